@@ -25,7 +25,7 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
 use paceline_relay::relay::Wrap;
-use paceline_relay::request::{Boundary, Form, Request, Scanner};
+use paceline_relay::request::{Boundary, Request, RequestForm, RequestScanner};
 use paceline_relay::session::{ClientSession, RequestPlan};
 use paceline_relay::settings::IdleTimeout;
 use paceline_relay::template::Template;
@@ -63,7 +63,7 @@ struct Client {
     pool_settings: SettingsCache,
     stream: Stream,
     input: BytesMut,
-    scanner: Scanner,
+    scanner: RequestScanner,
     session: ClientSession,
     registration: Registration,
     /// That of its pool when it logged in.
@@ -434,7 +434,7 @@ impl Client {
         if let Some(answer) = delivery.answer() {
             self.session
                 .group_answered(&unit, answer, self.proxy.templates.new_id());
-            if let Form::Extended { parse: true, .. } = unit.form {
+            if let RequestForm::Extended { parse: true, .. } = unit.form {
                 let presence = &self.registration.whereabouts.presence;
                 presence.has_prepared(self.session.named());
             }

@@ -36,8 +36,8 @@ mod statements_by_name;
 mod text_changes;
 mod tokenization;
 
-use crate::request::Form;
 use crate::request::PartialAnswer;
+use crate::request::RequestForm;
 use crate::server::StatementKey;
 use bytes::BytesMut;
 use expect::Expect;
@@ -102,7 +102,7 @@ impl RelayState {
     pub fn take_over(partial: PartialAnswer) -> (Self, BytesMut) {
         let (changes, hints) = (Vec::new().into(), Hints::default());
         let mut relay = match partial.form {
-            Form::Simple => {
+            RequestForm::Simple => {
                 let query = Expect::Query {
                     changes,
                     hints,
@@ -110,7 +110,7 @@ impl RelayState {
                 };
                 Self::expecting([query], Wrap::No)
             }
-            Form::Extended { .. } => {
+            RequestForm::Extended { .. } => {
                 Self::expecting([Expect::Execute { changes, hints }, Expect::Sync], Wrap::No)
             }
         };

@@ -45,14 +45,14 @@ pub enum Boundary {
 
 /// Finds the end of the first request; remembers what it has seen between calls on a growing buffer.
 #[derive(Debug, Default)]
-pub struct Scanner {
+pub struct RequestScanner {
     seen: usize,
     so_far: SoFar,
     /// Bytes that are in the shape.
     shaped: usize,
 }
 
-impl Scanner {
+impl RequestScanner {
     /// Looks at what has come. After anything but `Incomplete` the caller takes those bytes off the buffer.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl SoFar {
 
 /// How the client asked, which is how it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum RequestForm {
     /// `Query`.
     Simple,
     /// `[Parse] Bind [Describe portal] Execute Sync`.
@@ -212,7 +212,7 @@ pub enum Form {
     },
 }
 
-impl Form {
+impl RequestForm {
     /// Does an answer to it tell what columns its rows have, or that it has none?
     pub fn is_described(self, has_columns: bool) -> bool {
         match self {
@@ -249,7 +249,7 @@ pub struct Request {
     /// The client's messages.
     pub bytes: Bytes,
     /// How it asked.
-    pub form: Form,
+    pub form: RequestForm,
     /// Its statement.
     pub template: Arc<Template>,
     /// Its parameters.
@@ -313,7 +313,7 @@ impl Request {
 #[derive(Debug)]
 pub struct PartialAnswer {
     /// How the member asked.
-    pub form: Form,
+    pub form: RequestForm,
     /// What has come so far, in whole messages.
     pub answer: BytesMut,
 }
@@ -355,7 +355,7 @@ mod tests {
         let out = messages("bes").concat();
         let first = out.len();
         let out = [out, messages("q").concat()].concat();
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         for len in 0..first {
             assert_eq!(scanner.scan(&out[..len]), Ok(Boundary::Incomplete), "{len}");
         }
@@ -372,7 +372,7 @@ mod tests {
             "p", "pb", "pbd", "pbde", "nbe", "b", "be", "bde", "n", "nn", "ncn", "c",
         ] {
             let out = messages(letters).concat();
-            let mut scanner = Scanner::default();
+            let mut scanner = RequestScanner::default();
             assert_eq!(scanner.scan(&out), Ok(Boundary::Incomplete), "{letters}");
             assert!(scanner.awaits_more(), "{letters}");
             // A pause tells that the client waits for something else than an answer.
@@ -386,7 +386,7 @@ mod tests {
             let parts = messages(letters);
             let (last, before) = parts.split_last().unwrap();
             let before = before.concat();
-            let mut scanner = Scanner::default();
+            let mut scanner = RequestScanner::default();
             assert_eq!(scanner.scan(&before), Ok(Boundary::Incomplete), "{letters}");
             let whole = [&before[..], last].concat();
             // Not before the message is whole.
@@ -401,7 +401,7 @@ mod tests {
     fn a_request_whose_end_has_come_is_complete_whatever_it_is() {
         for letters in ["ppbebes", "Bes", "Ds", "beq", "pq", "cbs"] {
             let out = messages(letters).concat();
-            let found = Scanner::default().scan(&out);
+            let found = RequestScanner::default().scan(&out);
             assert_eq!(found, Ok(Boundary::Complete(out.len())), "{letters}");
         }
     }
@@ -411,7 +411,7 @@ mod tests {
         let pair = messages("be").concat();
         let mut out = pair.repeat(10_000);
         out.extend(messages("s").concat());
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         let Ok(Boundary::Relay(part)) = scanner.scan(&out) else {
             panic!("it goes alone");
         };
@@ -440,7 +440,7 @@ mod tests {
         });
         let whole = out.len();
         out.put_slice(b"B\0\0");
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         assert_eq!(scanner.scan(&out), Ok(Boundary::Relay(whole)));
     }
 
@@ -448,7 +448,7 @@ mod tests {
     fn a_long_message_is_passed_on_while_it_arrives() {
         for (tag, long) in [(b'Q', true), (b'B', true), (b'P', false), (b'F', false)] {
             let whole = message(tag, &vec![0; LONG_MESSAGE_MIN]);
-            let mut scanner = Scanner::default();
+            let mut scanner = RequestScanner::default();
             for len in [4, 5, 100_000, whole.len()] {
                 let found = scanner.scan(&whole[..len]);
                 assert_eq!(
@@ -467,12 +467,12 @@ mod tests {
     #[test]
     fn a_request_that_dribbles_in_is_looked_at_once() {
         let names = messages("n").concat().repeat(PART_BYTES_MAX / 24 - 1);
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         for len in 0..names.len() {
             assert_eq!(scanner.scan(&names[..len]), Ok(Boundary::Incomplete));
         }
         let long = message(b'B', &[0; 200_000]);
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         for len in 0..long.len() {
             assert_eq!(scanner.scan(&long[..len]), Ok(Boundary::Incomplete));
         }
@@ -481,7 +481,7 @@ mod tests {
     #[test]
     fn unknown_message_types_are_errors() {
         assert_eq!(
-            Scanner::default().scan(b"G\0\0\0\x04"),
+            RequestScanner::default().scan(b"G\0\0\0\x04"),
             Err(WireError::Tag(b'G'))
         );
     }

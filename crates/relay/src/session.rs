@@ -2,7 +2,7 @@
 //! what Paceline does with each request the client sends.
 
 use crate::analysis::{Analysis, Shape};
-use crate::request::{Form, Request};
+use crate::request::{Request, RequestForm};
 use crate::sequences::SequenceToken;
 use crate::settings::Settings;
 use crate::template::Template;
@@ -140,11 +140,11 @@ impl ClientSession {
     /// A request that travelled with others was answered before the time `now`: what it says of prepared statements holds.
     pub fn group_answered(&mut self, request: &Request, answer: &[u8], now: u64) {
         match request.form {
-            Form::Simple => self.close_unnamed(),
+            RequestForm::Simple => self.close_unnamed(),
             // Not parsed: the error came first.
-            Form::Extended { .. } if !begins_parsed(answer) => {}
-            Form::Extended { parse: false, .. } => {}
-            Form::Extended { parse: true, .. } => {
+            RequestForm::Extended { .. } if !begins_parsed(answer) => {}
+            RequestForm::Extended { parse: false, .. } => {}
+            RequestForm::Extended { parse: true, .. } => {
                 let parse = request.frames().find(|f| f.tag == tag::PARSE);
                 if let Some(Ok(parse)) = parse.map(|f| Parse::read(f.body())) {
                     let analysis = Analysis {

@@ -19,7 +19,7 @@ use crate::tally::Fallback;
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::PartialAnswer;
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, Header};
@@ -63,7 +63,7 @@ fn latest(members: &[&PlannedRequest]) -> Option<Request> {
 /// A shared read on its way.
 #[derive(Debug)]
 pub struct ShareBatch {
-    form: Form,
+    form: RequestForm,
     members: usize,
     injected: Injected,
     answer: BytesMut,

@@ -21,7 +21,7 @@ use bytes::{Bytes, BytesMut};
 use encryption::Opening;
 use paceline_config::State;
 use paceline_net::Stream;
-use paceline_relay::request::Scanner;
+use paceline_relay::request::RequestScanner;
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::{Settings, idle_timeout_sql, read_milliseconds};
 use paceline_sql::{IDLE_SESSION_TIMEOUT, quote_ident, quote_literal};
@@ -162,7 +162,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
             pool: login.pool,
             stream,
             input: login.input,
-            scanner: Scanner::default(),
+            scanner: RequestScanner::default(),
             session: login.session,
             listening: None,
             registration: login.registration,

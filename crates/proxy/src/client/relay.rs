@@ -19,7 +19,7 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_net::optional_timeout;
 use paceline_relay::relay::{ListenNeed, RelayContext, RelayState, Wrap};
-use paceline_relay::request::{Form, PartialAnswer};
+use paceline_relay::request::{PartialAnswer, RequestForm};
 use paceline_relay::template::{Template, Unparsed};
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
@@ -303,10 +303,12 @@ impl<'a> RelayTask<'a> {
         if let Some(uses) = uses {
             relay.first_request_uses(uses);
         }
-        if known.is_some_and(|known| matches!(known.form, Form::Extended { describe: true, .. })) {
+        if known
+            .is_some_and(|known| matches!(known.form, RequestForm::Extended { describe: true, .. }))
+        {
             relay.first_request_describes();
         }
-        let query = known.filter(|known| matches!(known.form, Form::Simple));
+        let query = known.filter(|known| matches!(known.form, RequestForm::Simple));
         let mut task = Self::new(client, conn, relay, start);
         task.to_server = to_server;
         task.pending = unit.clone();

@@ -2,7 +2,7 @@
 //! alone, and took as long as the trip until it was answered. Added up for all who are answered together.
 
 use crate::stats::{Prepared, Stats, state_of};
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{Request, RequestForm};
 use std::time::Instant;
 
 /// Members that are answered together.
@@ -20,7 +20,7 @@ impl Fares {
         self.units += 1;
         self.received += unit.bytes.len() as u64;
         self.sent += answer.len() as u64;
-        if unit.form != Form::Simple {
+        if unit.form != RequestForm::Simple {
             unit.frames().for_each(|frame| self.prepared.note(frame));
         }
         if let Some(state) = state_of(answer) {

@@ -2,7 +2,7 @@
 
 use super::{ClientSession, Undo};
 use crate::analysis::Analysis;
-use crate::request::{Form, Request};
+use crate::request::{Request, RequestForm};
 use crate::show::{Console, Show};
 use crate::template::{Template, Templates, Unparsed};
 use bytes::{Bytes, BytesMut};
@@ -17,8 +17,8 @@ impl ClientSession {
     pub fn answer_listening(&mut self, listening: &Listening, request: &Request) -> BytesMut {
         let mut out = BytesMut::new();
         match request.form {
-            Form::Simple => self.close_unnamed(),
-            Form::Extended { parse, describe } => {
+            RequestForm::Simple => self.close_unnamed(),
+            RequestForm::Extended { parse, describe } => {
                 if parse {
                     self.prepare(b"", Arc::clone(&request.template));
                     frame::write_empty(&mut out, back::PARSE_COMPLETE);

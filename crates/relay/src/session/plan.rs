@@ -3,7 +3,7 @@
 use super::single_statement::SingleStatement;
 use super::{ClientSession, listening, lists_channels};
 use crate::analysis::Analysis;
-use crate::request::{Form, Request, Values};
+use crate::request::{Request, RequestForm, Values};
 use crate::show::{Console, Show};
 use crate::template::{Templates, Unparsed};
 use bytes::{Bytes, BytesMut};
@@ -98,7 +98,7 @@ impl ClientSession {
         };
         Ok(self.plan_single(Request {
             bytes,
-            form: Form::Simple,
+            form: RequestForm::Simple,
             template: simple.template,
             values: Values::Literals(simple.literals),
             settings: Arc::clone(&self.settings),
@@ -162,7 +162,7 @@ impl ClientSession {
         let request = template.zip(bound).map(|(template, bound)| Request {
             values: Values::Bound(bound),
             bytes: bytes.clone(),
-            form: Form::Extended {
+            form: RequestForm::Extended {
                 parse: parse.is_some(),
                 describe,
             },

@@ -3,7 +3,7 @@
 use super::{ClientSession, RequestPlan};
 use crate::settings::SettingsBook;
 
-use crate::request::{Form, Request};
+use crate::request::{Request, RequestForm};
 use crate::template::{LOOKED_AT_BYTES_MAX, Template, Templates};
 use crate::testing::Board;
 use bytes::Bytes;
@@ -71,7 +71,11 @@ fn single_reads_and_writes_may_travel_with_others() {
         "DELETE FROM t",
         "INSERT INTO t VALUES (1)",
     ] {
-        assert_eq!(scene.single([query(sql)]).form, Form::Simple, "{sql}");
+        assert_eq!(
+            scene.single([query(sql)]).form,
+            RequestForm::Simple,
+            "{sql}"
+        );
     }
 }
 
@@ -124,7 +128,7 @@ fn the_extended_form_is_taken_apart() {
         execute(),
         sync(),
     ]);
-    let full = Form::Extended {
+    let full = RequestForm::Extended {
         parse: true,
         describe: true,
     };
@@ -159,7 +163,7 @@ fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
         .group_answered(&request, &[parsed(), error("22012", "later")].concat(), 1);
     let again = scene.single([bind(""), execute(), sync()]);
     assert_eq!(again.template.id, request.template.id);
-    let short = Form::Extended {
+    let short = RequestForm::Extended {
         parse: false,
         describe: false,
     };

@@ -2,18 +2,18 @@
 
 use super::fixture::Stage;
 use crate::relay::RelayState;
-use crate::request::Form;
 use crate::request::PartialAnswer;
+use crate::request::RequestForm;
 use bytes::BytesMut;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
 
-const EXTENDED: Form = Form::Extended {
+const EXTENDED: RequestForm = RequestForm::Extended {
     parse: true,
     describe: false,
 };
 
-fn take_over(form: Form, so_far: &Wire) -> Stage {
+fn take_over(form: RequestForm, so_far: &Wire) -> Stage {
     let mut stage = Stage::new();
     let (relay, told) = RelayState::take_over(PartialAnswer {
         form,
@@ -29,7 +29,7 @@ fn take_over(form: Form, so_far: &Wire) -> Stage {
 #[test]
 fn the_rest_of_the_answer_passes_and_the_ride_is_over() {
     let so_far = [columns(&["a"]), row(&["1"])].concat();
-    for form in [Form::Simple, EXTENDED] {
+    for form in [RequestForm::Simple, EXTENDED] {
         let mut stage = take_over(form, &so_far);
         assert_eq!(stage.server([row(&["2"])]), ["row 2"]);
         let end = stage.server([complete("SELECT 2"), ready('I')]);
@@ -40,7 +40,7 @@ fn the_rest_of_the_answer_passes_and_the_ride_is_over() {
 
 #[test]
 fn an_error_behind_rows_reaches_who_has_them() {
-    for form in [Form::Simple, EXTENDED] {
+    for form in [RequestForm::Simple, EXTENDED] {
         let mut stage = take_over(form, &row(&["1"]));
         let end = stage.server([error("22012", "division by zero"), ready('I')]);
         assert_eq!(end, ["ERROR 22012: division by zero", "ready I"]);
