@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 /// Stands for the names and types of a statement's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape(u64);
+pub struct ColumnsId(u64);
 
-impl Shape {
+impl ColumnsId {
     /// Of columns by name, type and type modifier.
     pub fn of<'a>(columns: impl Iterator<Item = (&'a [u8], u32, i32)>) -> Self {
         let mut hasher = FixedState::default().build_hasher();
@@ -34,7 +34,7 @@ pub struct Analysis {
     /// The types of its parameters, as in `Parse`, if the client was told of them.
     pub types: Option<Arc<[u8]>>,
     /// Its columns, if the client was told of them.
-    pub shape: Option<Shape>,
+    pub columns: Option<ColumnsId>,
 }
 
 impl Analysis {
@@ -63,7 +63,7 @@ pub(crate) struct Analysed {
     /// Stands for the types of its parameters, if they are known.
     pub(crate) types: Option<TypesId>,
     /// Its columns, if they are known.
-    pub(crate) shape: Option<Shape>,
+    pub(crate) columns: Option<ColumnsId>,
     /// Only the client whose own `Parse` this is may use it.
     pub(crate) private: bool,
 }
@@ -107,7 +107,7 @@ mod tests {
         Analysed {
             parse,
             types: None,
-            shape: None,
+            columns: None,
             private: false,
         }
     }

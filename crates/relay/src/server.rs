@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::{Analysed, Shape};
+use crate::analysis::{Analysed, ColumnsId};
 use crate::sequences::SequenceState;
 use crate::settings::Settings;
 use crate::template::Template;
@@ -38,7 +38,7 @@ pub struct ServerSide {
     /// The unnamed statement, by its client's own `Parse`: [`Analysis::parse`](crate::analysis::Analysis::parse).
     pub unnamed: Option<u64>,
     /// Its columns, if they are known.
-    unnamed_shape: Option<Shape>,
+    unnamed_columns: Option<ColumnsId>,
     /// Settings in force.
     pub settings: Arc<Settings>,
     /// Something may have changed settings in a way that the text did not tell.
@@ -173,7 +173,7 @@ impl ServerSide {
             parses: 0,
             prepared_max: prepared_max.max(1),
             unnamed: None,
-            unnamed_shape: None,
+            unnamed_columns: None,
             settings,
             needs_reset: false,
             unknown_prepared: false,

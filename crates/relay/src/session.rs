@@ -1,7 +1,7 @@
 //! A client's session as far as it must follow the client across servers: prepared statements and settings; and
 //! what Paceline does with each request the client sends.
 
-use crate::analysis::{Analysis, Shape};
+use crate::analysis::{Analysis, ColumnsId};
 use crate::request::{Request, RequestForm};
 use crate::sequences::SequenceToken;
 use crate::settings::Settings;
@@ -107,13 +107,13 @@ impl ClientSession {
     }
 
     /// The server sends the client the types of a statement's parameters.
-    pub fn tell_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
-        self.statements.tell_types(name, parse, types);
+    pub fn note_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
+        self.statements.note_types(name, parse, types);
     }
 
     /// The server sends the client the columns of a statement.
-    pub fn tell_shape(&mut self, name: &[u8], parse: u64, shape: Shape) {
-        self.statements.tell_shape(name, parse, shape);
+    pub fn note_columns(&mut self, name: &[u8], parse: u64, columns: ColumnsId) {
+        self.statements.note_columns(name, parse, columns);
     }
 
     /// What [`ClientSession::prepare`], [`ClientSession::close`] or [`ClientSession::close_named`] did has not taken place. What was done last is

@@ -2,7 +2,7 @@
 
 use super::outcome::{Dealt, MemberOutcome};
 use bytes::BytesMut;
-use paceline_relay::analysis::Shape;
+use paceline_relay::analysis::ColumnsId;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::backend::{self, Field, Status, tag};
@@ -143,11 +143,11 @@ pub(super) fn parameter_bits(
 /// Bit n: the unit wants column n in binary format. `None`: it says so of another number of columns, or its client takes its rows
 /// for other columns, of which it was told when it prepared the statement.
 pub(super) fn result_bits(unit: &Request, fields: &[Field]) -> Option<u64> {
-    let told = unit.analysis.as_ref().and_then(|analysis| analysis.shape);
+    let told = unit.analysis.as_ref().and_then(|analysis| analysis.columns);
     let columns = fields
         .iter()
         .map(|field| (&*field.name, field.type_oid, field.type_modifier));
-    if told.is_some_and(|told| told != Shape::of(columns)) {
+    if told.is_some_and(|told| told != ColumnsId::of(columns)) {
         return None;
     }
     let (columns, bit) = (fields.len(), |n: usize, format: i16| {

@@ -313,8 +313,8 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> Result<(ServerStatement, Expect), NotYet> {
-        let known = self.make_known_as_told(bind.statement, context, out)?;
-        let described = known.told.is_some();
+        let known = self.ensure_with_known_columns(bind.statement, context, out)?;
+        let described = known.columns.is_some();
         match &known.template {
             Some(template) => self.open_portal(bind, values, template, known.key),
             None => drop(self.portals.remove(bind.portal)),
@@ -331,7 +331,8 @@ impl RelayState {
                 portal.and_then(|portal| DescribeTarget::of(&portal.statement, portal.key, context))
             }
             Target::Statement(name) => {
-                let ServerStatement { name: own, key, .. } = self.make_known(name, context, out);
+                let ServerStatement { name: own, key, .. } =
+                    self.ensure_statement(name, context, out);
                 Target::Statement(&own).write(out, tag::DESCRIBE);
                 DescribeTarget::of(name, key, context)
             }

@@ -7,7 +7,7 @@ use super::not_yet::NotYet;
 use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
-use crate::analysis::Shape;
+use crate::analysis::ColumnsId;
 use crate::server::StatementKey;
 use bytes::BytesMut;
 use paceline_wire::backend::{self, tag};
@@ -37,15 +37,15 @@ impl RelayState {
     ///
     /// # Errors
     /// The server must describe it first.
-    pub(super) fn make_known_as_told(
+    pub(super) fn ensure_with_known_columns(
         &mut self,
         name: &[u8],
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> Result<ServerStatement, NotYet> {
-        let known = self.make_known(name, context, out);
+        let known = self.ensure_statement(name, context, out);
         let Some(told) = known
-            .told
+            .columns
             .filter(|_| !self.first_describes && !known.is_utility())
         else {
             return Ok(known);
@@ -54,9 +54,9 @@ impl RelayState {
         match self
             .just_described
             .take()
-            .or(context.server.shape(known.key))
+            .or(context.server.columns(known.key))
         {
-            Some(shape) if shape == told => {}
+            Some(columns) if columns == told => {}
             Some(_) => self.refuse_message(RelayRefusal::OtherColumns, out),
             None => {
                 Target::Statement(&known.name).write(out, frontend::tag::DESCRIBE);
@@ -76,11 +76,11 @@ impl RelayState {
     }
 
     /// The server has described the statement.
-    pub(super) fn shape_is(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
+    pub(super) fn columns_described(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
         if let Some(Expect::OwnDescribe { key }) = self.expect.pop_front() {
-            let shape = read_shape(frame);
-            context.server.has_shape(key, shape);
-            self.just_described = Some(shape);
+            let columns = read_columns(frame);
+            context.server.set_columns(key, columns);
+            self.just_described = Some(columns);
         }
         if self.is_describing() {
             self.extended = Extended::Open;
@@ -88,9 +88,9 @@ impl RelayState {
     }
 
     /// The server has described the parameters of the statement.
-    pub(super) fn types_are(&self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
+    pub(super) fn types_described(&self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
         if let Some(Expect::OwnDescribe { key }) = self.expect.front() {
-            context.server.has_types(*key, frame.body());
+            context.server.set_types(*key, frame.body());
         }
     }
 
@@ -101,29 +101,29 @@ impl RelayState {
         context: &mut RelayContext<'_>,
     ) {
         let DescribeTarget { name, parse, key } = described;
-        context.session.tell_types(name, *parse, frame.body());
-        context.server.has_types(*key, frame.body());
+        context.session.note_types(name, *parse, frame.body());
+        context.server.set_types(*key, frame.body());
     }
 
     /// The server sends the client the columns of a statement.
-    pub(super) fn note_shape(
+    pub(super) fn note_columns(
         frame: Frame<'_>,
         described: &DescribeTarget,
         context: &mut RelayContext<'_>,
     ) {
-        let shape = read_shape(frame);
+        let columns = read_columns(frame);
         let DescribeTarget { name, parse, key } = described;
-        context.session.tell_shape(name, *parse, shape);
+        context.session.note_columns(name, *parse, columns);
         if key.is_some() || context.server.unnamed == Some(*parse) {
-            context.server.has_shape(*key, shape);
+            context.server.set_columns(*key, columns);
         }
     }
 }
 
 /// What a client goes by when it reads rows: names and types, but not the format.
-fn read_shape(frame: Frame<'_>) -> Shape {
+fn read_columns(frame: Frame<'_>) -> ColumnsId {
     match frame.tag {
-        tag::ROW_DESCRIPTION => Shape::of(backend::columns(frame.body())),
-        _ => Shape::of(std::iter::empty()),
+        tag::ROW_DESCRIPTION => ColumnsId::of(backend::columns(frame.body())),
+        _ => ColumnsId::of(std::iter::empty()),
     }
 }

@@ -230,11 +230,11 @@ impl RelayState {
                 Disposition::Swallow
             }
             (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::OwnDescribe { .. })) => {
-                self.shape_is(frame, context);
+                self.columns_described(frame, context);
                 Disposition::Swallow
             }
             (tag::PARAMETER_DESCRIPTION, Some(Expect::OwnDescribe { .. })) => {
-                self.types_are(frame, context);
+                self.types_described(frame, context);
                 Disposition::Swallow
             }
             (tag::PARAMETER_DESCRIPTION, Some(Expect::Describe(Some(described)))) => {
@@ -243,7 +243,7 @@ impl RelayState {
             }
             (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::Describe(described))) => {
                 if let Some(described) = described {
-                    Self::note_shape(frame, described, context);
+                    Self::note_columns(frame, described, context);
                 }
                 self.expect.pop_front();
                 Disposition::Forward

@@ -6,7 +6,7 @@ use super::expect_queue::Expectations;
 use super::retry::Retry;
 use super::settings_undo_log::SettingsUndoLog;
 use super::state_policy::StatePolicy;
-use crate::analysis::Shape;
+use crate::analysis::ColumnsId;
 use crate::server::{ServerSide, StatementKey};
 use crate::session::ClientSession;
 use crate::settings::SettingsBook;
@@ -96,7 +96,7 @@ pub struct RelayState {
     /// See [`RelayState::first_request_describes`].
     pub(super) first_describes: bool,
     /// Its columns, for the message that comes again.
-    pub(super) just_described: Option<Shape>,
+    pub(super) just_described: Option<ColumnsId>,
     /// May the relay's first request be carried out once more?
     pub(super) retry: Retry,
     /// The wrap of the relay's first request.

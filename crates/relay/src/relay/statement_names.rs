@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
-use crate::analysis::Shape;
+use crate::analysis::ColumnsId;
 use crate::server::{NAME_PREFIX, StatementKey};
 use crate::template::Template;
 use bytes::BytesMut;
@@ -22,7 +22,7 @@ pub(super) struct ServerStatement {
     /// What it does, if the client has prepared it.
     pub(super) template: Option<Arc<Template>>,
     /// Its columns, if the client was told of them.
-    pub(super) told: Option<Shape>,
+    pub(super) columns: Option<ColumnsId>,
 }
 
 impl ServerStatement {
@@ -51,7 +51,7 @@ pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
 
 impl RelayState {
     /// Makes the client's statement known to the server.
-    pub(super) fn make_known(
+    pub(super) fn ensure_statement(
         &mut self,
         name: &[u8],
         context: &mut RelayContext<'_>,
@@ -73,7 +73,7 @@ impl RelayState {
         };
         let mut known = ServerStatement {
             template: Some(template),
-            told: analysis.shape,
+            columns: analysis.columns,
             ..ServerStatement::default()
         };
         let select = match sent.may_be_shown() {

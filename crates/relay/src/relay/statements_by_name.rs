@@ -183,7 +183,7 @@ impl RelayState {
             return true;
         }
         let before = out.len();
-        let known = self.make_known(name.as_bytes(), context, out);
+        let known = self.ensure_statement(name.as_bytes(), context, out);
         if known.is_unknown() {
             changes.push(SessionChange::Taint);
         }
@@ -257,7 +257,7 @@ impl RelayState {
         let Some((name, at)) = target else {
             return Arc::clone(template);
         };
-        let known = self.make_known(name.as_bytes(), context, out);
+        let known = self.ensure_statement(name.as_bytes(), context, out);
         let text = renamed(&template.text, at, &quoted(&known.name));
         match known.is_unknown() {
             true => context.templates.unread(&text, &template.types),

@@ -1,7 +1,7 @@
 //! Which statements a server has, and for whom what it has analysed serves.
 
 use super::{Closed, Ensured, Preparable, ServerSide, StatementKey};
-use crate::analysis::{Analysed, Analysis, Shape, TypesId};
+use crate::analysis::{Analysed, Analysis, ColumnsId, TypesId};
 use crate::request::Request;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
@@ -86,7 +86,7 @@ impl ServerSide {
         let analysed = Analysed {
             parse: now,
             types: TypesId::declared(statement.types),
-            shape: None,
+            columns: None,
             private: false,
         };
         self.prepared.insert(key, analysed);
@@ -110,10 +110,10 @@ impl ServerSide {
     }
 
     /// The columns of a prepared statement, or of the unnamed one, if they are known.
-    pub fn shape(&self, key: Option<StatementKey>) -> Option<Shape> {
+    pub fn columns(&self, key: Option<StatementKey>) -> Option<ColumnsId> {
         match key {
-            Some(key) => self.prepared.get(&key)?.shape,
-            None => self.unnamed_shape,
+            Some(key) => self.prepared.get(&key)?.columns,
+            None => self.unnamed_columns,
         }
     }
 
@@ -123,8 +123,8 @@ impl ServerSide {
         let Some(analysis) = &request.analysis else {
             return true;
         };
-        let shape = self.serving(request).and_then(|there| there.shape);
-        analysis.shape.is_none() || shape == analysis.shape
+        let columns = self.serving(request).and_then(|there| there.columns);
+        analysis.columns.is_none() || columns == analysis.columns
     }
 
     /// Is there a statement that may be executed for the request?
@@ -142,16 +142,16 @@ impl ServerSide {
     }
 
     /// The server has described the columns of a prepared statement, or of the unnamed one.
-    pub fn has_shape(&mut self, key: Option<StatementKey>, shape: Shape) {
+    pub fn set_columns(&mut self, key: Option<StatementKey>, columns: ColumnsId) {
         match key.and_then(|key| self.prepared.get_mut(&key)) {
-            Some(prepared) => prepared.shape = Some(shape),
-            None if key.is_none() => self.unnamed_shape = Some(shape),
+            Some(prepared) => prepared.columns = Some(columns),
+            None if key.is_none() => self.unnamed_columns = Some(columns),
             None => {}
         }
     }
 
     /// The server has described the parameters of a prepared statement.
-    pub fn has_types(&mut self, key: Option<StatementKey>, types: &[u8]) {
+    pub fn set_types(&mut self, key: Option<StatementKey>, types: &[u8]) {
         if let Some(prepared) = key.and_then(|key| self.prepared.get_mut(&key)) {
             prepared.types = Some(TypesId::of(types));
         }
@@ -160,6 +160,6 @@ impl ServerSide {
     /// A `Parse` of the unnamed statement was written: a client's own, or in its place ([`Analysis::parse`]; 0 is no client's).
     pub fn parse_unnamed(&mut self, parse: u64) {
         self.unnamed = (parse != 0).then_some(parse);
-        self.unnamed_shape = None;
+        self.unnamed_columns = None;
     }
 }

@@ -154,7 +154,7 @@ impl ClientSession {
         };
         // Columns that are described now are not those of before.
         let analysis = analysis.map(|analysis| Analysis {
-            shape: analysis.shape.filter(|_| !describe),
+            columns: analysis.columns.filter(|_| !describe),
             ..analysis
         });
         let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;

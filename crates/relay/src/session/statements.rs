@@ -1,6 +1,6 @@
 //! The statements that a client has prepared.
 
-use crate::analysis::{Analysis, Shape};
+use crate::analysis::{Analysis, ColumnsId};
 use crate::template::Template;
 use foldhash::HashMap;
 use rustc_hash::FxHashMap;
@@ -161,16 +161,16 @@ impl ClientStatements {
     }
 
     /// The server sends the client the types of a statement's parameters; `types` has them as `Parse` does.
-    pub(super) fn tell_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
+    pub(super) fn note_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
         if let Some(analysis) = self.analysis_of(name, parse) {
             analysis.types = Some(types.into());
         }
     }
 
     /// The server sends the client the columns of a statement.
-    pub(super) fn tell_shape(&mut self, name: &[u8], parse: u64, shape: Shape) {
+    pub(super) fn note_columns(&mut self, name: &[u8], parse: u64, columns: ColumnsId) {
         if let Some(analysis) = self.analysis_of(name, parse) {
-            analysis.shape = Some(shape);
+            analysis.columns = Some(columns);
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
         let first = all.insert(b"a", Arc::clone(&template), Analysis::begun(3, 0));
         all.insert(b"a", template, Analysis::begun(5, 0));
         all.is_analysed(&first, 8);
-        all.tell_types(b"a", 3, &[0, 0]);
+        all.note_types(b"a", 3, &[0, 0]);
         assert_eq!(all.analysis(b"a"), Some(&Analysis::begun(5, 0)));
     }
 }
