@@ -3,7 +3,7 @@
 use crate::pool::Pool;
 use paceline_batch::tally::Called;
 use paceline_config::keys;
-use paceline_relay::show::{Console, Table};
+use paceline_relay::local_show::{ShowSource, ShowTable};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of a process since its start.
@@ -46,7 +46,7 @@ impl Counters {
 }
 
 /// What `SHOW` sees is what a client of the pool may see: others' statements are not shown to it.
-impl Console for Pool {
+impl ShowSource for Pool {
     fn variables(&self) -> Vec<(String, String)> {
         let mut in_force = self.proxy.config().paceline.clone();
         in_force.grouping.hotspot_for_autocommit = self.policy().for_autocommit;
@@ -86,7 +86,7 @@ impl Console for Pool {
         .to_vec()
     }
 
-    fn groups(&self) -> Table {
+    fn groups(&self) -> ShowTable {
         self.groups(Called::ByText)
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod errors;
+pub mod local_show;
 pub mod relay;
 pub mod request;
 pub mod sequences;
@@ -15,7 +16,6 @@ pub mod server;
 pub mod session;
 pub mod settings;
 pub mod shared_listen;
-pub mod show;
 pub mod template;
 
 #[cfg(test)]

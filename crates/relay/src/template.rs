@@ -52,7 +52,7 @@ pub struct Template {
     /// The parser is not asked.
     unlooked: Option<Unlooked>,
     /// Paceline itself may answer it.
-    shows: bool,
+    local_show: bool,
     /// How quickly it was answered when it ran alone.
     pub pace: Pace,
     /// What metrics call it, once they do.
@@ -165,8 +165,8 @@ impl Template {
     }
 
     /// Paceline itself may answer it (`SHOW hotspot…`).
-    pub fn may_be_shown(&self) -> bool {
-        self.shows
+    pub fn is_local_show(&self) -> bool {
+        self.local_show
     }
 
     /// What it does.

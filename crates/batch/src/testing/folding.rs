@@ -5,9 +5,9 @@ use crate::strategy::PlannedRequest;
 use crate::strategy::Silence;
 use crate::strategy::fold::FoldPlan;
 use bytes::Bytes;
+use paceline_relay::local_show::{ShowSource, ShowTable};
 use paceline_relay::session::{ClientSession, RequestPlan};
 use paceline_relay::settings::SettingsBook;
-use paceline_relay::show::{Console, Table};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
@@ -33,7 +33,7 @@ pub(crate) const INT4_ARRAY: Type = Type("integer[]", 1007);
 /// A console that knows one parameter.
 pub(crate) struct Board;
 
-impl Console for Board {
+impl ShowSource for Board {
     fn variables(&self) -> Vec<(String, String)> {
         vec![("hotspot".to_owned(), "on".to_owned())]
     }
@@ -42,7 +42,7 @@ impl Console for Board {
         vec![("Group_update_group_count".to_owned(), "7".to_owned())]
     }
 
-    fn groups(&self) -> Table {
+    fn groups(&self) -> ShowTable {
         crate::tally::table(Vec::new(), crate::tally::Called::ByText, 0)
     }
 }

@@ -535,7 +535,7 @@ fn with_context_knowing<R>(
         server: &mut conn.side,
         templates: &client.proxy.templates,
         book: &client.proxy.book,
-        console: &**pool,
+        show_source: &**pool,
         may_change_session: &may_change_session,
         policy: &pool_settings.state,
         known,

@@ -8,7 +8,7 @@ use super::known::Stage;
 use paceline_batch::learned::Learned;
 use paceline_batch::prospect::Prospect;
 use paceline_batch::tally::{self, Called, Seen, TemplateStats};
-use paceline_relay::show::Table;
+use paceline_relay::local_show::ShowTable;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ const NOT_LEARNED: &str = "PostgreSQL has not been asked about it yet";
 
 impl Pool {
     /// How each template travels.
-    pub(crate) fn groups(&self, called: Called) -> Table {
+    pub(crate) fn groups(&self, called: Called) -> ShowTable {
         let seen = self.tallies().into_iter().map(|(tally, learned)| Seen {
             why_alone: self.why_alone(&tally, learned.as_deref()),
             tally,

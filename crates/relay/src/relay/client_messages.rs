@@ -8,8 +8,8 @@ use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
 use super::statements_by_name::in_its_place;
 use crate::analysis::Analysis;
+use crate::local_show::LocalShow;
 use crate::session::Undo;
-use crate::show::Show;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
 use paceline_sql::{Named, PinReason, SequenceUse, SessionChange};
@@ -360,7 +360,9 @@ impl RelayState {
 impl RelayContext<'_> {
     /// What Paceline itself answers, put as a SELECT that does.
     pub(super) fn answer(&self, text: &str) -> Option<(String, Arc<Template>)> {
-        let select = Show::parse(text)?.answer(self.console)?.to_select();
+        let select = LocalShow::parse(text)?
+            .answer(self.show_source)?
+            .to_select();
         Some(self.constant(select))
     }
 

@@ -7,10 +7,10 @@ use super::retry::Retry;
 use super::settings_undo_log::SettingsUndoLog;
 use super::state_policy::StatePolicy;
 use crate::analysis::ColumnsId;
+use crate::local_show::ShowSource;
 use crate::server::{ServerSide, StatementKey};
 use crate::session::ClientSession;
 use crate::settings::SettingsBook;
-use crate::show::Console;
 use crate::template::{Template, Templates};
 use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt, HashSet};
@@ -30,7 +30,7 @@ pub struct RelayContext<'a> {
     /// All settings.
     pub book: &'a SettingsBook,
     /// What Paceline itself answers.
-    pub console: &'a dyn Console,
+    pub show_source: &'a dyn ShowSource,
     /// Does this template call functions that may change the session in ways its text does not tell?
     pub may_change_session: &'a dyn Fn(&Template) -> bool,
     /// What becomes of state that cannot follow its client.

@@ -76,7 +76,7 @@ impl RelayState {
             columns: analysis.columns,
             ..ServerStatement::default()
         };
-        let select = match sent.may_be_shown() {
+        let select = match sent.is_local_show() {
             true => context.answer(&sent.text),
             false => None,
         };

@@ -2,8 +2,8 @@
 
 use super::{ClientSession, Undo};
 use crate::analysis::Analysis;
+use crate::local_show::{LocalShow, ShowSource};
 use crate::request::{Request, RequestForm};
-use crate::show::{Console, Show};
 use crate::template::{Template, Templates, Unparsed};
 use bytes::{Bytes, BytesMut};
 use paceline_sql::Listening;
@@ -115,10 +115,10 @@ impl ClientSession {
         &mut self,
         bytes: &Bytes,
         templates: &Templates,
-        console: &dyn Console,
+        show_source: &dyn ShowSource,
     ) -> Result<Option<BytesMut>, Unparsed> {
         let show = Frames::new(bytes).next().and_then(|f| self.asked(f));
-        let table = show.as_ref().and_then(|show| show.answer(console));
+        let table = show.as_ref().and_then(|show| show.answer(show_source));
         let (Some(show), Some(table)) = (show, table) else {
             return Ok(None);
         };
@@ -155,14 +155,14 @@ impl ClientSession {
     }
 
     /// What a message asks Paceline itself for.
-    fn asked(&self, first: Frame<'_>) -> Option<Show> {
+    fn asked(&self, first: Frame<'_>) -> Option<LocalShow> {
         match first.tag {
             tag::PARSE => {
-                Show::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?)
+                LocalShow::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?)
             }
-            tag::BIND => self.show_of(BindNames::read(first.body()).ok()?.statement),
+            tag::BIND => self.local_show_of(BindNames::read(first.body()).ok()?.statement),
             tag::DESCRIBE => match Target::read(first.body()).ok()? {
-                Target::Statement(name) => self.show_of(name),
+                Target::Statement(name) => self.local_show_of(name),
                 Target::Portal(_) => None,
             },
             _ => None,
@@ -170,16 +170,18 @@ impl ClientSession {
     }
 
     /// Does every message of the request work on one statement that asks for `show`?
-    fn is_only_about(&self, show: &Show, bytes: &Bytes) -> bool {
+    fn is_only_about(&self, show: &LocalShow, bytes: &Bytes) -> bool {
         let mut parsed: Option<&[u8]> = None;
         let known = |parsed: Option<&[u8]>, name: &[u8]| {
-            parsed == Some(name) || self.show_of(name).as_ref() == Some(show)
+            parsed == Some(name) || self.local_show_of(name).as_ref() == Some(show)
         };
         Frames::new(bytes).all(|frame| match frame.tag {
             tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| {
                 let first = parsed.replace(parse.name).is_none();
                 let free = parse.name.is_empty() || self.statement(parse.name).is_none();
-                let asked = std::str::from_utf8(parse.text).ok().and_then(Show::parse);
+                let asked = std::str::from_utf8(parse.text)
+                    .ok()
+                    .and_then(LocalShow::parse);
                 first && free && asked.as_ref() == Some(show)
             }),
             tag::BIND => {
@@ -194,8 +196,8 @@ impl ClientSession {
         })
     }
 
-    fn show_of(&self, name: &[u8]) -> Option<Show> {
-        let template = self.statement(name).filter(|t| t.may_be_shown())?;
-        Show::parse(&template.text)
+    fn local_show_of(&self, name: &[u8]) -> Option<LocalShow> {
+        let template = self.statement(name).filter(|t| t.is_local_show())?;
+        LocalShow::parse(&template.text)
     }
 }

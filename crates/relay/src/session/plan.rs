@@ -3,8 +3,8 @@
 use super::single_statement::SingleStatement;
 use super::{ClientSession, listening, lists_channels};
 use crate::analysis::Analysis;
+use crate::local_show::{LocalShow, ShowSource};
 use crate::request::{Request, RequestForm, Values};
-use crate::show::{Console, Show};
 use crate::template::{Templates, Unparsed};
 use bytes::{Bytes, BytesMut};
 use paceline_sql::{Effect, Listening, SequenceUse};
@@ -38,9 +38,9 @@ impl ClientSession {
         &mut self,
         bytes: &Bytes,
         templates: &Templates,
-        console: &dyn Console,
+        show_source: &dyn ShowSource,
     ) -> RequestPlan {
-        let plan = self.try_plan(bytes, templates, console);
+        let plan = self.try_plan(bytes, templates, show_source);
         plan.unwrap_or_else(RequestPlan::Unparsed)
     }
 
@@ -48,18 +48,18 @@ impl ClientSession {
         &mut self,
         bytes: &Bytes,
         templates: &Templates,
-        console: &dyn Console,
+        show_source: &dyn ShowSource,
     ) -> Result<RequestPlan, Unparsed> {
         let mut frames = Frames::new(bytes);
         Ok(match frames.next() {
             Some(first) if first.tag == tag::QUERY => {
-                self.plan_query(first, bytes, templates, console)?
+                self.plan_query(first, bytes, templates, show_source)?
             }
             Some(first) if first.tag == tag::CLOSE && only_closes(bytes) => {
                 RequestPlan::Answer(self.answer_closes(bytes))
             }
             Some(first) if first.tag == tag::PARSE && only_prepares(bytes) => RequestPlan::Prepare,
-            Some(_) => match self.answer_locally(bytes, templates, console)? {
+            Some(_) => match self.answer_locally(bytes, templates, show_source)? {
                 Some(answer) => RequestPlan::Answer(answer),
                 None => self
                     .plan_extended(bytes, templates)?
@@ -74,12 +74,12 @@ impl ClientSession {
         query: Frame<'_>,
         bytes: &Bytes,
         templates: &Templates,
-        console: &dyn Console,
+        show_source: &dyn ShowSource,
     ) -> Result<RequestPlan, Unparsed> {
         let Ok(text) = Reader::new(query.body()).str() else {
             return Ok(RequestPlan::Relay);
         };
-        if let Some(table) = Show::parse(text).and_then(|show| show.answer(console)) {
+        if let Some(table) = LocalShow::parse(text).and_then(|show| show.answer(show_source)) {
             let mut out = BytesMut::new();
             table.write_columns(&mut out);
             table.write_rows(&mut out);

@@ -5,7 +5,7 @@ use crate::settings::SettingsBook;
 
 use crate::request::{Request, RequestForm};
 use crate::template::{LOOKED_AT_BYTES_MAX, Template, Templates};
-use crate::testing::Board;
+use crate::testing::TestShowSource;
 use bytes::Bytes;
 use paceline_sql::Listening;
 use paceline_testing::messages::Wire;
@@ -28,7 +28,7 @@ impl Scene {
 
     fn plan<const N: usize>(&mut self, messages: [Wire; N]) -> RequestPlan {
         let bytes = Bytes::from(messages.concat());
-        self.session.plan(&bytes, &self.templates, &Board)
+        self.session.plan(&bytes, &self.templates, &TestShowSource)
     }
 
     fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Request {
@@ -413,7 +413,11 @@ fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
     ] {
         let mut scene = Scene::new();
         let bytes = Bytes::from(messages);
-        let plan = |scene: &mut Scene| scene.session.plan(&bytes, &scene.templates, &Board);
+        let plan = |scene: &mut Scene| {
+            scene
+                .session
+                .plan(&bytes, &scene.templates, &TestShowSource)
+        };
         let mut waited = 0;
         let request = loop {
             match plan(&mut scene) {
@@ -468,11 +472,12 @@ fn a_text_with_which_the_parser_comes_to_no_end_is_given_up() {
         Bytes::from([parse("", &text), bind(""), execute(), sync()].concat()),
     ] {
         let Scene { session, templates } = &mut Scene::new();
-        let RequestPlan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board) else {
+        let RequestPlan::Unparsed(unparsed) = session.plan(&bytes, templates, &TestShowSource)
+        else {
             panic!("it is long");
         };
         templates.give_up(&unparsed);
-        let plan = session.plan(&bytes, templates, &Board);
+        let plan = session.plan(&bytes, templates, &TestShowSource);
         assert!(matches!(plan, RequestPlan::Relay), "{plan:?}");
     }
 }

@@ -6,7 +6,7 @@ use super::{
     BULK_BYTES_MIN, BYTES_MAX, Pace, Template, Unlooked, Unparsed, beginning_of_long,
     without_bare_hints,
 };
-use crate::show::Show;
+use crate::local_show::LocalShow;
 use paceline_sql::{Effect, Hints, Literal, LiteralKind, Named, Statement};
 use paceline_wire::frontend;
 use std::borrow::Cow;
@@ -142,7 +142,7 @@ impl Templates {
             statement: template.statement.clone(),
             hints: template.hints,
             unlooked: template.unlooked,
-            shows: template.shows,
+            local_show: template.local_show,
             pace: Pace::default(),
             name: OnceLock::new(),
         })
@@ -174,7 +174,7 @@ impl Templates {
             statement: None,
             hints: paceline_sql::leading_hints(beginning),
             unlooked: Some(Unlooked::of_beginning(beginning)),
-            shows: false,
+            local_show: false,
             pace: Pace::default(),
             name: OnceLock::new(),
         }
@@ -375,7 +375,7 @@ impl Templates {
             statement_id: id,
             hints: statement.as_ref().map_or_else(leading, |s| s.hints),
             unlooked: unlooked.then(|| Unlooked::of(text)),
-            shows: Show::parse(text).is_some(),
+            local_show: LocalShow::parse(text).is_some(),
             text: text.to_owned(),
             types: types.to_vec(),
             statement,

@@ -1,11 +1,11 @@
 //! A client, its session and a server; the test plays both ends.
 
+use crate::local_show::{ShowSource, ShowTable};
 use crate::relay::NotYet;
 use crate::relay::{ListenNeed, RelayContext, RelayState, StatePolicy, Wrap};
 use crate::server::ServerSide;
 use crate::session::ClientSession;
 use crate::settings::SettingsBook;
-use crate::show::{Console, Table};
 use crate::template::{Template, Templates};
 use bytes::{Bytes, BytesMut};
 use paceline_testing::messages::Wire;
@@ -16,9 +16,9 @@ use paceline_wire::Frames;
 const TAINTING: &str = "sneaky";
 
 /// What `SHOW hotspot` is answered from.
-struct Board;
+struct TestShowSource;
 
-impl Console for Board {
+impl ShowSource for TestShowSource {
     fn variables(&self) -> Vec<(String, String)> {
         vec![("hotspot".to_owned(), "on".to_owned())]
     }
@@ -27,9 +27,9 @@ impl Console for Board {
         Vec::new()
     }
 
-    fn groups(&self) -> Table {
+    fn groups(&self) -> ShowTable {
         let (columns, rows) = (Vec::new(), Vec::new());
-        Table { columns, rows }
+        ShowTable { columns, rows }
     }
 }
 
@@ -69,7 +69,7 @@ impl Stage {
             server: &mut server,
             templates: &templates,
             book: &book,
-            console: &Board,
+            show_source: &TestShowSource,
             may_change_session: &may_change_session,
             policy: &StatePolicy::default(),
             known: None,
@@ -114,7 +114,7 @@ impl Stage {
             server: &mut self.server,
             templates: &self.templates,
             book: &self.book,
-            console: &Board,
+            show_source: &TestShowSource,
             may_change_session: &may_change_session,
             policy: &self.policy,
             known: None,

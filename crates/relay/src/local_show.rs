@@ -6,7 +6,7 @@ use paceline_wire::backend::{self, TextColumn};
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Show {
+pub enum LocalShow {
     /// One parameter, as PostgreSQL's `SHOW name`.
     Parameter(String),
     /// Parameters whose names match a LIKE pattern.
@@ -18,25 +18,25 @@ pub enum Show {
 }
 
 /// Where the answers come from: names and values, sorted.
-pub trait Console {
+pub trait ShowSource {
     /// Parameters in force.
     fn variables(&self) -> Vec<(String, String)>;
     /// Counters now.
     fn status(&self) -> Vec<(String, String)>;
     /// How each template travels.
-    fn groups(&self) -> Table;
+    fn groups(&self) -> ShowTable;
 }
 
 /// An answer: column names and rows of texts, `None` for NULL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub struct ShowTable {
     /// Their names.
     pub columns: Vec<String>,
     /// A value for each column.
     pub rows: Vec<Vec<Option<String>>>,
 }
 
-impl Show {
+impl LocalShow {
     /// Recognises a text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_start();
@@ -68,8 +68,8 @@ impl Show {
     }
 
     /// The answer; `None` for a parameter that there is not (PostgreSQL says so better).
-    pub fn answer(&self, console: &dyn Console) -> Option<Table> {
-        let pairs = |all: Vec<(String, String)>, pattern: &str| Table {
+    pub fn answer(&self, show_source: &dyn ShowSource) -> Option<ShowTable> {
+        let pairs = |all: Vec<(String, String)>, pattern: &str| ShowTable {
             columns: vec!["Variable_name".to_owned(), "Value".to_owned()],
             rows: all
                 .into_iter()
@@ -78,15 +78,15 @@ impl Show {
                 .collect(),
         };
         match self {
-            Self::Variables(pattern) => Some(pairs(console.variables(), pattern)),
-            Self::Status(pattern) => Some(pairs(console.status(), pattern)),
-            Self::Groups => Some(console.groups()),
+            Self::Variables(pattern) => Some(pairs(show_source.variables(), pattern)),
+            Self::Status(pattern) => Some(pairs(show_source.status(), pattern)),
+            Self::Groups => Some(show_source.groups()),
             Self::Parameter(wanted) => {
-                let found = console
+                let found = show_source
                     .variables()
                     .into_iter()
                     .find(|(name, _)| name == wanted);
-                found.map(|(name, value)| Table {
+                found.map(|(name, value)| ShowTable {
                     columns: vec![name],
                     rows: vec![vec![Some(value)]],
                 })
@@ -95,7 +95,7 @@ impl Show {
     }
 }
 
-impl Table {
+impl ShowTable {
     /// Appends the `RowDescription`.
     pub fn write_columns(&self, out: &mut BytesMut) {
         let columns: Vec<_> = self.columns.iter().map(|name| TextColumn(name)).collect();
@@ -177,16 +177,16 @@ mod tests {
 
     #[test]
     fn the_three_spellings_are_recognised_and_nothing_else() {
-        let parse = Show::parse;
+        let parse = LocalShow::parse;
         assert_eq!(
             parse(" show hotspot ; "),
-            Some(Show::Parameter("hotspot".into()))
+            Some(LocalShow::Parameter("hotspot".into()))
         );
-        let variables = Some(Show::Variables("hotspot%".into()));
+        let variables = Some(LocalShow::Variables("hotspot%".into()));
         assert_eq!(parse("SHOW VARIABLES LIKE 'hotspot%'"), variables);
-        let status = Some(Show::Status("Group_update%".into()));
+        let status = Some(LocalShow::Status("Group_update%".into()));
         assert_eq!(parse("show global status like 'Group_update%';"), status);
-        assert_eq!(parse("Show Groups;"), Some(Show::Groups));
+        assert_eq!(parse("Show Groups;"), Some(LocalShow::Groups));
         for other in [
             "show search_path",
             "show groups like 'a%'",
