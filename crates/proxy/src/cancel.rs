@@ -13,7 +13,7 @@ use crate::presence::Presence;
 use crate::server::BackendKey;
 use paceline_batch::line::WaiterId;
 use paceline_net::optional_timeout;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use paceline_wire::ErrorResponse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ struct State {
     /// Cancels on their way to its server.
     on_the_way: usize,
     /// Its settings, as of its last relay.
-    settings: Option<Arc<Settings>>,
+    settings: Option<Arc<SessionSettings>>,
 }
 
 /// What a client is told that an operator ends while it waits for its login.
@@ -284,12 +284,12 @@ impl Whereabouts {
     }
 
     /// Its settings, as far as they are known here.
-    pub(crate) fn settings(&self) -> Option<Arc<Settings>> {
+    pub(crate) fn settings(&self) -> Option<Arc<SessionSettings>> {
         self.lock().settings.clone()
     }
 
     /// From now on it has these settings.
-    pub(crate) fn has_settings(&self, settings: &Arc<Settings>) {
+    pub(crate) fn has_settings(&self, settings: &Arc<SessionSettings>) {
         let mut state = self.lock();
         let same = state.settings.as_ref().is_some_and(|s| s.id == settings.id);
         if !same {

@@ -14,7 +14,7 @@ use crate::server::{Address, ServerConn};
 use anyhow::{Context, anyhow, bail};
 use paceline_batch::learned::{Learned, Policy};
 use paceline_config::{Settings, Upstream};
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates, without_bare_hints};
 use paceline_sql::{Effect, Statement};
 use std::sync::Arc;
@@ -102,7 +102,7 @@ async fn ask(
     templates: &Templates,
 ) -> anyhow::Result<Learned> {
     let (settings, declared) = (&question.settings, &question.declared);
-    let none = SettingsBook::default().none();
+    let none = SettingsInterner::default().none();
     let limit = settings.timeouts.server_connect_timeout;
     let prepared_max = settings.state.max_prepared_statements;
     let pass = Pass::by_password(address.upstream.password.as_ref());

@@ -20,7 +20,7 @@ use paceline_batch::strategy::upsert::UpsertPlan;
 use paceline_batch::strategy::{FORMATS_MAX, GroupPlan};
 use paceline_config::{Declared, Role};
 use paceline_relay::request::Request;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::{Fingerprint, Names, session};
 use paceline_sql::fold;
@@ -42,7 +42,7 @@ const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
 pub(crate) struct Question {
     pool: Arc<Pool>,
     template: Arc<Template>,
-    settings: Arc<Settings>,
+    settings: Arc<SessionSettings>,
     answer: Option<Learned>,
 }
 
@@ -98,7 +98,7 @@ impl Question {
 async fn learn(
     conn: &mut ServerConn,
     template: &Template,
-    settings: &Arc<Settings>,
+    settings: &Arc<SessionSettings>,
     proxy: &Proxy,
 ) -> Result<Option<Learned>, ServerError> {
     let Some(statement) = &template.statement else {
@@ -131,7 +131,7 @@ pub(crate) async fn inquire(
     conn: &mut ServerConn,
     template: &Template,
     statement: &Statement,
-    settings: &Arc<Settings>,
+    settings: &Arc<SessionSettings>,
     templates: &Templates,
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {

@@ -5,7 +5,7 @@ use crate::pool::Pool;
 use crate::replication::Replication;
 use paceline_net::Cipher;
 use paceline_net::Peer;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
@@ -134,7 +134,7 @@ impl Presence {
 }
 
 /// The value of `application_name` in settings, as far as their SQL tells it.
-pub(crate) fn application_name(settings: &Settings) -> String {
+pub(crate) fn application_name(settings: &SessionSettings) -> String {
     let sql = settings.sql_of("application_name").unwrap_or_default();
     // As the client has said it, or as the server has reported it.
     let called = sql

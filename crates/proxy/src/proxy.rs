@@ -25,7 +25,7 @@ use paceline_batch::strategy::Prelude;
 use paceline_batch::tally::Names;
 use paceline_config::{Config, Database};
 use paceline_net::busy_poll::BusyPoll;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Templates, Unparsed};
 use paceline_wire::ErrorResponse;
 use std::collections::{BTreeSet, HashMap};
@@ -53,7 +53,7 @@ pub(crate) struct Proxy {
     /// So many long texts are parsed at a time.
     parsers: Semaphore,
     /// All session settings.
-    pub(crate) book: SettingsBook,
+    pub(crate) book: SettingsInterner,
     /// The statement that starts every chain.
     pub(crate) chain: Prelude,
     /// Counters.
@@ -144,7 +144,7 @@ impl Proxy {
             chain: Prelude::new(&templates),
             templates,
             parsers: Semaphore::new(PARSERS),
-            book: SettingsBook::default(),
+            book: SettingsInterner::default(),
             counters: Counters::default(),
             rooms: Arc::default(),
             busy_poll: BusyPoll::default(),

@@ -20,7 +20,7 @@ use paceline_net::Stream;
 use paceline_net::optional_timeout;
 use paceline_relay::sequences::{SequenceState, SequenceToken};
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::{Settings, read_milliseconds};
+use paceline_relay::settings::{SessionSettings, read_milliseconds};
 use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::auth::{Login, Progress};
 use paceline_wire::backend::{self, Field, tag};
@@ -131,7 +131,7 @@ impl ServerConn {
     async fn open(
         address: &Arc<Address>,
         pass: &Pass,
-        none: Arc<Settings>,
+        none: Arc<SessionSettings>,
         prepared_max: usize,
         more: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
@@ -155,7 +155,7 @@ impl ServerConn {
     async fn open_for_pool(
         address: &Arc<Address>,
         pass: &Pass,
-        none: Arc<Settings>,
+        none: Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         const OFF: [(&str, &str); 1] = [(IDLE_SESSION_TIMEOUT, "0")];
@@ -200,7 +200,7 @@ impl ServerConn {
     pub(crate) fn new(
         stream: Stream,
         address: &Arc<Address>,
-        none: &Arc<Settings>,
+        none: &Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Self {
         let now = Instant::now();
@@ -236,7 +236,7 @@ impl ServerConn {
         limit: Duration,
         address: &Arc<Address>,
         pass: &Pass,
-        none: Arc<Settings>,
+        none: Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         let opening = Self::open_for_pool(address, pass, none, prepared_max);
@@ -323,7 +323,10 @@ impl ServerConn {
     }
 
     /// Puts a client's settings in force. [`ServerError::Refused`]: the server does not take them.
-    pub(crate) async fn adopt(&mut self, settings: &Arc<Settings>) -> Result<(), ServerError> {
+    pub(crate) async fn adopt(
+        &mut self,
+        settings: &Arc<SessionSettings>,
+    ) -> Result<(), ServerError> {
         let anybody = self.side.sequences.token();
         self.adopt_for(settings, anybody).await
     }
@@ -331,7 +334,7 @@ impl ServerConn {
     /// The same for a client with this token, which reads no numbers of others afterwards if there was anything to do.
     pub(crate) async fn adopt_for(
         &mut self,
-        settings: &Arc<Settings>,
+        settings: &Arc<SessionSettings>,
         reader: SequenceToken,
     ) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
@@ -362,7 +365,7 @@ impl ServerConn {
     pub(crate) async fn reset(
         &mut self,
         sql: &str,
-        none: Arc<Settings>,
+        none: Arc<SessionSettings>,
     ) -> Result<(), ServerError> {
         if !sql.is_empty() {
             self.query(sql).await?;

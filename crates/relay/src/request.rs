@@ -1,7 +1,7 @@
 //! A request: what a client sends up to the point where it waits, and what Paceline knows of it.
 
 use crate::analysis::Analysis;
-use crate::settings::Settings;
+use crate::settings::SessionSettings;
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
 use paceline_sql::{Literal, SequenceUse};
@@ -255,7 +255,7 @@ pub struct Request {
     /// Its parameters.
     pub values: Values,
     /// The client's settings.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<SessionSettings>,
     /// It may change the session in a way that its text does not tell.
     pub may_change_session: bool,
     /// Of the statement that its client has prepared before. `None`: it is analysed with the request.

@@ -6,7 +6,7 @@ mod tests;
 
 use crate::analysis::{Analysed, ColumnsId};
 use crate::sequences::SequenceState;
-use crate::settings::Settings;
+use crate::settings::SessionSettings;
 use crate::template::Template;
 use bytes::BytesMut;
 use hashlink::{LinkedHashMap, LinkedHashSet};
@@ -40,7 +40,7 @@ pub struct ServerSide {
     /// Its columns, if they are known.
     unnamed_columns: Option<ColumnsId>,
     /// Settings in force.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<SessionSettings>,
     /// Something may have changed settings in a way that the text did not tell.
     pub needs_reset: bool,
     /// Statements may have been prepared there under names that no text told.
@@ -167,7 +167,7 @@ pub(crate) fn is_no_setting(name: &str) -> bool {
 
 impl ServerSide {
     /// A fresh connection with these settings that keeps at most `prepared_max` statements (at least 1).
-    pub fn new(settings: Arc<Settings>, prepared_max: usize) -> Self {
+    pub fn new(settings: Arc<SessionSettings>, prepared_max: usize) -> Self {
         Self {
             prepared: LinkedHashMap::default(),
             parses: 0,

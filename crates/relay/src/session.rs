@@ -4,7 +4,7 @@
 use crate::analysis::{Analysis, ColumnsId};
 use crate::request::{Request, RequestForm};
 use crate::sequences::SequenceToken;
-use crate::settings::Settings;
+use crate::settings::SessionSettings;
 use crate::template::Template;
 pub use listening::ClientListening;
 pub(crate) use listening::{lists_channels, only_lists_channels};
@@ -30,9 +30,9 @@ mod tests;
 pub struct ClientSession {
     statements: ClientStatements,
     /// Settings in force.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<SessionSettings>,
     /// Settings the session began with: what RESET goes back to.
-    pub base: Arc<Settings>,
+    pub base: Arc<SessionSettings>,
     /// Names the server connection on which it has drawn numbers of sequences last.
     pub sequences: SequenceToken,
     /// Its channels.
@@ -41,7 +41,7 @@ pub struct ClientSession {
 
 impl ClientSession {
     /// A session that begins with these settings.
-    pub fn new(settings: Arc<Settings>) -> Self {
+    pub fn new(settings: Arc<SessionSettings>) -> Self {
         Self {
             statements: ClientStatements::default(),
             base: Arc::clone(&settings),

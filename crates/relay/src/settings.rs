@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A set of settings; equal sets are one object with one id.
 #[derive(Debug)]
-pub struct Settings {
+pub struct SessionSettings {
     /// Equal ids mean equal settings. 0: nothing is set.
     pub id: u64,
     sets: BTreeMap<String, String>,
@@ -87,7 +87,7 @@ pub(crate) const CLIENT_ENCODING: &str = "client_encoding";
 /// Set before all others.
 const FIRST: [&str; 2] = [CLIENT_ENCODING, SEARCH_PATH];
 
-impl Settings {
+impl SessionSettings {
     /// Nothing is set.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
@@ -184,7 +184,7 @@ impl Settings {
 
     /// SQL that turns a server from `from` (or from anything, when it is `needs_reset`) to these settings; `None` when
     /// there is nothing to do.
-    pub fn adopt_sql(&self, from: &Settings, needs_reset: bool) -> Option<String> {
+    pub fn adopt_sql(&self, from: &SessionSettings, needs_reset: bool) -> Option<String> {
         if self.id == from.id && !needs_reset {
             return None;
         }
@@ -216,17 +216,17 @@ impl Settings {
 
 /// All settings in use in a process.
 #[derive(Debug)]
-pub struct SettingsBook {
-    known: Mutex<HashMap<BTreeMap<String, String>, Weak<Settings>>>,
-    none: Arc<Settings>,
+pub struct SettingsInterner {
+    known: Mutex<HashMap<BTreeMap<String, String>, Weak<SessionSettings>>>,
+    none: Arc<SessionSettings>,
     next_id: AtomicU64,
 }
 
-impl Default for SettingsBook {
+impl Default for SettingsInterner {
     fn default() -> Self {
         Self {
             known: Mutex::new(HashMap::new()),
-            none: Arc::new(Settings {
+            none: Arc::new(SessionSettings {
                 id: 0,
                 sets: BTreeMap::new(),
                 bytes: 0,
@@ -239,21 +239,21 @@ impl Default for SettingsBook {
 }
 
 /// Entries at which the book is searched for settings that nobody uses.
-const BOOK_SWEEP_MIN: usize = 256;
+const INTERNED_SWEEP_MIN: usize = 256;
 
-impl SettingsBook {
+impl SettingsInterner {
     /// Nothing set.
-    pub fn none(&self) -> Arc<Settings> {
+    pub fn none(&self) -> Arc<SessionSettings> {
         Arc::clone(&self.none)
     }
 
     /// The settings after a change. `base` is what RESET goes back to.
     pub fn after(
         &self,
-        settings: &Arc<Settings>,
-        base: &Arc<Settings>,
+        settings: &Arc<SessionSettings>,
+        base: &Arc<SessionSettings>,
         change: &SessionChange,
-    ) -> Arc<Settings> {
+    ) -> Arc<SessionSettings> {
         let mut sets = settings.sets.clone();
         match change {
             SessionChange::Set { name, sql } => {
@@ -291,14 +291,18 @@ impl SettingsBook {
 
     /// What a transaction goes back to that comes to nothing: the settings `before`, but the session still knows the names of a user's
     /// own that `after` has.
-    pub fn rolled_back(&self, before: &Arc<Settings>, after: &Settings) -> Arc<Settings> {
+    pub fn rolled_back(
+        &self,
+        before: &Arc<SessionSettings>,
+        after: &SessionSettings,
+    ) -> Arc<SessionSettings> {
         let mut sets = before.sets.clone();
         know(&mut sets, after.sets.keys());
         self.intern(sets)
     }
 
     /// Settings from pairs of name and the SQL that sets it.
-    pub fn intern(&self, sets: BTreeMap<String, String>) -> Arc<Settings> {
+    pub fn intern(&self, sets: BTreeMap<String, String>) -> Arc<SessionSettings> {
         if sets.is_empty() {
             return self.none();
         }
@@ -306,13 +310,13 @@ impl SettingsBook {
         if let Some(found) = known.get(&sets).and_then(Weak::upgrade) {
             return found;
         }
-        if known.len() >= BOOK_SWEEP_MIN && known.len() == known.capacity() {
+        if known.len() >= INTERNED_SWEEP_MIN && known.len() == known.capacity() {
             known.retain(|_, settings| settings.strong_count() > 0);
             // The next search comes when there are twice as many: each costs no more than what was added since the last.
             let used = known.len();
             known.reserve(used);
         }
-        let settings = Arc::new(Settings {
+        let settings = Arc::new(SessionSettings {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             bytes: sets.iter().map(|(name, sql)| name.len() + sql.len()).sum(),
             name_temporaries: sets
@@ -378,27 +382,33 @@ mod tests {
 
     #[test]
     fn equal_settings_are_one_and_reset_goes_back_to_the_base() {
-        let book = SettingsBook::default();
-        let base = book.after(&book.none(), &book.none(), &set("a", "1"));
-        let changed = book.after(&base, &base, &set("a", "2"));
+        let interner = SettingsInterner::default();
+        let base = interner.after(&interner.none(), &interner.none(), &set("a", "1"));
+        let changed = interner.after(&base, &base, &set("a", "2"));
         assert_ne!(base.id, changed.id);
         let reset = SessionChange::Reset { name: "a".into() };
-        assert_eq!(book.after(&changed, &base, &reset).id, base.id);
+        assert_eq!(interner.after(&changed, &base, &reset).id, base.id);
         assert_eq!(
-            book.after(&changed, &base, &SessionChange::DiscardAll).id,
+            interner
+                .after(&changed, &base, &SessionChange::DiscardAll)
+                .id,
             base.id
         );
-        assert_eq!(book.after(&changed, &base, &set("a", "1")).id, base.id);
+        assert_eq!(interner.after(&changed, &base, &set("a", "1")).id, base.id);
     }
 
     #[test]
     fn adopting_resets_what_was_set_and_does_nothing_between_equals() {
-        let book = SettingsBook::default();
-        let a = book.after(&book.none(), &book.none(), &set("a", "1"));
+        let interner = SettingsInterner::default();
+        let a = interner.after(&interner.none(), &interner.none(), &set("a", "1"));
         assert_eq!(a.adopt_sql(&a, false), None);
-        assert_eq!(a.adopt_sql(&book.none(), false).unwrap(), "SET a TO 1; ");
+        assert_eq!(
+            a.adopt_sql(&interner.none(), false).unwrap(),
+            "SET a TO 1; "
+        );
         assert!(
-            book.none()
+            interner
+                .none()
                 .adopt_sql(&a, false)
                 .unwrap()
                 .contains("RESET ALL")
@@ -408,16 +418,16 @@ mod tests {
 
     #[test]
     fn so_many_settings_do_not_follow_their_client() {
-        let book = SettingsBook::default();
-        let mut settings = book.none();
+        let interner = SettingsInterner::default();
+        let mut settings = interner.none();
         for n in 0..SETTINGS_MAX {
             let change = set(&format!("a.b{n}"), "1");
             assert!(!settings.are_too_many_with(&change), "{n}");
-            settings = book.after(&settings, &book.none(), &change);
+            settings = interner.after(&settings, &interner.none(), &change);
         }
         assert!(settings.are_too_many_with(&set("a.more", "1")));
         let long = set("a", &"x".repeat(SETTINGS_BYTES_MAX));
-        assert!(book.none().are_too_many_with(&long));
+        assert!(interner.none().are_too_many_with(&long));
         assert!(!settings.are_too_many_with(&SessionChange::ResetAll));
     }
 
@@ -425,76 +435,82 @@ mod tests {
     #[test]
     fn a_book_with_many_settings_costs_no_more_than_one_with_few() {
         const MANY: usize = (1 << 16) - 1;
-        let book = SettingsBook::default();
-        let none = book.none();
-        let with = |n: usize| book.after(&none, &none, &set("a", &n.to_string()));
+        let interner = SettingsInterner::default();
+        let none = interner.none();
+        let with = |n: usize| interner.after(&none, &none, &set("a", &n.to_string()));
         let used: Vec<_> = (0..MANY).map(with).collect();
         for n in MANY..4 * MANY {
             with(n);
         }
-        let known = book.known.lock().unwrap().len();
+        let known = interner.known.lock().unwrap().len();
         assert!(known >= used.len() && known <= 4 * used.len(), "{known}");
     }
 
     #[test]
     fn another_identity_has_no_role() {
-        let book = SettingsBook::default();
-        let role = book.after(&book.none(), &book.none(), &set("role", "r"));
+        let interner = SettingsInterner::default();
+        let role = interner.after(&interner.none(), &interner.none(), &set("role", "r"));
         let reset = SessionChange::Reset {
             name: "session_authorization".into(),
         };
-        assert!(book.after(&role, &book.none(), &reset).is_empty());
-        let other = book.after(&role, &book.none(), &set("session_authorization", "s"));
-        let sql = other.adopt_sql(&book.none(), false).unwrap();
+        assert!(interner.after(&role, &interner.none(), &reset).is_empty());
+        let other = interner.after(&role, &interner.none(), &set("session_authorization", "s"));
+        let sql = other.adopt_sql(&interner.none(), false).unwrap();
         assert!(!sql.contains("role"), "{sql}");
     }
 
     #[test]
     fn the_role_survives_reset_all_and_is_set_last() {
-        let book = SettingsBook::default();
-        let role = book.after(&book.none(), &book.none(), &set("role", "r"));
-        let both = book.after(&role, &book.none(), &set("z", "1"));
+        let interner = SettingsInterner::default();
+        let role = interner.after(&interner.none(), &interner.none(), &set("role", "r"));
+        let both = interner.after(&role, &interner.none(), &set("z", "1"));
         assert!(
-            both.adopt_sql(&book.none(), false)
+            both.adopt_sql(&interner.none(), false)
                 .unwrap()
                 .ends_with("SET role TO r; ")
         );
         assert_eq!(
-            book.after(&both, &book.none(), &SessionChange::ResetAll).id,
+            interner
+                .after(&both, &interner.none(), &SessionChange::ResetAll)
+                .id,
             role.id
         );
     }
 
     #[test]
     fn reset_all_leaves_the_role_that_was_taken_after_the_login() {
-        let book = SettingsBook::default();
-        let base = book.after(&book.none(), &book.none(), &set("role", "first"));
-        let base = book.after(&base, &base, &set("a", "1"));
-        let now = book.after(&base, &base, &set("role", "second"));
-        let after = book.after(&now, &base, &SessionChange::ResetAll);
+        let interner = SettingsInterner::default();
+        let base = interner.after(&interner.none(), &interner.none(), &set("role", "first"));
+        let base = interner.after(&base, &base, &set("a", "1"));
+        let now = interner.after(&base, &base, &set("role", "second"));
+        let after = interner.after(&now, &base, &SessionChange::ResetAll);
         assert_eq!(after.sql_of("role"), Some("SET role TO second"));
         assert_eq!(base.taken_away(&SessionChange::ResetAll), ["a"]);
     }
 
     #[test]
     fn what_was_taken_away_is_given_back_with_the_role_last() {
-        let book = SettingsBook::default();
-        let who = book.after(
-            &book.none(),
-            &book.none(),
+        let interner = SettingsInterner::default();
+        let who = interner.after(
+            &interner.none(),
+            &interner.none(),
             &set("session_authorization", "s"),
         );
-        let both = book.after(&who, &who, &set("role", "r"));
+        let both = interner.after(&who, &who, &set("role", "r"));
         let sql = both.own_sql(&["role", "session_authorization"]);
         assert_eq!(sql, "SET session_authorization TO s; SET role TO r; ");
     }
 
     #[test]
     fn a_reset_is_not_cut_short_by_what_it_resets() {
-        let book = SettingsBook::default();
-        let limited = book.after(&book.none(), &book.none(), &set("statement_timeout", "1"));
-        for (from, needs_reset) in [(limited, false), (book.none(), true)] {
-            let sql = book.none().adopt_sql(&from, needs_reset).unwrap();
+        let interner = SettingsInterner::default();
+        let limited = interner.after(
+            &interner.none(),
+            &interner.none(),
+            &set("statement_timeout", "1"),
+        );
+        for (from, needs_reset) in [(limited, false), (interner.none(), true)] {
+            let sql = interner.none().adopt_sql(&from, needs_reset).unwrap();
             assert!(sql.starts_with("SET statement_timeout TO 0; SET lock_timeout TO 0; "));
         }
     }

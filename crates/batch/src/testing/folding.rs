@@ -7,7 +7,7 @@ use crate::strategy::fold::FoldPlan;
 use bytes::Bytes;
 use paceline_relay::local_show::{ShowSource, ShowTable};
 use paceline_relay::session::{ClientSession, RequestPlan};
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
@@ -128,7 +128,7 @@ impl Folding {
         Self {
             plan: Arc::new(plan.expect("few parameters and columns")),
             templates,
-            session: ClientSession::new(SettingsBook::default().none()),
+            session: ClientSession::new(SettingsInterner::default().none()),
             text: text.to_owned(),
         }
     }

@@ -7,7 +7,7 @@ use crate::strategy::dealing::DealPlan;
 use crate::strategy::multi_row::MultiRowPlan;
 use crate::strategy::upsert::UpsertPlan;
 use paceline_relay::session::ClientSession;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TypeName;
 use paceline_sql::dealing::Dealing;
@@ -132,7 +132,7 @@ impl Travelling {
         });
         Self {
             templates,
-            session: ClientSession::new(SettingsBook::default().none()),
+            session: ClientSession::new(SettingsInterner::default().none()),
             plan,
             text: text.to_owned(),
         }

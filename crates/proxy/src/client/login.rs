@@ -23,7 +23,7 @@ use paceline_config::State;
 use paceline_net::Stream;
 use paceline_relay::request::RequestScanner;
 use paceline_relay::session::ClientSession;
-use paceline_relay::settings::{Settings, idle_timeout_sql, read_milliseconds};
+use paceline_relay::settings::{SessionSettings, idle_timeout_sql, read_milliseconds};
 use paceline_sql::{IDLE_SESSION_TIMEOUT, quote_ident, quote_literal};
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
@@ -529,7 +529,7 @@ async fn read_idle_timeout(client: &Whereabouts, sql: &str) -> Result<String, Re
 /// The parameters that PostgreSQL reports under these settings; asks a server the first time.
 async fn welcome(
     client: &Whereabouts,
-    settings: &Arc<Settings>,
+    settings: &Arc<SessionSettings>,
 ) -> Result<Vec<(String, String)>, Refusal> {
     let pool = &client.presence.pool;
     if let Some(known) = pool.welcome(settings.id) {

@@ -534,7 +534,7 @@ fn with_context_knowing<R>(
         session: &mut client.session,
         server: &mut conn.side,
         templates: &client.proxy.templates,
-        book: &client.proxy.book,
+        interner: &client.proxy.book,
         show_source: &**pool,
         may_change_session: &may_change_session,
         policy: &pool_settings.state,

@@ -6,13 +6,13 @@ use crate::server::ServerConn;
 use paceline_batch::learned::Learned;
 use paceline_batch::tally::TemplateStats;
 use paceline_relay::server::StatementKey;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// The parameters that PostgreSQL reports under these settings, which keep their id as long as this is known.
-pub(super) type Welcome = (Arc<Settings>, Vec<(String, String)>);
+pub(super) type Welcome = (Arc<SessionSettings>, Vec<(String, String)>);
 
 /// Templates about which something is remembered, per pool.
 const LEARNED_MAX: usize = 8_192;
@@ -171,7 +171,7 @@ impl Pool {
     /// Notes them, unless this connection, which they come from, is to be replaced.
     pub(crate) fn set_welcome(
         &self,
-        settings: &Arc<Settings>,
+        settings: &Arc<SessionSettings>,
         parameters: Vec<(String, String)>,
         conn: &ServerConn,
     ) {

@@ -185,7 +185,7 @@ impl<const N: usize> From<[Expect; N]> for Expectations {
 mod tests {
     use super::*;
     use crate::server::{Preparable, ServerSide};
-    use crate::settings::SettingsBook;
+    use crate::settings::SettingsInterner;
     use bytes::BytesMut;
     use paceline_sql::Hints;
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn keys<const N: usize>() -> [StatementKey; N] {
-        let mut server = ServerSide::new(SettingsBook::default().none(), N);
+        let mut server = ServerSide::new(SettingsInterner::default().none(), N);
         let mut id = 0;
         [(); N].map(|()| {
             id += 1;

@@ -6,7 +6,7 @@ use super::state::{Disposition, RelayContext, RelayState, RequestProgress, Untra
 use super::state_policy::SessionStateMode;
 use crate::sequences::SequenceState;
 use crate::server::is_no_setting;
-use crate::settings::{CLIENT_ENCODING, IDENTITY, Settings};
+use crate::settings::{CLIENT_ENCODING, IDENTITY, SessionSettings};
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt};
@@ -158,7 +158,9 @@ impl RelayState {
         self.request
             .taken_away
             .extend(session.base.taken_away(change));
-        let settings = context.book.after(&session.settings, &session.base, change);
+        let settings = context
+            .interner
+            .after(&session.settings, &session.base, change);
         context.put_in_force(Some(settings));
         // These were sent before the change was known, and parsed after it.
         let parses = self.expect.take_parses();
@@ -179,7 +181,9 @@ impl RelayState {
         let base = &context.session.base;
         let all = SessionChange::DiscardAll;
         self.request.taken_away = base.taken_away(&all).into_iter().collect();
-        let settings = context.book.after(&context.session.settings, base, &all);
+        let settings = context
+            .interner
+            .after(&context.session.settings, base, &all);
         context.put_in_force(Some(settings));
         context.server.must_close |= self
             .pinned_for
@@ -355,7 +359,7 @@ impl RelayState {
 
 impl RelayContext<'_> {
     /// These settings are the client's now, and in force on its server.
-    fn put_in_force(&mut self, settings: Option<Arc<Settings>>) {
+    fn put_in_force(&mut self, settings: Option<Arc<SessionSettings>>) {
         if let Some(settings) = settings {
             self.server.settings = Arc::clone(&settings);
             self.session.settings = settings;
@@ -363,16 +367,18 @@ impl RelayContext<'_> {
     }
 
     /// A rollback has put these settings in force, if they were others.
-    fn go_back_to(&mut self, before: Option<Arc<Settings>>) {
+    fn go_back_to(&mut self, before: Option<Arc<SessionSettings>>) {
         let current = &self.session.settings;
-        let settings = before.map(|before| self.book.rolled_back(&before, current));
+        let settings = before.map(|before| self.interner.rolled_back(&before, current));
         self.put_in_force(settings);
     }
 
     /// A setting whose change the text did not tell.
     pub(super) fn set_untracked(&mut self, change: &SessionChange) {
         let session = &self.session;
-        let settings = self.book.after(&session.settings, &session.base, change);
+        let settings = self
+            .interner
+            .after(&session.settings, &session.base, change);
         self.put_in_force(Some(settings));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Only SET for the session counts. What SET LOCAL does ends with the transaction, on the server that carries it out.
 
-use crate::settings::Settings;
+use crate::settings::SessionSettings;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -17,7 +17,7 @@ struct Level {
     /// `None`: the transaction itself.
     savepoint: Option<String>,
     /// In force when it began.
-    settings: Arc<Settings>,
+    settings: Arc<SessionSettings>,
     /// Bytes of all the different settings up to here.
     bytes: usize,
 }
@@ -27,7 +27,7 @@ const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 impl SettingsUndoLog {
     /// These settings are about to change.
-    pub(super) fn changes(&mut self, settings: &Arc<Settings>) {
+    pub(super) fn changes(&mut self, settings: &Arc<SessionSettings>) {
         if self.0.is_empty() {
             self.begin(None, settings);
         }
@@ -39,12 +39,12 @@ impl SettingsUndoLog {
     }
 
     /// `SAVEPOINT`
-    pub(super) fn savepoint(&mut self, name: &str, settings: &Arc<Settings>) {
+    pub(super) fn savepoint(&mut self, name: &str, settings: &Arc<SessionSettings>) {
         self.changes(settings);
         self.begin(Some(name.to_owned()), settings);
     }
 
-    fn begin(&mut self, savepoint: Option<String>, settings: &Arc<Settings>) {
+    fn begin(&mut self, savepoint: Option<String>, settings: &Arc<SessionSettings>) {
         let last = self.0.last();
         let same = last.is_some_and(|level| level.settings.id == settings.id);
         let own = if same { 0 } else { settings.bytes() };
@@ -63,7 +63,7 @@ impl SettingsUndoLog {
     }
 
     /// `ROLLBACK TO`: the settings in force again. The savepoint itself remains.
-    pub(super) fn roll_back_to(&mut self, name: &str) -> Option<Arc<Settings>> {
+    pub(super) fn roll_back_to(&mut self, name: &str) -> Option<Arc<SessionSettings>> {
         let place = self.place(name)?;
         self.0.truncate(place + 1);
         self.0.last().map(|level| Arc::clone(&level.settings))
@@ -75,7 +75,7 @@ impl SettingsUndoLog {
     }
 
     /// The transaction has come to nothing: the settings in force again, if there were others.
-    pub(super) fn roll_back(&mut self) -> Option<Arc<Settings>> {
+    pub(super) fn roll_back(&mut self) -> Option<Arc<SessionSettings>> {
         self.0.drain(..).next().map(|level| level.settings)
     }
 

@@ -10,7 +10,7 @@ use crate::analysis::ColumnsId;
 use crate::local_show::ShowSource;
 use crate::server::{ServerSide, StatementKey};
 use crate::session::ClientSession;
-use crate::settings::SettingsBook;
+use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
 use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt, HashSet};
@@ -28,7 +28,7 @@ pub struct RelayContext<'a> {
     /// All templates.
     pub templates: &'a Templates,
     /// All settings.
-    pub book: &'a SettingsBook,
+    pub interner: &'a SettingsInterner,
     /// What Paceline itself answers.
     pub show_source: &'a dyn ShowSource,
     /// Does this template call functions that may change the session in ways its text does not tell?

@@ -2,7 +2,7 @@
 
 use super::ServerSide;
 use crate::sequences::{DISCARD, SequenceState, SequenceToken};
-use crate::settings::{CLIENT_ENCODING, Settings};
+use crate::settings::{CLIENT_ENCODING, SessionSettings};
 use bytes::BytesMut;
 use paceline_wire::frontend;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub const ANALYSIS_SETTINGS: [&str; 2] = ["lock_timeout", "jit"];
 
 impl ServerSide {
     /// `DISCARD ALL` has made it what it was when it was fresh; `none` are no settings.
-    pub fn discarded(&mut self, none: Arc<Settings>) {
+    pub fn discarded(&mut self, none: Arc<SessionSettings>) {
         *self = Self {
             parses: self.parses,
             idle_default: self.idle_default,
@@ -39,7 +39,7 @@ impl ServerSide {
     }
 
     /// These settings are in force.
-    pub fn has(&self, settings: &Settings) -> bool {
+    pub fn has(&self, settings: &SessionSettings) -> bool {
         self.settings.id == settings.id
             && !self.needs_reset
             && !self.drops_all()
@@ -55,7 +55,7 @@ impl ServerSide {
     /// that a client with the token `reader` must not read are forgotten on this occasion.
     pub fn adopt(
         &mut self,
-        settings: &Arc<Settings>,
+        settings: &Arc<SessionSettings>,
         reader: SequenceToken,
         out: &mut BytesMut,
     ) -> usize {

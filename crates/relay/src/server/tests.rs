@@ -3,7 +3,7 @@
 use super::reset::PENDING_CLOSE_MAX;
 use super::*;
 use crate::sequences::SequenceToken;
-use crate::settings::SettingsBook;
+use crate::settings::SettingsInterner;
 
 fn statement(id: u64) -> Preparable<'static> {
     Preparable {
@@ -15,7 +15,7 @@ fn statement(id: u64) -> Preparable<'static> {
 
 #[test]
 fn the_least_recently_used_statement_makes_room() {
-    let mut server = ServerSide::new(SettingsBook::default().none(), 2);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 2);
     let mut out = BytesMut::new();
     assert!(server.ensure(statement(1), &mut out).parsed);
     assert!(server.ensure(statement(2), &mut out).parsed);
@@ -28,7 +28,7 @@ fn the_least_recently_used_statement_makes_room() {
 
 #[test]
 fn a_statement_is_forgotten_by_its_name() {
-    let mut server = ServerSide::new(SettingsBook::default().none(), 2);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 2);
     let mut out = BytesMut::new();
     let key = server.ensure(statement(7), &mut out).key;
     assert_eq!(StatementKey::of_name(&key.name()), Some(key));
@@ -42,7 +42,7 @@ fn a_statement_is_forgotten_by_its_name() {
 
 #[test]
 fn many_names_that_must_go_are_dropped_at_once() {
-    let none = SettingsBook::default().none();
+    let none = SettingsInterner::default().none();
     let mut server = ServerSide::new(Arc::clone(&none), 1_000);
     let mut out = BytesMut::new();
     for id in 0..=PENDING_CLOSE_MAX as u64 {
@@ -63,7 +63,7 @@ fn many_names_that_must_go_are_dropped_at_once() {
 #[test]
 fn a_full_connection_costs_no_more_than_an_empty_one() {
     const MANY: u64 = 200_000;
-    let mut server = ServerSide::new(SettingsBook::default().none(), 100_000);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 100_000);
     for id in 0..MANY {
         let mut out = BytesMut::new();
         let key = server.ensure(statement(id), &mut out).key;
@@ -78,7 +78,7 @@ fn a_full_connection_costs_no_more_than_an_empty_one() {
 
 #[test]
 fn a_retired_statement_that_could_not_be_closed_is_closed_later() {
-    let mut server = ServerSide::new(SettingsBook::default().none(), 8);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 8);
     let (mut out, mut injected) = (BytesMut::new(), Injected::default());
     let key = server.ensure(statement(1), &mut out).key;
     server.retire(key);
@@ -92,7 +92,7 @@ fn a_retired_statement_that_could_not_be_closed_is_closed_later() {
 
 #[test]
 fn what_did_not_take_place_is_undone_from_its_end() {
-    let mut server = ServerSide::new(SettingsBook::default().none(), 1);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 1);
     let (mut out, mut injected) = (BytesMut::new(), Injected::default());
     server.ensure(statement(1), &mut out);
     for id in [2, 1] {
@@ -105,7 +105,7 @@ fn what_did_not_take_place_is_undone_from_its_end() {
 
 #[test]
 fn what_was_upset_is_set_and_prepared_anew() {
-    let none = SettingsBook::default().none();
+    let none = SettingsInterner::default().none();
     let mut server = ServerSide::new(Arc::clone(&none), 8);
     let mut out = BytesMut::new();
     server.ensure(statement(1), &mut out);
@@ -125,7 +125,7 @@ fn what_was_upset_is_set_and_prepared_anew() {
 
 #[test]
 fn a_statement_that_is_retired_twice_is_closed_once() {
-    let mut server = ServerSide::new(SettingsBook::default().none(), 8);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 8);
     let (mut out, mut injected) = (BytesMut::new(), Injected::default());
     let key = server.ensure(statement(1), &mut out).key;
     server.retire(key);
@@ -139,7 +139,7 @@ fn a_statement_that_is_retired_twice_is_closed_once() {
 
 #[test]
 fn what_an_error_made_the_server_skip_did_not_take_place() {
-    let mut server = ServerSide::new(SettingsBook::default().none(), 1);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 1);
     let (mut out, mut injected) = (BytesMut::new(), Injected::default());
     for id in [1, 2] {
         let ensured = server.ensure(statement(id), &mut out);

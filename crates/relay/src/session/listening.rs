@@ -1,7 +1,7 @@
 //! What a client's session knows of the channels that it listens on by the shared connection
 //! ([`shared_listen`](crate::shared_listen)).
 
-use crate::settings::{CLIENT_ENCODING, Settings};
+use crate::settings::{CLIENT_ENCODING, SessionSettings};
 use crate::shared_listen::Marker;
 use crate::template::Template;
 use paceline_sql::{Effect, Listening, SessionChange};
@@ -37,7 +37,7 @@ impl ClientListening {
     }
 
     /// The shared connection sends texts as a client with these settings wants them.
-    pub fn fits(&self, settings: &Settings) -> bool {
+    pub fn fits(&self, settings: &SessionSettings) -> bool {
         if !self.server_is_utf8 {
             return false;
         }

@@ -1,7 +1,7 @@
 //! What a session makes of each request: answered here, relayed, or fit to travel with others.
 
 use super::{ClientSession, RequestPlan};
-use crate::settings::SettingsBook;
+use crate::settings::SettingsInterner;
 
 use crate::request::{Request, RequestForm};
 use crate::template::{LOOKED_AT_BYTES_MAX, Template, Templates};
@@ -21,7 +21,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         Self {
-            session: ClientSession::new(SettingsBook::default().none()),
+            session: ClientSession::new(SettingsInterner::default().none()),
             templates: Templates::default(),
         }
     }
@@ -245,9 +245,9 @@ fn bare_hints_are_rewritten_for_the_server() {
 
 #[test]
 fn a_request_carries_the_settings_of_its_client() {
-    let book = SettingsBook::default();
+    let interner = SettingsInterner::default();
     let mut scene = Scene::new();
-    scene.session.settings = book.intern([("a".to_owned(), "SET a TO 1".to_owned())].into());
+    scene.session.settings = interner.intern([("a".to_owned(), "SET a TO 1".to_owned())].into());
     let id = scene.session.settings.id;
     assert_eq!(scene.single([query("SELECT 1")]).settings.id, id);
 }

@@ -9,7 +9,7 @@ use crate::testing::folding::{silence, single};
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::{bind, describe_portal, execute, parse, query, sync};
@@ -28,7 +28,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let (templates, none) = (Templates::default(), SettingsBook::default().none());
+        let (templates, none) = (Templates::default(), SettingsInterner::default().none());
         Self {
             prelude: Prelude::new(&templates),
             silence: silence(&templates),

@@ -7,7 +7,7 @@ use crate::testing::folding::single;
 use crate::testing::trip::{Trip, line};
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::{
@@ -26,7 +26,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let none = SettingsBook::default().none();
+        let none = SettingsInterner::default().none();
         Self {
             templates: Templates::default(),
             session: ClientSession::new(none.clone()),

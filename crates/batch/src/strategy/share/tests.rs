@@ -10,7 +10,7 @@ use crate::testing::trip::Trip;
 use paceline_relay::analysis::Analysis;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::{
@@ -36,7 +36,7 @@ const PLAIN: Ask<'_> = Ask(TEXT, b"1", false, &[], true);
 
 impl Scene {
     fn new() -> Self {
-        let none = SettingsBook::default().none();
+        let none = SettingsInterner::default().none();
         Self {
             templates: Templates::default(),
             session: ClientSession::new(none.clone()),
@@ -116,7 +116,7 @@ fn texts_settings_and_protocols_are_kept_apart() {
         name: "timezone".to_owned(),
         sql: "SET timezone = 'UTC'".to_owned(),
     };
-    let book = SettingsBook::default();
+    let book = SettingsInterner::default();
     let base = book.none();
     scene.session.settings = book.after(&base, &base, &utc);
     assert_ne!(one, group(&scene.query(texts[0])));

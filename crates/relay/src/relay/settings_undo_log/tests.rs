@@ -1,23 +1,23 @@
 //! Transactions and savepoints, undone and kept.
 
 use super::SettingsUndoLog;
-use crate::settings::{Settings, SettingsBook};
+use crate::settings::{SessionSettings, SettingsInterner};
 use paceline_sql::SessionChange;
 use std::sync::Arc;
 
 struct Scene {
-    book: SettingsBook,
+    interner: SettingsInterner,
     settings_undo_log: SettingsUndoLog,
-    settings: Arc<Settings>,
+    settings: Arc<SessionSettings>,
 }
 
 impl Scene {
     fn new() -> Self {
-        let book = SettingsBook::default();
+        let interner = SettingsInterner::default();
         Self {
-            settings: book.none(),
+            settings: interner.none(),
             settings_undo_log: SettingsUndoLog::default(),
-            book,
+            interner,
         }
     }
 
@@ -27,7 +27,9 @@ impl Scene {
             name: "a".to_owned(),
             sql: format!("SET a TO {value}"),
         };
-        self.settings = self.book.after(&self.settings, &self.book.none(), &change);
+        self.settings = self
+            .interner
+            .after(&self.settings, &self.interner.none(), &change);
         self.settings.id
     }
 
@@ -90,10 +92,10 @@ fn what_was_set_since_a_released_savepoint_belongs_to_what_is_around_it() {
 /// Savepoints cost what differs between them; with too much of that there is no room for more.
 #[test]
 fn many_savepoints_with_different_settings_fill_it() {
-    let book = SettingsBook::default();
+    let interner = SettingsInterner::default();
     let long = "x".repeat(60_000);
     let with =
-        |n: usize| book.intern([("a.b".to_owned(), format!("SET a.b TO '{n}{long}'"))].into());
+        |n: usize| interner.intern([("a.b".to_owned(), format!("SET a.b TO '{n}{long}'"))].into());
     let mut settings_undo_log = SettingsUndoLog::default();
     let one = with(0);
     for _ in 0..1_000 {

@@ -5,7 +5,7 @@ use crate::relay::NotYet;
 use crate::relay::{ListenNeed, RelayContext, RelayState, StatePolicy, Wrap};
 use crate::server::ServerSide;
 use crate::session::ClientSession;
-use crate::settings::SettingsBook;
+use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
 use bytes::{Bytes, BytesMut};
 use paceline_testing::messages::Wire;
@@ -38,7 +38,7 @@ pub(super) struct Stage {
     pub(super) session: ClientSession,
     pub(super) server: ServerSide,
     pub(super) templates: Templates,
-    pub(super) book: SettingsBook,
+    pub(super) interner: SettingsInterner,
     pub(super) relay: RelayState,
     pub(super) policy: StatePolicy,
     /// What the shared LISTEN was to_query for, and what it answers next.
@@ -60,15 +60,18 @@ impl Stage {
 
     /// A relay whose first request is wrapped.
     pub(super) fn wrapped(wrap: Wrap) -> Self {
-        let book = SettingsBook::default();
-        let (mut session, mut server) = (ClientSession::new(book.none()), fresh_server(&book, 100));
+        let interner = SettingsInterner::default();
+        let (mut session, mut server) = (
+            ClientSession::new(interner.none()),
+            fresh_server(&interner, 100),
+        );
         let templates = Templates::default();
         let mut own = BytesMut::new();
         let mut context = RelayContext {
             session: &mut session,
             server: &mut server,
             templates: &templates,
-            book: &book,
+            interner: &interner,
             show_source: &TestShowSource,
             may_change_session: &may_change_session,
             policy: &StatePolicy::default(),
@@ -81,7 +84,7 @@ impl Stage {
             session,
             server,
             templates,
-            book,
+            interner,
             needs: Vec::new(),
             outcome: Ok(()),
             names: Vec::new(),
@@ -101,7 +104,7 @@ impl Stage {
 
     /// The next relay is on a server that has not met this client.
     pub(super) fn on_another_server(&mut self, prepared_max: usize) {
-        self.server = fresh_server(&self.book, prepared_max);
+        self.server = fresh_server(&self.interner, prepared_max);
         self.ride_again();
     }
 
@@ -113,7 +116,7 @@ impl Stage {
             session: &mut self.session,
             server: &mut self.server,
             templates: &self.templates,
-            book: &self.book,
+            interner: &self.interner,
             show_source: &TestShowSource,
             may_change_session: &may_change_session,
             policy: &self.policy,
@@ -214,8 +217,8 @@ impl Stage {
     }
 }
 
-fn fresh_server(book: &SettingsBook, prepared_max: usize) -> ServerSide {
-    ServerSide::new(book.none(), prepared_max)
+fn fresh_server(interner: &SettingsInterner, prepared_max: usize) -> ServerSide {
+    ServerSide::new(interner.none(), prepared_max)
 }
 
 fn may_change_session(template: &Template) -> bool {

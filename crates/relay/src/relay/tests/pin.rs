@@ -126,7 +126,10 @@ fn a_text_that_may_do_anything_is_asked_about() {
     assert!(to_query.ends_with("current_setting('search_path', true)"));
     reply(&mut stage, &["f", "t", "f", "f", "f", "a, b"]);
     assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
-    let sql = stage.session.settings.adopt_sql(&stage.book.none(), false);
+    let sql = stage
+        .session
+        .settings
+        .adopt_sql(&stage.interner.none(), false);
     assert!(sql.unwrap().contains("'search_path', 'a, b'"));
 }
 

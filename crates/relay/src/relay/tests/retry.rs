@@ -107,7 +107,7 @@ fn a_client_that_has_said_more_than_the_request_is_told() {
 #[test]
 fn a_procedure_that_may_have_committed_is_not_called_again() {
     let mut stage = prepared();
-    stage.client([query("CALL book()")]);
+    stage.client([query("CALL interner()")]);
     assert_eq!(stage.server([stale_plan(), ready('I')]).len(), 2);
     assert!(!stage.relay.take_retry());
 }

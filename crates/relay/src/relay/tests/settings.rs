@@ -12,7 +12,7 @@ fn run(stage: &mut Stage, sql: &str, command: &str, status: char) {
 
 /// SQL that a fresh server would need for this client's settings.
 fn adopted(stage: &Stage) -> String {
-    let fresh = stage.book.none();
+    let fresh = stage.interner.none();
     stage
         .session
         .settings
