@@ -15,7 +15,7 @@ use crate::proxy::Proxy;
 use crate::server::Address;
 use bytes::Bytes;
 use paceline_config::Host;
-use paceline_relay::shared_listen::{Answer, ListenerId, SharedListen, Ticket};
+use paceline_relay::shared_listen::{ListenAnswer, ListenRequestId, ListenerId, SharedListen};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,7 +57,7 @@ struct Shared {
 struct State {
     core: SharedListen,
     clients: HashMap<ListenerId, Entry>,
-    answers: HashMap<Ticket, oneshot::Sender<Result<(), Bytes>>>,
+    answers: HashMap<ListenRequestId, oneshot::Sender<Result<(), Bytes>>>,
     /// A task has the connection, or opens one.
     runs: bool,
 }
@@ -182,7 +182,7 @@ impl State {
         self.clients.get(&id).is_none_or(|client| client.lost)
     }
 
-    fn answer(&mut self, answers: Vec<Answer>) {
+    fn answer(&mut self, answers: Vec<ListenAnswer>) {
         for (ticket, outcome) in answers {
             if let Some(waits) = self.answers.remove(&ticket) {
                 // A client that has gone needs no answer.

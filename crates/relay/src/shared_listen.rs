@@ -32,16 +32,16 @@ mod tests;
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use listener::Listener;
-pub use listener::{MAIL_BYTES_MAX, MAIL_MAX, Overflow};
+pub use listener::{Overflow, QUEUED_BYTES_MAX, QUEUED_MAX};
 pub use marker::Marker;
 use paceline_sql::Listening;
 use paceline_wire::{Frame, WireError, backend};
 pub use rounds::STEPS_MAX;
 pub use state::{
-    Answer, CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, Step,
-    Ticket,
+    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenAnswer, ListenRequestId, ListenerId, NoRoom,
+    RoundStep, SharedListen,
 };
-use state::{ChannelState, Request, Wants};
+use state::{ChannelState, ListenGoal, ListenRequest};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl SharedListen {
     }
 
     /// The client has gone. Returns its requests, which are not answered.
-    pub fn leave(&mut self, id: ListenerId) -> Vec<Ticket> {
+    pub fn leave(&mut self, id: ListenerId) -> Vec<ListenRequestId> {
         self.settle(id);
         self.unlisten_all(id);
         let dropped = self.drop_requests(id);
@@ -81,11 +81,11 @@ impl SharedListen {
         dropped
     }
 
-    fn drop_requests(&mut self, id: ListenerId) -> Vec<Ticket> {
+    fn drop_requests(&mut self, id: ListenerId) -> Vec<ListenRequestId> {
         let waiting = std::mem::take(&mut self.waiting);
         let (gone, stay) = waiting.into_iter().partition(|r| r.listener == id);
         self.waiting = stay;
-        let mut gone: Vec<Request> = gone;
+        let mut gone: Vec<ListenRequest> = gone;
         if let Some(round) = &mut self.round {
             let sent = std::mem::take(&mut round.requests);
             let (of_it, others): (Vec<_>, _) = sent.into_iter().partition(|r| r.listener == id);
@@ -93,7 +93,7 @@ impl SharedListen {
             gone.extend(of_it);
         }
         for request in &gone {
-            self.release(id, request.wants.channels());
+            self.release(id, request.goal.channels());
         }
         gone.iter().map(|request| request.ticket).collect()
     }
@@ -127,10 +127,10 @@ impl SharedListen {
     }
 
     /// `LISTEN` outside a transaction: the client listens from the answer on.
-    pub fn listen(&mut self, id: ListenerId, channel: &str) -> Ticket {
+    pub fn listen(&mut self, id: ListenerId, channel: &str) -> ListenRequestId {
         let channel = self.channel(channel);
         self.reserve_one(id, &channel);
-        self.request(id, Wants::Listen(channel))
+        self.request(id, ListenGoal::Listen(channel))
     }
 
     /// Whether the client may listen on these channels, too.
@@ -159,7 +159,7 @@ impl SharedListen {
 
     /// A transaction of the client, which the process `server` carries out, is about to listen on these channels, or to
     /// change otherwise on what the client listens.
-    pub fn reserve(&mut self, id: ListenerId, server: u32, channels: &[String]) -> Ticket {
+    pub fn reserve(&mut self, id: ListenerId, server: u32, channels: &[String]) -> ListenRequestId {
         self.is_served(id, server);
         let channels: Vec<_> = channels.iter().map(|name| self.channel(name)).collect();
         let mut kept = Vec::new();
@@ -172,7 +172,7 @@ impl SharedListen {
         for channel in kept.into_iter().chain(&channels) {
             self.reserve_one(id, channel);
         }
-        self.request(id, Wants::Reserve(channels))
+        self.request(id, ListenGoal::Reserve(channels))
     }
 
     /// The server process carries out what the client says now: its notifications are the client's own.
@@ -187,8 +187,9 @@ impl SharedListen {
     }
 
     /// All that was committed before is to be received. `None`: without a connection, none of it will be.
-    pub fn catch_up(&mut self, id: ListenerId) -> Option<Ticket> {
-        self.connected.then(|| self.request(id, Wants::CatchUp))
+    pub fn catch_up(&mut self, id: ListenerId) -> Option<ListenRequestId> {
+        self.connected
+            .then(|| self.request(id, ListenGoal::CatchUp))
     }
 
     /// The client's transaction is over, and what it notified has been received.
@@ -336,7 +337,7 @@ impl SharedListen {
     ///
     /// # Errors
     /// So many were waiting that some are lost.
-    pub fn take_mail(
+    pub fn take_queued(
         &mut self,
         id: ListenerId,
         bytes: usize,
@@ -349,8 +350,8 @@ impl SharedListen {
     }
 
     /// Something waits for the client.
-    pub fn has_mail(&self, id: ListenerId) -> bool {
-        self.listeners.get(&id).is_some_and(Listener::has_mail)
+    pub fn has_queued(&self, id: ListenerId) -> bool {
+        self.listeners.get(&id).is_some_and(Listener::has_queued)
     }
 
     /// More messages waited for the client than it may have.

@@ -6,7 +6,7 @@ use crate::proxy::Proxy;
 use crate::server::Address;
 use bytes::{Bytes, BytesMut};
 use paceline_relay::shared_listen::{
-    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, Ticket,
+    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenRequestId, ListenerId, NoRoom, SharedListen,
 };
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl ListeningClient {
     /// Passes a request on. `None`: nothing needs to be waited for.
     fn ask(
         &self,
-        request: impl FnOnce(&mut SharedListen) -> Option<Ticket>,
+        request: impl FnOnce(&mut SharedListen) -> Option<ListenRequestId>,
     ) -> oneshot::Receiver<Outcome> {
         let (answer, waits) = oneshot::channel();
         let mut state = self.shared.lock();
@@ -212,7 +212,7 @@ impl ListeningClient {
         if state.is_lost(self.id) {
             return Err(MailEnd::Lost);
         }
-        let taken = state.core.take_mail(self.id, limit, out);
+        let taken = state.core.take_queued(self.id, limit, out);
         taken.map_err(|_| MailEnd::Overflow)
     }
 
@@ -247,7 +247,7 @@ impl ListeningClient {
 
     /// There is something to tell the client: while notifications are being written, only that it gets no more.
     fn has_mail(&self) -> bool {
-        let waits = || self.shared.lock().core.has_mail(self.id);
+        let waits = || self.shared.lock().core.has_queued(self.id);
         self.ended().is_some() || (self.out.is_empty() && waits())
     }
 }

@@ -7,7 +7,7 @@ use crate::proxy::Proxy;
 use crate::server::{Address, ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use paceline_config::ListenLost;
-use paceline_relay::shared_listen::Step;
+use paceline_relay::shared_listen::RoundStep;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::{ErrorResponse, WireError, frame, frontend};
 use std::collections::HashSet;
@@ -231,8 +231,8 @@ impl Shared {
         };
         for step in steps {
             match step {
-                Step::Query(sql) => frontend::write_query(out, &sql),
-                Step::Sync => frontend::write_sync(out),
+                RoundStep::Query(sql) => frontend::write_query(out, &sql),
+                RoundStep::Sync => frontend::write_sync(out),
             }
         }
         Next::Sent

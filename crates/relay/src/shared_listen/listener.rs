@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Maximum number of messages that wait for one client. Listeners share the bytes of a message; each has its own reference.
-pub const MAIL_MAX: usize = 64 * 1024;
+pub const QUEUED_MAX: usize = 64 * 1024;
 
 /// Maximum number of bytes of messages that wait for one client.
-pub const MAIL_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const QUEUED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// More notifications waited for a client than it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub(super) struct Listener {
     pub(super) changes: bool,
     /// The server process that carries out its transaction.
     pub(super) server: Option<u32>,
-    mail: VecDeque<Bytes>,
+    queue: VecDeque<Bytes>,
     /// Notifications of its own transaction, until it is known on which channels it listens then.
     held: Vec<(Arc<str>, Bytes)>,
     /// Of both.
-    mail_bytes: usize,
+    queued_bytes: usize,
     pub(super) overflow: bool,
 }
 
@@ -46,9 +46,9 @@ impl Listener {
             reserved: HashSet::new(),
             changes: false,
             server: None,
-            mail: VecDeque::new(),
+            queue: VecDeque::new(),
             held: Vec::new(),
-            mail_bytes: 0,
+            queued_bytes: 0,
             overflow: false,
         }
     }
@@ -84,16 +84,16 @@ impl Listener {
     }
 
     fn has_room(&mut self, message: &Bytes) -> bool {
-        let waiting = self.mail.len() + self.held.len();
-        let full = waiting >= MAIL_MAX || self.mail_bytes + message.len() > MAIL_BYTES_MAX;
+        let waiting = self.queue.len() + self.held.len();
+        let full = waiting >= QUEUED_MAX || self.queued_bytes + message.len() > QUEUED_BYTES_MAX;
         if self.overflow || full {
             self.overflow = true;
-            self.mail = VecDeque::new();
+            self.queue = VecDeque::new();
             self.held = Vec::new();
-            self.mail_bytes = 0;
+            self.queued_bytes = 0;
             return false;
         }
-        self.mail_bytes += message.len();
+        self.queued_bytes += message.len();
         true
     }
 
@@ -110,7 +110,7 @@ impl Listener {
             if self.channels.contains(&channel) {
                 self.put(&message, author, true);
             } else {
-                self.mail_bytes -= message.len();
+                self.queued_bytes -= message.len();
             }
         }
     }
@@ -124,12 +124,12 @@ impl Listener {
 
     fn put(&mut self, message: &Bytes, author: u32, own: bool) {
         let renamed = backend::own_notification(message, author, own, self.process);
-        self.mail
+        self.queue
             .push_back(renamed.unwrap_or_else(|| message.clone()));
     }
 
-    pub(super) fn has_mail(&self) -> bool {
-        self.overflow || !self.mail.is_empty()
+    pub(super) fn has_queued(&self) -> bool {
+        self.overflow || !self.queue.is_empty()
     }
 
     pub(super) fn take(&mut self, bytes: usize, out: &mut BytesMut) -> Result<(), Overflow> {
@@ -137,14 +137,14 @@ impl Listener {
             return Err(Overflow);
         }
         while out.len() < bytes
-            && let Some(message) = self.mail.pop_front()
+            && let Some(message) = self.queue.pop_front()
         {
-            self.mail_bytes -= message.len();
+            self.queued_bytes -= message.len();
             out.put_slice(&message);
         }
-        if self.mail.is_empty() {
+        if self.queue.is_empty() {
             // A client that has read everything keeps no memory.
-            self.mail = VecDeque::new();
+            self.queue = VecDeque::new();
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Requests, and the rounds that answer them.
 
 use super::state::{
-    Answer, Channel, ChannelState, ListenerId, Request, Round, SharedListen, Step, Ticket, Wants,
+    ChannelState, ListenAnswer, ListenGoal, ListenRequest, ListenRequestId, ListenerId, Round,
+    RoundStep, SharedChannel, SharedListen,
 };
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
@@ -13,18 +14,18 @@ use std::sync::Arc;
 pub const STEPS_MAX: usize = 32;
 
 impl SharedListen {
-    pub(super) fn request(&mut self, listener: ListenerId, wants: Wants) -> Ticket {
-        let ticket = Ticket(self.next_id());
-        self.waiting.push(Request {
+    pub(super) fn request(&mut self, listener: ListenerId, goal: ListenGoal) -> ListenRequestId {
+        let ticket = ListenRequestId(self.next_id());
+        self.waiting.push(ListenRequest {
             ticket,
             listener,
-            wants,
+            goal,
         });
         ticket
     }
 
     /// The steps of the next round; `None`: one is under way, none is needed, or there is no connection.
-    pub fn next_round(&mut self) -> Option<Vec<Step>> {
+    pub fn next_round(&mut self) -> Option<Vec<RoundStep>> {
         if self.round.is_some() || !self.connected {
             return None;
         }
@@ -40,7 +41,7 @@ impl SharedListen {
                 continue;
             }
             channel.state = ChannelState::Asked;
-            steps.push(Step::Query(format!(
+            steps.push(RoundStep::Query(format!(
                 "LISTEN {}",
                 paceline_sql::quote_ident(&name)
             )));
@@ -49,11 +50,11 @@ impl SharedListen {
         while steps.len() < STEPS_MAX
             && let Some(name) = self.to_unlisten.pop_first()
         {
-            let is_on = |channel: &Channel| channel.state == ChannelState::On;
+            let is_on = |channel: &SharedChannel| channel.state == ChannelState::On;
             let channel = self.channels.get(&name);
             if channel.is_some_and(|channel| is_on(channel) && !channel.is_wanted()) {
                 self.channels.remove(&name);
-                steps.push(Step::Query(format!(
+                steps.push(RoundStep::Query(format!(
                     "UNLISTEN {}",
                     paceline_sql::quote_ident(&name)
                 )));
@@ -65,13 +66,13 @@ impl SharedListen {
             let state = known.get(name).map(|channel| channel.state);
             matches!(state, Some(ChannelState::Asked | ChannelState::On))
         };
-        let answered = |request: &mut Request| request.wants.channels().iter().all(is_asked);
+        let answered = |request: &mut ListenRequest| request.goal.channels().iter().all(is_asked);
         let requests: Vec<_> = self.waiting.extract_if(.., answered).collect();
         if steps.is_empty() {
             if requests.is_empty() {
                 return None;
             }
-            steps.push(Step::Sync);
+            steps.push(RoundStep::Sync);
             channels.push(None);
         }
         self.round = Some(Round {
@@ -98,7 +99,7 @@ impl SharedListen {
     }
 
     /// The server is ready again: the step is over. Returns the requests that are answered with the round.
-    pub fn ready(&mut self) -> Vec<Answer> {
+    pub fn ready(&mut self) -> Vec<ListenAnswer> {
         let Some(round) = &mut self.round else {
             return Vec::new();
         };
@@ -132,15 +133,19 @@ impl SharedListen {
             .collect()
     }
 
-    fn answer(&mut self, request: Request, refused: &HashMap<Arc<str>, Bytes>) -> Answer {
-        let Request {
+    fn answer(
+        &mut self,
+        request: ListenRequest,
+        refused: &HashMap<Arc<str>, Bytes>,
+    ) -> ListenAnswer {
+        let ListenRequest {
             ticket,
             listener,
-            wants,
+            goal,
         } = request;
-        let channels = wants.channels();
+        let channels = goal.channels();
         let error = channels.iter().find_map(|name| refused.get(name));
-        if let (Wants::Listen(channel), None) = (&wants, error) {
+        if let (ListenGoal::Listen(channel), None) = (&goal, error) {
             self.apply(listener, &Listening::Listen(channel.as_ref().to_owned()));
         }
         self.release(listener, channels);
@@ -153,7 +158,7 @@ impl SharedListen {
     }
 
     /// The connection is lost. No request waits any longer to catch up; those for channels stay, for the next connection.
-    pub fn disconnected(&mut self) -> Vec<Answer> {
+    pub fn disconnected(&mut self) -> Vec<ListenAnswer> {
         self.connected = false;
         self.end_run();
         self.channels.retain(|_, channel| channel.is_wanted());
@@ -168,17 +173,18 @@ impl SharedListen {
             .take()
             .map_or_else(Vec::new, |round| round.requests);
         let all = sent.into_iter().chain(std::mem::take(&mut self.waiting));
-        let (ended, stay) = all.partition(|r: &Request| matches!(r.wants, Wants::CatchUp));
+        let (ended, stay) =
+            all.partition(|r: &ListenRequest| matches!(r.goal, ListenGoal::CatchUp));
         self.waiting = stay;
-        let ended: Vec<Request> = ended;
+        let ended: Vec<ListenRequest> = ended;
         ended.into_iter().map(|r| (r.ticket, Ok(()))).collect()
     }
 
     /// No connection can be opened: all requests fail with this.
-    pub fn fail(&mut self, error: &Bytes) -> Vec<Answer> {
+    pub fn fail(&mut self, error: &Bytes) -> Vec<ListenAnswer> {
         let mut answers = self.disconnected();
         for request in std::mem::take(&mut self.waiting) {
-            self.release(request.listener, request.wants.channels());
+            self.release(request.listener, request.goal.channels());
             answers.push((request.ticket, Err(error.clone())));
         }
         answers

@@ -18,11 +18,11 @@ pub struct ListenerId(pub(super) u64);
 
 /// Names a request that is answered when a round is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(pub(super) u64);
+pub struct ListenRequestId(pub(super) u64);
 
 /// What goes to the server in a round; each is answered by one ReadyForQuery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum RoundStep {
     /// `LISTEN` or `UNLISTEN` of a channel.
     Query(String),
     /// Nothing but a `Sync`.
@@ -48,7 +48,7 @@ pub struct SharedListen {
     /// There is a connection, which listens on the channel of markers.
     pub(super) connected: bool,
     pub(super) listeners: HashMap<ListenerId, Listener>,
-    pub(super) channels: HashMap<Arc<str>, Channel>,
+    pub(super) channels: HashMap<Arc<str>, SharedChannel>,
     /// Channels that are [`ChannelState::Queued`].
     pub(super) to_listen: VecDeque<Arc<str>>,
     /// Channels on which nobody may listen any more.
@@ -56,7 +56,7 @@ pub struct SharedListen {
     /// Listeners by the server process that carries out their transaction.
     pub(super) served_by: HashMap<u32, ListenerId>,
     /// Requests for the next rounds.
-    pub(super) waiting: Vec<Request>,
+    pub(super) waiting: Vec<ListenRequest>,
     /// The round that was sent last.
     pub(super) round: Option<Round>,
     /// The process whose notifications came last, and its listener, which holds them.
@@ -67,7 +67,7 @@ pub struct SharedListen {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Channel {
+pub(super) struct SharedChannel {
     pub(super) state: ChannelState,
     pub(super) listeners: HashSet<ListenerId>,
     /// Listeners that may listen on it when their transaction commits, or the round is answered.
@@ -87,24 +87,24 @@ pub(super) enum ChannelState {
     On,
 }
 
-impl Channel {
+impl SharedChannel {
     pub(super) fn is_wanted(&self) -> bool {
         !self.listeners.is_empty() || !self.reserved.is_empty()
     }
 }
 
 /// A request that is answered: with the server's `ErrorResponse` if it refused a channel.
-pub type Answer = (Ticket, Result<(), Bytes>);
+pub type ListenAnswer = (ListenRequestId, Result<(), Bytes>);
 
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) ticket: Ticket,
+pub(super) struct ListenRequest {
+    pub(super) ticket: ListenRequestId,
     pub(super) listener: ListenerId,
-    pub(super) wants: Wants,
+    pub(super) goal: ListenGoal,
 }
 
 #[derive(Debug)]
-pub(super) enum Wants {
+pub(super) enum ListenGoal {
     /// To have received what was committed before.
     CatchUp,
     /// To listen from the answer on, outside a transaction.
@@ -113,7 +113,7 @@ pub(super) enum Wants {
     Reserve(Vec<Arc<str>>),
 }
 
-impl Wants {
+impl ListenGoal {
     pub(super) fn channels(&self) -> &[Arc<str>] {
         match self {
             Self::CatchUp => &[],
@@ -125,7 +125,7 @@ impl Wants {
 
 #[derive(Debug)]
 pub(super) struct Round {
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<ListenRequest>,
     /// The channel of each step.
     pub(super) steps: Vec<Option<Arc<str>>>,
     pub(super) answered: usize,

@@ -1,8 +1,8 @@
 //! The shared `LISTEN`, by what the caller would send and receive.
 
 use super::{
-    Answer, CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, MAIL_MAX, Marker, NoRoom,
-    Overflow, STEPS_MAX, SharedListen, Step, Ticket,
+    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenAnswer, ListenRequestId, ListenerId, Marker,
+    NoRoom, Overflow, QUEUED_MAX, RoundStep, STEPS_MAX, SharedListen,
 };
 use bytes::{Bytes, BytesMut};
 use paceline_sql::Listening;
@@ -29,16 +29,16 @@ fn message(process: u32, channel: &str, payload: &str) -> Bytes {
     out.freeze()
 }
 
-fn sql(steps: Option<Vec<Step>>) -> Vec<String> {
+fn sql(steps: Option<Vec<RoundStep>>) -> Vec<String> {
     let text = |step| match step {
-        Step::Query(sql) => sql,
-        Step::Sync => "Sync".to_owned(),
+        RoundStep::Query(sql) => sql,
+        RoundStep::Sync => "Sync".to_owned(),
     };
     steps.into_iter().flatten().map(text).collect()
 }
 
 /// Sends a round, and has the server answer it.
-fn round(shared: &mut SharedListen) -> (Vec<String>, Vec<Answer>) {
+fn round(shared: &mut SharedListen) -> (Vec<String>, Vec<ListenAnswer>) {
     let sent = sql(shared.next_round());
     let answers = sent.iter().flat_map(|_| shared.ready()).collect();
     (sent, answers)
@@ -58,9 +58,9 @@ fn mark(shared: &mut SharedListen, process: u32, listening: &Listening) {
 }
 
 /// What a client reads: process and payload.
-fn mail(shared: &mut SharedListen, id: ListenerId) -> Vec<(u32, String)> {
+fn queue(shared: &mut SharedListen, id: ListenerId) -> Vec<(u32, String)> {
     let mut out = BytesMut::new();
-    shared.take_mail(id, usize::MAX, &mut out).unwrap();
+    shared.take_queued(id, usize::MAX, &mut out).unwrap();
     Frames::new(&out)
         .map(|frame| {
             let (process, _, payload) = backend::read_notification(frame.body()).unwrap();
@@ -70,7 +70,7 @@ fn mail(shared: &mut SharedListen, id: ListenerId) -> Vec<(u32, String)> {
 }
 
 fn payloads(shared: &mut SharedListen, id: ListenerId) -> Vec<String> {
-    mail(shared, id)
+    queue(shared, id)
         .into_iter()
         .map(|(_, payload)| payload)
         .collect()
@@ -84,7 +84,7 @@ fn listening(shared: &mut SharedListen, process: u32, channel: &str) -> Listener
     id
 }
 
-fn ok(ticket: Ticket) -> Vec<Answer> {
+fn ok(ticket: ListenRequestId) -> Vec<ListenAnswer> {
     vec![(ticket, Ok(()))]
 }
 
@@ -103,7 +103,7 @@ fn a_client_listens_from_the_answer_on() {
     assert_eq!(shared.ready(), ok(ticket));
     notify(&mut shared, P, "a \"b", "after");
     notify(&mut shared, P, "other", "no");
-    assert_eq!(mail(&mut shared, id), [(P, "after".to_owned())]);
+    assert_eq!(queue(&mut shared, id), [(P, "after".to_owned())]);
     assert_eq!(shared.take_woken(), [id]);
     assert_eq!(shared.next_round(), None);
 }
@@ -212,7 +212,7 @@ fn a_transaction_hears_itself_wherever_it_listens() {
         round(&mut shared);
         shared.settle(id);
         let own = heard.then(|| (A, "own".to_owned()));
-        assert_eq!(mail(&mut shared, id), Vec::from_iter(own), "{changes:?}");
+        assert_eq!(queue(&mut shared, id), Vec::from_iter(own), "{changes:?}");
     }
 }
 
@@ -254,7 +254,7 @@ fn a_client_recognises_its_own_notifications_and_no_others() {
     notify(&mut shared, Q, "a", "a stranger's");
     // By chance the same number.
     notify(&mut shared, A, "a", "another stranger's");
-    let from = |shared: &mut _, id| mail(shared, id).into_iter().map(|(process, _)| process);
+    let from = |shared: &mut _, id| queue(shared, id).into_iter().map(|(process, _)| process);
     assert!(from(&mut shared, first).eq([A, Q, 0]));
     assert!(from(&mut shared, second).eq([P, Q, A]));
     shared.settle(first);
@@ -274,8 +274,8 @@ fn a_server_process_is_of_the_client_that_it_serves_last() {
     shared.is_served(second, P);
     shared.settle(first);
     notify(&mut shared, P, "a", "second's");
-    assert_eq!(mail(&mut shared, first), [(P, "second's".to_owned())]);
-    assert_eq!(mail(&mut shared, second), [(B, "second's".to_owned())]);
+    assert_eq!(queue(&mut shared, first), [(P, "second's".to_owned())]);
+    assert_eq!(queue(&mut shared, second), [(B, "second's".to_owned())]);
 }
 
 #[test]
@@ -348,22 +348,28 @@ fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
         listening(&mut shared, A, "a"),
         listening(&mut shared, B, "a"),
     );
-    for _ in 0..MAIL_MAX {
+    for _ in 0..QUEUED_MAX {
         notify(&mut shared, P, "a", "x");
     }
-    assert_eq!(mail(&mut shared, other).len(), MAIL_MAX);
+    assert_eq!(queue(&mut shared, other).len(), QUEUED_MAX);
     notify(&mut shared, P, "a", "one more");
     let mut out = BytesMut::new();
-    assert_eq!(shared.take_mail(slow, usize::MAX, &mut out), Err(Overflow));
-    assert!(shared.has_mail(slow));
+    assert_eq!(
+        shared.take_queued(slow, usize::MAX, &mut out),
+        Err(Overflow)
+    );
+    assert!(shared.has_queued(slow));
     assert_eq!(payloads(&mut shared, other), ["one more"]);
     // By bytes, too.
     let slow = listening(&mut shared, A, "b");
     let large = "x".repeat(7_000);
-    for _ in 0..=super::MAIL_BYTES_MAX / large.len() {
+    for _ in 0..=super::QUEUED_BYTES_MAX / large.len() {
         notify(&mut shared, P, "b", &large);
     }
-    assert_eq!(shared.take_mail(slow, usize::MAX, &mut out), Err(Overflow));
+    assert_eq!(
+        shared.take_queued(slow, usize::MAX, &mut out),
+        Err(Overflow)
+    );
 }
 
 /// A client that names the channel of markers, or knows what a marker looks like, changes nothing for anybody.
@@ -406,10 +412,10 @@ fn a_transaction_hears_all_that_it_sent_before_it_listens() {
         }
     }
     mark(&mut shared, P, &listen("a"));
-    assert_eq!(mail(&mut shared, other).len(), COUNT);
-    assert_eq!(mail(&mut shared, id), []);
+    assert_eq!(queue(&mut shared, other).len(), COUNT);
+    assert_eq!(queue(&mut shared, id), []);
     shared.settle(id);
-    assert_eq!(mail(&mut shared, id).len(), COUNT);
+    assert_eq!(queue(&mut shared, id).len(), COUNT);
 }
 
 /// The next message of another process ends it, and comes behind.
@@ -423,7 +429,7 @@ fn what_a_transaction_holds_back_keeps_its_place() {
     mark(&mut shared, P, &listen("a"));
     notify(&mut shared, Q, "a", "other");
     let heard = [(A, "own".to_owned()), (Q, "other".to_owned())];
-    assert_eq!(mail(&mut shared, id), heard);
+    assert_eq!(queue(&mut shared, id), heard);
 }
 
 /// What a client holds back is limited, as what it does not read.
@@ -433,7 +439,7 @@ fn a_transaction_that_sends_too_much_ends_its_client() {
     let id = shared.join(A);
     shared.reserve(id, P, &["a".to_owned()]);
     round(&mut shared);
-    for _ in 0..=MAIL_MAX {
+    for _ in 0..=QUEUED_MAX {
         notify(&mut shared, P, "a", "own");
     }
     assert!(shared.has_overflowed(id));
