@@ -50,7 +50,7 @@ pub struct Template {
     /// Those of its last statement, as far as they are known.
     hints: Hints,
     /// The parser is not asked.
-    unlooked: Option<Unlooked>,
+    guessed_effect: Option<GuessedEffect>,
     /// Paceline itself may answer it.
     local_show: bool,
     /// How quickly it was answered when it ran alone.
@@ -61,7 +61,7 @@ pub struct Template {
 
 /// What a text does to its session of which the parser is not asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unlooked {
+enum GuessedEffect {
     /// Not more than reading or changing rows does.
     Rows,
     /// It may set something that only its text tells.
@@ -70,7 +70,7 @@ enum Unlooked {
     Other,
 }
 
-impl Unlooked {
+impl GuessedEffect {
     fn of(text: &str) -> Self {
         if paceline_sql::only_changes_rows(text) || paceline_sql::only_reads_rows(text) {
             return Self::Rows;
@@ -156,12 +156,12 @@ impl Template {
 
     /// It is not looked at, and only reads or changes rows (see [`BULK_BYTES_MIN`] and [`TOKENS_MAX`]).
     pub fn is_bulk(&self) -> bool {
-        self.unlooked == Some(Unlooked::Rows)
+        self.guessed_effect == Some(GuessedEffect::Rows)
     }
 
     /// It is not looked at, and may set something for its session.
-    pub fn may_set_unseen(&self) -> bool {
-        self.unlooked == Some(Unlooked::Sets)
+    pub fn may_set_untracked(&self) -> bool {
+        self.guessed_effect == Some(GuessedEffect::Sets)
     }
 
     /// Paceline itself may answer it (`SHOW hotspot…`).

@@ -444,7 +444,7 @@ impl RelayContext<'_> {
             // Its triggers may do what functions do.
             None if template.is_bulk() => vec![SessionChange::Called],
             // Another server would have to be told.
-            None if template.may_set_unseen() => {
+            None if template.may_set_untracked() => {
                 vec![SessionChange::Taint, SessionChange::Pin(PinReason::Setting)]
             }
             None => vec![SessionChange::Taint],

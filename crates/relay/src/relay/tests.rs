@@ -3,7 +3,6 @@
 mod columns;
 mod copy;
 mod errors;
-mod fixture;
 mod forwarding;
 mod hints;
 mod listening;
@@ -14,4 +13,5 @@ mod sequences;
 mod settings;
 mod statements_by_name;
 mod take_over;
+mod test_relay;
 mod tokenization;

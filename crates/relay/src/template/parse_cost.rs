@@ -8,9 +8,9 @@
 use paceline_sql::cost;
 
 /// A text of at most so many tokens …
-const HERE_TOKENS_MAX: usize = 128;
+const LOW_TOKENS_MAX: usize = 128;
 /// … and bytes is parsed at once: in a millisecond.
-const HERE_BYTES_MAX: usize = 16 * 1024;
+const LOW_BYTES_MAX: usize = 16 * 1024;
 
 /// A text of more tokens …
 pub const TOKENS_MAX: usize = 16 * 1024;
@@ -22,51 +22,51 @@ const RESCANS_MAX: usize = 16 * 1024;
 
 /// Where a text is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ParseCost {
     /// By the caller, whoever it is.
-    Here,
+    Low,
     /// By a caller that can wait.
-    Elsewhere,
+    High,
     /// Nowhere.
-    Nowhere,
+    TooHigh,
 }
 
-impl Place {
+impl ParseCost {
     /// For this text; takes as long as reading it once.
     pub(super) fn of(text: &str) -> Self {
         if text.len() > BYTES_MAX {
-            return Self::Nowhere;
+            return Self::TooHigh;
         }
         let cost = cost(text);
         if cost.tokens > TOKENS_MAX || cost.rescans > RESCANS_MAX {
-            Self::Nowhere
-        } else if cost.tokens > HERE_TOKENS_MAX || text.len() > HERE_BYTES_MAX {
-            Self::Elsewhere
+            Self::TooHigh
+        } else if cost.tokens > LOW_TOKENS_MAX || text.len() > LOW_BYTES_MAX {
+            Self::High
         } else {
-            Self::Here
+            Self::Low
         }
     }
 }
 
 /// Whether the caller can wait while a text is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Caller {
+pub(super) enum MayBlock {
     /// It carries messages for everybody.
-    CannotWait,
+    No,
     /// It can.
-    Waits,
+    Yes,
 }
 
 /// A text that must be parsed elsewhere before anything can be said of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unparsed {
     pub(super) text: String,
-    pub(super) what: What,
+    pub(super) goal: ParseGoal,
 }
 
 /// What is to be found out about a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ParseGoal {
     /// The text without bare hints.
     Plain,
     /// The template of a simple query.
@@ -82,23 +82,32 @@ mod tests {
     #[test]
     fn what_is_short_is_parsed_here_and_what_is_made_to_take_long_nowhere() {
         let list = |n: usize| format!("select 1{}", ", 1".repeat(n));
-        for (text, place) in [
-            (String::new(), Place::Here),
-            (list(30), Place::Here),
-            (list(100), Place::Elsewhere),
-            (list(TOKENS_MAX / 2 - 2), Place::Elsewhere),
-            (list(TOKENS_MAX / 2), Place::Nowhere),
-            (format!("select '{}'", "x, ".repeat(1_000)), Place::Here),
+        for (text, cost) in [
+            (String::new(), ParseCost::Low),
+            (list(30), ParseCost::Low),
+            (list(100), ParseCost::High),
+            (list(TOKENS_MAX / 2 - 2), ParseCost::High),
+            (list(TOKENS_MAX / 2), ParseCost::TooHigh),
+            (format!("select '{}'", "x, ".repeat(1_000)), ParseCost::Low),
             (
                 format!("select '{}'", "x, ".repeat(20_000)),
-                Place::Elsewhere,
+                ParseCost::High,
             ),
-            (format!("select '{}'", "x, ".repeat(30_000)), Place::Nowhere),
-            ("/*".repeat(100) + &"*/".repeat(100), Place::Nowhere),
-            (format!("select 1 {} 1", "+".repeat(300)), Place::Nowhere),
-            (format!("/*{}*/ select 1", "*".repeat(9_000)), Place::Here),
+            (
+                format!("select '{}'", "x, ".repeat(30_000)),
+                ParseCost::TooHigh,
+            ),
+            ("/*".repeat(100) + &"*/".repeat(100), ParseCost::TooHigh),
+            (
+                format!("select 1 {} 1", "+".repeat(300)),
+                ParseCost::TooHigh,
+            ),
+            (
+                format!("/*{}*/ select 1", "*".repeat(9_000)),
+                ParseCost::Low,
+            ),
         ] {
-            assert_eq!(Place::of(&text), place, "{} bytes", text.len());
+            assert_eq!(ParseCost::of(&text), cost, "{} bytes", text.len());
         }
     }
 }

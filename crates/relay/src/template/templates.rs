@@ -1,9 +1,9 @@
 //! All templates of a process: texts are parsed once and found again.
 
 use super::cache::{Generations, TextKey};
-use super::parse_cost::{Caller, Place, What};
+use super::parse_cost::{MayBlock, ParseCost, ParseGoal};
 use super::{
-    BULK_BYTES_MIN, BYTES_MAX, Pace, Template, Unlooked, Unparsed, beginning_of_long,
+    BULK_BYTES_MIN, BYTES_MAX, GuessedEffect, Pace, Template, Unparsed, beginning_of_long,
     without_bare_hints,
 };
 use crate::local_show::LocalShow;
@@ -78,7 +78,7 @@ impl Templates {
 
     /// The template of a text that a client prepares. Parses the text if need be, however long that takes.
     pub fn prepared(&self, text: &str, types: &[u8]) -> Arc<Template> {
-        let found = self.prepared_for(text, types, Caller::Waits);
+        let found = self.prepared_for(text, types, MayBlock::Yes);
         found.unwrap_or_else(|unparsed| self.create(&unparsed.text, types, None))
     }
 
@@ -87,14 +87,14 @@ impl Templates {
     /// # Errors
     /// It must be parsed elsewhere first.
     pub fn try_prepared(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
-        self.prepared_for(text, types, Caller::CannotWait)
+        self.prepared_for(text, types, MayBlock::No)
     }
 
     fn prepared_for(
         &self,
         text: &str,
         types: &[u8],
-        caller: Caller,
+        may_block: MayBlock,
     ) -> Result<Arc<Template>, Unparsed> {
         if let Some(beginning) = beginning_of_long(text) {
             return Ok(Arc::new(Template {
@@ -109,11 +109,11 @@ impl Templates {
         if let Some(CachedTemplate::Template(template)) = self.find(text, types) {
             return Ok(template);
         }
-        match Place::of(text) {
-            Place::Nowhere => Ok(self.create(text, types, None)),
-            Place::Elsewhere if caller == Caller::CannotWait => Err(Unparsed {
+        match ParseCost::of(text) {
+            ParseCost::TooHigh => Ok(self.create(text, types, None)),
+            ParseCost::High if may_block == MayBlock::No => Err(Unparsed {
                 text: text.to_owned(),
-                what: What::Prepared(types.to_vec()),
+                goal: ParseGoal::Prepared(types.to_vec()),
             }),
             _ => Ok(self.insert(text, types, self.understand(text))),
         }
@@ -141,7 +141,7 @@ impl Templates {
             types: template.types.clone(),
             statement: template.statement.clone(),
             hints: template.hints,
-            unlooked: template.unlooked,
+            guessed_effect: template.guessed_effect,
             local_show: template.local_show,
             pace: Pace::default(),
             name: OnceLock::new(),
@@ -173,7 +173,7 @@ impl Templates {
             types: frontend::parameter_types(&[]),
             statement: None,
             hints: paceline_sql::leading_hints(beginning),
-            unlooked: Some(Unlooked::of_beginning(beginning)),
+            guessed_effect: Some(GuessedEffect::of_beginning(beginning)),
             local_show: false,
             pace: Pace::default(),
             name: OnceLock::new(),
@@ -185,23 +185,23 @@ impl Templates {
     /// # Errors
     /// It must be parsed elsewhere first.
     pub fn try_plain<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Unparsed> {
-        self.plain_for(text, Caller::CannotWait)
+        self.plain_for(text, MayBlock::No)
     }
 
-    fn plain_for<'a>(&self, text: &'a str, caller: Caller) -> Result<Cow<'a, str>, Unparsed> {
+    fn plain_for<'a>(&self, text: &'a str, may_block: MayBlock) -> Result<Cow<'a, str>, Unparsed> {
         if text.len() > BYTES_MAX || !paceline_sql::may_have_bare_hints(text) {
             return Ok(Cow::Borrowed(text));
         }
         let lock = || self.plain.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().get(text, &[]);
-        let plain = match (known, Place::of(text)) {
+        let plain = match (known, ParseCost::of(text)) {
             (Some(known), _) => known,
             // PostgreSQL says what it thinks of them.
-            (None, Place::Nowhere) => None,
-            (None, Place::Elsewhere) if caller == Caller::CannotWait => {
+            (None, ParseCost::TooHigh) => None,
+            (None, ParseCost::High) if may_block == MayBlock::No => {
                 return Err(Unparsed {
                     text: text.to_owned(),
-                    what: What::Plain,
+                    goal: ParseGoal::Plain,
                 });
             }
             (None, _) => {
@@ -228,29 +228,29 @@ impl Templates {
     /// Parses a text, however long that takes. Then what could not be said of it can be.
     pub fn parse(&self, unparsed: &Unparsed) {
         let text = &unparsed.text;
-        match &unparsed.what {
-            What::Plain => drop(self.plain_for(text, Caller::Waits)),
-            What::Simple => drop(self.simple_for(text, Caller::Waits)),
-            What::Prepared(types) => drop(self.prepared_for(text, types, Caller::Waits)),
+        match &unparsed.goal {
+            ParseGoal::Plain => drop(self.plain_for(text, MayBlock::Yes)),
+            ParseGoal::Simple => drop(self.simple_for(text, MayBlock::Yes)),
+            ParseGoal::Prepared(types) => drop(self.prepared_for(text, types, MayBlock::Yes)),
         }
     }
 
     /// Nothing will be said of a text: the parser does not come to an end with it.
     pub fn give_up(&self, unparsed: &Unparsed) {
         let text = &unparsed.text;
-        match &unparsed.what {
-            What::Plain => {
+        match &unparsed.goal {
+            ParseGoal::Plain => {
                 let mut plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
                 plain.insert(TextKey(text.clone(), Vec::new()), None);
             }
-            What::Simple => {
+            ParseGoal::Simple => {
                 if let Some(normal) = paceline_sql::take_out_literals(text, false) {
                     let types = literal_types(&normal.literals);
                     self.remember(&normal.text, &types, CachedTemplate::ByWholeText);
                 }
                 self.insert(text, &frontend::parameter_types(&[]), None);
             }
-            What::Prepared(types) => drop(self.insert(text, types, None)),
+            ParseGoal::Prepared(types) => drop(self.insert(text, types, None)),
         }
     }
 
@@ -262,7 +262,7 @@ impl Templates {
 
     /// The template of a simple query. Parses the text if need be, however long that takes.
     pub fn simple(&self, text: &str) -> Simple {
-        let found = self.simple_for(text, Caller::Waits);
+        let found = self.simple_for(text, MayBlock::Yes);
         found.unwrap_or_else(|unparsed| Simple {
             template: self.create(&unparsed.text, &frontend::parameter_types(&[]), None),
             literals: Vec::new(),
@@ -274,28 +274,28 @@ impl Templates {
     /// # Errors
     /// It must be parsed elsewhere first.
     pub fn try_simple(&self, text: &str) -> Result<Simple, Unparsed> {
-        self.simple_for(text, Caller::CannotWait)
+        self.simple_for(text, MayBlock::No)
     }
 
-    fn simple_for(&self, text: &str, caller: Caller) -> Result<Simple, Unparsed> {
+    fn simple_for(&self, text: &str, may_block: MayBlock) -> Result<Simple, Unparsed> {
         if is_bulk(text) {
-            return self.whole(text, caller);
+            return self.whole(text, may_block);
         }
         // A backslash in a plain string means what standard_conforming_strings says: such texts stay whole.
         let Some(normal) = paceline_sql::take_out_literals(text, false) else {
-            return self.whole(text, caller);
+            return self.whole(text, may_block);
         };
         if normal.literals.is_empty() {
-            return self.whole(text, caller);
+            return self.whole(text, may_block);
         }
         let types = literal_types(&normal.literals);
         let template = match self.find(&normal.text, &types) {
             Some(CachedTemplate::Template(template)) => Some(template),
             Some(CachedTemplate::ByWholeText) => None,
-            None => self.classify(text, &normal.text, &types, caller)?,
+            None => self.classify(text, &normal.text, &types, may_block)?,
         };
         match template {
-            None => self.whole(text, caller),
+            None => self.whole(text, may_block),
             Some(template) => Ok(Simple {
                 template,
                 literals: normal.literals,
@@ -309,13 +309,13 @@ impl Templates {
         text: &str,
         normal: &str,
         types: &[u8],
-        caller: Caller,
+        may_block: MayBlock,
     ) -> Result<Option<Arc<Template>>, Unparsed> {
-        let parse = |part: &str| match Place::of(part) {
-            Place::Nowhere => Ok(None),
-            Place::Elsewhere if caller == Caller::CannotWait => Err(Unparsed {
+        let parse = |part: &str| match ParseCost::of(part) {
+            ParseCost::TooHigh => Ok(None),
+            ParseCost::High if may_block == MayBlock::No => Err(Unparsed {
                 text: text.to_owned(),
-                what: What::Simple,
+                goal: ParseGoal::Simple,
             }),
             _ => Ok(self.understand(part)),
         };
@@ -344,11 +344,11 @@ impl Templates {
         Ok(Some(self.insert(normal, types, statement)))
     }
 
-    fn whole(&self, text: &str, caller: Caller) -> Result<Simple, Unparsed> {
+    fn whole(&self, text: &str, may_block: MayBlock) -> Result<Simple, Unparsed> {
         let types = frontend::parameter_types(&[]);
-        let template = self.prepared_for(text, &types, caller);
+        let template = self.prepared_for(text, &types, may_block);
         let template = template.map_err(|unparsed| Unparsed {
-            what: What::Simple,
+            goal: ParseGoal::Simple,
             ..unparsed
         });
         Ok(Simple {
@@ -364,9 +364,9 @@ impl Templates {
 
     fn create(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
         let id = self.new_id();
-        let unlooked = statement.is_none()
-            && (text.len() >= BULK_BYTES_MIN || Place::of(text) == Place::Nowhere);
-        let leading = || match unlooked && !paceline_sql::cost(text).several {
+        let guessed_effect = statement.is_none()
+            && (text.len() >= BULK_BYTES_MIN || ParseCost::of(text) == ParseCost::TooHigh);
+        let leading = || match guessed_effect && !paceline_sql::cost(text).several {
             true => paceline_sql::leading_hints(text),
             false => Hints::default(),
         };
@@ -374,7 +374,7 @@ impl Templates {
             id,
             statement_id: id,
             hints: statement.as_ref().map_or_else(leading, |s| s.hints),
-            unlooked: unlooked.then(|| Unlooked::of(text)),
+            guessed_effect: guessed_effect.then(|| GuessedEffect::of(text)),
             local_show: LocalShow::parse(text).is_some(),
             text: text.to_owned(),
             types: types.to_vec(),

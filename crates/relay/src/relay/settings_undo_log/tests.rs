@@ -5,13 +5,13 @@ use crate::settings::{SessionSettings, SettingsInterner};
 use paceline_sql::SessionChange;
 use std::sync::Arc;
 
-struct Scene {
+struct TestUndoLog {
     interner: SettingsInterner,
     settings_undo_log: SettingsUndoLog,
     settings: Arc<SessionSettings>,
 }
 
-impl Scene {
+impl TestUndoLog {
     fn new() -> Self {
         let interner = SettingsInterner::default();
         Self {
@@ -45,48 +45,48 @@ impl Scene {
 
 #[test]
 fn a_rollback_goes_back_to_the_beginning() {
-    let mut scene = Scene::new();
-    scene.set("1");
-    scene.savepoint("s");
-    scene.set("2");
-    assert_eq!(scene.settings_undo_log.roll_back().map(|s| s.id), Some(0));
-    assert!(scene.settings_undo_log.roll_back().is_none(), "once");
+    let mut test = TestUndoLog::new();
+    test.set("1");
+    test.savepoint("s");
+    test.set("2");
+    assert_eq!(test.settings_undo_log.roll_back().map(|s| s.id), Some(0));
+    assert!(test.settings_undo_log.roll_back().is_none(), "once");
 }
 
 #[test]
 fn what_was_committed_stays() {
-    let mut scene = Scene::new();
-    let one = scene.set("1");
-    scene.settings_undo_log.commit();
-    scene.set("2");
-    assert_eq!(scene.settings_undo_log.roll_back().map(|s| s.id), Some(one));
+    let mut test = TestUndoLog::new();
+    let one = test.set("1");
+    test.settings_undo_log.commit();
+    test.set("2");
+    assert_eq!(test.settings_undo_log.roll_back().map(|s| s.id), Some(one));
 }
 
 #[test]
 fn a_savepoint_can_be_gone_back_to_again_and_again() {
-    let mut scene = Scene::new();
-    scene.savepoint("s");
-    let one = scene.set("1");
-    scene.savepoint("s");
-    scene.set("2");
-    scene.savepoint("t");
-    assert_eq!(scene.back_to("s"), Some(one), "the inner one of that name");
-    assert_eq!(scene.back_to("t"), None);
-    scene.set("3");
-    assert_eq!(scene.back_to("s"), Some(one));
-    scene.settings_undo_log.release("s");
-    assert_eq!(scene.back_to("s"), Some(0), "the outer one");
+    let mut test = TestUndoLog::new();
+    test.savepoint("s");
+    let one = test.set("1");
+    test.savepoint("s");
+    test.set("2");
+    test.savepoint("t");
+    assert_eq!(test.back_to("s"), Some(one), "the inner one of that name");
+    assert_eq!(test.back_to("t"), None);
+    test.set("3");
+    assert_eq!(test.back_to("s"), Some(one));
+    test.settings_undo_log.release("s");
+    assert_eq!(test.back_to("s"), Some(0), "the outer one");
 }
 
 #[test]
 fn what_was_set_since_a_released_savepoint_belongs_to_what_is_around_it() {
-    let mut scene = Scene::new();
-    scene.savepoint("outer");
-    scene.savepoint("inner");
-    scene.set("1");
-    scene.settings_undo_log.release("inner");
-    assert_eq!(scene.back_to("inner"), None);
-    assert_eq!(scene.back_to("outer"), Some(0));
+    let mut test = TestUndoLog::new();
+    test.savepoint("outer");
+    test.savepoint("inner");
+    test.set("1");
+    test.settings_undo_log.release("inner");
+    assert_eq!(test.back_to("inner"), None);
+    assert_eq!(test.back_to("outer"), Some(0));
 }
 
 /// Savepoints cost what differs between them; with too much of that there is no room for more.

@@ -1,48 +1,48 @@
 //! A client that knows the columns of a statement gets no rows of others.
 
-use super::fixture::Stage;
+use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
 /// A client that has prepared statements and knows their columns, on a server that has not met them.
-fn stage() -> Stage {
-    let mut stage = Stage::new();
+fn test() -> TestRelay {
+    let mut test = TestRelay::new();
     for name in ["a", "b"] {
         let sql = format!("SELECT {name} FROM t");
-        stage.client([parse(name, &sql), describe_statement(name), sync()]);
-        stage.server([parsed(), parameters(&[]), columns(&[name]), ready('I')]);
+        test.client([parse(name, &sql), describe_statement(name), sync()]);
+        test.server([parsed(), parameters(&[]), columns(&[name]), ready('I')]);
     }
-    stage.on_another_server(100);
-    stage
+    test.on_another_server(100);
+    test
 }
 
 #[test]
 fn the_columns_are_compared_before_the_statement_is_executed() {
-    let mut stage = stage();
-    let sent = stage.client([bind("a"), execute(), bind("b"), execute(), sync()]);
+    let mut test = test();
+    let sent = test.client([bind("a"), execute(), bind("b"), execute(), sync()]);
     assert_eq!(sent, ["Parse s1: SELECT a FROM t", "Describe s1", "Flush"]);
-    stage.server([parsed(), parameters(&[]), columns(&["a"])]);
-    let sent = stage.own();
+    test.server([parsed(), parameters(&[]), columns(&["a"])]);
+    let sent = test.own();
     let second = ["Parse s2: SELECT b FROM t", "Describe s2", "Flush"];
     assert_eq!(sent, [&["Bind s1", "Execute"][..], &second].concat());
-    stage.server([bound(), complete("SELECT 0"), parsed()]);
-    stage.server([parameters(&[]), columns(&["b"])]);
-    assert_eq!(stage.own(), ["Bind s2", "Execute", "Sync"]);
-    let told = stage.server([bound(), complete("SELECT 0"), ready('I')]);
+    test.server([bound(), complete("SELECT 0"), parsed()]);
+    test.server([parameters(&[]), columns(&["b"])]);
+    assert_eq!(test.own(), ["Bind s2", "Execute", "Sync"]);
+    let told = test.server([bound(), complete("SELECT 0"), ready('I')]);
     assert_eq!(told, ["bound", "SELECT 0", "ready I"]);
     // From now on it is known.
-    let sent = stage.client([bind("a"), execute(), sync()]);
+    let sent = test.client([bind("a"), execute(), sync()]);
     assert_eq!(sent, ["Bind s1", "Execute", "Sync"]);
 }
 
 #[test]
 fn other_columns_are_an_error() {
-    let mut stage = stage();
-    stage.client([bind("a"), execute(), sync()]);
-    stage.server([parsed(), parameters(&[]), columns(&["a", "more"])]);
-    let own = stage.own();
+    let mut test = test();
+    test.client([bind("a"), execute(), sync()]);
+    test.server([parsed(), parameters(&[]), columns(&["a", "more"])]);
+    let own = test.own();
     assert_eq!(own[0], "Describe portal paceline: refused");
-    let told = stage.server([error("34000", "no such portal"), ready('I')]);
+    let told = test.server([error("34000", "no such portal"), ready('I')]);
     assert_eq!(
         told,
         [
@@ -56,15 +56,15 @@ fn other_columns_are_an_error() {
 #[test]
 fn a_text_of_which_nothing_is_known_is_described_once() {
     for text in [r"SELECT 'it\'s'", "SELECT 1 ?"] {
-        let mut stage = Stage::new();
-        stage.client([parse("a", text), describe_statement("a"), sync()]);
-        stage.server([parsed(), parameters(&[]), columns(&["a"]), ready('I')]);
-        stage.on_another_server(100);
-        stage.client([bind("a"), execute(), sync()]);
-        stage.server([parsed(), parameters(&[]), columns(&["a"])]);
-        let sent = stage.own();
+        let mut test = TestRelay::new();
+        test.client([parse("a", text), describe_statement("a"), sync()]);
+        test.server([parsed(), parameters(&[]), columns(&["a"]), ready('I')]);
+        test.on_another_server(100);
+        test.client([bind("a"), execute(), sync()]);
+        test.server([parsed(), parameters(&[]), columns(&["a"])]);
+        let sent = test.own();
         assert!(sent.iter().any(|line| line.starts_with("Bind")), "{sent:?}");
-        let told = stage.server([bound(), complete("SELECT 1"), ready('I')]);
+        let told = test.server([bound(), complete("SELECT 1"), ready('I')]);
         assert_eq!(told, ["bound", "SELECT 1", "ready I"]);
     }
 }

@@ -1,6 +1,6 @@
 //! What passes unchanged: rows in pieces, several statements, portals with row limits, Flush, notices.
 
-use super::fixture::Stage;
+use super::test_relay::TestRelay;
 use crate::relay::MESSAGES_MAX;
 use bytes::BytesMut;
 use paceline_testing::messages::Wire;
@@ -27,26 +27,26 @@ fn large_reply() -> Wire {
 fn rows_pass_in_pieces_of_any_size() {
     let reply = large_reply();
     for piece in [1, 2, 3, 7, 4_096, reply.len()] {
-        let mut stage = Stage::new();
-        stage.client([query("SELECT a FROM t")]);
+        let mut test = TestRelay::new();
+        test.client([query("SELECT a FROM t")]);
         let pieces = reply
             .chunks(piece)
-            .flat_map(|piece| stage.server_bytes(piece));
+            .flat_map(|piece| test.server_bytes(piece));
         let out: Vec<u8> = pieces.collect();
         assert!(out == reply, "in pieces of {piece} bytes");
-        assert!(stage.relay.is_over());
-        assert_eq!(stage.relay.forwarded(), reply.len() as u64);
+        assert!(test.relay.is_over());
+        assert_eq!(test.relay.forwarded(), reply.len() as u64);
     }
 }
 
 #[test]
 fn a_piece_of_a_row_does_not_wait_for_the_rest() {
-    let mut stage = Stage::new();
-    stage.client([query("SELECT a FROM t")]);
+    let mut test = TestRelay::new();
+    test.client([query("SELECT a FROM t")]);
     let reply = row(&["a long value"]);
-    assert_eq!(stage.server_bytes(&reply[..9]), reply[..9]);
-    assert!(!stage.relay.is_quiet());
-    assert_eq!(stage.server_bytes(&reply[9..]), reply[9..]);
+    assert_eq!(test.server_bytes(&reply[..9]), reply[..9]);
+    assert!(!test.relay.is_quiet());
+    assert_eq!(test.server_bytes(&reply[9..]), reply[9..]);
 }
 
 #[test]
@@ -60,89 +60,89 @@ fn byte_by_byte_nothing_changes_for_messages_that_are_looked_into() {
         ready('I'),
     ]
     .concat();
-    let mut at_once = Stage::new();
+    let mut at_once = TestRelay::new();
     at_once.client(sent());
     let expected = at_once.server_bytes(&reply);
-    let mut stage = Stage::new();
-    stage.client(sent());
+    let mut test = TestRelay::new();
+    test.client(sent());
     let out: Vec<u8> = reply
         .iter()
-        .flat_map(|byte| stage.server_bytes(&[*byte]))
+        .flat_map(|byte| test.server_bytes(&[*byte]))
         .collect();
     assert_eq!(out, expected);
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn a_text_of_several_statements_is_one_request() {
-    let mut stage = Stage::new();
+    let mut test = TestRelay::new();
     assert_eq!(
-        stage.client([query("SELECT 1; SELECT 2")]),
+        test.client([query("SELECT 1; SELECT 2")]),
         ["Query SELECT 1; SELECT 2"]
     );
-    let one = stage.server([columns(&["a"]), row(&["1"]), complete("SELECT 1")]);
+    let one = test.server([columns(&["a"]), row(&["1"]), complete("SELECT 1")]);
     assert_eq!(one, ["columns a", "row 1", "SELECT 1"]);
-    assert!(!stage.relay.is_over());
-    let two = stage.server([
+    assert!(!test.relay.is_over());
+    let two = test.server([
         columns(&["b"]),
         row(&["2"]),
         complete("SELECT 1"),
         ready('I'),
     ]);
     assert_eq!(two, ["columns b", "row 2", "SELECT 1", "ready I"]);
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn requests_sent_ahead_are_answered_one_after_the_other() {
-    let mut stage = Stage::new();
-    stage.client([query("SELECT 1"), query("SELECT 2")]);
-    stage.server([complete("SELECT 1"), ready('I')]);
-    assert!(!stage.relay.is_over());
-    stage.server([complete("SELECT 1"), ready('I')]);
-    assert!(stage.relay.is_over());
+    let mut test = TestRelay::new();
+    test.client([query("SELECT 1"), query("SELECT 2")]);
+    test.server([complete("SELECT 1"), ready('I')]);
+    assert!(!test.relay.is_over());
+    test.server([complete("SELECT 1"), ready('I')]);
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn a_transaction_keeps_its_server() {
-    let mut stage = Stage::new();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    assert!(stage.relay.is_quiet() && !stage.relay.is_over());
-    stage.client([query("SELECT 1/0")]);
-    stage.server([error("22012", "no"), ready('E')]);
+    let mut test = TestRelay::new();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    assert!(test.relay.is_quiet() && !test.relay.is_over());
+    test.client([query("SELECT 1/0")]);
+    test.server([error("22012", "no"), ready('E')]);
     assert_eq!(
-        (stage.relay.status(), stage.relay.is_over()),
+        (test.relay.status(), test.relay.is_over()),
         (Status::Failed, false)
     );
-    stage.client([query("ROLLBACK")]);
-    stage.server([complete("ROLLBACK"), ready('I')]);
-    assert!(stage.relay.is_over());
+    test.client([query("ROLLBACK")]);
+    test.server([complete("ROLLBACK"), ready('I')]);
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn flush_gets_answers_before_the_request_ends() {
-    let mut stage = Stage::new();
-    let sent = stage.client([parse("", "SELECT 1"), describe_statement(""), flush()]);
+    let mut test = TestRelay::new();
+    let sent = test.client([parse("", "SELECT 1"), describe_statement(""), flush()]);
     assert_eq!(
         sent,
         ["Parse unnamed: SELECT 1", "Describe unnamed", "Flush"]
     );
-    let got = stage.server([parsed(), parameters(&[23]), no_data()]);
+    let got = test.server([parsed(), parameters(&[23]), no_data()]);
     assert_eq!(got, ["parsed", "parameters [23]", "no data"]);
-    assert!(stage.relay.awaits_client() && stage.relay.pinned_for().is_empty());
+    assert!(test.relay.awaits_client() && test.relay.pinned_for().is_empty());
     assert_eq!(
-        stage.client([bind(""), execute(), sync()]),
+        test.client([bind(""), execute(), sync()]),
         ["Bind unnamed", "Execute", "Sync"]
     );
-    stage.server([bound(), complete("SELECT 1"), ready('I')]);
-    assert!(stage.relay.is_over());
+    test.server([bound(), complete("SELECT 1"), ready('I')]);
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn a_portal_with_a_row_limit_goes_on_where_it_stopped() {
-    let mut stage = Stage::new();
-    let sent = stage.client([
+    let mut test = TestRelay::new();
+    let sent = test.client([
         parse("", "SELECT a FROM t"),
         bind_portal("p", ""),
         execute_portal("p", 1),
@@ -153,7 +153,7 @@ fn a_portal_with_a_row_limit_goes_on_where_it_stopped() {
         sent[1..],
         ["Bind unnamed to p", "Execute p", "Execute p", "Sync"]
     );
-    let got = stage.server([
+    let got = test.server([
         parsed(),
         bound(),
         row(&["1"]),
@@ -166,14 +166,14 @@ fn a_portal_with_a_row_limit_goes_on_where_it_stopped() {
         got[2..],
         ["row 1", "suspended", "row 2", "SELECT 1", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn notices_and_changed_settings_pass_wherever_they_come() {
-    let mut stage = Stage::new();
-    stage.client([parse("", "SELECT 1"), bind(""), execute(), sync()]);
-    let got = stage.server([
+    let mut test = TestRelay::new();
+    test.client([parse("", "SELECT 1"), bind(""), execute(), sync()]);
+    let got = test.server([
         notice("a"),
         parsed(),
         status("x", "y"),
@@ -194,35 +194,35 @@ fn notices_and_changed_settings_pass_wherever_they_come() {
             "ready I"
         ]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn an_empty_query_and_an_empty_portal_complete() {
-    let mut stage = Stage::new();
-    stage.client([query("")]);
+    let mut test = TestRelay::new();
+    test.client([query("")]);
     assert_eq!(
-        stage.server([empty_query(), ready('I')]),
+        test.server([empty_query(), ready('I')]),
         ["empty query", "ready I"]
     );
-    stage.client([parse("", ""), bind(""), execute(), sync()]);
-    stage.server([parsed(), bound(), empty_query(), ready('I')]);
-    assert!(stage.relay.is_over());
+    test.client([parse("", ""), bind(""), execute(), sync()]);
+    test.server([parsed(), bound(), empty_query(), ready('I')]);
+    assert!(test.relay.is_over());
 }
 
 /// What a server says at once is not all looked at at once: others have their turn.
 #[test]
 fn many_messages_are_looked_at_in_parts() {
     const MANY: usize = 3 * MESSAGES_MAX;
-    let mut stage = Stage::new();
+    let mut test = TestRelay::new();
     let one = [bind(""), execute()].concat();
-    stage.client([parse("", "SELECT 1"), one.repeat(MANY)]);
-    assert!(stage.relay.awaits_client() && !stage.relay.is_idle());
+    test.client([parse("", "SELECT 1"), one.repeat(MANY)]);
+    assert!(test.relay.awaits_client() && !test.relay.is_idle());
     let answer = [bound(), complete("SELECT 1")].concat();
     let mut input = BytesMut::from(&[parsed(), answer.repeat(MANY)].concat()[..]);
     let mut out = BytesMut::new();
     let mut parts = 0;
-    while stage.takes_part(&mut input, &mut out) {
+    while test.server_part(&mut input, &mut out) {
         parts += 1;
         assert!(!input.is_empty());
     }
@@ -233,59 +233,59 @@ fn many_messages_are_looked_at_in_parts() {
 
 #[test]
 fn a_client_to_whom_much_is_owed_is_not_listened_to() {
-    let mut stage = Stage::new();
-    stage.client([parse("", "SELECT 1")]);
-    while !stage.relay.owes_much() {
-        stage.client([bind(""), execute()]);
+    let mut test = TestRelay::new();
+    test.client([parse("", "SELECT 1")]);
+    while !test.relay.owes_much() {
+        test.client([bind(""), execute()]);
     }
-    stage.server([parsed(), bound(), complete("SELECT 1")]);
-    assert!(!stage.relay.owes_much());
+    test.server([parsed(), bound(), complete("SELECT 1")]);
+    assert!(!test.relay.owes_much());
 }
 
 /// What a client can make costly is looked at in smaller parts.
 #[test]
 fn messages_that_cost_more_count_as_several() {
     const MANY: usize = 400;
-    let parts = |stage: &mut Stage, requests: usize, answer: Wire| {
+    let parts = |test: &mut TestRelay, requests: usize, answer: Wire| {
         let mut input = BytesMut::from(&answer.repeat(requests)[..]);
         let mut out = BytesMut::new();
         let mut parts = 1;
-        while stage.takes_part(&mut input, &mut out) {
+        while test.server_part(&mut input, &mut out) {
             parts += 1;
         }
         assert!(input.is_empty());
         parts
     };
-    let mut stage = Stage::new();
+    let mut test = TestRelay::new();
     for n in 0..MANY {
-        stage.client([query(&format!("SET a.b{n} TO 1"))]);
-        stage.server([complete("SET"), ready('I')]);
+        test.client([query(&format!("SET a.b{n} TO 1"))]);
+        test.server([complete("SET"), ready('I')]);
     }
     for _ in 0..10 {
-        stage.client([query("SET a.b0 TO 2")]);
+        test.client([query("SET a.b0 TO 2")]);
     }
     let answer = [complete("SET"), ready('I')].concat();
-    assert!(parts(&mut stage, 10, answer) > 5, "of its settings");
+    assert!(parts(&mut test, 10, answer) > 5, "of its settings");
 
-    let mut stage = Stage::new();
+    let mut test = TestRelay::new();
     for n in 0..8 * MANY {
-        stage.client([parse(&format!("s{n}"), "SELECT 1"), sync()]);
-        stage.server_bytes(&ready('I'));
+        test.client([parse(&format!("s{n}"), "SELECT 1"), sync()]);
+        test.server_bytes(&ready('I'));
     }
     for _ in 0..10 {
-        stage.client([query("nothing")]);
+        test.client([query("nothing")]);
     }
     let answer = [error("42601", "no"), ready('I')].concat();
-    assert!(parts(&mut stage, 10, answer) > 5, "of its statements");
+    assert!(parts(&mut test, 10, answer) > 5, "of its statements");
 }
 
 #[test]
 fn portals_that_are_closed_are_forgotten() {
-    let mut stage = Stage::new();
-    stage.client([query("BEGIN"), parse("s", "SELECT 1")]);
+    let mut test = TestRelay::new();
+    test.client([query("BEGIN"), parse("s", "SELECT 1")]);
     for n in 0..1_000 {
         let portal = format!("p{n}");
-        stage.client([bind_portal(&portal, "s"), close_portal(&portal)]);
+        test.client([bind_portal(&portal, "s"), close_portal(&portal)]);
     }
-    assert_eq!(stage.relay.portals.len(), 0);
+    assert_eq!(test.relay.portals.len(), 0);
 }

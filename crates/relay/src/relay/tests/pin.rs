@@ -1,6 +1,6 @@
 //! State that only one server has: its client keeps the server, is warned, is refused, or loses it.
 
-use super::fixture::Stage;
+use super::test_relay::TestRelay;
 use crate::relay::SessionStateMode;
 use paceline_sql::PinReason;
 use paceline_testing::messages::client::*;
@@ -9,37 +9,37 @@ use paceline_testing::messages::server::*;
 const LISTENS: &str = "Query SELECT EXISTS (SELECT FROM pg_catalog.pg_listening_channels())";
 
 /// A query that completes with `command` and leaves the server idle.
-fn run(stage: &mut Stage, sql: &str, command: &str) -> Vec<String> {
-    stage.client([query(sql)]);
-    stage.server([complete(command), ready('I')])
+fn run(test: &mut TestRelay, sql: &str, command: &str) -> Vec<String> {
+    test.client([query(sql)]);
+    test.server([complete(command), ready('I')])
 }
 
 /// What the server says when it is to_query whether it still has each kind.
-fn reply(stage: &mut Stage, values: &[&str]) {
-    let got = stage.server([row(values), complete("SELECT 1"), ready('I')]);
+fn reply(test: &mut TestRelay, values: &[&str]) {
+    let got = test.server([row(values), complete("SELECT 1"), ready('I')]);
     assert!(got.is_empty(), "{got:?}");
 }
 
-fn with(keeping: SessionStateMode) -> Stage {
-    let mut stage = Stage::new();
-    stage.policy.session_state = keeping;
-    stage
+fn with(keeping: SessionStateMode) -> TestRelay {
+    let mut test = TestRelay::new();
+    test.policy.session_state = keeping;
+    test
 }
 
 #[test]
 fn a_client_keeps_its_server_until_the_server_says_that_nothing_is_left() {
-    let mut stage = Stage::new();
-    assert_eq!(run(&mut stage, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
-    assert_eq!(stage.own(), [LISTENS]);
-    reply(&mut stage, &["t"]);
-    assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
-    run(&mut stage, "SELECT 1", "SELECT 1");
-    assert!(stage.own().is_empty(), "nothing that could let go");
-    run(&mut stage, "UNLISTEN a", "UNLISTEN");
-    assert_eq!(stage.own(), [LISTENS]);
-    reply(&mut stage, &["f"]);
+    let mut test = TestRelay::new();
+    assert_eq!(run(&mut test, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
+    assert_eq!(test.own(), [LISTENS]);
+    reply(&mut test, &["t"]);
+    assert_eq!(test.relay.pinned_for(), [PinReason::Listening]);
+    run(&mut test, "SELECT 1", "SELECT 1");
+    assert!(test.own().is_empty(), "nothing that could let go");
+    run(&mut test, "UNLISTEN a", "UNLISTEN");
+    assert_eq!(test.own(), [LISTENS]);
+    reply(&mut test, &["f"]);
     assert!(
-        stage.relay.is_over() && stage.server.needs_reset,
+        test.relay.is_over() && test.server.needs_reset,
         "to be reset"
     );
 }
@@ -78,183 +78,183 @@ fn what_may_let_go_is_asked_about() {
             "DEALLOCATE",
         ),
     ] {
-        let mut stage = Stage::new();
-        run(&mut stage, keep, command);
-        assert_eq!(stage.own().len(), 1, "{keep}");
-        reply(&mut stage, &["t"]);
-        run(&mut stage, free, with);
-        assert_eq!(stage.own().len(), 1, "{free}");
-        reply(&mut stage, &["f"]);
-        assert!(stage.relay.is_over(), "{free}");
+        let mut test = TestRelay::new();
+        run(&mut test, keep, command);
+        assert_eq!(test.own().len(), 1, "{keep}");
+        reply(&mut test, &["t"]);
+        run(&mut test, free, with);
+        assert_eq!(test.own().len(), 1, "{free}");
+        reply(&mut test, &["f"]);
+        assert!(test.relay.is_over(), "{free}");
     }
 }
 
 #[test]
 fn what_a_rollback_undoes_is_not_kept() {
-    let mut stage = Stage::new();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([query("LISTEN a")]);
-    stage.server([complete("LISTEN"), ready('T')]);
-    assert!(stage.own().is_empty(), "the transaction is not over");
-    run(&mut stage, "ROLLBACK", "ROLLBACK");
-    assert_eq!(stage.own(), [LISTENS]);
-    reply(&mut stage, &["f"]);
-    assert!(stage.relay.is_over());
+    let mut test = TestRelay::new();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    test.client([query("LISTEN a")]);
+    test.server([complete("LISTEN"), ready('T')]);
+    assert!(test.own().is_empty(), "the transaction is not over");
+    run(&mut test, "ROLLBACK", "ROLLBACK");
+    assert_eq!(test.own(), [LISTENS]);
+    reply(&mut test, &["f"]);
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn a_lock_is_kept_though_its_statement_failed() {
-    let mut stage = Stage::new();
-    stage.client([query("SELECT pg_advisory_lock(1), 1/0")]);
-    stage.server([error("22012", "no"), ready('I')]);
-    reply(&mut stage, &["t"]);
-    assert_eq!(stage.relay.pinned_for(), [PinReason::AdvisoryLock]);
+    let mut test = TestRelay::new();
+    test.client([query("SELECT pg_advisory_lock(1), 1/0")]);
+    test.server([error("22012", "no"), ready('I')]);
+    reply(&mut test, &["t"]);
+    assert_eq!(test.relay.pinned_for(), [PinReason::AdvisoryLock]);
 }
 
 #[test]
 fn a_text_that_may_do_anything_is_asked_about() {
-    let mut stage = Stage::new();
-    stage.policy.extra = vec!["search_path".to_owned()];
-    run(&mut stage, "DO 'anything'", "DO");
-    let to_query = stage.own().concat();
+    let mut test = TestRelay::new();
+    test.policy.extra = vec!["search_path".to_owned()];
+    run(&mut test, "DO 'anything'", "DO");
+    let to_query = test.own().concat();
     assert_eq!(
         to_query.matches("EXISTS").count(),
         PinReason::ASKED.len(),
         "{to_query}"
     );
     assert!(to_query.ends_with("current_setting('search_path', true)"));
-    reply(&mut stage, &["f", "t", "f", "f", "f", "a, b"]);
-    assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
-    let sql = stage
+    reply(&mut test, &["f", "t", "f", "f", "f", "a, b"]);
+    assert_eq!(test.relay.pinned_for(), [PinReason::Listening]);
+    let sql = test
         .session
         .settings
-        .adopt_sql(&stage.interner.none(), false);
+        .adopt_sql(&test.interner.none(), false);
     assert!(sql.unwrap().contains("'search_path', 'a, b'"));
 }
 
 #[test]
 fn an_error_instead_of_an_answer_keeps_the_server() {
-    let mut stage = Stage::new();
-    run(&mut stage, "LISTEN a", "LISTEN");
-    let got = stage.server([error("57014", "canceled"), ready('I')]);
-    assert!(got.is_empty() && !stage.relay.saw_error(), "{got:?}");
-    assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
+    let mut test = TestRelay::new();
+    run(&mut test, "LISTEN a", "LISTEN");
+    let got = test.server([error("57014", "canceled"), ready('I')]);
+    assert!(got.is_empty() && !test.relay.saw_error(), "{got:?}");
+    assert_eq!(test.relay.pinned_for(), [PinReason::Listening]);
 }
 
 #[test]
 fn what_no_server_can_tell_is_kept_until_everything_is_discarded() {
-    let mut stage = Stage::new();
-    run(&mut stage, "LOAD 'x'", "LOAD");
-    run(&mut stage, "DISCARD TEMP", "DISCARD TEMP");
-    assert!(stage.own().is_empty() && !stage.relay.is_over());
-    run(&mut stage, "DISCARD ALL", "DISCARD ALL");
-    assert!(stage.relay.is_over());
-    assert!(stage.server.must_close, "the library is still there");
+    let mut test = TestRelay::new();
+    run(&mut test, "LOAD 'x'", "LOAD");
+    run(&mut test, "DISCARD TEMP", "DISCARD TEMP");
+    assert!(test.own().is_empty() && !test.relay.is_over());
+    run(&mut test, "DISCARD ALL", "DISCARD ALL");
+    assert!(test.relay.is_over());
+    assert!(test.server.must_close, "the library is still there");
 }
 
 #[test]
 fn where_nothing_is_kept_the_next_client_finds_nothing() {
-    let mut stage = with(SessionStateMode::Track);
-    assert_eq!(run(&mut stage, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
-    assert!(stage.relay.is_over() && stage.server.needs_reset && !stage.server.must_close);
+    let mut test = with(SessionStateMode::Track);
+    assert_eq!(run(&mut test, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
+    assert!(test.relay.is_over() && test.server.needs_reset && !test.server.must_close);
     for (sql, command) in [
         ("PREPARE p (mine) AS SELECT $1", "PREPARE"),
         ("LOAD 'x'", "LOAD"),
     ] {
-        let mut stage = with(SessionStateMode::Track);
-        run(&mut stage, sql, command);
-        assert!(stage.relay.is_over() && stage.server.must_close, "{sql}");
+        let mut test = with(SessionStateMode::Track);
+        run(&mut test, sql, command);
+        assert!(test.relay.is_over() && test.server.must_close, "{sql}");
     }
 }
 
 #[test]
 fn a_client_is_warned_of_what_it_loses() {
-    let mut stage = with(SessionStateMode::Warn);
-    let got = run(&mut stage, "LISTEN a", "LISTEN");
+    let mut test = with(SessionStateMode::Warn);
+    let got = run(&mut test, "LISTEN a", "LISTEN");
     let warning = "notice LISTEN is lost at the end of the transaction";
     assert_eq!(got, [warning, "LISTEN", "ready I"]);
-    assert_eq!(stage.relay.warned(), [PinReason::Listening]);
-    assert!(stage.relay.is_over() && stage.server.needs_reset);
-    let got = run(&mut stage, "SELECT lastval()", "SELECT 1");
+    assert_eq!(test.relay.warned(), [PinReason::Listening]);
+    assert!(test.relay.is_over() && test.server.needs_reset);
+    let got = run(&mut test, "SELECT lastval()", "SELECT 1");
     assert_eq!(got, ["SELECT 1", "ready I"]);
 }
 
 #[test]
 fn what_cannot_follow_is_refused_before_it_reaches_a_server() {
-    let mut stage = with(SessionStateMode::Refuse);
+    let mut test = with(SessionStateMode::Refuse);
     let refusal = "ERROR 0A000: LISTEN cannot follow its client to other server connections";
-    let sent = stage.client([query("SELECT 1; LISTEN a")]);
+    let sent = test.client([query("SELECT 1; LISTEN a")]);
     assert_eq!(sent, ["Query ROLLBACK TO SAVEPOINT \"paceline: refused\""]);
-    let got = stage.server([error("25P01", "no block"), ready('I')]);
+    let got = test.server([error("25P01", "no block"), ready('I')]);
     assert_eq!(got, [refusal, "ready I"]);
-    let sent = stage.client([parse("", "LISTEN a"), bind(""), execute(), sync()]);
+    let sent = test.client([parse("", "LISTEN a"), bind(""), execute(), sync()]);
     assert!(sent[2].contains("paceline: refused"), "{sent:?}");
-    let got = stage.server([parsed(), bound(), error("34000", "no portal"), ready('I')]);
+    let got = test.server([parsed(), bound(), error("34000", "no portal"), ready('I')]);
     assert_eq!(got, ["parsed", "bound", refusal, "ready I"]);
-    assert!(stage.relay.is_over() && !stage.server.needs_reset);
+    assert!(test.relay.is_over() && !test.server.needs_reset);
 }
 
 #[test]
 fn in_a_failed_transaction_postgresql_says_better_what_is_wrong() {
-    let mut stage = with(SessionStateMode::Refuse);
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([query("x")]);
-    stage.server([error("42601", "no"), ready('E')]);
-    assert_eq!(stage.client([query("LISTEN a")]), ["Query LISTEN a"]);
+    let mut test = with(SessionStateMode::Refuse);
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    test.client([query("x")]);
+    test.server([error("42601", "no"), ready('E')]);
+    assert_eq!(test.client([query("LISTEN a")]), ["Query LISTEN a"]);
 }
 
 #[test]
 fn what_paceline_left_on_the_server_is_not_taken_for_the_clients() {
-    let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT 1"), sync()]);
-    stage.server([parsed(), ready('I')]);
-    stage.client([parse("a", "SELECT 2"), sync()]);
-    stage.server([closed(), parsed(), error("42P05", "exists"), ready('I')]);
-    run(&mut stage, "DO 'anything'", "DO");
-    assert_eq!(stage.own()[0], "Close s2taken");
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT 1"), sync()]);
+    test.server([parsed(), ready('I')]);
+    test.client([parse("a", "SELECT 2"), sync()]);
+    test.server([closed(), parsed(), error("42P05", "exists"), ready('I')]);
+    run(&mut test, "DO 'anything'", "DO");
+    assert_eq!(test.own()[0], "Close s2taken");
     let none = row(&["f"; 5]);
-    stage.server([closed(), none, complete("SELECT 1"), ready('I')]);
-    assert!(stage.relay.is_over());
+    test.server([closed(), none, complete("SELECT 1"), ready('I')]);
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn many_rows_at_once_are_no_reason_to_ask() {
-    let mut stage = Stage::new();
+    let mut test = TestRelay::new();
     let sql = format!("INSERT INTO t VALUES (1){}", ", (2)".repeat(10_000));
-    run(&mut stage, &sql, "INSERT 0 10001");
-    assert!(stage.own().is_empty() && stage.relay.is_over());
-    assert!(stage.server.needs_reset, "triggers may have done anything");
+    run(&mut test, &sql, "INSERT 0 10001");
+    assert!(test.own().is_empty() && test.relay.is_over());
+    assert!(test.server.needs_reset, "triggers may have done anything");
 }
 
 #[test]
 fn what_is_made_under_a_temporary_path_is_asked_about_in_every_ride() {
-    let mut stage = Stage::new();
-    run(&mut stage, "SET search_path TO app, pg_temp", "SET");
-    reply(&mut stage, &["f", "f", "f", "f", "f"]);
-    stage.ride_again();
-    stage.server.needs_reset = false;
-    run(&mut stage, "CREATE TABLE t ()", "CREATE TABLE");
-    assert!(stage.server.needs_reset, "to be reset");
-    reply(&mut stage, &["t", "f", "f", "f", "f"]);
-    assert_eq!(stage.relay.pinned_for(), [PinReason::Temporary]);
+    let mut test = TestRelay::new();
+    run(&mut test, "SET search_path TO app, pg_temp", "SET");
+    reply(&mut test, &["f", "f", "f", "f", "f"]);
+    test.next_relay();
+    test.server.needs_reset = false;
+    run(&mut test, "CREATE TABLE t ()", "CREATE TABLE");
+    assert!(test.server.needs_reset, "to be reset");
+    reply(&mut test, &["t", "f", "f", "f", "f"]);
+    assert_eq!(test.relay.pinned_for(), [PinReason::Temporary]);
 }
 
 #[test]
 fn a_question_that_was_not_answered_is_asked_again() {
-    let mut stage = Stage::new();
-    run(&mut stage, "LISTEN a", "LISTEN");
-    stage.server([error("57014", "canceled"), ready('I')]);
-    assert_eq!(stage.relay.pinned_for(), [PinReason::Listening]);
-    stage.own();
-    run(&mut stage, "SELECT 1", "SELECT 1");
-    assert_eq!(stage.own(), [LISTENS]);
-    reply(&mut stage, &["f"]);
-    assert!(stage.relay.is_over());
+    let mut test = TestRelay::new();
+    run(&mut test, "LISTEN a", "LISTEN");
+    test.server([error("57014", "canceled"), ready('I')]);
+    assert_eq!(test.relay.pinned_for(), [PinReason::Listening]);
+    test.own();
+    run(&mut test, "SELECT 1", "SELECT 1");
+    assert_eq!(test.own(), [LISTENS]);
+    reply(&mut test, &["f"]);
+    assert!(test.relay.is_over());
 
-    let mut stage = Stage::new();
-    run(&mut stage, "DO 'anything'", "DO");
-    stage.server([error("57014", "canceled"), ready('I')]);
-    assert_eq!(stage.relay.pinned_for(), PinReason::ASKED);
+    let mut test = TestRelay::new();
+    run(&mut test, "DO 'anything'", "DO");
+    test.server([error("57014", "canceled"), ready('I')]);
+    assert_eq!(test.relay.pinned_for(), PinReason::ASKED);
 }

@@ -1,6 +1,6 @@
 //! PREPARE, EXECUTE and DEALLOCATE by SQL: the same names as those of messages, on whatever server.
 
-use super::fixture::Stage;
+use super::test_relay::TestRelay;
 use crate::session::CLIENT_STATEMENTS_MAX;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
@@ -9,22 +9,22 @@ const PREPARE: &str = "PREPARE p (int) AS SELECT $1";
 /// `PREPARE` goes out as a `Parse` whose text has the statement in the same place, so that errors name the client's positions.
 const PARSED: &str = "Parse s1:                    SELECT $1";
 
-fn prepared() -> Stage {
-    let mut stage = Stage::new();
-    let sent = stage.client([query(PREPARE)]);
+fn prepared() -> TestRelay {
+    let mut test = TestRelay::new();
+    let sent = test.client([query(PREPARE)]);
     assert_eq!(sent, [PARSED, "Sync"]);
-    let got = stage.server([parsed(), ready('I')]);
+    let got = test.server([parsed(), ready('I')]);
     assert_eq!(got, ["PREPARE", "ready I"]);
-    assert!(stage.relay.is_over());
-    stage
+    assert!(test.relay.is_over());
+    test
 }
 
 #[test]
 fn a_statement_prepared_by_sql_is_executed_by_sql() {
-    let mut stage = prepared();
-    let sent = stage.client([query("EXECUTE p(7)")]);
+    let mut test = prepared();
+    let sent = test.client([query("EXECUTE p(7)")]);
     assert_eq!(sent, ["Query EXECUTE \"s1\"(7)"]);
-    let got = stage.server([
+    let got = test.server([
         columns(&["a"]),
         row(&["7"]),
         complete("SELECT 1"),
@@ -35,35 +35,35 @@ fn a_statement_prepared_by_sql_is_executed_by_sql() {
 
 #[test]
 fn another_server_learns_it_before_it_is_executed() {
-    let mut stage = prepared();
-    stage.on_another_server(10);
-    let sent = stage.client([query("EXPLAIN EXECUTE p(7)")]);
+    let mut test = prepared();
+    test.on_another_server(10);
+    let sent = test.client([query("EXPLAIN EXECUTE p(7)")]);
     assert_eq!(sent, [PARSED, "Sync"]);
-    assert!(!stage.relay.awaits_client());
-    assert!(stage.server([parsed(), ready('I')]).is_empty());
-    assert_eq!(stage.own(), ["Query EXPLAIN EXECUTE \"s1\"(7)"]);
-    let got = stage.server([complete("EXPLAIN"), ready('I')]);
+    assert!(!test.relay.awaits_client());
+    assert!(test.server([parsed(), ready('I')]).is_empty());
+    assert_eq!(test.own(), ["Query EXPLAIN EXECUTE \"s1\"(7)"]);
+    let got = test.server([complete("EXPLAIN"), ready('I')]);
     assert_eq!(got, ["EXPLAIN", "ready I"]);
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
 fn if_it_cannot_be_learnt_nothing_is_executed() {
-    let mut stage = prepared();
-    stage.on_another_server(10);
-    stage.client([query("EXECUTE p(7)")]);
-    let got = stage.server([error("42P01", "gone"), ready('I')]);
+    let mut test = prepared();
+    test.on_another_server(10);
+    test.client([query("EXECUTE p(7)")]);
+    let got = test.server([error("42P01", "gone"), ready('I')]);
     assert_eq!(got, ["ERROR 42P01: gone", "ready I"]);
-    assert!(stage.own().is_empty() && stage.relay.is_over());
+    assert!(test.own().is_empty() && test.relay.is_over());
 }
 
 #[test]
 fn messages_and_sql_have_one_name_space() {
-    let mut stage = prepared();
-    let sent = stage.client([bind("p"), execute(), sync()]);
+    let mut test = prepared();
+    let sent = test.client([bind("p"), execute(), sync()]);
     assert_eq!(sent, ["Bind s1", "Execute", "Sync"]);
-    stage.server([bound(), complete("SELECT 1"), ready('I')]);
-    let sent = stage.client([query("PREPARE p AS SELECT 2")]);
+    test.server([bound(), complete("SELECT 1"), ready('I')]);
+    let sent = test.client([query("PREPARE p AS SELECT 2")]);
     let taken = [
         "Close s2taken",
         "Parse s2taken: ",
@@ -71,27 +71,27 @@ fn messages_and_sql_have_one_name_space() {
         "Sync",
     ];
     assert_eq!(sent, taken);
-    let got = stage.server([closed(), parsed(), error("42P05", "exists"), ready('I')]);
+    let got = test.server([closed(), parsed(), error("42P05", "exists"), ready('I')]);
     assert_eq!(got, ["ERROR 42P05: exists", "ready I"]);
-    stage.ride_again();
-    stage.server([closed()]);
-    stage.client([parse("m", "SELECT 3"), sync()]);
-    stage.server([parsed(), ready('I')]);
-    assert_eq!(stage.client([query("EXECUTE m")]), ["Query EXECUTE \"s3\""]);
+    test.next_relay();
+    test.server([closed()]);
+    test.client([parse("m", "SELECT 3"), sync()]);
+    test.server([parsed(), ready('I')]);
+    assert_eq!(test.client([query("EXECUTE m")]), ["Query EXECUTE \"s3\""]);
 }
 
 #[test]
 fn the_extended_protocol_prepares_executes_and_deallocates_too() {
-    let mut stage = Stage::new();
-    let sent = stage.client([parse("", PREPARE), bind(""), execute(), sync()]);
+    let mut test = TestRelay::new();
+    let sent = test.client([parse("", PREPARE), bind(""), execute(), sync()]);
     assert_eq!(sent[2..], [PARSED, "Sync"]);
-    let got = stage.server([parsed(), bound(), parsed(), ready('I')]);
+    let got = test.server([parsed(), bound(), parsed(), ready('I')]);
     assert_eq!(got, ["parsed", "bound", "PREPARE", "ready I"]);
-    stage.on_another_server(10);
-    let sent = stage.client([parse("e", "EXECUTE p(1)"), bind("e"), execute(), sync()]);
+    test.on_another_server(10);
+    let sent = test.client([parse("e", "EXECUTE p(1)"), bind("e"), execute(), sync()]);
     assert_eq!(sent[0], PARSED);
     assert!(sent[1].contains("EXECUTE \"paceline_"), "{sent:?}");
-    let got = stage.server([
+    let got = test.server([
         parsed(),
         parsed(),
         bound(),
@@ -99,66 +99,65 @@ fn the_extended_protocol_prepares_executes_and_deallocates_too() {
         ready('I'),
     ]);
     assert_eq!(got, ["parsed", "bound", "SELECT 1", "ready I"]);
-    let sent = stage.client([parse("", "DEALLOCATE p"), bind(""), execute(), sync()]);
+    let sent = test.client([parse("", "DEALLOCATE p"), bind(""), execute(), sync()]);
     assert_eq!(sent.len(), 3, "{sent:?}");
-    let got = stage.server([parsed(), bound(), ready('I')]);
+    let got = test.server([parsed(), bound(), ready('I')]);
     assert_eq!(got, ["parsed", "bound", "DEALLOCATE", "ready I"]);
-    assert!(stage.session.statement(b"p").is_none());
+    assert!(test.session.statement(b"p").is_none());
 }
 
 #[test]
 fn a_name_of_pacelines_own_finds_nothing() {
-    let mut stage = prepared();
-    let sent = stage.client([query("EXECUTE paceline_1_0(1)")]);
+    let mut test = prepared();
+    let sent = test.client([query("EXECUTE paceline_1_0(1)")]);
     assert!(sent[0].ends_with(" \"(1)"), "{sent:?}");
 }
 
 #[test]
 fn a_statement_too_many_is_refused() {
-    let mut stage = Stage::new();
-    let template = stage.templates.prepared("SELECT 1", &[0, 0]);
+    let mut test = TestRelay::new();
+    let template = test.templates.prepared("SELECT 1", &[0, 0]);
     for number in 0..CLIENT_STATEMENTS_MAX {
-        stage
-            .session
+        test.session
             .prepare(number.to_string().as_bytes(), template.clone());
     }
-    stage.client([parse("more", "SELECT 1"), sync()]);
-    let got = stage.server([error("34000", "no portal"), ready('I')]);
+    test.client([parse("more", "SELECT 1"), sync()]);
+    let got = test.server([error("34000", "no portal"), ready('I')]);
     assert_eq!(
         got,
         ["ERROR 53400: too many prepared statements", "ready I"]
     );
-    stage.client([close_statement("0"), parse("more", "SELECT 1"), sync()]);
+    test.client([close_statement("0"), parse("more", "SELECT 1"), sync()]);
     assert_eq!(
-        stage.server([parsed(), ready('I')]),
+        test.server([parsed(), ready('I')]),
         ["closed", "parsed", "ready I"]
     );
 }
 
 #[test]
 fn a_failed_transaction_is_asked_about_a_statement_that_the_server_has() {
-    let mut stage = prepared();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([query("SELECT 1/0")]);
-    stage.server([error("22012", "no"), ready('E')]);
-    let sent = stage.client([parse("other", "SELECT $1"), sync()]);
+    let mut test = prepared();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    test.client([query("SELECT 1/0")]);
+    test.server([error("22012", "no"), ready('E')]);
+    let sent = test.client([parse("other", "SELECT $1"), sync()]);
     assert_eq!(sent, ["Parse unnamed: SELECT $1", "Sync"]);
-    let got = stage.server([error("25P02", "failed"), ready('E')]);
+    let got = test.server([error("25P02", "failed"), ready('E')]);
     assert_eq!(got, ["ERROR 25P02: failed", "ready E"]);
-    assert!(stage.session.statement(b"other").is_none());
+    assert!(test.session.statement(b"other").is_none());
 }
 
 #[test]
 fn a_name_taken_twice_and_given_up_is_free() {
-    let mut stage = prepared();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([query("PREPARE p AS SELECT 2")]);
-    stage.server([parsed(), error("42P05", "exists"), ready('E')]);
-    stage.client([close_statement("p"), sync()]);
-    stage.server([ready('E')]);
-    let sent = stage.client([bind("p"), sync()]);
+    let mut test = prepared();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    test.client([query("PREPARE p AS SELECT 2")]);
+    test.server([parsed(), error("42P05", "exists"), ready('E')]);
+    test.client([close_statement("p"), sync()]);
+    test.server([ready('E')]);
+    let sent = test.client([bind("p"), sync()]);
     assert_eq!(
         sent,
         ["Close p", "Bind p", "Sync"],
@@ -169,11 +168,11 @@ fn a_name_taken_twice_and_given_up_is_free() {
 #[test]
 fn what_is_prepared_behind_the_end_of_all_statements_stays() {
     for sql in ["DEALLOCATE ALL", "DISCARD ALL"] {
-        let mut stage = Stage::new();
-        stage.client([parse("a", "SELECT 1"), sync()]);
-        stage.server([parsed(), ready('I')]);
+        let mut test = TestRelay::new();
+        test.client([parse("a", "SELECT 1"), sync()]);
+        test.server([parsed(), ready('I')]);
         let text = "SELECT 1";
-        let said = stage.client([
+        let said = test.client([
             parse("", sql),
             bind(""),
             execute(),
@@ -188,23 +187,23 @@ fn what_is_prepared_behind_the_end_of_all_statements_stays() {
         }
         answer.extend([closed(), parsed()]);
         answer.push(ready('I'));
-        let got = stage.server([answer.concat()]);
+        let got = test.server([answer.concat()]);
         assert_eq!(got, ["parsed", "bound", sql, "parsed", "ready I"]);
-        assert!(stage.session.statement(b"a").is_none(), "{sql}");
-        assert!(stage.session.statement(b"b").is_some(), "{sql}");
+        assert!(test.session.statement(b"a").is_none(), "{sql}");
+        assert!(test.session.statement(b"b").is_some(), "{sql}");
     }
 }
 
 #[test]
 fn statements_that_were_not_dropped_after_all_are_there() {
-    let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT 1"), sync()]);
-    stage.server([parsed(), ready('I')]);
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT 1"), sync()]);
+    test.server([parsed(), ready('I')]);
     let fails = [parse("", "DISCARD ALL"), bind(""), execute(), sync()];
-    stage.client(fails);
-    stage.server([parsed(), bound(), error("25001", "no"), ready('I')]);
-    assert!(stage.session.statement(b"a").is_some());
-    let sent = stage.client([bind("a"), execute(), sync()]);
+    test.client(fails);
+    test.server([parsed(), bound(), error("25001", "no"), ready('I')]);
+    assert!(test.session.statement(b"a").is_some());
+    let sent = test.client([bind("a"), execute(), sync()]);
     assert_eq!(
         sent[..3],
         ["Query DISCARD SEQUENCES", "Close s1", "Parse s1: SELECT 1"],
@@ -214,23 +213,20 @@ fn statements_that_were_not_dropped_after_all_are_there() {
 
 #[test]
 fn a_name_that_only_a_function_knows_is_not_found() {
-    let mut stage = Stage::new();
-    let sent = stage.client([query("EXECUTE p")]);
+    let mut test = TestRelay::new();
+    let sent = test.client([query("EXECUTE p")]);
     assert_eq!(sent, ["Close p", "Query EXECUTE p"]);
-    stage.server([closed(), error("26000", "no"), ready('I')]);
-    let sent = stage.client([bind("p"), sync()]);
+    test.server([closed(), error("26000", "no"), ready('I')]);
+    let sent = test.client([bind("p"), sync()]);
     assert_eq!(sent[0], "Close p");
 }
 
 #[test]
 fn a_statement_that_cannot_move_is_found_where_it_is() {
-    let mut stage = Stage::new();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([query("PREPARE p (mine) AS SELECT $1")]);
-    stage.server([complete("PREPARE"), ready('T')]);
-    assert_eq!(
-        stage.client([query("EXECUTE p(1)")]),
-        ["Query EXECUTE p(1)"]
-    );
+    let mut test = TestRelay::new();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    test.client([query("PREPARE p (mine) AS SELECT $1")]);
+    test.server([complete("PREPARE"), ready('T')]);
+    assert_eq!(test.client([query("EXECUTE p(1)")]), ["Query EXECUTE p(1)"]);
 }

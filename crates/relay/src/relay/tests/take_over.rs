@@ -1,6 +1,6 @@
 //! A client takes over a read whose rows are coming in already.
 
-use super::fixture::Stage;
+use super::test_relay::TestRelay;
 use crate::relay::RelayState;
 use crate::request::PartialAnswer;
 use crate::request::RequestForm;
@@ -13,8 +13,8 @@ const EXTENDED: RequestForm = RequestForm::Extended {
     describe: false,
 };
 
-fn take_over(form: RequestForm, so_far: &Wire) -> Stage {
-    let mut stage = Stage::new();
+fn take_over(form: RequestForm, so_far: &Wire) -> TestRelay {
+    let mut test = TestRelay::new();
     let (relay, told) = RelayState::take_over(PartialAnswer {
         form,
         answer: BytesMut::from(&so_far[..]),
@@ -22,28 +22,28 @@ fn take_over(form: RequestForm, so_far: &Wire) -> Stage {
     assert_eq!(&told[..], &so_far[..]);
     assert_eq!(relay.forwarded(), so_far.len() as u64);
     assert!(!relay.is_over() && !relay.awaits_client());
-    stage.relay = relay;
-    stage
+    test.relay = relay;
+    test
 }
 
 #[test]
 fn the_rest_of_the_answer_passes_and_the_ride_is_over() {
     let so_far = [columns(&["a"]), row(&["1"])].concat();
     for form in [RequestForm::Simple, EXTENDED] {
-        let mut stage = take_over(form, &so_far);
-        assert_eq!(stage.server([row(&["2"])]), ["row 2"]);
-        let end = stage.server([complete("SELECT 2"), ready('I')]);
+        let mut test = take_over(form, &so_far);
+        assert_eq!(test.server([row(&["2"])]), ["row 2"]);
+        let end = test.server([complete("SELECT 2"), ready('I')]);
         assert_eq!(end, ["SELECT 2", "ready I"]);
-        assert!(stage.relay.is_over());
+        assert!(test.relay.is_over());
     }
 }
 
 #[test]
 fn an_error_behind_rows_reaches_who_has_them() {
     for form in [RequestForm::Simple, EXTENDED] {
-        let mut stage = take_over(form, &row(&["1"]));
-        let end = stage.server([error("22012", "division by zero"), ready('I')]);
+        let mut test = take_over(form, &row(&["1"]));
+        let end = test.server([error("22012", "division by zero"), ready('I')]);
         assert_eq!(end, ["ERROR 22012: division by zero", "ready I"]);
-        assert!(stage.relay.is_over() && stage.relay.saw_error());
+        assert!(test.relay.is_over() && test.relay.saw_error());
     }
 }

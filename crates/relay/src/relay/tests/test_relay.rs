@@ -13,7 +13,7 @@ use paceline_testing::read_out;
 use paceline_wire::Frames;
 
 /// Functions that change settings behind the text's back have this in their name.
-const TAINTING: &str = "sneaky";
+const UNTRACKED_FUNCTION: &str = "sneaky";
 
 /// What `SHOW hotspot` is answered from.
 struct TestShowSource;
@@ -34,7 +34,7 @@ impl ShowSource for TestShowSource {
 }
 
 /// One client that relays, on one server after another.
-pub(super) struct Stage {
+pub(super) struct TestRelay {
     pub(super) session: ClientSession,
     pub(super) server: ServerSide,
     pub(super) templates: Templates,
@@ -53,7 +53,7 @@ pub(super) struct Stage {
     own: BytesMut,
 }
 
-impl Stage {
+impl TestRelay {
     pub(super) fn new() -> Self {
         Self::wrapped(Wrap::No)
     }
@@ -95,7 +95,7 @@ impl Stage {
     }
 
     /// The relay is over; the next one begins on the same server. Returns what reaches the server first.
-    pub(super) fn ride_again(&mut self) -> Vec<String> {
+    pub(super) fn next_relay(&mut self) -> Vec<String> {
         assert!(self.relay.is_over(), "the relay goes on: {:?}", self.relay);
         let mut out = BytesMut::new();
         self.with_context(|relay, context| *relay = RelayState::start(context, Wrap::No, &mut out));
@@ -105,7 +105,7 @@ impl Stage {
     /// The next relay is on a server that has not met this client.
     pub(super) fn on_another_server(&mut self, prepared_max: usize) {
         self.server = fresh_server(&self.interner, prepared_max);
-        self.ride_again();
+        self.next_relay();
     }
 
     fn with_context<T>(
@@ -159,7 +159,7 @@ impl Stage {
         self.shorten(read_out::to_client(&out))
     }
 
-    /// As [`Stage::server`], in bytes of which only the last message may be incomplete.
+    /// As [`TestRelay::server`], in bytes of which only the last message may be incomplete.
     pub(super) fn server_bytes(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.input.extend_from_slice(bytes);
         let (mut input, mut own) = (self.input.split(), self.own.split());
@@ -175,7 +175,7 @@ impl Stage {
     }
 
     /// Takes some of what the server has said; true: there is more.
-    pub(super) fn takes_part(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> bool {
+    pub(super) fn server_part(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> bool {
         let taken = self.with_context(|relay, context| {
             relay.server_bytes(input, context, out, &mut BytesMut::new())
         });
@@ -222,5 +222,5 @@ fn fresh_server(interner: &SettingsInterner, prepared_max: usize) -> ServerSide 
 }
 
 fn may_change_session(template: &Template) -> bool {
-    template.text.contains(TAINTING)
+    template.text.contains(UNTRACKED_FUNCTION)
 }
