@@ -53,7 +53,7 @@ pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 mod tests;
 
 /// Answers that a server owes to one client at most: then the client is not listened to until there are fewer.
-pub const OWED_MAX: usize = 16 * 1024;
+pub const EXPECTED_MAX: usize = 16 * 1024;
 
 /// Accepted statements that a relay keeps before its caller should take them.
 const ACCEPTED_MAX: usize = 1_024;
@@ -204,8 +204,8 @@ impl RelayState {
     }
 
     /// The server owes so many answers that the client should say no more before some of them have come.
-    pub fn owes_much(&self) -> bool {
-        self.expect.len() >= OWED_MAX
+    pub fn owes_many_answers(&self) -> bool {
+        self.expect.len() >= EXPECTED_MAX
     }
 
     /// A database in which no other session may be when what was written for the server arrives there; asked for once.

@@ -95,7 +95,7 @@ impl SharedListen {
         for request in &gone {
             self.release(id, request.goal.channels());
         }
-        gone.iter().map(|request| request.ticket).collect()
+        gone.iter().map(|request| request.id).collect()
     }
 
     /// No client is left.

@@ -440,7 +440,7 @@ impl<'a> RelayTask<'a> {
                 }
                 continue;
             }
-            if self.relay.has_strange_numbers() {
+            if self.relay.discard_failed() {
                 return Err((Fate::Drop, End::Told(self.client.lost())));
             }
             if self.begins_transaction() {
@@ -497,7 +497,7 @@ impl<'a> RelayTask<'a> {
     fn wants_client(&self) -> bool {
         self.client_end.is_none()
             && !self.has_no_room()
-            && !self.relay.owes_much()
+            && !self.relay.owes_many_answers()
             && (self.relay.awaits_client() || self.body_left > 0)
     }
 }
@@ -538,7 +538,7 @@ fn with_context_knowing<R>(
         show_source: &**pool,
         may_change_session: &may_change_session,
         policy: &pool_settings.state,
-        known,
+        query: known,
     };
     work(&mut context)
 }

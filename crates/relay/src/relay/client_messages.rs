@@ -6,7 +6,7 @@ use super::not_yet::NotYet;
 use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
-use super::statements_by_name::in_its_place;
+use super::statements_by_name::with_leading_spaces;
 use crate::analysis::Analysis;
 use crate::local_show::LocalShow;
 use crate::session::Undo;
@@ -121,7 +121,7 @@ impl RelayState {
         let Ok(text) = Reader::new(frame.body()).str() else {
             self.await_listening(None, context)?;
             self.uses_sequences(SequenceUse::ANY, context, out);
-            let (changes, hints) = context.what_it_does(None);
+            let (changes, hints) = context.effects(None);
             let expect = Expect::Query {
                 changes: changes.into(),
                 hints,
@@ -130,7 +130,7 @@ impl RelayState {
             self.pass(frame, expect, out);
             return Ok(());
         };
-        let (plain, template) = match context.known {
+        let (plain, template) = match context.query {
             Some(known) => (Cow::Borrowed(text), Arc::clone(known)),
             None => match context.answer_now(text) {
                 Some((select, template)) => (Cow::Owned(select), template),
@@ -146,7 +146,7 @@ impl RelayState {
             let declared = frontend::parameter_types(types);
             let text = match self.is_session_pooling() {
                 true => Cow::Borrowed(body.as_str()),
-                false => Cow::Owned(in_its_place(&template.text, body)),
+                false => Cow::Owned(with_leading_spaces(&template.text, body)),
             };
             context.templates.try_prepared(&text, &declared)?;
         }
@@ -162,7 +162,7 @@ impl RelayState {
         if let Some(database) = template.exclusive() {
             self.exclusive = Some(database.to_owned());
         }
-        let (changes, hints) = context.what_it_does(Some(&template));
+        let (changes, hints) = context.effects(Some(&template));
         let refused = self.refused(&changes, context).map(RelayRefusal::Unmovable);
         if let Some(why) = refused.or_else(|| self.listen_refusal(Some(&template), context)) {
             self.refuse_query(why, out);
@@ -184,7 +184,7 @@ impl RelayState {
         context.meet_temporaries(&changes, &self.pinned_for);
         self.discards_sequences(&changes, single, context);
         let before = out.len();
-        self.give_own_names(&template, context, out);
+        self.prepare_under_own_names(&template, context, out);
         let gives_names = out.len() > before;
         let mut behind = BytesMut::new();
         let to = if gives_names { &mut behind } else { &mut *out };

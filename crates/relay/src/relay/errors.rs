@@ -30,7 +30,7 @@ impl RelayState {
             return Disposition::Swallow;
         }
         if let Some(Expect::OwnDiscardSequences) = self.expect.front() {
-            self.strange_numbers = true;
+            self.discard_failed = true;
             return Disposition::Swallow;
         }
         self.end_failed_copy(context);
@@ -55,7 +55,7 @@ impl RelayState {
         if matches!(self.expect.front(), Some(Expect::OwnRestore)) {
             context.server.needs_reset = true;
         }
-        self.leave_behind(context);
+        self.note_effects_of_failure(context);
         if stale {
             self.retire_plans(context);
         }

@@ -56,7 +56,7 @@ impl RelayState {
         to_server: &mut BytesMut,
     ) {
         if self.misses_target() && !self.request.failed {
-            self.tell_target(to_client);
+            self.report_missed_target(to_client);
         }
         let sql = match ending {
             TransactionEnd::Commit => "COMMIT",
@@ -70,7 +70,7 @@ impl RelayState {
     }
 
     /// In place of the statement's CommandComplete.
-    fn tell_target(&mut self, to_client: &mut BytesMut) {
+    fn report_missed_target(&mut self, to_client: &mut BytesMut) {
         let wanted = self.request.hints.target_affect_row.unwrap_or_default();
         self.request.held.clear();
         self.request.failed = true;
@@ -79,7 +79,7 @@ impl RelayState {
 
     pub(super) fn release_held(&mut self, to_client: &mut BytesMut) {
         if self.wrap == Wrap::OneRow && self.misses_target() && !self.request.failed {
-            self.tell_target(to_client);
+            self.report_missed_target(to_client);
         }
         let held = std::mem::take(&mut self.request.held);
         to_client.put_slice(&held);

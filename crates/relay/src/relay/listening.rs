@@ -88,7 +88,7 @@ impl RelayState {
     }
 
     /// The shared connection has done what was needed, or could not.
-    pub fn listens(&mut self, need: ListenNeed, outcome: Result<(), Bytes>) {
+    pub fn listen_done(&mut self, need: ListenNeed, outcome: Result<(), Bytes>) {
         match outcome {
             Ok(()) => {
                 self.listen.is_known = true;
@@ -100,7 +100,7 @@ impl RelayState {
     }
 
     /// The shared connection knows of the client's transaction.
-    pub fn is_listened_for(&self) -> bool {
+    pub fn is_registered_for_listen(&self) -> bool {
         self.listen.is_known
     }
 
@@ -117,7 +117,7 @@ impl RelayState {
         let of_session = |t: &Template| matches!(t.effect(), Some(Effect::Session(_)));
         let executes = |t: &Template| matches!(t.named(), Some(Named::Execute { .. }));
         if let Some(template) = template.filter(|t| of_session(t) || executes(t))
-            && listening_changes(&context.what_it_does(Some(template)).0)
+            && listening_changes(&context.effects(Some(template)).0)
                 .next()
                 .is_some()
         {
@@ -202,7 +202,7 @@ impl RelayState {
     }
 
     /// A LISTEN has completed on the client's own server.
-    pub(super) fn has_listened(
+    pub(super) fn listened(
         &mut self,
         listening: &Listening,
         context: &mut RelayContext<'_>,
@@ -223,7 +223,7 @@ impl RelayState {
     }
 
     /// The server is ready. Returns true if the client's ReadyForQuery waits for notifications.
-    pub(super) fn keeps_ready(&mut self, ready: Frame<'_>) -> bool {
+    pub(super) fn hold_ready(&mut self, ready: Frame<'_>) -> bool {
         let ends = self.status == Status::Idle;
         if ends && self.listen.is_known && (self.listen.notifies || self.listen.changes) {
             self.listen.ready = Some(Bytes::copy_from_slice(ready.bytes));
@@ -241,12 +241,12 @@ impl RelayState {
     }
 
     /// The ReadyForQuery that waits, which somebody else writes when they have been received. The relay is over.
-    pub fn take_ready(&mut self) -> Option<Bytes> {
+    pub fn take_held_ready(&mut self) -> Option<Bytes> {
         std::mem::take(&mut self.listen).ready
     }
 
     /// It has; `to_client` has the notifications.
-    pub fn has_notifications(&mut self, to_client: &mut BytesMut) {
+    pub fn notifications_received(&mut self, to_client: &mut BytesMut) {
         let unlistens_all = self.listen.unlistens_all;
         let listens = std::mem::take(&mut self.listen);
         self.listen.unlistens_all = unlistens_all;

@@ -59,7 +59,7 @@ impl RelayState {
                 let template = context.templates.long(beginning(head));
                 self.await_listening(Some(&template), context)?;
                 self.uses_sequences(template.sequences(), context, out);
-                let (changes, hints) = context.what_it_does(Some(&template));
+                let (changes, hints) = context.effects(Some(&template));
                 if let Some(reason) = self.refused(&changes, context) {
                     self.refuse_query(RelayRefusal::Unmovable(reason), out);
                     return Ok(false);

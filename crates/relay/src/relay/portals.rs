@@ -35,7 +35,7 @@ impl RelayState {
             self.refuse_message(why, out);
             return Ok(());
         }
-        let (changes, hints) = self.what_portal_does(portal, template, context);
+        let (changes, hints) = self.portal_effects(portal, template, context);
         if let Some(template) = template
             && self.portal_by_name(portal, (template, done), &changes, context, out)?
         {
@@ -46,9 +46,9 @@ impl RelayState {
             if let Some(database) = template.exclusive() {
                 self.exclusive = Some(database.to_owned());
             }
-            self.give_own_names(template, context, out);
+            self.prepare_under_own_names(template, context, out);
         }
-        self.draws(
+        self.note_draws(
             template.map_or(SequenceUse::ANY, Template::sequences),
             context,
         );
@@ -59,7 +59,7 @@ impl RelayState {
         let changes = changes.into();
         self.pass(frame, Expect::Execute { changes, hints }, out);
         if drops {
-            self.drops_all(context);
+            self.close_all_at_execute(context);
         }
         Ok(())
     }
@@ -90,13 +90,13 @@ impl RelayState {
     }
 
     /// What the execution of a portal changes, and its hints.
-    fn what_portal_does(
+    fn portal_effects(
         &self,
         portal: &[u8],
         template: Option<&Template>,
         context: &RelayContext<'_>,
     ) -> (Vec<SessionChange>, Hints) {
-        let (mut changes, hints) = context.what_it_does(template);
+        let (mut changes, hints) = context.effects(template);
         let by_value = |change: &SessionChange| matches!(change, SessionChange::SetTo(_));
         if changes.iter().any(by_value)
             && let Some(portal) = self.portals.get(portal)

@@ -17,14 +17,14 @@ impl RelayState {
     }
 
     /// A number that was to be forgotten may still be there: the client must not be served any further.
-    pub fn has_strange_numbers(&self) -> bool {
-        self.strange_numbers
+    pub fn discard_failed(&self) -> bool {
+        self.discard_failed
     }
 
     /// A request of messages begins. Those that come later in it are not known yet.
     pub(super) fn begins_messages(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         let uses = self.first_uses.unwrap_or(SequenceUse::ANY);
-        self.forget_others_numbers(uses, context, out);
+        self.discard_sequences_of_others(uses, context, out);
     }
 
     /// A statement is about to be sent that may do this.
@@ -35,12 +35,12 @@ impl RelayState {
         out: &mut BytesMut,
     ) {
         let uses = self.first_uses.unwrap_or(uses);
-        self.forget_others_numbers(uses, context, out);
-        self.draws(uses, context);
+        self.discard_sequences_of_others(uses, context, out);
+        self.note_draws(uses, context);
     }
 
     /// A statement in the midst of a request is about to be sent.
-    pub(super) fn draws(&self, uses: SequenceUse, context: &mut RelayContext<'_>) {
+    pub(super) fn note_draws(&self, uses: SequenceUse, context: &mut RelayContext<'_>) {
         let uses = self.first_uses.unwrap_or(uses);
         if uses.draws {
             let (sequences, client) = (
@@ -51,7 +51,7 @@ impl RelayState {
         }
     }
 
-    fn forget_others_numbers(
+    fn discard_sequences_of_others(
         &mut self,
         uses: SequenceUse,
         context: &mut RelayContext<'_>,

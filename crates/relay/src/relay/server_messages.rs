@@ -325,7 +325,7 @@ impl RelayState {
             self.end_transaction(ending, context, to_client, to_server);
             return Ok(Disposition::Swallow);
         }
-        self.has_prepared(context);
+        self.query_prepared(context);
         self.settle_settings(context);
         let restored = matches!(expected, Some(Expect::OwnRestore));
         if !restored && self.restore(context, to_server) {
@@ -335,7 +335,7 @@ impl RelayState {
         let statuses = self.request.statuses.drain(..);
         statuses.for_each(|(_, status)| to_client.put_slice(&status));
         self.settle(context, to_server);
-        Ok(match self.keeps_ready(frame) {
+        Ok(match self.hold_ready(frame) {
             true => Disposition::Swallow,
             false => Disposition::Forward,
         })

@@ -73,7 +73,7 @@ impl RelayState {
             b"ROLLBACK\0" => {
                 self.resets_all = false;
                 if !changes.iter().any(to_savepoint) {
-                    context.go_back_to(self.settings_undo_log.roll_back());
+                    context.roll_back_settings(self.settings_undo_log.roll_back());
                 }
             }
             _ => {}
@@ -92,7 +92,7 @@ impl RelayState {
         self.idle_timeout_moves(change);
         match change {
             SessionChange::Pin(reason) => self.meet_pin_reason(*reason, context, to_client),
-            SessionChange::Listening(listening) => self.has_listened(listening, context, to_client),
+            SessionChange::Listening(listening) => self.listened(listening, context, to_client),
             SessionChange::MayUnpin => self.request.may_unpin = true,
             SessionChange::Taint | SessionChange::Called => self.note_untracked(change, context),
             SessionChange::Deallocate { name } => {
@@ -101,7 +101,7 @@ impl RelayState {
                     context.session.close(name.as_bytes());
                 }
             }
-            SessionChange::DeallocateAll => self.lose_all(context),
+            SessionChange::DeallocateAll => self.statements_dropped(context),
             SessionChange::DiscardAll => self.discard_all(context),
             // On another server it would be missing.
             SessionChange::Set { .. } if context.session.settings.are_too_many_with(change) => {
@@ -121,7 +121,7 @@ impl RelayState {
             }
             SessionChange::Release { name } => self.settings_undo_log.release(name),
             SessionChange::RollbackTo { name } => {
-                context.go_back_to(self.settings_undo_log.roll_back_to(name));
+                context.roll_back_settings(self.settings_undo_log.roll_back_to(name));
             }
             // Noted when it was sent.
             SessionChange::DiscardSequences => {}
@@ -167,8 +167,8 @@ impl RelayState {
         parses.for_each(|key| context.server.retire(key));
     }
 
-    /// All statements are gone. (Those of a portal's client went when it was sent: see [`RelayState::drops_all`].)
-    fn lose_all(&mut self, context: &mut RelayContext<'_>) {
+    /// All statements are gone. (Those of a portal's client went when it was sent: see [`RelayState::close_all_at_execute`].)
+    fn statements_dropped(&mut self, context: &mut RelayContext<'_>) {
         if let Some(Expect::Query { .. }) = self.expect.front() {
             context.session.close_all();
             context.server.forget_all();
@@ -176,7 +176,7 @@ impl RelayState {
     }
 
     fn discard_all(&mut self, context: &mut RelayContext<'_>) {
-        self.lose_all(context);
+        self.statements_dropped(context);
         self.unlistens_all();
         let base = &context.session.base;
         let all = SessionChange::DiscardAll;
@@ -193,7 +193,7 @@ impl RelayState {
     }
 
     /// What fails may leave something behind.
-    pub(super) fn leave_behind(&mut self, context: &mut RelayContext<'_>) {
+    pub(super) fn note_effects_of_failure(&mut self, context: &mut RelayContext<'_>) {
         let Some(front) = self.expect.front() else {
             return;
         };
@@ -226,7 +226,7 @@ impl RelayState {
             return;
         }
         match self.request.failed {
-            true => context.go_back_to(self.settings_undo_log.roll_back()),
+            true => context.roll_back_settings(self.settings_undo_log.roll_back()),
             false => self.settings_undo_log.commit(),
         }
     }
@@ -367,7 +367,7 @@ impl RelayContext<'_> {
     }
 
     /// A rollback has put these settings in force, if they were others.
-    fn go_back_to(&mut self, before: Option<Arc<SessionSettings>>) {
+    fn roll_back_settings(&mut self, before: Option<Arc<SessionSettings>>) {
         let current = &self.session.settings;
         let settings = before.map(|before| self.interner.rolled_back(&before, current));
         self.put_in_force(settings);
@@ -383,11 +383,11 @@ impl RelayContext<'_> {
     }
 
     /// What a statement changes in the session, and its hints. An unknown one may change anything.
-    pub(super) fn what_it_does(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
+    pub(super) fn effects(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
         let Some(template) = template else {
             return (vec![SessionChange::Taint], Hints::default());
         };
-        let mut changes = self.what_it_says(template);
+        let mut changes = self.effects_of_text(template);
         match template.named() {
             Some(Named::Execute { runs: true, .. }) => {}
             Some(Named::Uses {
@@ -396,7 +396,7 @@ impl RelayContext<'_> {
             }) => {
                 // With the first statement of the text: a later one may fail behind a COMMIT.
                 let names = names.iter();
-                let may = names.flat_map(|name| self.what_a_text_may_do(name));
+                let may = names.flat_map(|name| self.possible_effects(name));
                 let changes = may.chain(changes).collect();
                 return (changes, template.hints());
             }
@@ -409,7 +409,7 @@ impl RelayContext<'_> {
         };
         // The statement's own arguments and table come first.
         changes.extend(
-            self.what_it_says(&target)
+            self.effects_of_text(&target)
                 .into_iter()
                 .map(|change| match change {
                     SessionChange::SetTo(call) => call.unbound(),
@@ -421,13 +421,13 @@ impl RelayContext<'_> {
 
     /// What a text of several statements, or a DO, may change by executing the statement of this name. Whether it does, and before
     /// or behind what else, is not known: if it changes settings, the client keeps its server.
-    fn what_a_text_may_do(&self, name: &str) -> Vec<SessionChange> {
+    fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
         use SessionChange::{Called, Pin, Taint};
         let Some(target) = self.session.statement(name.as_bytes()) else {
             // One that only its server has, or none.
             return vec![Taint];
         };
-        let mut changes = self.what_it_says(target);
+        let mut changes = self.effects_of_text(target);
         let is_plain = |change: &SessionChange| matches!(change, Called | Pin(_) | Taint);
         if !changes.iter().all(is_plain) {
             changes.retain(is_plain);
@@ -437,7 +437,7 @@ impl RelayContext<'_> {
     }
 
     /// What a statement changes by its own text.
-    fn what_it_says(&self, template: &Template) -> Vec<SessionChange> {
+    fn effects_of_text(&self, template: &Template) -> Vec<SessionChange> {
         let mut changes = match template.effect() {
             Some(Effect::Session(changes)) => changes.clone(),
             Some(_) => Vec::new(),

@@ -110,7 +110,7 @@ impl RelayState {
     }
 
     /// What the request has prepared by a query is there.
-    pub(super) fn has_prepared(&mut self, context: &mut RelayContext<'_>) {
+    pub(super) fn query_prepared(&mut self, context: &mut RelayContext<'_>) {
         if let Some((name, template)) = self.request.prepares.take()
             && !self.request.failed
             && !context.session.is_full()

@@ -36,7 +36,7 @@ pub struct RelayContext<'a> {
     /// What becomes of state that cannot follow its client.
     pub policy: &'a StatePolicy,
     /// What the client's query is, if somebody has found out already; its text goes to the server as it is.
-    pub known: Option<&'a Arc<Template>>,
+    pub query: Option<&'a Arc<Template>>,
 }
 
 /// How a hinted request that is not in a transaction gets one, so that it can be undone.
@@ -103,8 +103,8 @@ pub struct RelayState {
     pub(super) wrap: Wrap,
     /// What the relay's first request may do with sequences, while it is under way.
     pub(super) first_uses: Option<SequenceUse>,
-    /// See [`RelayState::has_strange_numbers`].
-    pub(super) strange_numbers: bool,
+    /// See [`RelayState::discard_failed`].
+    pub(super) discard_failed: bool,
     /// The server said that it ends the connection.
     pub(super) fatal: bool,
     pub(super) saw_error: bool,
@@ -289,7 +289,7 @@ impl RelayState {
             retry: Retry::default(),
             wrap,
             first_uses: None,
-            strange_numbers: false,
+            discard_failed: false,
             fatal: false,
             saw_error: false,
             errors: Vec::new(),

@@ -41,7 +41,7 @@ impl ServerStatement {
 }
 
 /// A client's own name, made different from the names that Paceline gives.
-pub(super) fn foreign(name: &[u8]) -> Vec<u8> {
+pub(super) fn avoid_prefix(name: &[u8]) -> Vec<u8> {
     let mut name = name.to_vec();
     if name.starts_with(NAME_PREFIX.as_bytes()) {
         name.push(b' ');
@@ -130,13 +130,13 @@ impl RelayState {
             Target::Statement(b"").write(out, tag::CLOSE);
             self.expect.push_back(Expect::OwnClose { closed: None });
         }
-        self.close_foreign(name, context, out);
-        foreign(name)
+        self.close_left_over(name, context, out);
+        avoid_prefix(name)
     }
 
     /// A placeholder of that name may still be there, or what a function called by another client has prepared. (The
     /// placeholder is closed once more before the next relay: an error may make the server skip this.)
-    pub(super) fn close_foreign(
+    pub(super) fn close_left_over(
         &mut self,
         name: &[u8],
         context: &RelayContext<'_>,

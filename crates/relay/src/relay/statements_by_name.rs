@@ -6,7 +6,7 @@ use super::expect::{Expect, StatementReply};
 use super::refusal::RelayRefusal;
 use super::state::{RelayContext, RelayState};
 use super::state_policy::SessionStateMode;
-use super::statement_names::foreign;
+use super::statement_names::avoid_prefix;
 use crate::server::NAME_PREFIX;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};
@@ -48,7 +48,7 @@ impl RelayState {
 
     /// A text must find statements under the names that it reply: those that move go to the server under the client's own names, and
     /// keep it until they are deallocated, as those that never move. (If state must not keep a server, the text finds none.)
-    pub(super) fn give_own_names(
+    pub(super) fn prepare_under_own_names(
         &mut self,
         template: &Template,
         context: &mut RelayContext<'_>,
@@ -66,19 +66,24 @@ impl RelayState {
         for name in names {
             // Names that begin as Paceline's own would be taken for those.
             if !name.starts_with(NAME_PREFIX) {
-                self.give_own_name(name.as_bytes(), context, out);
+                self.prepare_under_own_name(name.as_bytes(), context, out);
             }
         }
     }
 
-    fn give_own_name(&mut self, name: &[u8], context: &mut RelayContext<'_>, out: &mut BytesMut) {
+    fn prepare_under_own_name(
+        &mut self,
+        name: &[u8],
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
         let Some((template, analysis)) = context.session.prepared(name) else {
             return;
         };
         let (template, analysis) = (Arc::clone(template), analysis.clone());
         let outgoing = self.outgoing(&template, context, out);
         let sent = self.as_prepared(name, outgoing, &analysis, context);
-        self.close_foreign(name, context, out);
+        self.close_left_over(name, context, out);
         let types = analysis.other_types(&sent.types);
         Parse {
             name,
@@ -106,7 +111,7 @@ impl RelayState {
             return Ok(());
         };
         let declared = frontend::parameter_types(types);
-        let text = in_its_place(&template.text, body);
+        let text = with_leading_spaces(&template.text, body);
         let prepared = context.templates.try_prepared_now(&text, &declared)?;
         let prepared = self.as_read(&text, prepared, context);
         let parse = Parse {
@@ -136,7 +141,7 @@ impl RelayState {
         let mut template = Arc::clone(template);
         if context.session.has_named(template.statement_id) {
             // Each of a client's own statements is analysed when the client parses it, and stays as it is.
-            template = context.templates.apart(&template);
+            template = context.templates.with_own_statement(&template);
         }
         let outgoing = self.outgoing(&template, context, out);
         let analysis = context.begin_analysis();
@@ -173,7 +178,7 @@ impl RelayState {
         if context.session.statement(name.as_bytes()).is_none() {
             return self.execute_unknown((text, name, at), context, out);
         }
-        let (mut changes, hints) = context.what_it_does(Some(template));
+        let (mut changes, hints) = context.effects(Some(template));
         if let Some(reason) = self.refused(&changes, context) {
             self.refuse_query(RelayRefusal::Unmovable(reason), out);
             return true;
@@ -218,12 +223,15 @@ impl RelayState {
         context: &RelayContext<'_>,
         out: &mut BytesMut,
     ) -> bool {
-        self.close_foreign(name.as_bytes(), context, out);
+        self.close_left_over(name.as_bytes(), context, out);
         if !name.starts_with(NAME_PREFIX) {
             return false;
         }
-        frontend::write_query(out, &renamed(text, at, &quoted(&foreign(name.as_bytes()))));
-        let (changes, hints) = context.what_it_does(None);
+        frontend::write_query(
+            out,
+            &renamed(text, at, &quoted(&avoid_prefix(name.as_bytes()))),
+        );
+        let (changes, hints) = context.effects(None);
         self.expect.push_back(Expect::Query {
             changes: changes.into(),
             hints,
@@ -246,7 +254,7 @@ impl RelayState {
             Some(Named::Execute { name, .. })
                 if context.session.statement(name.as_bytes()).is_none() =>
             {
-                self.close_foreign(name.as_bytes(), context, out);
+                self.close_left_over(name.as_bytes(), context, out);
                 None
             }
             Some(Named::Execute { name, at, .. }) => {
@@ -260,7 +268,7 @@ impl RelayState {
         let known = self.ensure_statement(name.as_bytes(), context, out);
         let text = renamed(&template.text, at, &quoted(&known.name));
         match known.is_unknown() {
-            true => context.templates.unread(&text, &template.types),
+            true => context.templates.unknown(&text, &template.types),
             false => context.templates.in_place_of(template, &text),
         }
     }
@@ -344,7 +352,7 @@ impl RelayState {
     }
 
     /// A portal was sent that drops all statements: those that are prepared behind it are not meant.
-    pub(super) fn drops_all(&mut self, context: &mut RelayContext<'_>) {
+    pub(super) fn close_all_at_execute(&mut self, context: &mut RelayContext<'_>) {
         self.close_named(context);
         // Those that are gone are closed once more, and those that are still there are not lost.
         context.server.retire_all();
@@ -373,7 +381,7 @@ impl RelayContext<'_> {
 
 /// The end of a text behind as many spaces as there are characters before it: errors speak of the same places, now and whenever the
 /// statement is analysed again.
-pub(super) fn in_its_place(text: &str, end: &str) -> String {
+pub(super) fn with_leading_spaces(text: &str, end: &str) -> String {
     let start = text.rfind(end).unwrap_or_default();
     let before = text.get(..start).map_or(0, |text| text.chars().count());
     " ".repeat(before) + end

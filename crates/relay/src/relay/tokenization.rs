@@ -23,7 +23,7 @@ impl RelayState {
     ) -> Arc<Template> {
         match self.reads(text, context) {
             true => template,
-            false => context.templates.unread(&template.text, &template.types),
+            false => context.templates.unknown(&template.text, &template.types),
         }
     }
 
@@ -44,7 +44,7 @@ impl RelayState {
         let unknown = template.statement.is_none();
         match there || unknown || self.reads(&template.text, context) {
             true => template,
-            false => context.templates.unread(&template.text, &template.types),
+            false => context.templates.unknown(&template.text, &template.types),
         }
     }
 }

@@ -15,13 +15,9 @@ pub const STEPS_MAX: usize = 32;
 
 impl SharedListen {
     pub(super) fn request(&mut self, listener: ListenerId, goal: ListenGoal) -> ListenRequestId {
-        let ticket = ListenRequestId(self.next_id());
-        self.waiting.push(ListenRequest {
-            ticket,
-            listener,
-            goal,
-        });
-        ticket
+        let id = ListenRequestId(self.next_id());
+        self.waiting.push(ListenRequest { id, listener, goal });
+        id
     }
 
     /// The steps of the next round; `None`: one is under way, none is needed, or there is no connection.
@@ -138,18 +134,14 @@ impl SharedListen {
         request: ListenRequest,
         refused: &HashMap<Arc<str>, Bytes>,
     ) -> ListenAnswer {
-        let ListenRequest {
-            ticket,
-            listener,
-            goal,
-        } = request;
+        let ListenRequest { id, listener, goal } = request;
         let channels = goal.channels();
         let error = channels.iter().find_map(|name| refused.get(name));
         if let (ListenGoal::Listen(channel), None) = (&goal, error) {
             self.apply(listener, &Listening::Listen(channel.as_ref().to_owned()));
         }
         self.release(listener, channels);
-        (ticket, error.map_or(Ok(()), |error| Err(error.clone())))
+        (id, error.map_or(Ok(()), |error| Err(error.clone())))
     }
 
     /// There is a connection.
@@ -177,7 +169,7 @@ impl SharedListen {
             all.partition(|r: &ListenRequest| matches!(r.goal, ListenGoal::CatchUp));
         self.waiting = stay;
         let ended: Vec<ListenRequest> = ended;
-        ended.into_iter().map(|r| (r.ticket, Ok(()))).collect()
+        ended.into_iter().map(|r| (r.id, Ok(()))).collect()
     }
 
     /// No connection can be opened: all requests fail with this.
@@ -185,7 +177,7 @@ impl SharedListen {
         let mut answers = self.disconnected();
         for request in std::mem::take(&mut self.waiting) {
             self.release(request.listener, request.goal.channels());
-            answers.push((request.ticket, Err(error.clone())));
+            answers.push((request.id, Err(error.clone())));
         }
         answers
     }

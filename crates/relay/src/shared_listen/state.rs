@@ -98,7 +98,7 @@ pub type ListenAnswer = (ListenRequestId, Result<(), Bytes>);
 
 #[derive(Debug)]
 pub(super) struct ListenRequest {
-    pub(super) ticket: ListenRequestId,
+    pub(super) id: ListenRequestId,
     pub(super) listener: ListenerId,
     pub(super) goal: ListenGoal,
 }

@@ -84,8 +84,8 @@ fn listening(shared: &mut SharedListen, process: u32, channel: &str) -> Listener
     id
 }
 
-fn ok(ticket: ListenRequestId) -> Vec<ListenAnswer> {
-    vec![(ticket, Ok(()))]
+fn ok(request: ListenRequestId) -> Vec<ListenAnswer> {
+    vec![(request, Ok(()))]
 }
 
 fn listen(channel: &str) -> Listening {
@@ -96,11 +96,11 @@ fn listen(channel: &str) -> Listening {
 fn a_client_listens_from_the_answer_on() {
     let mut shared = shared_listen();
     let id = shared.join(A);
-    let ticket = shared.listen(id, "a \"b");
+    let request = shared.listen(id, "a \"b");
     assert_eq!(sql(shared.next_round()), ["LISTEN \"a \"\"b\""]);
     notify(&mut shared, P, "a \"b", "before");
     assert!(!shared.is_listening(id));
-    assert_eq!(shared.ready(), ok(ticket));
+    assert_eq!(shared.ready(), ok(request));
     notify(&mut shared, P, "a \"b", "after");
     notify(&mut shared, P, "other", "no");
     assert_eq!(queue(&mut shared, id), [(P, "after".to_owned())]);
@@ -114,8 +114,8 @@ fn a_channel_is_listened_on_once() {
     let mut shared = shared_listen();
     let first = listening(&mut shared, A, "a");
     let second = shared.join(B);
-    let ticket = shared.listen(second, "a");
-    assert_eq!(round(&mut shared), (vec!["Sync".to_owned()], ok(ticket)));
+    let request = shared.listen(second, "a");
+    assert_eq!(round(&mut shared), (vec!["Sync".to_owned()], ok(request)));
     notify(&mut shared, P, "a", "1");
     assert_eq!(payloads(&mut shared, first), ["1"]);
     assert_eq!(payloads(&mut shared, second), ["1"]);
@@ -151,12 +151,12 @@ fn a_channel_that_is_wanted_again_is_listened_on_again() {
     let id = listening(&mut shared, A, "a");
     shared.unlisten(id, "a");
     assert_eq!(sql(shared.next_round()), ["UNLISTEN \"a\""]);
-    let ticket = shared.listen(id, "a");
+    let request = shared.listen(id, "a");
     assert_eq!(shared.next_round(), None);
     assert_eq!(shared.ready(), []);
     assert_eq!(
         round(&mut shared),
-        (vec!["LISTEN \"a\"".to_owned()], ok(ticket))
+        (vec!["LISTEN \"a\"".to_owned()], ok(request))
     );
 }
 
@@ -165,8 +165,8 @@ fn a_channel_that_is_wanted_again_is_listened_on_again() {
 fn a_transaction_listens_from_its_commit_on() {
     let mut shared = shared_listen();
     let id = shared.join(A);
-    let ticket = shared.reserve(id, P, &["a".to_owned()]);
-    assert_eq!(round(&mut shared).1, ok(ticket));
+    let request = shared.reserve(id, P, &["a".to_owned()]);
+    assert_eq!(round(&mut shared).1, ok(request));
     notify(&mut shared, Q, "a", "before");
     mark(&mut shared, P, &listen("a"));
     notify(&mut shared, Q, "a", "after");

@@ -127,13 +127,13 @@ impl Templates {
     pub fn try_prepared_now(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
         let template = self.try_prepared(text, types)?;
         Ok(match template.names_moment() {
-            true => self.apart(&template),
+            true => self.with_own_statement(&template),
             false => template,
         })
     }
 
     /// The same template with a statement of its own.
-    pub fn apart(&self, template: &Template) -> Arc<Template> {
+    pub fn with_own_statement(&self, template: &Template) -> Arc<Template> {
         Arc::new(Template {
             id: template.id,
             statement_id: self.new_id(),
@@ -221,7 +221,7 @@ impl Templates {
     }
 
     /// A text of which the server may make something else than the parser here: what it does is not known.
-    pub fn unread(&self, text: &str, types: &[u8]) -> Arc<Template> {
+    pub fn unknown(&self, text: &str, types: &[u8]) -> Arc<Template> {
         self.create(text, types, None)
     }
 

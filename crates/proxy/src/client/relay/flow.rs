@@ -195,11 +195,11 @@ impl RelayTask<'_> {
 
     /// A server that owes many answers may have them, and keep them until it is told that the client waits.
     fn ask_for_answers(&mut self) {
-        let owes_much = self.relay.owes_much();
-        if owes_much && !self.flushed {
+        let owes_many_answers = self.relay.owes_many_answers();
+        if owes_many_answers && !self.flushed {
             write_flush(&mut self.to_server);
         }
-        self.flushed = owes_much;
+        self.flushed = owes_many_answers;
     }
 
     /// A client that is in no transaction says something that must touch an exact number of rows. (For the relay's first unit this

@@ -235,11 +235,11 @@ fn many_messages_are_looked_at_in_parts() {
 fn a_client_to_whom_much_is_owed_is_not_listened_to() {
     let mut test = TestRelay::new();
     test.client([parse("", "SELECT 1")]);
-    while !test.relay.owes_much() {
+    while !test.relay.owes_many_answers() {
         test.client([bind(""), execute()]);
     }
     test.server([parsed(), bound(), complete("SELECT 1")]);
-    assert!(!test.relay.owes_much());
+    assert!(!test.relay.owes_many_answers());
 }
 
 /// What a client can make costly is looked at in smaller parts.

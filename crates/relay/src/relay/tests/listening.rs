@@ -34,7 +34,7 @@ fn need(channels: &[&str], changes: bool) -> ListenNeed {
 fn caught_up(test: &mut TestRelay) -> usize {
     assert!(test.relay.awaits_notifications() && !test.relay.is_over());
     let mut out = BytesMut::new();
-    test.relay.has_notifications(&mut out);
+    test.relay.notifications_received(&mut out);
     assert!(!test.relay.awaits_notifications());
     out.len()
 }

@@ -75,7 +75,7 @@ impl TestRelay {
             show_source: &TestShowSource,
             may_change_session: &may_change_session,
             policy: &StatePolicy::default(),
-            known: None,
+            query: None,
         };
         let relay = RelayState::start(&mut context, wrap, &mut own);
         Self {
@@ -120,7 +120,7 @@ impl TestRelay {
             show_source: &TestShowSource,
             may_change_session: &may_change_session,
             policy: &self.policy,
-            known: None,
+            query: None,
         };
         act(&mut self.relay, &mut context)
     }
@@ -146,7 +146,7 @@ impl TestRelay {
                 Err(NotYet::Listening(need)) => {
                     self.needs.push(need.clone());
                     let outcome = std::mem::replace(&mut self.outcome, Ok(()));
-                    self.relay.listens(need, outcome);
+                    self.relay.listen_done(need, outcome);
                 }
             }
         }
