@@ -1,46 +1,46 @@
-//! `SHOW hotspot…`, `SHOW VARIABLES LIKE 'hotspot%'`, `SHOW GLOBAL STATUS LIKE 'Group_update%'` (PolarDB's
-//! spelling), and `SHOW GROUPS`: answered by Paceline itself.
+//! The `SHOW` commands that Paceline answers: `SHOW hotspot…`, `SHOW VARIABLES LIKE 'hotspot%'`, `SHOW GLOBAL
+//! STATUS LIKE 'Group_update%'` (PolarDB's spelling), and `SHOW GROUPS`.
 
 use bytes::BytesMut;
 use paceline_wire::backend::{self, TextColumn};
 
-/// What is asked for.
+/// A `SHOW` command that Paceline answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalShow {
-    /// One parameter, as PostgreSQL's `SHOW name`.
+    /// `SHOW name`.
     Parameter(String),
-    /// Parameters whose names match a LIKE pattern.
+    /// `SHOW VARIABLES LIKE pattern`.
     Variables(String),
-    /// Counters whose names match a LIKE pattern.
+    /// `SHOW STATUS LIKE pattern`.
     Status(String),
-    /// How each template travels.
+    /// `SHOW GROUPS`.
     Groups,
 }
 
-/// Where the answers come from: names and values, sorted.
+/// The source of the answers. Names and values are sorted by name.
 pub trait ShowSource {
-    /// Parameters in force.
+    /// The settings in force.
     fn variables(&self) -> Vec<(String, String)>;
-    /// Counters now.
+    /// The counters.
     fn status(&self) -> Vec<(String, String)>;
-    /// How each template travels.
+    /// Which strategies the requests of each template used.
     fn groups(&self) -> ShowTable;
 }
 
-/// An answer: column names and rows of texts, `None` for NULL.
+/// An answer: names of the columns, and rows. `None` is NULL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShowTable {
-    /// Their names.
+    /// Names of the columns.
     pub columns: Vec<String>,
-    /// A value for each column.
+    /// In each row a value per column.
     pub rows: Vec<Vec<Option<String>>>,
 }
 
 impl LocalShow {
-    /// Recognises a text.
+    /// Recognises a command. `None` if PostgreSQL must answer the text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_start();
-        // The quick no: this runs for every text.
+        // This runs for every text, so most texts must end here.
         if !text.get(..4)?.eq_ignore_ascii_case("show") {
             return None;
         }
@@ -67,7 +67,7 @@ impl LocalShow {
         }
     }
 
-    /// The answer; `None` for a parameter that there is not (PostgreSQL says so better).
+    /// The answer. `None` if there is no such setting: PostgreSQL then reports the error.
     pub fn answer(&self, show_source: &dyn ShowSource) -> Option<ShowTable> {
         let pairs = |all: Vec<(String, String)>, pattern: &str| ShowTable {
             columns: vec!["Variable_name".to_owned(), "Value".to_owned()],
@@ -110,7 +110,7 @@ impl ShowTable {
         backend::write_command_complete(out, "SHOW");
     }
 
-    /// A SELECT that answers the same, for clients whose messages go to a server.
+    /// A SELECT with the same result, for clients whose messages go to a server.
     pub fn to_select(&self) -> String {
         let names: Vec<_> = self
             .columns
@@ -125,7 +125,7 @@ impl ShowTable {
             let values: Vec<_> = row.iter().map(value).collect();
             format!("({})", values.join(", "))
         };
-        // The first row says that all is text.
+        // The first row declares that all columns are text.
         let nulls = vec!["NULL::pg_catalog.text"; self.columns.len()];
         let first = format!("({})", nulls.join(", "));
         let rows: Vec<String> = [first]
@@ -140,13 +140,14 @@ impl ShowTable {
     }
 }
 
-/// LIKE with `%` and `_`, without escapes. A `%` takes as little as it can; if what follows it does not match, only the last one
-/// has to take more.
+/// LIKE with `%` and `_`, without escapes. Each `%` first matches as few characters as possible. If the rest
+/// does not match, only the last `%` must match more.
 fn like(text: &str, pattern: &str) -> bool {
     let (text, pattern): (Vec<char>, Vec<char>) =
         (text.chars().collect(), pattern.chars().collect());
     let (mut at, mut place) = (0, 0);
-    // Behind the last `%`: the rest of the pattern, and where the text goes on if that `%` takes one more.
+    // After the last `%`: the rest of the pattern, and where the text continues if the `%` matches one more
+    // character.
     let mut last = None;
     while let Some(found) = text.get(at) {
         match pattern.get(place) {
@@ -198,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Not a measurement: where each `%` tries every place for itself, this does not end.
+    /// Not a measurement. If each `%` tries every position, the test does not end.
     #[test]
     fn like_does_not_try_every_way() {
         let text = "a".repeat(1_000);

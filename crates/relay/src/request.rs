@@ -1,4 +1,5 @@
-//! A request: what a client sends up to the point where it waits, and what Paceline knows of it.
+//! A request: what a client sends up to the point where it waits for an answer. One `Query`, or messages of
+//! the extended protocol up to `Sync`.
 
 use crate::analysis::Analysis;
 use crate::settings::SessionSettings;
@@ -10,19 +11,20 @@ use paceline_wire::frontend::{BindValues, read_header, tag};
 use paceline_wire::{Frame, Frames, Header, WireError, frame};
 use std::sync::Arc;
 
-/// A request longer than this is relayed while it arrives instead of being kept (bytes).
+/// A longer request is relayed while it arrives (bytes).
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
-/// A request that goes alone is relayed in parts of so many bytes (at least one message each).
+/// Maximum number of bytes of a part, if a request that cannot join a group is relayed in parts. A part has
+/// at least one message.
 pub const PART_BYTES_MAX: usize = 8 * 1024;
 
-/// A longer `Query` or `Bind` is passed on while it arrives (bytes), …
+/// A longer `Query` or `Bind` is relayed while it arrives (bytes).
 const LONG_MESSAGE_MIN: usize = REQUEST_BYTES_MAX;
 
-/// … and only so much of it is looked at: what comes behind it must not fill the memory.
+/// Number of bytes at the beginning of such a message that Paceline reads. The rest does not occupy memory.
 pub const LONG_HEAD_BYTES: usize = 4 * 1024;
 
-/// Is this a message that is passed on while it arrives?
+/// Whether a message is relayed while it arrives.
 pub fn is_long(header: Header) -> bool {
     matches!(header.tag, tag::QUERY | tag::BIND) && header.len > LONG_MESSAGE_MIN
 }
@@ -30,30 +32,32 @@ pub fn is_long(header: Header) -> bool {
 /// Where the first request in a buffer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
-    /// After this many bytes; it is complete.
+    /// The request is complete and has this many bytes.
     Complete(usize),
-    /// It goes on, but these first bytes must be relayed now: the client asked for it (`Flush`), it travels with nobody
-    /// whatever comes, or it is too long.
+    /// The request is not complete, but these first bytes must be relayed now: the client sent `Flush`, the
+    /// request cannot join a group, or it is too long.
     Relay(usize),
-    /// The same, though there may be none; behind them begins a message that is passed on while it arrives.
+    /// As `Relay`, with possibly 0 bytes. After them a message begins that is relayed while it arrives.
     Long(usize),
-    /// The client says goodbye after this many bytes.
+    /// The client sent `Terminate`, which ends after this many bytes.
     Terminate(usize),
-    /// More must be read.
+    /// The caller must read more.
     Incomplete,
 }
 
-/// Finds the end of the first request; remembers what it has seen between calls on a growing buffer.
+/// Finds the end of the first request in a growing buffer. Between calls it remembers which messages it has
+/// seen.
 #[derive(Debug, Default)]
 pub struct RequestScanner {
     seen: usize,
     so_far: SoFar,
-    /// Bytes that are in the shape.
+    /// Bytes of the messages that `so_far` covers.
     shaped: usize,
 }
 
 impl RequestScanner {
-    /// Looks at what has come. After anything but `Incomplete` the caller takes those bytes off the buffer.
+    /// Looks at the bytes that have arrived. Unless the result is `Incomplete`, the caller removes the bytes
+    /// from the buffer.
     ///
     /// # Errors
     /// The bytes are no messages of the protocol.
@@ -87,12 +91,12 @@ impl RequestScanner {
         }
     }
 
-    /// The whole messages of a request have come that may travel with others, but not its end.
+    /// Whether messages of a request that may join a group have arrived, without its end.
     pub fn awaits_more(&self) -> bool {
         self.seen > 0
     }
 
-    /// Nothing more has come for a while: what there is is relayed.
+    /// The client pauses: returns the messages that have arrived, to relay them.
     pub fn give_up(&mut self) -> Boundary {
         match self.seen {
             0 => Boundary::Incomplete,
@@ -105,7 +109,8 @@ impl RequestScanner {
         Boundary::Relay(len)
     }
 
-    /// A long request that goes alone is relayed in parts: to look at all of it at once would hold up others.
+    /// A long request that cannot join a group is relayed in parts, because to process all of it at once
+    /// would delay other clients.
     fn complete(&mut self, buf: &[u8]) -> Boundary {
         if self.seen > PART_BYTES_MAX && self.goes_alone(buf) {
             return self.relay(part_len(buf));
@@ -128,7 +133,7 @@ impl RequestScanner {
         }
     }
 
-    /// Does it travel with nobody, whatever comes?
+    /// Whether the request cannot join a group, whatever messages follow.
     fn goes_alone(&mut self, buf: &[u8]) -> bool {
         let fresh = buf.get(self.shaped..self.seen).unwrap_or_default();
         for frame in Frames::new(fresh) {
@@ -142,7 +147,7 @@ impl RequestScanner {
     }
 }
 
-/// As many whole messages as are in a part; at least one.
+/// Bytes of the messages that fit into a part, at least of one.
 fn part_len(buf: &[u8]) -> usize {
     let mut len = 0;
     for frame in Frames::new(buf) {
@@ -154,8 +159,9 @@ fn part_len(buf: &[u8]) -> usize {
     len
 }
 
-/// What a request may still become, by its messages so far: one statement that travels with others
-/// (`[Parse] Bind [Describe portal] Execute Sync`), or names of statements that Paceline answers itself.
+/// What a request may still become after its messages so far: one statement that may join a group (`[Parse]
+/// Bind [Describe portal] Execute Sync`), or a request that only prepares and closes statements, which
+/// Paceline may answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum SoFar {
     #[default]
@@ -173,13 +179,13 @@ enum SoFar {
 }
 
 impl SoFar {
-    /// With another message, the last of so many bytes.
+    /// After another message. `bytes`: those of the request up to the end of the message.
     fn with(self, frame: Frame<'_>, bytes: usize) -> Self {
         let body = frame.body();
         let unnamed = body.first() == Some(&0);
         let names_fit = bytes <= PART_BYTES_MAX;
         match (self, frame.tag) {
-            // Where the request ends.
+            // Here the request ends.
             (shape, tag::SYNC) | (shape @ Self::Empty, tag::QUERY) => shape,
             (Self::Empty, tag::PARSE) => Self::Parsed { named: !unnamed },
             (Self::Empty | Self::Parsed { .. }, tag::BIND) if unnamed => Self::Bound,
@@ -198,22 +204,22 @@ impl SoFar {
     }
 }
 
-/// How the client asked, which is how it is answered.
+/// The protocol of a request. The answer uses the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestForm {
     /// `Query`.
     Simple,
     /// `[Parse] Bind [Describe portal] Execute Sync`.
     Extended {
-        /// A `Parse` came with it.
+        /// The request has a `Parse`.
         parse: bool,
-        /// A `Describe` of the portal came with it.
+        /// The request has a `Describe` of the portal.
         describe: bool,
     },
 }
 
 impl RequestForm {
-    /// Does an answer to it tell what columns its rows have, or that it has none?
+    /// Whether an answer describes its columns, or states that it has none.
     pub fn is_described(self, has_columns: bool) -> bool {
         match self {
             Self::Simple => has_columns,
@@ -221,12 +227,13 @@ impl RequestForm {
         }
     }
 
-    /// It was prepared before: the client may know its columns from then.
+    /// Whether the request executes a statement that was prepared earlier. Its columns may have been
+    /// described to the client then.
     pub fn relies_on_parsed(self) -> bool {
         matches!(self, Self::Extended { parse: false, .. })
     }
 
-    /// The answer to the client's own `Parse`, if it sent one.
+    /// Writes the answer to the client's own `Parse`, if the request has one.
     pub fn write_parsed(self, out: &mut BytesMut) {
         if let Self::Extended { parse: true, .. } = self {
             frame::write_empty(out, backend::tag::PARSE_COMPLETE);
@@ -234,38 +241,39 @@ impl RequestForm {
     }
 }
 
-/// Values of a request's parameters.
+/// The values of a request's parameters.
 #[derive(Debug, Clone)]
 pub enum Values {
-    /// As bound; ranges of the request's bytes.
+    /// As bound. The ranges refer to the bytes of the request.
     Bound(BindValues),
     /// Literals of a simple query.
     Literals(Vec<Literal>),
 }
 
-/// A request of one statement that may travel with others.
+/// A request of one statement that may join a group.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The client's messages.
     pub bytes: Bytes,
-    /// How it asked.
+    /// The protocol.
     pub form: RequestForm,
-    /// Its statement.
+    /// The statement.
     pub template: Arc<Template>,
-    /// Its parameters.
+    /// The values of its parameters.
     pub values: Values,
     /// The client's settings.
     pub settings: Arc<SessionSettings>,
-    /// It may change the session in a way that its text does not tell.
+    /// Whether the statement may change the session in a way that its text does not tell.
     pub may_change_session: bool,
-    /// Of the statement that its client has prepared before. `None`: it is analysed with the request.
+    /// The analysis of the statement, if the client prepared it earlier. `None` if it is analysed with the
+    /// request.
     pub analysis: Option<Analysis>,
-    /// What it may do with sequences, as far as that is known.
+    /// What the statement may do with sequences, as far as known.
     pub sequences: SequenceUse,
 }
 
 impl Request {
-    /// Are these parameters in one format, so that they can stand in one array?
+    /// Whether these parameters have the same format, so that they can form one array.
     pub fn is_even(&self, numbers: &[u32]) -> bool {
         let mut formats = numbers
             .iter()
@@ -274,7 +282,8 @@ impl Request {
         formats.all(|format| Some(format) == first)
     }
 
-    /// The bytes of parameter `number` (from 1) and whether they are binary. `None`: there is no such parameter.
+    /// The bytes of parameter `number` (from 1), and whether they are binary. `None` if there is no such
+    /// parameter.
     pub fn parameter(&self, number: u32) -> Option<(bool, Option<&[u8]>)> {
         let index = (number as usize).checked_sub(1)?;
         match &self.values {
@@ -290,12 +299,12 @@ impl Request {
         }
     }
 
-    /// All parameters: binary?, bytes.
+    /// All parameters: whether binary, and the bytes.
     pub fn parameters(&self) -> Vec<(bool, Option<&[u8]>)> {
         (1..).map_while(|number| self.parameter(number)).collect()
     }
 
-    /// Result formats as bound: none, one for all, or one per column.
+    /// The result formats as bound: none, one for all columns, or one per column.
     pub fn result_formats(&self) -> &[i16] {
         match &self.values {
             Values::Bound(bound) => &bound.result_formats,
@@ -303,18 +312,18 @@ impl Request {
         }
     }
 
-    /// The messages, one by one.
+    /// The messages.
     pub fn frames(&self) -> Frames<'_> {
         Frames::new(&self.bytes)
     }
 }
 
-/// An answer whose rows are coming in, for a member that takes it over with the connection.
+/// The beginning of a group's answer, for the member that takes over the server connection.
 #[derive(Debug)]
 pub struct PartialAnswer {
-    /// How the member asked.
+    /// The protocol of the member's request.
     pub form: RequestForm,
-    /// What has come so far, in whole messages.
+    /// The messages that have arrived so far. All of them are complete.
     pub answer: BytesMut,
 }
 
@@ -330,7 +339,7 @@ mod tests {
         out.to_vec()
     }
 
-    /// Messages by letters: what may travel in small letters, what may not in capitals.
+    /// Messages by letter. Lower case: may be part of a request that joins a group. Upper case: may not.
     fn messages(letters: &str) -> Vec<Vec<u8>> {
         let one = |letter| match letter {
             'p' => message(b'P', b"\0SELECT 1\0\0\0"),
@@ -375,7 +384,7 @@ mod tests {
             let mut scanner = RequestScanner::default();
             assert_eq!(scanner.scan(&out), Ok(Boundary::Incomplete), "{letters}");
             assert!(scanner.awaits_more(), "{letters}");
-            // A pause tells that the client waits for something else than an answer.
+            // A client that pauses does not wait for an answer.
             assert_eq!(scanner.give_up(), Boundary::Relay(out.len()), "{letters}");
             assert!(!scanner.awaits_more());
         }
@@ -389,7 +398,7 @@ mod tests {
             let mut scanner = RequestScanner::default();
             assert_eq!(scanner.scan(&before), Ok(Boundary::Incomplete), "{letters}");
             let whole = [&before[..], last].concat();
-            // Not before the message is whole.
+            // Not before the message is complete.
             let cut = whole.len() - 1;
             assert_eq!(scanner.scan(&whole[..cut]), Ok(Boundary::Incomplete));
             let found = scanner.scan(&whole);
@@ -422,11 +431,11 @@ mod tests {
                 .sum::<usize>(),
             part
         );
-        // One that may travel is not.
+        // A request that may join a group is not relayed in parts.
         let long = message(b'B', &[&[0, 0, 0, 0, 0, 1][..], &[0; 20_000]].concat());
         let out = [long, messages("es").concat()].concat();
         assert_eq!(scanner.scan(&out), Ok(Boundary::Complete(out.len())));
-        // So many names are not answered at once.
+        // So many statements are not prepared at once.
         let out = [messages("n").concat().repeat(1_000), messages("s").concat()].concat();
         assert!(matches!(scanner.scan(&out), Ok(Boundary::Relay(part)) if part <= PART_BYTES_MAX));
     }
@@ -463,7 +472,7 @@ mod tests {
         }
     }
 
-    /// Not a measurement: where each byte that comes costs a walk over those before, this does not end.
+    /// Not a measurement. If each byte costs a walk over those before it, the test does not end.
     #[test]
     fn a_request_that_dribbles_in_is_looked_at_once() {
         let names = messages("n").concat().repeat(PART_BYTES_MAX / 24 - 1);

@@ -1,5 +1,5 @@
-//! What Paceline knows of the far end of a server connection: which statements are prepared there, which
-//! settings are in force. Pure; the socket is elsewhere.
+//! The state of a server connection: which statements are prepared there, and which settings are in force.
+//! The socket is in another crate.
 
 #[cfg(test)]
 mod tests;
@@ -24,49 +24,52 @@ mod reset;
 pub use injected::Injected;
 pub use reset::ANALYSIS_SETTINGS;
 
-/// In front of the names under which Paceline prepares statements on servers.
+/// Prefix of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
 
-/// State of a server connection.
+/// The state of a server connection.
 #[derive(Debug)]
 pub struct ServerSide {
-    /// Prepared statements, the one that was used last behind all others.
+    /// Prepared statements. The most recently used one is the last.
     prepared: LinkedHashMap<StatementKey, Analysed, FxBuildHasher>,
-    /// Since somebody has counted them.
+    /// Number of statements prepared since the last [`ServerSide::take_parses`].
     parses: u64,
     prepared_max: usize,
-    /// The unnamed statement, by its client's own `Parse`: [`Analysis::parse`](crate::analysis::Analysis::parse).
+    /// The unnamed statement, by the [`Analysis::parse`](crate::analysis::Analysis::parse) of its client.
     pub unnamed: Option<u64>,
-    /// Its columns, if they are known.
+    /// The columns of the unnamed statement, if known.
     unnamed_columns: Option<ColumnsId>,
-    /// Settings in force.
+    /// The settings in force.
     pub settings: Arc<SessionSettings>,
-    /// Something may have changed settings in a way that the text did not tell.
+    /// A statement may have changed the session in a way that its text did not tell. Before the connection
+    /// serves another client, everything is reset.
     pub needs_reset: bool,
-    /// Statements may have been prepared there under names that no text told.
+    /// Statements may have been prepared under names that no text told. Before the connection serves another
+    /// client, all statements are dropped.
     pub unknown_prepared: bool,
-    /// Paceline itself has set [`ANALYSIS_SETTINGS`] there.
+    /// Catalog analysis has changed [`ANALYSIS_SETTINGS`].
     pub analysis_settings_set: bool,
-    /// It has what no reset takes away: nobody else may have this connection.
+    /// The session has state that no reset removes. No other client may use the connection.
     pub must_close: bool,
-    /// It may have a temporary schema.
+    /// The session may have a temporary schema.
     pub had_temporaries: bool,
-    /// Whose numbers of sequences it remembers.
+    /// Whose sequence values the session remembers.
     pub sequences: SequenceState,
-    /// The server's default for `idle_session_timeout`, which was turned off for this connection.
+    /// The server's default for `idle_session_timeout`. On this connection Paceline has set it to 0.
     pub idle_default: Duration,
-    /// Its process id.
+    /// The process id of the server.
     pub process: u32,
-    /// What was executed there may have notified, and perhaps the shared LISTEN has not received it.
+    /// A statement may have sent a notification that the shared `LISTEN` may not have received yet.
     pub notified: bool,
-    /// Parameters as the server reported them last.
+    /// The parameters that the server has reported.
     pub reported: BTreeMap<String, String>,
-    /// Names that must be closed before the connection serves another request. Clients may choose them: hashed with a secret.
+    /// Names of statements that must be closed before the connection serves another request. Clients may
+    /// choose them, so they are hashed with a secret.
     pending_close: LinkedHashSet<Vec<u8>>,
 }
 
-/// A statement as a server knows it. What a text means depends on the settings under which it was parsed
-/// (search_path, TimeZone, …): each set of settings has its own.
+/// A prepared statement of a server. The meaning of a text depends on the settings under which it was parsed
+/// (search_path, TimeZone, …), so there is a statement for each set of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StatementKey {
     id: u64,
@@ -74,24 +77,24 @@ pub struct StatementKey {
 }
 
 impl StatementKey {
-    /// Of this statement ([`Template::statement_id`]) under these settings.
+    /// `id`: the [`Template::statement_id`]. `settings`: the [`SessionSettings::id`].
     pub fn new(id: u64, settings: u64) -> Self {
         Self { id, settings }
     }
 
-    /// [`Template::statement_id`].
+    /// The [`Template::statement_id`].
     pub fn template(self) -> u64 {
         self.id
     }
 
-    /// The settings under which it was parsed.
+    /// The id of the settings under which the statement was parsed.
     pub fn settings(self) -> u64 {
         self.settings
     }
 
-    /// Its name on servers.
+    /// The statement's name on servers.
     pub fn name(self) -> String {
-        // For each Bind: formatting machinery would cost as much as all the rest of it.
+        // This runs for each Bind. `format!` would cost as much as the rest of the work.
         let (mut id, mut settings) = (itoa::Buffer::new(), itoa::Buffer::new());
         let parts = [
             NAME_PREFIX,
@@ -102,7 +105,6 @@ impl StatementKey {
         parts.concat()
     }
 
-    /// The statement of that name.
     fn of_name(name: &str) -> Option<Self> {
         let (id, settings) = name.strip_prefix(NAME_PREFIX)?.split_once('_')?;
         Some(Self {
@@ -112,33 +114,34 @@ impl StatementKey {
     }
 }
 
-/// A statement for which `Close` was written.
+/// A statement for which Paceline has written a `Close`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
     key: StatementKey,
-    /// What it was. `None`: it was to be closed anyway, because its plan or its parameters no longer fit.
+    /// What the statement was. `None` if it had to be closed anyway, because its plan or its parameters no
+    /// longer fit.
     prepared: Option<Analysed>,
 }
 
-/// What was put in front of a message to make its statement known to the server.
+/// What Paceline wrote so that the server has a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ensured {
     /// The statement.
     pub key: StatementKey,
-    /// This one was closed before it, to make room or to be prepared anew.
+    /// The statement that was closed first, to make room or to be prepared anew.
     pub closed: Option<Closed>,
-    /// A `Parse` was sent.
+    /// Whether Paceline wrote a `Parse`.
     pub parsed: bool,
 }
 
-/// A statement that Paceline prepares by its id.
+/// A statement that Paceline prepares by id.
 #[derive(Debug, Clone, Copy)]
 pub struct Preparable<'a> {
-    /// Its id.
+    /// The [`Template::statement_id`].
     pub id: u64,
-    /// Its text.
+    /// The text.
     pub text: &'a str,
-    /// Parameter types as in `Parse`.
+    /// The parameter types, as in `Parse`.
     pub types: &'a [u8],
 }
 
@@ -152,7 +155,7 @@ impl<'a> From<&'a Template> for Preparable<'a> {
     }
 }
 
-/// What a server reports, and no client sets by this name.
+/// Whether a server reports this parameter, but no client can set it by this name.
 pub(crate) fn is_no_setting(name: &str) -> bool {
     const REPORTED_ONLY: [&str; 6] = [
         "server_version",
@@ -166,7 +169,8 @@ pub(crate) fn is_no_setting(name: &str) -> bool {
 }
 
 impl ServerSide {
-    /// A fresh connection with these settings that keeps at most `prepared_max` statements (at least 1).
+    /// A new connection with these settings. It keeps at most `prepared_max` prepared statements (at least
+    /// 1).
     pub fn new(settings: Arc<SessionSettings>, prepared_max: usize) -> Self {
         Self {
             prepared: LinkedHashMap::default(),
@@ -196,22 +200,22 @@ impl ServerSide {
         }
     }
 
-    /// Statements that are prepared there.
+    /// Number of prepared statements.
     pub fn prepared(&self) -> usize {
         self.prepared.len()
     }
 
-    /// Statements that were prepared there since this was asked last.
+    /// Number of statements prepared since the last call.
     pub fn take_parses(&mut self) -> u64 {
         std::mem::take(&mut self.parses)
     }
 
-    /// The name of a statement there, under the settings in force.
+    /// The name of a statement under the settings in force.
     pub fn name(&self, id: u64) -> String {
         self.key(id).name()
     }
 
-    /// A statement of that name that was retired is still there.
+    /// Closes the statement if it was retired and is still prepared.
     fn close_if_pending(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<Closed> {
         if self.pending_close.is_empty() {
             return None;
@@ -235,12 +239,12 @@ impl ServerSide {
         self.close_prepared(oldest, out)
     }
 
-    /// A `Parse` did not take place.
+    /// The `Parse` of this statement did not take place.
     pub fn forget(&mut self, key: StatementKey) {
         self.prepared.remove(&key);
     }
 
-    /// A `Close` did not take place.
+    /// The `Close` of this statement did not take place.
     pub fn remember(&mut self, closed: Closed) {
         match closed.prepared {
             None => self.close_later(closed.key.name().as_bytes()),
@@ -248,44 +252,45 @@ impl ServerSide {
         }
     }
 
-    /// The statement of that name was closed by SQL.
+    /// An SQL command has closed the statement with this name.
     pub fn forget_name(&mut self, name: &str) {
         if let Some(key) = StatementKey::of_name(name) {
             self.prepared.remove(&key);
         }
     }
 
-    /// Plans no longer fit their tables: all statements are closed before the next request, and prepared again.
+    /// Plans no longer fit their tables. All statements are closed before the next request, and prepared
+    /// again when needed.
     pub fn retire_all(&mut self) {
         for (key, _) in std::mem::take(&mut self.prepared) {
             self.close_later(key.name().as_bytes());
         }
     }
 
-    /// This one is closed before the next request, and prepared again.
+    /// Closes this statement before the next request. It is prepared again when needed.
     pub fn retire(&mut self, key: StatementKey) {
         if self.prepared.remove(&key).is_some() {
             self.close_later(key.name().as_bytes());
         }
     }
 
-    /// All statements are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
+    /// All statements are dropped (`DISCARD ALL`, `DEALLOCATE ALL`).
     pub fn forget_all(&mut self) {
         self.prepared.clear();
         self.unnamed = None;
     }
 
-    /// A statement under a client's own name was made, and must go.
+    /// The statement with this name must be closed before the connection serves another request.
     pub fn close_later(&mut self, name: &[u8]) {
         self.pending_close.insert(name.to_vec());
     }
 
-    /// Is there a statement of that name that must go?
+    /// Whether the statement with this name must be closed.
     pub fn is_pending_close(&self, name: &[u8]) -> bool {
         !self.pending_close.is_empty() && self.pending_close.contains(name)
     }
 
-    /// Names to close before anything else.
+    /// Takes the names of all statements that must be closed.
     pub fn take_pending_close(&mut self) -> Vec<Vec<u8>> {
         match self.pending_close.is_empty() {
             true => Vec::new(),
@@ -295,27 +300,28 @@ impl ServerSide {
         }
     }
 
-    /// The value of a setting (in lower case), if the server reports it.
+    /// The value of a setting (name in lower case), if the server reports it.
     pub fn reports(&self, name: &str) -> Option<&str> {
         let mut all = self.reported.iter();
         let (_, value) = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         (!is_no_setting(name)).then_some(value)
     }
 
-    /// The path that the server reports (from PostgreSQL 18 on) names the temporary schema, whoever has set it.
+    /// Whether the reported `search_path` (PostgreSQL 18 and later) names the temporary schema.
     pub fn names_temporaries(&self) -> bool {
         let path = self.reported.get("search_path");
         path.is_some_and(|path| path.contains("pg_temp"))
     }
 
-    /// Notes what a `ParameterStatus` with this body says.
+    /// Notes the body of a `ParameterStatus`.
     pub fn note_reported(&mut self, body: &[u8]) {
         if let Ok((name, value)) = backend::read_parameter_status(body) {
             self.reported.insert(name.to_owned(), value.to_owned());
         }
     }
 
-    /// Does the server make the same tokens of this text as the parser here, going by the settings that it has reported?
+    /// Whether the server splits this text into the same tokens as Paceline's parser. The settings that the
+    /// server has reported decide.
     pub fn reads(&self, text: &str) -> bool {
         let reported = |name: &str| self.reported.get(name).map(String::as_str);
         let conforms = || reported("standard_conforming_strings") == Some("on");

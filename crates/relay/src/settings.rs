@@ -1,4 +1,4 @@
-//! Settings that follow a client across servers: what it SET, by name, as the SQL that sets it again.
+//! Session settings that follow a client from server to server: for each name the SQL that sets it again.
 
 use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange, define_option_sql, is_custom_option};
 use std::collections::{BTreeMap, HashMap};
@@ -6,29 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// A set of settings; equal sets are one object with one id.
+/// The settings of a session. Equal settings are one object with one id.
 #[derive(Debug)]
 pub struct SessionSettings {
-    /// Equal ids mean equal settings. 0: nothing is set.
+    /// 0: nothing is set.
     pub id: u64,
     sets: BTreeMap<String, String>,
-    /// Bytes of their names and SQL.
     bytes: usize,
-    /// See [`Settings::name_temporaries`].
     name_temporaries: bool,
-    /// See [`Settings::idle_session_timeout`].
     idle_session_timeout: IdleTimeout,
 }
 
-/// What a client has set of `idle_session_timeout`. It is never in force on an idle server connection: Paceline itself
-/// limits the client.
+/// The client's setting of `idle_session_timeout`. Paceline enforces the limit. On an idle server connection
+/// the setting is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleTimeout {
-    /// Nothing: the default of the server counts.
+    /// The client has set none. The server's default applies.
     NotSet,
-    /// Something that the server is yet to be asked for, where it is in force.
+    /// The client has set a value. Paceline must still ask the server for it in milliseconds.
     Unread,
-    /// This; zero is no limit.
+    /// The value in force. Zero means no limit.
     Is(Duration),
 }
 
@@ -44,16 +41,16 @@ impl IdleTimeout {
     }
 }
 
-/// In front of the milliseconds that the server has shown for `idle_session_timeout`. It is no SQL: no client says it, and no server
-/// is told.
+/// Prefix of the milliseconds that the server has returned for `idle_session_timeout`. It is not valid SQL:
+/// no client can send it, and Paceline sends it to no server.
 const IDLE_TIMEOUT_READ: &str = "idle for milliseconds: ";
 
-/// What stands for `idle_session_timeout` when the server has shown its value.
+/// The entry for an `idle_session_timeout` whose value the server has returned.
 pub fn idle_timeout_sql(value: Duration) -> String {
     format!("{IDLE_TIMEOUT_READ}{}", value.as_millis())
 }
 
-/// Milliseconds as PostgreSQL shows them: a whole number and the largest unit that fits.
+/// Reads a duration as PostgreSQL displays it: a whole number and the largest unit that fits.
 pub fn read_milliseconds(text: &str) -> Option<Duration> {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
@@ -69,41 +66,41 @@ pub fn read_milliseconds(text: &str) -> Option<Duration> {
     number.checked_mul(unit).map(Duration::from_millis)
 }
 
-/// Most settings that follow a client …
+/// Maximum number of settings that follow a client.
 const SETTINGS_MAX: usize = 1_000;
-/// … and bytes of the SQL that sets them: each change costs a look at all of them, and so does each other server.
+/// Maximum number of bytes of the SQL that sets them. Each change, and each change of the server connection,
+/// processes all of them.
 const SETTINGS_BYTES_MAX: usize = 64 * 1024;
 
-/// Set apart from ordinary settings: RESET ALL leaves them, and they are set last.
+/// `RESET ALL` leaves these settings unchanged. They are set after all others.
 pub(crate) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
-/// The SQL by which a session gives up its role.
 const NO_ROLE: &str = "SET ROLE NONE";
 
 const TRANSACTION_TIMEOUT: &str = "transaction_timeout";
 const SEARCH_PATH: &str = "search_path";
 pub(crate) const CLIENT_ENCODING: &str = "client_encoding";
 
-/// Set before all others.
+/// Set before all others, because they change how the server reads the others.
 const FIRST: [&str; 2] = [CLIENT_ENCODING, SEARCH_PATH];
 
 impl SessionSettings {
-    /// Nothing is set.
+    /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// How many are set.
+    /// Number of settings.
     pub fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Bytes of their names and SQL.
+    /// Bytes of all names and their SQL.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Would they be too many with this change to follow their client?
+    /// Whether the settings would exceed a limit after this change, so that they could not follow the client.
     pub fn are_too_many_with(&self, change: &SessionChange) -> bool {
         match change {
             SessionChange::Set { name, sql } => {
@@ -114,7 +111,7 @@ impl SessionSettings {
         }
     }
 
-    /// The client's text is UTF-8, as far as its settings tell.
+    /// Whether the client's texts are UTF-8, as far as its settings tell.
     pub fn is_utf8(&self) -> bool {
         let encoding = self.sets.get(CLIENT_ENCODING);
         encoding.is_none_or(|sql| {
@@ -123,34 +120,35 @@ impl SessionSettings {
         })
     }
 
-    /// The SQL that sets this one; `None`: it is not set.
+    /// The SQL that sets this setting. `None` if it is not set.
     pub fn sql_of(&self, name: &str) -> Option<&str> {
         self.sets.get(name).map(String::as_str)
     }
 
-    /// Their `search_path` names the temporary schema: what a statement makes may be there, though it does not say so.
+    /// Whether `search_path` names the temporary schema. Then a statement may create temporary objects
+    /// although its text does not say so.
     pub fn name_temporaries(&self) -> bool {
         self.name_temporaries
     }
 
-    /// How long the client may be idle outside a transaction, as far as it has said so itself.
+    /// The client's own limit for the time that it may be idle outside a transaction.
     pub fn idle_session_timeout(&self) -> IdleTimeout {
         self.idle_session_timeout
     }
 
-    /// SQL that sets again what the client has set of these.
+    /// SQL that sets those of these settings that the client has set.
     pub fn own_sql(&self, names: &[impl AsRef<str>]) -> String {
         self.sql_where(|name| names.iter().any(|wanted| wanted.as_ref() == name))
     }
 
-    /// Settings whose SQL is more than ASCII: what it means depends on the encoding.
+    /// Settings whose SQL is not ASCII. Its meaning depends on the encoding.
     pub fn encoded(&self) -> impl Iterator<Item = &str> {
         let encoded = self.sets.iter().filter(|(_, sql)| !sql.is_ascii());
         encoded.map(|(name, _)| name.as_str())
     }
 
-    /// SQL that sets those that are wanted: first the encoding and the search path, by which others are read, and identities last,
-    /// as who takes another one has no role any more.
+    /// SQL that sets the wanted settings: first the encoding and the search path, because they change how the
+    /// server reads others; last the identities, because `SET SESSION AUTHORIZATION` resets the role.
     pub fn sql_where(&self, wanted: impl Fn(&str) -> bool) -> String {
         let first = FIRST.iter();
         let first = first.filter_map(|name| self.sets.get_key_value(*name));
@@ -166,7 +164,7 @@ impl SessionSettings {
             .collect()
     }
 
-    /// Of settings that the session began with, those that a RESET on its server takes away from it.
+    /// Those of the settings that the session began with which this RESET sets to the server's default.
     pub fn taken_away(&self, change: &SessionChange) -> Vec<String> {
         match change {
             SessionChange::Reset { name } => {
@@ -182,26 +180,26 @@ impl SessionSettings {
         }
     }
 
-    /// SQL that turns a server from `from` (or from anything, when it is `needs_reset`) to these settings; `None` when
-    /// there is nothing to do.
+    /// SQL that changes a server from the settings `from` to these settings. If `needs_reset`, the settings
+    /// of the server are unknown. `None` if the server has these settings.
     pub fn adopt_sql(&self, from: &SessionSettings, needs_reset: bool) -> Option<String> {
         if self.id == from.id && !needs_reset {
             return None;
         }
         let mut sql = String::new();
         if needs_reset || !from.is_empty() {
-            // What the last client has set must not cut this short.
+            // The timeouts of the last client must not cancel the reset.
             sql.push_str("SET statement_timeout TO 0; SET lock_timeout TO 0; ");
         }
         if needs_reset || from.sets.contains_key(TRANSACTION_TIMEOUT) {
-            // Servers before PostgreSQL 17 do not know it.
+            // Servers before PostgreSQL 17 do not have this setting.
             sql.push_str(
                 "SELECT pg_catalog.set_config('transaction_timeout', '0', false) \
                  WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL; ",
             );
         }
         if needs_reset {
-            // What a function or DO may have left behind besides settings.
+            // A function or DO may have left these.
             sql.push_str(
                 "CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_catalog.pg_advisory_unlock_all(); ",
             );
@@ -214,7 +212,7 @@ impl SessionSettings {
     }
 }
 
-/// All settings in use in a process.
+/// Makes equal settings one object, for all sessions of a process.
 #[derive(Debug)]
 pub struct SettingsInterner {
     known: Mutex<HashMap<BTreeMap<String, String>, Weak<SessionSettings>>>,
@@ -238,16 +236,16 @@ impl Default for SettingsInterner {
     }
 }
 
-/// Entries at which the book is searched for settings that nobody uses.
+/// Number of entries from which on unused settings are removed.
 const INTERNED_SWEEP_MIN: usize = 256;
 
 impl SettingsInterner {
-    /// Nothing set.
+    /// The empty settings.
     pub fn none(&self) -> Arc<SessionSettings> {
         Arc::clone(&self.none)
     }
 
-    /// The settings after a change. `base` is what RESET goes back to.
+    /// The settings after a change. `base`: the settings to which RESET returns.
     pub fn after(
         &self,
         settings: &Arc<SessionSettings>,
@@ -273,7 +271,7 @@ impl SettingsInterner {
                 know(&mut sets, [name]);
             }
             SessionChange::ResetAll => {
-                // It leaves identities as they are now.
+                // RESET ALL leaves identities unchanged.
                 sets.retain(|name, _| is_identity(name));
                 let back = base.sets.iter().filter(|(name, _)| !is_identity(name));
                 sets.extend(back.map(|(name, sql)| (name.clone(), sql.clone())));
@@ -289,8 +287,8 @@ impl SettingsInterner {
         self.intern(sets)
     }
 
-    /// What a transaction goes back to that comes to nothing: the settings `before`, but the session still knows the names of a user's
-    /// own that `after` has.
+    /// The settings after a rollback to `before`. PostgreSQL never forgets a custom name, so those that
+    /// `after` has remain.
     pub fn rolled_back(
         &self,
         before: &Arc<SessionSettings>,
@@ -301,7 +299,7 @@ impl SettingsInterner {
         self.intern(sets)
     }
 
-    /// Settings from pairs of name and the SQL that sets it.
+    /// The settings with these names, and the SQL that sets each.
     pub fn intern(&self, sets: BTreeMap<String, String>) -> Arc<SessionSettings> {
         if sets.is_empty() {
             return self.none();
@@ -312,7 +310,8 @@ impl SettingsInterner {
         }
         if known.len() >= INTERNED_SWEEP_MIN && known.len() == known.capacity() {
             known.retain(|_, settings| settings.strong_count() > 0);
-            // The next search comes when there are twice as many: each costs no more than what was added since the last.
+            // The next removal runs at twice the number of entries. Thus the cost per added entry is
+            // constant.
             let used = known.len();
             known.reserve(used);
         }
@@ -330,10 +329,11 @@ impl SettingsInterner {
     }
 }
 
-/// Names of a user's own that follow a client whose values are gone; PostgreSQL shows an empty text for them instead of NULL.
+/// Maximum number of custom names that follow a client without a value. PostgreSQL returns an empty text for
+/// such a name, not NULL.
 const KNOWN_NAMES_MAX: usize = 64;
 
-/// The session knows those of these names that are a user's own.
+/// Adds those of these names that are custom names, without a value.
 fn know<'a>(sets: &mut BTreeMap<String, String>, names: impl IntoIterator<Item = &'a String>) {
     for name in names {
         if is_custom_option(name) && !sets.contains_key(name) && sets.len() < KNOWN_NAMES_MAX {
@@ -346,7 +346,8 @@ fn is_identity(name: &str) -> bool {
     IDENTITY.contains(&name)
 }
 
-/// The SQL that sets something, as who sets it: only this identity may be allowed to, or allowed no longer to be another one.
+/// The SQL that sets a value as the identities of the session: possibly only they may set it, and it may
+/// remove their right to change the identity.
 fn as_identity(sets: &BTreeMap<String, String>, sql: &str) -> String {
     let taken = IDENTITY.iter().filter_map(|name| sets.get(*name));
     let taken: Vec<&str> = taken
@@ -362,7 +363,7 @@ fn as_identity(sets: &BTreeMap<String, String>, sql: &str) -> String {
     }
 }
 
-/// Who takes another identity has no role any more.
+/// `SET SESSION AUTHORIZATION` resets the role.
 fn give_up_role(sets: &mut BTreeMap<String, String>, name: &str) {
     if name == "session_authorization" {
         sets.remove("role");
@@ -431,7 +432,7 @@ mod tests {
         assert!(!settings.are_too_many_with(&SessionChange::ResetAll));
     }
 
-    /// Not a measurement: where each of them costs a walk over the others, this does not end.
+    /// Not a measurement. If the cost of an entry depends on the number of entries, the test does not end.
     #[test]
     fn a_book_with_many_settings_costs_no_more_than_one_with_few() {
         const MANY: usize = (1 << 16) - 1;

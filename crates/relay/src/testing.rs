@@ -2,7 +2,7 @@
 
 use crate::local_show::{ShowSource, ShowTable};
 
-/// A console that knows one parameter.
+/// Knows one setting and one counter.
 pub(crate) struct TestShowSource;
 
 impl ShowSource for TestShowSource {

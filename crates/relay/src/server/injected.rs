@@ -1,10 +1,10 @@
-//! Statements that a group prepares and closes on its way.
+//! Statements that a group prepares and closes between its members' messages.
 
 use super::{Closed, Ensured, ServerSide, StatementKey};
 use std::collections::VecDeque;
 
-/// Statements that a batch prepared or closed on the way, in order, until the server has said so. An error makes
-/// the server skip everything up to the next Sync: what it skipped did not take place.
+/// Statements that a group has prepared or closed, in order, until the server confirms each. After an error
+/// the server skips everything up to the next Sync: those statements were not prepared or closed.
 #[derive(Debug, Default)]
 pub struct Injected(VecDeque<Injection>);
 
@@ -17,7 +17,7 @@ enum Injection {
 }
 
 impl Injected {
-    /// [`ServerSide::ensure`] was called.
+    /// [`ServerSide::ensure`] has returned this.
     pub fn push(&mut self, ensured: Ensured) {
         self.0.extend(ensured.closed.map(Injection::Close));
         self.0
@@ -34,14 +34,14 @@ impl Injected {
         self.0.push_back(Injection::Sync);
     }
 
-    /// `ParseComplete` or `CloseComplete` came.
+    /// The server sent `ParseComplete` or `CloseComplete`.
     pub fn complete(&mut self) {
         if self.0.front() != Some(&Injection::Sync) {
             self.0.pop_front();
         }
     }
 
-    /// `ReadyForQuery` came: what has not been completed before it did not take place, the last of it first.
+    /// The server sent `ReadyForQuery`. Undoes what it has not confirmed, the last first.
     pub fn synced(&mut self, server: &mut ServerSide) {
         let sync = self.0.iter().position(|i| *i == Injection::Sync);
         let skipped: Vec<Injection> = self.0.drain(..sync.unwrap_or(self.0.len())).collect();

@@ -1,4 +1,4 @@
-//! What a server connection needs before it serves another client.
+//! Resets a server connection before it serves another client.
 
 use super::ServerSide;
 use crate::sequences::{DISCARD, SequenceState, SequenceToken};
@@ -7,18 +7,19 @@ use bytes::BytesMut;
 use paceline_wire::frontend;
 use std::sync::Arc;
 
-/// With more names to close than this, all statements of a connection are dropped at once before it serves another client.
+/// If more statements must be closed, all statements are dropped at once.
 pub(super) const PENDING_CLOSE_MAX: usize = 64;
 
-/// Fails if a function has dropped all prepared statements: then the connection does not serve another client.
+/// Raises an error if a function has dropped all prepared statements. Then the connection does not serve
+/// another client.
 const STATEMENTS_ARE_THERE: &str = "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) \
      FROM pg_catalog.pg_prepared_statements WHERE pg_catalog.starts_with(name, 'paceline_'); ";
 
-/// Settings that Paceline changes while it asks about a template.
+/// The settings that catalog analysis changes on its connection.
 pub const ANALYSIS_SETTINGS: [&str; 2] = ["lock_timeout", "jit"];
 
 impl ServerSide {
-    /// `DISCARD ALL` has made it what it was when it was fresh; `none` are no settings.
+    /// `DISCARD ALL` has reset the session. `none`: the empty settings.
     pub fn discarded(&mut self, none: Arc<SessionSettings>) {
         *self = Self {
             parses: self.parses,
@@ -31,14 +32,14 @@ impl ServerSide {
         };
     }
 
-    /// Something was run that may have done anything to settings and statements.
+    /// A statement has run that may have changed any setting and any prepared statement.
     pub fn mark_unknown(&mut self) {
         self.retire_all();
         self.unnamed = None;
         self.needs_reset = true;
     }
 
-    /// These settings are in force.
+    /// Whether these settings are in force and no reset is necessary.
     pub fn has(&self, settings: &SessionSettings) -> bool {
         self.settings.id == settings.id
             && !self.needs_reset
@@ -46,13 +47,13 @@ impl ServerSide {
             && !self.analysis_settings_set
     }
 
-    /// Are all statements to be dropped before it serves another client?
+    /// Whether all statements must be dropped before the connection serves another client.
     fn drops_all(&self) -> bool {
         self.unknown_prepared || self.pending_close.len() > PENDING_CLOSE_MAX
     }
 
-    /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
-    /// that a client with the token `reader` must not read are forgotten on this occasion.
+    /// Writes the `Query` messages that put `settings` in force, and returns their number. No client receives
+    /// their answers. Discards sequence values that a client with the token `reader` must not read.
     pub fn adopt(
         &mut self,
         settings: &Arc<SessionSettings>,
@@ -61,11 +62,11 @@ impl ServerSide {
     ) -> usize {
         let mut sql = settings.adopt_sql(&self.settings, self.needs_reset);
         if self.needs_reset && !self.prepared.is_empty() {
-            // What a function may have done, too.
+            // A function may have dropped statements, too.
             sql = Some(STATEMENTS_ARE_THERE.to_owned() + &sql.unwrap_or_default());
         }
         if std::mem::take(&mut self.analysis_settings_set) {
-            // What a client has set of them comes after.
+            // The client's own values follow the RESET.
             let own = || settings.own_sql(&ANALYSIS_SETTINGS);
             let reset: String = ANALYSIS_SETTINGS
                 .iter()
@@ -94,7 +95,7 @@ impl ServerSide {
             frontend::write_query(out, &sql);
             return 1;
         }
-        // PostgreSQL reads a whole text in the encoding that is in force when it comes.
+        // PostgreSQL decodes a text in the encoding that is in force when it arrives.
         let encoding = settings.own_sql(&[CLIENT_ENCODING]);
         frontend::write_query(out, &format!("RESET client_encoding; {encoding}"));
         frontend::write_query(out, &sql);

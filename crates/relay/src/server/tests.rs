@@ -1,4 +1,4 @@
-//! Statements and settings of a server connection.
+//! Prepared statements and settings of a server connection.
 
 use super::reset::PENDING_CLOSE_MAX;
 use super::*;
@@ -59,7 +59,7 @@ fn many_names_that_must_go_are_dropped_at_once() {
     assert!(server.ensure(statement(1), &mut out).parsed);
 }
 
-/// Not a measurement: where each statement costs a walk over the others, this does not end.
+/// Not a measurement. If each statement costs a walk over the others, the test does not end.
 #[test]
 fn a_full_connection_costs_no_more_than_an_empty_one() {
     const MANY: u64 = 200_000;
