@@ -1,5 +1,5 @@
-//! A client's session as far as it must follow the client across servers: prepared statements and settings; and
-//! what Paceline does with each request the client sends.
+//! The part of a client's session that follows the client from server to server: prepared statements,
+//! settings, channels. The modules below decide what becomes of its requests.
 
 use crate::analysis::{Analysis, ColumnsId};
 use crate::request::{Request, RequestForm};
@@ -25,17 +25,17 @@ mod statements;
 #[cfg(test)]
 mod tests;
 
-/// A client's session.
+/// The part of a client's session that Paceline tracks.
 #[derive(Debug)]
 pub struct ClientSession {
     statements: ClientStatements,
-    /// Settings in force.
+    /// The settings in force.
     pub settings: Arc<SessionSettings>,
-    /// Settings the session began with: what RESET goes back to.
+    /// The settings with which the session began. RESET returns to them.
     pub base: Arc<SessionSettings>,
-    /// Names the server connection on which it has drawn numbers of sequences last.
+    /// Identifies the server connection on which the client drew sequence values last.
     pub sequences: SequenceToken,
-    /// Its channels.
+    /// The channels on which the client listens.
     pub listening: ClientListening,
 }
 
@@ -51,42 +51,42 @@ impl ClientSession {
         }
     }
 
-    /// The statement the client knows by that name.
+    /// The client's prepared statement with this name.
     pub fn statement(&self, name: &[u8]) -> Option<&Arc<Template>> {
         self.statements.get(name)
     }
 
-    /// When the statement of that name was analysed, and what the client knows of it.
+    /// The analysis of the client's prepared statement with this name.
     pub fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
         self.statements.analysis(name)
     }
 
-    /// The statement of that name, and its analysis.
+    /// The client's prepared statement with this name, and its analysis.
     pub(crate) fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
         self.statements.prepared(name)
     }
 
-    /// The client has this statement under a name, by its [`Template::statement_id`].
+    /// Whether the client has a named statement with this [`Template::statement_id`].
     pub fn has_named(&self, statement: u64) -> bool {
         self.statements.has(statement)
     }
 
-    /// A name under which the client knows a statement, by its [`Template::statement_id`].
+    /// A name under which the client has the statement with this [`Template::statement_id`].
     pub fn name_of(&self, statement: u64) -> Option<&[u8]> {
         self.statements.name_of(statement)
     }
 
-    /// It has no room for another statement.
+    /// Whether the client has [`CLIENT_STATEMENTS_MAX`] statements.
     pub fn is_full(&self) -> bool {
         self.statements.is_full()
     }
 
-    /// Named statements that the client has prepared.
+    /// Number of the client's named statements.
     pub fn named(&self) -> usize {
         self.statements.named()
     }
 
-    /// The client prepared a statement, which no server has seen.
+    /// The client has prepared a statement, and no server has parsed it.
     pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
         self.parse(name, template, Analysis::default())
     }
@@ -96,52 +96,54 @@ impl ClientSession {
         self.statements.insert(name, template, analysis)
     }
 
-    /// A server has taken the `Parse` that has returned this, before the time `now`.
+    /// A server accepted the `Parse` for which `undo` was returned, before the time `now`.
     pub fn is_analysed(&mut self, undo: &Undo, now: u64) {
         self.statements.is_analysed(undo, now);
     }
 
-    /// The client closed a statement.
+    /// The client has closed a statement.
     pub fn close(&mut self, name: &[u8]) -> Undo {
         self.statements.remove(name)
     }
 
-    /// The server sends the client the types of a statement's parameters.
+    /// The server describes the parameters of a statement to the client. `parse`: the [`Analysis::parse`] of
+    /// that statement.
     pub fn note_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
         self.statements.note_types(name, parse, types);
     }
 
-    /// The server sends the client the columns of a statement.
+    /// The server describes the columns of a statement to the client. `parse`: as of
+    /// [`ClientSession::note_types`].
     pub fn note_columns(&mut self, name: &[u8], parse: u64, columns: ColumnsId) {
         self.statements.note_columns(name, parse, columns);
     }
 
-    /// What [`ClientSession::prepare`], [`ClientSession::close`] or [`ClientSession::close_named`] did has not taken place. What was done last is
-    /// undone first.
+    /// Undoes the call that returned `undo`. The caller undoes the last call first.
     pub fn undo(&mut self, undo: Undo) {
         self.statements.undo(undo);
     }
 
-    /// The client drops all statements that have names. However many there are, it takes no longer.
+    /// The client drops all named statements. The cost does not depend on their number.
     pub fn close_named(&mut self) -> Undo {
         self.statements.remove_named()
     }
 
-    /// The client dropped all statements.
+    /// The client has dropped all statements.
     pub fn close_all(&mut self) {
         self.statements.clear();
     }
 
-    /// A simple query destroys the unnamed statement.
+    /// A simple query drops the unnamed statement.
     pub fn close_unnamed(&mut self) {
         self.statements.remove_unnamed();
     }
 
-    /// A request that travelled with others was answered before the time `now`: what it says of prepared statements holds.
+    /// A group has answered the request before the time `now`: notes the statement that the request prepared
+    /// or dropped.
     pub fn group_answered(&mut self, request: &Request, answer: &[u8], now: u64) {
         match request.form {
             RequestForm::Simple => self.close_unnamed(),
-            // Not parsed: the error came first.
+            // An error came before the server parsed the statement.
             RequestForm::Extended { .. } if !begins_parsed(answer) => {}
             RequestForm::Extended { parse: false, .. } => {}
             RequestForm::Extended { parse: true, .. } => {

@@ -1,4 +1,4 @@
-//! Templates: a statement's text and parameter types, parsed once, and the bounded cache that finds them again.
+//! Templates: the texts of statements with their parameter types, parsed once.
 
 mod bare_hints;
 mod cache;
@@ -19,16 +19,16 @@ pub use templates::{Simple, TEMPLATES_MAX, Templates};
 use paceline_sql::{Effect, Hints, Name, Named, SequenceUse, Statement};
 use std::sync::OnceLock;
 
-/// A longer text that only changes rows is passed on as it is: to parse it would hold up others, it is hardly ever
-/// the same again, and with so many values it travels with nobody.
+/// A longer text that only changes rows is relayed without being parsed: parsing would delay other clients,
+/// the text rarely repeats, and with so many values it cannot join a group.
 pub const BULK_BYTES_MIN: usize = 32 * 1024;
 
-/// Of a longer text only the beginning is looked at, …
+/// Of a longer text Paceline reads only the beginning.
 pub const LOOKED_AT_BYTES_MAX: usize = 256 * 1024;
-/// … this much of it.
+/// Number of bytes that Paceline reads of such a text.
 const BEGINNING_BYTES: usize = 4 * 1024;
 
-/// The part of a text that is looked at, if that is not all of it.
+/// The beginning of a text that is longer than [`LOOKED_AT_BYTES_MAX`].
 pub fn beginning_of_long(text: &str) -> Option<&str> {
     let is_long = text.len() > LOOKED_AT_BYTES_MAX;
     is_long.then(|| text.get(..text.floor_char_boundary(BEGINNING_BYTES)))?
@@ -37,36 +37,38 @@ pub fn beginning_of_long(text: &str) -> Option<&str> {
 /// A text with its parameter types.
 #[derive(Debug)]
 pub struct Template {
-    /// Never used twice in a process.
+    /// Unique in the process.
     pub id: u64,
-    /// Names the statement on servers: the same, unless every Parse has a statement of its own.
+    /// Identifies the statement on servers. The same as `id`, unless each `Parse` needs a statement of its
+    /// own.
     pub statement_id: u64,
-    /// The text, without bare hints; for simple queries with literals taken out where possible.
+    /// The text without bare hints. In simple queries, parameters replace literals where possible.
     pub text: String,
-    /// Number and OIDs of declared parameter types, as in `Parse`.
+    /// Number and OIDs of the declared parameter types, as in `Parse`.
     pub types: Vec<u8>,
-    /// `None`: the parser refuses it, or is not asked (see [`BULK_BYTES_MIN`] and [`TOKENS_MAX`]).
+    /// `None` if the parser rejects the text, or the text is too long to be parsed (see [`BULK_BYTES_MIN`]
+    /// and [`TOKENS_MAX`]).
     pub statement: Option<Statement>,
-    /// Those of its last statement, as far as they are known.
+    /// The hints of the last statement, as far as known.
     hints: Hints,
-    /// The parser is not asked.
+    /// What a text that is too long to be parsed does.
     guessed_effect: Option<GuessedEffect>,
-    /// Paceline itself may answer it.
+    /// Whether Paceline answers the text.
     local_show: bool,
-    /// How quickly it was answered when it ran alone.
+    /// How quickly PostgreSQL answers it.
     pub pace: Pace,
-    /// What metrics call it, once they do.
+    /// The name in metrics, made on first use.
     pub(crate) name: OnceLock<String>,
 }
 
-/// What a text does to its session of which the parser is not asked.
+/// What a text that is too long to be parsed may do to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GuessedEffect {
-    /// Not more than reading or changing rows does.
+    /// No more than statements that read or change rows.
     Rows,
     /// It may set something that only its text tells.
     Sets,
-    /// Something else.
+    /// Anything else.
     Other,
 }
 
@@ -81,7 +83,7 @@ impl GuessedEffect {
         }
     }
 
-    /// Of a text of which only the beginning is looked at.
+    /// For a text of which Paceline reads only the beginning.
     fn of_beginning(beginning: &str) -> Self {
         match paceline_sql::beginning_may_set(beginning) {
             true => Self::Sets,
@@ -91,50 +93,50 @@ impl GuessedEffect {
 }
 
 impl Template {
-    /// The hints of its last statement; of a text that is not looked at, those at its beginning.
+    /// The hints of the last statement. If the text is not parsed, the hints at its beginning.
     pub fn hints(&self) -> Hints {
         self.hints
     }
 
-    /// What it means depends on when it was parsed.
+    /// Whether the meaning of the text depends on the time of its analysis (`'now'::timestamptz`).
     pub fn names_moment(&self) -> bool {
         self.statement.as_ref().is_some_and(|s| s.names_moment)
     }
 
-    /// What it means depends on when, or under which settings, it is parsed.
+    /// Whether the meaning of the text depends on the time of its analysis, or on settings.
     pub fn is_parsed_alone(&self) -> bool {
         let statement = self.statement.as_ref();
         statement.is_some_and(|s| s.names_moment || s.has_escapes)
     }
 
-    /// What it does with a prepared statement that it calls by name.
+    /// What the text does with a prepared statement that it names.
     pub fn named(&self) -> Option<&Named> {
         self.statement.as_ref()?.named.as_ref()
     }
 
-    /// What it may do with sequences, by its text.
+    /// What the text may do with sequences.
     pub fn sequences(&self) -> SequenceUse {
         let statement = self.statement.as_ref();
         statement.map_or(SequenceUse::ANY, |statement| statement.sequences)
     }
 
-    /// Its text reads the last number of a sequence.
+    /// Whether the text reads the last value of a sequence.
     pub fn reads_numbers(&self) -> bool {
         let statement = self.statement.as_ref();
         statement.is_none_or(|statement| statement.reads_numbers)
     }
 
-    /// It may show `idle_session_timeout`, as far as its text tells.
+    /// Whether the text may return `idle_session_timeout`.
     pub fn shows_idle_timeout(&self) -> bool {
         let statement = self.statement.as_ref();
         statement.is_some_and(|statement| statement.shows_idle_timeout)
     }
 
-    /// It calls functions that may be a user's own, or nobody knows.
+    /// Whether the text calls functions that may be user-defined, or may do so.
     pub fn calls_functions(&self) -> bool {
         let statement = self.statement.as_ref();
         let own = |name: &Name| {
-            // Both are told by their arguments.
+            // The arguments of these functions tell what they do.
             let settings = ["set_config", "current_setting"].contains(&name.name.as_str());
             match name.schema.as_deref() {
                 None => !settings,
@@ -144,32 +146,33 @@ impl Template {
         statement.is_none_or(|statement| statement.functions.iter().any(own))
     }
 
-    /// A transaction block may be open after it.
+    /// Whether a transaction block may be open after the text.
     pub fn may_begin(&self) -> bool {
         self.statement.as_ref().is_none_or(|s| s.begins)
     }
 
-    /// The database in which no other session may be, else it fails.
+    /// The database that must have no other session while the text runs.
     pub fn exclusive(&self) -> Option<&str> {
         self.statement.as_ref()?.exclusive.as_deref()
     }
 
-    /// It is not looked at, and only reads or changes rows (see [`BULK_BYTES_MIN`] and [`TOKENS_MAX`]).
+    /// Whether the text is not parsed, and only reads or changes rows (see [`BULK_BYTES_MIN`] and
+    /// [`TOKENS_MAX`]).
     pub fn is_bulk(&self) -> bool {
         self.guessed_effect == Some(GuessedEffect::Rows)
     }
 
-    /// It is not looked at, and may set something for its session.
+    /// Whether the text is not parsed, and may change a setting of its session.
     pub fn may_set_untracked(&self) -> bool {
         self.guessed_effect == Some(GuessedEffect::Sets)
     }
 
-    /// Paceline itself may answer it (`SHOW hotspot…`).
+    /// Whether Paceline may answer the text (`SHOW hotspot…`).
     pub fn is_local_show(&self) -> bool {
         self.local_show
     }
 
-    /// What it does.
+    /// What the text does. `None` if it is not parsed.
     pub fn effect(&self) -> Option<&Effect> {
         self.statement.as_ref().map(|s| &s.effect)
     }

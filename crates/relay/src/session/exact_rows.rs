@@ -8,11 +8,11 @@ use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames};
 
 impl ClientSession {
-    /// Must a statement of this request touch an exact number of rows (`TARGET_AFFECT_ROW`), and has the request not begun a transaction
-    /// block before it? (Then the block fails with it.)
+    /// Whether a statement of the request has the hint `TARGET_AFFECT_ROW` and the request begins no
+    /// transaction block before it. (The block of the client fails with the statement.)
     ///
     /// # Errors
-    /// A text must be parsed elsewhere first.
+    /// A text must be parsed first.
     pub fn is_targeted(&self, bytes: &Bytes, templates: &Templates) -> Result<bool, Unparsed> {
         for frame in Frames::new(bytes) {
             if self.begins_block(frame) {
@@ -40,7 +40,7 @@ impl ClientSession {
         Ok(false)
     }
 
-    /// Is this message about a statement that begins a transaction block?
+    /// Whether the message parses or binds a statement that begins a transaction block.
     fn begins_block(&self, frame: Frame<'_>) -> bool {
         match frame.tag {
             tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| {
@@ -60,14 +60,14 @@ impl ClientSession {
     }
 }
 
-/// Must the statement of this text touch an exact number of rows?
+/// Whether the text is one statement with the hint `TARGET_AFFECT_ROW`.
 fn is_targeted_text(text: &[u8], templates: &Templates) -> Result<bool, Unparsed> {
     let text = std::str::from_utf8(text).unwrap_or_default();
     if let Some(beginning) = beginning_of_long(text) {
         let hints = paceline_sql::leading_hints(beginning);
         return Ok(hints.target_affect_row.is_some());
     }
-    // Only worth a look when the word is there.
+    // Only texts with this word can have the hint.
     if !text.to_ascii_lowercase().contains("target_affect_row") {
         return Ok(false);
     }

@@ -13,7 +13,7 @@ use paceline_wire::{Frame, Frames, frame};
 use std::sync::Arc;
 
 impl ClientSession {
-    /// The answer to a LISTEN or UNLISTEN that has been carried out without a server, up to its ReadyForQuery.
+    /// The answer to a LISTEN or UNLISTEN that the shared connection has executed, without its ReadyForQuery.
     pub fn answer_listening(&mut self, listening: &Listening, request: &Request) -> BytesMut {
         let mut out = BytesMut::new();
         match request.form {
@@ -33,11 +33,12 @@ impl ClientSession {
         out
     }
 
-    /// Statements that PostgreSQL has taken before (`accepted`) are prepared without it: a server analyses them when they are used.
-    /// So a program that prepares a statement while its other connections hold all servers does not wait for ever.
+    /// Answers a request that only prepares and closes statements, if PostgreSQL accepted all of them earlier
+    /// (`accepted`). A server analyses each when the client executes it. Without this answer, a program would
+    /// wait forever if it prepares a statement while its other connections hold all servers.
     ///
     /// # Errors
-    /// A text must be parsed elsewhere first.
+    /// A text must be parsed first.
     pub fn answer_prepare(
         &mut self,
         bytes: &Bytes,
@@ -86,7 +87,7 @@ impl ClientSession {
             return Ok(None);
         }
         let template = templates.try_prepared(&templates.try_plain(text)?, parse.types)?;
-        // What depends on the moment is parsed at that moment.
+        // A text whose meaning depends on the time of its analysis is parsed by a server now.
         if template.names_moment() || self.has_named(template.statement_id) || !accepted(&template)
         {
             return Ok(None);
@@ -95,7 +96,7 @@ impl ClientSession {
         Ok(Some(self.parse(parse.name, template, analysis)))
     }
 
-    /// Answers a request that only closes statements: servers keep them for others.
+    /// Answers a request that only closes statements. Servers keep the statements for other clients.
     pub(super) fn answer_closes(&mut self, bytes: &Bytes) -> BytesMut {
         let mut out = BytesMut::new();
         for frame in Frames::new(bytes) {
@@ -110,7 +111,7 @@ impl ClientSession {
         out
     }
 
-    /// Answers a request that is only about statements which Paceline answers itself.
+    /// Answers a request if each of its messages is about a `SHOW` command that Paceline answers.
     pub(super) fn answer_locally(
         &mut self,
         bytes: &Bytes,
@@ -139,7 +140,7 @@ impl ClientSession {
                 }
                 tag::EXECUTE => table.write_rows(&mut out),
                 tag::SYNC => Status::Idle.write(&mut out),
-                // It is the only one.
+                // There is only one `Parse`.
                 tag::PARSE => {
                     let parse = Parse::read(frame.body()).ok();
                     let text = parse.and_then(|parse| std::str::from_utf8(parse.text).ok());
@@ -154,7 +155,7 @@ impl ClientSession {
         Ok(Some(out))
     }
 
-    /// What a message asks Paceline itself for.
+    /// The `SHOW` command of the first message.
     fn asked(&self, first: Frame<'_>) -> Option<LocalShow> {
         match first.tag {
             tag::PARSE => {
@@ -169,7 +170,7 @@ impl ClientSession {
         }
     }
 
-    /// Does every message of the request work on one statement that asks for `show`?
+    /// Whether each message of the request is about one statement, and that statement is `show`.
     fn is_only_about(&self, show: &LocalShow, bytes: &Bytes) -> bool {
         let mut parsed: Option<&[u8]> = None;
         let known = |parsed: Option<&[u8]>, name: &[u8]| {

@@ -15,25 +15,27 @@ use paceline_wire::{Frame, Frames};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What to do with a request.
+/// What becomes of a request.
 #[derive(Debug)]
 pub enum RequestPlan {
-    /// Paceline answers itself.
+    /// Paceline answers it.
     Answer(BytesMut),
     /// It is relayed.
     Relay,
-    /// It is relayed; if it would have to wait for a server connection, [`ClientSession::answer_prepare`] may answer it.
+    /// It is relayed. If it would have to wait for a server connection, [`ClientSession::answer_prepare`] may
+    /// answer it.
     Prepare,
-    /// One statement in autocommit: it may travel with others.
+    /// One statement in autocommit. It may join a group.
     Group(Box<Request>),
-    /// LISTEN or UNLISTEN in autocommit. It needs no server if its client listens by the shared connection.
+    /// LISTEN or UNLISTEN in autocommit. If the client listens by the shared connection, no server is needed.
     Listen(Listening, Box<Request>),
-    /// Nothing can be said before this has been parsed elsewhere. Nothing has changed: ask again then.
+    /// This text must be parsed first, by [`Templates::parse`]. Nothing has changed. Then the caller plans
+    /// the request again.
     Unparsed(Unparsed),
 }
 
 impl ClientSession {
-    /// Decides about a complete request.
+    /// Decides what becomes of a complete request.
     pub fn plan(
         &mut self,
         bytes: &Bytes,
@@ -108,7 +110,7 @@ impl ClientSession {
         }))
     }
 
-    /// Only single reads and writes are worth a second look.
+    /// Only a single SELECT, INSERT, UPDATE or DELETE may join a group.
     fn plan_single(&self, request: Request) -> RequestPlan {
         if let Some(listening) = listening::of_template(&request.template) {
             return RequestPlan::Listen(listening.clone(), Box::new(request));
@@ -124,7 +126,7 @@ impl ClientSession {
         }
     }
 
-    /// A request of one statement.
+    /// The request, if it executes one statement that may join a group.
     fn plan_extended(
         &self,
         bytes: &Bytes,
@@ -140,7 +142,7 @@ impl ClientSession {
         } = single;
         let template = match parse {
             Some(parse) if parse.name != bind.statement => None,
-            // A statement with a name is analysed for its client.
+            // A server must analyse a named statement for its client.
             Some(parse) if !parse.name.is_empty() => None,
             Some(parse) => match std::str::from_utf8(parse.text) {
                 Ok(text) => Some(templates.try_prepared(&templates.try_plain(text)?, parse.types)?),
@@ -152,7 +154,7 @@ impl ClientSession {
             Some(_) => None,
             None => self.analysis(bind.statement).cloned(),
         };
-        // Columns that are described now are not those of before.
+        // The server describes the columns again, so earlier ones do not matter.
         let analysis = analysis.map(|analysis| Analysis {
             columns: analysis.columns.filter(|_| !describe),
             ..analysis
@@ -176,7 +178,7 @@ impl ClientSession {
     }
 }
 
-/// `Parse` of named statements, `Close` of statements, and `Sync`.
+/// Whether the request consists of `Parse` of named statements, `Close` of statements, and `Sync`.
 fn only_prepares(bytes: &Bytes) -> bool {
     Frames::new(bytes).all(|frame| match frame.tag {
         tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| !parse.name.is_empty()),
@@ -186,7 +188,7 @@ fn only_prepares(bytes: &Bytes) -> bool {
     })
 }
 
-/// `Close` of statements, and `Sync`.
+/// Whether the request consists of `Close` of statements, and `Sync`.
 fn only_closes(bytes: &Bytes) -> bool {
     Frames::new(bytes).all(|frame| match frame.tag {
         tag::CLOSE => matches!(Target::read(frame.body()), Ok(Target::Statement(_))),

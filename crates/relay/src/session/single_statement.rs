@@ -1,10 +1,10 @@
-//! A request of messages about one statement.
+//! A request by the extended protocol that executes one statement.
 
 use paceline_wire::Frames;
 use paceline_wire::backend::tag as back;
 use paceline_wire::frontend::{BindNames, Parse, Target, tag};
 
-/// The messages of one statement that may travel with others.
+/// The messages of a request that executes one statement and may join a group.
 pub(super) struct SingleStatement<'a> {
     pub(super) parse: Option<Parse<'a>>,
     pub(super) bind: BindNames<'a>,
@@ -12,7 +12,7 @@ pub(super) struct SingleStatement<'a> {
 }
 
 impl<'a> SingleStatement<'a> {
-    /// `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
+    /// Reads `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut frames = Frames::new(bytes).peekable();
         let parse = match frames.next_if(|f| f.tag == tag::PARSE) {
@@ -36,7 +36,7 @@ impl<'a> SingleStatement<'a> {
     }
 }
 
-/// Is the first answer to a request that its statement is parsed? What the server says of its own accord may come before.
+/// Whether an answer begins with `ParseComplete`. Messages that the server sends unasked may precede it.
 pub(super) fn begins_parsed(answer: &[u8]) -> bool {
     const UNASKED: [u8; 3] = [
         back::NOTICE_RESPONSE,

@@ -1,4 +1,4 @@
-//! The statements that a client has prepared.
+//! The prepared statements of a client.
 
 use crate::analysis::{Analysis, ColumnsId};
 use crate::template::Template;
@@ -6,50 +6,51 @@ use foldhash::HashMap;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Most prepared statements of one client; one more is refused.
+/// Maximum number of prepared statements of one client. Paceline rejects further ones.
 pub const CLIENT_STATEMENTS_MAX: usize = 10_000;
 
-/// PostgreSQL tells names apart by so many bytes (`NAMEDATALEN` without the end).
+/// Number of bytes of a name that PostgreSQL compares (`NAMEDATALEN` without the terminator).
 const NAME_BYTES: usize = 63;
 
-/// The name under which PostgreSQL stores a statement of this one.
+/// The name as PostgreSQL stores it.
 fn stored(name: &[u8]) -> &[u8] {
     name.get(..NAME_BYTES).unwrap_or(name)
 }
 
-/// A client's statements by its own names; the unnamed one under the empty name.
+/// A client's prepared statements by its own names. The unnamed statement has the empty name.
 #[derive(Debug, Default)]
 pub struct ClientStatements {
     by_name: HashMap<Box<[u8]>, ClientStatement>,
-    /// How many names each statement has, by its [`Template::statement_id`]. The unnamed one does not count.
+    /// How many names each statement has, by its [`Template::statement_id`]. The unnamed statement does not
+    /// count.
     names: FxHashMap<u64, usize>,
 }
 
-/// A statement of a client.
+/// A prepared statement of a client.
 #[derive(Debug, Clone)]
 pub struct ClientStatement {
     template: Arc<Template>,
     analysis: Analysis,
 }
 
-/// How to take back what an error has made void.
+/// How to undo a change of a client's statements.
 #[derive(Debug)]
 pub enum Undo {
-    /// The client had this statement, or none, under the name.
+    /// The statement that the name had before, or none.
     Name {
         /// The name.
         name: Box<[u8]>,
-        /// What it was.
+        /// The statement before the change.
         previous: Option<Box<ClientStatement>>,
-        /// [`Analysis::parse`] of the statement that has the name now.
+        /// [`Analysis::parse`] of the statement after the change.
         parse: u64,
     },
-    /// It had these, the unnamed one left out.
+    /// All named statements before the change.
     All(Box<ClientStatements>),
 }
 
 impl Undo {
-    /// The name; empty for all.
+    /// The name. Empty if all were dropped.
     pub fn name(&self) -> &[u8] {
         match self {
             Self::Name { name, .. } => name,
@@ -57,7 +58,8 @@ impl Undo {
         }
     }
 
-    /// The server has refused the `Parse`. PostgreSQL drops the unnamed statement before it looks at the next one.
+    /// The server has rejected the `Parse`. PostgreSQL drops the previous unnamed statement before it parses
+    /// the new one.
     pub fn is_refused(&mut self) {
         if let Self::Name { name, previous, .. } = self
             && name.is_empty()
@@ -68,48 +70,41 @@ impl Undo {
 }
 
 impl ClientStatements {
-    /// The statement of that name.
     pub(super) fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
         self.by_name
             .get(stored(name))
             .map(|statement| &statement.template)
     }
 
-    /// Its analysis.
     pub(super) fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
         self.prepared(name).map(|(_, analysis)| analysis)
     }
 
-    /// Both.
     pub(super) fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
         let statement = self.by_name.get(stored(name))?;
         Some((&statement.template, &statement.analysis))
     }
 
-    /// The client has this statement under a name, by its [`Template::statement_id`].
     pub(super) fn has(&self, statement: u64) -> bool {
         self.names.contains_key(&statement)
     }
 
-    /// A name of a statement, by its [`Template::statement_id`].
     pub(super) fn name_of(&self, statement: u64) -> Option<&[u8]> {
         let mut all = self.by_name.iter();
         all.find(|(_, known)| known.template.statement_id == statement)
             .map(|(name, _)| &**name)
     }
 
-    /// There is no room for another statement.
     pub(super) fn is_full(&self) -> bool {
         self.by_name.len() >= CLIENT_STATEMENTS_MAX
     }
 
-    /// How many have a name.
+    /// Number of named statements.
     pub(super) fn named(&self) -> usize {
         let all = self.by_name.len();
         all - usize::from(all > 0 && self.by_name.contains_key(&b""[..]))
     }
 
-    /// The client prepared a statement.
     pub(super) fn insert(
         &mut self,
         name: &[u8],
@@ -126,7 +121,6 @@ impl ClientStatements {
         }
     }
 
-    /// The client closed a statement.
     pub(super) fn remove(&mut self, name: &[u8]) -> Undo {
         let name = stored(name);
         Undo::Name {
@@ -136,7 +130,6 @@ impl ClientStatements {
         }
     }
 
-    /// What has returned this has not taken place.
     pub(super) fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Name { name, previous, .. } => {
@@ -151,7 +144,6 @@ impl ClientStatements {
         }
     }
 
-    /// A server has taken the `Parse` that has returned this, before the time `now`.
     pub(super) fn is_analysed(&mut self, undo: &Undo, now: u64) {
         if let Undo::Name { name, parse, .. } = undo
             && let Some(analysis) = self.analysis_of(name, *parse)
@@ -160,14 +152,13 @@ impl ClientStatements {
         }
     }
 
-    /// The server sends the client the types of a statement's parameters; `types` has them as `Parse` does.
+    /// `types`: in the format of `Parse`.
     pub(super) fn note_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
         if let Some(analysis) = self.analysis_of(name, parse) {
             analysis.types = Some(types.into());
         }
     }
 
-    /// The server sends the client the columns of a statement.
     pub(super) fn note_columns(&mut self, name: &[u8], parse: u64, columns: ColumnsId) {
         if let Some(analysis) = self.analysis_of(name, parse) {
             analysis.columns = Some(columns);
@@ -179,7 +170,7 @@ impl ClientStatements {
         (statement.analysis.parse == parse).then_some(&mut statement.analysis)
     }
 
-    /// The client drops all statements that have names. However many there are, it takes no longer.
+    /// The cost does not depend on the number of statements.
     pub(super) fn remove_named(&mut self) -> Undo {
         let mut all = std::mem::take(self);
         let unnamed = all.by_name.remove(&b""[..]);
@@ -188,13 +179,11 @@ impl ClientStatements {
         Undo::All(Box::new(all))
     }
 
-    /// The client dropped all statements.
     pub(super) fn clear(&mut self) {
         self.by_name.clear();
         self.names.clear();
     }
 
-    /// A simple query destroys the unnamed statement.
     pub(super) fn remove_unnamed(&mut self) {
         if !self.by_name.is_empty() {
             self.by_name.remove(&b""[..]);

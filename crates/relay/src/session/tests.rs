@@ -1,4 +1,4 @@
-//! What a session makes of each request: answered here, relayed, or fit to travel with others.
+//! What becomes of requests: Paceline answers them, they may join a group, or they are relayed.
 
 use super::{ClientSession, RequestPlan};
 use crate::settings::SettingsInterner;
@@ -383,7 +383,7 @@ fn a_target_in_a_block_that_the_request_begins_is_the_blocks() {
     }
 }
 
-/// A list that is too long to be parsed while others wait.
+/// A text whose parsing takes too long for the event loop.
 fn long_list() -> String {
     format!("1{}", ", 1".repeat(500))
 }
@@ -494,7 +494,7 @@ fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
             (template.hints().target_affect_row, &template.text),
             (target, &text)
         );
-        // It may have changed anything.
+        // The text may have changed anything.
         assert!(template.statement.is_none() && !template.is_bulk());
         let TestSession { session, templates } = &test;
         let targeted = session.is_targeted(&Bytes::from(request.concat()), templates);

@@ -1,4 +1,4 @@
-//! One client of the shared `LISTEN`: its channels, and the messages that wait for it.
+//! One client of the shared `LISTEN`: its channels, and the notifications queued for it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use foldhash::{HashSet, HashSetExt};
@@ -6,33 +6,33 @@ use paceline_wire::backend;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Maximum number of messages that wait for one client. Listeners share the bytes of a message; each has its own reference.
+/// Maximum number of notifications queued for one client. Listeners share the bytes of a notification.
 pub const QUEUED_MAX: usize = 64 * 1024;
 
-/// Maximum number of bytes of messages that wait for one client.
+/// Maximum number of bytes of notifications queued for one client.
 pub const QUEUED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// More notifications waited for a client than it may have.
+/// The client's queue has exceeded its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overflow;
 
 #[derive(Debug)]
 pub(super) struct Listener {
-    /// The process id that the client was given.
+    /// The process id that Paceline sent to the client.
     process: u32,
     channels: HashSet<Arc<str>>,
-    /// Counts the changes of `channels`.
+    /// Number of changes of `channels`.
     pub(super) version: u64,
-    /// Channels on which its transaction may listen.
+    /// Channels on which the client's transaction may listen.
     pub(super) reserved: HashSet<Arc<str>>,
-    /// Its transaction changes on what it listens.
+    /// Whether the client's transaction changes its channels.
     pub(super) changes: bool,
-    /// The server process that carries out its transaction.
+    /// The server process that executes the client's transaction.
     pub(super) server: Option<u32>,
     queue: VecDeque<Bytes>,
-    /// Notifications of its own transaction, until it is known on which channels it listens then.
+    /// Notifications of the client's own transaction, until the channels after it are known.
     held: Vec<(Arc<str>, Bytes)>,
-    /// Of both.
+    /// Bytes of `queue` and `held`.
     queued_bytes: usize,
     pub(super) overflow: bool,
 }
@@ -57,7 +57,7 @@ impl Listener {
         &self.channels
     }
 
-    /// It listens on the channel, or its transaction may.
+    /// Whether the client listens on the channel, or its transaction may.
     pub(super) fn has(&self, channel: &str) -> bool {
         self.channels.contains(channel) || self.reserved.contains(channel)
     }
@@ -97,14 +97,15 @@ impl Listener {
         true
     }
 
-    /// A notification of its own transaction, which changes on what it listens.
+    /// Holds a notification of the client's own transaction, which changes its channels.
     pub(super) fn hold(&mut self, channel: Arc<str>, message: Bytes) {
         if self.has_room(&message) {
             self.held.push((channel, message));
         }
     }
 
-    /// All of its transaction, which the server process `author` has carried out, is here.
+    /// All notifications of the client's transaction have arrived. `author`: the server process that executed
+    /// it.
     pub(super) fn release_held(&mut self, author: u32) {
         for (channel, message) in std::mem::take(&mut self.held) {
             if self.channels.contains(&channel) {
@@ -115,7 +116,8 @@ impl Listener {
         }
     }
 
-    /// A notification by the server process `author`, which is the client's `own` if that process carried out its transaction.
+    /// Queues a notification of the server process `author`. `own`: whether that process executes the
+    /// client's transaction.
     pub(super) fn post(&mut self, message: &Bytes, author: u32, own: bool) {
         if self.has_room(message) {
             self.put(message, author, own);
@@ -143,7 +145,7 @@ impl Listener {
             out.put_slice(&message);
         }
         if self.queue.is_empty() {
-            // A client that has read everything keeps no memory.
+            // Releases the memory of the queue.
             self.queue = VecDeque::new();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Requests, and the rounds that answer them.
+//! The rounds of messages on the shared connection, and the requests that they answer.
 
 use super::state::{
     ChannelState, ListenAnswer, ListenGoal, ListenRequest, ListenRequestId, ListenerId, Round,
@@ -9,8 +9,8 @@ use foldhash::{HashMap, HashMapExt};
 use paceline_sql::Listening;
 use std::sync::Arc;
 
-/// Maximum number of channels that a round begins or ends to listen on. What these cost PostgreSQL depends on how many channels there
-/// are, and a client that waits for its own notifications waits for the round under way.
+/// Maximum number of channels in a round. The cost of a LISTEN in PostgreSQL depends on the number of
+/// channels, and a client that waits for its own notifications waits for the current round.
 pub const STEPS_MAX: usize = 32;
 
 impl SharedListen {
@@ -20,7 +20,8 @@ impl SharedListen {
         id
     }
 
-    /// The steps of the next round; `None`: one is under way, none is needed, or there is no connection.
+    /// The steps of the next round. `None` if a round is under way, nothing must be sent, or there is no
+    /// connection.
     pub fn next_round(&mut self) -> Option<Vec<RoundStep>> {
         if self.round.is_some() || !self.connected {
             return None;
@@ -80,12 +81,12 @@ impl SharedListen {
         Some(steps)
     }
 
-    /// A round is under way.
+    /// Whether a round is under way.
     pub fn awaits_answer(&self) -> bool {
         self.round.is_some()
     }
 
-    /// The server has refused the step that is under way.
+    /// The server has rejected the current step.
     pub fn refused(&mut self, error: Bytes) {
         if let Some(round) = &mut self.round
             && let Some(Some(channel)) = round.steps.get(round.answered)
@@ -94,7 +95,8 @@ impl SharedListen {
         }
     }
 
-    /// The server is ready again: the step is over. Returns the requests that are answered with the round.
+    /// The server has sent ReadyForQuery for the current step. If it was the last step, returns the answers
+    /// of the round.
     pub fn ready(&mut self) -> Vec<ListenAnswer> {
         let Some(round) = &mut self.round else {
             return Vec::new();
@@ -106,7 +108,7 @@ impl SharedListen {
                 true => ChannelState::Off,
                 false => ChannelState::On,
             };
-            // It may have become unwanted, or wanted again, meanwhile.
+            // During the round, the channel may have become unwanted, or wanted again.
             let name = Arc::clone(name);
             self.follow(&name);
         }
@@ -149,7 +151,8 @@ impl SharedListen {
         self.connected = true;
     }
 
-    /// The connection is lost. No request waits any longer to catch up; those for channels stay, for the next connection.
+    /// The connection is lost. Answers the requests to catch up. Requests for channels wait for the next
+    /// connection.
     pub fn disconnected(&mut self) -> Vec<ListenAnswer> {
         self.connected = false;
         self.end_run();
@@ -172,7 +175,7 @@ impl SharedListen {
         ended.into_iter().map(|r| (r.id, Ok(()))).collect()
     }
 
-    /// No connection can be opened: all requests fail with this.
+    /// No connection can be opened. Rejects all requests with this error.
     pub fn fail(&mut self, error: &Bytes) -> Vec<ListenAnswer> {
         let mut answers = self.disconnected();
         for request in std::mem::take(&mut self.waiting) {

@@ -1,4 +1,4 @@
-//! The shared `LISTEN`, by what the caller would send and receive.
+//! The shared `LISTEN`, by the messages that a caller sends and receives.
 
 use super::{
     CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenAnswer, ListenRequestId, ListenerId, Marker,
@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use paceline_sql::Listening;
 use paceline_wire::{Frames, backend};
 
-/// Server processes, and the ids of clients.
+/// Server processes, and the process ids of clients.
 const P: u32 = 101;
 const Q: u32 = 102;
 const A: u32 = 900_001;
@@ -37,7 +37,7 @@ fn sql(steps: Option<Vec<RoundStep>>) -> Vec<String> {
     steps.into_iter().flatten().map(text).collect()
 }
 
-/// Sends a round, and has the server answer it.
+/// Sends a round, and lets the server answer it.
 fn round(shared: &mut SharedListen) -> (Vec<String>, Vec<ListenAnswer>) {
     let sent = sql(shared.next_round());
     let answers = sent.iter().flat_map(|_| shared.ready()).collect();
@@ -108,7 +108,7 @@ fn a_client_listens_from_the_answer_on() {
     assert_eq!(shared.next_round(), None);
 }
 
-/// However many clients listen, the server is asked once, and stops when the last one does.
+/// The first listener of a channel causes a LISTEN, the last one an UNLISTEN.
 #[test]
 fn a_channel_is_listened_on_once() {
     let mut shared = shared_listen();
@@ -144,7 +144,7 @@ fn to_listen_twice_delivers_once_and_one_unlisten_ends_it() {
     assert_eq!(payloads(&mut shared, id), [""; 0]);
 }
 
-/// A client that comes back to a channel during the round that ends it is asked for again.
+/// If a client returns to a channel during the round with its UNLISTEN, the next round has a LISTEN.
 #[test]
 fn a_channel_that_is_wanted_again_is_listened_on_again() {
     let mut shared = shared_listen();
@@ -160,7 +160,7 @@ fn a_channel_that_is_wanted_again_is_listened_on_again() {
     );
 }
 
-/// Inside a transaction the place of the marker among the notifications decides.
+/// Inside a transaction, the position of the marker among the notifications decides.
 #[test]
 fn a_transaction_listens_from_its_commit_on() {
     let mut shared = shared_listen();
@@ -173,7 +173,7 @@ fn a_transaction_listens_from_its_commit_on() {
     assert_eq!(payloads(&mut shared, id), ["after"]);
     shared.settle(id);
     assert!(shared.is_listening(id));
-    // It is kept after the reservation.
+    // The transaction keeps it reserved.
     assert_eq!(shared.next_round(), None);
 }
 
@@ -229,7 +229,7 @@ fn a_transaction_that_rolls_back_changes_nothing() {
     assert_eq!(round(&mut shared).0, ["UNLISTEN \"a\""]);
 }
 
-/// The channel of markers is open to everybody.
+/// Any client may notify on the channel of markers.
 #[test]
 fn a_marker_of_another_process_counts_for_no_client() {
     let mut shared = shared_listen();
@@ -252,7 +252,7 @@ fn a_client_recognises_its_own_notifications_and_no_others() {
     shared.is_served(first, P);
     notify(&mut shared, P, "a", "first's");
     notify(&mut shared, Q, "a", "a stranger's");
-    // By chance the same number.
+    // By chance the same process id.
     notify(&mut shared, A, "a", "another stranger's");
     let from = |shared: &mut _, id| queue(shared, id).into_iter().map(|(process, _)| process);
     assert!(from(&mut shared, first).eq([A, Q, 0]));
@@ -262,7 +262,7 @@ fn a_client_recognises_its_own_notifications_and_no_others() {
     assert!(from(&mut shared, first).eq([P]));
 }
 
-/// A process serves one client at a time; what an earlier one forgot to say does not count.
+/// A process serves one client at a time. Only the last one counts.
 #[test]
 fn a_server_process_is_of_the_client_that_it_serves_last() {
     let mut shared = shared_listen();
@@ -289,11 +289,12 @@ fn one_channel_that_is_refused_fails_no_other() {
     assert_eq!(shared.ready(), []);
     assert_eq!(shared.ready(), [(bad, Err(error)), (good, Ok(()))]);
     assert!(!shared.is_listening(first) && shared.is_listening(second));
-    // It is not asked for again before somebody wants it.
+    // Without a client that wants the channel there is no further LISTEN.
     assert_eq!(shared.next_round(), None);
 }
 
-/// Who waits for a round waits for one that begins later: the round under way may have passed what was committed since.
+/// A request waits for a round that begins later: the current round may have passed notifications that were
+/// committed since.
 #[test]
 fn a_request_waits_for_the_round_after_the_one_under_way() {
     let mut shared = shared_listen();
@@ -313,7 +314,7 @@ fn after_a_loss_all_channels_are_listened_on_again() {
     let waits = shared.catch_up(id).unwrap();
     shared.next_round();
     assert_eq!(shared.disconnected(), ok(waits));
-    // Nothing of what was committed before will be received.
+    // No notification that was committed before can arrive.
     assert_eq!(shared.catch_up(id), None);
     assert_eq!(shared.next_round(), None);
     shared.connected();
@@ -360,7 +361,7 @@ fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
     );
     assert!(shared.has_queued(slow));
     assert_eq!(payloads(&mut shared, other), ["one more"]);
-    // By bytes, too.
+    // The limit in bytes.
     let slow = listening(&mut shared, A, "b");
     let large = "x".repeat(7_000);
     for _ in 0..=super::QUEUED_BYTES_MAX / large.len() {
@@ -372,7 +373,7 @@ fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
     );
 }
 
-/// A client that names the channel of markers, or knows what a marker looks like, changes nothing for anybody.
+/// A client that names the channel of markers, or forges a marker, changes the channels of no client.
 #[test]
 fn nobody_listens_on_the_channel_of_markers() {
     let mut shared = shared_listen();
@@ -380,10 +381,10 @@ fn nobody_listens_on_the_channel_of_markers() {
     let names = [MARKER.to_owned()];
     assert_eq!(shared.check_room(second, &names), Err(NoRoom::Reserved));
     shared.is_served(first, P);
-    // Its transaction changes nothing: somebody else's function has notified.
+    // The transaction changes no channels: a function of another client has notified.
     mark(&mut shared, P, &Listening::UnlistenAll);
     assert!(shared.is_listening(first));
-    // A marker is for the channels that were reserved for it.
+    // A marker applies only to channels that its client reserved.
     shared.reserve(first, P, &["b".to_owned()]);
     round(&mut shared);
     shared.reserve(second, Q, &["c".to_owned()]);
@@ -393,7 +394,7 @@ fn nobody_listens_on_the_channel_of_markers() {
     assert_eq!(payloads(&mut shared, first), [""; 0]);
 }
 
-/// However long the transaction, and whoever else catches up meanwhile.
+/// However long the transaction is, and although another client catches up meanwhile.
 #[test]
 fn a_transaction_hears_all_that_it_sent_before_it_listens() {
     let mut shared = shared_listen();
@@ -418,7 +419,7 @@ fn a_transaction_hears_all_that_it_sent_before_it_listens() {
     assert_eq!(queue(&mut shared, id).len(), COUNT);
 }
 
-/// The next message of another process ends it, and comes behind.
+/// A notification of another process ends the transaction's, and follows them.
 #[test]
 fn what_a_transaction_holds_back_keeps_its_place() {
     let mut shared = shared_listen();
@@ -432,7 +433,7 @@ fn what_a_transaction_holds_back_keeps_its_place() {
     assert_eq!(queue(&mut shared, id), heard);
 }
 
-/// What a client holds back is limited, as what it does not read.
+/// The limit of the queue applies to held notifications, too.
 #[test]
 fn a_transaction_that_sends_too_much_ends_its_client() {
     let mut shared = shared_listen();
@@ -445,7 +446,7 @@ fn a_transaction_that_sends_too_much_ends_its_client() {
     assert!(shared.has_overflowed(id));
 }
 
-/// A client that waits for its own notifications waits for a few channels of others at most.
+/// A client that waits for its own notifications waits for a limited number of channels of others.
 #[test]
 fn a_round_is_limited() {
     let mut shared = shared_listen();
@@ -457,7 +458,7 @@ fn a_round_is_limited() {
     assert_eq!((sent.len(), answers), (STEPS_MAX, ok(waits)));
     assert_eq!(round(&mut shared).1, []);
     assert_eq!(round(&mut shared).1, ok(reserved));
-    // To end it does not hurry.
+    // An UNLISTEN may wait.
     shared.leave(many);
     let waits = shared.catch_up(other).unwrap();
     let (sent, answers) = round(&mut shared);
@@ -484,7 +485,7 @@ fn the_limit_of_channels_counts_each_once() {
         .for_each(|name| mark(&mut shared, P, &listen(name)));
     shared.settle(id);
     assert_eq!(shared.channels_of(id).len(), first.len());
-    // Those of its transaction count, too; those that it has do not count twice.
+    // Channels of the transaction count, and channels that the client has count once.
     shared.reserve(id, P, rest);
     while !round(&mut shared).0.is_empty() {}
     assert_eq!(shared.check_room(id, &names), Ok(()));
@@ -505,7 +506,7 @@ fn the_limit_of_channels_counts_each_once() {
     assert_eq!(shared.check_room(id, &names), Ok(()));
 }
 
-/// Not a measurement: where each round looks at all channels, this does not end.
+/// Not a measurement. If each round walks over all channels, the test does not end.
 #[test]
 fn many_channels_end_in_small_portions() {
     let mut shared = shared_listen();

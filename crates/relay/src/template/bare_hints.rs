@@ -1,10 +1,10 @@
-//! The older spelling of hints, bare words, made the comment that PostgreSQL ignores.
+//! Rewrites hints of the older spelling (bare words) as comments.
 
 use paceline_sql::Hints;
 use std::borrow::Cow;
 
-/// A text without the bare words of the older hint spelling, which PostgreSQL does not understand. Where a backslash may
-/// hide the end of a constant they stay: they might be part of one.
+/// The text with its bare hints, which PostgreSQL rejects, as a comment. If a backslash may hide the end of a
+/// constant, the text stays as it is: the words may be part of the constant.
 pub fn without_bare_hints(text: &str) -> Cow<'_, str> {
     if paceline_sql::hides_quotes(text) {
         return Cow::Borrowed(text);
@@ -15,7 +15,8 @@ pub fn without_bare_hints(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The hints again, as the comment that the parser and PostgreSQL both take, after the statement's first word.
+/// Inserts the hints, as a comment that PostgreSQL ignores and the parser reads, after the first word of the
+/// statement.
 fn as_comment(plain: &str, hints: Hints) -> String {
     let start = plain.len() - plain.trim_start().len();
     let rest = plain.get(start..).unwrap_or_default();

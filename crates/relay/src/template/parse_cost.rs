@@ -1,38 +1,39 @@
-//! What parsing a text costs decides where it is parsed: here, elsewhere, or not at all.
+//! Decides by the cost of parsing a text where it is parsed.
 //!
-//! The parser takes microseconds per token, and whoever carries messages for everybody must not be held up. So a short text is
-//! parsed at once; a longer one when the caller can wait for it, on another thread ([`Templates::parse`]); and one that is
-//! longer still, or made to take long, is not looked at: PostgreSQL carries it out as it is, and what it may have changed in
-//! the session is undone before another client gets the connection.
+//! The parser takes microseconds per token, and must not delay the event loop. So a short text is parsed at
+//! once. A longer text is parsed on another thread ([`Templates::parse`](super::Templates::parse)). A text
+//! that is still longer, or made to be slow, is not parsed: PostgreSQL executes it as it is, and before
+//! another client uses the connection, the session is reset.
 
 use paceline_sql::cost;
 
-/// A text of at most so many tokens …
+/// Maximum number of tokens of a text that is parsed at once.
 const LOW_TOKENS_MAX: usize = 128;
-/// … and bytes is parsed at once: in a millisecond.
+/// Maximum number of bytes of a text that is parsed at once. Parsing it takes at most a millisecond.
 const LOW_BYTES_MAX: usize = 16 * 1024;
 
-/// A text of more tokens …
+/// Maximum number of tokens of a text that is parsed at all.
 pub const TOKENS_MAX: usize = 16 * 1024;
-/// … or bytes is not looked at.
+/// Maximum number of bytes of a text that is parsed at all.
 pub const BYTES_MAX: usize = 64 * 1024;
 
-/// Nor is one that makes the parser look at so many bytes again: nested comments, rows of operator characters.
+/// Maximum number of bytes that the parser reads again in a text that is parsed at all: nested comments,
+/// sequences of operator characters.
 const RESCANS_MAX: usize = 16 * 1024;
 
-/// Where a text is parsed.
+/// The cost of parsing a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ParseCost {
-    /// By the caller, whoever it is.
+    /// Any caller parses the text at once.
     Low,
-    /// By a caller that can wait.
+    /// Only a caller that may block parses the text.
     High,
-    /// Nowhere.
+    /// The text is not parsed.
     TooHigh,
 }
 
 impl ParseCost {
-    /// For this text; takes as long as reading it once.
+    /// Takes as long as reading the text once.
     pub(super) fn of(text: &str) -> Self {
         if text.len() > BYTES_MAX {
             return Self::TooHigh;
@@ -48,30 +49,29 @@ impl ParseCost {
     }
 }
 
-/// Whether the caller can wait while a text is parsed.
+/// Whether the caller may block while a text is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MayBlock {
-    /// It carries messages for everybody.
+    /// The caller runs on the event loop.
     No,
-    /// It can.
     Yes,
 }
 
-/// A text that must be parsed elsewhere before anything can be said of it.
+/// A text that the caller must give to [`Templates::parse`](super::Templates::parse) first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unparsed {
     pub(super) text: String,
     pub(super) goal: ParseGoal,
 }
 
-/// What is to be found out about a text.
+/// What the caller needs to know of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ParseGoal {
     /// The text without bare hints.
     Plain,
     /// The template of a simple query.
     Simple,
-    /// The template of a prepared text, with its parameter types.
+    /// The template of a prepared statement with these parameter types.
     Prepared(Vec<u8>),
 }
 

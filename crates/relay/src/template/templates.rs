@@ -1,4 +1,4 @@
-//! All templates of a process: texts are parsed once and found again.
+//! The templates of a process: a bounded cache of parsed texts.
 
 use super::cache::{Generations, TextKey};
 use super::parse_cost::{MayBlock, ParseCost, ParseGoal};
@@ -13,30 +13,31 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Templates kept by text; older ones are forgotten and parsed again when they come back.
+/// Maximum number of templates in the cache. Others are parsed again when they return.
 pub const TEMPLATES_MAX: usize = 8_192;
 
-/// A longer text of Paceline's own is hardly ever the same again, and not kept.
+/// A longer text that Paceline makes is not cached: it rarely repeats.
 const OWN_BYTES_MAX: usize = 4 * 1024;
 
-/// Texts with bare hints that are kept with what they are without.
+/// Maximum number of texts with bare hints in the cache.
 const PLAIN_TEXTS_MAX: usize = 1_024;
 
-/// A template whose literals matter to what it does (a SET): it must be looked up by its whole text.
+/// `ByWholeText`: the literals decide what the statement does (SET), so the cache must find it by its text
+/// with the literals.
 #[derive(Debug, Clone)]
 pub(super) enum CachedTemplate {
     Template(Arc<Template>),
     ByWholeText,
 }
 
-/// All templates of a process.
+/// The templates of a process.
 #[derive(Debug)]
 pub struct Templates {
     pub(super) known: Mutex<Generations<TextKey, CachedTemplate>>,
-    /// Texts that may have bare hints, without them. `None`: they have none.
+    /// Texts that may have bare hints, by their spelling. `None`: a text has none.
     plain: Mutex<Generations<TextKey, Option<Arc<str>>>>,
     next_id: AtomicU64,
-    /// How often a text was parsed.
+    /// Number of texts that were parsed.
     parses: AtomicU64,
 }
 
@@ -51,22 +52,22 @@ impl Default for Templates {
     }
 }
 
-/// A simple query: its template and the literals that were taken out of it.
+/// A simple query: its template, and the literals that parameters replace.
 #[derive(Debug, Clone)]
 pub struct Simple {
-    /// Its template.
+    /// The template.
     pub template: Arc<Template>,
-    /// Values of the template's parameters; empty when the text is its own template.
+    /// The values of the template's parameters. Empty if the text is its own template.
     pub literals: Vec<Literal>,
 }
 
 impl Templates {
-    /// An id that no template or other prepared statement has.
+    /// A number that is used for no other template, prepared statement or time.
     pub fn new_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How often a text was parsed so far.
+    /// Number of texts that were parsed so far.
     pub fn parses(&self) -> u64 {
         self.parses.load(Ordering::Relaxed)
     }
@@ -76,16 +77,16 @@ impl Templates {
         paceline_sql::parse(text).ok()
     }
 
-    /// The template of a text that a client prepares. Parses the text if need be, however long that takes.
+    /// The template of a text that a client prepares. Blocks while the text is parsed.
     pub fn prepared(&self, text: &str, types: &[u8]) -> Arc<Template> {
         let found = self.prepared_for(text, types, MayBlock::Yes);
         found.unwrap_or_else(|unparsed| self.create(&unparsed.text, types, None))
     }
 
-    /// The same where nothing may take long.
+    /// As [`Templates::prepared`], without blocking.
     ///
     /// # Errors
-    /// It must be parsed elsewhere first.
+    /// The text must be parsed first.
     pub fn try_prepared(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
         self.prepared_for(text, types, MayBlock::No)
     }
@@ -119,11 +120,11 @@ impl Templates {
         }
     }
 
-    /// As [`Templates::try_prepared`] for a text that a client prepares now: if what it means depends on that, its statement is its
-    /// own.
+    /// As [`Templates::try_prepared`], for a `Parse` that is being sent. If the meaning of the text depends
+    /// on the time, the statement is not shared.
     ///
     /// # Errors
-    /// It must be parsed elsewhere first.
+    /// The text must be parsed first.
     pub fn try_prepared_now(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
         let template = self.try_prepared(text, types)?;
         Ok(match template.names_moment() {
@@ -132,7 +133,7 @@ impl Templates {
         })
     }
 
-    /// The same template with a statement of its own.
+    /// The same template, with a statement of its own.
     pub fn with_own_statement(&self, template: &Template) -> Arc<Template> {
         Arc::new(Template {
             id: template.id,
@@ -148,10 +149,10 @@ impl Templates {
         })
     }
 
-    /// A text of Paceline's own in place of a client's, which does what the client's does (under another name, say). It is not
+    /// A template for a text that Paceline sends in place of a client's, and that does the same. It is not
     /// parsed.
     pub fn in_place_of(&self, template: &Template, text: &str) -> Arc<Template> {
-        // A client that sends this text means something else by it.
+        // If a client sends this text, it means something else.
         let key = [&template.types[..], b"own"].concat();
         if let Some(CachedTemplate::Template(known)) = self.find(text, &key) {
             return known;
@@ -163,7 +164,7 @@ impl Templates {
         own
     }
 
-    /// The template of a text that is not looked at beyond this beginning.
+    /// The template of a text of which Paceline reads only this beginning.
     pub fn long(&self, beginning: &str) -> Template {
         let id = self.new_id();
         Template {
@@ -180,10 +181,10 @@ impl Templates {
         }
     }
 
-    /// The text without the bare words of the older hint spelling, where nothing may take long.
+    /// The text with its bare hints as a comment, without blocking.
     ///
     /// # Errors
-    /// It must be parsed elsewhere first.
+    /// The text must be parsed first.
     pub fn try_plain<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Unparsed> {
         self.plain_for(text, MayBlock::No)
     }
@@ -196,7 +197,7 @@ impl Templates {
         let known = lock().get(text, &[]);
         let plain = match (known, ParseCost::of(text)) {
             (Some(known), _) => known,
-            // PostgreSQL says what it thinks of them.
+            // PostgreSQL reports the error.
             (None, ParseCost::TooHigh) => None,
             (None, ParseCost::High) if may_block == MayBlock::No => {
                 return Err(Unparsed {
@@ -220,12 +221,13 @@ impl Templates {
         })
     }
 
-    /// A text of which the server may make something else than the parser here: what it does is not known.
+    /// A template for a text that the server may split into other tokens than Paceline's parser. Its effect
+    /// is unknown.
     pub fn unknown(&self, text: &str, types: &[u8]) -> Arc<Template> {
         self.create(text, types, None)
     }
 
-    /// Parses a text, however long that takes. Then what could not be said of it can be.
+    /// Parses a text, and blocks as long as that takes. Then the call that returned `unparsed` succeeds.
     pub fn parse(&self, unparsed: &Unparsed) {
         let text = &unparsed.text;
         match &unparsed.goal {
@@ -235,7 +237,7 @@ impl Templates {
         }
     }
 
-    /// Nothing will be said of a text: the parser does not come to an end with it.
+    /// The text is not parsed, because the parser does not finish. Its effect is unknown.
     pub fn give_up(&self, unparsed: &Unparsed) {
         let text = &unparsed.text;
         match &unparsed.goal {
@@ -254,13 +256,14 @@ impl Templates {
         }
     }
 
-    /// Its text is parsed anew when it comes again, and gets a new id: servers prepare it anew too.
+    /// Removes the template from the cache. The text is parsed again and has a new id, so servers prepare it
+    /// again.
     pub fn retire(&self, template: &Template) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(&template.text, &template.types);
     }
 
-    /// The template of a simple query. Parses the text if need be, however long that takes.
+    /// The template of a simple query. Blocks while the text is parsed.
     pub fn simple(&self, text: &str) -> Simple {
         let found = self.simple_for(text, MayBlock::Yes);
         found.unwrap_or_else(|unparsed| Simple {
@@ -269,10 +272,10 @@ impl Templates {
         })
     }
 
-    /// The same where nothing may take long.
+    /// As [`Templates::simple`], without blocking.
     ///
     /// # Errors
-    /// It must be parsed elsewhere first.
+    /// The text must be parsed first.
     pub fn try_simple(&self, text: &str) -> Result<Simple, Unparsed> {
         self.simple_for(text, MayBlock::No)
     }
@@ -281,7 +284,8 @@ impl Templates {
         if is_bulk(text) {
             return self.whole(text, may_block);
         }
-        // A backslash in a plain string means what standard_conforming_strings says: such texts stay whole.
+        // The meaning of a backslash depends on standard_conforming_strings. The literals of such a text stay
+        // in it.
         let Some(normal) = paceline_sql::take_out_literals(text, false) else {
             return self.whole(text, may_block);
         };
@@ -303,7 +307,8 @@ impl Templates {
         }
     }
 
-    /// Parses a text whose template is new. `None`: its literals matter, it must be looked up whole.
+    /// Parses a text whose template is new. `None` if the literals matter, so that the text must be found as
+    /// a whole.
     fn classify(
         &self,
         text: &str,
@@ -319,8 +324,8 @@ impl Templates {
             }),
             _ => Ok(self.understand(part)),
         };
-        // Where a literal cannot become a parameter (interval '1 day'), the text itself tells what it does, but
-        // it cannot be rewritten.
+        // If a literal cannot become a parameter (interval '1 day'), the original text tells what it does. It
+        // cannot be rewritten.
         let statement = match parse(normal)? {
             Some(statement) => Some(statement),
             None => parse(text)?.map(|statement| Statement {
@@ -396,7 +401,7 @@ impl Templates {
     }
 }
 
-/// Does a literal stand before the name of the statement that is executed?
+/// Whether a literal precedes the name of the statement that is executed.
 fn moves_name(statement: &Statement, normal: &str, text: &str) -> bool {
     match &statement.named {
         Some(Named::Execute { at, .. }) => normal.get(..at.end) != text.get(..at.end),
@@ -409,7 +414,7 @@ fn is_bulk(text: &str) -> bool {
     text.len() >= BULK_BYTES_MIN && !text.contains("/*+") && paceline_sql::only_changes_rows(text)
 }
 
-/// The types that PostgreSQL gives literals, as in `Parse`.
+/// The types that PostgreSQL gives these literals, in the format of `Parse`.
 fn literal_types(literals: &[Literal]) -> Vec<u8> {
     const INT4: u32 = 23;
     const INT8: u32 = 20;

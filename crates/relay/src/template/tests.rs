@@ -1,4 +1,4 @@
-//! Which texts share a template, and which are kept.
+//! Which texts share a template, and which the cache keeps.
 
 use super::templates::CachedTemplate;
 use super::*;
