@@ -1,10 +1,23 @@
-//! A relay: one client relayed to one server, for a request (solo) or until its transaction ends (lease).
+//! A relay: one client on one server connection, for one request or until the transaction ends.
 //!
-//! The relay changes only what it must: names of prepared statements, statements prepared lazily, and what the
-//! hints of a statement ask for at the end of its transaction. Everything else passes as it came; bodies that
-//! nobody inspects are forwarded in slices as they arrive.
+//! The relay forwards messages as they are, except for three things: it renames prepared statements, it
+//! prepares statements that the server does not have, and it ends transactions as hints demand. It forwards
+//! the bodies of rows and COPY data in slices as they arrive.
 //!
-//! What comes back is matched with what went out by a queue of expectations (chapter "Message Flow").
+//! From the client: `client_messages` reads each message, `long_messages` those that are too long to be read
+//! as a whole. `statements_by_name` (PREPARE and EXECUTE), `statement_names` and `portals` handle prepared
+//! statements, `session_pooling` the same for `pool_mode` session. `own_statements` writes what Paceline
+//! itself sends.
+//!
+//! For each message sent, `expect_queue` holds an `Expect` (chapter "Message Flow").
+//!
+//! From the server: `server_messages` matches each message with the queue. `errors`, `error_position` and
+//! `hints` handle errors and the end of hinted transactions, `columns` the columns that a client knows,
+//! `copy` COPY FROM STDIN, and `retry` plans that no longer fit.
+//!
+//! State: `session_changes` follows what statements change (`text_changes`, `settings_undo_log`, `sequences`,
+//! `idle_session_timeout`), `pin` decides whether the client keeps its server, `session_query` asks the
+//! server, and `refusal` holds the errors that Paceline raises.
 
 mod client_messages;
 mod columns;
@@ -52,15 +65,16 @@ pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 #[cfg(test)]
 mod tests;
 
-/// Answers that a server owes to one client at most: then the client is not listened to until there are fewer.
+/// Maximum number of answers that a server may owe to one client. The caller reads no more from the client
+/// until there are fewer.
 pub const EXPECTED_MAX: usize = 16 * 1024;
 
-/// Accepted statements that a relay keeps before its caller should take them.
+/// Number of accepted statements from which on the caller should take them.
 const ACCEPTED_MAX: usize = 1_024;
 
 impl RelayState {
-    /// A client boards an idle server on which its settings are in force; `out` gets what must reach the server
-    /// first.
+    /// Starts the relay of a client on an idle server connection that has the client's settings. Appends to
+    /// `out` what the server must receive first.
     pub fn start(context: &mut RelayContext<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
         let mut relay = Self::expecting([], wrap);
         relay.close_pending(context, out);
@@ -70,8 +84,8 @@ impl RelayState {
         relay
     }
 
-    /// Of a client that keeps its server: the request that it begins now must touch an exact number of rows. Only when the server
-    /// owes nothing and is in no transaction ([`RelayState::is_idle`]).
+    /// The request that a pinned client begins now must change an exact number of rows. The relay must be
+    /// idle ([`RelayState::is_idle`]).
     pub fn begin_transaction(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         paceline_wire::frontend::write_query(out, "BEGIN");
         context.server.unnamed = None;
@@ -79,26 +93,28 @@ impl RelayState {
         self.expect.push_back(Expect::OwnQuery);
     }
 
-    /// The client has begun a request, and is in no transaction block: [`RelayState::begin_mid_request`] makes it one.
+    /// Whether the client has sent a part of a request, and no transaction block is open. Then the caller may
+    /// call [`RelayState::begin_mid_request`].
     pub fn is_mid_request(&self) -> bool {
         let alone = self.status == Status::Idle && self.wrap == Wrap::No;
         let open = matches!(self.extended, Extended::Open | Extended::Describing);
         alone && open && !self.copy_in && !self.request.may_have_begun
     }
 
-    /// The request that the client has begun must touch an exact number of rows with what comes now. What it has done so far is part
-    /// of the same transaction.
+    /// The next statement of the request must change an exact number of rows. Begins a transaction, which
+    /// includes the request's earlier statements.
     pub fn begin_mid_request(&mut self, out: &mut BytesMut) {
         self.wrap = Wrap::Begin;
         self.own_mid_request("BEGIN", out);
     }
 
-    /// The server owes no answer, and is in no transaction.
+    /// Whether the server owes no answer and no transaction is open.
     pub fn is_idle(&self) -> bool {
         self.is_quiet() && self.status == Status::Idle
     }
 
-    /// A client takes over a server whose rows for it are coming in already; the client gets what came before.
+    /// A client takes over a server connection whose answer to a group is under way. Returns the beginning of
+    /// that answer, for the client.
     pub fn take_over(partial: PartialAnswer) -> (Self, BytesMut) {
         let (changes, hints) = (Vec::new().into(), Hints::default());
         let mut relay = match partial.form {
@@ -118,7 +134,7 @@ impl RelayState {
         (relay, partial.answer)
     }
 
-    /// From now on the client keeps its server until it leaves.
+    /// The client keeps its server connection until it disconnects.
     pub fn use_session_pooling(&mut self) {
         self.pooling = Pooling::Session;
     }
@@ -127,7 +143,7 @@ impl RelayState {
         self.pooling == Pooling::Session
     }
 
-    /// The server owes no answer, is in no transaction, and the client does not keep it: the relay is over.
+    /// Whether the relay has ended: it is idle, and the client does not keep the server connection.
     pub fn is_over(&self) -> bool {
         self.is_idle()
             && self.pinned_for.is_empty()
@@ -136,12 +152,12 @@ impl RelayState {
             && !self.awaits_notifications()
     }
 
-    /// The client has got only the beginning of a message.
+    /// Whether only a part of a message has been forwarded to the client.
     pub fn is_mid_message(&self) -> bool {
         matches!(self.body, Body::Forward(left) if left > 0)
     }
 
-    /// The server owes no answer.
+    /// Whether the server owes no answer and the client has sent no part of a request.
     pub fn is_quiet(&self) -> bool {
         self.expect.is_empty()
             && !self.copy_in
@@ -149,18 +165,18 @@ impl RelayState {
             && self.body == Body::Forward(0)
     }
 
-    /// The client has more to say before anything can happen: between the requests of a transaction, in COPY IN, in a
-    /// request that is relayed as it arrives.
+    /// Whether the client must send more before the server answers: between the requests of a transaction, in
+    /// COPY IN, and in a request that is relayed while it arrives.
     pub fn awaits_client(&self) -> bool {
         self.copy_in || (!self.is_describing() && !self.expect.owe_boundary())
     }
 
-    /// The transaction status.
+    /// The transaction status that the server reported last.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// The client keeps its server beyond its transaction, which nobody has noted.
+    /// Whether the client has been pinned beyond its transaction since the last call.
     pub fn take_new_pin(&mut self) -> bool {
         let noted = std::mem::take(&mut self.pin_reported) && !self.pinned_for.is_empty();
         let keeps = self.is_idle() && !self.pinned_for.is_empty() && !self.is_session_pooling();
@@ -168,47 +184,48 @@ impl RelayState {
         keeps && !noted
     }
 
-    /// What the client keeps its server for.
+    /// The state for which the client keeps its server connection.
     pub fn pinned_for(&self) -> &[PinReason] {
         &self.pinned_for
     }
 
-    /// What the client was warned of (`session_state = warn`).
+    /// The state of which the client was warned (`session_state = warn`).
     pub fn warned(&self) -> &[PinReason] {
         &self.warned
     }
 
-    /// The server ended the connection with a message.
+    /// Whether the server has ended the connection with an error.
     pub fn is_fatal(&self) -> bool {
         self.fatal
     }
 
-    /// The client was told of an error.
+    /// Whether an error was forwarded to the client.
     pub fn saw_error(&self) -> bool {
         self.saw_error
     }
 
-    /// SQLSTATEs of the errors that the client was told of since this was asked last.
+    /// SQLSTATEs of the errors forwarded to the client since the last call.
     pub fn take_errors(&mut self) -> Vec<[u8; 5]> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Named statements of the client that PostgreSQL has taken since this was asked last.
+    /// Named statements of the client that PostgreSQL has accepted since the last call.
     pub fn take_accepted(&mut self) -> Vec<StatementKey> {
         std::mem::take(&mut self.accepted)
     }
 
-    /// So many statements are there for [`RelayState::take_accepted`] that they should be taken before the request ends.
+    /// Whether the caller should call [`RelayState::take_accepted`] before the request ends.
     pub fn has_accepted_many(&self) -> bool {
         self.accepted.len() >= ACCEPTED_MAX
     }
 
-    /// The server owes so many answers that the client should say no more before some of them have come.
+    /// Whether the server owes so many answers that the caller should read no more from the client.
     pub fn owes_many_answers(&self) -> bool {
         self.expect.len() >= EXPECTED_MAX
     }
 
-    /// A database in which no other session may be when what was written for the server arrives there; asked for once.
+    /// The database that must have no other session when the written messages arrive at the server. Returned
+    /// once.
     pub fn take_exclusive(&mut self) -> Option<String> {
         self.exclusive.take()
     }

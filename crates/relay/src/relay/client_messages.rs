@@ -1,4 +1,4 @@
-//! From the client to the server.
+//! Messages from the client to the server.
 
 use super::expect::{DescribeTarget, Expect, StatementReply};
 use super::listening::list_of_channels;
@@ -21,10 +21,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl RelayState {
-    /// Takes a message of the client and writes what goes to the server.
+    /// Processes a message of the client, and appends to `out` what the server receives.
     ///
     /// # Errors
-    /// It cannot be taken now; the same message must come again.
+    /// The message cannot be processed now. The caller passes it again later.
     pub fn client_message(
         &mut self,
         frame: Frame<'_>,
@@ -56,7 +56,7 @@ impl RelayState {
                 self.query(frame, context, out)?;
                 self.extended = Extended::No;
             }
-            // What cannot be read goes on as it is: PostgreSQL says best what is wrong with it.
+            // PostgreSQL reports the error if a message is malformed.
             tag::PARSE => match Parse::read(frame.body()) {
                 Ok(parse) => self.parse(parse, context, out)?,
                 Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
@@ -87,7 +87,7 @@ impl RelayState {
                 context.server.needs_reset = true;
                 self.pass(frame, Expect::FunctionCall, out);
             }
-            // In COPY IN the server skips them.
+            // The server skips a Sync in COPY IN.
             tag::SYNC if self.copy_in => {
                 self.sync_in_copy = true;
                 out.put_slice(frame.bytes);
@@ -97,7 +97,7 @@ impl RelayState {
                 self.copy_in = false;
                 out.put_slice(frame.bytes);
             }
-            // Outside COPY IN the server skips them, unless it is about to start one.
+            // The server skips them outside COPY IN, unless it is about to start one.
             tag::COPY_DONE | tag::COPY_FAIL if !self.expect.is_empty() => {
                 self.pass(frame, Expect::CopyEnd, out);
             }
@@ -142,7 +142,7 @@ impl RelayState {
             },
         };
         if let Some(Named::Prepare { types, body, .. }) = template.named() {
-            // Nothing may be written before it is parsed.
+            // The text must be parsed before anything is written.
             let declared = frontend::parameter_types(types);
             let text = match self.is_session_pooling() {
                 true => Cow::Borrowed(body.as_str()),
@@ -175,7 +175,8 @@ impl RelayState {
             .is_some_and(|s| s.statements == 1);
         let intercepted = single && !self.is_session_pooling() && self.status != Status::Failed;
         if intercepted && let Some(undo) = deallocates_known(&changes, context) {
-            // The statement has another name on servers, and stays there: the empty query is answered instead.
+            // The statement has another name on servers, and remains there. The server answers an empty query
+            // instead.
             self.closes(undo);
             frontend::write_query(out, "");
             self.expect.push_back(Expect::Deallocate);
@@ -218,7 +219,7 @@ impl RelayState {
         out: &mut BytesMut,
     ) -> Result<(), Unparsed> {
         let Ok(text) = std::str::from_utf8(parse.text) else {
-            // Not in an encoding that can be kept as text: only PostgreSQL knows this statement.
+            // The text is in another encoding than UTF-8. Only PostgreSQL knows what the statement does.
             self.renew(parse.name, context);
             self.pin(PinReason::NotText);
             let undo = context.session.close(parse.name);
@@ -226,7 +227,7 @@ impl RelayState {
             self.expect_parse(undo);
             return Ok(());
         };
-        // A statement with a name may be executed when the client listens on other channels.
+        // The client may execute a named statement after its channels have changed.
         let now = match parse.name.is_empty() {
             true => context.answer_now(text),
             false => None,
@@ -257,7 +258,7 @@ impl RelayState {
         Ok(())
     }
 
-    /// A text that a client prepares: as it goes to the server, and what it does.
+    /// The text of a client's `Parse` as the server receives it, and its template.
     pub(super) fn read_text<'a>(
         &self,
         text: &'a str,
@@ -273,14 +274,14 @@ impl RelayState {
         Ok((plain, template))
     }
 
-    /// The request is carried out once more, and the client has the statement already: it is taken anew.
+    /// When a request is retried, the client has the statement already. Prepares it again.
     fn renew(&mut self, name: &[u8], context: &mut RelayContext<'_>) {
         if self.retry.renews() {
             context.session.close(name);
         }
     }
 
-    /// A `Parse` of the client was written, of a statement that it shares with nobody.
+    /// A `Parse` of the client was written whose statement is not shared.
     pub(super) fn expect_parse(&mut self, undo: Undo) {
         self.expect.push_back(Expect::Parse {
             key: None,
@@ -305,7 +306,8 @@ impl RelayState {
         Ok(())
     }
 
-    /// Makes the statement known, and notes that it is bound to the portal, with these values. The server is to be told so.
+    /// Ensures that the server has the statement, and notes that these values of it are bound to the portal.
+    /// The caller writes the `Bind`.
     pub(super) fn bind_to(
         &mut self,
         bind: &BindNames<'_>,
@@ -358,7 +360,7 @@ impl RelayState {
 }
 
 impl RelayContext<'_> {
-    /// What Paceline itself answers, put as a SELECT that does.
+    /// A SELECT in place of a `SHOW` command that Paceline answers.
     pub(super) fn answer(&self, text: &str) -> Option<(String, Arc<Template>)> {
         let select = LocalShow::parse(text)?
             .answer(self.show_source)?
@@ -366,7 +368,7 @@ impl RelayContext<'_> {
         Some(self.constant(select))
     }
 
-    /// The same, and the channels on which the client listens now.
+    /// As [`RelayContext::answer`], also for the channels on which the client listens now.
     fn answer_now(&self, text: &str) -> Option<(String, Arc<Template>)> {
         let channels = list_of_channels(text, self).map(|select| self.constant(select));
         channels.or_else(|| self.answer(text))
@@ -378,9 +380,9 @@ impl RelayContext<'_> {
         (select, template)
     }
 
-    /// A statement with these changes is about to be sent. Once there are temporary objects, nothing is executed that was
-    /// analysed without them. (PostgreSQL itself analyses anew when a session gets its temporary schema, but a server connection
-    /// may have that from an earlier client.)
+    /// A statement with these changes is about to be sent. If it may create the first temporary object, all
+    /// statements are prepared again: PostgreSQL analyses statements again when a session gets its temporary
+    /// schema, but a server connection may have that from an earlier client.
     pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], pinned_for: &[PinReason]) {
         let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
         let unseen = |c: &SessionChange| matches!(c, SessionChange::Taint | SessionChange::Called);
@@ -399,7 +401,7 @@ impl RelayContext<'_> {
     }
 }
 
-/// `DEALLOCATE name` of a statement that the client prepared by protocol: forgets it.
+/// Closes the statement if the text is only a `DEALLOCATE` of it.
 fn deallocates_known(changes: &[SessionChange], context: &mut RelayContext<'_>) -> Option<Undo> {
     let [SessionChange::Deallocate { name }] = changes else {
         return None;

@@ -1,6 +1,8 @@
-//! The columns of a statement that a client was told. It takes the rows of later executions for such columns, so before it executes
-//! the statement on a server that has prepared it anew, that server describes it. If the columns are others, the client is told
-//! what PostgreSQL tells whose plan has other columns now; drivers recover from that.
+//! The columns of a statement that were described to the client.
+//!
+//! The client reads the rows of later executions by these columns. So before another server executes the
+//! statement, that server describes it. If the columns differ, the client receives PostgreSQL's own error for
+//! a plan whose columns have changed. Drivers handle that error.
 
 use super::expect::{DescribeTarget, Expect};
 use super::not_yet::NotYet;
@@ -15,7 +17,7 @@ use paceline_wire::frontend::{self, Target};
 use paceline_wire::{Frame, frame};
 
 impl DescribeTarget {
-    /// The client's statement of that name, which the server has by this key. `None`: there is none.
+    /// The client's statement with this name. `None` if there is none.
     pub(super) fn of(
         name: &[u8],
         key: Option<StatementKey>,
@@ -28,15 +30,16 @@ impl DescribeTarget {
 }
 
 impl RelayState {
-    /// The relay's first request is one statement, and asks for its columns: then it reads the rows by those.
+    /// The relay's first request is one statement and describes its columns. The client reads the rows by
+    /// that description.
     pub fn first_request_describes(&mut self) {
         self.first_describes = true;
     }
 
-    /// The client binds a statement: makes it known to the server, which must have it with the columns that the client knows.
+    /// Ensures that the server has the statement with the columns that were described to the client.
     ///
     /// # Errors
-    /// The server must describe it first.
+    /// The server must describe the statement first.
     pub(super) fn ensure_with_known_columns(
         &mut self,
         name: &[u8],
@@ -50,7 +53,7 @@ impl RelayState {
         else {
             return Ok(known);
         };
-        // If only this client may use the statement, its key may have changed since the server described it.
+        // If the statement is private to this client, its key may have changed since the server described it.
         match self
             .just_described
             .take()
@@ -70,7 +73,7 @@ impl RelayState {
         Ok(known)
     }
 
-    /// The server describes a statement; until then it gets nothing more of the client.
+    /// Whether the server describes a statement. Until then the relay sends it no message of the client.
     pub fn is_describing(&self) -> bool {
         self.extended == Extended::Describing
     }
@@ -94,7 +97,7 @@ impl RelayState {
         }
     }
 
-    /// The server sends the client the types of a statement's parameters.
+    /// The server describes the parameters of a statement to the client.
     pub(super) fn note_types(
         frame: Frame<'_>,
         described: &DescribeTarget,
@@ -105,7 +108,7 @@ impl RelayState {
         context.server.set_types(*key, frame.body());
     }
 
-    /// The server sends the client the columns of a statement.
+    /// The server describes the columns of a statement to the client.
     pub(super) fn note_columns(
         frame: Frame<'_>,
         described: &DescribeTarget,
@@ -120,7 +123,7 @@ impl RelayState {
     }
 }
 
-/// What a client goes by when it reads rows: names and types, but not the format.
+/// Clients depend on the names and types of columns, not on their format.
 fn read_columns(frame: Frame<'_>) -> ColumnsId {
     match frame.tag {
         tag::ROW_DESCRIPTION => ColumnsId::of(backend::columns(frame.body())),

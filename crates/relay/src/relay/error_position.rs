@@ -1,24 +1,26 @@
-//! Where a text that went to the server differs from the client's.
+//! The positions that errors report, if the text on the server differs from the client's.
 
 use std::ops::Range;
 
-/// A text went to the server with another length up to some place in it. In characters, as errors count them.
+/// Describes a text whose length differs from the client's text up to some position. All positions count
+/// characters, as errors do.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextShift {
-    /// Where what is not the client's ends, on the server.
+    /// On the server, the end of the part that differs.
     pub(super) from: i64,
-    /// Where the text ends there. An error beyond it is in the text of the statement that is executed, which is sent in its place.
+    /// On the server, the end of the text. A later position refers to the text of the prepared statement,
+    /// which is unchanged.
     pub(super) to: i64,
-    /// So much further on it is in the client's text.
+    /// What to add to a position on the server.
     pub(super) by: i64,
 }
 
 impl TextShift {
-    /// `new` stands in the text in place of what is at `at`.
+    /// `new` replaces the characters of `text` at `at`.
     pub(super) fn renamed(text: &str, at: &Range<usize>, new: &str) -> Self {
         let new = characters(Some(new));
         let by = characters(text.get(at.clone())) - new;
-        // Without arguments nothing but the statement can be wrong.
+        // Without arguments, an error can only be in the prepared statement.
         let arguments = text.get(at.end..).is_some_and(|rest| rest.contains('('));
         let end = if arguments {
             characters(Some(text)) - by
@@ -32,7 +34,7 @@ impl TextShift {
         }
     }
 
-    /// The place in the client's text of a place in the server's, both from 1.
+    /// The position in the client's text for a position on the server. Both begin at 1.
     pub(super) fn back(self, position: i64) -> i64 {
         match position > self.from && position <= self.to {
             true => position + self.by,

@@ -1,4 +1,4 @@
-//! Errors of the server: what they undo, and the text in which they reach the client.
+//! Errors of the server: what they undo, and how they are forwarded to the client.
 
 use super::expect::Expect;
 use super::state::{Disposition, Extended, RelayContext, RelayState, TransactionEnd};
@@ -9,11 +9,12 @@ use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
 use paceline_wire::backend;
 
-/// Names of statements that are looked at for the cost of one message.
+/// Number of names that the search in [`ClientSession::name_of`](crate::session::ClientSession::name_of)
+/// compares for the cost of one message.
 const NAMES_PER_MESSAGE: usize = 8;
 
 impl RelayState {
-    /// An error makes the server skip everything up to the next Sync: none of it has taken place.
+    /// After an error the server skips all messages up to the next Sync, so their effects are undone.
     pub(super) fn error(
         &mut self,
         frame: Frame<'_>,
@@ -60,7 +61,8 @@ impl RelayState {
             self.retire_plans(context);
         }
         if let Some(Expect::Bind { key: Some(key), .. }) = self.expect.front() {
-            // It may have been prepared for a table that has changed since: its parameters had other types then.
+            // The table may have changed since the statement was prepared, so that its parameters had other
+            // types.
             context.server.retire(*key);
         }
         self.fail(context);
@@ -73,7 +75,7 @@ impl RelayState {
         Disposition::Forward
     }
 
-    /// An error speaks of places in the text that the client sent.
+    /// Forwards an error. Positions refer to the text that the client sent.
     pub(super) fn write_error(
         &mut self,
         error: Frame<'_>,
@@ -81,10 +83,10 @@ impl RelayState {
         out: &mut BytesMut,
     ) {
         if self.is_session_pooling() {
-            // The names there are its own.
+            // Here the client's own names are in use.
             return out.put_slice(error.bytes);
         }
-        // To find a statement's name takes a look at each of them.
+        // The search for a statement's name compares each of them.
         self.work += context.session.named() / NAMES_PER_MESSAGE;
         let refused = &*self.request.refused_name;
         let position = backend::error_field(error.body(), b'P').and_then(|text| text.parse().ok());
@@ -119,13 +121,13 @@ impl RelayState {
     /// Plans on the server no longer fit their tables.
     fn retire_plans(&mut self, context: &mut RelayContext<'_>) {
         context.server.retire_all();
-        // Each portal is looked at once. One that is executed all the same may do anything.
+        // A portal is removed here. If the client executes it nevertheless, its effects are unknown.
         for (_, portal) in std::mem::take(&mut self.portals) {
             context.templates.retire(&portal.template);
         }
     }
 
-    /// In the extended protocol the server skips everything, a Query too, up to the next Sync.
+    /// In the extended protocol the server skips all messages up to the next Sync, a Query, too.
     fn skip_to_sync(&mut self, context: &mut RelayContext<'_>) {
         let mut undone = Vec::new();
         while self
@@ -144,7 +146,8 @@ impl RelayState {
 }
 
 impl RelayContext<'_> {
-    /// An error speaks of statements by the client's own names. `refused`: the one that it has tried to give.
+    /// Forwards an error with the client's own name of the statement. `refused`: the name of the `Parse` that
+    /// the server rejected.
     fn write_error(&self, error: Frame<'_>, refused: &[u8], out: &mut BytesMut) {
         let message = backend::error_field(error.body(), b'M').unwrap_or_default();
         let found = message.find(NAME_PREFIX).and_then(|at| {
@@ -177,7 +180,7 @@ impl RelayContext<'_> {
     }
 }
 
-/// Takes back what an expectation has promised.
+/// Undoes what Paceline assumed when it sent the message.
 fn take_back(expect: Expect, context: &mut RelayContext<'_>) {
     match expect {
         Expect::Parse { key, undo, .. } => {

@@ -1,42 +1,43 @@
-//! The queue of expectations. A client can make it long, by a pipeline without a Sync: no query about it as a whole walks
-//! through it, and what walks takes off what it has passed.
+//! The queue of expected answers. By a pipeline without a Sync, a client can make it long. Therefore counters
+//! answer questions about the whole queue, and a walk removes the entries that it passes.
 
 use super::expect::Expect;
 use crate::server::StatementKey;
 use std::collections::VecDeque;
 
-/// What the server owes, in the order sent.
+/// The expected answers, in the order in which the messages were sent.
 #[derive(Debug, Default)]
 pub(super) struct Expectations {
     queue: VecDeque<Expect>,
-    /// How many of them end with ReadyForQuery.
+    /// Number of entries that end with ReadyForQuery.
     boundaries: usize,
-    /// How many are `Sync`s.
+    /// Number of `Sync`s.
     syncs: usize,
-    /// How many may change settings, see [`Expect::carries_out`].
+    /// Number of entries that may change settings, see [`Expect::carries_out`].
     carried_out: usize,
-    /// How many are `Describe`s of the client.
+    /// Number of `Describe`s of the client.
     describes: usize,
-    /// How many are ends of copies that may not have begun.
+    /// Number of ends of copies that may not have begun.
     copy_ends: usize,
-    /// How many statements that are shared on the server have been sent to it, …
+    /// Number of shared statements for which a `Parse` has been sent.
     parses_sent: u64,
-    /// … and how many of them are no longer in the queue.
+    /// Number of those whose entries have left the queue.
     parses_done: u64,
-    /// Of those in the queue, which, with their numbers; without those that were taken by [`Expectations::take_parses`].
+    /// The statements of the entries in the queue, with their numbers. [`Expectations::take_parses`] removes
+    /// them.
     parses: VecDeque<(u64, StatementKey)>,
 }
 
-/// What a copy that begins has made of the queue.
+/// The effect of a copy that begins on the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CopyBegun {
-    /// Its end has been sent already.
+    /// The end of the copy has been sent already.
     pub(super) has_ended: bool,
     /// A `Sync` that the server skips has been sent.
     pub(super) skips_sync: bool,
 }
 
-/// The statement that is parsed on the server when this is answered, if other clients may use it, too.
+/// The statement that the server parses for this entry, if other clients may use it, too.
 fn parsed(expect: &Expect) -> Option<StatementKey> {
     match expect {
         Expect::Parse { key, .. } | Expect::OwnParse { key } => *key,
@@ -45,42 +46,42 @@ fn parsed(expect: &Expect) -> Option<StatementKey> {
 }
 
 impl Expectations {
-    /// The one that is answered next.
+    /// The entry that is answered next.
     pub(super) fn front(&self) -> Option<&Expect> {
         self.queue.front()
     }
 
-    /// The same; what it is must stay.
+    /// The caller must not change the kind of the entry.
     pub(super) fn front_mut(&mut self) -> Option<&mut Expect> {
         self.queue.front_mut()
     }
 
-    /// Nothing is owed.
+    /// Whether the server owes no answer.
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// How many answers are owed.
+    /// Number of answers that the server owes.
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// One of them ends with ReadyForQuery.
+    /// Whether an entry ends with ReadyForQuery.
     pub(super) fn owe_boundary(&self) -> bool {
         self.boundaries > 0
     }
 
-    /// One of them is that to what may change settings.
+    /// Whether an entry may change settings.
     pub(super) fn may_change_settings(&self) -> bool {
         self.carried_out > 0
     }
 
-    /// One of them is a description that the client asks for.
+    /// Whether an entry is a `Describe` of the client.
     pub(super) fn describe(&self) -> bool {
         self.describes > 0
     }
 
-    /// One of them is that to a `Sync`.
+    /// Whether an entry is a `Sync`.
     pub(super) fn owe_sync(&self) -> bool {
         self.syncs > 0
     }
@@ -102,7 +103,7 @@ impl Expectations {
     }
 
     pub(super) fn push_back(&mut self, expect: Expect) {
-        // The server skips the second of two ends of a copy, whether or not the first ends one.
+        // Of two ends of a copy in a row, the server skips the second in any case.
         if matches!(
             (&expect, self.queue.back()),
             (Expect::CopyEnd, Some(Expect::CopyEnd))
@@ -117,7 +118,8 @@ impl Expectations {
         self.queue.push_back(expect);
     }
 
-    /// Something of Paceline's own that is answered before all others; no statement is parsed by it.
+    /// Adds an answer to a message of Paceline's own that precedes all others. The message parses no
+    /// statement.
     pub(super) fn push_front(&mut self, expect: Expect) {
         self.count(&expect, 1);
         self.queue.push_front(expect);
@@ -135,13 +137,14 @@ impl Expectations {
         Some(expect)
     }
 
-    /// Statements that the server has yet to parse; each once.
+    /// Takes the statements that the server has yet to parse.
     pub(super) fn take_parses(&mut self) -> impl Iterator<Item = StatementKey> + use<> {
         let parses = std::mem::take(&mut self.parses);
         parses.into_iter().map(|(_, key)| key)
     }
 
-    /// The server reads CopyData now: it has skipped or will skip each `Sync` up to the end of the copy.
+    /// The server reads CopyData now. Removes each `Sync` up to the end of the copy, because the server skips
+    /// it.
     pub(super) fn copy_begins(&mut self) -> CopyBegun {
         let has_ended = self.copy_ends > 0;
         if !has_ended && self.syncs == 0 {
@@ -214,7 +217,7 @@ mod tests {
         })
     }
 
-    /// The counts are what a walk would find.
+    /// The counters agree with the entries.
     #[track_caller]
     fn check(queue: &Expectations) {
         let count = |is: fn(&Expect) -> bool| queue.queue.iter().filter(|e| is(e)).count();
@@ -282,7 +285,7 @@ mod tests {
         assert!(!begun.has_ended && !begun.skips_sync);
     }
 
-    /// Not a measurement: where each answer costs a walk, this does not end.
+    /// Not a measurement. If each answer costs a walk, the test does not end.
     #[test]
     fn a_long_queue_costs_no_more_than_a_short_one() {
         const LONG: usize = 300_000;

@@ -1,4 +1,5 @@
-//! How the hints of a statement (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end its transaction.
+//! How hints (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end the transaction of a
+//! statement.
 
 use super::expect::Expect;
 use super::state::{Disposition, RelayContext, RelayState, TransactionEnd, Wrap};
@@ -19,7 +20,7 @@ impl RelayState {
         }
     }
 
-    /// How the hints of the request's last statement end its transaction, if they do.
+    /// How the hints of the request's last statement end its transaction. `None` if they do not.
     pub(super) fn ending(&self) -> Option<TransactionEnd> {
         let hints = self.request.hints;
         let in_block = self.status != Status::Idle;
@@ -61,7 +62,7 @@ impl RelayState {
         let sql = match ending {
             TransactionEnd::Commit => "COMMIT",
             TransactionEnd::Rollback => "ROLLBACK",
-            // There is no such savepoint: the error puts the transaction into the failed state.
+            // There is no such savepoint. The error puts the transaction into the failed state.
             TransactionEnd::Fail => "ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"",
         };
         frontend::write_query(to_server, sql);
@@ -69,7 +70,7 @@ impl RelayState {
         self.expect.push_front(Expect::OwnTransactionEnd);
     }
 
-    /// In place of the statement's CommandComplete.
+    /// Writes the error in place of the statement's CommandComplete.
     fn report_missed_target(&mut self, to_client: &mut BytesMut) {
         let wanted = self.request.hints.target_affect_row.unwrap_or_default();
         self.request.held.clear();

@@ -1,5 +1,6 @@
-//! `idle_session_timeout`: on servers it is off, so that it ends no connection that is idle in the pool. A client that asks for it is
-//! shown its own value: that is in force on the server as long as the client's transaction lasts.
+//! `idle_session_timeout`. On servers it is 0, so that it does not end idle connections of the pool. Paceline
+//! enforces the client's value. If a client may display the setting, its value is in force on the server
+//! until the client's transaction ends.
 
 use super::state::{Extended, IdleTimeoutShown, RelayContext, RelayState};
 use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl RelayState {
-    /// A statement is about to be sent that may show it.
+    /// A statement is about to be sent. If it may display the setting, sets the client's value first.
     pub(super) fn shows_idle_timeout(
         &mut self,
         template: &Template,
@@ -37,10 +38,10 @@ impl RelayState {
         self.idle_timeout = IdleTimeoutShown::Yes;
     }
 
-    /// The same for a request of messages that begins with this one.
+    /// The same for a request that begins with this message.
     ///
     /// # Errors
-    /// Its text must be parsed elsewhere first.
+    /// The text must be parsed first.
     pub(super) fn message_shows_idle_timeout(
         &mut self,
         frame: Frame<'_>,
@@ -71,7 +72,7 @@ impl RelayState {
         Ok(())
     }
 
-    /// Something else may be in force now.
+    /// Notes that a statement may have changed the value on the server.
     pub(super) fn idle_timeout_moves(&mut self, change: &SessionChange) {
         let moves = match change {
             SessionChange::Set { name, .. } | SessionChange::Reset { name } => {
@@ -87,7 +88,8 @@ impl RelayState {
         }
     }
 
-    /// The session is idle: what the client has set is to be read, and turned off; what was shown is to be turned off.
+    /// The session is idle. If the client has set a value, queries it. If the client's value is in force on
+    /// the server, sets 0.
     pub(super) fn turn_off_idle_timeout(
         &mut self,
         context: &mut RelayContext<'_>,
@@ -108,7 +110,8 @@ impl RelayState {
 }
 
 impl RelayContext<'_> {
-    /// The client's own limit, or that of the server's default, where it is not in force on the server anyway.
+    /// The client's own limit, or the server's default. `None` if there is no limit, or the client's value
+    /// has not been queried.
     fn idle_timeout(&self) -> Option<Duration> {
         let value = match self.session.settings.idle_session_timeout() {
             IdleTimeout::NotSet => self.server.idle_default,
@@ -119,7 +122,7 @@ impl RelayContext<'_> {
     }
 }
 
-/// What changes when the server has shown the client's value.
+/// The change after the server has returned the client's value.
 pub(super) fn read_idle_timeout(value: &str) -> Vec<SessionChange> {
     let value = read_milliseconds(value).unwrap_or_default();
     vec![SessionChange::Set {

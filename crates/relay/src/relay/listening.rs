@@ -1,9 +1,10 @@
-//! `LISTEN` by the shared connection ([`shared_listen`](crate::shared_listen)): what goes to the client's server in place of its
-//! LISTEN and UNLISTEN, and when its answer waits for notifications.
+//! `LISTEN` by the shared connection ([`shared_listen`](crate::shared_listen)): what the client's server
+//! executes in place of LISTEN and UNLISTEN, and when ReadyForQuery waits for notifications.
 //!
-//! A client that listens hears its own notifications before the ReadyForQuery of the transaction that sent them. Nearly any
-//! statement may have sent some (triggers, functions, views that call functions), so that ReadyForQuery is kept until the shared
-//! connection has received what was committed before. That takes one message to it and back, for all clients that wait together.
+//! A client that listens receives its own notifications before the ReadyForQuery of the transaction that sent
+//! them. Nearly any statement may send some (triggers, functions, views that call functions). Therefore the
+//! relay holds ReadyForQuery until the shared connection has received all notifications that were committed
+//! before. That takes one round trip, for all clients that wait at the same time.
 
 use super::not_yet::{ListenNeed, NotYet};
 use super::refusal::RelayRefusal;
@@ -20,11 +21,11 @@ use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use std::borrow::Cow;
 
-/// OIDs from this one on are those of objects that users have created.
+/// Smaller OIDs belong to objects of PostgreSQL itself.
 const FIRST_OID_OF_USERS: u32 = 16_384;
 
 impl RelayState {
-    /// LISTEN of this client goes to the shared connection.
+    /// Whether LISTEN of this client uses the shared connection.
     pub(super) fn shares_listen(&self, context: &RelayContext<'_>) -> bool {
         let session = &context.session;
         let shared = context.policy.listen_mode == ListenMode::Shared;
@@ -34,15 +35,15 @@ impl RelayState {
             && (fits || session.listening.is_listening())
     }
 
-    /// The client keeps its server because that listens.
+    /// Whether the client is pinned because its own server listens.
     fn listens_itself(&self) -> bool {
         self.pinned_for.contains(&PinReason::Listening)
     }
 
-    /// A statement is about to be sent; `None`: it has not been read.
+    /// A statement is about to be sent. `None` if its text is unknown.
     ///
     /// # Errors
-    /// The shared connection must do something first.
+    /// The shared connection must act first.
     pub(super) fn await_listening(
         &mut self,
         template: Option<&Template>,
@@ -53,7 +54,7 @@ impl RelayState {
         }
         let is_listening = context.session.listening.is_listening();
         if context.policy.listen_mode == ListenMode::Session && !is_listening {
-            // Another client of the pool may share after a reload.
+            // After a reload, other clients of the pool may use the shared connection.
             context.server.notified = true;
             return Ok(());
         }
@@ -87,7 +88,7 @@ impl RelayState {
         Ok(())
     }
 
-    /// The shared connection has done what was needed, or could not.
+    /// The shared connection has done what was needed, or has failed.
     pub fn listen_done(&mut self, need: ListenNeed, outcome: Result<(), Bytes>) {
         match outcome {
             Ok(()) => {
@@ -99,13 +100,13 @@ impl RelayState {
         }
     }
 
-    /// The shared connection knows of the client's transaction.
+    /// Whether the shared connection knows which server executes the client's transaction.
     pub fn is_registered_for_listen(&self) -> bool {
         self.listen.is_known
     }
 
-    /// Why the statement that is about to be sent cannot be. (What the server has prepared in place of a LISTEN tells the shared
-    /// connection nothing.)
+    /// Why Paceline rejects the statement that is about to be sent. (If a server executes a prepared LISTEN,
+    /// the shared connection does not learn of it.)
     pub(super) fn listen_refusal(
         &mut self,
         template: Option<&Template>,
@@ -140,7 +141,7 @@ impl RelayState {
         (lists && !self.is_session_pooling()).then_some(RelayRefusal::ListsChannels)
     }
 
-    /// The text of a query in which the shared connection's part is replaced.
+    /// The text of a query in which NOTIFY replaces LISTEN and UNLISTEN.
     pub(super) fn shared_text<'a>(
         &self,
         text: Cow<'a, str>,
@@ -155,8 +156,8 @@ impl RelayState {
         replaced.map_or(text, Cow::Owned)
     }
 
-    /// A portal with these changes is about to be executed. Markers go first: the statement itself was prepared once, and PostgreSQL
-    /// would drop a notification that equals an earlier one of its transaction.
+    /// A portal with these changes is about to be executed. Sends markers first: the statement itself was
+    /// prepared once, and PostgreSQL drops a notification that equals an earlier one of its transaction.
     pub(super) fn marks_listening(
         &mut self,
         changes: &[SessionChange],
@@ -172,7 +173,7 @@ impl RelayState {
         }
     }
 
-    /// A LISTEN that is prepared, as the server is to prepare it.
+    /// The text that a server prepares in place of a LISTEN or UNLISTEN.
     pub(super) fn shared_statement(
         &self,
         template: &Template,
@@ -192,7 +193,7 @@ impl RelayState {
         .ok()
     }
 
-    /// A statement has completed that the shared connection's NOTIFY stood for: its own command.
+    /// The command of the client's LISTEN or UNLISTEN, if the NOTIFY in its place has completed.
     pub(super) fn command_instead(
         command: &[u8],
         changes: &[SessionChange],
@@ -217,12 +218,12 @@ impl RelayState {
         self.listen.unlistens_all = true;
     }
 
-    /// `DISCARD ALL` has been carried out since this was asked last.
+    /// Whether `DISCARD ALL` has completed since the last call.
     pub fn take_unlistens_all(&mut self) -> bool {
         std::mem::take(&mut self.listen.unlistens_all)
     }
 
-    /// The server is ready. Returns true if the client's ReadyForQuery waits for notifications.
+    /// The server has sent ReadyForQuery. Returns whether it waits for notifications.
     pub(super) fn hold_ready(&mut self, ready: Frame<'_>) -> bool {
         let ends = self.status == Status::Idle;
         if ends && self.listen.is_known && (self.listen.notifies || self.listen.changes) {
@@ -235,17 +236,18 @@ impl RelayState {
         false
     }
 
-    /// The client's ReadyForQuery waits until the shared connection has received what was committed.
+    /// Whether the client's ReadyForQuery waits for notifications.
     pub fn awaits_notifications(&self) -> bool {
         self.listen.ready.is_some()
     }
 
-    /// The ReadyForQuery that waits, which somebody else writes when they have been received. The relay is over.
+    /// Takes the ReadyForQuery. The caller writes it when the notifications have been received. The relay has
+    /// ended.
     pub fn take_held_ready(&mut self) -> Option<Bytes> {
         std::mem::take(&mut self.listen).ready
     }
 
-    /// It has; `to_client` has the notifications.
+    /// The notifications have been received, and `to_client` has them. Writes the ReadyForQuery.
     pub fn notifications_received(&mut self, to_client: &mut BytesMut) {
         let unlistens_all = self.listen.unlistens_all;
         let listens = std::mem::take(&mut self.listen);
@@ -257,15 +259,16 @@ impl RelayState {
     }
 }
 
-/// Might it notify when its transaction commits? Nearly everything may execute functions of users: a table has triggers, what is
-/// read may be a view, and so may an operator, a cast or the check of a domain. What may not is known by its text.
+/// Whether a statement may notify when its transaction commits. Nearly every statement may execute
+/// user-defined functions: tables have triggers, views call functions, and so do operators, casts and
+/// domains. Only a SELECT of a constant or a parameter does not.
 fn may_notify(template: &Template) -> bool {
     let mut words = template.text.split_ascii_whitespace();
     let (first, second, third) = (words.next(), words.next(), words.next());
     let selects = first.is_some_and(|word| word.eq_ignore_ascii_case("select"));
     let value = second.map(|word| word.strip_suffix(';').unwrap_or(word));
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-    // A parameter may be of a domain, which has checks.
+    // A parameter may have the type of a domain, whose checks call functions.
     let is_builtin = |oid: &[u8; 4]| u32::from_be_bytes(*oid) < FIRST_OID_OF_USERS;
     let types = template.types.get(2..).unwrap_or_default();
     let builtin = types.as_chunks().0.iter().all(is_builtin);
@@ -273,14 +276,15 @@ fn may_notify(template: &Template) -> bool {
     !(selects && value.is_some_and(is_harmless) && third.is_none())
 }
 
-/// A text that asks only for the channels of its session, as a SELECT that answers.
+/// A SELECT with the client's channels, if the text only asks for them.
 pub(super) fn list_of_channels(text: &str, context: &RelayContext<'_>) -> Option<String> {
     let listening = &context.session.listening;
     let asks = listening.is_listening() && only_lists_channels(text);
     asks.then(|| listening.to_select())
 }
 
-/// A `NotificationResponse` of the client's own server, in which the client recognises what it has sent itself.
+/// Writes a `NotificationResponse` of the client's own server. If the client sent the notification, the
+/// process id is the one that the client knows.
 pub(super) fn write_notification(
     message: Frame<'_>,
     context: &RelayContext<'_>,

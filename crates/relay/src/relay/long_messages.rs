@@ -1,4 +1,4 @@
-//! Long messages: the relay takes the beginning, and the rest is relayed as it comes.
+//! Long messages: the relay reads the beginning, and the caller forwards the rest as it arrives.
 
 use super::expect::Expect;
 use super::not_yet::NotYet;
@@ -10,11 +10,11 @@ use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, tag};
 
 impl RelayState {
-    /// Takes the beginning of a message of `len` bytes, see [`is_long`](crate::request::is_long), and writes it. True: the rest goes to
-    /// the server as it comes; false: it goes nowhere.
+    /// Processes the beginning of a message of `len` bytes, see [`is_long`](crate::request::is_long). If the
+    /// result is true, the caller forwards the rest to the server, else it discards the rest.
     ///
     /// # Errors
-    /// It cannot be taken now; the same beginning must come again.
+    /// The message cannot be processed now. The caller passes the same beginning again later.
     pub fn long_message(
         &mut self,
         head: Frame<'_>,
@@ -76,7 +76,7 @@ impl RelayState {
         Ok(true)
     }
 
-    /// Must what begins so touch an exact number of rows?
+    /// Whether a message with this beginning must change an exact number of rows.
     pub fn is_long_targeted(head: Frame<'_>, session: &ClientSession) -> bool {
         let hints = match BindNames::read(head.body()) {
             Ok(bind) if head.tag == tag::BIND => {
@@ -89,7 +89,7 @@ impl RelayState {
     }
 }
 
-/// As much of a text as its beginning holds.
+/// The valid UTF-8 at the beginning of the text.
 fn beginning(head: Frame<'_>) -> &str {
     match std::str::from_utf8(head.body()) {
         Ok(text) => text,

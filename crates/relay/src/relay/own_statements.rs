@@ -17,9 +17,10 @@ impl RelayState {
         self.expect.push_back(Expect::OwnQuery);
     }
 
-    /// Writes a statement of Paceline's own in the midst of the client's request. (A `Query` would end what the request has begun.)
+    /// Writes a statement within the client's request. A `Query` would end the request's implicit
+    /// transaction.
     pub(super) fn own_mid_request(&mut self, sql: &str, out: &mut BytesMut) {
-        // Not the unnamed ones: the client may have something else under them.
+        // The client may use the unnamed statement and portal.
         const NAME: &[u8] = b"paceline: own";
         let parse = Parse {
             name: NAME,

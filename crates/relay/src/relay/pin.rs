@@ -1,4 +1,4 @@
-//! What cannot follow its client: whether the client keeps its server for it, and how the server is asked if it still has it.
+//! State that cannot follow its client: whether the client is pinned to its server, warned, or rejected.
 
 use super::state::{RelayContext, RelayState, Untracked};
 use super::state_policy::SessionStateMode;
@@ -8,7 +8,7 @@ use paceline_wire::ErrorResponse;
 use paceline_wire::backend::Status;
 
 impl RelayState {
-    /// What cannot follow the client is there.
+    /// A statement has created such state.
     pub(super) fn meet_pin_reason(
         &mut self,
         reason: PinReason,
@@ -34,11 +34,11 @@ impl RelayState {
             }
             _ => {}
         }
-        // No reset before the next client would take it away.
+        // No reset before the next client removes it.
         context.server.must_close |= !reason.can_be_discarded() || reason == PinReason::Prepared;
     }
 
-    /// The client keeps its server for this.
+    /// The client keeps its server connection for this reason.
     pub(super) fn pin(&mut self, reason: PinReason) {
         if !self.pinned_for.contains(&reason) {
             self.pinned_for.push(reason);
@@ -46,10 +46,10 @@ impl RelayState {
         self.request.may_unpin = true;
     }
 
-    /// Statements of the client may be on the server under its own names.
+    /// Whether the server may have statements under the client's own names.
     pub(super) fn has_own_names(&self) -> bool {
         let unmoved = [PinReason::Prepared, PinReason::NotText];
-        // What its own DO has prepared is its own, too.
+        // A DO may have prepared statements.
         let by_itself = self.untracked == Untracked::Anything;
         self.is_session_pooling()
             || self.prepares

@@ -13,10 +13,10 @@ use paceline_wire::reader::Reader;
 use std::sync::Arc;
 
 impl RelayState {
-    /// Carries out the client's `Execute`.
+    /// Processes the client's `Execute`.
     ///
     /// # Errors
-    /// It cannot be taken now; the same message must come again.
+    /// The message cannot be processed now. The caller passes it again later.
     pub(super) fn execute(
         &mut self,
         frame: Frame<'_>,
@@ -64,7 +64,7 @@ impl RelayState {
         Ok(())
     }
 
-    /// The client bound values to a statement.
+    /// The client has bound values to a statement.
     pub(super) fn open_portal(
         &mut self,
         bind: &BindNames<'_>,
@@ -109,7 +109,7 @@ impl RelayState {
     }
 }
 
-/// What calls set whose parameters tell it, with the values that were bound to them.
+/// The changes whose values the bound parameters tell.
 fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
     let values = BindValues::read(rest, 0).map(|bound| bound.values);
     let values = values.unwrap_or_default();

@@ -1,28 +1,28 @@
-//! Why a client is refused what PostgreSQL would do.
+//! The errors by which Paceline rejects what PostgreSQL would execute.
 
 use crate::session::CLIENT_STATEMENTS_MAX;
 use bytes::{Bytes, BytesMut};
 use paceline_sql::PinReason;
 use paceline_wire::ErrorResponse;
 
-/// Why a client is refused what PostgreSQL would do.
+/// Why Paceline rejects a statement or message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RelayRefusal {
-    /// It could not follow the client.
+    /// Its state could not follow the client.
     Unmovable(PinReason),
-    /// The client has prepared too many statements.
+    /// The client has too many prepared statements.
     Full,
-    /// The statement has other columns than the client was told of.
+    /// The columns differ from those that were described to the client.
     OtherColumns,
-    /// The portal of that name was executed before.
+    /// The portal with this name has been executed.
     PortalDone(Box<[u8]>),
     /// The shared connection cannot listen on a channel.
     Listen(Bytes),
-    /// The client's channels are not those of its server.
+    /// `pg_listening_channels()` on the server would return other channels than the client's.
     ListsChannels,
     /// `EXECUTE` of a LISTEN.
     ExecutesListen,
-    /// A text that is too large to be parsed.
+    /// A text that is too large to be parsed, of a client that listens.
     ListensUnread,
     /// The client listens by the shared connection and by its own server.
     ListensTwice,
@@ -43,7 +43,7 @@ impl RelayRefusal {
                     "A client may have {CLIENT_STATEMENTS_MAX} prepared statements at a time."
                 ))
                 .with_hint("Close or DEALLOCATE those that are no longer used."),
-            // PostgreSQL's own words.
+            // PostgreSQL's own message.
             Self::OtherColumns => {
                 ErrorResponse::error("0A000", "cached plan must not change result type")
                     .of_routine("RevalidateCachedQuery")

@@ -1,28 +1,30 @@
-//! Whether the first request of a relay is carried out once more.
+//! Retries the first request of a relay if it met a plan that no longer fits its table. The client must have
+//! received no answer that a new execution could contradict.
 
 use super::expect::{Expect, StatementReply};
 use super::state::RelayState;
 use bytes::BytesMut;
 use paceline_wire::backend::{Status, tag};
 
-/// May the relay's first request be carried out once more?
+/// Whether the relay's first request may be retried.
 #[derive(Debug, Default)]
 pub(super) enum Retry {
-    /// No.
+    /// It may not.
     #[default]
     No,
-    /// Yes: the client has been told only so many times that names are taken.
+    /// It may. The client has received `told` answers about names of statements.
     Open { told: usize },
-    /// It must be: the rest of it is being skipped.
+    /// It must be. The server skips the rest of it.
     Due { told: usize },
-    /// The server is ready for it.
+    /// It must be. The server is ready for it.
     Ready { told: usize },
-    /// It is under way: so many answers about names have been told already, and belong to so many of its messages.
+    /// It is being retried. The next `mute` answers about names, and the next `renew` messages about names,
+    /// repeat earlier ones.
     Again { mute: usize, renew: usize },
 }
 
 impl Retry {
-    /// The client is told what became of a name.
+    /// Writes an answer about the name of a statement, unless the client has it.
     pub(super) fn reply(&mut self, reply: StatementReply, to_client: &mut BytesMut) {
         match self {
             Self::Again {
@@ -38,7 +40,7 @@ impl Retry {
         reply.write(to_client);
     }
 
-    /// A message of this kind goes to the client.
+    /// A message of this kind is forwarded to the client.
     pub(super) fn forwarded(&mut self, kind: u8) {
         if !matches!(
             kind,
@@ -48,14 +50,14 @@ impl Retry {
         }
     }
 
-    /// The client has part of an answer.
+    /// The client has received a part of an answer.
     pub(super) fn answered(&mut self) {
         if let Self::Open { .. } = self {
             *self = Self::No;
         }
     }
 
-    /// Is this message about a name one whose answer the client has?
+    /// Whether a message about a name repeats an earlier one.
     pub(super) fn renews(&mut self) -> bool {
         let Self::Again {
             renew: renew @ 1.., ..
@@ -67,14 +69,14 @@ impl Retry {
         true
     }
 
-    /// It met a plan that no longer fits.
+    /// The request met a plan that no longer fits.
     pub(super) fn is_due(&mut self) {
         if let Self::Open { told } = *self {
             *self = Self::Due { told };
         }
     }
 
-    /// The server is ready again; true: for it.
+    /// The server is ready again. Returns whether the request is to be retried.
     pub(super) fn begins(&mut self) -> bool {
         let Self::Due { told } = *self else {
             return false;
@@ -85,17 +87,17 @@ impl Retry {
 }
 
 impl RelayState {
-    /// The first request of the relay is there as a whole, and whoever calls can say it again.
+    /// The first request is complete, and the caller can repeat it.
     pub fn allow_retry(&mut self) {
         self.retry = Retry::Open { told: 0 };
     }
 
-    /// The client says more than the first request.
+    /// The client has sent more than the first request.
     pub fn forbid_retry(&mut self) {
         self.retry.answered();
     }
 
-    /// Must the first request be said again? Once.
+    /// Whether the caller must repeat the first request. True once.
     pub fn take_retry(&mut self) -> bool {
         let Retry::Ready { told } = self.retry else {
             return false;
@@ -107,9 +109,9 @@ impl RelayState {
         true
     }
 
-    /// Nothing can have been done, and nothing has been told, neither now nor by an earlier description that the new rows would
-    /// contradict; unless the request asks for a new one. (A procedure may have committed before it failed; and in a
-    /// transaction that Paceline has begun, nothing but its end can follow.)
+    /// Whether the request has had no effect, and the client has received nothing that the new rows could
+    /// contradict, neither now nor by an earlier description, unless the request asks for a new one. (A
+    /// procedure may have committed before it failed. A transaction that Paceline began can only be ended.)
     pub(super) fn may_retry(&self) -> bool {
         let begins = match self.expect.front() {
             Some(Expect::Bind { described, .. }) => !described || self.expect.describe(),

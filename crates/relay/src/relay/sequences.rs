@@ -1,6 +1,6 @@
-//! No client reads a number that it has not drawn: before it may, the server connection forgets what others have drawn there.
-//! That goes out in front of the first statement of its tenancy, in the same packet, because within a transaction the client's own
-//! numbers must stay.
+//! `lastval` and `currval` return only values that the client itself drew. Before a client may read them,
+//! Paceline discards those of other clients. The `DISCARD SEQUENCES` precedes the client's first statement in
+//! the same packet, because within a transaction the client's own values must remain.
 
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
@@ -16,18 +16,19 @@ impl RelayState {
         self.first_uses = Some(uses);
     }
 
-    /// A number that was to be forgotten may still be there: the client must not be served any further.
+    /// Whether the server may still have sequence values of another client. Then the caller must not serve
+    /// the client any further.
     pub fn discard_failed(&self) -> bool {
         self.discard_failed
     }
 
-    /// A request of messages begins. Those that come later in it are not known yet.
+    /// A request by the extended protocol begins. Its later messages are not known yet.
     pub(super) fn begins_messages(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         let uses = self.first_uses.unwrap_or(SequenceUse::ANY);
         self.discard_sequences_of_others(uses, context, out);
     }
 
-    /// A statement is about to be sent that may do this.
+    /// A statement is about to be sent that may use sequences.
     pub(super) fn uses_sequences(
         &mut self,
         uses: SequenceUse,
@@ -39,7 +40,7 @@ impl RelayState {
         self.note_draws(uses, context);
     }
 
-    /// A statement in the midst of a request is about to be sent.
+    /// A further statement of a request is about to be sent.
     pub(super) fn note_draws(&self, uses: SequenceUse, context: &mut RelayContext<'_>) {
         let uses = self.first_uses.unwrap_or(uses);
         if uses.draws {
@@ -61,7 +62,7 @@ impl RelayState {
             .server
             .sequences
             .is_readable(context.session.sequences);
-        // In a transaction that has begun they are the client's own.
+        // In an open transaction they are the client's own.
         if readable || !uses.reads || self.status != Status::Idle {
             return;
         }
@@ -71,7 +72,8 @@ impl RelayState {
         self.expect.push_back(Expect::OwnDiscardSequences);
     }
 
-    /// The client itself discards, if these are its changes. `alone`: nothing else is sent before the answer.
+    /// Notes that the client itself discards sequence values, if these changes do. `alone`: no other
+    /// statement is sent before the answer.
     pub(super) fn discards_sequences(
         &self,
         changes: &[SessionChange],

@@ -1,4 +1,4 @@
-//! From the server to the client.
+//! Messages from the server to the client.
 
 use super::expect::Expect;
 use super::listening::write_notification;
@@ -7,15 +7,15 @@ use bytes::{Buf, BufMut, BytesMut};
 use paceline_wire::backend::{self, Status, tag};
 use paceline_wire::{Frame, Header, WireError};
 
-/// Messages of a server that are looked at in one go; a message that costs more counts as several.
+/// Maximum number of messages that one call processes. A message that costs more counts as several.
 pub const MESSAGES_MAX: usize = 512;
 
-/// Rows and copied data: their bodies are nobody's business.
+/// Whether the body of a message is forwarded without being read: rows and COPY data.
 fn is_unseen(header: Header) -> bool {
     matches!(header.tag, tag::DATA_ROW | b'd')
 }
 
-/// Bytes of the messages at the start of `input` that pass unseen; the last of them may still be on its way.
+/// Bytes of such messages at the start of `input`. The last of them may be incomplete.
 fn unseen_len(input: &[u8]) -> Result<usize, WireError> {
     let mut len = 0;
     while let Some(header) = Header::read(input.get(len..).unwrap_or_default())?
@@ -27,12 +27,12 @@ fn unseen_len(input: &[u8]) -> Result<usize, WireError> {
 }
 
 impl RelayState {
-    /// Takes what has come from the server off `input` and appends what goes to the client to `to_client`; what
-    /// Paceline itself has to say to the server goes to `to_server`. Leaves an incomplete message that must be
-    /// inspected in `input`; true: and messages behind the first [`MESSAGES_MAX`], for which others need not wait.
+    /// Takes messages of the server from `input`, appends those for the client to `to_client`, and what
+    /// Paceline sends to the server to `to_server`. An incomplete message that must be read stays in `input`.
+    /// If the result is true, [`MESSAGES_MAX`] messages have been processed, and further ones stay.
     ///
     /// # Errors
-    /// The server does not keep to the protocol.
+    /// The server violates the protocol.
     pub fn server_bytes(
         &mut self,
         input: &mut BytesMut,
@@ -93,7 +93,7 @@ impl RelayState {
                 Disposition::Instead(error) => to_client.put_slice(&error),
                 Disposition::Hold => {
                     self.pass_held(to_client);
-                    // What comes next is no longer the first that is done.
+                    // The next statement of the request is no longer its first.
                     self.retry.answered();
                     self.request.held.put_slice(&message);
                 }
@@ -105,7 +105,7 @@ impl RelayState {
         Ok(more)
     }
 
-    /// Answers to the client's messages that no server needs to give.
+    /// Writes the answers that no server needs to give.
     pub fn answer_done(&mut self, to_client: &mut BytesMut) {
         loop {
             match self.expect.front() {
@@ -114,7 +114,7 @@ impl RelayState {
                     self.pass_held(to_client);
                     self.retry.reply(reply, to_client);
                 }
-                // Of a copy that did not begin: the server skips it.
+                // The copy did not begin, so the server skips its end.
                 Some(Expect::CopyEnd) => {}
                 _ => return,
             }
@@ -122,7 +122,7 @@ impl RelayState {
         }
     }
 
-    /// What was kept was not the end of the request after all.
+    /// Forwards what was held: the request has further answers.
     fn pass_held(&mut self, to_client: &mut BytesMut) {
         if !self.request.held.is_empty() {
             to_client.put_slice(&self.request.held.split());
@@ -131,7 +131,7 @@ impl RelayState {
 
     fn pass_body(&mut self, input: &mut BytesMut, to_client: &mut BytesMut) {
         match &mut self.body {
-            // All of it: the buffer itself goes over.
+            // If the body fills the input, the buffers are swapped instead of copied.
             Body::Forward(left) if to_client.is_empty() && input.len() <= *left => {
                 *left -= input.len();
                 std::mem::swap(input, to_client);
@@ -160,7 +160,7 @@ impl RelayState {
         to_client: &mut BytesMut,
         to_server: &mut BytesMut,
     ) -> Result<Disposition, WireError> {
-        // Not answers to anything.
+        // These are not answers.
         match frame.tag {
             tag::NOTICE_RESPONSE => {
                 let own = self.expect.front().is_some_and(Expect::is_own);

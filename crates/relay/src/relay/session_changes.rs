@@ -1,4 +1,4 @@
-//! What the client's statements change in its session, as they complete.
+//! What the client's statements change in its session when they complete.
 
 use super::expect::Expect;
 use super::retry::Retry;
@@ -16,17 +16,18 @@ use paceline_wire::backend::{self, Status};
 use paceline_wire::frontend;
 use std::sync::Arc;
 
-/// Room for so many portals is kept for the next transaction: to clear more would cost each of them.
+/// Maximum capacity for portals that a relay keeps for the next transaction. To clear a larger one would cost
+/// each transaction.
 const PORTALS_KEPT_MAX: usize = 64;
 
-/// The server is to be asked what this setting has become.
+/// The server must be asked for the value of this setting.
 pub(super) fn add_to_query(to_query: &mut Vec<String>, name: &str) {
     if !to_query.iter().any(|known| known == name) {
         to_query.push(name.to_owned());
     }
 }
 
-/// The bytes of the client's texts mean something else afterwards.
+/// Whether the meaning of the bytes of the client's texts changes.
 fn changes_encoding(change: &SessionChange) -> bool {
     match change {
         SessionChange::Set { name, .. } | SessionChange::Reset { name } => name == CLIENT_ENCODING,
@@ -35,7 +36,7 @@ fn changes_encoding(change: &SessionChange) -> bool {
     }
 }
 
-/// Might the client have let go of something by this command?
+/// Whether this command may remove the state for which a client is pinned.
 fn may_unpin(command: &[u8]) -> bool {
     let ends = [
         &b"COMMIT\0"[..],
@@ -62,7 +63,7 @@ impl RelayState {
         let instead = Self::command_instead(command, changes).is_some();
         for change in changes {
             match change {
-                // The shared connection carries it out.
+                // The shared connection executes it.
                 SessionChange::Listening(_) if instead => {}
                 change => self.apply(change, context, to_client),
             }
@@ -103,7 +104,7 @@ impl RelayState {
             }
             SessionChange::DeallocateAll => self.statements_dropped(context),
             SessionChange::DiscardAll => self.discard_all(context),
-            // On another server it would be missing.
+            // Another server would not have the setting.
             SessionChange::Set { .. } if context.session.settings.are_too_many_with(change) => {
                 self.meet_pin_reason(PinReason::Setting, context, to_client);
             }
@@ -111,7 +112,7 @@ impl RelayState {
             | SessionChange::Reset { .. }
             | SessionChange::ResetAll
             | SessionChange::Known { .. } => self.set(change, context),
-            // What is in force after a rollback to it is the server's to know.
+            // After a rollback to it, only the server knows the settings.
             SessionChange::Savepoint { .. } if self.settings_undo_log.is_full() => {
                 self.meet_pin_reason(PinReason::Setting, context, to_client);
             }
@@ -141,7 +142,7 @@ impl RelayState {
 
     fn set(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
         let session = &mut *context.session;
-        // Each change makes a copy of them all.
+        // Each change copies all settings.
         self.work += session.settings.len();
         self.settings_undo_log.changes(&session.settings);
         match change {
@@ -154,7 +155,7 @@ impl RelayState {
                 add_to_query(&mut self.to_query, name);
             }
         }
-        // The server went back to its own default, not to the client's.
+        // The server has reset them to its own defaults, not to the client's.
         self.request
             .taken_away
             .extend(session.base.taken_away(change));
@@ -162,12 +163,13 @@ impl RelayState {
             .interner
             .after(&session.settings, &session.base, change);
         context.put_in_force(Some(settings));
-        // These were sent before the change was known, and parsed after it.
+        // The server parses these after the change, though they were sent before.
         let parses = self.expect.take_parses();
         parses.for_each(|key| context.server.retire(key));
     }
 
-    /// All statements are gone. (Those of a portal's client went when it was sent: see [`RelayState::close_all_at_execute`].)
+    /// All statements are dropped. (For a portal, [`RelayState::close_all_at_execute`] noted it when it was
+    /// sent.)
     fn statements_dropped(&mut self, context: &mut RelayContext<'_>) {
         if let Some(Expect::Query { .. }) = self.expect.front() {
             context.session.close_all();
@@ -192,7 +194,7 @@ impl RelayState {
         self.pinned_for.clear();
     }
 
-    /// What fails may leave something behind.
+    /// Notes what a failed statement may have left in the session.
     pub(super) fn note_effects_of_failure(&mut self, context: &mut RelayContext<'_>) {
         let Some(front) = self.expect.front() else {
             return;
@@ -202,7 +204,7 @@ impl RelayState {
                 SessionChange::Pin(reason) => {
                     context.server.needs_reset = true;
                     context.server.must_close |= !reason.can_be_discarded();
-                    // No rollback frees a lock of the session.
+                    // A rollback does not release a session-level lock.
                     if reason == PinReason::AdvisoryLock
                         && context.policy.session_state == SessionStateMode::Pin
                     {
@@ -220,7 +222,7 @@ impl RelayState {
         }
     }
 
-    /// The server is ready: what a transaction that has ended did to settings holds, or never was.
+    /// The server is ready. If a transaction has ended, its settings are final, or are rolled back.
     pub(super) fn settle_settings(&mut self, context: &mut RelayContext<'_>) {
         if self.status != Status::Idle {
             return;
@@ -231,8 +233,8 @@ impl RelayState {
         }
     }
 
-    /// Gives the client back what it began with, where its RESET went to the server's own defaults. True: the server is
-    /// being told.
+    /// Sets the settings with which the client began, if its RESET has set them to the server's own defaults.
+    /// Returns whether it wrote a query.
     pub(super) fn restore(
         &mut self,
         context: &mut RelayContext<'_>,
@@ -253,7 +255,7 @@ impl RelayState {
         true
     }
 
-    /// The request is over, and its client knows.
+    /// The request has ended, and the client has received its answer.
     pub(super) fn settle(&mut self, context: &mut RelayContext<'_>, to_server: &mut BytesMut) {
         let request = std::mem::take(&mut self.request);
         self.status_before = self.status;
@@ -283,7 +285,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
     ) -> Disposition {
         let Ok((name, value)) = backend::read_parameter_status(frame.body()) else {
-            // Not UTF-8: its value is not known.
+            // The value is not UTF-8, so it is unknown.
             let name = frame.body().split(|byte| *byte == 0).next();
             let name = name.and_then(|name| std::str::from_utf8(name).ok());
             context.server.reported.remove(name.unwrap_or_default());
@@ -303,7 +305,7 @@ impl RelayState {
         if self.request.taken_away.is_empty() {
             return Disposition::Forward;
         }
-        // Not the last word: what the client began with is put in force again.
+        // Paceline sets the value with which the client began, and the server reports again.
         let statuses = &mut self.request.statuses;
         statuses.retain(|(known, _)| known != name);
         statuses.push((name.to_owned(), Bytes::copy_from_slice(frame.bytes)));
@@ -317,8 +319,8 @@ impl RelayState {
         }
     }
 
-    /// What the server reports of a setting is set again from now on, in place of the text that set it: PostgreSQL may have read
-    /// that text relative to something else (`DateStyle` keeps what it does not name).
+    /// Replaces the text that set a setting by the value that the server reports. PostgreSQL may have read
+    /// the text relative to an earlier value (`DateStyle` keeps the parts that the text does not name).
     fn take_reported_values(&mut self, context: &mut RelayContext<'_>) {
         for name in std::mem::take(&mut self.touched) {
             let is_set = context.session.settings.sql_of(&name).is_some();
@@ -329,7 +331,8 @@ impl RelayState {
         }
     }
 
-    /// `RESET ALL` that holds resets also what the text did not tell; but for the identity, for which the server is asked.
+    /// A `RESET ALL` that was not rolled back also resets settings that no text told. It leaves the identity,
+    /// for which the server is asked.
     fn unpin_settings(&mut self, request: &RequestProgress) {
         let holds = std::mem::take(&mut self.resets_all) && !request.failed;
         if holds && self.pinned_for.contains(&PinReason::Setting) {
@@ -341,7 +344,7 @@ impl RelayState {
         }
     }
 
-    /// What was set unseen, and the server reports, follows the client, too.
+    /// Settings that changed untracked, and that the server reports, follow the client.
     fn follow_reported(&mut self, context: &mut RelayContext<'_>) {
         for (name, before) in std::mem::take(&mut self.reported) {
             let now = context.server.reported.get(&name).cloned();
@@ -358,7 +361,7 @@ impl RelayState {
 }
 
 impl RelayContext<'_> {
-    /// These settings are the client's now, and in force on its server.
+    /// The client has these settings now, and they are in force on its server.
     fn put_in_force(&mut self, settings: Option<Arc<SessionSettings>>) {
         if let Some(settings) = settings {
             self.server.settings = Arc::clone(&settings);
@@ -366,14 +369,14 @@ impl RelayContext<'_> {
         }
     }
 
-    /// A rollback has put these settings in force, if they were others.
+    /// A rollback has restored these settings.
     fn roll_back_settings(&mut self, before: Option<Arc<SessionSettings>>) {
         let current = &self.session.settings;
         let settings = before.map(|before| self.interner.rolled_back(&before, current));
         self.put_in_force(settings);
     }
 
-    /// A setting whose change the text did not tell.
+    /// A setting has changed that no text told.
     pub(super) fn set_untracked(&mut self, change: &SessionChange) {
         let session = &self.session;
         let settings = self
@@ -382,7 +385,7 @@ impl RelayContext<'_> {
         self.put_in_force(Some(settings));
     }
 
-    /// What a statement changes in the session, and its hints. An unknown one may change anything.
+    /// What a statement changes in the session, and its hints. An unknown statement may change anything.
     pub(super) fn effects(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
         let Some(template) = template else {
             return (vec![SessionChange::Taint], Hints::default());
@@ -394,7 +397,7 @@ impl RelayContext<'_> {
                 names,
                 executes: true,
             }) => {
-                // With the first statement of the text: a later one may fail behind a COMMIT.
+                // Noted with the first statement of the text: a later one may fail after a COMMIT.
                 let names = names.iter();
                 let may = names.flat_map(|name| self.possible_effects(name));
                 let changes = may.chain(changes).collect();
@@ -403,11 +406,11 @@ impl RelayContext<'_> {
             _ => return (changes, template.hints()),
         }
         let Some(target) = self.executed(template) else {
-            // One that only its server has: nobody has seen its text.
+            // Only the server has this statement, so its text is unknown.
             changes.push(SessionChange::Taint);
             return (changes, template.hints());
         };
-        // The statement's own arguments and table come first.
+        // The changes of the EXECUTE itself come first.
         changes.extend(
             self.effects_of_text(&target)
                 .into_iter()
@@ -419,12 +422,12 @@ impl RelayContext<'_> {
         (changes, target.hints())
     }
 
-    /// What a text of several statements, or a DO, may change by executing the statement of this name. Whether it does, and before
-    /// or behind what else, is not known: if it changes settings, the client keeps its server.
+    /// What a text of several statements, or a DO, may change if it executes the statement with this name.
+    /// Whether it does so, and when, is unknown. If the statement changes settings, the client is pinned.
     fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
         use SessionChange::{Called, Pin, Taint};
         let Some(target) = self.session.statement(name.as_bytes()) else {
-            // One that only its server has, or none.
+            // Only the server has this statement, or there is none.
             return vec![Taint];
         };
         let mut changes = self.effects_of_text(target);
@@ -436,14 +439,14 @@ impl RelayContext<'_> {
         changes
     }
 
-    /// What a statement changes by its own text.
+    /// What a statement changes, by its own text.
     fn effects_of_text(&self, template: &Template) -> Vec<SessionChange> {
         let mut changes = match template.effect() {
             Some(Effect::Session(changes)) => changes.clone(),
             Some(_) => Vec::new(),
-            // Its triggers may do what functions do.
+            // Its triggers may do the same as functions.
             None if template.is_bulk() => vec![SessionChange::Called],
-            // Another server would have to be told.
+            // No other server would get the setting.
             None if template.may_set_untracked() => {
                 vec![SessionChange::Taint, SessionChange::Pin(PinReason::Setting)]
             }
@@ -458,7 +461,7 @@ impl RelayContext<'_> {
         changes
     }
 
-    /// Might it make something in the session's temporary schema without naming that?
+    /// Whether the statement may create objects in the temporary schema without naming it.
     fn may_make_temporaries(&self, template: &Template) -> bool {
         let makes = match template.effect() {
             Some(Effect::Read | Effect::Write) => false,
@@ -471,13 +474,13 @@ impl RelayContext<'_> {
         makes && (self.session.settings.name_temporaries() || self.server.names_temporaries())
     }
 
-    /// The statement of the client that this one executes by name.
+    /// The client's statement that this one executes by name.
     pub(super) fn executed(&self, template: &Template) -> Option<Arc<Template>> {
         let Named::Execute { name, .. } = template.named()? else {
             return None;
         };
         let target = self.session.statement(name.as_bytes())?;
-        // A statement that executes itself by name is PostgreSQL's to refuse.
+        // PostgreSQL rejects a statement that executes itself.
         let is_last = !matches!(target.named(), Some(Named::Execute { .. }));
         is_last.then(|| Arc::clone(target))
     }

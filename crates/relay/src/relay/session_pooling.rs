@@ -1,5 +1,5 @@
-//! A client that keeps its server connection for its whole session (`pool_mode` session): its statements have its own names
-//! there, and its messages about them pass as they came. What is noted of them is only what their execution may change.
+//! A client with `pool_mode` session: its statements have its own names on the server, and its messages about
+//! them are forwarded as they are. The relay only notes what their execution may change.
 
 use super::expect::Expect;
 use super::expect::StatementReply;
@@ -13,10 +13,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl RelayState {
-    /// Passes a message about a statement or a portal. False: it is none, or the client may move.
+    /// Forwards a message about a statement or a portal. Returns whether it did so: other messages, and other
+    /// clients, are processed as usual.
     ///
     /// # Errors
-    /// A text must be parsed elsewhere first. Nothing has been written.
+    /// A text must be parsed first. Nothing has been written.
     pub(super) fn passes_names(
         &mut self,
         frame: Frame<'_>,
@@ -51,7 +52,7 @@ impl RelayState {
             Err(_) => None,
         };
         context.server.unnamed = None;
-        // Unless `server_reset_query` drops all statements, the next client must not meet this one.
+        // `server_reset_query` may not drop the statement, and the next client must not find it.
         context.server.unknown_prepared |= !parse.name.is_empty();
         let undo = match &read {
             Some((_, template)) if !context.session.is_full() => {
@@ -79,7 +80,7 @@ impl RelayState {
         self.pass(frame, Expect::Bind { key, described }, out);
     }
 
-    /// Notes that a statement is bound to a portal, with these values.
+    /// Notes that these values of a statement are bound to a portal.
     pub(super) fn note_bind(
         &mut self,
         bind: &BindNames<'_>,
@@ -100,7 +101,7 @@ impl RelayState {
         }
     }
 
-    /// A query that gives a statement its name passes.
+    /// A query that is a PREPARE is forwarded.
     pub(super) fn pass_prepare(&mut self, template: &Template, context: &mut RelayContext<'_>) {
         if let Some(Named::Prepare { name, types, body }) = template.named() {
             context.server.unknown_prepared = true;
@@ -109,7 +110,7 @@ impl RelayState {
         }
     }
 
-    /// What the request has prepared by a query is there.
+    /// The PREPARE of the request has completed, if it has one.
     pub(super) fn query_prepared(&mut self, context: &mut RelayContext<'_>) {
         if let Some((name, template)) = self.request.prepares.take()
             && !self.request.failed

@@ -1,4 +1,4 @@
-//! What a server is asked about the session on it.
+//! Asks a server which state a session has there.
 
 use super::expect::{Expect, SessionQuery};
 use super::idle_session_timeout::read_idle_timeout;
@@ -32,7 +32,8 @@ impl SessionQuery {
 }
 
 impl RelayState {
-    /// Asks the server, when the client may have let go of what it keeps, or has something that nobody saw.
+    /// Asks the server if the client may have removed the state for which it is pinned, or a statement may
+    /// have created some untracked.
     pub(super) fn query_session(
         &mut self,
         request: &RequestProgress,
@@ -44,7 +45,7 @@ impl RelayState {
             return;
         }
         self.to_query.clear();
-        // They would be taken for the client's.
+        // The query must not count Paceline's own statements.
         self.close_pending(context, to_server);
         frontend::write_query(to_server, &query.sql());
         context.server.unnamed = None;
@@ -52,7 +53,8 @@ impl RelayState {
     }
 
     fn session_query(&self, request: &RequestProgress, context: &RelayContext<'_>) -> SessionQuery {
-        // To ask would destroy such a statement; and who stays need not be asked about.
+        // The query would drop the unnamed statement. With session pooling, the client keeps its server in
+        // any case.
         if self.is_session_pooling() || self.pinned_for.contains(&PinReason::NotText) {
             return SessionQuery::default();
         }
@@ -75,7 +77,8 @@ impl RelayState {
         SessionQuery { kinds, settings }
     }
 
-    /// The server has not answered: the client keeps it for all that it may have, until it is asked again after the next request.
+    /// The query has failed. The client is pinned for everything that it may have, and the query is repeated
+    /// after the next request.
     pub(super) fn session_query_failed(
         &mut self,
         query: &SessionQuery,
@@ -88,7 +91,7 @@ impl RelayState {
         }
     }
 
-    /// The server has answered.
+    /// The server has answered the query.
     pub(super) fn session_query_answered(
         &mut self,
         query: SessionQuery,
@@ -116,7 +119,7 @@ impl RelayState {
                         .iter()
                         .for_each(|change| context.set_untracked(change));
                 }
-                // In an encoding that cannot be kept as text.
+                // The value is not UTF-8.
                 Some(Err(_)) if context.policy.session_state == SessionStateMode::Pin => {
                     self.pin(PinReason::Setting)
                 }

@@ -1,4 +1,4 @@
-//! Names of statements on the server.
+//! The names of clients' statements on the server.
 
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
@@ -10,37 +10,37 @@ use paceline_sql::Effect;
 use paceline_wire::frontend::{Parse, Target, tag};
 use std::sync::Arc;
 
-/// Stands on servers for each name that a client uses already and tries to give once more.
+/// On servers, the name of a statement whose name the client uses already.
 pub(super) const TAKEN: &str = "paceline_taken";
 
-/// A statement of the client, as the server knows it.
+/// A client's statement on the server.
 #[derive(Default)]
 pub(super) struct ServerStatement {
     pub(super) name: Vec<u8>,
-    /// If it is shared with other clients.
+    /// `None` if it is not shared with other clients.
     pub(super) key: Option<StatementKey>,
-    /// What it does, if the client has prepared it.
+    /// The template, if the client has prepared the statement.
     pub(super) template: Option<Arc<Template>>,
-    /// Its columns, if the client was told of them.
+    /// The columns that were described to the client.
     pub(super) columns: Option<ColumnsId>,
 }
 
 impl ServerStatement {
-    /// Its effect is unknown.
+    /// Whether the effect of the statement is unknown.
     pub(super) fn is_unknown(&self) -> bool {
         let template = self.template.as_ref();
         template.is_some_and(|template| template.statement.is_none() && !template.is_bulk())
     }
 
-    /// PostgreSQL plans no such statement (`FETCH`, `SHOW`): its columns are those of each execution, and no error says that they
-    /// are others than before.
+    /// PostgreSQL does not plan such statements (`FETCH`, `SHOW`). Their columns are those of each execution,
+    /// and PostgreSQL raises no error if they change.
     pub(super) fn is_utility(&self) -> bool {
         let template = self.template.as_ref();
         template.is_some_and(|template| template.effect() == Some(&Effect::Other))
     }
 }
 
-/// A client's own name, made different from the names that Paceline gives.
+/// A client's own name, made different from the names that Paceline uses.
 pub(super) fn avoid_prefix(name: &[u8]) -> Vec<u8> {
     let mut name = name.to_vec();
     if name.starts_with(NAME_PREFIX.as_bytes()) {
@@ -50,7 +50,7 @@ pub(super) fn avoid_prefix(name: &[u8]) -> Vec<u8> {
 }
 
 impl RelayState {
-    /// Makes the client's statement known to the server.
+    /// Ensures that the server has the client's statement.
     pub(super) fn ensure_statement(
         &mut self,
         name: &[u8],
@@ -66,7 +66,8 @@ impl RelayState {
         let (template, analysis) = (Arc::clone(template), analysis.clone());
         let outgoing = self.outgoing(&template, context, out);
         let sent = self.as_prepared(name, Arc::clone(&outgoing), &analysis, context);
-        // The client's text decides what a statement does, unless the server may split it into other tokens.
+        // The client's text decides what the statement does, unless the server may split it into other
+        // tokens.
         let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
             true => template,
             false => Arc::clone(&sent),
@@ -116,7 +117,8 @@ impl RelayState {
         known
     }
 
-    /// A name that the client has not prepared: PostgreSQL says so, and must not find another client's statement.
+    /// The name on the server of a statement that the client has not prepared. PostgreSQL reports the error,
+    /// and must not find a statement of another client.
     fn unknown(
         &mut self,
         name: &[u8],
@@ -124,8 +126,8 @@ impl RelayState {
         out: &mut BytesMut,
     ) -> Vec<u8> {
         if name.is_empty() {
-            // Whatever Paceline believes is there: an error may have made the server skip what would have replaced it. If it skips
-            // this, it skips what comes behind it, too.
+            // After an error the server may have skipped the message that would have replaced the unnamed
+            // statement. If it skips this `Close`, it skips the following messages, too.
             context.server.unnamed = None;
             Target::Statement(b"").write(out, tag::CLOSE);
             self.expect.push_back(Expect::OwnClose { closed: None });
@@ -134,8 +136,9 @@ impl RelayState {
         avoid_prefix(name)
     }
 
-    /// A placeholder of that name may still be there, or what a function called by another client has prepared. (The
-    /// placeholder is closed once more before the next relay: an error may make the server skip this.)
+    /// Closes a placeholder with this name, or a statement that a function of another client has prepared.
+    /// (The placeholder is closed again before the next relay, because after an error the server may skip
+    /// this.)
     pub(super) fn close_left_over(
         &mut self,
         name: &[u8],
@@ -149,7 +152,8 @@ impl RelayState {
         }
     }
 
-    /// A name that the client uses already: PostgreSQL itself raises the error, of a name that is in use there.
+    /// The client uses a name that it has already. PostgreSQL itself raises the error, because the name is in
+    /// use on the server.
     pub(super) fn parse_again(
         &mut self,
         parse: Parse<'_>,
@@ -162,7 +166,7 @@ impl RelayState {
         let name = TAKEN.as_bytes();
         Target::Statement(name).write(out, tag::CLOSE);
         self.expect.push_back(Expect::OwnClose { closed: None });
-        // Also a failed transaction takes it.
+        // A failed transaction accepts the empty text, too.
         let placeholder = Parse {
             name,
             text: b"",
@@ -176,7 +180,7 @@ impl RelayState {
     }
 }
 
-/// The statement behind a name the client is about to fail to take again.
+/// The statement that keeps the name.
 fn keep(context: &RelayContext<'_>, name: &[u8]) -> Arc<Template> {
     match context.session.statement(name) {
         Some(template) => Arc::clone(template),

@@ -1,5 +1,7 @@
-//! Statements that SQL calls by name. PostgreSQL has one name space for them and for those that messages name; so has
-//! Paceline: `PREPARE` goes out as a `Parse`, and `EXECUTE` under the name that the statement has on the server.
+//! PREPARE, EXECUTE and DEALLOCATE.
+//!
+//! As in PostgreSQL, statements that SQL names and statements that messages name share one name space:
+//! Paceline sends PREPARE as a `Parse`, and EXECUTE with the name of the statement on the server.
 
 use super::error_position::TextShift;
 use super::expect::{Expect, StatementReply};
@@ -17,11 +19,11 @@ use paceline_wire::frontend::{self, Parse, Target, tag};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// There is none of that name, anywhere.
+/// There is no portal with this name.
 const NO_PORTAL: &[u8] = b"paceline: refused";
 
 impl RelayState {
-    /// Carries out a query that is about a statement's name. False: the query goes out as it is.
+    /// Executes a query that names a statement. Returns false if the query must be sent as it is.
     pub(super) fn query_by_name(
         &mut self,
         text: &str,
@@ -46,8 +48,9 @@ impl RelayState {
         })
     }
 
-    /// A text must find statements under the names that it reply: those that move go to the server under the client's own names, and
-    /// keep it until they are deallocated, as those that never move. (If state must not keep a server, the text finds none.)
+    /// If a text may execute statements by name, the server must have them under the client's own names.
+    /// Prepares them there and pins the client until they are deallocated. (If state may not pin a client,
+    /// the text finds none.)
     pub(super) fn prepare_under_own_names(
         &mut self,
         template: &Template,
@@ -64,7 +67,7 @@ impl RelayState {
             return;
         }
         for name in names {
-            // Names that begin as Paceline's own would be taken for those.
+            // The server would confuse such a name with those that Paceline uses.
             if !name.starts_with(NAME_PREFIX) {
                 self.prepare_under_own_name(name.as_bytes(), context, out);
             }
@@ -100,7 +103,7 @@ impl RelayState {
         self.pin(PinReason::Prepared);
     }
 
-    /// `PREPARE` as a `Parse`.
+    /// PREPARE as a `Parse`.
     pub(super) fn prepare_by_name(
         &mut self,
         template: &Template,
@@ -123,7 +126,7 @@ impl RelayState {
         Ok(())
     }
 
-    /// The client gives a statement a name.
+    /// The client prepares a named statement.
     pub(super) fn parse_named(
         &mut self,
         parse: Parse<'_>,
@@ -140,7 +143,8 @@ impl RelayState {
         }
         let mut template = Arc::clone(template);
         if context.session.has_named(template.statement_id) {
-            // Each of a client's own statements is analysed when the client parses it, and stays as it is.
+            // A server analyses each of a client's statements when the client parses it, so two of them
+            // cannot be one.
             template = context.templates.with_own_statement(&template);
         }
         let outgoing = self.outgoing(&template, context, out);
@@ -148,7 +152,7 @@ impl RelayState {
         let now = analysis.parse;
         let undo = context.session.parse(parse.name, template, analysis);
         if self.status == Status::Failed {
-            // Whether a failed transaction takes it is PostgreSQL's to say.
+            // PostgreSQL decides whether a failed transaction accepts the statement.
             Parse {
                 name: b"",
                 text: outgoing.text.as_bytes(),
@@ -216,7 +220,7 @@ impl RelayState {
         true
     }
 
-    /// It must not find what another client has prepared.
+    /// The text must not find a statement of another client.
     fn execute_unknown(
         &mut self,
         (text, name, at): (&str, &str, &Range<usize>),
@@ -240,7 +244,7 @@ impl RelayState {
         true
     }
 
-    /// The statement as it goes to the server: one that executes another by name does so by its name there.
+    /// The statement as the server receives it. If it executes another one by name, that name is replaced.
     pub(super) fn outgoing(
         &mut self,
         template: &Arc<Template>,
@@ -273,7 +277,8 @@ impl RelayState {
         }
     }
 
-    /// Carries out a portal that is about a statement's name; `changes` is what it changes. False: PostgreSQL must.
+    /// Executes a portal that names a statement. `changes`: its changes. Returns false if PostgreSQL must
+    /// execute it.
     pub(super) fn portal_by_name(
         &mut self,
         portal: &[u8],
@@ -329,13 +334,13 @@ impl RelayState {
         }
     }
 
-    /// What is sent from now on finds no statement by its name, unless this comes to nothing.
+    /// Messages from now on find no named statement, unless the server skips this one.
     fn close_named(&mut self, context: &mut RelayContext<'_>) {
         let undo = context.session.close_named();
         self.closes(undo);
     }
 
-    /// A simple query is about to be sent: it destroys the unnamed statement, unless the server skips the query.
+    /// A simple query is about to be sent. It drops the unnamed statement, unless the server skips the query.
     pub(super) fn close_unnamed(&mut self, context: &mut RelayContext<'_>) {
         context.server.unnamed = None;
         if context.session.statement(b"").is_some() {
@@ -344,28 +349,28 @@ impl RelayState {
         }
     }
 
-    /// The next message closes statements of the client. If the server skips it, `undo` brings them back.
+    /// The next message closes statements of the client. If the server skips it, `undo` restores them.
     pub(super) fn closes(&mut self, undo: Undo) {
         let undo = Some(undo);
         let reply = StatementReply::Nothing;
         self.expect.push_back(Expect::AnsweredHere { undo, reply });
     }
 
-    /// A portal was sent that drops all statements: those that are prepared behind it are not meant.
+    /// A portal was sent that drops all statements. It does not affect statements that are prepared later.
     pub(super) fn close_all_at_execute(&mut self, context: &mut RelayContext<'_>) {
         self.close_named(context);
-        // Those that are gone are closed once more, and those that are still there are not lost.
+        // The server closes statements that are gone without an error, and Paceline loses none that remain.
         context.server.retire_all();
         context.server.unnamed = None;
     }
 
-    /// Something that fails goes to the server in the query's place.
+    /// Sends a query that fails in place of the client's.
     pub(super) fn refuse_query(&mut self, why: RelayRefusal, out: &mut BytesMut) {
         frontend::write_query(out, "ROLLBACK TO SAVEPOINT \"paceline: refused\"");
         self.expect.push_back(Expect::Refused { why, query: true });
     }
 
-    /// Something that fails goes to the server in the message's place.
+    /// Sends a message that fails in place of the client's.
     pub(super) fn refuse_message(&mut self, why: RelayRefusal, out: &mut BytesMut) {
         Target::Portal(NO_PORTAL).write(out, tag::DESCRIBE);
         self.expect.push_back(Expect::Refused { why, query: false });
@@ -373,14 +378,14 @@ impl RelayState {
 }
 
 impl RelayContext<'_> {
-    /// The name, if the client knows a statement by it that does not execute another in turn.
+    /// The name, if the client has a statement with this name that does not execute another one.
     fn executed_name(&self, template: &Template, name: &str) -> Option<String> {
         self.executed(template).map(|_| name.to_owned())
     }
 }
 
-/// The end of a text behind as many spaces as there are characters before it: errors speak of the same places, now and whenever the
-/// statement is analysed again.
+/// The end of a text, with a space for each character before it. Thus errors report the same positions, now
+/// and whenever the statement is analysed again.
 pub(super) fn with_leading_spaces(text: &str, end: &str) -> String {
     let start = text.rfind(end).unwrap_or_default();
     let before = text.get(..start).map_or(0, |text| text.chars().count());
@@ -391,7 +396,7 @@ fn quoted(name: &[u8]) -> String {
     quote_ident(&String::from_utf8_lossy(name))
 }
 
-/// The text with another name at that place.
+/// The text with another name at that position.
 fn renamed(text: &str, at: &Range<usize>, name: &str) -> String {
     let before = text.get(..at.start).unwrap_or_default();
     let after = text.get(at.end..).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Whole relays without a socket: what the client and the server say goes in, what reaches them is read out.
+//! Relays without sockets: a test sends the messages of the client and of the server, and compares what each
+//! receives.
 
 mod columns;
 mod copy;

@@ -2,19 +2,18 @@
 
 use paceline_sql::SessionChange;
 
-/// The changes of the statements of a text that have not completed yet.
+/// The changes of the statements of a text that have not completed.
 #[derive(Debug)]
 pub(super) struct TextChanges(std::vec::IntoIter<SessionChange>);
 
 impl TextChanges {
-    /// Takes what the text's next statement changes.
+    /// Takes the changes of the text's next statement.
     pub(super) fn take_next(&mut self) -> Vec<SessionChange> {
         let more = self.0.by_ref();
         more.take_while(|change| *change != SessionChange::Next)
             .collect()
     }
 
-    /// All of them.
     pub(super) fn left(&self) -> &[SessionChange] {
         self.0.as_slice()
     }

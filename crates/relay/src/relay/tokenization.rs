@@ -1,5 +1,5 @@
-//! Texts of which the server may make other tokens than the parser here, because a backslash or a character means
-//! something else under its settings. What such a text does is not known.
+//! Texts that the server may split into other tokens than Paceline's parser, because the meaning of a
+//! backslash or a character depends on its settings. The effect of such a text is unknown.
 
 use super::state::{RelayContext, RelayState};
 use crate::analysis::Analysis;
@@ -7,14 +7,15 @@ use crate::template::Template;
 use std::sync::Arc;
 
 impl RelayState {
-    /// Does the server read the text as the parser here does? Its settings are known as it has reported them, so while it
-    /// carries something out nothing is known of them.
+    /// Whether the server splits the text as the parser does. The settings that it reported tell, unless it
+    /// is executing something that may change them.
     fn reads(&self, text: &str, context: &RelayContext<'_>) -> bool {
         let plain = text.is_ascii() && !paceline_sql::hides_quotes(text);
         plain || (context.server.reads(text) && !self.expect.may_change_settings())
     }
 
-    /// The template of a text that is about to be parsed on the server, or one of which nothing is known.
+    /// The template of a text that the server is about to parse. If the tokens may differ, a template with
+    /// unknown effect.
     pub(super) fn as_read(
         &self,
         text: &str,
@@ -27,7 +28,7 @@ impl RelayState {
         }
     }
 
-    /// The same for a text that the server may have parsed before, under this name of the client's.
+    /// The same for a text that the server may have parsed earlier, under this name of the client's.
     pub(super) fn as_prepared(
         &self,
         name: &[u8],
@@ -40,7 +41,7 @@ impl RelayState {
             true => server.unnamed == Some(analysis.parse),
             false => server.has_for(template.statement_id, analysis, &template.types),
         };
-        // One of which nothing is known stays the statement that it is.
+        // A statement with unknown effect remains the same statement.
         let unknown = template.statement.is_none();
         match there || unknown || self.reads(&template.text, context) {
             true => template,

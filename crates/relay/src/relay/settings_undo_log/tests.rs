@@ -1,4 +1,4 @@
-//! Transactions and savepoints, undone and kept.
+//! Rollback and commit of transactions and savepoints.
 
 use super::SettingsUndoLog;
 use crate::settings::{SessionSettings, SettingsInterner};
@@ -89,7 +89,8 @@ fn what_was_set_since_a_released_savepoint_belongs_to_what_is_around_it() {
     assert_eq!(test.back_to("outer"), Some(0));
 }
 
-/// Savepoints cost what differs between them; with too much of that there is no room for more.
+/// Savepoints use memory for the settings that differ. When the limit is reached, there is no further
+/// savepoint.
 #[test]
 fn many_savepoints_with_different_settings_fill_it() {
     let interner = SettingsInterner::default();
