@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_analysed_before_a_client_parsed_does_not_serve_it() {
+    fn an_analysis_before_the_clients_parse_does_not_serve_it() {
         let mut mine = Analysis::begun(5, 0);
         mine.since = 7;
         for (parse, serves) in [(4, false), (5, true), (6, false), (7, true), (9, true)] {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_a_client_was_told_of_must_agree() {
+    fn types_that_were_described_to_a_client_must_agree() {
         let [int, long] = [23, 20].map(|oid| parameter_types(&[oid]));
         let mut mine = Analysis::begun(5, 0);
         mine.types = Some(int.clone().into());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_types_that_are_all_declared_are_known() {
+    fn types_are_known_only_if_all_are_declared() {
         assert!(TypesId::declared(&parameter_types(&[23, 25])).is_some());
         for oids in [&[][..], &[0], &[23, 0]] {
             assert!(TypesId::declared(&parameter_types(oids)).is_none());

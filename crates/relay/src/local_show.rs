@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_spellings_are_recognised_and_nothing_else() {
+    fn only_the_documented_spellings_are_recognised() {
         let parse = LocalShow::parse;
         assert_eq!(
             parse(" show hotspot ; "),
@@ -201,7 +201,7 @@ mod tests {
 
     /// Not a measurement. If each `%` tries every position, the test does not end.
     #[test]
-    fn like_does_not_try_every_way() {
+    fn like_does_not_backtrack_exponentially() {
         let text = "a".repeat(1_000);
         assert!(!like(&text, &("%a".repeat(500) + "b")));
         assert!(!like(&text, &"%_".repeat(100_000)));

@@ -13,11 +13,13 @@
 //!
 //! From the server: `server_messages` matches each message with the queue. `errors`, `error_position` and
 //! `hints` handle errors and the end of hinted transactions, `columns` the columns that a client knows,
-//! `copy` COPY FROM STDIN, and `retry` plans that no longer fit.
+//! `copy` COPY FROM STDIN, and `retry` plans that no longer fit. `listening` holds answers until notifications
+//! have arrived.
 //!
-//! State: `session_changes` follows what statements change (`text_changes`, `settings_undo_log`, `sequences`,
+//! State: `state` holds all of it. `session_changes` follows what statements change (`text_changes`, `settings_undo_log`, `sequences`,
 //! `idle_session_timeout`), `pin` decides whether the client keeps its server, `session_query` asks the
-//! server, and `refusal` holds the errors that Paceline raises.
+//! server, by `state_policy`. `tokenization` tells whose effects are unknown. `refusal` holds the errors that
+//! Paceline raises, `not_yet` why a message must be passed again.
 
 mod client_messages;
 mod columns;

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_travel_with_others_is_awaited_and_nothing_else() {
+    fn only_requests_that_may_join_a_group_are_awaited() {
         for letters in [
             "p", "pb", "pbd", "pbde", "nbe", "b", "be", "bde", "n", "nn", "ncn", "c",
         ] {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_whose_end_has_come_is_complete_whatever_it_is() {
+    fn a_request_with_its_end_is_complete() {
         for letters in ["ppbebes", "Bes", "Ds", "beq", "pq", "cbs"] {
             let out = messages(letters).concat();
             let found = RequestScanner::default().scan(&out);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_request_that_goes_alone_is_relayed_in_parts_though_its_end_has_come() {
+    fn a_complete_long_request_that_cannot_join_a_group_is_relayed_in_parts() {
         let pair = messages("be").concat();
         let mut out = pair.repeat(10_000);
         out.extend(messages("s").concat());
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_passed_on_while_it_arrives() {
+    fn a_long_message_is_relayed_while_it_arrives() {
         for (tag, long) in [(b'Q', true), (b'B', true), (b'P', false), (b'F', false)] {
             let whole = message(tag, &vec![0; LONG_MESSAGE_MIN]);
             let mut scanner = RequestScanner::default();
@@ -474,7 +474,7 @@ mod tests {
 
     /// Not a measurement. If each byte costs a walk over those before it, the test does not end.
     #[test]
-    fn a_request_that_dribbles_in_is_looked_at_once() {
+    fn a_request_that_arrives_byte_by_byte_is_scanned_once() {
         let names = messages("n").concat().repeat(PART_BYTES_MAX / 24 - 1);
         let mut scanner = RequestScanner::default();
         for len in 0..names.len() {

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn adopting_resets_what_was_set_and_does_nothing_between_equals() {
+    fn adopting_resets_settings_and_does_nothing_between_equals() {
         let interner = SettingsInterner::default();
         let a = interner.after(&interner.none(), &interner.none(), &set("a", "1"));
         assert_eq!(a.adopt_sql(&a, false), None);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_settings_do_not_follow_their_client() {
+    fn too_many_settings_do_not_follow_their_client() {
         let interner = SettingsInterner::default();
         let mut settings = interner.none();
         for n in 0..SETTINGS_MAX {
@@ -434,7 +434,7 @@ mod tests {
 
     /// Not a measurement. If the cost of an entry depends on the number of entries, the test does not end.
     #[test]
-    fn a_book_with_many_settings_costs_no_more_than_one_with_few() {
+    fn interning_many_settings_costs_no_more_than_few() {
         const MANY: usize = (1 << 16) - 1;
         let interner = SettingsInterner::default();
         let none = interner.none();
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn another_identity_has_no_role() {
+    fn set_session_authorization_resets_the_role() {
         let interner = SettingsInterner::default();
         let role = interner.after(&interner.none(), &interner.none(), &set("role", "r"));
         let reset = SessionChange::Reset {
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_all_leaves_the_role_that_was_taken_after_the_login() {
+    fn reset_all_leaves_the_role_set_after_the_login() {
         let interner = SettingsInterner::default();
         let base = interner.after(&interner.none(), &interner.none(), &set("role", "first"));
         let base = interner.after(&base, &base, &set("a", "1"));
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_is_given_back_with_the_role_last() {
+    fn settings_are_restored_with_the_role_last() {
         let interner = SettingsInterner::default();
         let who = interner.after(
             &interner.none(),
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_not_cut_short_by_what_it_resets() {
+    fn a_reset_is_not_cancelled_by_the_timeouts_it_resets() {
         let interner = SettingsInterner::default();
         let limited = interner.after(
             &interner.none(),

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_in_the_queue() {
+    fn the_counters_agree_with_the_queue() {
         let [one, other] = keys();
         let mut queue = Expectations::from([own_parse(one), execute(), Expect::Sync]);
         check(&queue);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_statement_that_is_to_be_parsed_is_named_once() {
+    fn each_statement_to_be_parsed_is_returned_once() {
         let [one, two, three] = keys();
         let mut queue = Expectations::from([own_parse(one), execute(), own_parse(two)]);
         queue.pop_front();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_takes_what_the_server_skips_up_to_its_end() {
+    fn a_copy_removes_what_the_server_skips_up_to_its_end() {
         let mut queue = Expectations::from([
             execute(),
             Expect::Sync,

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_statement_has_its_own() {
+    fn each_statement_has_its_own_changes() {
         use SessionChange::{DiscardAll, Next, ResetAll};
         let mut changes = TextChanges::from(vec![ResetAll, Next, Next, DiscardAll, ResetAll]);
         assert_eq!(changes.take_next(), [ResetAll]);

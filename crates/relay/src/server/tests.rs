@@ -41,7 +41,7 @@ fn a_statement_is_forgotten_by_its_name() {
 }
 
 #[test]
-fn many_names_that_must_go_are_dropped_at_once() {
+fn many_statements_that_must_be_closed_are_dropped_at_once() {
     let none = SettingsInterner::default().none();
     let mut server = ServerSide::new(Arc::clone(&none), 1_000);
     let mut out = BytesMut::new();
@@ -91,7 +91,7 @@ fn a_retired_statement_that_could_not_be_closed_is_closed_later() {
 }
 
 #[test]
-fn what_did_not_take_place_is_undone_from_its_end() {
+fn unconfirmed_statements_are_undone_the_last_first() {
     let mut server = ServerSide::new(SettingsInterner::default().none(), 1);
     let (mut out, mut injected) = (BytesMut::new(), Injected::default());
     server.ensure(statement(1), &mut out);
@@ -104,7 +104,7 @@ fn what_did_not_take_place_is_undone_from_its_end() {
 }
 
 #[test]
-fn what_was_upset_is_set_and_prepared_anew() {
+fn a_server_with_unknown_state_is_reset_and_prepared_again() {
     let none = SettingsInterner::default().none();
     let mut server = ServerSide::new(Arc::clone(&none), 8);
     let mut out = BytesMut::new();
@@ -138,7 +138,7 @@ fn a_statement_that_is_retired_twice_is_closed_once() {
 }
 
 #[test]
-fn what_an_error_made_the_server_skip_did_not_take_place() {
+fn statements_skipped_after_an_error_are_undone() {
     let mut server = ServerSide::new(SettingsInterner::default().none(), 1);
     let (mut out, mut injected) = (BytesMut::new(), Injected::default());
     for id in [1, 2] {

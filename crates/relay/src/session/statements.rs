@@ -229,7 +229,7 @@ mod tests {
     use crate::template::Templates;
 
     #[test]
-    fn a_statement_is_there_as_long_as_it_has_a_name() {
+    fn a_statement_exists_as_long_as_it_has_a_name() {
         let templates = Templates::default();
         let template = templates.prepared("select 1", &[0, 0]);
         let mut all = ClientStatements::default();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_that_of_its_own_parse() {
+    fn an_answer_belongs_to_its_own_parse() {
         let templates = Templates::default();
         let template = templates.prepared("select 1", &[0, 0]);
         let mut all = ClientStatements::default();

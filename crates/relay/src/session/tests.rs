@@ -62,7 +62,7 @@ impl TestSession {
 }
 
 #[test]
-fn single_reads_and_writes_may_travel_with_others() {
+fn single_reads_and_writes_may_join_a_group() {
     let mut test = TestSession::new();
     for sql in [
         "SELECT 1",
@@ -110,7 +110,7 @@ fn simple_queries_share_a_template_and_keep_their_own_values() {
 }
 
 #[test]
-fn the_extended_form_is_taken_apart() {
+fn the_extended_protocol_is_read() {
     let mut test = TestSession::new();
     let values: [(bool, Option<&[u8]>); 3] = [
         (true, Some(&[0, 0, 0, 7])),
@@ -138,7 +138,7 @@ fn the_extended_form_is_taken_apart() {
 }
 
 #[test]
-fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
+fn a_prepared_statement_is_known_after_a_group_answered() {
     let mut test = TestSession::new();
     assert!(
         test.is_alone([bind("p"), execute(), sync()]),
@@ -165,7 +165,7 @@ fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
 }
 
 #[test]
-fn a_simple_query_that_was_served_destroys_the_unnamed_statement() {
+fn a_simple_query_answered_by_a_group_drops_the_unnamed_statement() {
     let mut test = TestSession::new();
     test.prepare("", "SELECT 1");
     test.prepare("p", "SELECT 1");
@@ -246,7 +246,7 @@ fn a_request_carries_the_settings_of_its_client() {
 }
 
 #[test]
-fn show_is_answered_here_in_its_simple_form() {
+fn a_local_show_is_answered_by_the_simple_protocol() {
     let mut test = TestSession::new();
     let answer = test.answer([query("SHOW hotspot")]);
     assert_eq!(answer, ["columns hotspot", "row on", "SHOW", "ready I"]);
@@ -276,7 +276,7 @@ fn show_is_answered_here_in_its_simple_form() {
 }
 
 #[test]
-fn show_is_answered_here_in_its_extended_form_all_at_once() {
+fn a_local_show_is_answered_by_the_extended_protocol_at_once() {
     let mut test = TestSession::new();
     let messages = [
         parse("", "SHOW hotspot"),
@@ -297,7 +297,7 @@ fn show_is_answered_here_in_its_extended_form_all_at_once() {
 }
 
 #[test]
-fn show_is_answered_here_in_its_extended_form_step_by_step() {
+fn a_local_show_is_answered_by_the_extended_protocol_step_by_step() {
     let mut test = TestSession::new();
     let prepared = test.answer([parse("s", "SHOW hotspot"), describe_statement("s"), sync()]);
     assert_eq!(
@@ -311,7 +311,7 @@ fn show_is_answered_here_in_its_extended_form_step_by_step() {
 }
 
 #[test]
-fn show_among_other_things_goes_to_a_server() {
+fn a_local_show_among_other_statements_is_relayed() {
     let mut test = TestSession::new();
     let show = || parse("s", "SHOW hotspot");
     assert!(test.is_alone([show(), bind("s"), execute(), close_statement("s"), sync()]));
@@ -333,7 +333,7 @@ fn show_among_other_things_goes_to_a_server() {
 }
 
 #[test]
-fn targets_are_found_wherever_they_stand() {
+fn targets_are_found_at_any_position() {
     let mut test = TestSession::new();
     let text = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = 1";
     let bare = "UPDATE TARGET_AFFECT_ROW 1 t SET a = 1";
@@ -353,7 +353,7 @@ fn targets_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn what_was_prepared_or_closed_can_be_undone() {
+fn prepare_and_close_can_be_undone() {
     let mut test = TestSession::new();
     test.prepare("a", "SELECT 1");
     let id = |test: &TestSession| test.session.statement(b"a").map(|t| t.id);
@@ -369,7 +369,7 @@ fn what_was_prepared_or_closed_can_be_undone() {
 }
 
 #[test]
-fn a_target_in_a_block_that_the_request_begins_is_the_blocks() {
+fn a_target_in_a_block_of_the_request_needs_no_transaction() {
     let mut test = TestSession::new();
     let aim = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = 1";
     test.prepare("begin", "BEGIN");
@@ -389,7 +389,7 @@ fn long_list() -> String {
 }
 
 #[test]
-fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
+fn a_long_text_must_be_parsed_before_it_is_planned() {
     let list = long_list();
     for messages in [
         query(&format!("SELECT {list}")),
@@ -423,7 +423,7 @@ fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
 }
 
 #[test]
-fn names_that_were_given_before_a_long_text_are_given_again() {
+fn statements_prepared_before_a_long_text_are_prepared_again() {
     let mut test = TestSession::new();
     let text = format!("SELECT {}", long_list());
     let messages = [parse("a", "SELECT 1"), parse("b", &text), sync()].concat();
@@ -441,7 +441,7 @@ fn names_that_were_given_before_a_long_text_are_given_again() {
 }
 
 #[test]
-fn what_is_made_to_take_long_is_not_parsed_at_all() {
+fn a_text_that_is_slow_to_parse_is_not_parsed() {
     let mut test = TestSession::new();
     let nested = format!("{}{} SELECT 1", "/*".repeat(20_000), "*/".repeat(20_000));
     assert!(test.is_alone([query(&nested)]));
@@ -455,7 +455,7 @@ fn what_is_made_to_take_long_is_not_parsed_at_all() {
 }
 
 #[test]
-fn a_text_with_which_the_parser_comes_to_no_end_is_given_up() {
+fn a_text_that_the_parser_does_not_finish_is_not_parsed() {
     let text = format!("SELECT {}", long_list());
     for bytes in [
         Bytes::from(query(&text)),
@@ -473,7 +473,7 @@ fn a_text_with_which_the_parser_comes_to_no_end_is_given_up() {
 }
 
 #[test]
-fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
+fn of_a_very_long_text_only_the_beginning_is_read() {
     let mut test = TestSession::new();
     let long = "x".repeat(LOOKED_AT_BYTES_MAX);
     for (text, target) in [

@@ -132,7 +132,7 @@ fn a_channel_is_listened_on_once() {
 }
 
 #[test]
-fn to_listen_twice_delivers_once_and_one_unlisten_ends_it() {
+fn two_listens_deliver_once_and_one_unlisten_ends_both() {
     let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
     shared.listen(id, "a");
@@ -179,7 +179,7 @@ fn a_transaction_listens_from_its_commit_on() {
 
 /// PostgreSQL applies all changes of a transaction before it delivers its own notifications.
 #[test]
-fn a_transaction_hears_itself_wherever_it_listens() {
+fn a_transaction_receives_its_own_notifications_wherever_it_listens() {
     for (listens_last, changes, heard) in [
         (true, vec![listen("a")], true),
         (false, vec![listen("a")], true),
@@ -231,7 +231,7 @@ fn a_transaction_that_rolls_back_changes_nothing() {
 
 /// Any client may notify on the channel of markers.
 #[test]
-fn a_marker_of_another_process_counts_for_no_client() {
+fn a_marker_of_another_process_changes_no_channels() {
     let mut shared = shared_listen();
     let first = listening(&mut shared, A, "a");
     let second = shared.join(B);
@@ -264,7 +264,7 @@ fn a_client_recognises_its_own_notifications_and_no_others() {
 
 /// A process serves one client at a time. Only the last one counts.
 #[test]
-fn a_server_process_is_of_the_client_that_it_serves_last() {
+fn a_server_process_belongs_to_the_client_that_it_serves_last() {
     let mut shared = shared_listen();
     let (first, second) = (
         listening(&mut shared, A, "a"),
@@ -279,7 +279,7 @@ fn a_server_process_is_of_the_client_that_it_serves_last() {
 }
 
 #[test]
-fn one_channel_that_is_refused_fails_no_other() {
+fn a_rejected_channel_fails_no_other() {
     let mut shared = shared_listen();
     let (first, second) = (shared.join(A), shared.join(B));
     let (bad, good) = (shared.listen(first, "a"), shared.listen(second, "b"));
@@ -307,7 +307,7 @@ fn a_request_waits_for_the_round_after_the_one_under_way() {
 }
 
 #[test]
-fn after_a_loss_all_channels_are_listened_on_again() {
+fn after_a_lost_connection_all_channels_are_listened_on_again() {
     let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
     let late = shared.listen(id, "b");
@@ -327,7 +327,7 @@ fn after_a_loss_all_channels_are_listened_on_again() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_midst_leaves_nothing() {
+fn a_client_that_leaves_during_a_round_leaves_no_state() {
     let mut shared = shared_listen();
     let id = shared.join(A);
     shared.listen(id, "a");
@@ -343,7 +343,7 @@ fn a_client_that_leaves_in_the_midst_leaves_nothing() {
 }
 
 #[test]
-fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
+fn the_queue_of_a_client_that_does_not_read_is_limited() {
     let mut shared = shared_listen();
     let (slow, other) = (
         listening(&mut shared, A, "a"),
@@ -375,7 +375,7 @@ fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
 
 /// A client that names the channel of markers, or forges a marker, changes the channels of no client.
 #[test]
-fn nobody_listens_on_the_channel_of_markers() {
+fn clients_cannot_listen_on_the_channel_of_markers() {
     let mut shared = shared_listen();
     let (first, second) = (listening(&mut shared, A, "a"), shared.join(B));
     let names = [MARKER.to_owned()];
@@ -396,7 +396,7 @@ fn nobody_listens_on_the_channel_of_markers() {
 
 /// However long the transaction is, and although another client catches up meanwhile.
 #[test]
-fn a_transaction_hears_all_that_it_sent_before_it_listens() {
+fn a_transaction_receives_notifications_sent_before_its_listen() {
     let mut shared = shared_listen();
     let other = listening(&mut shared, B, "a");
     let id = shared.join(A);
@@ -421,7 +421,7 @@ fn a_transaction_hears_all_that_it_sent_before_it_listens() {
 
 /// A notification of another process ends the transaction's, and follows them.
 #[test]
-fn what_a_transaction_holds_back_keeps_its_place() {
+fn held_notifications_keep_their_position() {
     let mut shared = shared_listen();
     let id = shared.join(A);
     shared.reserve(id, P, &["a".to_owned()]);
@@ -435,7 +435,7 @@ fn what_a_transaction_holds_back_keeps_its_place() {
 
 /// The limit of the queue applies to held notifications, too.
 #[test]
-fn a_transaction_that_sends_too_much_ends_its_client() {
+fn held_notifications_are_limited() {
     let mut shared = shared_listen();
     let id = shared.join(A);
     shared.reserve(id, P, &["a".to_owned()]);
@@ -508,7 +508,7 @@ fn the_limit_of_channels_counts_each_once() {
 
 /// Not a measurement. If each round walks over all channels, the test does not end.
 #[test]
-fn many_channels_end_in_small_portions() {
+fn many_channels_are_unlistened_in_small_rounds() {
     let mut shared = shared_listen();
     let id = shared.join(A);
     let names: Vec<String> = (0..CLIENT_CHANNELS_MAX).map(|n| format!("c{n}")).collect();

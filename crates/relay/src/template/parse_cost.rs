@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_short_is_parsed_here_and_what_is_made_to_take_long_nowhere() {
+    fn the_cost_depends_on_tokens_bytes_and_rescans() {
         let list = |n: usize| format!("select 1{}", ", 1".repeat(n));
         for (text, cost) in [
             (String::new(), ParseCost::Low),

@@ -44,7 +44,7 @@ impl TestUndoLog {
 }
 
 #[test]
-fn a_rollback_goes_back_to_the_beginning() {
+fn a_rollback_restores_the_settings_of_the_beginning() {
     let mut test = TestUndoLog::new();
     test.set("1");
     test.savepoint("s");
@@ -54,7 +54,7 @@ fn a_rollback_goes_back_to_the_beginning() {
 }
 
 #[test]
-fn what_was_committed_stays() {
+fn committed_settings_remain() {
     let mut test = TestUndoLog::new();
     let one = test.set("1");
     test.settings_undo_log.commit();
@@ -63,7 +63,7 @@ fn what_was_committed_stays() {
 }
 
 #[test]
-fn a_savepoint_can_be_gone_back_to_again_and_again() {
+fn a_savepoint_can_be_rolled_back_to_repeatedly() {
     let mut test = TestUndoLog::new();
     test.savepoint("s");
     let one = test.set("1");
@@ -79,7 +79,7 @@ fn a_savepoint_can_be_gone_back_to_again_and_again() {
 }
 
 #[test]
-fn what_was_set_since_a_released_savepoint_belongs_to_what_is_around_it() {
+fn settings_since_a_released_savepoint_belong_to_the_enclosing_level() {
     let mut test = TestUndoLog::new();
     test.savepoint("outer");
     test.savepoint("inner");

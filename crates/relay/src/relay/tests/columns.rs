@@ -1,10 +1,10 @@
-//! A client that knows the columns of a statement gets no rows of others.
+//! A client that knows the columns of a statement receives no rows with other columns.
 
 use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
-/// A client that has prepared statements and knows their columns, on a server that has not met them.
+/// A client that knows the columns of its prepared statements, on a server that has not parsed them.
 fn test() -> TestRelay {
     let mut test = TestRelay::new();
     for name in ["a", "b"] {
@@ -30,7 +30,7 @@ fn the_columns_are_compared_before_the_statement_is_executed() {
     assert_eq!(test.own(), ["Bind s2", "Execute", "Sync"]);
     let told = test.server([bound(), complete("SELECT 0"), ready('I')]);
     assert_eq!(told, ["bound", "SELECT 0", "ready I"]);
-    // From now on it is known.
+    // The server has it now.
     let sent = test.client([bind("a"), execute(), sync()]);
     assert_eq!(sent, ["Bind s1", "Execute", "Sync"]);
 }
@@ -52,9 +52,9 @@ fn other_columns_are_an_error() {
     );
 }
 
-/// Each time it is made known to a server it might get another name there.
+/// With unknown effect, the statement could have another name on the server each time.
 #[test]
-fn a_text_of_which_nothing_is_known_is_described_once() {
+fn a_statement_with_unknown_effect_is_described_once() {
     for text in [r"SELECT 'it\'s'", "SELECT 1 ?"] {
         let mut test = TestRelay::new();
         test.client([parse("a", text), describe_statement("a"), sync()]);

@@ -1,4 +1,4 @@
-//! COPY FROM STDIN: while the server reads CopyData it skips every Sync.
+//! COPY FROM STDIN: while the server reads CopyData, it skips every Sync.
 
 use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
@@ -25,7 +25,7 @@ fn copy_by_simple_query() {
 }
 
 #[test]
-fn a_copy_that_the_client_gives_up() {
+fn a_copy_that_the_client_aborts() {
     let mut test = TestRelay::new();
     test.client([query(COPY)]);
     test.server([copy_in()]);
@@ -42,7 +42,7 @@ fn a_copy_that_the_client_gives_up() {
 }
 
 #[test]
-fn a_copy_that_the_server_gives_up_ignores_what_is_still_sent() {
+fn after_a_failed_copy_further_data_is_ignored() {
     let mut test = TestRelay::new();
     test.client([query(COPY)]);
     test.server([copy_in()]);
@@ -75,7 +75,7 @@ fn copy_by_the_extended_protocol_with_the_early_sync_that_the_server_skips() {
 }
 
 #[test]
-fn copy_by_the_extended_protocol_all_in_one_go() {
+fn copy_by_the_extended_protocol_in_one_packet() {
     let mut test = TestRelay::new();
     test.client([
         parse("", COPY),
@@ -98,7 +98,7 @@ fn copy_by_the_extended_protocol_all_in_one_go() {
 }
 
 #[test]
-fn a_copy_refused_before_it_begins_skips_its_data() {
+fn a_copy_rejected_before_it_begins_skips_its_data() {
     let mut test = TestRelay::new();
     test.client([
         parse("", COPY),
@@ -113,8 +113,9 @@ fn a_copy_refused_before_it_begins_skips_its_data() {
     assert!(test.relay.is_over());
 }
 
-/// The Sync that drivers send early is skipped by the server; until the next one the request is not over, whether the copy
-/// succeeds or fails. (A connection given back in between would swallow the next client's messages.)
+/// The server skips the Sync that drivers send early. Until the next one the request has not ended, whether
+/// the copy succeeds or fails. (If the connection were returned before, it would swallow the next client's
+/// messages.)
 #[test]
 fn an_extended_copy_is_not_over_before_its_last_sync() {
     for succeeds in [true, false] {
@@ -138,9 +139,9 @@ fn an_extended_copy_is_not_over_before_its_last_sync() {
     }
 }
 
-/// As drivers do that do not wait to be to_query for the data.
+/// Some drivers do not wait for CopyInResponse.
 #[test]
-fn copy_by_simple_query_all_in_one_go() {
+fn copy_by_simple_query_in_one_packet() {
     let mut test = TestRelay::new();
     test.client([query(COPY), copy_data("1\n"), sync(), copy_done()]);
     assert_eq!(test.server([copy_in()]), ["copy in"]);
@@ -155,9 +156,9 @@ fn copy_by_simple_query_all_in_one_go() {
     assert!(test.relay.is_over());
 }
 
-/// Several copies in one query, each with an end of its own.
+/// Several copies in one query, each with its own end.
 #[test]
-fn copies_by_one_simple_query_all_in_one_go() {
+fn several_copies_by_one_simple_query_in_one_packet() {
     let mut test = TestRelay::new();
     test.client([query(&format!("{COPY}; {COPY}")), copy_done()]);
     test.server([copy_in()]);
@@ -170,7 +171,7 @@ fn copies_by_one_simple_query_all_in_one_go() {
 }
 
 #[test]
-fn the_end_of_a_copy_that_there_was_not_is_answered_by_nothing() {
+fn the_end_of_a_copy_that_did_not_begin_has_no_answer() {
     let mut test = TestRelay::new();
     test.client([parse("", "SELECT 1"), bind(""), execute(), copy_done()]);
     test.client([parse("", "SELECT 2"), bind(""), execute(), sync()]);
@@ -184,10 +185,10 @@ fn the_end_of_a_copy_that_there_was_not_is_answered_by_nothing() {
     assert!(test.relay.is_over());
 }
 
-/// Whether the server has read a Sync by the time a copy fails, nobody knows: it answers one that it has not. That answer must
-/// not reach whoever has the connection next.
+/// When a copy fails, the server may or may not have read a Sync. It answers one that it has not read. The
+/// next client must not receive that answer.
 #[test]
-fn a_copy_that_fails_with_a_sync_on_its_way_spends_the_server() {
+fn a_server_must_close_if_a_copy_fails_with_a_sync_on_its_way() {
     let mut test = TestRelay::new();
     test.client([query(COPY)]);
     test.server([copy_in()]);
@@ -207,7 +208,7 @@ fn a_copy_that_fails_with_a_sync_on_its_way_spends_the_server() {
 
 /// A trigger before the copy fails before the server has read the Sync that drivers send early.
 #[test]
-fn an_early_sync_may_be_answered_after_all() {
+fn the_server_may_answer_an_early_sync() {
     let mut test = TestRelay::new();
     test.client([parse("", COPY), bind(""), execute(), sync()]);
     test.server([parsed(), bound(), copy_in()]);
@@ -218,7 +219,7 @@ fn an_early_sync_may_be_answered_after_all() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_spends_the_server() {
+fn a_server_must_close_after_an_unexpected_answer() {
     let mut test = TestRelay::new();
     test.client([query("SELECT 1")]);
     test.server([complete("SELECT 1"), ready('I')]);

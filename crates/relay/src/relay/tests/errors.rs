@@ -1,11 +1,11 @@
-//! Errors: what the server skips because of one has not taken place.
+//! Errors: the server skips the following messages, so their effects are undone.
 
 use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
 #[test]
-fn an_error_in_mid_pipeline_undoes_names_and_statements_behind_it() {
+fn an_error_in_a_pipeline_undoes_later_names_and_statements() {
     let mut test = TestRelay::new();
     let sent = test.client([
         parse("a", "SELECT 1"),
@@ -56,7 +56,7 @@ fn an_error_in_mid_pipeline_undoes_names_and_statements_behind_it() {
 }
 
 #[test]
-fn a_parse_that_fails_takes_its_name_back() {
+fn a_failed_parse_releases_its_name() {
     let mut test = TestRelay::new();
     test.client([parse("a", "SELECT nonsense"), sync()]);
     let got = test.server([error("42703", "no such column"), ready('I')]);
@@ -71,7 +71,7 @@ fn a_parse_that_fails_takes_its_name_back() {
 }
 
 #[test]
-fn a_name_taken_anew_behind_an_error_keeps_its_old_meaning() {
+fn a_name_reused_after_an_error_keeps_its_old_meaning() {
     let mut test = TestRelay::new();
     test.client([parse("a", "SELECT 1"), sync()]);
     test.server([parsed(), ready('I')]);
@@ -126,7 +126,7 @@ fn an_error_ends_at_its_own_sync() {
 }
 
 #[test]
-fn a_promise_that_needs_no_server_is_not_kept_behind_an_error() {
+fn an_answer_that_needs_no_server_is_not_sent_after_an_error() {
     let mut test = TestRelay::new();
     test.client([parse("a", "SELECT 1"), sync()]);
     test.server([parsed(), ready('I')]);
@@ -153,7 +153,7 @@ fn a_fatal_error_reaches_the_client_and_ends_the_connection() {
 }
 
 #[test]
-fn behind_an_error_a_query_is_skipped_too_up_to_the_sync() {
+fn after_an_error_a_query_is_skipped_too_up_to_the_sync() {
     let mut test = TestRelay::new();
     test.client([
         bind(""),
@@ -173,7 +173,7 @@ fn behind_an_error_a_query_is_skipped_too_up_to_the_sync() {
 }
 
 #[test]
-fn what_comes_after_an_error_and_before_the_sync_changes_nothing() {
+fn messages_between_an_error_and_the_sync_change_nothing() {
     let mut test = TestRelay::new();
     test.client([parse("a", "SELECT nonsense"), flush()]);
     assert_eq!(test.server([error("42703", "no")]), ["ERROR 42703: no"]);
@@ -192,7 +192,7 @@ fn what_comes_after_an_error_and_before_the_sync_changes_nothing() {
 }
 
 #[test]
-fn a_statement_whose_parameters_were_refused_is_prepared_anew() {
+fn a_statement_whose_parameters_were_rejected_is_prepared_again() {
     let mut test = TestRelay::new();
     test.client([parse("a", "SELECT $1"), sync()]);
     test.server([parsed(), ready('I')]);
@@ -205,7 +205,7 @@ fn a_statement_whose_parameters_were_refused_is_prepared_anew() {
 }
 
 #[test]
-fn a_plan_that_no_longer_fits_its_table_is_made_anew() {
+fn a_plan_that_no_longer_fits_its_table_is_made_again() {
     let mut test = TestRelay::new();
     test.client([parse("a", "SELECT * FROM t"), sync()]);
     test.server([parsed(), ready('I')]);

@@ -1,4 +1,5 @@
-//! What passes unchanged: rows in pieces, several statements, portals with row limits, Flush, notices.
+//! Messages that are forwarded unchanged: rows in parts, several statements, portals with row limits, Flush,
+//! notices.
 
 use super::test_relay::TestRelay;
 use crate::relay::MESSAGES_MAX;
@@ -9,7 +10,7 @@ use paceline_testing::messages::server::*;
 use paceline_testing::read_out;
 use paceline_wire::backend::Status;
 
-/// A reply with a row larger than any buffer is likely to be.
+/// An answer with a row that is larger than buffers usually are.
 fn large_reply() -> Wire {
     let large = "x".repeat(70_000);
     [
@@ -24,7 +25,7 @@ fn large_reply() -> Wire {
 }
 
 #[test]
-fn rows_pass_in_pieces_of_any_size() {
+fn rows_are_forwarded_in_parts_of_any_size() {
     let reply = large_reply();
     for piece in [1, 2, 3, 7, 4_096, reply.len()] {
         let mut test = TestRelay::new();
@@ -40,7 +41,7 @@ fn rows_pass_in_pieces_of_any_size() {
 }
 
 #[test]
-fn a_piece_of_a_row_does_not_wait_for_the_rest() {
+fn a_part_of_a_row_does_not_wait_for_the_rest() {
     let mut test = TestRelay::new();
     test.client([query("SELECT a FROM t")]);
     let reply = row(&["a long value"]);
@@ -50,7 +51,7 @@ fn a_piece_of_a_row_does_not_wait_for_the_rest() {
 }
 
 #[test]
-fn byte_by_byte_nothing_changes_for_messages_that_are_looked_into() {
+fn messages_that_are_read_may_arrive_byte_by_byte() {
     let sent = || [parse("a", "SELECT 1"), bind("a"), execute(), sync()];
     let reply = [
         parsed(),
@@ -94,7 +95,7 @@ fn a_text_of_several_statements_is_one_request() {
 }
 
 #[test]
-fn requests_sent_ahead_are_answered_one_after_the_other() {
+fn pipelined_requests_are_answered_one_after_the_other() {
     let mut test = TestRelay::new();
     test.client([query("SELECT 1"), query("SELECT 2")]);
     test.server([complete("SELECT 1"), ready('I')]);
@@ -140,7 +141,7 @@ fn flush_gets_answers_before_the_request_ends() {
 }
 
 #[test]
-fn a_portal_with_a_row_limit_goes_on_where_it_stopped() {
+fn a_portal_with_a_row_limit_continues() {
     let mut test = TestRelay::new();
     let sent = test.client([
         parse("", "SELECT a FROM t"),
@@ -170,7 +171,7 @@ fn a_portal_with_a_row_limit_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn notices_and_changed_settings_pass_wherever_they_come() {
+fn notices_and_settings_are_forwarded_at_any_time() {
     let mut test = TestRelay::new();
     test.client([parse("", "SELECT 1"), bind(""), execute(), sync()]);
     let got = test.server([
@@ -210,9 +211,9 @@ fn an_empty_query_and_an_empty_portal_complete() {
     assert!(test.relay.is_over());
 }
 
-/// What a server says at once is not all looked at at once: others have their turn.
+/// The relay processes a limited number of messages per call, so that other clients proceed.
 #[test]
-fn many_messages_are_looked_at_in_parts() {
+fn many_messages_are_processed_in_parts() {
     const MANY: usize = 3 * MESSAGES_MAX;
     let mut test = TestRelay::new();
     let one = [bind(""), execute()].concat();
@@ -232,7 +233,7 @@ fn many_messages_are_looked_at_in_parts() {
 }
 
 #[test]
-fn a_client_to_whom_much_is_owed_is_not_listened_to() {
+fn a_client_with_many_owed_answers_is_not_read() {
     let mut test = TestRelay::new();
     test.client([parse("", "SELECT 1")]);
     while !test.relay.owes_many_answers() {
@@ -242,7 +243,7 @@ fn a_client_to_whom_much_is_owed_is_not_listened_to() {
     assert!(!test.relay.owes_many_answers());
 }
 
-/// What a client can make costly is looked at in smaller parts.
+/// If a client makes messages expensive, the relay processes fewer of them per call.
 #[test]
 fn messages_that_cost_more_count_as_several() {
     const MANY: usize = 400;

@@ -16,7 +16,7 @@ fn update(hints: &str) -> String {
     format!("UPDATE /*+ {hints} */ t SET a = 1 WHERE id = 1")
 }
 
-/// In a transaction, a hinted update was sent.
+/// A hinted UPDATE was sent in a transaction.
 fn in_transaction(hints: &str) -> TestRelay {
     let mut test = TestRelay::new();
     test.client([query("BEGIN")]);
@@ -27,7 +27,7 @@ fn in_transaction(hints: &str) -> TestRelay {
 }
 
 #[test]
-fn commit_on_success_commits_before_the_client_hears_of_it() {
+fn commit_on_success_commits_before_the_client_is_answered() {
     let mut test = in_transaction("COMMIT_ON_SUCCESS");
     assert!(test.server([complete("UPDATE 1"), ready('T')]).is_empty());
     assert_eq!(test.own(), ["Query COMMIT"]);
@@ -40,7 +40,7 @@ fn commit_on_success_commits_before_the_client_hears_of_it() {
 }
 
 #[test]
-fn rows_are_not_kept_back_for_the_commit() {
+fn rows_are_not_held_until_the_commit() {
     let mut test = in_transaction("COMMIT_ON_SUCCESS");
     let got = test.server([
         columns(&["a"]),
@@ -56,7 +56,7 @@ fn rows_are_not_kept_back_for_the_commit() {
 }
 
 #[test]
-fn by_the_extended_protocol_too() {
+fn commit_on_success_works_by_the_extended_protocol() {
     let mut test = TestRelay::new();
     test.client([query("BEGIN")]);
     test.server([complete("BEGIN"), ready('T')]);
@@ -76,7 +76,7 @@ fn by_the_extended_protocol_too() {
 }
 
 #[test]
-fn a_commit_that_fails_is_the_answer() {
+fn the_error_of_a_failed_commit_is_the_answer() {
     let mut test = in_transaction("COMMIT_ON_SUCCESS");
     test.server([complete("UPDATE 1"), ready('T')]);
     let got = test.server([error("23503", "deferred"), ready('I')]);
@@ -121,7 +121,7 @@ fn a_missed_target_rolls_back_if_the_hint_says_so() {
 }
 
 #[test]
-fn a_target_that_is_met_changes_nothing() {
+fn a_target_that_is_met_has_no_effect() {
     let mut test = in_transaction("TARGET_AFFECT_ROW(1)");
     assert_eq!(
         test.server([complete("UPDATE 1"), ready('T')]),
@@ -217,7 +217,7 @@ fn a_wrapped_request_that_fails_is_rolled_back() {
 }
 
 #[test]
-fn what_changes_one_row_or_none_needs_no_wrap_to_be_told_that_it_missed() {
+fn a_change_of_at_most_one_row_reports_a_missed_target_without_a_transaction() {
     let mut test = TestRelay::wrapped(Wrap::OneRow);
     assert!(test.own().is_empty());
     test.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
@@ -250,7 +250,7 @@ fn bare_hints_reach_the_server_as_a_comment() {
     );
 }
 
-/// A client in autocommit has begun a request, and part of it has been sent.
+/// A client in autocommit has sent a part of a request.
 fn mid_request() -> TestRelay {
     let mut test = TestRelay::new();
     assert!(!test.relay.is_mid_request());
@@ -260,7 +260,7 @@ fn mid_request() -> TestRelay {
 }
 
 #[test]
-fn a_target_that_comes_late_in_a_request_makes_all_of_it_a_transaction() {
+fn a_target_late_in_a_request_makes_all_of_it_a_transaction() {
     for (touched, ends, told) in [
         ("UPDATE 0", "Query ROLLBACK", vec![MISSED, "ready I"]),
         ("UPDATE 1", "Query COMMIT", vec!["UPDATE 1", "ready I"]),
@@ -300,7 +300,7 @@ fn a_target_that_comes_late_in_a_request_makes_all_of_it_a_transaction() {
 }
 
 #[test]
-fn an_error_before_it_leaves_nothing_to_end() {
+fn after_an_error_before_the_target_no_transaction_is_open() {
     let mut test = mid_request();
     test.relay.begin_mid_request(&mut BytesMut::new());
     test.client([bind(""), execute(), sync()]);
@@ -310,7 +310,7 @@ fn an_error_before_it_leaves_nothing_to_end() {
 }
 
 #[test]
-fn a_transaction_that_the_client_has_begun_is_its_own() {
+fn a_request_that_begins_a_transaction_block_gets_no_other() {
     let mut test = TestRelay::new();
     test.client([parse("", "BEGIN"), bind(""), execute()]);
     assert!(!test.relay.is_mid_request());

@@ -1,4 +1,5 @@
-//! LISTEN by the shared connection: what the server executes instead, and when the client receives ReadyForQuery.
+//! LISTEN by the shared connection: what the server executes instead, and when the client receives
+//! ReadyForQuery.
 
 use super::test_relay::TestRelay;
 use crate::relay::{ListenMode, ListenNeed};
@@ -16,7 +17,7 @@ fn shared() -> TestRelay {
     test
 }
 
-/// A client that listens already.
+/// A client that listens.
 fn listening() -> TestRelay {
     let mut test = shared();
     test.session.listening.channels = vec!["jobs".into()];
@@ -30,7 +31,7 @@ fn need(channels: &[&str], changes: bool) -> ListenNeed {
     }
 }
 
-/// The shared connection has received everything.
+/// The shared connection has received all notifications.
 fn caught_up(test: &mut TestRelay) -> usize {
     assert!(test.relay.awaits_notifications() && !test.relay.is_over());
     let mut out = BytesMut::new();
@@ -53,7 +54,7 @@ fn a_transaction_notifies_in_place_of_listening() {
         test.server([complete("NOTIFY"), ready('T')]),
         ["LISTEN", "ready T"]
     );
-    // It is reserved once, and each statement is another.
+    // The channel is reserved once. Each statement has its own marker.
     let sent = test.client([query("UNLISTEN *; LISTEN a")]);
     assert_eq!(
         sent,
@@ -82,7 +83,7 @@ fn a_statement_of_the_extended_protocol_notifies_too() {
         sent[0].contains("NOTIFY pacelinelisten_1f, '- LISTEN a'"),
         "{sent:?}"
     );
-    // Each execution has a marker of its own.
+    // Each execution has its own marker.
     for number in 1..=2 {
         let marker = format!("NOTIFY pacelinelisten_1f, 'L{number} a'");
         let sent = sent.iter().filter(|line| line.contains(&marker));
@@ -106,9 +107,9 @@ fn a_statement_of_the_extended_protocol_notifies_too() {
     assert_eq!(caught_up(&mut test), 6);
 }
 
-/// A client that does not listen waits for nothing, and its UNLISTEN is the server's.
+/// A client that does not listen does not wait, and its server executes its UNLISTEN.
 #[test]
-fn clients_that_do_not_listen_are_not_concerned() {
+fn clients_that_do_not_listen_do_not_wait() {
     let mut test = shared();
     for (sql, command) in [("UNLISTEN *", "UNLISTEN"), ("NOTIFY a", "NOTIFY")] {
         assert_eq!(test.client([query(sql)]), [format!("Query {sql}")]);
@@ -122,7 +123,7 @@ fn clients_that_do_not_listen_are_not_concerned() {
 }
 
 #[test]
-fn what_may_notify_is_answered_when_notifications_are_there() {
+fn ready_for_query_waits_for_notifications() {
     for (sql, waits) in [
         ("SELECT 1", false),
         ("select 1;", false),
@@ -145,9 +146,9 @@ fn what_may_notify_is_answered_when_notifications_are_there() {
     }
 }
 
-/// What the server says of a later request comes behind.
+/// Messages of the server for a later request follow the ReadyForQuery.
 #[test]
-fn nothing_passes_a_kept_ready_for_query() {
+fn no_message_overtakes_a_held_ready_for_query() {
     let mut test = listening();
     let update = [parse("", "UPDATE t SET a = 1"), bind(""), execute(), sync()].concat();
     test.client([update.clone(), update]);
@@ -175,7 +176,8 @@ fn error_of_the_server() -> paceline_testing::messages::Wire {
     error("25P01", "no transaction")
 }
 
-/// In an encoding that the shared connection does not send, and where a client has its own server, LISTEN is the server's.
+/// If the client uses an encoding that the shared connection does not send, or keeps its own server, that
+/// server executes LISTEN.
 #[test]
 fn a_client_that_cannot_share_keeps_its_server() {
     let mut test = shared();
@@ -193,7 +195,7 @@ fn a_client_that_cannot_share_keeps_its_server() {
 }
 
 #[test]
-fn discard_all_lets_go_of_the_channels() {
+fn discard_all_ends_all_channels() {
     let mut test = listening();
     test.client([query("DISCARD ALL")]);
     test.server([complete("DISCARD ALL"), ready('I')]);
@@ -201,14 +203,14 @@ fn discard_all_lets_go_of_the_channels() {
     assert!(test.relay.take_unlistens_all() && !test.relay.take_unlistens_all());
 }
 
-/// What a transaction may still do there is not what the shared connection knows.
+/// The shared connection does not know what such a transaction does on the client's own server.
 #[test]
 fn a_client_whose_own_server_listens_does_not_share() {
     let mut test = shared();
     test.relay.pin(paceline_sql::PinReason::Listening);
     assert_eq!(test.client([query("LISTEN a")]), ["Query LISTEN a"]);
     assert_eq!(test.needs, []);
-    // With both, it cannot be told which one is meant.
+    // With both, it would be ambiguous which one the client means.
     let mut test = listening();
     test.relay.pin(paceline_sql::PinReason::Listening);
     test.client([query("UNLISTEN *")]);
@@ -230,7 +232,7 @@ fn execute_of_a_prepared_listen_is_refused() {
 
 /// A text that is not parsed.
 #[test]
-fn a_text_that_is_not_read_does_not_change_channels() {
+fn a_text_that_is_not_parsed_may_not_change_channels() {
     let values = vec!["(1)"; 40_000].join(", ");
     for (text, refused) in [
         (

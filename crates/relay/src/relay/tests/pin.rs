@@ -1,4 +1,4 @@
-//! State that only one server has: its client keeps the server, is warned, is refused, or loses it.
+//! State that only one server has: its client keeps the server, is warned, is rejected, or loses the state.
 
 use super::test_relay::TestRelay;
 use crate::relay::SessionStateMode;
@@ -14,7 +14,7 @@ fn run(test: &mut TestRelay, sql: &str, command: &str) -> Vec<String> {
     test.server([complete(command), ready('I')])
 }
 
-/// What the server says when it is to_query whether it still has each kind.
+/// The server's answer to a query for each kind of state.
 fn reply(test: &mut TestRelay, values: &[&str]) {
     let got = test.server([row(values), complete("SELECT 1"), ready('I')]);
     assert!(got.is_empty(), "{got:?}");
@@ -27,7 +27,7 @@ fn with(keeping: SessionStateMode) -> TestRelay {
 }
 
 #[test]
-fn a_client_keeps_its_server_until_the_server_says_that_nothing_is_left() {
+fn a_client_is_pinned_until_the_server_has_no_such_state() {
     let mut test = TestRelay::new();
     assert_eq!(run(&mut test, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
     assert_eq!(test.own(), [LISTENS]);
@@ -45,7 +45,7 @@ fn a_client_keeps_its_server_until_the_server_says_that_nothing_is_left() {
 }
 
 #[test]
-fn what_may_let_go_is_asked_about() {
+fn a_command_that_may_unpin_causes_a_session_query() {
     for (keep, command, free, with) in [
         (
             "CREATE TEMP TABLE t ()",
@@ -90,7 +90,7 @@ fn what_may_let_go_is_asked_about() {
 }
 
 #[test]
-fn what_a_rollback_undoes_is_not_kept() {
+fn a_rollback_unpins() {
     let mut test = TestRelay::new();
     test.client([query("BEGIN")]);
     test.server([complete("BEGIN"), ready('T')]);
@@ -104,7 +104,7 @@ fn what_a_rollback_undoes_is_not_kept() {
 }
 
 #[test]
-fn a_lock_is_kept_though_its_statement_failed() {
+fn an_advisory_lock_pins_although_its_statement_failed() {
     let mut test = TestRelay::new();
     test.client([query("SELECT pg_advisory_lock(1), 1/0")]);
     test.server([error("22012", "no"), ready('I')]);
@@ -113,7 +113,7 @@ fn a_lock_is_kept_though_its_statement_failed() {
 }
 
 #[test]
-fn a_text_that_may_do_anything_is_asked_about() {
+fn a_text_with_unknown_effect_causes_a_session_query() {
     let mut test = TestRelay::new();
     test.policy.extra = vec!["search_path".to_owned()];
     run(&mut test, "DO 'anything'", "DO");
@@ -134,7 +134,7 @@ fn a_text_that_may_do_anything_is_asked_about() {
 }
 
 #[test]
-fn an_error_instead_of_an_answer_keeps_the_server() {
+fn a_failed_session_query_pins() {
     let mut test = TestRelay::new();
     run(&mut test, "LISTEN a", "LISTEN");
     let got = test.server([error("57014", "canceled"), ready('I')]);
@@ -143,7 +143,7 @@ fn an_error_instead_of_an_answer_keeps_the_server() {
 }
 
 #[test]
-fn what_no_server_can_tell_is_kept_until_everything_is_discarded() {
+fn state_that_cannot_be_queried_pins_until_discard_all() {
     let mut test = TestRelay::new();
     run(&mut test, "LOAD 'x'", "LOAD");
     run(&mut test, "DISCARD TEMP", "DISCARD TEMP");
@@ -154,7 +154,7 @@ fn what_no_server_can_tell_is_kept_until_everything_is_discarded() {
 }
 
 #[test]
-fn where_nothing_is_kept_the_next_client_finds_nothing() {
+fn without_pins_the_next_client_finds_no_state() {
     let mut test = with(SessionStateMode::Track);
     assert_eq!(run(&mut test, "LISTEN a", "LISTEN"), ["LISTEN", "ready I"]);
     assert!(test.relay.is_over() && test.server.needs_reset && !test.server.must_close);
@@ -181,7 +181,7 @@ fn a_client_is_warned_of_what_it_loses() {
 }
 
 #[test]
-fn what_cannot_follow_is_refused_before_it_reaches_a_server() {
+fn state_that_cannot_follow_is_rejected_before_it_reaches_a_server() {
     let mut test = with(SessionStateMode::Refuse);
     let refusal = "ERROR 0A000: LISTEN cannot follow its client to other server connections";
     let sent = test.client([query("SELECT 1; LISTEN a")]);
@@ -196,7 +196,7 @@ fn what_cannot_follow_is_refused_before_it_reaches_a_server() {
 }
 
 #[test]
-fn in_a_failed_transaction_postgresql_says_better_what_is_wrong() {
+fn in_a_failed_transaction_postgresql_reports_the_error() {
     let mut test = with(SessionStateMode::Refuse);
     test.client([query("BEGIN")]);
     test.server([complete("BEGIN"), ready('T')]);
@@ -206,7 +206,7 @@ fn in_a_failed_transaction_postgresql_says_better_what_is_wrong() {
 }
 
 #[test]
-fn what_paceline_left_on_the_server_is_not_taken_for_the_clients() {
+fn a_session_query_does_not_count_pacelines_own_statements() {
     let mut test = TestRelay::new();
     test.client([parse("a", "SELECT 1"), sync()]);
     test.server([parsed(), ready('I')]);
@@ -220,7 +220,7 @@ fn what_paceline_left_on_the_server_is_not_taken_for_the_clients() {
 }
 
 #[test]
-fn many_rows_at_once_are_no_reason_to_ask() {
+fn a_bulk_insert_causes_no_session_query() {
     let mut test = TestRelay::new();
     let sql = format!("INSERT INTO t VALUES (1){}", ", (2)".repeat(10_000));
     run(&mut test, &sql, "INSERT 0 10001");
@@ -229,7 +229,7 @@ fn many_rows_at_once_are_no_reason_to_ask() {
 }
 
 #[test]
-fn what_is_made_under_a_temporary_path_is_asked_about_in_every_ride() {
+fn objects_in_a_temporary_path_cause_a_session_query_in_every_relay() {
     let mut test = TestRelay::new();
     run(&mut test, "SET search_path TO app, pg_temp", "SET");
     reply(&mut test, &["f", "f", "f", "f", "f"]);
@@ -242,7 +242,7 @@ fn what_is_made_under_a_temporary_path_is_asked_about_in_every_ride() {
 }
 
 #[test]
-fn a_question_that_was_not_answered_is_asked_again() {
+fn a_failed_session_query_is_repeated() {
     let mut test = TestRelay::new();
     run(&mut test, "LISTEN a", "LISTEN");
     test.server([error("57014", "canceled"), ready('I')]);

@@ -1,4 +1,5 @@
-//! Prepared statements: prepared lazily under names of Paceline's own, followed from server to server.
+//! Prepared statements: servers prepare them when needed, under names of Paceline, and they follow the
+//! client.
 
 use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
@@ -34,7 +35,7 @@ fn a_named_statement_gets_a_name_that_all_clients_share() {
     ]);
     assert_eq!(got, ["bound", "columns a", "row 1", "SELECT 1", "ready I"]);
     assert!(test.relay.is_over());
-    // Each Parse of a client is one of the server; of two statements of one client each has its own.
+    // Each Parse of a client is one on the server. Two statements of one client have different names there.
     assert_eq!(
         prepare(&mut test, "yours", "SELECT 1"),
         ["Parse s2: SELECT 1", "Sync"]
@@ -48,7 +49,7 @@ fn a_named_statement_gets_a_name_that_all_clients_share() {
 }
 
 #[test]
-fn what_the_server_need_not_answer_is_answered_in_its_place() {
+fn paceline_answers_what_no_server_needs_to_answer() {
     let mut test = TestRelay::new();
     prepare(&mut test, "a", "SELECT 1");
     let sent = test.client([
@@ -65,7 +66,7 @@ fn what_the_server_need_not_answer_is_answered_in_its_place() {
 }
 
 #[test]
-fn another_server_learns_a_statement_when_it_is_needed() {
+fn another_server_prepares_a_statement_when_needed() {
     let mut test = TestRelay::new();
     prepare(&mut test, "a", "SELECT 1");
     test.on_another_server(100);
@@ -121,7 +122,7 @@ fn a_full_server_closes_its_least_used_statement_first() {
 }
 
 #[test]
-fn the_unnamed_statement_is_carried_to_another_server() {
+fn the_unnamed_statement_follows_to_another_server() {
     let mut test = TestRelay::new();
     let sent = test.client([parse("", "SELECT 1"), sync()]);
     assert_eq!(sent, ["Parse unnamed: SELECT 1", "Sync"]);
@@ -149,7 +150,7 @@ fn a_simple_query_destroys_the_unnamed_statement() {
     test.server([parsed(), ready('I')]);
     assert_eq!(test.client([query("SELECT 2")]), ["Query SELECT 2"]);
     test.server([complete("SELECT 1"), ready('I')]);
-    // PostgreSQL says so itself.
+    // PostgreSQL itself reports the error.
     assert_eq!(
         test.client([bind(""), sync()]),
         ["Close unnamed", "Bind unnamed", "Sync"]
@@ -179,7 +180,7 @@ fn another_clients_unnamed_statement_is_not_found() {
 }
 
 #[test]
-fn nobody_reaches_the_names_of_paceline_itself() {
+fn clients_cannot_use_pacelines_own_names() {
     let mut test = TestRelay::new();
     prepare(&mut test, "a", "SELECT 1");
     let template = test.session.statement(b"a").expect("it is prepared");
@@ -210,7 +211,7 @@ fn closing_a_statement_leaves_it_on_the_server_for_others() {
 }
 
 #[test]
-fn a_name_in_use_is_refused_by_postgresql_itself() {
+fn postgresql_rejects_a_name_in_use() {
     let mut test = TestRelay::new();
     prepare(&mut test, "a", "SELECT 1");
     let sent = test.client([parse("a", "SELECT 2"), sync()]);
@@ -265,7 +266,7 @@ fn deallocate_all_forgets_everything_on_both_sides() {
 }
 
 #[test]
-fn a_text_that_paceline_answers_itself_is_prepared_as_a_select() {
+fn a_local_show_is_prepared_as_a_select() {
     let mut test = TestRelay::new();
     let sent = test.client([parse("a", "SHOW hotspot"), sync()]);
     assert_eq!(
@@ -278,7 +279,7 @@ fn a_text_that_paceline_answers_itself_is_prepared_as_a_select() {
 }
 
 #[test]
-fn an_unnamed_text_that_paceline_answers_itself_is_a_select_on_another_server_too() {
+fn an_unnamed_local_show_is_a_select_on_another_server_too() {
     const SELECT: &str = "Parse unnamed: SELECT * FROM (VALUES (NULL::pg_catalog.text), ('on')) AS t(\"hotspot\") OFFSET 1";
     let mut test = TestRelay::new();
     let sent = test.client([parse("", "SHOW hotspot"), sync()]);

@@ -1,4 +1,4 @@
-//! A plan that no longer fits its table: the request is carried out once more, if nobody can tell.
+//! A plan that no longer fits its table: the request is retried, if the client cannot notice.
 
 use super::test_relay::TestRelay;
 use crate::relay::Wrap;
@@ -17,7 +17,7 @@ fn prepared() -> TestRelay {
 }
 
 #[test]
-fn a_request_that_met_a_stale_plan_is_carried_out_again() {
+fn a_request_that_met_a_stale_plan_is_retried() {
     let mut test = prepared();
     test.client([bind("a"), execute(), sync()]);
     assert!(test.server([stale_plan(), ready('I')]).is_empty());
@@ -36,7 +36,7 @@ fn a_request_that_met_a_stale_plan_is_carried_out_again() {
 }
 
 #[test]
-fn what_the_client_was_told_of_names_is_not_told_again() {
+fn answers_about_names_are_not_repeated() {
     let mut test = prepared();
     let request = || [parse("b", "SELECT * FROM t"), bind("b"), execute(), sync()];
     test.client(request());
@@ -50,7 +50,7 @@ fn what_the_client_was_told_of_names_is_not_told_again() {
 }
 
 #[test]
-fn a_second_failure_is_told() {
+fn a_second_failure_is_forwarded() {
     let mut test = prepared();
     test.client([bind("a"), execute(), sync()]);
     test.server([stale_plan(), ready('I')]);
@@ -62,7 +62,7 @@ fn a_second_failure_is_told() {
 }
 
 #[test]
-fn inside_a_transaction_it_is_told() {
+fn inside_a_transaction_the_error_is_forwarded() {
     let mut test = prepared();
     test.client([query("BEGIN")]);
     test.server([complete("BEGIN"), ready('T')]);
@@ -73,7 +73,7 @@ fn inside_a_transaction_it_is_told() {
 }
 
 #[test]
-fn a_client_that_has_seen_part_of_an_answer_is_told() {
+fn after_a_part_of_an_answer_the_error_is_forwarded() {
     let mut test = prepared();
     test.client([
         parse("", "SELECT 1"),
@@ -96,7 +96,7 @@ fn a_client_that_has_seen_part_of_an_answer_is_told() {
 }
 
 #[test]
-fn a_client_that_has_said_more_than_the_request_is_told() {
+fn after_further_messages_of_the_client_the_error_is_forwarded() {
     let mut test = prepared();
     test.client([bind("a")]);
     test.relay.forbid_retry();
@@ -105,7 +105,7 @@ fn a_client_that_has_said_more_than_the_request_is_told() {
 }
 
 #[test]
-fn a_procedure_that_may_have_committed_is_not_called_again() {
+fn a_procedure_that_may_have_committed_is_not_retried() {
     let mut test = prepared();
     test.client([query("CALL interner()")]);
     assert_eq!(test.server([stale_plan(), ready('I')]).len(), 2);
@@ -113,7 +113,7 @@ fn a_procedure_that_may_have_committed_is_not_called_again() {
 }
 
 #[test]
-fn a_statement_that_is_executed_by_name_is_carried_out_again() {
+fn a_statement_that_is_executed_by_name_is_retried() {
     let mut test = prepared();
     test.client([query("EXECUTE a")]);
     assert!(test.server([stale_plan(), ready('I')]).is_empty());
@@ -121,7 +121,7 @@ fn a_statement_that_is_executed_by_name_is_carried_out_again() {
 }
 
 #[test]
-fn a_request_that_was_begun_by_paceline_is_not_carried_out_again() {
+fn a_request_that_paceline_began_is_not_retried() {
     let mut test = TestRelay::wrapped(Wrap::Begin);
     test.relay.allow_retry();
     test.client([parse("", "SELECT * FROM t"), bind(""), execute(), sync()]);

@@ -1,4 +1,4 @@
-//! What others have drawn from sequences is forgotten before a client may read it, and not later.
+//! Sequence values of other clients are discarded before a client may read them, and not later.
 
 use super::test_relay::TestRelay;
 use crate::sequences::SequenceState;
@@ -8,7 +8,7 @@ use paceline_testing::messages::server::*;
 
 const DISCARD: &str = "Query DISCARD SEQUENCES";
 
-/// Somebody else has drawn on the server.
+/// Another client has drawn values on the server.
 fn test() -> TestRelay {
     let mut test = TestRelay::new();
     test.server.sequences = SequenceState::Mixed;
@@ -16,7 +16,7 @@ fn test() -> TestRelay {
 }
 
 #[test]
-fn a_transaction_forgets_what_others_have_drawn_before_it_begins() {
+fn sequence_values_of_others_are_discarded_before_a_transaction_begins() {
     let mut test = test();
     let sent = test.client([query("BEGIN")]);
     assert_eq!(sent, [DISCARD, "Query BEGIN"]);
@@ -35,7 +35,7 @@ fn a_transaction_forgets_what_others_have_drawn_before_it_begins() {
 }
 
 #[test]
-fn it_is_forgotten_in_front_of_a_request_of_messages_once() {
+fn sequence_values_are_discarded_once_before_an_extended_request() {
     let mut test = test();
     let request = [parse("", "SELECT f()"), bind(""), execute(), sync()];
     let sent = test.client(request.clone());
@@ -46,13 +46,13 @@ fn it_is_forgotten_in_front_of_a_request_of_messages_once() {
 }
 
 #[test]
-fn what_reads_nothing_is_not_held_up() {
+fn a_statement_that_reads_no_sequence_discards_nothing() {
     let mut test = test();
     for sql in ["SELECT 1", "SET x.y = 1", "COMMIT"] {
         assert_eq!(test.client([query(sql)]), [format!("Query {sql}")]);
         test.server([complete("x"), ready('I')]);
     }
-    // It has been analysed.
+    // The statement has been analysed.
     test.relay.first_request_uses(SequenceUse::DRAWS);
     let sql = "INSERT INTO t VALUES (1)";
     assert_eq!(test.client([query(sql)]), [format!("Query {sql}")]);
@@ -60,7 +60,7 @@ fn what_reads_nothing_is_not_held_up() {
 }
 
 #[test]
-fn a_client_is_not_served_where_strange_numbers_stay() {
+fn a_client_is_not_served_if_the_discard_fails() {
     let mut test = test();
     test.client([query("SELECT lastval()")]);
     let told = test.server([error("57014", "cancelled"), ready('I')]);

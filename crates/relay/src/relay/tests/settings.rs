@@ -1,4 +1,4 @@
-//! Settings: what a client SETs follows it, and never reaches another.
+//! The settings of a client follow it, and no other client has them.
 
 use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
@@ -10,7 +10,7 @@ fn run(test: &mut TestRelay, sql: &str, command: &str, status: char) {
     test.server([complete(command), ready(status)]);
 }
 
-/// SQL that a fresh server would need for this client's settings.
+/// The SQL that a new server needs for this client's settings.
 fn adopted(test: &TestRelay) -> String {
     let fresh = test.interner.none();
     test.session
@@ -104,7 +104,7 @@ fn each_statement_of_a_text_counts_when_it_has_completed() {
     assert_eq!(adopted(&test), "SET x TO 1; ");
 }
 
-/// PostgreSQL never forgets such a name, though the transaction that made it came to nothing, or reset it.
+/// PostgreSQL never forgets a custom name, even if its transaction rolls back, or it is reset.
 #[test]
 fn a_name_of_a_users_own_is_known_on_every_server() {
     const KNOWN: &str = "SELECT pg_catalog.set_config('a.x', '', true) WHERE pg_catalog.current_setting('a.x', true) IS NULL; ";
@@ -146,7 +146,7 @@ fn a_set_beside_block_commands_in_one_text_is_followed() {
 }
 
 #[test]
-fn set_local_is_nobodys_business() {
+fn set_local_is_not_tracked() {
     let mut test = TestRelay::new();
     run(&mut test, "BEGIN", "BEGIN", 'T');
     run(&mut test, "SET LOCAL search_path TO a", "SET", 'T');
@@ -154,7 +154,7 @@ fn set_local_is_nobodys_business() {
     assert!(test.relay.is_over());
 }
 
-/// A session that began with `search_path = a`, and has set it to `b`.
+/// A session that began with `search_path = a` and has set `b`.
 fn with_base() -> TestRelay {
     let mut test = TestRelay::new();
     run(&mut test, "SET search_path TO a", "SET", 'I');
@@ -197,7 +197,7 @@ fn reset_inside_a_transaction_goes_back_at_once_and_can_be_undone() {
 }
 
 #[test]
-fn reset_of_what_the_session_did_not_begin_with_needs_nothing_more() {
+fn reset_of_a_setting_that_the_session_did_not_begin_with_restores_nothing() {
     let mut test = with_base();
     run(&mut test, "SET timezone TO 'UTC'", "SET", 'I');
     run(&mut test, "RESET timezone", "RESET", 'I');
@@ -205,7 +205,7 @@ fn reset_of_what_the_session_did_not_begin_with_needs_nothing_more() {
 }
 
 #[test]
-fn a_value_that_was_bound_is_followed() {
+fn a_bound_value_is_followed() {
     let mut test = TestRelay::new();
     test.client([
         parse("", "SELECT set_config('app.user', $1, false)"),
@@ -229,7 +229,7 @@ fn a_value_that_was_bound_is_followed() {
 }
 
 #[test]
-fn what_the_server_reports_is_followed_though_nobody_saw_it_set() {
+fn a_reported_setting_is_followed_although_no_text_set_it() {
     let mut test = TestRelay::new();
     test.server.reported = [("TimeZone", "UTC"), ("DateStyle", "ISO")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -247,7 +247,7 @@ fn what_the_server_reports_is_followed_though_nobody_saw_it_set() {
 }
 
 #[test]
-fn who_stays_keeps_the_server_and_has_its_own_defaults_after_discard_all() {
+fn with_session_pooling_a_client_has_its_own_defaults_after_discard_all() {
     let mut test = TestRelay::new();
     run(&mut test, "SET search_path TO a", "SET", 'I');
     test.session.base = test.session.settings.clone();
@@ -280,7 +280,7 @@ fn discard_all_ends_a_pin_and_forgets_statements_and_settings() {
 }
 
 #[test]
-fn what_may_change_settings_behind_the_text_taints_the_server() {
+fn a_function_that_may_change_settings_makes_a_reset_necessary() {
     for sql in ["SELECT sneaky()", "SELEC 1", "DO $$ BEGIN END $$"] {
         let mut test = TestRelay::new();
         run(&mut test, sql, "DO", 'I');
@@ -292,7 +292,7 @@ fn what_may_change_settings_behind_the_text_taints_the_server() {
 }
 
 #[test]
-fn a_setting_that_is_reset_many_times_is_given_back_once() {
+fn a_setting_that_is_reset_many_times_is_restored_once() {
     let mut test = TestRelay::new();
     run(&mut test, "SET search_path TO a", "SET", 'I');
     test.session.base = test.session.settings.clone();

@@ -1,4 +1,4 @@
-//! PREPARE, EXECUTE and DEALLOCATE by SQL: the same names as those of messages, on whatever server.
+//! PREPARE, EXECUTE and DEALLOCATE use the same names as messages, on any server.
 
 use super::test_relay::TestRelay;
 use crate::session::CLIENT_STATEMENTS_MAX;
@@ -6,7 +6,8 @@ use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
 const PREPARE: &str = "PREPARE p (int) AS SELECT $1";
-/// `PREPARE` goes out as a `Parse` whose text has the statement in the same place, so that errors name the client's positions.
+/// PREPARE is sent as a `Parse`. In its text the statement has the same position, so that errors report the
+/// client's positions.
 const PARSED: &str = "Parse s1:                    SELECT $1";
 
 fn prepared() -> TestRelay {
@@ -34,7 +35,7 @@ fn a_statement_prepared_by_sql_is_executed_by_sql() {
 }
 
 #[test]
-fn another_server_learns_it_before_it_is_executed() {
+fn another_server_prepares_the_statement_before_executing_it() {
     let mut test = prepared();
     test.on_another_server(10);
     let sent = test.client([query("EXPLAIN EXECUTE p(7)")]);
@@ -48,7 +49,7 @@ fn another_server_learns_it_before_it_is_executed() {
 }
 
 #[test]
-fn if_it_cannot_be_learnt_nothing_is_executed() {
+fn if_the_parse_fails_the_statement_is_not_executed() {
     let mut test = prepared();
     test.on_another_server(10);
     test.client([query("EXECUTE p(7)")]);
@@ -107,14 +108,14 @@ fn the_extended_protocol_prepares_executes_and_deallocates_too() {
 }
 
 #[test]
-fn a_name_of_pacelines_own_finds_nothing() {
+fn a_name_with_pacelines_prefix_finds_no_statement() {
     let mut test = prepared();
     let sent = test.client([query("EXECUTE paceline_1_0(1)")]);
     assert!(sent[0].ends_with(" \"(1)"), "{sent:?}");
 }
 
 #[test]
-fn a_statement_too_many_is_refused() {
+fn a_statement_above_the_limit_is_rejected() {
     let mut test = TestRelay::new();
     let template = test.templates.prepared("SELECT 1", &[0, 0]);
     for number in 0..CLIENT_STATEMENTS_MAX {
@@ -135,7 +136,7 @@ fn a_statement_too_many_is_refused() {
 }
 
 #[test]
-fn a_failed_transaction_is_asked_about_a_statement_that_the_server_has() {
+fn in_a_failed_transaction_the_server_decides_about_a_parse() {
     let mut test = prepared();
     test.client([query("BEGIN")]);
     test.server([complete("BEGIN"), ready('T')]);
@@ -149,7 +150,7 @@ fn a_failed_transaction_is_asked_about_a_statement_that_the_server_has() {
 }
 
 #[test]
-fn a_name_taken_twice_and_given_up_is_free() {
+fn a_name_prepared_twice_and_closed_is_free() {
     let mut test = prepared();
     test.client([query("BEGIN")]);
     test.server([complete("BEGIN"), ready('T')]);
@@ -166,7 +167,7 @@ fn a_name_taken_twice_and_given_up_is_free() {
 }
 
 #[test]
-fn what_is_prepared_behind_the_end_of_all_statements_stays() {
+fn statements_prepared_after_deallocate_all_remain() {
     for sql in ["DEALLOCATE ALL", "DISCARD ALL"] {
         let mut test = TestRelay::new();
         test.client([parse("a", "SELECT 1"), sync()]);
@@ -195,7 +196,7 @@ fn what_is_prepared_behind_the_end_of_all_statements_stays() {
 }
 
 #[test]
-fn statements_that_were_not_dropped_after_all_are_there() {
+fn after_a_failed_deallocate_all_the_statements_remain() {
     let mut test = TestRelay::new();
     test.client([parse("a", "SELECT 1"), sync()]);
     test.server([parsed(), ready('I')]);
@@ -222,7 +223,7 @@ fn a_name_that_only_a_function_knows_is_not_found() {
 }
 
 #[test]
-fn a_statement_that_cannot_move_is_found_where_it_is() {
+fn a_statement_that_cannot_move_is_found_on_its_server() {
     let mut test = TestRelay::new();
     test.client([query("BEGIN")]);
     test.server([complete("BEGIN"), ready('T')]);

@@ -1,4 +1,4 @@
-//! A client takes over a read whose rows are coming in already.
+//! A client takes over a server connection whose answer is under way.
 
 use super::test_relay::TestRelay;
 use crate::relay::RelayState;
@@ -27,7 +27,7 @@ fn take_over(form: RequestForm, so_far: &Wire) -> TestRelay {
 }
 
 #[test]
-fn the_rest_of_the_answer_passes_and_the_ride_is_over() {
+fn the_rest_of_the_answer_is_forwarded_and_the_relay_ends() {
     let so_far = [columns(&["a"]), row(&["1"])].concat();
     for form in [RequestForm::Simple, EXTENDED] {
         let mut test = take_over(form, &so_far);
@@ -39,7 +39,7 @@ fn the_rest_of_the_answer_passes_and_the_ride_is_over() {
 }
 
 #[test]
-fn an_error_behind_rows_reaches_who_has_them() {
+fn an_error_after_rows_is_forwarded() {
     for form in [RequestForm::Simple, EXTENDED] {
         let mut test = take_over(form, &row(&["1"]));
         let end = test.server([error("22012", "division by zero"), ready('I')]);

@@ -1,4 +1,4 @@
-//! A client, its session and a server; the test plays both ends.
+//! A client, its session and a server. The test plays both ends.
 
 use crate::local_show::{ShowSource, ShowTable};
 use crate::relay::NotYet;
@@ -12,10 +12,10 @@ use paceline_testing::messages::Wire;
 use paceline_testing::read_out;
 use paceline_wire::Frames;
 
-/// Functions that change settings behind the text's back have this in their name.
+/// The names of functions that change settings unknown to the text contain this.
 const UNTRACKED_FUNCTION: &str = "sneaky";
 
-/// What `SHOW hotspot` is answered from.
+/// Knows one setting.
 struct TestShowSource;
 
 impl ShowSource for TestShowSource {
@@ -33,7 +33,7 @@ impl ShowSource for TestShowSource {
     }
 }
 
-/// One client that relays, on one server after another.
+/// A client on one server after another.
 pub(super) struct TestRelay {
     pub(super) session: ClientSession,
     pub(super) server: ServerSide,
@@ -41,15 +41,15 @@ pub(super) struct TestRelay {
     pub(super) interner: SettingsInterner,
     pub(super) relay: RelayState,
     pub(super) policy: StatePolicy,
-    /// What the shared LISTEN was to_query for, and what it answers next.
+    /// What the shared connection was asked for, and its next answer.
     pub(super) needs: Vec<ListenNeed>,
     pub(super) outcome: Result<(), Bytes>,
-    /// Names of statements on servers, in the order in which they were seen.
+    /// The names of statements on servers, in order of appearance.
     names: Vec<String>,
-    /// What the client has sent and the relay has not taken.
+    /// Messages of the client that the relay has not processed.
     pending: Vec<u8>,
     input: BytesMut,
-    /// What Paceline itself said to the server while it took the server's messages.
+    /// What Paceline sent to the server while it processed the server's messages.
     own: BytesMut,
 }
 
@@ -58,7 +58,7 @@ impl TestRelay {
         Self::wrapped(Wrap::No)
     }
 
-    /// A relay whose first request is wrapped.
+    /// A relay whose first request has this wrap.
     pub(super) fn wrapped(wrap: Wrap) -> Self {
         let interner = SettingsInterner::default();
         let (mut session, mut server) = (
@@ -94,7 +94,8 @@ impl TestRelay {
         }
     }
 
-    /// The relay is over; the next one begins on the same server. Returns what reaches the server first.
+    /// The relay has ended, and the next one starts on the same server. Returns what the server receives
+    /// first.
     pub(super) fn next_relay(&mut self) -> Vec<String> {
         assert!(self.relay.is_over(), "the relay goes on: {:?}", self.relay);
         let mut out = BytesMut::new();
@@ -102,7 +103,7 @@ impl TestRelay {
         self.read_to_server(&out)
     }
 
-    /// The next relay is on a server that has not met this client.
+    /// The next relay is on a server that the client has not used. It keeps this many prepared statements.
     pub(super) fn on_another_server(&mut self, prepared_max: usize) {
         self.server = fresh_server(&self.interner, prepared_max);
         self.next_relay();
@@ -125,7 +126,7 @@ impl TestRelay {
         act(&mut self.relay, &mut context)
     }
 
-    /// The client sends these; returns what goes to the server.
+    /// The client sends these messages. Returns what the server receives.
     pub(super) fn client<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
         let mut out = BytesMut::new();
         self.pending.extend(messages.concat());
@@ -133,8 +134,7 @@ impl TestRelay {
         self.read_to_server(&out)
     }
 
-    /// Takes what the client has sent, as far as it can be taken now. A text that is to be parsed elsewhere is, and the message
-    /// comes again.
+    /// Processes the client's messages as far as possible now. Parses texts that must be parsed first.
     fn take_pending(&mut self, out: &mut BytesMut) {
         let pending = std::mem::take(&mut self.pending);
         let mut frames = Frames::new(&pending).peekable();
@@ -153,13 +153,13 @@ impl TestRelay {
         self.pending = frames.flat_map(|frame| frame.bytes).copied().collect();
     }
 
-    /// The server sends these; returns what goes to the client.
+    /// The server sends these messages. Returns what the client receives.
     pub(super) fn server<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
         let out = self.server_bytes(&messages.concat());
         self.shorten(read_out::to_client(&out))
     }
 
-    /// As [`TestRelay::server`], in bytes of which only the last message may be incomplete.
+    /// As [`TestRelay::server`], in bytes. Only the last message may be incomplete.
     pub(super) fn server_bytes(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.input.extend_from_slice(bytes);
         let (mut input, mut own) = (self.input.split(), self.own.split());
@@ -174,7 +174,7 @@ impl TestRelay {
         out.to_vec()
     }
 
-    /// Takes some of what the server has said; true: there is more.
+    /// Processes a part of the server's messages. Returns whether there are more.
     pub(super) fn server_part(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> bool {
         let taken = self.with_context(|relay, context| {
             relay.server_bytes(input, context, out, &mut BytesMut::new())
@@ -182,7 +182,7 @@ impl TestRelay {
         taken.expect("messages that can be read")
     }
 
-    /// What Paceline itself has said to the server since it was to_query last.
+    /// What Paceline has sent to the server since the last call.
     pub(super) fn own(&mut self) -> Vec<String> {
         let own = self.own.split();
         self.read_to_server(&own)
@@ -192,7 +192,7 @@ impl TestRelay {
         self.shorten(read_out::to_server(bytes))
     }
 
-    /// `paceline_17_0` is `s1` if it is the first such name that was seen, and so on.
+    /// Shortens `paceline_17_0` to `s1` if it is the first such name, and so on.
     fn shorten(&mut self, lines: Vec<String>) -> Vec<String> {
         lines
             .into_iter()

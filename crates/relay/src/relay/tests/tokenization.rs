@@ -1,10 +1,10 @@
-//! Texts of which the server may make other tokens: what they do is not known.
+//! Texts that the server may split into other tokens: their effect is unknown.
 
 use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
-/// One constant and a comment, or a constant and a call.
+/// Either one constant and a comment, or a constant and a call.
 const HIDING: &str = r"select '\', ', set_config($$a$$, $$b$$, false) --'";
 
 fn test(conforming: &str) -> TestRelay {
@@ -20,7 +20,7 @@ fn test(conforming: &str) -> TestRelay {
 }
 
 #[test]
-fn a_query_is_known_where_strings_conform() {
+fn the_effect_of_a_query_is_known_if_strings_conform() {
     for (conforming, needs_reset) in [("on", false), ("off", true)] {
         let mut test = test(conforming);
         test.client([query(HIDING)]);
@@ -35,7 +35,7 @@ fn a_query_is_known_where_strings_conform() {
 }
 
 #[test]
-fn what_was_parsed_where_strings_do_not_conform_stays_unknown() {
+fn a_statement_parsed_while_strings_do_not_conform_stays_unknown() {
     let mut test = test("off");
     test.client([parse("s", HIDING), sync()]);
     test.server([parsed(), ready('I')]);
@@ -49,11 +49,11 @@ fn what_was_parsed_where_strings_do_not_conform_stays_unknown() {
 }
 
 #[test]
-fn a_known_statement_is_parsed_anew_where_strings_do_not_conform() {
+fn a_known_statement_is_parsed_again_if_strings_do_not_conform() {
     let mut test = test("on");
     test.client([parse("s", HIDING), sync()]);
     test.server([parsed(), ready('I')]);
-    // This server has it as it was meant.
+    // A server with standard_conforming_strings has it as the parser read it.
     let reported = &mut test.server.reported;
     reported.insert("standard_conforming_strings".to_owned(), "off".to_owned());
     test.next_relay();
@@ -68,7 +68,7 @@ fn a_known_statement_is_parsed_anew_where_strings_do_not_conform() {
 }
 
 #[test]
-fn nothing_is_known_behind_what_is_being_carried_out() {
+fn effects_are_unknown_while_the_server_executes() {
     let mut test = test("on");
     test.client([
         parse("", "reset standard_conforming_strings"),
@@ -85,7 +85,7 @@ fn nothing_is_known_behind_what_is_being_carried_out() {
 }
 
 #[test]
-fn other_letters_are_known_where_bytes_are() {
+fn effects_of_other_letters_are_known_if_the_encoding_is_known() {
     for (encoding, needs_reset) in [("UTF8", false), ("LATIN1", false), ("SJIS", true)] {
         let mut test = test("on");
         let reported = &mut test.server.reported;
@@ -96,9 +96,9 @@ fn other_letters_are_known_where_bytes_are() {
     }
 }
 
-/// Hinted words stay where they may be part of a constant.
+/// Bare hints remain where they may be part of a constant.
 #[test]
-fn bare_hints_are_not_looked_for_behind_hidden_quotes() {
+fn bare_hints_are_not_rewritten_after_hidden_quotes() {
     let mut test = test("on");
     let text = r"update COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL t set a = E'\''";
     assert_eq!(test.client([query(text)]), [format!("Query {text}")]);
