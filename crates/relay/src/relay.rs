@@ -51,14 +51,14 @@ mod statements_by_name;
 mod text_changes;
 mod tokenization;
 
-use crate::request::PartialAnswer;
-use crate::request::RequestForm;
+use crate::request::{PartialAnswer, RequestForm};
 use crate::server::StatementKey;
 use bytes::BytesMut;
-use expect::Expect;
+use expect::{Execution, Expect};
 pub use not_yet::{ListenNeed, NotYet};
-use paceline_sql::{Hints, PinReason};
+use paceline_sql::PinReason;
 use paceline_wire::backend::Status;
+use retry::Retry;
 pub use server_messages::MESSAGES_MAX;
 use state::{Body, Extended, Pooling};
 pub use state::{RelayContext, RelayState, Wrap};
@@ -118,18 +118,11 @@ impl RelayState {
     /// A client takes over a server connection whose answer to a group is under way. Returns the beginning of
     /// that answer, for the client.
     pub fn take_over(partial: PartialAnswer) -> (Self, BytesMut) {
-        let (changes, hints) = (Vec::new().into(), Hints::default());
+        let execution = Execution::default();
         let mut relay = match partial.form {
-            RequestForm::Simple => {
-                let query = Expect::Query {
-                    changes,
-                    hints,
-                    by_name: false,
-                };
-                Self::expecting([query], Wrap::No)
-            }
+            RequestForm::Simple => Self::expecting([Expect::query(execution)], Wrap::No),
             RequestForm::Extended { .. } => {
-                Self::expecting([Expect::Execute { changes, hints }, Expect::Sync], Wrap::No)
+                Self::expecting([Expect::Execute(execution), Expect::Sync], Wrap::No)
             }
         };
         relay.forwarded = partial.answer.len() as u64;
@@ -235,5 +228,27 @@ impl RelayState {
     /// Bytes of answers forwarded so far.
     pub fn forwarded(&self) -> u64 {
         self.forwarded
+    }
+
+    /// The first request is complete, and the caller can repeat it.
+    pub fn allow_retry(&mut self) {
+        self.retry = Retry::Open { told: 0 };
+    }
+
+    /// The client has sent more than the first request.
+    pub fn forbid_retry(&mut self) {
+        self.retry.answered();
+    }
+
+    /// Whether the caller must repeat the first request. True once.
+    pub fn take_retry(&mut self) -> bool {
+        let Retry::Ready { told } = self.retry else {
+            return false;
+        };
+        self.retry = Retry::Again {
+            mute: told,
+            renew: told,
+        };
+        true
     }
 }

@@ -121,13 +121,7 @@ impl RelayState {
         let Ok(text) = Reader::new(frame.body()).str() else {
             self.await_listening(None, context)?;
             self.uses_sequences(SequenceUse::ANY, context, out);
-            let (changes, hints) = context.effects(None);
-            let expect = Expect::Query {
-                changes: changes.into(),
-                hints,
-                by_name: false,
-            };
-            self.pass(frame, expect, out);
+            self.pass(frame, Expect::query(context.effects(None)), out);
             return Ok(());
         };
         let (plain, template) = match context.query {
@@ -163,8 +157,7 @@ impl RelayState {
             self.exclusive = Some(database.to_owned());
         }
         let (changes, hints) = context.effects(Some(&template));
-        let refused = self.refused(&changes, context).map(RelayRefusal::Unmovable);
-        if let Some(why) = refused.or_else(|| self.listen_refusal(Some(&template), context)) {
+        if let Some(why) = self.query_refusal(&changes, &template, context) {
             self.refuse_query(why, out);
             return Ok(());
         }
@@ -186,30 +179,46 @@ impl RelayState {
         self.discards_sequences(&changes, single, context);
         let before = out.len();
         self.prepare_under_own_names(&template, context, out);
-        let gives_names = out.len() > before;
-        let mut behind = BytesMut::new();
-        let to = if gives_names { &mut behind } else { &mut *out };
+        let expect = Expect::query((changes, hints));
+        let sync_first = out.len() > before;
         match plain {
-            Cow::Borrowed(_) => to.put_slice(frame.bytes),
-            Cow::Owned(plain) => frontend::write_query(to, &plain),
+            Cow::Borrowed(_) => self.send_query(frame.bytes, expect, sync_first, out),
+            Cow::Owned(plain) => {
+                let mut message = BytesMut::new();
+                frontend::write_query(&mut message, &plain);
+                self.send_query(&message, expect, sync_first, out);
+            }
         }
-        let (changes, by_name) = (changes.into(), false);
-        self.expect.push_back(if gives_names {
-            frontend::write_sync(out);
-            Expect::SyncBeforeQuery {
-                query: behind,
-                changes,
-                hints,
-                by_name,
-            }
-        } else {
-            Expect::Query {
-                changes,
-                hints,
-                by_name,
-            }
-        });
         Ok(())
+    }
+
+    /// Why Paceline rejects a query with these changes.
+    pub(super) fn query_refusal(
+        &mut self,
+        changes: &[SessionChange],
+        template: &Template,
+        context: &RelayContext<'_>,
+    ) -> Option<RelayRefusal> {
+        let refused = self.refused(changes, context).map(RelayRefusal::Unmovable);
+        refused.or_else(|| self.listen_refusal(Some(template), context))
+    }
+
+    /// Sends a `Query`. `sync_first`: messages precede it, which a `Sync` must end before the server receives the `Query`.
+    pub(super) fn send_query(
+        &mut self,
+        message: &[u8],
+        query: Expect,
+        sync_first: bool,
+        out: &mut BytesMut,
+    ) {
+        if !sync_first {
+            out.put_slice(message);
+            return self.expect.push_back(query);
+        }
+        frontend::write_sync(out);
+        let (message, query) = (message.into(), Box::new(query));
+        self.expect
+            .push_back(Expect::SyncBeforeQuery { message, query });
     }
 
     fn parse(

@@ -9,7 +9,7 @@ impl RelayState {
         let begun = self.expect.copy_begins();
         self.copy_in = !begun.has_ended;
         self.sync_in_copy |= begun.skips_sync;
-        if let Some(Expect::Execute { .. }) = self.expect.front() {
+        if let Some(Expect::Execute(_)) = self.expect.front() {
             // Unless a later Sync is in the queue, the client has yet to end the request.
             self.extended = match (self.expect.owe_sync(), self.extended) {
                 (_, before @ (Extended::Describing | Extended::Skipping)) => before,

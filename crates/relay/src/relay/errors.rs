@@ -1,13 +1,14 @@
 //! Errors of the server: what they undo, and how they are forwarded to the client.
 
 use super::expect::Expect;
+use super::retry::Retry;
 use super::state::{Disposition, Extended, RelayContext, RelayState, TransactionEnd};
 use super::statement_names::TAKEN;
 use crate::errors::is_stale_plan;
 use crate::server::NAME_PREFIX;
 use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
-use paceline_wire::backend;
+use paceline_wire::backend::{self, Status};
 
 /// Number of names that the search in [`ClientSession::name_of`](crate::session::ClientSession::name_of)
 /// compares for the cost of one message.
@@ -104,6 +105,22 @@ impl RelayState {
                 context.write_error(own, refused, out);
             }
         }
+    }
+
+    /// Whether the request has had no effect, and the client has received nothing that the new rows could
+    /// contradict, neither now nor by an earlier description, unless the request asks for a new one. (A
+    /// procedure may have committed before it failed. A transaction that Paceline began can only be ended.)
+    fn may_retry(&self) -> bool {
+        let begins = match self.expect.front() {
+            Some(Expect::Bind { described, .. }) => !described || self.expect.describe(),
+            Some(Expect::Query { by_name, .. }) => *by_name,
+            _ => false,
+        };
+        begins
+            && !self.is_session_pooling()
+            && self.status == Status::Idle
+            && self.status_before == Status::Idle
+            && matches!(self.retry, Retry::Open { .. })
     }
 
     pub(super) fn fail(&mut self, context: &mut RelayContext<'_>) {

@@ -28,13 +28,26 @@ pub(super) struct SessionQuery {
     pub(super) settings: Vec<String>,
 }
 
+/// What the statements change that the server executes for a message, and the hints of the last one.
+#[derive(Debug, Default)]
+pub(super) struct Execution {
+    pub(super) changes: TextChanges,
+    pub(super) hints: Hints,
+}
+
+impl From<(Vec<SessionChange>, Hints)> for Execution {
+    fn from((changes, hints): (Vec<SessionChange>, Hints)) -> Self {
+        let changes = changes.into();
+        Self { changes, hints }
+    }
+}
+
 /// An expected answer.
 #[derive(Debug)]
 pub(super) enum Expect {
     /// To the client's `Query`, up to ReadyForQuery.
     Query {
-        changes: TextChanges,
-        hints: Hints,
+        execution: Execution,
         /// The text only executes a prepared statement.
         by_name: bool,
     },
@@ -52,11 +65,9 @@ pub(super) enum Expect {
     OwnSessionQuery(SessionQuery),
     /// To the `Sync` that Paceline sends before the client's `Query`. Then the `Query` is sent.
     SyncBeforeQuery {
-        query: BytesMut,
-        changes: TextChanges,
-        hints: Hints,
-        /// As in [`Expect::Query`].
-        by_name: bool,
+        message: BytesMut,
+        /// [`Expect::Query`]
+        query: Box<Expect>,
     },
     /// To a message that fails, in place of a request that Paceline rejects.
     Refused {
@@ -98,10 +109,7 @@ pub(super) enum Expect {
         /// `None` for the unnamed statement.
         key: Option<StatementKey>,
     },
-    Execute {
-        changes: TextChanges,
-        hints: Hints,
-    },
+    Execute(Execution),
     FunctionCall,
     /// To `CopyDone` or `CopyFail`.
     CopyEnd,
@@ -144,6 +152,12 @@ impl StatementReply {
 }
 
 impl Expect {
+    /// To a `Query` whose text does not only execute a prepared statement.
+    pub(super) fn query(execution: impl Into<Execution>) -> Self {
+        let (execution, by_name) = (execution.into(), false);
+        Self::Query { execution, by_name }
+    }
+
     /// Whether the answer ends with ReadyForQuery.
     pub(super) fn is_boundary(&self) -> bool {
         matches!(
@@ -181,7 +195,9 @@ impl Expect {
     /// Whether the transaction is rolled back if the statement fails (`ROLLBACK_ON_FAIL`).
     pub(super) fn rolls_back(&self) -> bool {
         match self {
-            Self::Query { hints, .. } | Self::Execute { hints, .. } => hints.rollback_on_fail,
+            Self::Query { execution, .. } | Self::Execute(execution) => {
+                execution.hints.rollback_on_fail
+            }
             _ => false,
         }
     }
@@ -195,7 +211,7 @@ impl Expect {
                 | Self::OwnTransactionEnd
                 | Self::OwnRestore
                 | Self::SyncBeforeQuery { .. }
-                | Self::Execute { .. }
+                | Self::Execute(_)
                 | Self::FunctionCall
         )
     }
@@ -203,7 +219,7 @@ impl Expect {
     /// Changes that may remain in the session even if the statement fails.
     pub(super) fn may_leave(&self) -> &[SessionChange] {
         match self {
-            Self::Query { changes, .. } | Self::Execute { changes, .. } => changes.left(),
+            Self::Query { execution, .. } | Self::Execute(execution) => execution.changes.left(),
             _ => &[],
         }
     }

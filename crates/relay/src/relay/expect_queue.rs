@@ -186,17 +186,14 @@ impl<const N: usize> From<[Expect; N]> for Expectations {
 
 #[cfg(test)]
 mod tests {
+    use super::super::expect::Execution;
     use super::*;
     use crate::server::{Preparable, ServerSide};
     use crate::settings::SettingsInterner;
     use bytes::BytesMut;
-    use paceline_sql::Hints;
 
     fn execute() -> Expect {
-        Expect::Execute {
-            changes: Vec::new().into(),
-            hints: Hints::default(),
-        }
+        Expect::Execute(Execution::default())
     }
 
     fn own_parse(key: StatementKey) -> Expect {

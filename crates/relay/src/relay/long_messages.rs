@@ -66,11 +66,7 @@ impl RelayState {
                 }
                 context.meet_temporaries(&changes, &self.pinned_for);
                 out.put_slice(head.bytes);
-                self.expect.push_back(Expect::Query {
-                    changes: changes.into(),
-                    hints,
-                    by_name: false,
-                });
+                self.expect.push_back(Expect::query((changes, hints)));
             }
         }
         Ok(true)

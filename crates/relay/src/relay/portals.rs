@@ -56,8 +56,7 @@ impl RelayState {
         context.meet_temporaries(&changes, &self.pinned_for);
         let drops = changes.iter().any(SessionChange::drops_statements);
         self.marks_listening(&changes, context, out);
-        let changes = changes.into();
-        self.pass(frame, Expect::Execute { changes, hints }, out);
+        self.pass(frame, Expect::Execute((changes, hints).into()), out);
         if drops {
             self.close_all_at_execute(context);
         }

@@ -1,10 +1,9 @@
 //! Retries the first request of a relay if it met a plan that no longer fits its table. The client must have
 //! received no answer that a new execution could contradict.
 
-use super::expect::{Expect, StatementReply};
-use super::state::RelayState;
+use super::expect::StatementReply;
 use bytes::BytesMut;
-use paceline_wire::backend::{Status, tag};
+use paceline_wire::backend::tag;
 
 /// Whether the relay's first request may be retried.
 #[derive(Debug, Default)]
@@ -83,45 +82,5 @@ impl Retry {
         };
         *self = Self::Ready { told };
         true
-    }
-}
-
-impl RelayState {
-    /// The first request is complete, and the caller can repeat it.
-    pub fn allow_retry(&mut self) {
-        self.retry = Retry::Open { told: 0 };
-    }
-
-    /// The client has sent more than the first request.
-    pub fn forbid_retry(&mut self) {
-        self.retry.answered();
-    }
-
-    /// Whether the caller must repeat the first request. True once.
-    pub fn take_retry(&mut self) -> bool {
-        let Retry::Ready { told } = self.retry else {
-            return false;
-        };
-        self.retry = Retry::Again {
-            mute: told,
-            renew: told,
-        };
-        true
-    }
-
-    /// Whether the request has had no effect, and the client has received nothing that the new rows could
-    /// contradict, neither now nor by an earlier description, unless the request asks for a new one. (A
-    /// procedure may have committed before it failed. A transaction that Paceline began can only be ended.)
-    pub(super) fn may_retry(&self) -> bool {
-        let begins = match self.expect.front() {
-            Some(Expect::Bind { described, .. }) => !described || self.expect.describe(),
-            Some(Expect::Query { by_name, .. }) => *by_name,
-            _ => false,
-        };
-        begins
-            && !self.is_session_pooling()
-            && self.status == Status::Idle
-            && self.status_before == Status::Idle
-            && matches!(self.retry, Retry::Open { .. })
     }
 }

@@ -254,11 +254,11 @@ impl RelayState {
             }
             (
                 tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED,
-                Some(Expect::Execute { changes, hints } | Expect::Query { changes, hints, .. }),
+                Some(Expect::Execute(execution) | Expect::Query { execution, .. }),
             ) => {
-                let (changes, hints) = (changes.take_next(), *hints);
+                let (changes, hints) = (execution.changes.take_next(), execution.hints);
                 self.sync_in_copy = false;
-                if let Some(Expect::Execute { .. }) = self.expect.front() {
+                if let Some(Expect::Execute(_)) = self.expect.front() {
                     self.expect.pop_front();
                 }
                 self.change(frame.body(), &changes, context, to_client);
@@ -298,18 +298,9 @@ impl RelayState {
                 return Ok(Disposition::Swallow);
             }
             Some(Expect::OwnSessionQuery(_)) => return Ok(Disposition::Swallow),
-            Some(Expect::SyncBeforeQuery {
-                query,
-                changes,
-                hints,
-                by_name,
-            }) if !self.request.failed => {
-                to_server.put_slice(&query);
-                self.expect.push_front(Expect::Query {
-                    changes,
-                    hints,
-                    by_name,
-                });
+            Some(Expect::SyncBeforeQuery { message, query }) if !self.request.failed => {
+                to_server.put_slice(&message);
+                self.expect.push_front(*query);
                 return Ok(Disposition::Swallow);
             }
             _ if self.retry.begins() => {

@@ -12,7 +12,7 @@ use super::statement_names::avoid_prefix;
 use crate::server::NAME_PREFIX;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use paceline_sql::{Named, PinReason, SessionChange, quote_ident};
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::{self, Parse, Target, tag};
@@ -183,11 +183,7 @@ impl RelayState {
             return self.execute_unknown((text, name, at), context, out);
         }
         let (mut changes, hints) = context.effects(Some(template));
-        if let Some(reason) = self.refused(&changes, context) {
-            self.refuse_query(RelayRefusal::Unmovable(reason), out);
-            return true;
-        }
-        if let Some(why) = self.listen_refusal(Some(template), context) {
+        if let Some(why) = self.query_refusal(&changes, template, context) {
             self.refuse_query(why, out);
             return true;
         }
@@ -201,22 +197,12 @@ impl RelayState {
         self.request.text_shift = Some(TextShift::renamed(text, at, &name));
         let mut query = BytesMut::new();
         frontend::write_query(&mut query, &renamed(text, at, &name));
-        if out.len() == before {
-            out.put_slice(&query);
-            self.expect.push_back(Expect::Query {
-                changes: changes.into(),
-                hints,
-                by_name: true,
-            });
-        } else {
-            frontend::write_sync(out);
-            self.expect.push_back(Expect::SyncBeforeQuery {
-                query,
-                changes: changes.into(),
-                hints,
-                by_name: true,
-            });
-        }
+        let expect = Expect::Query {
+            execution: (changes, hints).into(),
+            by_name: true,
+        };
+        let sync_first = out.len() > before;
+        self.send_query(&query, expect, sync_first, out);
         true
     }
 
@@ -235,12 +221,7 @@ impl RelayState {
             out,
             &renamed(text, at, &quoted(&avoid_prefix(name.as_bytes()))),
         );
-        let (changes, hints) = context.effects(None);
-        self.expect.push_back(Expect::Query {
-            changes: changes.into(),
-            hints,
-            by_name: false,
-        });
+        self.expect.push_back(Expect::query(context.effects(None)));
         true
     }
 

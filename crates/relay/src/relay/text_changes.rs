@@ -3,7 +3,7 @@
 use paceline_sql::SessionChange;
 
 /// The changes of the statements of a text that have not completed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TextChanges(std::vec::IntoIter<SessionChange>);
 
 impl TextChanges {
