@@ -323,7 +323,7 @@ impl Client {
         stats.prepared(prepared);
         stats.moved(unit.len() as u64, answer_len as u64);
         let presence = &self.registration.whereabouts.presence;
-        presence.has_prepared(self.session.named());
+        presence.has_prepared(self.session.statements.named());
     }
 
     /// A unit that Paceline relays without a second look.
@@ -436,7 +436,7 @@ impl Client {
                 .group_answered(&unit, answer, self.proxy.templates.new_id());
             if let RequestForm::Extended { parse: true, .. } = unit.form {
                 let presence = &self.registration.whereabouts.presence;
-                presence.has_prepared(self.session.named());
+                presence.has_prepared(self.session.statements.named());
             }
         }
         match delivery {

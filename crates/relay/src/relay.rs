@@ -232,7 +232,7 @@ impl RelayState {
 
     /// The first request is complete, and the caller can repeat it.
     pub fn allow_retry(&mut self) {
-        self.retry = Retry::Open { told: 0 };
+        self.retry = Retry::Allowed { answered: 0 };
     }
 
     /// The client has sent more than the first request.
@@ -242,12 +242,12 @@ impl RelayState {
 
     /// Whether the caller must repeat the first request. True once.
     pub fn take_retry(&mut self) -> bool {
-        let Retry::Ready { told } = self.retry else {
+        let Retry::Ready { answered } = self.retry else {
             return false;
         };
-        self.retry = Retry::Again {
-            mute: told,
-            renew: told,
+        self.retry = Retry::Running {
+            replies: answered,
+            messages: answered,
         };
         true
     }

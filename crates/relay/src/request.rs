@@ -422,7 +422,7 @@ mod tests {
         out.extend(messages("s").concat());
         let mut scanner = RequestScanner::default();
         let Ok(Boundary::Relay(part)) = scanner.scan(&out) else {
-            panic!("it goes alone");
+            panic!("it cannot join a group");
         };
         assert!(part <= PART_BYTES_MAX && part > PART_BYTES_MAX - pair.len());
         assert_eq!(

@@ -44,7 +44,7 @@ pub struct ServerSide {
     /// A statement may have changed the session in a way that its text did not tell. Before the connection
     /// serves another client, everything is reset.
     pub needs_reset: bool,
-    /// Statements may have been prepared under names that no text told. Before the connection serves another
+    /// Statements may have been prepared under names that no text contains. Before the connection serves another
     /// client, all statements are dropped.
     pub unknown_prepared: bool,
     /// Catalog analysis has changed [`ANALYSIS_SETTINGS`].

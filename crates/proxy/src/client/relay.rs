@@ -422,7 +422,9 @@ impl<'a> RelayTask<'a> {
         pool.stats.server_parsed(self.conn.side.take_parses());
         self.conn.card.has_prepared(self.conn.side.prepared());
         let whereabouts = &client.registration.whereabouts;
-        whereabouts.presence.has_prepared(client.session.named());
+        whereabouts
+            .presence
+            .has_prepared(client.session.statements.named());
         whereabouts.has_settings(&client.session.settings);
         now
     }

@@ -231,7 +231,7 @@ impl RelayState {
             // The text is in another encoding than UTF-8. Only PostgreSQL knows what the statement does.
             self.renew(parse.name, context);
             self.pin(PinReason::NotText);
-            let undo = context.session.close(parse.name);
+            let undo = context.session.statements.close(parse.name);
             parse.write(out);
             self.expect_parse(undo);
             return Ok(());
@@ -262,7 +262,7 @@ impl RelayState {
         .write(out);
         let analysis = context.begin_analysis();
         context.server.parse_unnamed(analysis.parse);
-        let undo = context.session.parse(b"", template, analysis);
+        let undo = context.session.statements.parse(b"", template, analysis);
         self.expect_parse(undo);
         Ok(())
     }
@@ -286,7 +286,7 @@ impl RelayState {
     /// When a request is retried, the client has the statement already. Prepares it again.
     fn renew(&mut self, name: &[u8], context: &mut RelayContext<'_>) {
         if self.retry.renews() {
-            context.session.close(name);
+            context.session.statements.close(name);
         }
     }
 
@@ -360,7 +360,7 @@ impl RelayState {
             }
             Target::Statement(name) => {
                 self.retry.renews();
-                let undo = Some(context.session.close(name));
+                let undo = Some(context.session.statements.close(name));
                 let reply = StatementReply::Closed;
                 self.expect.push_back(Expect::AnsweredHere { undo, reply });
             }
@@ -415,6 +415,6 @@ fn deallocates_known(changes: &[SessionChange], context: &mut RelayContext<'_>) 
     let [SessionChange::Deallocate { name }] = changes else {
         return None;
     };
-    context.session.statement(name.as_bytes())?;
-    Some(context.session.close(name.as_bytes()))
+    context.session.statements.get(name.as_bytes())?;
+    Some(context.session.statements.close(name.as_bytes()))
 }

@@ -23,7 +23,7 @@ impl DescribeTarget {
         key: Option<StatementKey>,
         context: &RelayContext<'_>,
     ) -> Option<Self> {
-        let parse = context.session.analysis(name)?.parse;
+        let parse = context.session.statements.analysis(name)?.parse;
         let name = name.into();
         Some(Self { name, parse, key })
     }
@@ -47,7 +47,7 @@ impl RelayState {
         out: &mut BytesMut,
     ) -> Result<ServerStatement, NotYet> {
         let known = self.ensure_statement(name, context, out);
-        let Some(told) = known
+        let Some(described) = known
             .columns
             .filter(|_| !self.first_describes && !known.is_utility())
         else {
@@ -59,7 +59,7 @@ impl RelayState {
             .take()
             .or(context.server.columns(known.key))
         {
-            Some(columns) if columns == told => {}
+            Some(columns) if columns == described => {}
             Some(_) => self.refuse_message(RelayRefusal::OtherColumns, out),
             None => {
                 Target::Statement(&known.name).write(out, frontend::tag::DESCRIBE);
@@ -104,7 +104,10 @@ impl RelayState {
         context: &mut RelayContext<'_>,
     ) {
         let DescribeTarget { name, parse, key } = described;
-        context.session.note_types(name, *parse, frame.body());
+        context
+            .session
+            .statements
+            .note_types(name, *parse, frame.body());
         context.server.set_types(*key, frame.body());
     }
 
@@ -116,7 +119,10 @@ impl RelayState {
     ) {
         let columns = read_columns(frame);
         let DescribeTarget { name, parse, key } = described;
-        context.session.note_columns(name, *parse, columns);
+        context
+            .session
+            .statements
+            .note_columns(name, *parse, columns);
         if key.is_some() || context.server.unnamed == Some(*parse) {
             context.server.set_columns(*key, columns);
         }

@@ -10,7 +10,7 @@ use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 
-/// Number of names that the search in [`ClientSession::name_of`](crate::session::ClientSession::name_of)
+/// Number of names that the search in [`ClientStatements::name_of`](crate::session::ClientStatements::name_of)
 /// compares for the cost of one message.
 const NAMES_PER_MESSAGE: usize = 8;
 
@@ -88,7 +88,7 @@ impl RelayState {
             return out.put_slice(error.bytes);
         }
         // The search for a statement's name compares each of them.
-        self.work += context.session.named() / NAMES_PER_MESSAGE;
+        self.work += context.session.statements.named() / NAMES_PER_MESSAGE;
         let refused = &*self.request.refused_name;
         let position = backend::error_field(error.body(), b'P').and_then(|text| text.parse().ok());
         let moved = self.request.text_shift.zip(position);
@@ -120,7 +120,7 @@ impl RelayState {
             && !self.is_session_pooling()
             && self.status == Status::Idle
             && self.status_before == Status::Idle
-            && matches!(self.retry, Retry::Open { .. })
+            && matches!(self.retry, Retry::Allowed { .. })
     }
 
     pub(super) fn fail(&mut self, context: &mut RelayContext<'_>) {
@@ -192,7 +192,7 @@ impl RelayContext<'_> {
             .next()?
             .parse()
             .ok()?;
-        let name = self.session.name_of(id)?;
+        let name = self.session.statements.name_of(id)?;
         Some(String::from_utf8_lossy(name).into_owned())
     }
 }
@@ -205,15 +205,15 @@ fn take_back(expect: Expect, context: &mut RelayContext<'_>) {
             if key.is_none() {
                 context.server.unnamed = None;
             }
-            context.session.undo(undo);
+            context.session.statements.undo(undo);
         }
         Expect::OwnParse { key } => match key {
             Some(key) => context.server.forget(key),
             None => context.server.unnamed = None,
         },
-        Expect::AnsweredHere { undo, .. } => {
-            undo.into_iter().for_each(|undo| context.session.undo(undo))
-        }
+        Expect::AnsweredHere { undo, .. } => undo
+            .into_iter()
+            .for_each(|undo| context.session.statements.undo(undo)),
         Expect::OwnClose {
             closed: Some(closed),
         } => context.server.remember(closed),

@@ -86,7 +86,7 @@ pub(super) enum Expect {
     OwnParse {
         key: Option<StatementKey>,
     },
-    /// None: Paceline itself answers the message when its turn comes.
+    /// None: Paceline itself answers the message after the answers to earlier messages.
     AnsweredHere {
         undo: Option<Undo>,
         reply: StatementReply,

@@ -53,15 +53,16 @@ impl RelayState {
         }
         let template = match frame.tag {
             tag::PARSE => match Parse::read(frame.body()) {
-                Ok(parse) => match std::str::from_utf8(parse.text) {
-                    Ok(text) => Some(context.templates.try_prepared(text, parse.types)?),
-                    Err(_) => None,
-                },
+                Ok(parse) => std::str::from_utf8(parse.text)
+                    .ok()
+                    .map(|text| context.templates.try_prepared(text, parse.types))
+                    .transpose()?,
                 Err(_) => None,
             },
             tag::BIND => {
                 let names = BindNames::read(frame.body()).ok();
-                let template = names.and_then(|names| context.session.statement(names.statement));
+                let template =
+                    names.and_then(|names| context.session.statements.get(names.statement));
                 template.map(Arc::clone)
             }
             _ => None,

@@ -76,7 +76,7 @@ impl RelayState {
     pub fn is_long_targeted(head: Frame<'_>, session: &ClientSession) -> bool {
         let hints = match BindNames::read(head.body()) {
             Ok(bind) if head.tag == tag::BIND => {
-                let template = session.statement(bind.statement);
+                let template = session.statements.get(bind.statement);
                 template.map(|template| template.hints())
             }
             _ => Some(paceline_sql::leading_hints(beginning(head))),

@@ -11,29 +11,30 @@ pub(super) enum Retry {
     /// It may not.
     #[default]
     No,
-    /// It may. The client has received `told` answers about names of statements.
-    Open { told: usize },
+    /// It may. The client has received `answered` answers about names of statements.
+    Allowed { answered: usize },
     /// It must be. The server skips the rest of it.
-    Due { told: usize },
+    Due { answered: usize },
     /// It must be. The server is ready for it.
-    Ready { told: usize },
-    /// It is being retried. The next `mute` answers about names, and the next `renew` messages about names,
+    Ready { answered: usize },
+    /// It is being retried. The next `replies` answers about names, and the next `messages` messages about names,
     /// repeat earlier ones.
-    Again { mute: usize, renew: usize },
+    Running { replies: usize, messages: usize },
 }
 
 impl Retry {
     /// Writes an answer about the name of a statement, unless the client has it.
     pub(super) fn reply(&mut self, reply: StatementReply, to_client: &mut BytesMut) {
         match self {
-            Self::Again {
-                mute: mute @ 1.., ..
+            Self::Running {
+                replies: replies @ 1..,
+                ..
             } if reply.is_preliminary() => {
-                *mute -= 1;
+                *replies -= 1;
                 return;
             }
-            Self::Open { told } if reply.is_preliminary() => *told += 1,
-            Self::Open { .. } => *self = Self::No,
+            Self::Allowed { answered } if reply.is_preliminary() => *answered += 1,
+            Self::Allowed { .. } => *self = Self::No,
             _ => {}
         }
         reply.write(to_client);
@@ -51,36 +52,37 @@ impl Retry {
 
     /// The client has received a part of an answer.
     pub(super) fn answered(&mut self) {
-        if let Self::Open { .. } = self {
+        if let Self::Allowed { .. } = self {
             *self = Self::No;
         }
     }
 
     /// Whether a message about a name repeats an earlier one.
     pub(super) fn renews(&mut self) -> bool {
-        let Self::Again {
-            renew: renew @ 1.., ..
+        let Self::Running {
+            messages: messages @ 1..,
+            ..
         } = self
         else {
             return false;
         };
-        *renew -= 1;
+        *messages -= 1;
         true
     }
 
     /// The request met a plan that no longer fits.
     pub(super) fn is_due(&mut self) {
-        if let Self::Open { told } = *self {
-            *self = Self::Due { told };
+        if let Self::Allowed { answered } = *self {
+            *self = Self::Due { answered };
         }
     }
 
     /// The server is ready again. Returns whether the request is to be retried.
     pub(super) fn begins(&mut self) -> bool {
-        let Self::Due { told } = *self else {
+        let Self::Due { answered } = *self else {
             return false;
         };
-        *self = Self::Ready { told };
+        *self = Self::Ready { answered };
         true
     }
 }

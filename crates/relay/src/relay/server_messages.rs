@@ -28,8 +28,8 @@ fn unseen_len(input: &[u8]) -> Result<usize, WireError> {
 
 impl RelayState {
     /// Takes messages of the server from `input`, appends those for the client to `to_client`, and what
-    /// Paceline sends to the server to `to_server`. An incomplete message that must be read stays in `input`.
-    /// If the result is true, [`MESSAGES_MAX`] messages have been processed, and further ones stay.
+    /// Paceline sends to the server to `to_server`. An incomplete message that must be read remains in `input`.
+    /// If the result is true, [`MESSAGES_MAX`] messages have been processed, and further ones remain.
     ///
     /// # Errors
     /// The server violates the protocol.
@@ -211,6 +211,7 @@ impl RelayState {
                     self.accepted.extend(*key);
                     context
                         .session
+                        .statements
                         .is_analysed(undo, context.templates.new_id());
                     reply = Some(*how);
                 }

@@ -99,7 +99,7 @@ impl RelayState {
             SessionChange::Deallocate { name } => {
                 context.server.forget_name(name);
                 if self.is_session_pooling() {
-                    context.session.close(name.as_bytes());
+                    context.session.statements.close(name.as_bytes());
                 }
             }
             SessionChange::DeallocateAll => self.statements_dropped(context),
@@ -172,7 +172,7 @@ impl RelayState {
     /// sent.)
     fn statements_dropped(&mut self, context: &mut RelayContext<'_>) {
         if let Some(Expect::Query { .. }) = self.expect.front() {
-            context.session.close_all();
+            context.session.statements.close_all();
             context.server.forget_all();
         }
     }
@@ -331,7 +331,7 @@ impl RelayState {
         }
     }
 
-    /// A `RESET ALL` that was not rolled back also resets settings that no text told. It leaves the identity,
+    /// A `RESET ALL` that was not rolled back also resets settings whose change no text tells. It leaves the identity,
     /// for which the server is asked.
     fn unpin_settings(&mut self, request: &RequestProgress) {
         let holds = std::mem::take(&mut self.resets_all) && !request.failed;
@@ -376,7 +376,7 @@ impl RelayContext<'_> {
         self.put_in_force(settings);
     }
 
-    /// A setting has changed that no text told.
+    /// A setting has changed without a text that tells it.
     pub(super) fn set_untracked(&mut self, change: &SessionChange) {
         let session = &self.session;
         let settings = self
@@ -426,7 +426,7 @@ impl RelayContext<'_> {
     /// Whether it does so, and when, is unknown. If the statement changes settings, the client is pinned.
     fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
         use SessionChange::{Called, Pin, Taint};
-        let Some(target) = self.session.statement(name.as_bytes()) else {
+        let Some(target) = self.session.statements.get(name.as_bytes()) else {
             // Only the server has this statement, or there is none.
             return vec![Taint];
         };
@@ -479,7 +479,7 @@ impl RelayContext<'_> {
         let Named::Execute { name, .. } = template.named()? else {
             return None;
         };
-        let target = self.session.statement(name.as_bytes())?;
+        let target = self.session.statements.get(name.as_bytes())?;
         // PostgreSQL rejects a statement that executes itself.
         let is_last = !matches!(target.named(), Some(Named::Execute { .. }));
         is_last.then(|| Arc::clone(target))

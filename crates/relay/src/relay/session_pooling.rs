@@ -55,10 +55,11 @@ impl RelayState {
         // `server_reset_query` may not drop the statement, and the next client must not find it.
         context.server.unknown_prepared |= !parse.name.is_empty();
         let undo = match &read {
-            Some((_, template)) if !context.session.is_full() => {
-                context.session.prepare(parse.name, Arc::clone(template))
-            }
-            _ => context.session.close(parse.name),
+            Some((_, template)) if !context.session.statements.is_full() => context
+                .session
+                .statements
+                .prepare(parse.name, Arc::clone(template)),
+            _ => context.session.statements.close(parse.name),
         };
         match &read {
             Some((Cow::Owned(text), _)) => {
@@ -87,7 +88,7 @@ impl RelayState {
         values: &[u8],
         context: &RelayContext<'_>,
     ) {
-        match context.session.statement(bind.statement) {
+        match context.session.statements.get(bind.statement) {
             Some(template) => self.open_portal(bind, values, template, None),
             None => drop(self.portals.remove(bind.portal)),
         }
@@ -96,7 +97,7 @@ impl RelayState {
     fn pass_close(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         self.pass(frame, Expect::Close, out);
         if let Ok(Target::Statement(name)) = Target::read(frame.body()) {
-            let undo = context.session.close(name);
+            let undo = context.session.statements.close(name);
             self.closes(undo);
         }
     }
@@ -114,9 +115,9 @@ impl RelayState {
     pub(super) fn query_prepared(&mut self, context: &mut RelayContext<'_>) {
         if let Some((name, template)) = self.request.prepares.take()
             && !self.request.failed
-            && !context.session.is_full()
+            && !context.session.statements.is_full()
         {
-            context.session.prepare(&name, template);
+            context.session.statements.prepare(&name, template);
         }
     }
 }

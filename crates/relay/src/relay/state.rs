@@ -191,7 +191,7 @@ pub(super) enum TransactionEnd {
     Fail,
 }
 
-/// What may have changed the session since it was idle, in a way that no text told.
+/// What may have changed the session since it was idle, without a text that tells it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Untracked {
     #[default]

@@ -57,7 +57,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> ServerStatement {
-        let Some((template, analysis)) = context.session.prepared(name) else {
+        let Some((template, analysis)) = context.session.statements.prepared(name) else {
             return ServerStatement {
                 name: self.unknown(name, context, out),
                 ..ServerStatement::default()
@@ -162,6 +162,7 @@ impl RelayState {
     ) {
         let undo = context
             .session
+            .statements
             .prepare(parse.name, keep(context, parse.name));
         let name = TAKEN.as_bytes();
         Target::Statement(name).write(out, tag::CLOSE);
@@ -182,7 +183,7 @@ impl RelayState {
 
 /// The statement that keeps the name.
 fn keep(context: &RelayContext<'_>, name: &[u8]) -> Arc<Template> {
-    match context.session.statement(name) {
+    match context.session.statements.get(name) {
         Some(template) => Arc::clone(template),
         None => context.templates.prepared("", &[0, 0]),
     }

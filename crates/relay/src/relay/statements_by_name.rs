@@ -80,7 +80,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) {
-        let Some((template, analysis)) = context.session.prepared(name) else {
+        let Some((template, analysis)) = context.session.statements.prepared(name) else {
             return;
         };
         let (template, analysis) = (Arc::clone(template), analysis.clone());
@@ -95,7 +95,7 @@ impl RelayState {
         }
         .write(out);
         self.expect.push_back(Expect::OwnParse { key: None });
-        let undo = context.session.close(name);
+        let undo = context.session.statements.close(name);
         self.closes(undo);
         context.server.needs_reset = true;
         context.server.unknown_prepared = true;
@@ -135,14 +135,14 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) {
-        if context.session.statement(parse.name).is_some() {
+        if context.session.statements.get(parse.name).is_some() {
             return self.parse_again(parse, context, out);
         }
-        if context.session.is_full() {
+        if context.session.statements.is_full() {
             return self.refuse_message(RelayRefusal::Full, out);
         }
         let mut template = Arc::clone(template);
-        if context.session.has_named(template.statement_id) {
+        if context.session.statements.has(template.statement_id) {
             // A server analyses each of a client's statements when the client parses it, so two of them
             // cannot be one.
             template = context.templates.with_own_statement(&template);
@@ -150,7 +150,10 @@ impl RelayState {
         let outgoing = self.outgoing(&template, context, out);
         let analysis = context.begin_analysis();
         let now = analysis.parse;
-        let undo = context.session.parse(parse.name, template, analysis);
+        let undo = context
+            .session
+            .statements
+            .parse(parse.name, template, analysis);
         if self.status == Status::Failed {
             // PostgreSQL decides whether a failed transaction accepts the statement.
             Parse {
@@ -179,7 +182,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> bool {
-        if context.session.statement(name.as_bytes()).is_none() {
+        if context.session.statements.get(name.as_bytes()).is_none() {
             return self.execute_unknown((text, name, at), context, out);
         }
         let (mut changes, hints) = context.effects(Some(template));
@@ -237,7 +240,7 @@ impl RelayState {
         }
         let target = match template.named() {
             Some(Named::Execute { name, .. })
-                if context.session.statement(name.as_bytes()).is_none() =>
+                if context.session.statements.get(name.as_bytes()).is_none() =>
             {
                 self.close_left_over(name.as_bytes(), context, out);
                 None
@@ -286,9 +289,9 @@ impl RelayState {
         }
         let done = match changes {
             [SessionChange::Deallocate { name }]
-                if context.session.statement(name.as_bytes()).is_some() =>
+                if context.session.statements.get(name.as_bytes()).is_some() =>
             {
-                let undo = Some(context.session.close(name.as_bytes()));
+                let undo = Some(context.session.statements.close(name.as_bytes()));
                 let reply = StatementReply::Deallocated;
                 self.expect.push_back(Expect::AnsweredHere { undo, reply });
                 true
@@ -317,15 +320,15 @@ impl RelayState {
 
     /// Messages from now on find no named statement, unless the server skips this one.
     fn close_named(&mut self, context: &mut RelayContext<'_>) {
-        let undo = context.session.close_named();
+        let undo = context.session.statements.close_named();
         self.closes(undo);
     }
 
     /// A simple query is about to be sent. It drops the unnamed statement, unless the server skips the query.
     pub(super) fn close_unnamed(&mut self, context: &mut RelayContext<'_>) {
         context.server.unnamed = None;
-        if context.session.statement(b"").is_some() {
-            let undo = context.session.close(b"");
+        if context.session.statements.get(b"").is_some() {
+            let undo = context.session.statements.close(b"");
             self.closes(undo);
         }
     }

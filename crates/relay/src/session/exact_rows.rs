@@ -28,7 +28,7 @@ impl ClientSession {
                     is_targeted_text(text.unwrap_or_default(), templates)?
                 }
                 tag::BIND => BindNames::read(frame.body()).is_ok_and(|names| {
-                    let template = self.statement(names.statement);
+                    let template = self.statements.get(names.statement);
                     template.is_some_and(|t| t.hints().target_affect_row.is_some())
                 }),
                 _ => false,
@@ -52,7 +52,7 @@ impl ClientSession {
                 begins(b"begin") || begins(b"start")
             }),
             tag::BIND => BindNames::read(frame.body()).is_ok_and(|names| {
-                let template = self.statement(names.statement);
+                let template = self.statements.get(names.statement);
                 template.is_some_and(|t| t.statement.as_ref().is_some_and(|s| s.begins))
             }),
             _ => false,

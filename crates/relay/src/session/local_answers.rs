@@ -17,10 +17,10 @@ impl ClientSession {
     pub fn answer_listening(&mut self, listening: &Listening, request: &Request) -> BytesMut {
         let mut out = BytesMut::new();
         match request.form {
-            RequestForm::Simple => self.close_unnamed(),
+            RequestForm::Simple => self.statements.close_unnamed(),
             RequestForm::Extended { parse, describe } => {
                 if parse {
-                    self.prepare(b"", Arc::clone(&request.template));
+                    self.statements.prepare(b"", Arc::clone(&request.template));
                     frame::write_empty(&mut out, back::PARSE_COMPLETE);
                 }
                 frame::write_empty(&mut out, back::BIND_COMPLETE);
@@ -55,13 +55,15 @@ impl ClientSession {
                         frame::write_empty(&mut out, back::PARSE_COMPLETE);
                     }
                     other => {
-                        undo.into_iter().rev().for_each(|done| self.undo(done));
+                        undo.into_iter()
+                            .rev()
+                            .for_each(|done| self.statements.undo(done));
                         return other.map(|_| None);
                     }
                 },
                 tag::CLOSE => {
                     if let Ok(Target::Statement(name)) = Target::read(frame.body()) {
-                        undo.push(self.close(name));
+                        undo.push(self.statements.close(name));
                     }
                     frame::write_empty(&mut out, back::CLOSE_COMPLETE);
                 }
@@ -83,17 +85,19 @@ impl ClientSession {
         let Ok(text) = std::str::from_utf8(parse.text) else {
             return Ok(None);
         };
-        if self.statement(parse.name).is_some() || self.is_full() {
+        if self.statements.get(parse.name).is_some() || self.statements.is_full() {
             return Ok(None);
         }
         let template = templates.try_prepared(&templates.try_plain(text)?, parse.types)?;
         // A text whose meaning depends on the time of its analysis is parsed by a server now.
-        if template.names_moment() || self.has_named(template.statement_id) || !accepted(&template)
+        if template.names_moment()
+            || self.statements.has(template.statement_id)
+            || !accepted(&template)
         {
             return Ok(None);
         }
         let analysis = Analysis::begun(templates.new_id(), self.settings.id);
-        Ok(Some(self.parse(parse.name, template, analysis)))
+        Ok(Some(self.statements.parse(parse.name, template, analysis)))
     }
 
     /// Answers a request that only closes statements. Servers keep the statements for other clients.
@@ -102,7 +106,7 @@ impl ClientSession {
         for frame in Frames::new(bytes) {
             match Target::read(frame.body()) {
                 Ok(Target::Statement(name)) if frame.tag == tag::CLOSE => {
-                    self.close(name);
+                    self.statements.close(name);
                     frame::write_empty(&mut out, back::CLOSE_COMPLETE);
                 }
                 _ => Status::Idle.write(&mut out),
@@ -145,7 +149,8 @@ impl ClientSession {
                     let parse = Parse::read(frame.body()).ok();
                     let text = parse.and_then(|parse| std::str::from_utf8(parse.text).ok());
                     if let (Some(parse), Some(text)) = (parse, text) {
-                        self.prepare(parse.name, templates.try_prepared(text, parse.types)?);
+                        self.statements
+                            .prepare(parse.name, templates.try_prepared(text, parse.types)?);
                     }
                     frame::write_empty(&mut out, back::PARSE_COMPLETE);
                 }
@@ -179,7 +184,7 @@ impl ClientSession {
         Frames::new(bytes).all(|frame| match frame.tag {
             tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| {
                 let first = parsed.replace(parse.name).is_none();
-                let free = parse.name.is_empty() || self.statement(parse.name).is_none();
+                let free = parse.name.is_empty() || self.statements.get(parse.name).is_none();
                 let asked = std::str::from_utf8(parse.text)
                     .ok()
                     .and_then(LocalShow::parse);
@@ -198,7 +203,7 @@ impl ClientSession {
     }
 
     fn local_show_of(&self, name: &[u8]) -> Option<LocalShow> {
-        let template = self.statement(name).filter(|t| t.is_local_show())?;
+        let template = self.statements.get(name).filter(|t| t.is_local_show())?;
         LocalShow::parse(&template.text)
     }
 }

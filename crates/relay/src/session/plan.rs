@@ -148,11 +148,11 @@ impl ClientSession {
                 Ok(text) => Some(templates.try_prepared(&templates.try_plain(text)?, parse.types)?),
                 Err(_) => None,
             },
-            None => self.statement(bind.statement).cloned(),
+            None => self.statements.get(bind.statement).cloned(),
         };
         let analysis = match parse {
             Some(_) => None,
-            None => self.analysis(bind.statement).cloned(),
+            None => self.statements.analysis(bind.statement).cloned(),
         };
         // The server describes the columns again, so earlier ones do not matter.
         let analysis = analysis.map(|analysis| Analysis {

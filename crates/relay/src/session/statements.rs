@@ -70,47 +70,54 @@ impl Undo {
 }
 
 impl ClientStatements {
-    pub(super) fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
+    /// The statement with this name.
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
         self.by_name
             .get(stored(name))
             .map(|statement| &statement.template)
     }
 
-    pub(super) fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
+    /// The analysis of the statement with this name.
+    pub fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
         self.prepared(name).map(|(_, analysis)| analysis)
     }
 
-    pub(super) fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
+    /// The statement with this name, and its analysis.
+    pub fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
         let statement = self.by_name.get(stored(name))?;
         Some((&statement.template, &statement.analysis))
     }
 
-    pub(super) fn has(&self, statement: u64) -> bool {
+    /// Whether the client has a named statement with this [`Template::statement_id`].
+    pub fn has(&self, statement: u64) -> bool {
         self.names.contains_key(&statement)
     }
 
-    pub(super) fn name_of(&self, statement: u64) -> Option<&[u8]> {
+    /// A name under which the client has the statement with this [`Template::statement_id`].
+    pub fn name_of(&self, statement: u64) -> Option<&[u8]> {
         let mut all = self.by_name.iter();
         all.find(|(_, known)| known.template.statement_id == statement)
             .map(|(name, _)| &**name)
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    /// Whether the client has [`CLIENT_STATEMENTS_MAX`] statements.
+    pub fn is_full(&self) -> bool {
         self.by_name.len() >= CLIENT_STATEMENTS_MAX
     }
 
     /// Number of named statements.
-    pub(super) fn named(&self) -> usize {
+    pub fn named(&self) -> usize {
         let all = self.by_name.len();
         all - usize::from(all > 0 && self.by_name.contains_key(&b""[..]))
     }
 
-    pub(super) fn insert(
-        &mut self,
-        name: &[u8],
-        template: Arc<Template>,
-        analysis: Analysis,
-    ) -> Undo {
+    /// The client has prepared a statement, and no server has parsed it.
+    pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
+        self.parse(name, template, Analysis::default())
+    }
+
+    /// The client's `Parse` is being written to a server.
+    pub fn parse(&mut self, name: &[u8], template: Arc<Template>, analysis: Analysis) -> Undo {
         let parse = analysis.parse;
         let statement = ClientStatement { template, analysis };
         let name = stored(name);
@@ -121,7 +128,8 @@ impl ClientStatements {
         }
     }
 
-    pub(super) fn remove(&mut self, name: &[u8]) -> Undo {
+    /// The client has closed a statement.
+    pub fn close(&mut self, name: &[u8]) -> Undo {
         let name = stored(name);
         Undo::Name {
             name: name.into(),
@@ -130,7 +138,8 @@ impl ClientStatements {
         }
     }
 
-    pub(super) fn undo(&mut self, undo: Undo) {
+    /// Undoes the call that returned `undo`. The caller undoes the last call first.
+    pub fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Name { name, previous, .. } => {
                 self.put(name, previous.map(|previous| *previous));
@@ -144,7 +153,8 @@ impl ClientStatements {
         }
     }
 
-    pub(super) fn is_analysed(&mut self, undo: &Undo, now: u64) {
+    /// A server accepted the `Parse` for which `undo` was returned, before the time `now`.
+    pub fn is_analysed(&mut self, undo: &Undo, now: u64) {
         if let Undo::Name { name, parse, .. } = undo
             && let Some(analysis) = self.analysis_of(name, *parse)
         {
@@ -152,14 +162,16 @@ impl ClientStatements {
         }
     }
 
+    /// The server describes the parameters of a statement to the client. `parse`: the [`Analysis::parse`] of that statement.
     /// `types`: in the format of `Parse`.
-    pub(super) fn note_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
+    pub fn note_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
         if let Some(analysis) = self.analysis_of(name, parse) {
             analysis.types = Some(types.into());
         }
     }
 
-    pub(super) fn note_columns(&mut self, name: &[u8], parse: u64, columns: ColumnsId) {
+    /// The server describes the columns of a statement to the client. `parse`: as of [`ClientStatements::note_types`].
+    pub fn note_columns(&mut self, name: &[u8], parse: u64, columns: ColumnsId) {
         if let Some(analysis) = self.analysis_of(name, parse) {
             analysis.columns = Some(columns);
         }
@@ -170,8 +182,8 @@ impl ClientStatements {
         (statement.analysis.parse == parse).then_some(&mut statement.analysis)
     }
 
-    /// The cost does not depend on the number of statements.
-    pub(super) fn remove_named(&mut self) -> Undo {
+    /// The client drops all named statements. The cost does not depend on their number.
+    pub fn close_named(&mut self) -> Undo {
         let mut all = std::mem::take(self);
         let unnamed = all.by_name.remove(&b""[..]);
         self.by_name
@@ -179,12 +191,14 @@ impl ClientStatements {
         Undo::All(Box::new(all))
     }
 
-    pub(super) fn clear(&mut self) {
+    /// The client has dropped all statements.
+    pub fn close_all(&mut self) {
         self.by_name.clear();
         self.names.clear();
     }
 
-    pub(super) fn remove_unnamed(&mut self) {
+    /// A simple query drops the unnamed statement.
+    pub fn close_unnamed(&mut self) {
         if !self.by_name.is_empty() {
             self.by_name.remove(&b""[..]);
         }
@@ -234,7 +248,7 @@ mod tests {
         let template = templates.prepared("select 1", &[0, 0]);
         let mut all = ClientStatements::default();
         let insert = |all: &mut ClientStatements, name: &[u8]| {
-            all.insert(name, Arc::clone(&template), Analysis::default())
+            all.parse(name, Arc::clone(&template), Analysis::default())
         };
         insert(&mut all, b"");
         assert!(!all.has(template.statement_id));
@@ -243,11 +257,11 @@ mod tests {
         all.undo(undo);
         insert(&mut all, b"a");
         assert!(all.has(template.statement_id));
-        let undo = all.remove(b"a");
+        let undo = all.close(b"a");
         assert!(!all.has(template.statement_id));
         all.undo(undo);
         assert!(all.has(template.statement_id));
-        all.remove_named();
+        all.close_named();
         assert!(!all.has(template.statement_id) && all.get(b"").is_some());
     }
 
@@ -256,8 +270,8 @@ mod tests {
         let templates = Templates::default();
         let template = templates.prepared("select 1", &[0, 0]);
         let mut all = ClientStatements::default();
-        let first = all.insert(b"a", Arc::clone(&template), Analysis::begun(3, 0));
-        all.insert(b"a", template, Analysis::begun(5, 0));
+        let first = all.parse(b"a", Arc::clone(&template), Analysis::begun(3, 0));
+        all.parse(b"a", template, Analysis::begun(5, 0));
         all.is_analysed(&first, 8);
         all.note_types(b"a", 3, &[0, 0]);
         assert_eq!(all.analysis(b"a"), Some(&Analysis::begun(5, 0)));

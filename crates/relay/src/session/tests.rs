@@ -51,7 +51,7 @@ impl TestSession {
 
     fn prepare(&mut self, name: &str, text: &str) {
         let template = self.templates.prepared(text, &[0, 0]);
-        self.session.prepare(name.as_bytes(), template);
+        self.session.statements.prepare(name.as_bytes(), template);
     }
 
     fn is_targeted<const N: usize>(&self, messages: [Wire; N]) -> bool {
@@ -149,10 +149,13 @@ fn a_prepared_statement_is_known_after_a_group_answered() {
         "a statement with a name is analysed for its client"
     );
     let request = test.single([parse("", "SELECT 1"), bind(""), execute(), sync()]);
-    assert!(test.session.statement(b"").is_none(), "not yet");
+    assert!(test.session.statements.get(b"").is_none(), "not yet");
     test.session
         .group_answered(&request, &error("42703", "no such column"), 1);
-    assert!(test.session.statement(b"").is_none(), "it was not parsed");
+    assert!(
+        test.session.statements.get(b"").is_none(),
+        "it was not parsed"
+    );
     test.session
         .group_answered(&request, &[parsed(), error("22012", "later")].concat(), 1);
     let again = test.single([bind(""), execute(), sync()]);
@@ -172,7 +175,9 @@ fn a_simple_query_answered_by_a_group_drops_the_unnamed_statement() {
     let request = test.single([query("SELECT 2")]);
     test.session
         .group_answered(&request, &complete("SELECT 1"), 1);
-    assert!(test.session.statement(b"").is_none() && test.session.statement(b"p").is_some());
+    assert!(
+        test.session.statements.get(b"").is_none() && test.session.statements.get(b"p").is_some()
+    );
 }
 
 #[test]
@@ -316,7 +321,7 @@ fn a_local_show_among_other_statements_is_relayed() {
     let show = || parse("s", "SHOW hotspot");
     assert!(test.is_alone([show(), bind("s"), execute(), close_statement("s"), sync()]));
     assert!(
-        test.session.statement(b"s").is_none(),
+        test.session.statements.get(b"s").is_none(),
         "its Parse is still to come"
     );
     assert!(test.is_alone([show(), parse("", "SELECT 1"), bind(""), execute(), sync()]));
@@ -356,15 +361,15 @@ fn targets_are_found_at_any_position() {
 fn prepare_and_close_can_be_undone() {
     let mut test = TestSession::new();
     test.prepare("a", "SELECT 1");
-    let id = |test: &TestSession| test.session.statement(b"a").map(|t| t.id);
+    let id = |test: &TestSession| test.session.statements.get(b"a").map(|t| t.id);
     let before = id(&test);
-    let closed = test.session.close(b"a");
+    let closed = test.session.statements.close(b"a");
     let other = test.templates.prepared("SELECT 2", &[0, 0]);
-    let prepared = test.session.prepare(b"a", other);
+    let prepared = test.session.statements.prepare(b"a", other);
     assert_ne!(id(&test), before);
-    test.session.undo(prepared);
+    test.session.statements.undo(prepared);
     assert_eq!(id(&test), None);
-    test.session.undo(closed);
+    test.session.statements.undo(closed);
     assert_eq!(id(&test), before);
 }
 
@@ -433,11 +438,11 @@ fn statements_prepared_before_a_long_text_are_prepared_again() {
     let Err(unparsed) = session.answer_prepare(&bytes, templates, &accepted) else {
         panic!("it is long");
     };
-    assert!(session.statement(b"a").is_none());
+    assert!(session.statements.get(b"a").is_none());
     templates.parse(&unparsed);
     let answer = session.answer_prepare(&bytes, templates, &accepted);
     assert!(matches!(answer, Ok(Some(_))), "{answer:?}");
-    assert!(session.statement(b"a").is_some() && session.statement(b"b").is_some());
+    assert!(session.statements.get(b"a").is_some() && session.statements.get(b"b").is_some());
 }
 
 #[test]

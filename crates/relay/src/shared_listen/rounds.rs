@@ -98,7 +98,7 @@ impl SharedListen {
     /// The server has sent ReadyForQuery for the current step. If it was the last step, returns the answers
     /// of the round.
     pub fn ready(&mut self) -> Vec<ListenAnswer> {
-        let Some(round) = &mut self.round else {
+        let Some(mut round) = self.round.take() else {
             return Vec::new();
         };
         if let Some(Some(name)) = round.steps.get(round.answered)
@@ -109,19 +109,13 @@ impl SharedListen {
                 false => ChannelState::On,
             };
             // During the round, the channel may have become unwanted, or wanted again.
-            let name = Arc::clone(name);
-            self.follow(&name);
+            self.follow(name);
         }
-        let Some(round) = &mut self.round else {
-            return Vec::new();
-        };
         round.answered += 1;
         if round.answered < round.steps.len() {
+            self.round = Some(round);
             return Vec::new();
         }
-        let Some(round) = self.round.take() else {
-            return Vec::new();
-        };
         let Round {
             requests, refused, ..
         } = round;

@@ -251,9 +251,9 @@ fn a_client_recognises_its_own_notifications_and_no_others() {
     );
     shared.is_served(first, P);
     notify(&mut shared, P, "a", "first's");
-    notify(&mut shared, Q, "a", "a stranger's");
+    notify(&mut shared, Q, "a", "another client's");
     // By chance the same process id.
-    notify(&mut shared, A, "a", "another stranger's");
+    notify(&mut shared, A, "a", "another client's by chance");
     let from = |shared: &mut _, id| queue(shared, id).into_iter().map(|(process, _)| process);
     assert!(from(&mut shared, first).eq([A, Q, 0]));
     assert!(from(&mut shared, second).eq([P, Q, A]));

@@ -4,7 +4,7 @@ use paceline_sql::Hints;
 use std::borrow::Cow;
 
 /// The text with its bare hints, which PostgreSQL rejects, as a comment. If a backslash may hide the end of a
-/// constant, the text stays as it is: the words may be part of the constant.
+/// constant, the text is returned unchanged: the words may be part of the constant.
 pub fn without_bare_hints(text: &str) -> Cow<'_, str> {
     if paceline_sql::hides_quotes(text) {
         return Cow::Borrowed(text);

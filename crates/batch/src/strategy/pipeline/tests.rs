@@ -37,7 +37,7 @@ impl Scene {
     /// A simple query, an extended unit with everything, and one that leaves out what it can.
     fn three(&mut self) -> [PlannedRequest; 3] {
         let prepared = self.templates.prepared(SECOND, &[0, 0]);
-        self.session.prepare(b"p", prepared);
+        self.session.statements.prepare(b"p", prepared);
         let full = [
             parse("", SECOND),
             bind(""),

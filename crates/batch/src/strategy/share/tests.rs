@@ -223,7 +223,10 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
             since,
             ..Analysis::begun(since - 1, 0)
         };
-        scene.session.parse(b"p", prepared.clone(), analysis);
+        scene
+            .session
+            .statements
+            .parse(b"p", prepared.clone(), analysis);
         let messages = [
             bind_values("p", &[(false, Some(b"1"))], &[]),
             execute(),

@@ -28,8 +28,8 @@ fn the_columns_are_compared_before_the_statement_is_executed() {
     test.server([bound(), complete("SELECT 0"), parsed()]);
     test.server([parameters(&[]), columns(&["b"])]);
     assert_eq!(test.own(), ["Bind s2", "Execute", "Sync"]);
-    let told = test.server([bound(), complete("SELECT 0"), ready('I')]);
-    assert_eq!(told, ["bound", "SELECT 0", "ready I"]);
+    let received = test.server([bound(), complete("SELECT 0"), ready('I')]);
+    assert_eq!(received, ["bound", "SELECT 0", "ready I"]);
     // The server has it now.
     let sent = test.client([bind("a"), execute(), sync()]);
     assert_eq!(sent, ["Bind s1", "Execute", "Sync"]);
@@ -42,9 +42,9 @@ fn other_columns_are_an_error() {
     test.server([parsed(), parameters(&[]), columns(&["a", "more"])]);
     let own = test.own();
     assert_eq!(own[0], "Describe portal paceline: refused");
-    let told = test.server([error("34000", "no such portal"), ready('I')]);
+    let received = test.server([error("34000", "no such portal"), ready('I')]);
     assert_eq!(
-        told,
+        received,
         [
             "ERROR 0A000: cached plan must not change result type",
             "ready I"
@@ -64,7 +64,7 @@ fn a_statement_with_unknown_effect_is_described_once() {
         test.server([parsed(), parameters(&[]), columns(&["a"])]);
         let sent = test.own();
         assert!(sent.iter().any(|line| line.starts_with("Bind")), "{sent:?}");
-        let told = test.server([bound(), complete("SELECT 1"), ready('I')]);
-        assert_eq!(told, ["bound", "SELECT 1", "ready I"]);
+        let received = test.server([bound(), complete("SELECT 1"), ready('I')]);
+        assert_eq!(received, ["bound", "SELECT 1", "ready I"]);
     }
 }

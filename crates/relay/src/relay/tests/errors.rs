@@ -43,10 +43,12 @@ fn an_error_in_a_pipeline_undoes_later_names_and_statements() {
         ]
     );
     assert!(
-        test.session.statement(b"a").is_some(),
+        test.session.statements.get(b"a").is_some(),
         "its Close was skipped"
     );
-    assert!(test.session.statement(b"b").is_none() && test.session.statement(b"").is_none());
+    assert!(
+        test.session.statements.get(b"b").is_none() && test.session.statements.get(b"").is_none()
+    );
     let sent = test.client([parse("b", "SELECT 2"), bind("a"), sync()]);
     assert_eq!(
         sent,
@@ -61,7 +63,7 @@ fn a_failed_parse_releases_its_name() {
     test.client([parse("a", "SELECT nonsense"), sync()]);
     let got = test.server([error("42703", "no such column"), ready('I')]);
     assert_eq!(got, ["ERROR 42703: no such column", "ready I"]);
-    assert!(test.session.statement(b"a").is_none());
+    assert!(test.session.statements.get(b"a").is_none());
     let sent = test.client([parse("a", "SELECT nonsense"), sync()]);
     assert_eq!(
         sent,
@@ -83,7 +85,7 @@ fn a_name_reused_after_an_error_keeps_its_old_meaning() {
         sync(),
     ]);
     test.server([error("22012", "no"), ready('I')]);
-    let template = test.session.statement(b"a").expect("the first one");
+    let template = test.session.statements.get(b"a").expect("the first one");
     assert_eq!(template.text, "SELECT 1");
 }
 
@@ -121,7 +123,9 @@ fn an_error_ends_at_its_own_sync() {
     assert_eq!(got, ["ERROR 42601: no", "ready I"]);
     assert!(!test.relay.is_over());
     assert_eq!(test.server([parsed(), ready('I')]), ["parsed", "ready I"]);
-    assert!(test.session.statement(b"a").is_none() && test.session.statement(b"b").is_some());
+    assert!(
+        test.session.statements.get(b"a").is_none() && test.session.statements.get(b"b").is_some()
+    );
     assert!(test.relay.is_over() && test.relay.saw_error());
 }
 
@@ -140,7 +144,9 @@ fn an_answer_that_needs_no_server_is_not_sent_after_an_error() {
         test.server([error("22023", "no"), ready('I')]),
         ["ERROR 22023: no", "ready I"]
     );
-    assert!(test.session.statement(b"b").is_none() && test.session.statement(b"a").is_some());
+    assert!(
+        test.session.statements.get(b"b").is_none() && test.session.statements.get(b"a").is_some()
+    );
 }
 
 #[test]
@@ -187,7 +193,7 @@ fn messages_between_an_error_and_the_sync_change_nothing() {
     );
     assert_eq!(test.client([sync()]), ["Sync"]);
     assert_eq!(test.server([ready('I')]), ["ready I"]);
-    assert!(test.relay.is_over() && test.session.statement(b"b").is_none());
+    assert!(test.relay.is_over() && test.session.statements.get(b"b").is_none());
     assert_eq!(test.client([query("SELECT 3")]), ["Query SELECT 3"]);
 }
 

@@ -261,7 +261,7 @@ fn mid_request() -> TestRelay {
 
 #[test]
 fn a_target_late_in_a_request_makes_all_of_it_a_transaction() {
-    for (touched, ends, told) in [
+    for (touched, ends, received) in [
         ("UPDATE 0", "Query ROLLBACK", vec![MISSED, "ready I"]),
         ("UPDATE 1", "Query COMMIT", vec!["UPDATE 1", "ready I"]),
     ] {
@@ -288,13 +288,13 @@ fn a_target_late_in_a_request_makes_all_of_it_a_transaction() {
             [parsed(), bound(), complete(touched), ready('T')].concat(),
         ]);
         assert_eq!(got[..2], ["parsed", "bound"]);
-        let mut told = told.into_iter();
+        let mut received = received.into_iter();
         if ends.contains("ROLLBACK") {
-            assert_eq!(got[2..], [told.next().unwrap()]);
+            assert_eq!(got[2..], [received.next().unwrap()]);
         }
         assert_eq!(test.own(), [ends]);
         let got = test.server([complete("ROLLBACK"), ready('I')]);
-        assert_eq!(got, told.collect::<Vec<_>>());
+        assert_eq!(got, received.collect::<Vec<_>>());
         assert!(test.relay.is_over());
     }
 }

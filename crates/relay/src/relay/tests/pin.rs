@@ -34,7 +34,7 @@ fn a_client_is_pinned_until_the_server_has_no_such_state() {
     reply(&mut test, &["t"]);
     assert_eq!(test.relay.pinned_for(), [PinReason::Listening]);
     run(&mut test, "SELECT 1", "SELECT 1");
-    assert!(test.own().is_empty(), "nothing that could let go");
+    assert!(test.own().is_empty(), "the command cannot unpin");
     run(&mut test, "UNLISTEN a", "UNLISTEN");
     assert_eq!(test.own(), [LISTENS]);
     reply(&mut test, &["f"]);
@@ -117,13 +117,13 @@ fn a_text_with_unknown_effect_causes_a_session_query() {
     let mut test = TestRelay::new();
     test.policy.extra = vec!["search_path".to_owned()];
     run(&mut test, "DO 'anything'", "DO");
-    let to_query = test.own().concat();
+    let sent = test.own().concat();
     assert_eq!(
-        to_query.matches("EXISTS").count(),
+        sent.matches("EXISTS").count(),
         PinReason::ASKED.len(),
-        "{to_query}"
+        "{sent}"
     );
-    assert!(to_query.ends_with("current_setting('search_path', true)"));
+    assert!(sent.ends_with("current_setting('search_path', true)"));
     reply(&mut test, &["f", "t", "f", "f", "f", "a, b"]);
     assert_eq!(test.relay.pinned_for(), [PinReason::Listening]);
     let sql = test

@@ -183,10 +183,14 @@ fn another_clients_unnamed_statement_is_not_found() {
 fn clients_cannot_use_pacelines_own_names() {
     let mut test = TestRelay::new();
     prepare(&mut test, "a", "SELECT 1");
-    let template = test.session.statement(b"a").expect("it is prepared");
+    let template = test.session.statements.get(b"a").expect("it is prepared");
     let theirs = test.server.name(template.id);
     let sent = test.client([bind(&theirs), sync()]);
-    assert_eq!(sent, ["Bind s1 ", "Sync"], "with a space: nobody has it");
+    assert_eq!(
+        sent,
+        ["Bind s1 ", "Sync"],
+        "with a space: no statement has this name"
+    );
     test.server([error("26000", "no"), ready('I')]);
 }
 
@@ -205,7 +209,7 @@ fn closing_a_statement_leaves_it_on_the_server_for_others() {
         test.server([closed(), ready('I')]),
         ["closed", "closed", "closed", "ready I"]
     );
-    assert!(test.session.statement(b"a").is_none());
+    assert!(test.session.statements.get(b"a").is_none());
     let sent = prepare(&mut test, "a", "SELECT 1");
     assert_eq!(sent, ["Close s1", "Parse s1: SELECT 1", "Sync"]);
 }
@@ -219,14 +223,18 @@ fn postgresql_rejects_a_name_in_use() {
     let taken = |name: &str| format!("prepared statement \"{name}\" already exists");
     let refused = error("42P05", &taken("paceline_taken"));
     let got = test.server([closed(), parsed(), refused, ready('I')]);
-    let told = format!("ERROR 42P05: {}", taken("a"));
-    assert_eq!(got, [told, "ready I".to_owned()]);
-    let template = test.session.statement(b"a").expect("the first one stays");
+    let received = format!("ERROR 42P05: {}", taken("a"));
+    assert_eq!(got, [received, "ready I".to_owned()]);
+    let template = test
+        .session
+        .statements
+        .get(b"a")
+        .expect("the first one remains");
     assert_eq!(template.text, "SELECT 1");
     assert_eq!(
         test.next_relay(),
         ["Close s2taken"],
-        "what has raised the error goes before another client comes"
+        "the placeholder is closed before the next client"
     );
     assert!(test.server([closed()]).is_empty());
     assert!(test.relay.is_over());
@@ -241,7 +249,7 @@ fn deallocate_of_a_statement_known_by_protocol_is_answered_by_an_empty_query() {
         test.server([empty_query(), ready('I')]),
         ["DEALLOCATE", "ready I"]
     );
-    assert!(test.session.statement(b"a").is_none());
+    assert!(test.session.statements.get(b"a").is_none());
     assert_eq!(
         test.client([query("DEALLOCATE a")]),
         ["Query DEALLOCATE a"],
@@ -258,7 +266,7 @@ fn deallocate_all_forgets_everything_on_both_sides() {
         test.server([complete("DEALLOCATE ALL"), ready('I')]),
         ["DEALLOCATE ALL", "ready I"]
     );
-    assert!(test.session.statement(b"a").is_none());
+    assert!(test.session.statements.get(b"a").is_none());
     assert_eq!(
         prepare(&mut test, "a", "SELECT 1"),
         ["Parse s1: SELECT 1", "Sync"]

@@ -20,13 +20,13 @@ fn sequence_values_of_others_are_discarded_before_a_transaction_begins() {
     let mut test = test();
     let sent = test.client([query("BEGIN")]);
     assert_eq!(sent, [DISCARD, "Query BEGIN"]);
-    let told = test.server([
+    let received = test.server([
         complete("DISCARD SEQUENCES"),
         ready('I'),
         complete("BEGIN"),
         ready('T'),
     ]);
-    assert_eq!(told, ["BEGIN", "ready T"]);
+    assert_eq!(received, ["BEGIN", "ready T"]);
     for sql in ["INSERT INTO t VALUES (1)", "SELECT lastval()"] {
         assert_eq!(test.client([query(sql)]), [format!("Query {sql}")]);
         test.server([complete("x"), ready('T')]);
@@ -63,7 +63,7 @@ fn a_statement_that_reads_no_sequence_discards_nothing() {
 fn a_client_is_not_served_if_the_discard_fails() {
     let mut test = test();
     test.client([query("SELECT lastval()")]);
-    let told = test.server([error("57014", "cancelled"), ready('I')]);
-    assert!(told.is_empty(), "{told:?}");
+    let received = test.server([error("57014", "cancelled"), ready('I')]);
+    assert!(received.is_empty(), "{received:?}");
     assert!(test.relay.discard_failed());
 }

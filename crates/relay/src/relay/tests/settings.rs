@@ -274,7 +274,7 @@ fn discard_all_ends_a_pin_and_forgets_statements_and_settings() {
     assert!(test.relay.is_over());
     assert_eq!(adopted(&test), "");
     assert_eq!(test.server.settings.id, 0);
-    assert!(test.session.statement(b"a").is_none());
+    assert!(test.session.statements.get(b"a").is_none());
     let sent = test.client([parse("a", "SELECT 1"), sync()]);
     assert_eq!(sent, ["Parse s1: SELECT 1", "Sync"]);
 }

@@ -104,7 +104,7 @@ fn the_extended_protocol_prepares_executes_and_deallocates_too() {
     assert_eq!(sent.len(), 3, "{sent:?}");
     let got = test.server([parsed(), bound(), ready('I')]);
     assert_eq!(got, ["parsed", "bound", "DEALLOCATE", "ready I"]);
-    assert!(test.session.statement(b"p").is_none());
+    assert!(test.session.statements.get(b"p").is_none());
 }
 
 #[test]
@@ -120,6 +120,7 @@ fn a_statement_above_the_limit_is_rejected() {
     let template = test.templates.prepared("SELECT 1", &[0, 0]);
     for number in 0..CLIENT_STATEMENTS_MAX {
         test.session
+            .statements
             .prepare(number.to_string().as_bytes(), template.clone());
     }
     test.client([parse("more", "SELECT 1"), sync()]);
@@ -146,7 +147,7 @@ fn in_a_failed_transaction_the_server_decides_about_a_parse() {
     assert_eq!(sent, ["Parse unnamed: SELECT $1", "Sync"]);
     let got = test.server([error("25P02", "failed"), ready('E')]);
     assert_eq!(got, ["ERROR 25P02: failed", "ready E"]);
-    assert!(test.session.statement(b"other").is_none());
+    assert!(test.session.statements.get(b"other").is_none());
 }
 
 #[test]
@@ -190,8 +191,8 @@ fn statements_prepared_after_deallocate_all_remain() {
         answer.push(ready('I'));
         let got = test.server([answer.concat()]);
         assert_eq!(got, ["parsed", "bound", sql, "parsed", "ready I"]);
-        assert!(test.session.statement(b"a").is_none(), "{sql}");
-        assert!(test.session.statement(b"b").is_some(), "{sql}");
+        assert!(test.session.statements.get(b"a").is_none(), "{sql}");
+        assert!(test.session.statements.get(b"b").is_some(), "{sql}");
     }
 }
 
@@ -203,7 +204,7 @@ fn after_a_failed_deallocate_all_the_statements_remain() {
     let fails = [parse("", "DISCARD ALL"), bind(""), execute(), sync()];
     test.client(fails);
     test.server([parsed(), bound(), error("25001", "no"), ready('I')]);
-    assert!(test.session.statement(b"a").is_some());
+    assert!(test.session.statements.get(b"a").is_some());
     let sent = test.client([bind("a"), execute(), sync()]);
     assert_eq!(
         sent[..3],

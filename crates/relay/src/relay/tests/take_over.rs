@@ -15,11 +15,11 @@ const EXTENDED: RequestForm = RequestForm::Extended {
 
 fn take_over(form: RequestForm, so_far: &Wire) -> TestRelay {
     let mut test = TestRelay::new();
-    let (relay, told) = RelayState::take_over(PartialAnswer {
+    let (relay, received) = RelayState::take_over(PartialAnswer {
         form,
         answer: BytesMut::from(&so_far[..]),
     });
-    assert_eq!(&told[..], &so_far[..]);
+    assert_eq!(&received[..], &so_far[..]);
     assert_eq!(relay.forwarded(), so_far.len() as u64);
     assert!(!relay.is_over() && !relay.awaits_client());
     test.relay = relay;

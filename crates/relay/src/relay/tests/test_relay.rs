@@ -97,7 +97,11 @@ impl TestRelay {
     /// The relay has ended, and the next one starts on the same server. Returns what the server receives
     /// first.
     pub(super) fn next_relay(&mut self) -> Vec<String> {
-        assert!(self.relay.is_over(), "the relay goes on: {:?}", self.relay);
+        assert!(
+            self.relay.is_over(),
+            "the relay has not ended: {:?}",
+            self.relay
+        );
         let mut out = BytesMut::new();
         self.with_context(|relay, context| *relay = RelayState::start(context, Wrap::No, &mut out));
         self.read_to_server(&out)

@@ -97,7 +97,7 @@ fn the_answer_has_the_form_of_the_question() {
 fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() {
     let mut folding = stock();
     let template = folding.texts(&["1", "7"]).request.template;
-    folding.session.prepare(b"p", template);
+    folding.session.statements.prepare(b"p", template);
     let values: [(bool, Option<&[u8]>); 2] = [(false, Some(b"1")), (false, Some(b"7"))];
     let messages = [
         client::bind_values("p", &values, &[1]),
