@@ -91,5 +91,5 @@ fn is_read(member: &PlannedRequest, server: &ServerSide) -> bool {
         RequestForm::Simple => query().and_then(|body| std::str::from_utf8(body).ok()),
         RequestForm::Extended { .. } => Some(member.template.text.as_str()),
     };
-    text.is_some_and(|text| server.reads(text))
+    text.is_some_and(|text| server.tokenizes_alike(text))
 }

@@ -143,7 +143,7 @@ pub(crate) async fn inquire(
         .await?;
     let session = ask_session(conn).await?;
     let mut learned = match session::searches_pg_catalog_first(&session) {
-        _ if !conn.side.reads(&template.text) => Learned::refused(READ_OTHERWISE),
+        _ if !conn.side.tokenizes_alike(&template.text) => Learned::refused(READ_OTHERWISE),
         false => Learned::refused(session::OTHER_PATH),
         true => {
             let unsupported = session::unsupported(&session);

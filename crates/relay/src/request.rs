@@ -50,9 +50,9 @@ pub enum Boundary {
 #[derive(Debug, Default)]
 pub struct RequestScanner {
     seen: usize,
-    so_far: SoFar,
-    /// Bytes of the messages that `so_far` covers.
-    shaped: usize,
+    kind: RequestKind,
+    /// Bytes of the messages that `kind` covers.
+    classified: usize,
 }
 
 impl RequestScanner {
@@ -112,7 +112,7 @@ impl RequestScanner {
     /// A long request that cannot join a group is relayed in parts, because to process all of it at once
     /// would delay other clients.
     fn complete(&mut self, buf: &[u8]) -> Boundary {
-        if self.seen > PART_BYTES_MAX && self.goes_alone(buf) {
+        if self.seen > PART_BYTES_MAX && self.is_relay_only(buf) {
             return self.relay(part_len(buf));
         }
         let len = self.seen;
@@ -123,7 +123,7 @@ impl RequestScanner {
     fn incomplete(&mut self, buf: &[u8]) -> Boundary {
         if self.seen == 0 {
             Boundary::Incomplete
-        } else if self.goes_alone(buf) {
+        } else if self.is_relay_only(buf) {
             let len = self.seen.min(part_len(buf));
             self.relay(len)
         } else if self.seen > REQUEST_BYTES_MAX {
@@ -134,16 +134,16 @@ impl RequestScanner {
     }
 
     /// Whether the request cannot join a group, whatever messages follow.
-    fn goes_alone(&mut self, buf: &[u8]) -> bool {
-        let fresh = buf.get(self.shaped..self.seen).unwrap_or_default();
+    fn is_relay_only(&mut self, buf: &[u8]) -> bool {
+        let fresh = buf.get(self.classified..self.seen).unwrap_or_default();
         for frame in Frames::new(fresh) {
-            if self.so_far == SoFar::Alone {
+            if self.kind == RequestKind::RelayOnly {
                 break;
             }
-            self.shaped += frame.bytes.len();
-            self.so_far = self.so_far.with(frame, self.shaped);
+            self.classified += frame.bytes.len();
+            self.kind = self.kind.with(frame, self.classified);
         }
-        self.so_far == SoFar::Alone
+        self.kind == RequestKind::RelayOnly
     }
 }
 
@@ -163,7 +163,7 @@ fn part_len(buf: &[u8]) -> usize {
 /// Bind [Describe portal] Execute Sync`), or a request that only prepares and closes statements, which
 /// Paceline may answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum SoFar {
+enum RequestKind {
     #[default]
     Empty,
     /// One `Parse`.
@@ -174,32 +174,32 @@ enum SoFar {
     Described,
     Executed,
     /// `Parse` of named statements and `Close` of statements.
-    Names,
-    Alone,
+    Prepares,
+    RelayOnly,
 }
 
-impl SoFar {
+impl RequestKind {
     /// After another message. `bytes`: those of the request up to the end of the message.
     fn with(self, frame: Frame<'_>, bytes: usize) -> Self {
         let body = frame.body();
         let unnamed = body.first() == Some(&0);
-        let names_fit = bytes <= PART_BYTES_MAX;
+        let fits = bytes <= PART_BYTES_MAX;
         match (self, frame.tag) {
             // Here the request ends.
-            (shape, tag::SYNC) | (shape @ Self::Empty, tag::QUERY) => shape,
+            (before, tag::SYNC) | (before @ Self::Empty, tag::QUERY) => before,
             (Self::Empty, tag::PARSE) => Self::Parsed { named: !unnamed },
             (Self::Empty | Self::Parsed { .. }, tag::BIND) if unnamed => Self::Bound,
             (Self::Bound, tag::DESCRIBE) if body == [b'P', 0] => Self::Described,
             (Self::Bound | Self::Described, tag::EXECUTE) if body == [0; 5] => Self::Executed,
-            (Self::Parsed { named: true } | Self::Names, tag::PARSE) if !unnamed && names_fit => {
-                Self::Names
+            (Self::Parsed { named: true } | Self::Prepares, tag::PARSE) if !unnamed && fits => {
+                Self::Prepares
             }
-            (Self::Empty | Self::Parsed { named: true } | Self::Names, tag::CLOSE)
-                if body.first() == Some(&b'S') && names_fit =>
+            (Self::Empty | Self::Parsed { named: true } | Self::Prepares, tag::CLOSE)
+                if body.first() == Some(&b'S') && fits =>
             {
-                Self::Names
+                Self::Prepares
             }
-            _ => Self::Alone,
+            _ => Self::RelayOnly,
         }
     }
 }

@@ -322,7 +322,7 @@ impl ServerSide {
 
     /// Whether the server splits this text into the same tokens as Paceline's parser. The settings that the
     /// server has reported decide.
-    pub fn reads(&self, text: &str) -> bool {
+    pub fn tokenizes_alike(&self, text: &str) -> bool {
         let reported = |name: &str| self.reported.get(name).map(String::as_str);
         let conforms = || reported("standard_conforming_strings") == Some("on");
         let encoding = || reported("client_encoding");

@@ -124,26 +124,8 @@ impl RelayState {
             self.pass(frame, Expect::query(context.effects(None)), out);
             return Ok(());
         };
-        let (plain, template) = match context.query {
-            Some(known) => (Cow::Borrowed(text), Arc::clone(known)),
-            None => match context.answer_now(text) {
-                Some((select, template)) => (Cow::Owned(select), template),
-                None => {
-                    let plain = context.templates.try_plain(text)?;
-                    let template = context.templates.try_simple(&plain)?.template;
-                    (plain, template)
-                }
-            },
-        };
-        if let Some(Named::Prepare { types, body, .. }) = template.named() {
-            // The text must be parsed before anything is written.
-            let declared = frontend::parameter_types(types);
-            let text = match self.is_session_pooling() {
-                true => Cow::Borrowed(body.as_str()),
-                false => Cow::Owned(with_leading_spaces(&template.text, body)),
-            };
-            context.templates.try_prepared(&text, &declared)?;
-        }
+        let (plain, template) = self.query_template(text, context)?;
+        self.parse_prepared(&template, context)?;
         let template = self.as_read(text, template, context);
         self.await_listening(Some(&template), context)?;
         self.uses_sequences(template.sequences(), context, out);
@@ -188,6 +170,40 @@ impl RelayState {
                 frontend::write_query(&mut message, &plain);
                 self.send_query(&message, expect, sync_first, out);
             }
+        }
+        Ok(())
+    }
+
+    /// The text of a query as the server receives it, and its template.
+    fn query_template<'a>(
+        &self,
+        text: &'a str,
+        context: &RelayContext<'_>,
+    ) -> Result<(Cow<'a, str>, Arc<Template>), Unparsed> {
+        if let Some(known) = context.query {
+            return Ok((Cow::Borrowed(text), Arc::clone(known)));
+        }
+        if let Some((select, template)) = context.answer_now(text) {
+            return Ok((Cow::Owned(select), template));
+        }
+        let plain = context.templates.try_plain(text)?;
+        let template = context.templates.try_simple(&plain)?.template;
+        Ok((plain, template))
+    }
+
+    /// A PREPARE is about to be executed: its statement must be parsed before anything is written.
+    fn parse_prepared(
+        &self,
+        template: &Template,
+        context: &RelayContext<'_>,
+    ) -> Result<(), Unparsed> {
+        if let Some(Named::Prepare { types, body, .. }) = template.named() {
+            let text = match self.is_session_pooling() {
+                true => Cow::Borrowed(body.as_str()),
+                false => Cow::Owned(with_leading_spaces(&template.text, body)),
+            };
+            let declared = frontend::parameter_types(types);
+            context.templates.try_prepared(&text, &declared)?;
         }
         Ok(())
     }

@@ -78,7 +78,7 @@ impl RelayState {
         if need.changes && !self.shares_listen(context) {
             need = ListenNeed::default();
         }
-        let known = self.listen.is_known || !(is_listening && may_notify);
+        let known = self.listen.registered || !(is_listening && may_notify);
         let done = self.listen.changes || !need.changes;
         if !(known && done && need.channels.is_empty()) && self.listen.refused.is_none() {
             return Err(NotYet::Listening(need));
@@ -92,7 +92,7 @@ impl RelayState {
     pub fn listen_done(&mut self, need: ListenNeed, outcome: Result<(), Bytes>) {
         match outcome {
             Ok(()) => {
-                self.listen.is_known = true;
+                self.listen.registered = true;
                 self.listen.changes |= need.changes;
                 self.listen.reserved.extend(need.channels);
             }
@@ -102,7 +102,7 @@ impl RelayState {
 
     /// Whether the shared connection knows which server executes the client's transaction.
     pub fn is_registered_for_listen(&self) -> bool {
-        self.listen.is_known
+        self.listen.registered
     }
 
     /// Why Paceline rejects the statement that is about to be sent. (If a server executes a prepared LISTEN,
@@ -226,7 +226,7 @@ impl RelayState {
     /// The server has sent ReadyForQuery. Returns whether it waits for notifications.
     pub(super) fn hold_ready(&mut self, ready: Frame<'_>) -> bool {
         let ends = self.status == Status::Idle;
-        if ends && self.listen.is_known && (self.listen.notifies || self.listen.changes) {
+        if ends && self.listen.registered && (self.listen.notifies || self.listen.changes) {
             self.listen.ready = Some(Bytes::copy_from_slice(ready.bytes));
             return true;
         }

@@ -4,6 +4,7 @@ use super::expect::Expect;
 use super::listening::write_notification;
 use super::state::{Body, Disposition, RelayContext, RelayState, RequestProgress};
 use bytes::{Buf, BufMut, BytesMut};
+use paceline_sql::{Hints, SessionChange};
 use paceline_wire::backend::{self, Status, tag};
 use paceline_wire::{Frame, Header, WireError};
 
@@ -11,15 +12,15 @@ use paceline_wire::{Frame, Header, WireError};
 pub const MESSAGES_MAX: usize = 512;
 
 /// Whether the body of a message is forwarded without being read: rows and COPY data.
-fn is_unseen(header: Header) -> bool {
+fn is_opaque(header: Header) -> bool {
     matches!(header.tag, tag::DATA_ROW | b'd')
 }
 
 /// Bytes of such messages at the start of `input`. The last of them may be incomplete.
-fn unseen_len(input: &[u8]) -> Result<usize, WireError> {
+fn opaque_len(input: &[u8]) -> Result<usize, WireError> {
     let mut len = 0;
     while let Some(header) = Header::read(input.get(len..).unwrap_or_default())?
-        && is_unseen(header)
+        && is_opaque(header)
     {
         len += header.len;
     }
@@ -55,14 +56,14 @@ impl RelayState {
                 break false;
             };
             let seen = matches!(self.expect.front(), Some(Expect::OwnSessionQuery(_)));
-            if is_unseen(header) && !seen {
+            if is_opaque(header) && !seen {
                 self.pass_held(to_client);
                 self.retry.answered();
-                let unseen = unseen_len(input)?;
+                let opaque = opaque_len(input)?;
                 let swallow = self.expect.front().is_some_and(Expect::is_own);
                 self.body = match swallow {
-                    true => Body::Swallow(unseen),
-                    false => Body::Forward(unseen),
+                    true => Body::Swallow(opaque),
+                    false => Body::Forward(opaque),
                 };
                 continue;
             }
@@ -164,11 +165,7 @@ impl RelayState {
         match frame.tag {
             tag::NOTICE_RESPONSE => {
                 let own = self.expect.front().is_some_and(Expect::is_own);
-                return Ok(if own {
-                    Disposition::Swallow
-                } else {
-                    Disposition::Forward
-                });
+                return Ok(Disposition::of(own));
             }
             tag::PARAMETER_STATUS => return Ok(self.reported(frame, context)),
             tag::NOTIFICATION_RESPONSE => {
@@ -179,7 +176,17 @@ impl RelayState {
             tag::READY_FOR_QUERY => return self.ready(frame, context, to_client, to_server),
             _ => {}
         }
-        let pass = match (frame.tag, self.expect.front_mut()) {
+        Ok(self.answer(frame, context, to_client))
+    }
+
+    /// An answer to the message whose answer is expected next.
+    fn answer(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) -> Disposition {
+        match (frame.tag, self.expect.front_mut()) {
             (tag::DATA_ROW, Some(Expect::OwnSessionQuery(query))) => {
                 let query = std::mem::take(query);
                 self.session_query_answered(query, frame, context);
@@ -199,32 +206,8 @@ impl RelayState {
                 backend::write_command_complete(to_client, "DEALLOCATE");
                 Disposition::Swallow
             }
-            (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(front)) => {
-                let own = front.is_own();
-                let mut reply = None;
-                if let Expect::Parse {
-                    key,
-                    undo,
-                    reply: how,
-                } = front
-                {
-                    self.accepted.extend(*key);
-                    context
-                        .session
-                        .statements
-                        .is_analysed(undo, context.templates.new_id());
-                    reply = Some(*how);
-                }
-                self.expect.pop_front();
-                match reply {
-                    Some(reply) => {
-                        self.pass_held(to_client);
-                        self.retry.reply(reply, to_client);
-                    }
-                    None if own => {}
-                    None => return Ok(Disposition::Forward),
-                }
-                Disposition::Swallow
+            (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(_)) => {
+                self.name_answered(context, to_client)
             }
             (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE, Some(Expect::OwnStep)) => {
                 self.expect.pop_front();
@@ -258,28 +241,58 @@ impl RelayState {
                 Some(Expect::Execute(execution) | Expect::Query { execution, .. }),
             ) => {
                 let (changes, hints) = (execution.changes.take_next(), execution.hints);
-                self.sync_in_copy = false;
-                if let Some(Expect::Execute(_)) = self.expect.front() {
-                    self.expect.pop_front();
-                }
-                self.change(frame.body(), &changes, context, to_client);
-                match Self::command_instead(frame.body(), &changes) {
-                    Some(command) => {
-                        self.pass_held(to_client);
-                        self.retry.answered();
-                        backend::write_command_complete(to_client, command);
-                        Disposition::Swallow
-                    }
-                    None => self.complete(frame, hints),
-                }
+                self.executed(frame, &changes, hints, context, to_client)
             }
             (tag::COPY_IN_RESPONSE, _) => {
                 self.start_copy_in();
                 Disposition::Forward
             }
             _ => Disposition::Forward,
-        };
-        Ok(pass)
+        }
+    }
+
+    /// The server has parsed or closed a statement.
+    fn name_answered(
+        &mut self,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) -> Disposition {
+        match self.expect.pop_front() {
+            Some(Expect::Parse { key, undo, reply }) => {
+                self.accepted.extend(key);
+                let now = context.templates.new_id();
+                context.session.statements.is_analysed(&undo, now);
+                self.pass_held(to_client);
+                self.retry.reply(reply, to_client);
+                Disposition::Swallow
+            }
+            front => Disposition::of(front.is_some_and(|front| front.is_own())),
+        }
+    }
+
+    /// A statement with these changes has completed.
+    fn executed(
+        &mut self,
+        frame: Frame<'_>,
+        changes: &[SessionChange],
+        hints: Hints,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) -> Disposition {
+        self.sync_in_copy = false;
+        if let Some(Expect::Execute(_)) = self.expect.front() {
+            self.expect.pop_front();
+        }
+        self.change(frame.body(), changes, context, to_client);
+        match Self::command_instead(frame.body(), changes) {
+            Some(command) => {
+                self.pass_held(to_client);
+                self.retry.answered();
+                backend::write_command_complete(to_client, command);
+                Disposition::Swallow
+            }
+            None => self.complete(frame, hints),
+        }
     }
 
     fn ready(

@@ -217,7 +217,7 @@ pub(super) enum IdleTimeoutShown {
 #[derive(Debug, Default)]
 pub(super) struct ListenState {
     /// The shared connection knows which server executes the client's transaction.
-    pub(super) is_known: bool,
+    pub(super) registered: bool,
     /// The shared connection knows that the transaction changes the client's channels.
     pub(super) changes: bool,
     /// The shared connection has reserved these channels for the transaction.
@@ -254,6 +254,16 @@ pub(super) enum Disposition {
     Instead(Bytes),
     /// The message is held until the transaction has ended as the hint demands.
     Hold,
+}
+
+impl Disposition {
+    /// Of a message that answers Paceline's own message, or one of the client's.
+    pub(super) fn of(own: bool) -> Self {
+        match own {
+            true => Self::Swallow,
+            false => Self::Forward,
+        }
+    }
 }
 
 impl RelayState {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 impl RelayState {
     /// Whether the server splits the text as the parser does. The settings that it reported tell, unless it
     /// is executing something that may change them.
-    fn reads(&self, text: &str, context: &RelayContext<'_>) -> bool {
+    fn tokenizes_alike(&self, text: &str, context: &RelayContext<'_>) -> bool {
         let plain = text.is_ascii() && !paceline_sql::hides_quotes(text);
-        plain || (context.server.reads(text) && !self.expect.may_change_settings())
+        plain || (context.server.tokenizes_alike(text) && !self.expect.may_change_settings())
     }
 
     /// The template of a text that the server is about to parse. If the tokens may differ, a template with
@@ -22,7 +22,7 @@ impl RelayState {
         template: Arc<Template>,
         context: &RelayContext<'_>,
     ) -> Arc<Template> {
-        match self.reads(text, context) {
+        match self.tokenizes_alike(text, context) {
             true => template,
             false => context.templates.unknown(&template.text, &template.types),
         }
@@ -43,7 +43,7 @@ impl RelayState {
         };
         // A statement with unknown effect remains the same statement.
         let unknown = template.statement.is_none();
-        match there || unknown || self.reads(&template.text, context) {
+        match there || unknown || self.tokenizes_alike(&template.text, context) {
             true => template,
             false => context.templates.unknown(&template.text, &template.types),
         }
