@@ -1,9 +1,8 @@
 //! When a server analysed a statement, and what the client knows of the result.
 //!
-//! PostgreSQL resolves names and types when it parses a statement. Therefore a server parses each `Parse` of
-//! a client. The prepared statement of that server then serves every client whose own `Parse` was answered
-//! earlier. If a client moves to another server connection, it executes no statement there that was analysed
-//! before its own `Parse`.
+//! PostgreSQL resolves names and types when it parses a statement. Therefore a server parses each `Parse` of a client. The
+//! prepared statement of that server then serves every client whose own `Parse` was answered earlier. If a client moves to
+//! another server connection, it executes no statement there that was analysed before its own `Parse`.
 //!
 //! Times are numbers of [`Templates::new_id`](crate::template::Templates::new_id). They increase.
 
@@ -29,8 +28,7 @@ impl ColumnsId {
 pub struct Analysis {
     /// The time at which the client's own `Parse` was written. 0: the client sent none to a server.
     pub parse: u64,
-    /// The time at which the client's own `Parse` was answered. A `Parse` that is written later is analysed
-    /// later.
+    /// The time at which the client's own `Parse` was answered. A `Parse` that is written later is analysed later.
     pub since: u64,
     /// The id of the settings in force when the client's own `Parse` was analysed.
     pub settings: u64,
@@ -51,8 +49,8 @@ impl Analysis {
         }
     }
 
-    /// The types with which another server must parse the statement: the client sends values of the types
-    /// that were described to it. `None` if those are the declared types.
+    /// The types with which another server must parse the statement: the client sends values of the types that were
+    /// described to it. `None` if those are the declared types.
     pub fn other_types(&self, declared: &[u8]) -> Option<&[u8]> {
         self.types.as_deref().filter(|types| *types != declared)
     }

@@ -1,5 +1,5 @@
-//! The `SHOW` commands that Paceline answers: `SHOW hotspot…`, `SHOW VARIABLES LIKE 'hotspot%'`, `SHOW GLOBAL
-//! STATUS LIKE 'Group_update%'` (PolarDB's spelling), and `SHOW GROUPS`.
+//! The `SHOW` commands that Paceline answers: `SHOW hotspot…`, `SHOW VARIABLES LIKE 'hotspot%'`, `SHOW GLOBAL STATUS LIKE
+//! 'Group_update%'` (PolarDB's spelling), and `SHOW GROUPS`.
 
 use bytes::BytesMut;
 use paceline_wire::backend::{self, TextColumn};
@@ -140,14 +140,13 @@ impl ShowTable {
     }
 }
 
-/// LIKE with `%` and `_`, without escapes. Each `%` first matches as few characters as possible. If the rest
-/// does not match, only the last `%` must match more.
+/// LIKE with `%` and `_`, without escapes. Each `%` first matches as few characters as possible. If the rest does not match,
+/// only the last `%` must match more.
 fn like(text: &str, pattern: &str) -> bool {
     let (text, pattern): (Vec<char>, Vec<char>) =
         (text.chars().collect(), pattern.chars().collect());
     let (mut at, mut place) = (0, 0);
-    // After the last `%`: the rest of the pattern, and where the text continues if the `%` matches one more
-    // character.
+    // After the last `%`: the rest of the pattern, and where the text continues if the `%` matches one more character.
     let mut last = None;
     while let Some(found) = text.get(at) {
         match pattern.get(place) {

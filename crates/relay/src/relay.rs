@@ -1,25 +1,23 @@
 //! A relay: one client on one server connection, for one request or until the transaction ends.
 //!
-//! The relay forwards messages as they are, except for three things: it renames prepared statements, it
-//! prepares statements that the server does not have, and it ends transactions as hints demand. It forwards
-//! the bodies of rows and COPY data in slices as they arrive.
+//! The relay forwards messages as they are, except for three things: it renames prepared statements, it prepares statements
+//! that the server does not have, and it ends transactions as hints demand. It forwards the bodies of rows and COPY data in
+//! slices as they arrive.
 //!
-//! From the client: `client_messages` reads each message, `long_messages` those that are too long to be read
-//! as a whole. `statements_by_name` (PREPARE and EXECUTE), `statement_names` and `portals` handle prepared
-//! statements, `session_pooling` the same for `pool_mode` session. `own_statements` writes what Paceline
-//! itself sends.
+//! From the client: `client_messages` reads each message, `long_messages` those that are too long to be read as a whole.
+//! `statements_by_name` (PREPARE and EXECUTE), `statement_names` and `portals` handle prepared statements, `session_pooling`
+//! the same for `pool_mode` session. `own_statements` writes what Paceline itself sends.
 //!
 //! For each message sent, `expect_queue` holds an `Expect` (chapter "Message Flow").
 //!
-//! From the server: `server_messages` matches each message with the queue. `errors`, `error_position` and
-//! `hints` handle errors and the end of hinted transactions, `columns` the columns that a client knows,
-//! `copy` COPY FROM STDIN, and `retry` plans that no longer fit. `listening` holds answers until notifications
-//! have arrived.
+//! From the server: `server_messages` matches each message with the queue. `errors`, `error_position` and `hints` handle
+//! errors and the end of hinted transactions, `columns` the columns that a client knows, `copy` COPY FROM STDIN, and `retry`
+//! plans that no longer fit. `listening` holds answers until notifications have arrived.
 //!
-//! State: `state` holds all of it. `session_changes` follows what statements change (`text_changes`, `settings_undo_log`, `sequences`,
-//! `idle_session_timeout`), `pin` decides whether the client keeps its server, `session_query` asks the
-//! server, by `state_policy`. `tokenization` tells whose effects are unknown. `refusal` holds the errors that
-//! Paceline raises, `not_yet` why a message must be passed again.
+//! State: `state` holds all of it. `session_changes` follows what statements change (`text_changes`, `settings_undo_log`,
+//! `sequences`, `idle_session_timeout`), `pin` decides whether the client keeps its server, `session_query` asks the server,
+//! by `state_policy`. `tokenization` tells whose effects are unknown. `refusal` holds the errors that Paceline raises,
+//! `not_yet` why a message must be passed again.
 
 mod client_messages;
 mod columns;
@@ -67,16 +65,16 @@ pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of answers that a server may owe to one client. The caller reads no more from the client
-/// until there are fewer.
+/// Maximum number of answers that a server may owe to one client. The caller reads no more from the client until there are
+/// fewer.
 pub const EXPECTED_MAX: usize = 16 * 1024;
 
 /// Number of accepted statements from which on the caller should take them.
 const ACCEPTED_MAX: usize = 1_024;
 
 impl RelayState {
-    /// Starts the relay of a client on an idle server connection that has the client's settings. Appends to
-    /// `out` what the server must receive first.
+    /// Starts the relay of a client on an idle server connection that has the client's settings. Appends to `out` what the
+    /// server must receive first.
     pub fn start(context: &mut RelayContext<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
         let mut relay = Self::expecting([], wrap);
         relay.close_pending(context, out);
@@ -86,25 +84,23 @@ impl RelayState {
         relay
     }
 
-    /// The request that a pinned client begins now must change an exact number of rows. The relay must be
-    /// idle ([`RelayState::is_idle`]).
+    /// The request that a pinned client begins now must change an exact number of rows. The relay must be idle
+    /// ([`RelayState::is_idle`]).
     pub fn begin_transaction(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
-        paceline_wire::frontend::write_query(out, "BEGIN");
-        context.server.unnamed = None;
         self.wrap = Wrap::Begin;
-        self.expect.push_back(Expect::OwnQuery);
+        self.own_query("BEGIN", Expect::OwnQuery, context, out);
     }
 
-    /// Whether the client has sent a part of a request, and no transaction block is open. Then the caller may
-    /// call [`RelayState::begin_mid_request`].
+    /// Whether the client has sent a part of a request, and no transaction block is open. Then the caller may call
+    /// [`RelayState::begin_mid_request`].
     pub fn is_mid_request(&self) -> bool {
         let alone = self.status == Status::Idle && self.wrap == Wrap::No;
         let open = matches!(self.extended, Extended::Open | Extended::Describing);
         alone && open && !self.copy_in && !self.request.may_have_begun
     }
 
-    /// The next statement of the request must change an exact number of rows. Begins a transaction, which
-    /// includes the request's earlier statements.
+    /// The next statement of the request must change an exact number of rows. Begins a transaction, which includes the
+    /// request's earlier statements.
     pub fn begin_mid_request(&mut self, out: &mut BytesMut) {
         self.wrap = Wrap::Begin;
         self.own_mid_request("BEGIN", out);
@@ -115,8 +111,8 @@ impl RelayState {
         self.is_quiet() && self.status == Status::Idle
     }
 
-    /// A client takes over a server connection whose answer to a group is under way. Returns the beginning of
-    /// that answer, for the client.
+    /// A client takes over a server connection whose answer to a group is under way. Returns the beginning of that answer,
+    /// for the client.
     pub fn take_over(partial: PartialAnswer) -> (Self, BytesMut) {
         let execution = Execution::default();
         let mut relay = match partial.form {
@@ -160,8 +156,8 @@ impl RelayState {
             && self.body == Body::Forward(0)
     }
 
-    /// Whether the client must send more before the server answers: between the requests of a transaction, in
-    /// COPY IN, and in a request that is relayed while it arrives.
+    /// Whether the client must send more before the server answers: between the requests of a transaction, in COPY IN, and
+    /// in a request that is relayed while it arrives.
     pub fn awaits_client(&self) -> bool {
         self.copy_in || (!self.is_describing() && !self.expect.owe_boundary())
     }
@@ -219,8 +215,7 @@ impl RelayState {
         self.expect.len() >= EXPECTED_MAX
     }
 
-    /// The database that must have no other session when the written messages arrive at the server. Returned
-    /// once.
+    /// The database that must have no other session when the written messages arrive at the server. Returned once.
     pub fn take_exclusive(&mut self) -> Option<String> {
         self.exclusive.take()
     }

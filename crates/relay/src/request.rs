@@ -1,5 +1,5 @@
-//! A request: what a client sends up to the point where it waits for an answer. One `Query`, or messages of
-//! the extended protocol up to `Sync`.
+//! A request: what a client sends up to the point where it waits for an answer. One `Query`, or messages of the extended
+//! protocol up to `Sync`.
 
 use crate::analysis::Analysis;
 use crate::settings::SessionSettings;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// A longer request is relayed while it arrives (bytes).
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
-/// Maximum number of bytes of a part, if a request that cannot join a group is relayed in parts. A part has
-/// at least one message.
+/// Maximum number of bytes of a part, if a request that cannot join a group is relayed in parts. A part has at least one
+/// message.
 pub const PART_BYTES_MAX: usize = 8 * 1024;
 
 /// A longer `Query` or `Bind` is relayed while it arrives (bytes).
@@ -34,8 +34,8 @@ pub fn is_long(header: Header) -> bool {
 pub enum Boundary {
     /// The request is complete and has this many bytes.
     Complete(usize),
-    /// The request is not complete, but these first bytes must be relayed now: the client sent `Flush`, the
-    /// request cannot join a group, or it is too long.
+    /// The request is not complete, but these first bytes must be relayed now: the client sent `Flush`, the request cannot
+    /// join a group, or it is too long.
     Relay(usize),
     /// As `Relay`, with possibly 0 bytes. After them a message begins that is relayed while it arrives.
     Long(usize),
@@ -45,8 +45,7 @@ pub enum Boundary {
     Incomplete,
 }
 
-/// Finds the end of the first request in a growing buffer. Between calls it remembers which messages it has
-/// seen.
+/// Finds the end of the first request in a growing buffer. Between calls it remembers which messages it has seen.
 #[derive(Debug, Default)]
 pub struct RequestScanner {
     seen: usize,
@@ -56,8 +55,8 @@ pub struct RequestScanner {
 }
 
 impl RequestScanner {
-    /// Looks at the bytes that have arrived. Unless the result is `Incomplete`, the caller removes the bytes
-    /// from the buffer.
+    /// Looks at the bytes that have arrived. Unless the result is `Incomplete`, the caller removes the bytes from the
+    /// buffer.
     ///
     /// # Errors
     /// The bytes are no messages of the protocol.
@@ -109,8 +108,8 @@ impl RequestScanner {
         Boundary::Relay(len)
     }
 
-    /// A long request that cannot join a group is relayed in parts, because to process all of it at once
-    /// would delay other clients.
+    /// A long request that cannot join a group is relayed in parts, because to process all of it at once would delay other
+    /// clients.
     fn complete(&mut self, buf: &[u8]) -> Boundary {
         if self.seen > PART_BYTES_MAX && self.is_relay_only(buf) {
             return self.relay(part_len(buf));
@@ -159,9 +158,8 @@ fn part_len(buf: &[u8]) -> usize {
     len
 }
 
-/// What a request may still become after its messages so far: one statement that may join a group (`[Parse]
-/// Bind [Describe portal] Execute Sync`), or a request that only prepares and closes statements, which
-/// Paceline may answer.
+/// What a request may still become after its messages so far: one statement that may join a group (`[Parse] Bind [Describe
+/// portal] Execute Sync`), or a request that only prepares and closes statements, which Paceline may answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum RequestKind {
     #[default]
@@ -227,8 +225,8 @@ impl RequestForm {
         }
     }
 
-    /// Whether the request executes a statement that was prepared earlier. Its columns may have been
-    /// described to the client then.
+    /// Whether the request executes a statement that was prepared earlier. Its columns may have been described to the client
+    /// then.
     pub fn relies_on_parsed(self) -> bool {
         matches!(self, Self::Extended { parse: false, .. })
     }
@@ -265,8 +263,7 @@ pub struct Request {
     pub settings: Arc<SessionSettings>,
     /// Whether the statement may change the session in a way that its text does not tell.
     pub may_change_session: bool,
-    /// The analysis of the statement, if the client prepared it earlier. `None` if it is analysed with the
-    /// request.
+    /// The analysis of the statement, if the client prepared it earlier. `None` if it is analysed with the request.
     pub analysis: Option<Analysis>,
     /// What the statement may do with sequences, as far as known.
     pub sequences: SequenceUse,
@@ -282,8 +279,7 @@ impl Request {
         formats.all(|format| Some(format) == first)
     }
 
-    /// The bytes of parameter `number` (from 1), and whether they are binary. `None` if there is no such
-    /// parameter.
+    /// The bytes of parameter `number` (from 1), and whether they are binary. `None` if there is no such parameter.
     pub fn parameter(&self, number: u32) -> Option<(bool, Option<&[u8]>)> {
         let index = (number as usize).checked_sub(1)?;
         match &self.values {

@@ -1,15 +1,14 @@
-//! Whose sequence values a server connection remembers (`lastval`, `currval`). PostgreSQL keeps them per
-//! session. A client must find its own last value there, or none.
+//! Whose sequence values a server connection remembers (`lastval`, `currval`). PostgreSQL keeps them per session. A client
+//! must find its own last value there, or none.
 //!
-//! A client may read if, since the connection was clean, no other client called `nextval` there and the
-//! client called it on no other connection: then both hold the same token. Otherwise Paceline discards the
-//! values before the client may read.
+//! A client may read if, since the connection was clean, no other client called `nextval` there and the client called it on
+//! no other connection: then both hold the same token. Otherwise Paceline discards the values before the client may read.
 
 /// PostgreSQL has no other command that discards sequence values. This one costs it 3 to 4 µs.
 pub(crate) const DISCARD: &str = "DISCARD SEQUENCES";
 
-/// Identifies a period in which one client drew sequence values on one server connection. The default value
-/// stands for no period.
+/// Identifies a period in which one client drew sequence values on one server connection. The default value stands for no
+/// period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SequenceToken(u64);
 
@@ -35,8 +34,7 @@ impl SequenceState {
         }
     }
 
-    /// A client with this token may draw a value on the connection. `new_id` returns a number that is used
-    /// once.
+    /// A client with this token may draw a value on the connection. `new_id` returns a number that is used once.
     pub fn draw(&mut self, client: &mut SequenceToken, new_id: impl FnOnce() -> u64) {
         match self {
             Self::Of(token) if token == client => {}
@@ -51,8 +49,8 @@ impl SequenceState {
         }
     }
 
-    /// The token of the client whose values the connection remembers. The default token if it remembers none,
-    /// or those of several clients.
+    /// The token of the client whose values the connection remembers. The default token if it remembers none, or those of
+    /// several clients.
     pub fn token(self) -> SequenceToken {
         match self {
             Self::Of(token) => token,

@@ -1,5 +1,5 @@
-//! The state of a server connection: which statements are prepared there, and which settings are in force.
-//! The socket is in another crate.
+//! The state of a server connection: which statements are prepared there, and which settings are in force. The socket is in
+//! another crate.
 
 #[cfg(test)]
 mod tests;
@@ -41,11 +41,11 @@ pub struct ServerSide {
     unnamed_columns: Option<ColumnsId>,
     /// The settings in force.
     pub settings: Arc<SessionSettings>,
-    /// A statement may have changed the session in a way that its text did not tell. Before the connection
-    /// serves another client, everything is reset.
+    /// A statement may have changed the session in a way that its text did not tell. Before the connection serves another
+    /// client, everything is reset.
     pub needs_reset: bool,
-    /// Statements may have been prepared under names that no text contains. Before the connection serves another
-    /// client, all statements are dropped.
+    /// Statements may have been prepared under names that no text contains. Before the connection serves another client, all
+    /// statements are dropped.
     pub unknown_prepared: bool,
     /// Catalog analysis has changed [`ANALYSIS_SETTINGS`].
     pub analysis_settings_set: bool,
@@ -63,13 +63,13 @@ pub struct ServerSide {
     pub notified: bool,
     /// The parameters that the server has reported.
     pub reported: BTreeMap<String, String>,
-    /// Names of statements that must be closed before the connection serves another request. Clients may
-    /// choose them, so they are hashed with a secret.
+    /// Names of statements that must be closed before the connection serves another request. Clients may choose them, so
+    /// they are hashed with a secret.
     pending_close: LinkedHashSet<Vec<u8>>,
 }
 
-/// A prepared statement of a server. The meaning of a text depends on the settings under which it was parsed
-/// (search_path, TimeZone, …), so there is a statement for each set of settings.
+/// A prepared statement of a server. The meaning of a text depends on the settings under which it was parsed (search_path,
+/// TimeZone, …), so there is a statement for each set of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StatementKey {
     id: u64,
@@ -118,8 +118,7 @@ impl StatementKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
     key: StatementKey,
-    /// What the statement was. `None` if it had to be closed anyway, because its plan or its parameters no
-    /// longer fit.
+    /// What the statement was. `None` if it had to be closed anyway, because its plan or its parameters no longer fit.
     prepared: Option<Analysed>,
 }
 
@@ -169,8 +168,7 @@ pub(crate) fn is_no_setting(name: &str) -> bool {
 }
 
 impl ServerSide {
-    /// A new connection with these settings. It keeps at most `prepared_max` prepared statements (at least
-    /// 1).
+    /// A new connection with these settings. It keeps at most `prepared_max` prepared statements (at least 1).
     pub fn new(settings: Arc<SessionSettings>, prepared_max: usize) -> Self {
         Self {
             prepared: LinkedHashMap::default(),
@@ -259,8 +257,7 @@ impl ServerSide {
         }
     }
 
-    /// Plans no longer fit their tables. All statements are closed before the next request, and prepared
-    /// again when needed.
+    /// Plans no longer fit their tables. All statements are closed before the next request, and prepared again when needed.
     pub fn retire_all(&mut self) {
         for (key, _) in std::mem::take(&mut self.prepared) {
             self.close_later(key.name().as_bytes());
@@ -320,8 +317,8 @@ impl ServerSide {
         }
     }
 
-    /// Whether the server splits this text into the same tokens as Paceline's parser. The settings that the
-    /// server has reported decide.
+    /// Whether the server splits this text into the same tokens as Paceline's parser. The settings that the server has
+    /// reported decide.
     pub fn tokenizes_alike(&self, text: &str) -> bool {
         let reported = |name: &str| self.reported.get(name).map(String::as_str);
         let conforms = || reported("standard_conforming_strings") == Some("on");

@@ -1,5 +1,5 @@
-//! The part of a client's session that follows the client from server to server: prepared statements,
-//! settings, channels. The modules below decide what becomes of its requests.
+//! The part of a client's session that follows the client from server to server: prepared statements, settings, channels.
+//! The modules below decide what becomes of its requests.
 
 use crate::analysis::Analysis;
 use crate::request::{Request, RequestForm};
@@ -50,8 +50,7 @@ impl ClientSession {
         }
     }
 
-    /// A group has answered the request before the time `now`: notes the statement that the request prepared
-    /// or dropped.
+    /// A group has answered the request before the time `now`: notes the statement that the request prepared or dropped.
     pub fn group_answered(&mut self, request: &Request, answer: &[u8], now: u64) {
         match request.form {
             RequestForm::Simple => self.statements.close_unnamed(),

@@ -17,8 +17,8 @@ pub struct SessionSettings {
     idle_session_timeout: IdleTimeout,
 }
 
-/// The client's setting of `idle_session_timeout`. Paceline enforces the limit. On an idle server connection
-/// the setting is 0.
+/// The client's setting of `idle_session_timeout`. Paceline enforces the limit. On an idle server connection the setting is
+/// 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleTimeout {
     /// The client has set none. The server's default applies.
@@ -41,8 +41,8 @@ impl IdleTimeout {
     }
 }
 
-/// Prefix of the milliseconds that the server has returned for `idle_session_timeout`. It is not valid SQL:
-/// no client can send it, and Paceline sends it to no server.
+/// Prefix of the milliseconds that the server has returned for `idle_session_timeout`. It is not valid SQL: no client can
+/// send it, and Paceline sends it to no server.
 const IDLE_TIMEOUT_READ: &str = "idle for milliseconds: ";
 
 /// The entry for an `idle_session_timeout` whose value the server has returned.
@@ -68,8 +68,8 @@ pub fn read_milliseconds(text: &str) -> Option<Duration> {
 
 /// Maximum number of settings that follow a client.
 const SETTINGS_MAX: usize = 1_000;
-/// Maximum number of bytes of the SQL that sets them. Each change, and each change of the server connection,
-/// processes all of them.
+/// Maximum number of bytes of the SQL that sets them. Each change, and each change of the server connection, processes all
+/// of them.
 const SETTINGS_BYTES_MAX: usize = 64 * 1024;
 
 /// `RESET ALL` leaves these settings unchanged. They are set after all others.
@@ -125,8 +125,8 @@ impl SessionSettings {
         self.sets.get(name).map(String::as_str)
     }
 
-    /// Whether `search_path` names the temporary schema. Then a statement may create temporary objects
-    /// although its text does not say so.
+    /// Whether `search_path` names the temporary schema. Then a statement may create temporary objects although its text
+    /// does not say so.
     pub fn name_temporaries(&self) -> bool {
         self.name_temporaries
     }
@@ -147,8 +147,8 @@ impl SessionSettings {
         encoded.map(|(name, _)| name.as_str())
     }
 
-    /// SQL that sets the wanted settings: first the encoding and the search path, because they change how the
-    /// server reads others; last the identities, because `SET SESSION AUTHORIZATION` resets the role.
+    /// SQL that sets the wanted settings: first the encoding and the search path, because they change how the server reads
+    /// others; last the identities, because `SET SESSION AUTHORIZATION` resets the role.
     pub fn sql_where(&self, wanted: impl Fn(&str) -> bool) -> String {
         let first = FIRST.iter();
         let first = first.filter_map(|name| self.sets.get_key_value(*name));
@@ -180,8 +180,8 @@ impl SessionSettings {
         }
     }
 
-    /// SQL that changes a server from the settings `from` to these settings. If `needs_reset`, the settings
-    /// of the server are unknown. `None` if the server has these settings.
+    /// SQL that changes a server from the settings `from` to these settings. If `needs_reset`, the settings of the server
+    /// are unknown. `None` if the server has these settings.
     pub fn adopt_sql(&self, from: &SessionSettings, needs_reset: bool) -> Option<String> {
         if self.id == from.id && !needs_reset {
             return None;
@@ -287,8 +287,7 @@ impl SettingsInterner {
         self.intern(sets)
     }
 
-    /// The settings after a rollback to `before`. PostgreSQL never forgets a custom name, so those that
-    /// `after` has remain.
+    /// The settings after a rollback to `before`. PostgreSQL never forgets a custom name, so those that `after` has remain.
     pub fn rolled_back(
         &self,
         before: &Arc<SessionSettings>,
@@ -310,8 +309,7 @@ impl SettingsInterner {
         }
         if known.len() >= INTERNED_SWEEP_MIN && known.len() == known.capacity() {
             known.retain(|_, settings| settings.strong_count() > 0);
-            // The next removal runs at twice the number of entries. Thus the cost per added entry is
-            // constant.
+            // The next removal runs at twice the number of entries. Thus the cost per added entry is constant.
             let used = known.len();
             known.reserve(used);
         }
@@ -329,8 +327,8 @@ impl SettingsInterner {
     }
 }
 
-/// Maximum number of custom names that follow a client without a value. PostgreSQL returns an empty text for
-/// such a name, not NULL.
+/// Maximum number of custom names that follow a client without a value. PostgreSQL returns an empty text for such a name,
+/// not NULL.
 const KNOWN_NAMES_MAX: usize = 64;
 
 /// Adds those of these names that are custom names, without a value.
@@ -346,8 +344,8 @@ fn is_identity(name: &str) -> bool {
     IDENTITY.contains(&name)
 }
 
-/// The SQL that sets a value as the identities of the session: possibly only they may set it, and it may
-/// remove their right to change the identity.
+/// The SQL that sets a value as the identities of the session: possibly only they may set it, and it may remove their right
+/// to change the identity.
 fn as_identity(sets: &BTreeMap<String, String>, sql: &str) -> String {
     let taken = IDENTITY.iter().filter_map(|name| sets.get(*name));
     let taken: Vec<&str> = taken

@@ -1,29 +1,27 @@
 //! `LISTEN` of many clients by one server connection, without sockets (`listen_mode = "shared"`).
 //!
-//! **Order.** When a transaction commits, PostgreSQL appends its notifications to one queue. Every session
-//! reads that queue in order. Therefore the shared connection receives notifications in the order of commits,
-//! and passes them to each listener in this order.
+//! **Order.** When a transaction commits, PostgreSQL appends its notifications to one queue. Every session reads that queue
+//! in order. Therefore the shared connection receives notifications in the order of commits, and passes them to each
+//! listener in this order.
 //!
-//! **Rounds.** The caller sends messages in rounds, one round at a time. A round consists of a `LISTEN` for
-//! each new channel and an `UNLISTEN` for each channel without a listener, at most [`STEPS_MAX`] of both, or
-//! of a `Sync` only. Before a server answers a message, it sends all notifications that were committed before
-//! the message arrived. So when a round is answered, all earlier notifications have been received, and the
-//! requests that wait for them are answered. If the channels of a request do not fit into a round, the
-//! request waits for a later round. Other requests do not wait for it.
+//! **Rounds.** The caller sends messages in rounds, one round at a time. A round consists of a `LISTEN` for each new channel
+//! and an `UNLISTEN` for each channel without a listener, at most [`STEPS_MAX`] of both, or of a `Sync` only. Before a
+//! server answers a message, it sends all notifications that were committed before the message arrived. So when a round is
+//! answered, all earlier notifications have been received, and the requests that wait for them are answered. If the channels
+//! of a request do not fit into a round, the request waits for a later round. Other requests do not wait for it.
 //!
-//! **Transactions.** In place of a client's `LISTEN` inside a transaction, its server executes a NOTIFY on a
-//! channel of this process, whose name clients cannot guess. The payload says what changes ([`Marker`]). If
-//! the transaction commits, PostgreSQL delivers it at the transaction's position among all notifications. The
-//! process id of the server tells to which client the marker belongs. Before the marker is sent, the shared
-//! connection listens on the channel ([`SharedListen::reserve`]), so that the client misses no notification
-//! after that position. Clients cannot listen on the channel of markers and receive no markers.
+//! **Transactions.** In place of a client's `LISTEN` inside a transaction, its server executes a NOTIFY on a channel of this
+//! process, whose name clients cannot guess. The payload says what changes ([`Marker`]). If the transaction commits,
+//! PostgreSQL delivers it at the transaction's position among all notifications. The process id of the server tells to which
+//! client the marker belongs. Before the marker is sent, the shared connection listens on the channel
+//! ([`SharedListen::reserve`]), so that the client misses no notification after that position. Clients cannot listen on the
+//! channel of markers and receive no markers.
 //!
-//! **Own notifications.** A notification that the server sends for a client's transaction is the client's
-//! own. In the message to that client, the process id that the client knows replaces that of the server. If
-//! the transaction changes the client's channels, PostgreSQL applies all changes before it delivers the
-//! transaction's own notifications to the session. So the listener holds these until all of them have
-//! arrived: until a notification of another process arrives (those of a transaction are contiguous in the
-//! queue), or until the client has caught up. Other listeners receive them at once.
+//! **Own notifications.** A notification that the server sends for a client's transaction is the client's own. In the
+//! message to that client, the process id that the client knows replaces that of the server. If the transaction changes the
+//! client's channels, PostgreSQL applies all changes before it delivers the transaction's own notifications to the session.
+//! So the listener holds these until all of them have arrived: until a notification of another process arrives (those of a
+//! transaction are contiguous in the queue), or until the client has caught up. Other listeners receive them at once.
 
 mod listener;
 mod marker;
@@ -160,8 +158,8 @@ impl SharedListen {
         Ok(())
     }
 
-    /// The process `server` is about to execute a statement that changes the client's channels. The shared
-    /// connection must listen on these channels first.
+    /// The process `server` is about to execute a statement that changes the client's channels. The shared connection must
+    /// listen on these channels first.
     pub fn reserve(&mut self, id: ListenerId, server: u32, channels: &[String]) -> ListenRequestId {
         self.is_served(id, server);
         let channels: Vec<_> = channels.iter().map(|name| self.channel(name)).collect();
@@ -266,8 +264,7 @@ impl SharedListen {
         Ok(())
     }
 
-    /// All notifications of the transaction have arrived. Its changes apply to all of them, whatever their
-    /// order.
+    /// All notifications of the transaction have arrived. Its changes apply to all of them, whatever their order.
     fn end_run(&mut self) {
         if let Some((process, id)) = self.run.take()
             && let Some(listener) = self.listeners.get_mut(&id)

@@ -19,8 +19,8 @@ pub use templates::{Simple, TEMPLATES_MAX, Templates};
 use paceline_sql::{Effect, Hints, Name, Named, SequenceUse, Statement};
 use std::sync::OnceLock;
 
-/// A longer text that only changes rows is relayed without being parsed: parsing would delay other clients,
-/// the text rarely repeats, and with so many values it cannot join a group.
+/// A longer text that only changes rows is relayed without being parsed: parsing would delay other clients, the text rarely
+/// repeats, and with so many values it cannot join a group.
 pub const BULK_BYTES_MIN: usize = 32 * 1024;
 
 /// Of a longer text Paceline reads only the beginning.
@@ -39,15 +39,14 @@ pub fn beginning_of_long(text: &str) -> Option<&str> {
 pub struct Template {
     /// Unique in the process.
     pub id: u64,
-    /// Identifies the statement on servers. The same as `id`, unless each `Parse` needs a statement of its
-    /// own.
+    /// Identifies the statement on servers. The same as `id`, unless each `Parse` needs a statement of its own.
     pub statement_id: u64,
     /// The text without bare hints. In simple queries, parameters replace literals where possible.
     pub text: String,
     /// Number and OIDs of the declared parameter types, as in `Parse`.
     pub types: Vec<u8>,
-    /// `None` if the parser rejects the text, or the text is too long to be parsed (see [`BULK_BYTES_MIN`]
-    /// and [`TOKENS_MAX`]).
+    /// `None` if the parser rejects the text, or the text is too long to be parsed (see [`BULK_BYTES_MIN`] and
+    /// [`TOKENS_MAX`]).
     pub statement: Option<Statement>,
     /// The hints of the last statement, as far as known.
     hints: Hints,
@@ -156,8 +155,7 @@ impl Template {
         self.statement.as_ref()?.exclusive.as_deref()
     }
 
-    /// Whether the text is not parsed, and only reads or changes rows (see [`BULK_BYTES_MIN`] and
-    /// [`TOKENS_MAX`]).
+    /// Whether the text is not parsed, and only reads or changes rows (see [`BULK_BYTES_MIN`] and [`TOKENS_MAX`]).
     pub fn is_bulk(&self) -> bool {
         self.guessed_effect == Some(GuessedEffect::Rows)
     }

@@ -150,8 +150,7 @@ impl RelayState {
             .is_some_and(|s| s.statements == 1);
         let intercepted = single && !self.is_session_pooling() && self.status != Status::Failed;
         if intercepted && let Some(undo) = deallocates_known(&changes, context) {
-            // The statement has another name on servers, and remains there. The server answers an empty query
-            // instead.
+            // The statement has another name on servers, and remains there. The server answers an empty query instead.
             self.closes(undo);
             frontend::write_query(out, "");
             self.expect.push_back(Expect::Deallocate);
@@ -331,8 +330,8 @@ impl RelayState {
         Ok(())
     }
 
-    /// Ensures that the server has the statement, and notes that these values of it are bound to the portal.
-    /// The caller writes the `Bind`.
+    /// Ensures that the server has the statement, and notes that these values of it are bound to the portal. The caller
+    /// writes the `Bind`.
     pub(super) fn bind_to(
         &mut self,
         bind: &BindNames<'_>,
@@ -376,9 +375,8 @@ impl RelayState {
             }
             Target::Statement(name) => {
                 self.retry.renews();
-                let undo = Some(context.session.statements.close(name));
-                let reply = StatementReply::Closed;
-                self.expect.push_back(Expect::AnsweredHere { undo, reply });
+                let undo = context.session.statements.close(name);
+                self.answer_here(Some(undo), StatementReply::Closed);
             }
         }
     }
@@ -405,9 +403,9 @@ impl RelayContext<'_> {
         (select, template)
     }
 
-    /// A statement with these changes is about to be sent. If it may create the first temporary object, all
-    /// statements are prepared again: PostgreSQL analyses statements again when a session gets its temporary
-    /// schema, but a server connection may have that from an earlier client.
+    /// A statement with these changes is about to be sent. If it may create the first temporary object, all statements are
+    /// prepared again: PostgreSQL analyses statements again when a session gets its temporary schema, but a server
+    /// connection may have that from an earlier client.
     pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], pinned_for: &[PinReason]) {
         let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
         let unseen = |c: &SessionChange| matches!(c, SessionChange::Taint | SessionChange::Called);

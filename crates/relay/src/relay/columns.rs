@@ -1,8 +1,8 @@
 //! The columns of a statement that were described to the client.
 //!
-//! The client reads the rows of later executions by these columns. So before another server executes the
-//! statement, that server describes it. If the columns differ, the client receives PostgreSQL's own error for
-//! a plan whose columns have changed. Drivers handle that error.
+//! The client reads the rows of later executions by these columns. So before another server executes the statement, that
+//! server describes it. If the columns differ, the client receives PostgreSQL's own error for a plan whose columns have
+//! changed. Drivers handle that error.
 
 use super::expect::{DescribeTarget, Expect};
 use super::not_yet::NotYet;
@@ -30,8 +30,7 @@ impl DescribeTarget {
 }
 
 impl RelayState {
-    /// The relay's first request is one statement and describes its columns. The client reads the rows by
-    /// that description.
+    /// The relay's first request is one statement and describes its columns. The client reads the rows by that description.
     pub fn first_request_describes(&mut self) {
         self.first_describes = true;
     }

@@ -26,8 +26,7 @@ impl RelayState {
         context.server.must_close |= std::mem::take(&mut self.sync_in_copy);
     }
 
-    /// The server sent ReadyForQuery for a Sync that it should have skipped in a copy. It no longer skips
-    /// messages.
+    /// The server sent ReadyForQuery for a Sync that it should have skipped in a copy. It no longer skips messages.
     pub(super) fn answered_unasked(&mut self, context: &mut RelayContext<'_>) {
         self.extended = Extended::No;
         // No other client may receive further unexpected answers.

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-/// Describes a text whose length differs from the client's text up to some position. All positions count
-/// characters, as errors do.
+/// Describes a text whose length differs from the client's text up to some position. All positions count characters, as
+/// errors do.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextShift {
     /// On the server, the end of the part that differs.
     pub(super) from: i64,
-    /// On the server, the end of the text. A later position refers to the text of the prepared statement,
-    /// which is unchanged.
+    /// On the server, the end of the text. A later position refers to the text of the prepared statement, which is
+    /// unchanged.
     pub(super) to: i64,
     /// What to add to a position on the server.
     pub(super) by: i64,

@@ -10,8 +10,8 @@ use bytes::{BufMut, BytesMut};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 
-/// Number of names that the search in [`ClientStatements::name_of`](crate::session::ClientStatements::name_of)
-/// compares for the cost of one message.
+/// Number of names that the search in [`ClientStatements::name_of`](crate::session::ClientStatements::name_of) compares for
+/// the cost of one message.
 const NAMES_PER_MESSAGE: usize = 8;
 
 impl RelayState {
@@ -62,8 +62,7 @@ impl RelayState {
             self.retire_plans(context);
         }
         if let Some(Expect::Bind { key: Some(key), .. }) = self.expect.front() {
-            // The table may have changed since the statement was prepared, so that its parameters had other
-            // types.
+            // The table may have changed since the statement was prepared, so that its parameters had other types.
             context.server.retire(*key);
         }
         self.fail(context);
@@ -107,9 +106,9 @@ impl RelayState {
         }
     }
 
-    /// Whether the request has had no effect, and the client has received nothing that the new rows could
-    /// contradict, neither now nor by an earlier description, unless the request asks for a new one. (A
-    /// procedure may have committed before it failed. A transaction that Paceline began can only be ended.)
+    /// Whether the request has had no effect, and the client has received nothing that the new rows could contradict,
+    /// neither now nor by an earlier description, unless the request asks for a new one. (A procedure may have committed
+    /// before it failed. A transaction that Paceline began can only be ended.)
     fn may_retry(&self) -> bool {
         let begins = match self.expect.front() {
             Some(Expect::Bind { described, .. }) => !described || self.expect.describe(),
@@ -163,8 +162,8 @@ impl RelayState {
 }
 
 impl RelayContext<'_> {
-    /// Forwards an error with the client's own name of the statement. `refused`: the name of the `Parse` that
-    /// the server rejected.
+    /// Forwards an error with the client's own name of the statement. `refused`: the name of the `Parse` that the server
+    /// rejected.
     fn write_error(&self, error: Frame<'_>, refused: &[u8], out: &mut BytesMut) {
         let message = backend::error_field(error.body(), b'M').unwrap_or_default();
         let found = message.find(NAME_PREFIX).and_then(|at| {

@@ -13,15 +13,14 @@ use paceline_wire::frame;
 #[derive(Debug, Clone)]
 pub(super) struct DescribeTarget {
     pub(super) name: Box<[u8]>,
-    /// [`Analysis::parse`](crate::analysis::Analysis::parse) of the statement. Meanwhile another statement
-    /// may have the name.
+    /// [`Analysis::parse`](crate::analysis::Analysis::parse) of the statement. Meanwhile another statement may have the
+    /// name.
     pub(super) parse: u64,
     /// `None` for the unnamed statement.
     pub(super) key: Option<StatementKey>,
 }
 
-/// What Paceline asks a server about its session: whether it has state of these kinds, and the values of
-/// these settings.
+/// What Paceline asks a server about its session: whether it has state of these kinds, and the values of these settings.
 #[derive(Debug, Default)]
 pub(super) struct SessionQuery {
     pub(super) kinds: Vec<PinReason>,

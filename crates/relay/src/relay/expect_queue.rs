@@ -1,5 +1,5 @@
-//! The queue of expected answers. By a pipeline without a Sync, a client can make it long. Therefore counters
-//! answer questions about the whole queue, and a walk removes the entries that it passes.
+//! The queue of expected answers. By a pipeline without a Sync, a client can make it long. Therefore counters answer
+//! questions about the whole queue, and a walk removes the entries that it passes.
 
 use super::expect::Expect;
 use crate::server::StatementKey;
@@ -23,8 +23,7 @@ pub(super) struct Expectations {
     parses_sent: u64,
     /// Number of those whose entries have left the queue.
     parses_done: u64,
-    /// The statements of the entries in the queue, with their numbers. [`Expectations::take_parses`] removes
-    /// them.
+    /// The statements of the entries in the queue, with their numbers. [`Expectations::take_parses`] removes them.
     parses: VecDeque<(u64, StatementKey)>,
 }
 
@@ -118,8 +117,7 @@ impl Expectations {
         self.queue.push_back(expect);
     }
 
-    /// Adds an answer to a message of Paceline's own that precedes all others. The message parses no
-    /// statement.
+    /// Adds an answer to a message of Paceline's own that precedes all others. The message parses no statement.
     pub(super) fn push_front(&mut self, expect: Expect) {
         self.count(&expect, 1);
         self.queue.push_front(expect);
@@ -143,8 +141,7 @@ impl Expectations {
         parses.into_iter().map(|(_, key)| key)
     }
 
-    /// The server reads CopyData now. Removes each `Sync` up to the end of the copy, because the server skips
-    /// it.
+    /// The server reads CopyData now. Removes each `Sync` up to the end of the copy, because the server skips it.
     pub(super) fn copy_begins(&mut self) -> CopyBegun {
         let has_ended = self.copy_ends > 0;
         if !has_ended && self.syncs == 0 {

@@ -1,13 +1,12 @@
-//! How hints (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end the transaction of a
-//! statement.
+//! How hints (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end the transaction of a statement.
 
 use super::expect::Expect;
 use super::state::{Disposition, RelayContext, RelayState, TransactionEnd, Wrap};
 use crate::errors::not_exactly;
 use bytes::{BufMut, BytesMut};
 use paceline_sql::Hints;
+use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
-use paceline_wire::{Frame, frontend};
 
 impl RelayState {
     pub(super) fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Disposition {
@@ -65,9 +64,7 @@ impl RelayState {
             // There is no such savepoint. The error puts the transaction into the failed state.
             TransactionEnd::Fail => "ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"",
         };
-        frontend::write_query(to_server, sql);
-        context.server.unnamed = None;
-        self.expect.push_front(Expect::OwnTransactionEnd);
+        self.own_query_first(sql, Expect::OwnTransactionEnd, context, to_server);
     }
 
     /// Writes the error in place of the statement's CommandComplete.

@@ -1,7 +1,8 @@
-//! `idle_session_timeout`. On servers it is 0, so that it does not end idle connections of the pool. Paceline
-//! enforces the client's value. If a client may display the setting, its value is in force on the server
-//! until the client's transaction ends.
+//! `idle_session_timeout`. On servers it is 0, so that it does not end idle connections of the pool. Paceline enforces the
+//! client's value. If a client may display the setting, its value is in force on the server until the client's transaction
+//! ends.
 
+use super::expect::Expect;
 use super::state::{Extended, IdleTimeoutShown, RelayContext, RelayState};
 use crate::settings::{IdleTimeout, idle_timeout_sql, read_milliseconds};
 use crate::template::{Template, Unparsed};
@@ -32,7 +33,7 @@ impl RelayState {
         }
         let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
         match self.extended {
-            Extended::No => self.own_query(&sql, context, out),
+            Extended::No => self.own_query(&sql, Expect::OwnQuery, context, out),
             _ => self.own_mid_request(&sql, out),
         }
         self.idle_timeout = IdleTimeoutShown::Yes;
@@ -89,8 +90,8 @@ impl RelayState {
         }
     }
 
-    /// The session is idle. If the client has set a value, queries it. If the client's value is in force on
-    /// the server, sets 0.
+    /// The session is idle. If the client has set a value, queries it. If the client's value is in force on the server, sets
+    /// 0.
     pub(super) fn turn_off_idle_timeout(
         &mut self,
         context: &mut RelayContext<'_>,
@@ -101,18 +102,15 @@ impl RelayState {
         if unread && !self.is_session_pooling() {
             super::session_changes::add_to_query(&mut self.to_query, IDLE_SESSION_TIMEOUT);
         } else if shown && !unread {
-            self.own_query(
-                &format!("SET {IDLE_SESSION_TIMEOUT} TO 0"),
-                context,
-                to_server,
-            );
+            let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO 0");
+            self.own_query(&sql, Expect::OwnQuery, context, to_server);
         }
     }
 }
 
 impl RelayContext<'_> {
-    /// The client's own limit, or the server's default. `None` if there is no limit, or the client's value
-    /// has not been queried.
+    /// The client's own limit, or the server's default. `None` if there is no limit, or the client's value has not been
+    /// queried.
     fn idle_timeout(&self) -> Option<Duration> {
         let value = match self.session.settings.idle_session_timeout() {
             IdleTimeout::NotSet => self.server.idle_default,

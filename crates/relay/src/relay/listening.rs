@@ -1,10 +1,10 @@
-//! `LISTEN` by the shared connection ([`shared_listen`](crate::shared_listen)): what the client's server
-//! executes in place of LISTEN and UNLISTEN, and when ReadyForQuery waits for notifications.
+//! `LISTEN` by the shared connection ([`shared_listen`](crate::shared_listen)): what the client's server executes in place
+//! of LISTEN and UNLISTEN, and when ReadyForQuery waits for notifications.
 //!
-//! A client that listens receives its own notifications before the ReadyForQuery of the transaction that sent
-//! them. Nearly any statement may send some (triggers, functions, views that call functions). Therefore the
-//! relay holds ReadyForQuery until the shared connection has received all notifications that were committed
-//! before. That takes one round trip, for all clients that wait at the same time.
+//! A client that listens receives its own notifications before the ReadyForQuery of the transaction that sent them. Nearly
+//! any statement may send some (triggers, functions, views that call functions). Therefore the relay holds ReadyForQuery
+//! until the shared connection has received all notifications that were committed before. That takes one round trip, for all
+//! clients that wait at the same time.
 
 use super::not_yet::{ListenNeed, NotYet};
 use super::refusal::RelayRefusal;
@@ -105,8 +105,8 @@ impl RelayState {
         self.listen.registered
     }
 
-    /// Why Paceline rejects the statement that is about to be sent. (If a server executes a prepared LISTEN,
-    /// the shared connection does not learn of it.)
+    /// Why Paceline rejects the statement that is about to be sent. (If a server executes a prepared LISTEN, the shared
+    /// connection does not learn of it.)
     pub(super) fn listen_refusal(
         &mut self,
         template: Option<&Template>,
@@ -156,8 +156,8 @@ impl RelayState {
         replaced.map_or(text, Cow::Owned)
     }
 
-    /// A portal with these changes is about to be executed. Sends markers first: the statement itself was
-    /// prepared once, and PostgreSQL drops a notification that equals an earlier one of its transaction.
+    /// A portal with these changes is about to be executed. Sends markers first: the statement itself was prepared once, and
+    /// PostgreSQL drops a notification that equals an earlier one of its transaction.
     pub(super) fn marks_listening(
         &mut self,
         changes: &[SessionChange],
@@ -241,8 +241,7 @@ impl RelayState {
         self.listen.ready.is_some()
     }
 
-    /// Takes the ReadyForQuery. The caller writes it when the notifications have been received. The relay has
-    /// ended.
+    /// Takes the ReadyForQuery. The caller writes it when the notifications have been received. The relay has ended.
     pub fn take_held_ready(&mut self) -> Option<Bytes> {
         std::mem::take(&mut self.listen).ready
     }
@@ -259,9 +258,9 @@ impl RelayState {
     }
 }
 
-/// Whether a statement may notify when its transaction commits. Nearly every statement may execute
-/// user-defined functions: tables have triggers, views call functions, and so do operators, casts and
-/// domains. Only a SELECT of a constant or a parameter does not.
+/// Whether a statement may notify when its transaction commits. Nearly every statement may execute user-defined functions:
+/// tables have triggers, views call functions, and so do operators, casts and domains. Only a SELECT of a constant or a
+/// parameter does not.
 fn may_notify(template: &Template) -> bool {
     let mut words = template.text.split_ascii_whitespace();
     let (first, second, third) = (words.next(), words.next(), words.next());
@@ -283,8 +282,8 @@ pub(super) fn list_of_channels(text: &str, context: &RelayContext<'_>) -> Option
     asks.then(|| listening.to_select())
 }
 
-/// Writes a `NotificationResponse` of the client's own server. If the client sent the notification, the
-/// process id is the one that the client knows.
+/// Writes a `NotificationResponse` of the client's own server. If the client sent the notification, the process id is the
+/// one that the client knows.
 pub(super) fn write_notification(
     message: Frame<'_>,
     context: &RelayContext<'_>,

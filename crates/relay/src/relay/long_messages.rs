@@ -10,8 +10,8 @@ use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, tag};
 
 impl RelayState {
-    /// Processes the beginning of a message of `len` bytes, see [`is_long`](crate::request::is_long). If the
-    /// result is true, the caller forwards the rest to the server, else it discards the rest.
+    /// Processes the beginning of a message of `len` bytes, see [`is_long`](crate::request::is_long). If the result is true,
+    /// the caller forwards the rest to the server, else it discards the rest.
     ///
     /// # Errors
     /// The message cannot be processed now. The caller passes the same beginning again later.

@@ -1,5 +1,5 @@
-//! Retries the first request of a relay if it met a plan that no longer fits its table. The client must have
-//! received no answer that a new execution could contradict.
+//! Retries the first request of a relay if it met a plan that no longer fits its table. The client must have received no
+//! answer that a new execution could contradict.
 
 use super::expect::StatementReply;
 use bytes::BytesMut;
@@ -17,8 +17,8 @@ pub(super) enum Retry {
     Due { answered: usize },
     /// It must be. The server is ready for it.
     Ready { answered: usize },
-    /// It is being retried. The next `replies` answers about names, and the next `messages` messages about names,
-    /// repeat earlier ones.
+    /// It is being retried. The next `replies` answers about names, and the next `messages` messages about names, repeat
+    /// earlier ones.
     Running { replies: usize, messages: usize },
 }
 

@@ -1,6 +1,6 @@
-//! `lastval` and `currval` return only values that the client itself drew. Before a client may read them,
-//! Paceline discards those of other clients. The `DISCARD SEQUENCES` precedes the client's first statement in
-//! the same packet, because within a transaction the client's own values must remain.
+//! `lastval` and `currval` return only values that the client itself drew. Before a client may read them, Paceline discards
+//! those of other clients. The `DISCARD SEQUENCES` precedes the client's first statement in the same packet, because within
+//! a transaction the client's own values must remain.
 
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
@@ -8,7 +8,6 @@ use crate::sequences::{DISCARD, SequenceState, SequenceToken};
 use bytes::BytesMut;
 use paceline_sql::{SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
-use paceline_wire::frontend;
 
 impl RelayState {
     /// The caller knows what the relay's first request may do with sequences.
@@ -16,8 +15,8 @@ impl RelayState {
         self.first_uses = Some(uses);
     }
 
-    /// Whether the server may still have sequence values of another client. Then the caller must not serve
-    /// the client any further.
+    /// Whether the server may still have sequence values of another client. Then the caller must not serve the client any
+    /// further.
     pub fn discard_failed(&self) -> bool {
         self.discard_failed
     }
@@ -66,14 +65,12 @@ impl RelayState {
         if readable || !uses.reads || self.status != Status::Idle {
             return;
         }
-        frontend::write_query(out, DISCARD);
-        context.server.unnamed = None;
+        self.own_query(DISCARD, Expect::OwnDiscardSequences, context, out);
         context.server.sequences = SequenceState::Clean;
-        self.expect.push_back(Expect::OwnDiscardSequences);
     }
 
-    /// Notes that the client itself discards sequence values, if these changes do. `alone`: no other
-    /// statement is sent before the answer.
+    /// Notes that the client itself discards sequence values, if these changes do. `alone`: no other statement is sent
+    /// before the answer.
     pub(super) fn discards_sequences(
         &self,
         changes: &[SessionChange],

@@ -28,9 +28,9 @@ fn opaque_len(input: &[u8]) -> Result<usize, WireError> {
 }
 
 impl RelayState {
-    /// Takes messages of the server from `input`, appends those for the client to `to_client`, and what
-    /// Paceline sends to the server to `to_server`. An incomplete message that must be read remains in `input`.
-    /// If the result is true, [`MESSAGES_MAX`] messages have been processed, and further ones remain.
+    /// Takes messages of the server from `input`, appends those for the client to `to_client`, and what Paceline sends to
+    /// the server to `to_server`. An incomplete message that must be read remains in `input`. If the result is true,
+    /// [`MESSAGES_MAX`] messages have been processed, and further ones remain.
     ///
     /// # Errors
     /// The server violates the protocol.

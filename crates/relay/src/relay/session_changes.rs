@@ -13,11 +13,10 @@ use foldhash::{HashMap, HashMapExt};
 use paceline_sql::{Effect, Hints, Named, PinReason, SessionChange, set_config_sql};
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
-use paceline_wire::frontend;
 use std::sync::Arc;
 
-/// Maximum capacity for portals that a relay keeps for the next transaction. To clear a larger one would cost
-/// each transaction.
+/// Maximum capacity for portals that a relay keeps for the next transaction. To clear a larger one would cost each
+/// transaction.
 const PORTALS_KEPT_MAX: usize = 64;
 
 /// The server must be asked for the value of this setting.
@@ -168,8 +167,7 @@ impl RelayState {
         parses.for_each(|key| context.server.retire(key));
     }
 
-    /// All statements are dropped. (For a portal, [`RelayState::close_all_at_execute`] noted it when it was
-    /// sent.)
+    /// All statements are dropped. (For a portal, [`RelayState::close_all_at_execute`] noted it when it was sent.)
     fn statements_dropped(&mut self, context: &mut RelayContext<'_>) {
         if let Some(Expect::Query { .. }) = self.expect.front() {
             context.session.statements.close_all();
@@ -233,8 +231,8 @@ impl RelayState {
         }
     }
 
-    /// Sets the settings with which the client began, if its RESET has set them to the server's own defaults.
-    /// Returns whether it wrote a query.
+    /// Sets the settings with which the client began, if its RESET has set them to the server's own defaults. Returns
+    /// whether it wrote a query.
     pub(super) fn restore(
         &mut self,
         context: &mut RelayContext<'_>,
@@ -249,9 +247,7 @@ impl RelayState {
         if sql.is_empty() {
             return false;
         }
-        frontend::write_query(to_server, &sql);
-        context.server.unnamed = None;
-        self.expect.push_front(Expect::OwnRestore);
+        self.own_query_first(&sql, Expect::OwnRestore, context, to_server);
         true
     }
 
@@ -319,8 +315,8 @@ impl RelayState {
         }
     }
 
-    /// Replaces the text that set a setting by the value that the server reports. PostgreSQL may have read
-    /// the text relative to an earlier value (`DateStyle` keeps the parts that the text does not name).
+    /// Replaces the text that set a setting by the value that the server reports. PostgreSQL may have read the text relative
+    /// to an earlier value (`DateStyle` keeps the parts that the text does not name).
     fn take_reported_values(&mut self, context: &mut RelayContext<'_>) {
         for name in std::mem::take(&mut self.touched) {
             let is_set = context.session.settings.sql_of(&name).is_some();
@@ -331,8 +327,8 @@ impl RelayState {
         }
     }
 
-    /// A `RESET ALL` that was not rolled back also resets settings whose change no text tells. It leaves the identity,
-    /// for which the server is asked.
+    /// A `RESET ALL` that was not rolled back also resets settings whose change no text tells. It leaves the identity, for
+    /// which the server is asked.
     fn unpin_settings(&mut self, request: &RequestProgress) {
         let holds = std::mem::take(&mut self.resets_all) && !request.failed;
         if holds && self.pinned_for.contains(&PinReason::Setting) {
@@ -422,8 +418,8 @@ impl RelayContext<'_> {
         (changes, target.hints())
     }
 
-    /// What a text of several statements, or a DO, may change if it executes the statement with this name.
-    /// Whether it does so, and when, is unknown. If the statement changes settings, the client is pinned.
+    /// What a text of several statements, or a DO, may change if it executes the statement with this name. Whether it does
+    /// so, and when, is unknown. If the statement changes settings, the client is pinned.
     fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
         use SessionChange::{Called, Pin, Taint};
         let Some(target) = self.session.statements.get(name.as_bytes()) else {

@@ -1,5 +1,5 @@
-//! A client with `pool_mode` session: its statements have its own names on the server, and its messages about
-//! them are forwarded as they are. The relay only notes what their execution may change.
+//! A client with `pool_mode` session: its statements have its own names on the server, and its messages about them are
+//! forwarded as they are. The relay only notes what their execution may change.
 
 use super::expect::Expect;
 use super::expect::StatementReply;
@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl RelayState {
-    /// Forwards a message about a statement or a portal. Returns whether it did so: other messages, and other
-    /// clients, are processed as usual.
+    /// Forwards a message about a statement or a portal. Returns whether it did so: other messages, and other clients, are
+    /// processed as usual.
     ///
     /// # Errors
     /// A text must be parsed first. Nothing has been written.

@@ -7,7 +7,7 @@ use super::state_policy::SessionStateMode;
 use crate::server::NAME_PREFIX;
 use bytes::BytesMut;
 use paceline_sql::{IDLE_SESSION_TIMEOUT, PinReason, quote_literal, set_to};
-use paceline_wire::{Frame, backend, frontend};
+use paceline_wire::{Frame, backend};
 
 impl SessionQuery {
     pub(super) fn sql(&self) -> String {
@@ -32,8 +32,8 @@ impl SessionQuery {
 }
 
 impl RelayState {
-    /// Asks the server if the client may have removed the state for which it is pinned, or a statement may
-    /// have created some untracked.
+    /// Asks the server if the client may have removed the state for which it is pinned, or a statement may have created some
+    /// untracked.
     pub(super) fn query_session(
         &mut self,
         request: &RequestProgress,
@@ -47,14 +47,12 @@ impl RelayState {
         self.to_query.clear();
         // The query must not count Paceline's own statements.
         self.close_pending(context, to_server);
-        frontend::write_query(to_server, &query.sql());
-        context.server.unnamed = None;
-        self.expect.push_back(Expect::OwnSessionQuery(query));
+        let sql = query.sql();
+        self.own_query(&sql, Expect::OwnSessionQuery(query), context, to_server);
     }
 
     fn session_query(&self, request: &RequestProgress, context: &RelayContext<'_>) -> SessionQuery {
-        // The query would drop the unnamed statement. With session pooling, the client keeps its server in
-        // any case.
+        // The query would drop the unnamed statement. With session pooling, the client keeps its server in any case.
         if self.is_session_pooling() || self.pinned_for.contains(&PinReason::NotText) {
             return SessionQuery::default();
         }
@@ -77,8 +75,8 @@ impl RelayState {
         SessionQuery { kinds, settings }
     }
 
-    /// The query has failed. The client is pinned for everything that it may have, and the query is repeated
-    /// after the next request.
+    /// The query has failed. The client is pinned for everything that it may have, and the query is repeated after the next
+    /// request.
     pub(super) fn session_query_failed(
         &mut self,
         query: &SessionQuery,

@@ -1,5 +1,4 @@
-//! The settings to which a transaction may roll back: those in force when it began, and at each of its
-//! savepoints.
+//! The settings to which a transaction may roll back: those in force when it began, and at each of its savepoints.
 //!
 //! Only SET for the session counts. SET LOCAL ends with the transaction, on the server that executes it.
 

@@ -31,8 +31,7 @@ pub struct RelayContext<'a> {
     pub interner: &'a SettingsInterner,
     /// The source for `SHOW` commands that Paceline answers.
     pub show_source: &'a dyn ShowSource,
-    /// Whether the functions that a template calls may change the session in a way that its text does not
-    /// tell.
+    /// Whether the functions that a template calls may change the session in a way that its text does not tell.
     pub may_change_session: &'a dyn Fn(&Template) -> bool,
     /// What becomes of state that cannot follow its client.
     pub policy: &'a StatePolicy,
@@ -47,8 +46,7 @@ pub enum Wrap {
     No,
     /// By a transaction. The number of rows decides between COMMIT and ROLLBACK.
     Begin,
-    /// Not at all: the request changes at most one row and must change one, so there is nothing to undo if it
-    /// misses.
+    /// Not at all: the request changes at most one row and must change one, so there is nothing to undo if it misses.
     OneRow,
 }
 
@@ -62,8 +60,8 @@ pub struct RelayState {
     pub(super) status_before: Status,
     /// The server reads CopyData from the client.
     pub(super) copy_in: bool,
-    /// The client sent a Sync in the current copy. The server skips it if it reads it before the copy ends,
-    /// else it answers it.
+    /// The client sent a Sync in the current copy. The server skips it if it reads it before the copy ends, else it answers
+    /// it.
     pub(super) sync_in_copy: bool,
     pub(super) extended: Extended,
     /// The rest of a message of the server that is forwarded without being read.
@@ -126,8 +124,8 @@ pub(super) enum Extended {
     No,
     /// The client has sent a part. The server keeps the implicit transaction of the request open.
     Open,
-    /// As `Open`. Before the relay processes the client's next message, the server describes a statement
-    /// whose columns the client knows.
+    /// As `Open`. Before the relay processes the client's next message, the server describes a statement whose columns the
+    /// client knows.
     Describing,
     /// The server has reported an error and skips messages up to the client's `Sync`.
     Skipping,

@@ -19,8 +19,7 @@ pub enum SessionStateMode {
 pub struct StatePolicy {
     /// For state that cannot follow its client.
     pub session_state: SessionStateMode,
-    /// Settings (in lower case) for which the server is asked after a statement that may have set them
-    /// untracked.
+    /// Settings (in lower case) for which the server is asked after a statement that may have set them untracked.
     pub extra: Vec<String>,
     /// How clients listen.
     pub listen_mode: ListenMode,

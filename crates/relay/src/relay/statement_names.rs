@@ -3,11 +3,11 @@
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
 use crate::analysis::ColumnsId;
-use crate::server::{NAME_PREFIX, StatementKey};
+use crate::server::{Closed, NAME_PREFIX, StatementKey};
 use crate::template::Template;
 use bytes::BytesMut;
 use paceline_sql::Effect;
-use paceline_wire::frontend::{Parse, Target, tag};
+use paceline_wire::frontend::Parse;
 use std::sync::Arc;
 
 /// On servers, the name of a statement whose name the client uses already.
@@ -32,8 +32,8 @@ impl ServerStatement {
         template.is_some_and(|template| template.statement.is_none() && !template.is_bulk())
     }
 
-    /// PostgreSQL does not plan such statements (`FETCH`, `SHOW`). Their columns are those of each execution,
-    /// and PostgreSQL raises no error if they change.
+    /// PostgreSQL does not plan such statements (`FETCH`, `SHOW`). Their columns are those of each execution, and PostgreSQL
+    /// raises no error if they change.
     pub(super) fn is_utility(&self) -> bool {
         let template = self.template.as_ref();
         template.is_some_and(|template| template.effect() == Some(&Effect::Other))
@@ -50,6 +50,13 @@ pub(super) fn avoid_prefix(name: &[u8]) -> Vec<u8> {
 }
 
 impl RelayState {
+    /// A `Close` may have been written to make room for a statement.
+    pub(super) fn expect_closed(&mut self, closed: Option<Closed>) {
+        self.expect.extend(closed.map(|closed| Expect::OwnClose {
+            closed: Some(closed),
+        }));
+    }
+
     /// Ensures that the server has the client's statement.
     pub(super) fn ensure_statement(
         &mut self,
@@ -66,8 +73,7 @@ impl RelayState {
         let (template, analysis) = (Arc::clone(template), analysis.clone());
         let outgoing = self.outgoing(&template, context, out);
         let sent = self.as_prepared(name, Arc::clone(&outgoing), &analysis, context);
-        // The client's text decides what the statement does, unless the server may split it into other
-        // tokens.
+        // The client's text decides what the statement does, unless the server may split it into other tokens.
         let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
             true => template,
             false => Arc::clone(&sent),
@@ -87,15 +93,8 @@ impl RelayState {
         };
         if name.is_empty() {
             if context.server.unnamed != Some(analysis.parse) {
-                let types = analysis.other_types(&sent.types);
-                Parse {
-                    name: b"",
-                    text: sent.text.as_bytes(),
-                    types: types.unwrap_or(&sent.types),
-                }
-                .write(out);
+                self.own_parse(b"", &sent, analysis.other_types(&sent.types), out);
                 context.server.parse_unnamed(analysis.parse);
-                self.expect.push_back(Expect::OwnParse { key: None });
             }
             return known;
         }
@@ -103,10 +102,7 @@ impl RelayState {
         let ensured = context
             .server
             .ensure_for((&*sent).into(), &analysis, now, out);
-        self.expect
-            .extend(ensured.closed.map(|closed| Expect::OwnClose {
-                closed: Some(closed),
-            }));
+        self.expect_closed(ensured.closed);
         if ensured.parsed {
             self.expect.push_back(Expect::OwnParse {
                 key: Some(ensured.key),
@@ -117,8 +113,8 @@ impl RelayState {
         known
     }
 
-    /// The name on the server of a statement that the client has not prepared. PostgreSQL reports the error,
-    /// and must not find a statement of another client.
+    /// The name on the server of a statement that the client has not prepared. PostgreSQL reports the error, and must not
+    /// find a statement of another client.
     fn unknown(
         &mut self,
         name: &[u8],
@@ -126,19 +122,17 @@ impl RelayState {
         out: &mut BytesMut,
     ) -> Vec<u8> {
         if name.is_empty() {
-            // After an error the server may have skipped the message that would have replaced the unnamed
-            // statement. If it skips this `Close`, it skips the following messages, too.
+            // After an error the server may have skipped the message that would have replaced the unnamed statement. If it
+            // skips this `Close`, it skips the following messages, too.
             context.server.unnamed = None;
-            Target::Statement(b"").write(out, tag::CLOSE);
-            self.expect.push_back(Expect::OwnClose { closed: None });
+            self.own_close(b"", out);
         }
         self.close_left_over(name, context, out);
         avoid_prefix(name)
     }
 
-    /// Closes a placeholder with this name, or a statement that a function of another client has prepared.
-    /// (The placeholder is closed again before the next relay, because after an error the server may skip
-    /// this.)
+    /// Closes a placeholder with this name, or a statement that a function of another client has prepared. (The placeholder
+    /// is closed again before the next relay, because after an error the server may skip this.)
     pub(super) fn close_left_over(
         &mut self,
         name: &[u8],
@@ -147,13 +141,12 @@ impl RelayState {
     ) {
         let is_strange = !name.is_empty() && !name.starts_with(NAME_PREFIX.as_bytes());
         if context.server.is_pending_close(name) || (is_strange && !self.has_own_names()) {
-            Target::Statement(name).write(out, tag::CLOSE);
-            self.expect.push_back(Expect::OwnClose { closed: None });
+            self.own_close(name, out);
         }
     }
 
-    /// The client uses a name that it has already. PostgreSQL itself raises the error, because the name is in
-    /// use on the server.
+    /// The client uses a name that it has already. PostgreSQL itself raises the error, because the name is in use on the
+    /// server.
     pub(super) fn parse_again(
         &mut self,
         parse: Parse<'_>,
@@ -165,16 +158,10 @@ impl RelayState {
             .statements
             .prepare(parse.name, keep(context, parse.name));
         let name = TAKEN.as_bytes();
-        Target::Statement(name).write(out, tag::CLOSE);
-        self.expect.push_back(Expect::OwnClose { closed: None });
+        self.own_close(name, out);
         // A failed transaction accepts the empty text, too.
-        let placeholder = Parse {
-            name,
-            text: b"",
-            types: &[0, 0],
-        };
-        placeholder.write(out);
-        self.expect.push_back(Expect::OwnParse { key: None });
+        let placeholder = context.templates.prepared("", &[0, 0]);
+        self.own_parse(name, &placeholder, None, out);
         Parse { name, ..parse }.write(out);
         context.server.close_later(name);
         self.expect_parse(undo);

@@ -1,7 +1,7 @@
 //! PREPARE, EXECUTE and DEALLOCATE.
 //!
-//! As in PostgreSQL, statements that SQL names and statements that messages name share one name space:
-//! Paceline sends PREPARE as a `Parse`, and EXECUTE with the name of the statement on the server.
+//! As in PostgreSQL, statements that SQL names and statements that messages name share one name space: Paceline sends
+//! PREPARE as a `Parse`, and EXECUTE with the name of the statement on the server.
 
 use super::error_position::TextShift;
 use super::expect::{Expect, StatementReply};
@@ -48,9 +48,8 @@ impl RelayState {
         })
     }
 
-    /// If a text may execute statements by name, the server must have them under the client's own names.
-    /// Prepares them there and pins the client until they are deallocated. (If state may not pin a client,
-    /// the text finds none.)
+    /// If a text may execute statements by name, the server must have them under the client's own names. Prepares them there
+    /// and pins the client until they are deallocated. (If state may not pin a client, the text finds none.)
     pub(super) fn prepare_under_own_names(
         &mut self,
         template: &Template,
@@ -87,14 +86,7 @@ impl RelayState {
         let outgoing = self.outgoing(&template, context, out);
         let sent = self.as_prepared(name, outgoing, &analysis, context);
         self.close_left_over(name, context, out);
-        let types = analysis.other_types(&sent.types);
-        Parse {
-            name,
-            text: sent.text.as_bytes(),
-            types: types.unwrap_or(&sent.types),
-        }
-        .write(out);
-        self.expect.push_back(Expect::OwnParse { key: None });
+        self.own_parse(name, &sent, analysis.other_types(&sent.types), out);
         let undo = context.session.statements.close(name);
         self.closes(undo);
         context.server.needs_reset = true;
@@ -143,8 +135,7 @@ impl RelayState {
         }
         let mut template = Arc::clone(template);
         if context.session.statements.has(template.statement_id) {
-            // A server analyses each of a client's statements when the client parses it, so two of them
-            // cannot be one.
+            // A server analyses each of a client's statements when the client parses it, so two of them cannot be one.
             template = context.templates.with_own_statement(&template);
         }
         let outgoing = self.outgoing(&template, context, out);
@@ -167,10 +158,7 @@ impl RelayState {
             return self.expect.push_back(Expect::Parse { key, undo, reply });
         }
         let ensured = context.server.parse((&*outgoing).into(), now, out);
-        let closed = ensured.closed.map(|closed| Expect::OwnClose {
-            closed: Some(closed),
-        });
-        self.expect.extend(closed);
+        self.expect_closed(ensured.closed);
         let key = Some(ensured.key);
         self.expect.push_back(Expect::Parse { key, undo, reply });
     }
@@ -261,8 +249,7 @@ impl RelayState {
         }
     }
 
-    /// Executes a portal that names a statement. `changes`: its changes. Returns false if PostgreSQL must
-    /// execute it.
+    /// Executes a portal that names a statement. `changes`: its changes. Returns false if PostgreSQL must execute it.
     pub(super) fn portal_by_name(
         &mut self,
         portal: &[u8],
@@ -291,17 +278,15 @@ impl RelayState {
             [SessionChange::Deallocate { name }]
                 if context.session.statements.get(name.as_bytes()).is_some() =>
             {
-                let undo = Some(context.session.statements.close(name.as_bytes()));
-                let reply = StatementReply::Deallocated;
-                self.expect.push_back(Expect::AnsweredHere { undo, reply });
+                let undo = context.session.statements.close(name.as_bytes());
+                self.answer_here(Some(undo), StatementReply::Deallocated);
                 true
             }
             [SessionChange::DeallocateAll]
                 if !self.has_own_names() && !context.server.unknown_prepared =>
             {
                 self.close_named(context);
-                let (undo, reply) = (None, StatementReply::DeallocatedAll);
-                self.expect.push_back(Expect::AnsweredHere { undo, reply });
+                self.answer_here(None, StatementReply::DeallocatedAll);
                 true
             }
             _ => false,
@@ -335,9 +320,7 @@ impl RelayState {
 
     /// The next message closes statements of the client. If the server skips it, `undo` restores them.
     pub(super) fn closes(&mut self, undo: Undo) {
-        let undo = Some(undo);
-        let reply = StatementReply::Nothing;
-        self.expect.push_back(Expect::AnsweredHere { undo, reply });
+        self.answer_here(Some(undo), StatementReply::Nothing);
     }
 
     /// A portal was sent that drops all statements. It does not affect statements that are prepared later.
@@ -368,8 +351,8 @@ impl RelayContext<'_> {
     }
 }
 
-/// The end of a text, with a space for each character before it. Thus errors report the same positions, now
-/// and whenever the statement is analysed again.
+/// The end of a text, with a space for each character before it. Thus errors report the same positions, now and whenever the
+/// statement is analysed again.
 pub(super) fn with_leading_spaces(text: &str, end: &str) -> String {
     let start = text.rfind(end).unwrap_or_default();
     let before = text.get(..start).map_or(0, |text| text.chars().count());

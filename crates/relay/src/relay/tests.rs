@@ -1,5 +1,4 @@
-//! Relays without sockets: a test sends the messages of the client and of the server, and compares what each
-//! receives.
+//! Relays without sockets: a test sends the messages of the client and of the server, and compares what each receives.
 
 mod columns;
 mod copy;

@@ -1,5 +1,5 @@
-//! Texts that the server may split into other tokens than Paceline's parser, because the meaning of a
-//! backslash or a character depends on its settings. The effect of such a text is unknown.
+//! Texts that the server may split into other tokens than Paceline's parser, because the meaning of a backslash or a
+//! character depends on its settings. The effect of such a text is unknown.
 
 use super::state::{RelayContext, RelayState};
 use crate::analysis::Analysis;
@@ -7,15 +7,14 @@ use crate::template::Template;
 use std::sync::Arc;
 
 impl RelayState {
-    /// Whether the server splits the text as the parser does. The settings that it reported tell, unless it
-    /// is executing something that may change them.
+    /// Whether the server splits the text as the parser does. The settings that it reported tell, unless it is executing
+    /// something that may change them.
     fn tokenizes_alike(&self, text: &str, context: &RelayContext<'_>) -> bool {
         let plain = text.is_ascii() && !paceline_sql::hides_quotes(text);
         plain || (context.server.tokenizes_alike(text) && !self.expect.may_change_settings())
     }
 
-    /// The template of a text that the server is about to parse. If the tokens may differ, a template with
-    /// unknown effect.
+    /// The template of a text that the server is about to parse. If the tokens may differ, a template with unknown effect.
     pub(super) fn as_read(
         &self,
         text: &str,

@@ -3,8 +3,8 @@
 use super::{Closed, Ensured, ServerSide, StatementKey};
 use std::collections::VecDeque;
 
-/// Statements that a group has prepared or closed, in order, until the server confirms each. After an error
-/// the server skips everything up to the next Sync: those statements were not prepared or closed.
+/// Statements that a group has prepared or closed, in order, until the server confirms each. After an error the server skips
+/// everything up to the next Sync: those statements were not prepared or closed.
 #[derive(Debug, Default)]
 pub struct Injected(VecDeque<Injection>);
 

@@ -12,8 +12,7 @@ impl ServerSide {
         self.ensure_for(statement, &Analysis::default(), 0, out)
     }
 
-    /// Writes a `Parse` of a client's statement at the time `now`, unless the server has one that was
-    /// analysed late enough.
+    /// Writes a `Parse` of a client's statement at the time `now`, unless the server has one that was analysed late enough.
     pub fn ensure_for(
         &mut self,
         statement: Preparable<'_>,
@@ -40,9 +39,8 @@ impl ServerSide {
         self.parse(statement, now, out)
     }
 
-    /// The client's own statement, if the server has it and analysed it under other settings than those in
-    /// force. From now on no other client uses it: PostgreSQL may analyse it again, under this client's
-    /// settings.
+    /// The client's own statement, if the server has it and analysed it under other settings than those in force. From now
+    /// on no other client uses it: PostgreSQL may analyse it again, under this client's settings.
     fn own(&mut self, id: u64, analysis: &Analysis) -> Option<StatementKey> {
         let key = StatementKey {
             id,
@@ -118,8 +116,8 @@ impl ServerSide {
         }
     }
 
-    /// Whether the server may execute the request's own statement: either the request parses it, or its
-    /// columns are those that were described to the client.
+    /// Whether the server may execute the request's own statement: either the request parses it, or its columns are those
+    /// that were described to the client.
     pub fn fits(&self, request: &Request) -> bool {
         let Some(analysis) = &request.analysis else {
             return true;
@@ -158,8 +156,7 @@ impl ServerSide {
         }
     }
 
-    /// A `Parse` of the unnamed statement was written for the client with this [`Analysis::parse`]. 0: for no
-    /// client.
+    /// A `Parse` of the unnamed statement was written for the client with this [`Analysis::parse`]. 0: for no client.
     pub fn parse_unnamed(&mut self, parse: u64) {
         self.unnamed = (parse != 0).then_some(parse);
         self.unnamed_columns = None;

@@ -10,8 +10,7 @@ use std::sync::Arc;
 /// If more statements must be closed, all statements are dropped at once.
 pub(super) const PENDING_CLOSE_MAX: usize = 64;
 
-/// Raises an error if a function has dropped all prepared statements. Then the connection does not serve
-/// another client.
+/// Raises an error if a function has dropped all prepared statements. Then the connection does not serve another client.
 const STATEMENTS_ARE_THERE: &str = "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) \
      FROM pg_catalog.pg_prepared_statements WHERE pg_catalog.starts_with(name, 'paceline_'); ";
 
@@ -52,8 +51,8 @@ impl ServerSide {
         self.unknown_prepared || self.pending_close.len() > PENDING_CLOSE_MAX
     }
 
-    /// Writes the `Query` messages that put `settings` in force, and returns their number. No client receives
-    /// their answers. Discards sequence values that a client with the token `reader` must not read.
+    /// Writes the `Query` messages that put `settings` in force, and returns their number. No client receives their answers.
+    /// Discards sequence values that a client with the token `reader` must not read.
     pub fn adopt(
         &mut self,
         settings: &Arc<SessionSettings>,

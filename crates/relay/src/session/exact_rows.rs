@@ -8,8 +8,8 @@ use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames};
 
 impl ClientSession {
-    /// Whether a statement of the request has the hint `TARGET_AFFECT_ROW` and the request begins no
-    /// transaction block before it. (The block of the client fails with the statement.)
+    /// Whether a statement of the request has the hint `TARGET_AFFECT_ROW` and the request begins no transaction block
+    /// before it. (The block of the client fails with the statement.)
     ///
     /// # Errors
     /// A text must be parsed first.

@@ -15,11 +15,10 @@ pub struct ClientListening {
     pub marker: Arc<str>,
     /// Channels on which the client listens by the shared connection, sorted.
     pub channels: Vec<Arc<str>>,
-    /// Whether the default `client_encoding` of its server connections is UTF8. The shared connection uses
-    /// UTF8.
+    /// Whether the default `client_encoding` of its server connections is UTF8. The shared connection uses UTF8.
     pub default_is_utf8: bool,
-    /// Whether the encoding of the database is UTF8. In other encodings PostgreSQL truncates long channel
-    /// names at another character.
+    /// Whether the encoding of the database is UTF8. In other encodings PostgreSQL truncates long channel names at another
+    /// character.
     pub server_is_utf8: bool,
     /// Number of the last marker.
     number: u64,

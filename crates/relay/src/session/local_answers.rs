@@ -33,9 +33,9 @@ impl ClientSession {
         out
     }
 
-    /// Answers a request that only prepares and closes statements, if PostgreSQL accepted all of them earlier
-    /// (`accepted`). A server analyses each when the client executes it. Without this answer, a program would
-    /// wait forever if it prepares a statement while its other connections hold all servers.
+    /// Answers a request that only prepares and closes statements, if PostgreSQL accepted all of them earlier (`accepted`).
+    /// A server analyses each when the client executes it. Without this answer, a program would wait forever if it prepares
+    /// a statement while its other connections hold all servers.
     ///
     /// # Errors
     /// A text must be parsed first.
@@ -79,10 +79,7 @@ impl ClientSession {
         templates: &Templates,
         accepted: &dyn Fn(&Template) -> bool,
     ) -> Result<Option<Undo>, Unparsed> {
-        let Ok(parse) = Parse::read(frame.body()) else {
-            return Ok(None);
-        };
-        let Ok(text) = std::str::from_utf8(parse.text) else {
+        let Some((parse, text)) = parse_text(frame) else {
             return Ok(None);
         };
         if self.statements.get(parse.name).is_some() || self.statements.is_full() {
@@ -146,9 +143,7 @@ impl ClientSession {
                 tag::SYNC => Status::Idle.write(&mut out),
                 // There is only one `Parse`.
                 tag::PARSE => {
-                    let parse = Parse::read(frame.body()).ok();
-                    let text = parse.and_then(|parse| std::str::from_utf8(parse.text).ok());
-                    if let (Some(parse), Some(text)) = (parse, text) {
+                    if let Some((parse, text)) = parse_text(frame) {
                         self.statements
                             .prepare(parse.name, templates.try_prepared(text, parse.types)?);
                     }
@@ -163,9 +158,7 @@ impl ClientSession {
     /// The `SHOW` command of the first message.
     fn asked(&self, first: Frame<'_>) -> Option<LocalShow> {
         match first.tag {
-            tag::PARSE => {
-                LocalShow::parse(std::str::from_utf8(Parse::read(first.body()).ok()?.text).ok()?)
-            }
+            tag::PARSE => LocalShow::parse(parse_text(first)?.1),
             tag::BIND => self.local_show_of(BindNames::read(first.body()).ok()?.statement),
             tag::DESCRIBE => match Target::read(first.body()).ok()? {
                 Target::Statement(name) => self.local_show_of(name),
@@ -182,13 +175,10 @@ impl ClientSession {
             parsed == Some(name) || self.local_show_of(name).as_ref() == Some(show)
         };
         Frames::new(bytes).all(|frame| match frame.tag {
-            tag::PARSE => Parse::read(frame.body()).is_ok_and(|parse| {
+            tag::PARSE => parse_text(frame).is_some_and(|(parse, text)| {
                 let first = parsed.replace(parse.name).is_none();
                 let free = parse.name.is_empty() || self.statements.get(parse.name).is_none();
-                let asked = std::str::from_utf8(parse.text)
-                    .ok()
-                    .and_then(LocalShow::parse);
-                first && free && asked.as_ref() == Some(show)
+                first && free && LocalShow::parse(text).as_ref() == Some(show)
             }),
             tag::BIND => {
                 BindNames::read(frame.body()).is_ok_and(|names| known(parsed, names.statement))
@@ -206,4 +196,10 @@ impl ClientSession {
         let template = self.statements.get(name).filter(|t| t.is_local_show())?;
         LocalShow::parse(&template.text)
     }
+}
+
+/// A `Parse` and its text, if that is UTF-8.
+fn parse_text(frame: Frame<'_>) -> Option<(Parse<'_>, &str)> {
+    let parse = Parse::read(frame.body()).ok()?;
+    Some((parse, std::str::from_utf8(parse.text).ok()?))
 }

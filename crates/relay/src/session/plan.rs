@@ -22,15 +22,14 @@ pub enum RequestPlan {
     Answer(BytesMut),
     /// It is relayed.
     Relay,
-    /// It is relayed. If it would have to wait for a server connection, [`ClientSession::answer_prepare`] may
-    /// answer it.
+    /// It is relayed. If it would have to wait for a server connection, [`ClientSession::answer_prepare`] may answer it.
     Prepare,
     /// One statement in autocommit. It may join a group.
     Group(Box<Request>),
     /// LISTEN or UNLISTEN in autocommit. If the client listens by the shared connection, no server is needed.
     Listen(Listening, Box<Request>),
-    /// This text must be parsed first, by [`Templates::parse`]. Nothing has changed. Then the caller plans
-    /// the request again.
+    /// This text must be parsed first, by [`Templates::parse`]. Nothing has changed. Then the caller plans the request
+    /// again.
     Unparsed(Unparsed),
 }
 

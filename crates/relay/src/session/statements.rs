@@ -21,8 +21,7 @@ fn stored(name: &[u8]) -> &[u8] {
 #[derive(Debug, Default)]
 pub struct ClientStatements {
     by_name: HashMap<Box<[u8]>, ClientStatement>,
-    /// How many names each statement has, by its [`Template::statement_id`]. The unnamed statement does not
-    /// count.
+    /// How many names each statement has, by its [`Template::statement_id`]. The unnamed statement does not count.
     names: FxHashMap<u64, usize>,
 }
 
@@ -58,8 +57,7 @@ impl Undo {
         }
     }
 
-    /// The server has rejected the `Parse`. PostgreSQL drops the previous unnamed statement before it parses
-    /// the new one.
+    /// The server has rejected the `Parse`. PostgreSQL drops the previous unnamed statement before it parses the new one.
     pub fn is_refused(&mut self) {
         if let Self::Name { name, previous, .. } = self
             && name.is_empty()

@@ -104,8 +104,7 @@ impl Listener {
         }
     }
 
-    /// All notifications of the client's transaction have arrived. `author`: the server process that executed
-    /// it.
+    /// All notifications of the client's transaction have arrived. `author`: the server process that executed it.
     pub(super) fn release_held(&mut self, author: u32) {
         for (channel, message) in std::mem::take(&mut self.held) {
             if self.channels.contains(&channel) {
@@ -116,8 +115,7 @@ impl Listener {
         }
     }
 
-    /// Queues a notification of the server process `author`. `own`: whether that process executes the
-    /// client's transaction.
+    /// Queues a notification of the server process `author`. `own`: whether that process executes the client's transaction.
     pub(super) fn post(&mut self, message: &Bytes, author: u32, own: bool) {
         if self.has_room(message) {
             self.put(message, author, own);

@@ -10,8 +10,8 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The NOTIFY. Its number makes it unique, because PostgreSQL drops a notification that equals an earlier
-    /// one of the transaction.
+    /// The NOTIFY. Its number makes it unique, because PostgreSQL drops a notification that equals an earlier one of the
+    /// transaction.
     pub fn sql(marker_channel: &str, listening: &Listening, number: u64) -> String {
         let payload = match listening {
             Listening::Listen(channel) => format!("L{number} {channel}"),
@@ -21,9 +21,8 @@ impl Marker {
         format!("NOTIFY {marker_channel}, {}", quote_literal(&payload))
     }
 
-    /// A NOTIFY that a server prepares in place of a LISTEN or UNLISTEN. It has the same effect on the
-    /// transaction, and its payload is no marker. Before it is executed, Paceline sends a marker with a
-    /// number.
+    /// A NOTIFY that a server prepares in place of a LISTEN or UNLISTEN. It has the same effect on the transaction, and its
+    /// payload is no marker. Before it is executed, Paceline sends a marker with a number.
     pub fn prepared_sql(marker_channel: &str, listening: &Listening) -> String {
         let what = match listening {
             Listening::Listen(channel) => format!("- LISTEN {channel}"),

@@ -9,8 +9,8 @@ use foldhash::{HashMap, HashMapExt};
 use paceline_sql::Listening;
 use std::sync::Arc;
 
-/// Maximum number of channels in a round. The cost of a LISTEN in PostgreSQL depends on the number of
-/// channels, and a client that waits for its own notifications waits for the current round.
+/// Maximum number of channels in a round. The cost of a LISTEN in PostgreSQL depends on the number of channels, and a client
+/// that waits for its own notifications waits for the current round.
 pub const STEPS_MAX: usize = 32;
 
 impl SharedListen {
@@ -20,8 +20,7 @@ impl SharedListen {
         id
     }
 
-    /// The steps of the next round. `None` if a round is under way, nothing must be sent, or there is no
-    /// connection.
+    /// The steps of the next round. `None` if a round is under way, nothing must be sent, or there is no connection.
     pub fn next_round(&mut self) -> Option<Vec<RoundStep>> {
         if self.round.is_some() || !self.connected {
             return None;
@@ -95,8 +94,7 @@ impl SharedListen {
         }
     }
 
-    /// The server has sent ReadyForQuery for the current step. If it was the last step, returns the answers
-    /// of the round.
+    /// The server has sent ReadyForQuery for the current step. If it was the last step, returns the answers of the round.
     pub fn ready(&mut self) -> Vec<ListenAnswer> {
         let Some(mut round) = self.round.take() else {
             return Vec::new();
@@ -145,8 +143,7 @@ impl SharedListen {
         self.connected = true;
     }
 
-    /// The connection is lost. Answers the requests to catch up. Requests for channels wait for the next
-    /// connection.
+    /// The connection is lost. Answers the requests to catch up. Requests for channels wait for the next connection.
     pub fn disconnected(&mut self) -> Vec<ListenAnswer> {
         self.connected = false;
         self.end_run();

@@ -9,8 +9,7 @@ use std::sync::Arc;
 /// Maximum number of channels of one client.
 pub const CLIENT_CHANNELS_MAX: usize = 10_000;
 
-/// Maximum number of channels of all clients of a database. For each notification, PostgreSQL searches all of
-/// them.
+/// Maximum number of channels of all clients of a database. For each notification, PostgreSQL searches all of them.
 pub const DATABASE_CHANNELS_MAX: usize = 100_000;
 
 /// Identifies a client.
@@ -71,8 +70,8 @@ pub struct SharedListen {
 pub(super) struct SharedChannel {
     pub(super) state: ChannelState,
     pub(super) listeners: HashSet<ListenerId>,
-    /// Clients that may listen on it when their transaction commits or their request is answered, with the
-    /// number of reservations.
+    /// Clients that may listen on it when their transaction commits or their request is answered, with the number of
+    /// reservations.
     pub(super) reserved: HashMap<ListenerId, usize>,
 }
 

@@ -293,8 +293,7 @@ fn a_rejected_channel_fails_no_other() {
     assert_eq!(shared.next_round(), None);
 }
 
-/// A request waits for a round that begins later: the current round may have passed notifications that were
-/// committed since.
+/// A request waits for a round that begins later: the current round may have passed notifications that were committed since.
 #[test]
 fn a_request_waits_for_the_round_after_the_one_under_way() {
     let mut shared = shared_listen();

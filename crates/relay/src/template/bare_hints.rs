@@ -3,8 +3,8 @@
 use paceline_sql::Hints;
 use std::borrow::Cow;
 
-/// The text with its bare hints, which PostgreSQL rejects, as a comment. If a backslash may hide the end of a
-/// constant, the text is returned unchanged: the words may be part of the constant.
+/// The text with its bare hints, which PostgreSQL rejects, as a comment. If a backslash may hide the end of a constant, the
+/// text is returned unchanged: the words may be part of the constant.
 pub fn without_bare_hints(text: &str) -> Cow<'_, str> {
     if paceline_sql::hides_quotes(text) {
         return Cow::Borrowed(text);
@@ -15,8 +15,7 @@ pub fn without_bare_hints(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Inserts the hints, as a comment that PostgreSQL ignores and the parser reads, after the first word of the
-/// statement.
+/// Inserts the hints, as a comment that PostgreSQL ignores and the parser reads, after the first word of the statement.
 fn as_comment(plain: &str, hints: Hints) -> String {
     let start = plain.len() - plain.trim_start().len();
     let rest = plain.get(start..).unwrap_or_default();

@@ -1,15 +1,12 @@
-//! A bounded map from texts. When it is full, it drops the entries that have not been used for the longest
-//! time.
+//! A bounded map from texts. When it is full, it drops the entries that have not been used for the longest time.
 
 use foldhash::{HashMap, HashMapExt};
 use std::hash::Hash;
 
-/// Maximum weight of all entries (see [`weight`]), so that long texts do not use much more memory than short
-/// ones.
+/// Maximum weight of all entries (see [`weight`]), so that long texts do not use much more memory than short ones.
 const TEMPLATES_WEIGHT_MAX: usize = 128 * 1024 * 1024;
 
-/// A bounded map in two generations. When the young generation is full, it becomes the old one, and the old
-/// one is dropped.
+/// A bounded map in two generations. When the young generation is full, it becomes the old one, and the old one is dropped.
 #[derive(Debug)]
 pub(super) struct Generations<K, V> {
     pub(super) young: HashMap<K, V>,

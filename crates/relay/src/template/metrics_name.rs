@@ -6,8 +6,8 @@ use super::Template;
 pub const NAME_CHARS_MAX: usize = 120;
 
 impl Template {
-    /// The name in metrics: an id that is the same in every process, and the beginning of the text, both
-    /// without values. Texts that differ only in values have the same name.
+    /// The name in metrics: an id that is the same in every process, and the beginning of the text, both without values.
+    /// Texts that differ only in values have the same name.
     pub fn name(&self) -> &str {
         self.name
             .get_or_init(|| match paceline_sql::masked(&self.text) {

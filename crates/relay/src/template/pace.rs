@@ -17,8 +17,8 @@ pub struct Pace {
     long: AtomicU32,
     /// Bytes of the last answer.
     bytes: AtomicU32,
-    /// Microseconds that the last groups needed per request. Before the first group: those of a request that
-    /// ran alone. 0: not known.
+    /// Microseconds that the last groups needed per request. Before the first group: those of a request that ran alone. 0:
+    /// not known.
     each_micros: AtomicU32,
 }
 

@@ -1,9 +1,9 @@
 //! Decides by the cost of parsing a text where it is parsed.
 //!
-//! The parser takes microseconds per token, and must not delay the event loop. So a short text is parsed at
-//! once. A longer text is parsed on another thread ([`Templates::parse`](super::Templates::parse)). A text
-//! that is still longer, or made to be slow, is not parsed: PostgreSQL executes it as it is, and before
-//! another client uses the connection, the session is reset.
+//! The parser takes microseconds per token, and must not delay the event loop. So a short text is parsed at once. A longer
+//! text is parsed on another thread ([`Templates::parse`](super::Templates::parse)). A text that is still longer, or made to
+//! be slow, is not parsed: PostgreSQL executes it as it is, and before another client uses the connection, the session is
+//! reset.
 
 use paceline_sql::cost;
 
@@ -17,8 +17,8 @@ pub const TOKENS_MAX: usize = 16 * 1024;
 /// Maximum number of bytes of a text that is parsed at all.
 pub const BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum number of bytes that the parser reads again in a text that is parsed at all: nested comments,
-/// sequences of operator characters.
+/// Maximum number of bytes that the parser reads again in a text that is parsed at all: nested comments, sequences of
+/// operator characters.
 const RESCANS_MAX: usize = 16 * 1024;
 
 /// The cost of parsing a text.

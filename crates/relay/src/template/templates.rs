@@ -22,8 +22,8 @@ const OWN_BYTES_MAX: usize = 4 * 1024;
 /// Maximum number of texts with bare hints in the cache.
 const PLAIN_TEXTS_MAX: usize = 1_024;
 
-/// `ByWholeText`: the literals decide what the statement does (SET), so the cache must find it by its text
-/// with the literals.
+/// `ByWholeText`: the literals decide what the statement does (SET), so the cache must find it by its text with the
+/// literals.
 #[derive(Debug, Clone)]
 pub(super) enum CachedTemplate {
     Template(Arc<Template>),
@@ -120,8 +120,8 @@ impl Templates {
         }
     }
 
-    /// As [`Templates::try_prepared`], for a `Parse` that is being sent. If the meaning of the text depends
-    /// on the time, the statement is not shared.
+    /// As [`Templates::try_prepared`], for a `Parse` that is being sent. If the meaning of the text depends on the time, the
+    /// statement is not shared.
     ///
     /// # Errors
     /// The text must be parsed first.
@@ -149,8 +149,7 @@ impl Templates {
         })
     }
 
-    /// A template for a text that Paceline sends in place of a client's, and that does the same. It is not
-    /// parsed.
+    /// A template for a text that Paceline sends in place of a client's, and that does the same. It is not parsed.
     pub fn in_place_of(&self, template: &Template, text: &str) -> Arc<Template> {
         // If a client sends this text, it means something else.
         let key = [&template.types[..], b"own"].concat();
@@ -221,8 +220,7 @@ impl Templates {
         })
     }
 
-    /// A template for a text that the server may split into other tokens than Paceline's parser. Its effect
-    /// is unknown.
+    /// A template for a text that the server may split into other tokens than Paceline's parser. Its effect is unknown.
     pub fn unknown(&self, text: &str, types: &[u8]) -> Arc<Template> {
         self.create(text, types, None)
     }
@@ -256,8 +254,7 @@ impl Templates {
         }
     }
 
-    /// Removes the template from the cache. The text is parsed again and has a new id, so servers prepare it
-    /// again.
+    /// Removes the template from the cache. The text is parsed again and has a new id, so servers prepare it again.
     pub fn retire(&self, template: &Template) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(&template.text, &template.types);
@@ -284,8 +281,7 @@ impl Templates {
         if is_bulk(text) {
             return self.whole(text, may_block);
         }
-        // The meaning of a backslash depends on standard_conforming_strings. The literals of such a text stay
-        // in it.
+        // The meaning of a backslash depends on standard_conforming_strings. The literals of such a text stay in it.
         let Some(normal) = paceline_sql::take_out_literals(text, false) else {
             return self.whole(text, may_block);
         };
@@ -307,8 +303,7 @@ impl Templates {
         }
     }
 
-    /// Parses a text whose template is new. `None` if the literals matter, so that the text must be found as
-    /// a whole.
+    /// Parses a text whose template is new. `None` if the literals matter, so that the text must be found as a whole.
     fn classify(
         &self,
         text: &str,
@@ -324,8 +319,8 @@ impl Templates {
             }),
             _ => Ok(self.understand(part)),
         };
-        // If a literal cannot become a parameter (interval '1 day'), the original text tells what it does. It
-        // cannot be rewritten.
+        // If a literal cannot become a parameter (interval '1 day'), the original text tells what it does. It cannot be
+        // rewritten.
         let statement = match parse(normal)? {
             Some(statement) => Some(statement),
             None => parse(text)?.map(|statement| Statement {

@@ -89,8 +89,7 @@ fn settings_since_a_released_savepoint_belong_to_the_enclosing_level() {
     assert_eq!(test.back_to("outer"), Some(0));
 }
 
-/// Savepoints use memory for the settings that differ. When the limit is reached, there is no further
-/// savepoint.
+/// Savepoints use memory for the settings that differ. When the limit is reached, there is no further savepoint.
 #[test]
 fn many_savepoints_with_different_settings_fill_it() {
     let interner = SettingsInterner::default();

@@ -113,9 +113,8 @@ fn a_copy_rejected_before_it_begins_skips_its_data() {
     assert!(test.relay.is_over());
 }
 
-/// The server skips the Sync that drivers send early. Until the next one the request has not ended, whether
-/// the copy succeeds or fails. (If the connection were returned before, it would swallow the next client's
-/// messages.)
+/// The server skips the Sync that drivers send early. Until the next one the request has not ended, whether the copy
+/// succeeds or fails. (If the connection were returned before, it would swallow the next client's messages.)
 #[test]
 fn an_extended_copy_is_not_over_before_its_last_sync() {
     for succeeds in [true, false] {
@@ -185,8 +184,8 @@ fn the_end_of_a_copy_that_did_not_begin_has_no_answer() {
     assert!(test.relay.is_over());
 }
 
-/// When a copy fails, the server may or may not have read a Sync. It answers one that it has not read. The
-/// next client must not receive that answer.
+/// When a copy fails, the server may or may not have read a Sync. It answers one that it has not read. The next client must
+/// not receive that answer.
 #[test]
 fn a_server_must_close_if_a_copy_fails_with_a_sync_on_its_way() {
     let mut test = TestRelay::new();

@@ -1,5 +1,4 @@
-//! Messages that are forwarded unchanged: rows in parts, several statements, portals with row limits, Flush,
-//! notices.
+//! Messages that are forwarded unchanged: rows in parts, several statements, portals with row limits, Flush, notices.
 
 use super::test_relay::TestRelay;
 use crate::relay::MESSAGES_MAX;

@@ -1,5 +1,4 @@
-//! LISTEN by the shared connection: what the server executes instead, and when the client receives
-//! ReadyForQuery.
+//! LISTEN by the shared connection: what the server executes instead, and when the client receives ReadyForQuery.
 
 use super::test_relay::TestRelay;
 use crate::relay::{ListenMode, ListenNeed};
@@ -176,8 +175,8 @@ fn error_of_the_server() -> paceline_testing::messages::Wire {
     error("25P01", "no transaction")
 }
 
-/// If the client uses an encoding that the shared connection does not send, or keeps its own server, that
-/// server executes LISTEN.
+/// If the client uses an encoding that the shared connection does not send, or keeps its own server, that server executes
+/// LISTEN.
 #[test]
 fn a_client_that_cannot_share_keeps_its_server() {
     let mut test = shared();

@@ -1,5 +1,4 @@
-//! Prepared statements: servers prepare them when needed, under names of Paceline, and they follow the
-//! client.
+//! Prepared statements: servers prepare them when needed, under names of Paceline, and they follow the client.
 
 use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;

@@ -6,8 +6,8 @@ use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
 const PREPARE: &str = "PREPARE p (int) AS SELECT $1";
-/// PREPARE is sent as a `Parse`. In its text the statement has the same position, so that errors report the
-/// client's positions.
+/// PREPARE is sent as a `Parse`. In its text the statement has the same position, so that errors report the client's
+/// positions.
 const PARSED: &str = "Parse s1:                    SELECT $1";
 
 fn prepared() -> TestRelay {

@@ -94,8 +94,7 @@ impl TestRelay {
         }
     }
 
-    /// The relay has ended, and the next one starts on the same server. Returns what the server receives
-    /// first.
+    /// The relay has ended, and the next one starts on the same server. Returns what the server receives first.
     pub(super) fn next_relay(&mut self) -> Vec<String> {
         assert!(
             self.relay.is_over(),
