@@ -31,7 +31,7 @@ mod state;
 mod tests;
 
 use bytes::Bytes;
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use foldhash::HashSet;
 use listener::Listener;
 pub use listener::{Overflow, QUEUED_BYTES_MAX, QUEUED_MAX};
 pub use marker::Marker;
@@ -43,7 +43,6 @@ pub use state::{
     RoundStep, SharedListen,
 };
 use state::{ChannelState, ListenGoal, ListenRequest};
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 impl SharedListen {
@@ -51,17 +50,7 @@ impl SharedListen {
     pub fn new(marker: Arc<str>) -> Self {
         Self {
             marker,
-            connected: false,
-            listeners: HashMap::new(),
-            channels: HashMap::new(),
-            to_listen: VecDeque::new(),
-            to_unlisten: BTreeSet::new(),
-            served_by: HashMap::new(),
-            waiting: Vec::new(),
-            round: None,
-            run: None,
-            woken: HashSet::new(),
-            last_id: 0,
+            ..Self::default()
         }
     }
 

@@ -34,7 +34,7 @@ impl RelayState {
             }
             _ => {}
         }
-        // No reset before the next client removes it.
+        // No reset removes it before the next client.
         context.server.must_close |= !reason.can_be_discarded() || reason == PinReason::Prepared;
     }
 

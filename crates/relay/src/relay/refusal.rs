@@ -40,9 +40,9 @@ impl RelayRefusal {
             .with_hint("Set session_state = \"pin\" for this database or user, or connect to PostgreSQL directly."),
             Self::Full => ErrorResponse::error("53400", "too many prepared statements")
                 .with_detail(format!(
-                    "A client may have {CLIENT_STATEMENTS_MAX} prepared statements at a time."
+                    "A client may have at most {CLIENT_STATEMENTS_MAX} prepared statements."
                 ))
-                .with_hint("Close or DEALLOCATE those that are no longer used."),
+                .with_hint("Close or DEALLOCATE statements that are no longer used."),
             // PostgreSQL's own message.
             Self::OtherColumns => {
                 ErrorResponse::error("0A000", "cached plan must not change result type")
@@ -52,23 +52,23 @@ impl RelayRefusal {
                 "0A000",
                 "pg_listening_channels() is not supported within a statement if listen_mode is \"shared\"",
             )
-            .with_hint("Send SELECT pg_listening_channels() or SELECT * FROM pg_listening_channels() as a statement of its own."),
+            .with_hint("Send SELECT pg_listening_channels() or SELECT * FROM pg_listening_channels() as a separate statement."),
             Self::ExecutesListen => ErrorResponse::error(
                 "0A000",
                 "EXECUTE of a prepared LISTEN or UNLISTEN is not supported if listen_mode is \"shared\"",
             )
-            .with_hint("Bind and execute the prepared statement by messages of the protocol, or send LISTEN as a statement of its own."),
+            .with_hint("Execute the prepared statement by Bind and Execute messages, or send LISTEN as a separate statement."),
             Self::ListensUnread => ErrorResponse::error(
                 "0A000",
-                "LISTEN, UNLISTEN and DISCARD are not supported in such a large text of a client that listens if listen_mode is \"shared\"",
+                "LISTEN, UNLISTEN and DISCARD are not supported in a text that is too large to be parsed if the client listens and listen_mode is \"shared\"",
             )
-            .with_hint("Send them as statements of their own."),
+            .with_hint("Send them as separate statements."),
             Self::ListensTwice => ErrorResponse::error(
                 "0A000",
-                "LISTEN and UNLISTEN are not supported while a client listens by the shared connection and also by a server connection of its own",
+                "LISTEN and UNLISTEN are not supported while a client listens by the shared connection and by its own server connection",
             )
-            .with_detail("A LISTEN that DO, CALL or a function executes is that of the server connection.")
-            .with_hint("DISCARD ALL ends both."),
+            .with_detail("A LISTEN that DO, CALL or a function executes belongs to the client's own server connection.")
+            .with_hint("DISCARD ALL removes both."),
             Self::PortalDone(name) => {
                 let name = String::from_utf8_lossy(name);
                 ErrorResponse::error("55000", format!("portal \"{name}\" cannot be run"))

@@ -73,21 +73,13 @@ pub(crate) fn lists_channels(template: &Template) -> bool {
 /// Whether a text only selects `pg_listening_channels()`.
 pub(crate) fn only_lists_channels(text: &str) -> bool {
     let text = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
-    let words: Vec<String> = text
-        .split_whitespace()
-        .map(str::to_ascii_lowercase)
-        .collect();
-    let call = match words
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
-        ["select", call] | ["select", "*", "from", call] => (*call).to_owned(),
-        _ => return false,
+    let text = text.to_ascii_lowercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (["select", call] | ["select", "*", "from", call]) = words.as_slice() else {
+        return false;
     };
-    let call = call.strip_prefix("pg_catalog.").unwrap_or(&call);
-    call.strip_prefix(LISTS).is_some_and(|rest| rest == "()")
+    let call = call.strip_prefix("pg_catalog.").unwrap_or(call);
+    call.strip_prefix(LISTS) == Some("()")
 }
 
 /// The LISTEN or UNLISTEN of a statement that does nothing else.

@@ -1,7 +1,7 @@
 //! One client of the shared `LISTEN`: its channels, and the notifications queued for it.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use foldhash::{HashSet, HashSetExt};
+use foldhash::HashSet;
 use paceline_wire::backend;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub const QUEUED_BYTES_MAX: usize = 8 * 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overflow;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Listener {
     /// The process id that Paceline sent to the client.
     process: u32,
@@ -41,15 +41,7 @@ impl Listener {
     pub(super) fn new(process: u32) -> Self {
         Self {
             process,
-            channels: HashSet::new(),
-            version: 0,
-            reserved: HashSet::new(),
-            changes: false,
-            server: None,
-            queue: VecDeque::new(),
-            held: Vec::new(),
-            queued_bytes: 0,
-            overflow: false,
+            ..Self::default()
         }
     }
 

@@ -41,7 +41,7 @@ pub enum NoRoom {
 }
 
 /// The shared `LISTEN` of a database.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SharedListen {
     /// The channel of markers.
     pub(super) marker: Arc<str>,

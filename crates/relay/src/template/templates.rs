@@ -11,7 +11,7 @@ use paceline_sql::{Effect, Hints, Literal, LiteralKind, Named, Statement};
 use paceline_wire::frontend;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Maximum number of templates in the cache. Others are parsed again when they return.
 pub const TEMPLATES_MAX: usize = 8_192;
@@ -137,15 +137,11 @@ impl Templates {
     pub fn with_own_statement(&self, template: &Template) -> Arc<Template> {
         Arc::new(Template {
             id: template.id,
-            statement_id: self.new_id(),
-            text: template.text.clone(),
-            types: template.types.clone(),
             statement: template.statement.clone(),
             hints: template.hints,
             guessed_effect: template.guessed_effect,
             local_show: template.local_show,
-            pace: Pace::default(),
-            name: OnceLock::new(),
+            ..self.unparsed(&template.text, &template.types)
         })
     }
 
@@ -165,18 +161,10 @@ impl Templates {
 
     /// The template of a text of which Paceline reads only this beginning.
     pub fn long(&self, beginning: &str) -> Template {
-        let id = self.new_id();
         Template {
-            id,
-            statement_id: id,
-            text: beginning.to_owned(),
-            types: frontend::parameter_types(&[]),
-            statement: None,
             hints: paceline_sql::leading_hints(beginning),
             guessed_effect: Some(GuessedEffect::of_beginning(beginning)),
-            local_show: false,
-            pace: Pace::default(),
-            name: OnceLock::new(),
+            ..self.unparsed(beginning, &frontend::parameter_types(&[]))
         }
     }
 
@@ -192,8 +180,7 @@ impl Templates {
         if text.len() > BYTES_MAX || !paceline_sql::may_have_bare_hints(text) {
             return Ok(Cow::Borrowed(text));
         }
-        let lock = || self.plain.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lock().get(text, &[]);
+        let known = lock(&self.plain).get(text, &[]);
         let plain = match (known, ParseCost::of(text)) {
             (Some(known), _) => known,
             // PostgreSQL reports the error.
@@ -210,7 +197,7 @@ impl Templates {
                     Cow::Borrowed(_) => None,
                     Cow::Owned(plain) => Some(Arc::from(plain)),
                 };
-                lock().insert(TextKey(text.to_owned(), Vec::new()), plain.clone());
+                lock(&self.plain).insert(TextKey(text.to_owned(), Vec::new()), plain.clone());
                 plain
             }
         };
@@ -240,7 +227,7 @@ impl Templates {
         let text = &unparsed.text;
         match &unparsed.goal {
             ParseGoal::Plain => {
-                let mut plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut plain = lock(&self.plain);
                 plain.insert(TextKey(text.clone(), Vec::new()), None);
             }
             ParseGoal::Simple => {
@@ -256,7 +243,7 @@ impl Templates {
 
     /// Removes the template from the cache. The text is parsed again and has a new id, so servers prepare it again.
     pub fn retire(&self, template: &Template) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         known.remove(&template.text, &template.types);
     }
 
@@ -358,12 +345,28 @@ impl Templates {
     }
 
     fn find(&self, text: &str, types: &[u8]) -> Option<CachedTemplate> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         known.get(text, types)
     }
 
-    fn create(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
+    /// A template of which nothing is known yet.
+    fn unparsed(&self, text: &str, types: &[u8]) -> Template {
         let id = self.new_id();
+        Template {
+            id,
+            statement_id: id,
+            text: text.to_owned(),
+            types: types.to_vec(),
+            statement: None,
+            hints: Hints::default(),
+            guessed_effect: None,
+            local_show: false,
+            pace: Pace::default(),
+            name: OnceLock::new(),
+        }
+    }
+
+    fn create(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
         let guessed_effect = statement.is_none()
             && (text.len() >= BULK_BYTES_MIN || ParseCost::of(text) == ParseCost::TooHigh);
         let leading = || match guessed_effect && !paceline_sql::cost(text).several {
@@ -371,16 +374,11 @@ impl Templates {
             false => Hints::default(),
         };
         Arc::new(Template {
-            id,
-            statement_id: id,
             hints: statement.as_ref().map_or_else(leading, |s| s.hints),
             guessed_effect: guessed_effect.then(|| GuessedEffect::of(text)),
             local_show: LocalShow::parse(text).is_some(),
-            text: text.to_owned(),
-            types: types.to_vec(),
             statement,
-            pace: Pace::default(),
-            name: OnceLock::new(),
+            ..self.unparsed(text, types)
         })
     }
 
@@ -391,7 +389,7 @@ impl Templates {
     }
 
     pub(super) fn remember(&self, text: &str, types: &[u8], what: CachedTemplate) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         known.insert(TextKey(text.to_owned(), types.to_vec()), what);
     }
 }
@@ -424,4 +422,9 @@ fn literal_types(literals: &[Literal]) -> Vec<u8> {
         })
         .collect();
     frontend::parameter_types(&oids)
+}
+
+/// A panic while the lock was held leaves the cache usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
