@@ -58,7 +58,7 @@ use paceline_sql::PinReason;
 use paceline_wire::backend::Status;
 use retry::Retry;
 pub use server_messages::MESSAGES_MAX;
-use state::{Body, Extended, Pooling};
+use state::{Body, Extended, RelayMode};
 pub use state::{RelayContext, RelayState, Wrap};
 pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 
@@ -127,11 +127,11 @@ impl RelayState {
 
     /// The client keeps its server connection until it disconnects.
     pub fn use_session_pooling(&mut self) {
-        self.pooling = Pooling::Session;
+        self.mode = RelayMode::Session;
     }
 
     pub(super) fn is_session_pooling(&self) -> bool {
-        self.pooling == Pooling::Session
+        self.mode == RelayMode::Session
     }
 
     /// Whether the relay has ended: it is idle, and the client does not keep the server connection.

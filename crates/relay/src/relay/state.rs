@@ -75,7 +75,7 @@ pub struct RelayState {
     pub(super) pinned_for: Vec<PinReason>,
     /// The caller knows that the client is pinned.
     pub(super) pin_reported: bool,
-    pub(super) pooling: Pooling,
+    pub(super) mode: RelayMode,
     /// A text of the client has prepared a statement that cannot follow it.
     pub(super) prepares: bool,
     /// The state of which the client was warned.
@@ -133,7 +133,7 @@ pub(super) enum Extended {
 
 /// `pool_mode` of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pooling {
+pub(super) enum RelayMode {
     /// The client returns the server connection when its transaction ends, unless state pins it.
     Transaction,
     /// The client keeps the server connection until it disconnects.
@@ -279,7 +279,7 @@ impl RelayState {
             settings_undo_log: SettingsUndoLog::default(),
             pinned_for: Vec::new(),
             pin_reported: false,
-            pooling: Pooling::Transaction,
+            mode: RelayMode::Transaction,
             prepares: false,
             warned: Vec::new(),
             untracked: Untracked::default(),

@@ -1,12 +1,12 @@
 //! A client, its session and a server. The test plays both ends.
 
-use crate::local_show::{ShowSource, ShowTable};
 use crate::relay::NotYet;
 use crate::relay::{ListenNeed, RelayContext, RelayState, StatePolicy, Wrap};
 use crate::server::ServerSide;
 use crate::session::ClientSession;
 use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
+use crate::testing::TestShowSource;
 use bytes::{Bytes, BytesMut};
 use paceline_testing::messages::Wire;
 use paceline_testing::read_out;
@@ -14,24 +14,6 @@ use paceline_wire::Frames;
 
 /// The names of functions that change settings unknown to the text contain this.
 const UNTRACKED_FUNCTION: &str = "sneaky";
-
-/// Knows one setting.
-struct TestShowSource;
-
-impl ShowSource for TestShowSource {
-    fn variables(&self) -> Vec<(String, String)> {
-        vec![("hotspot".to_owned(), "on".to_owned())]
-    }
-
-    fn status(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    fn groups(&self) -> ShowTable {
-        let (columns, rows) = (Vec::new(), Vec::new());
-        ShowTable { columns, rows }
-    }
-}
 
 /// A client on one server after another.
 pub(super) struct TestRelay {
