@@ -107,7 +107,7 @@ impl Learned {
 
     /// How `unit` travels; notes in it what its group will have to know of it.
     pub fn travel(&self, unit: &mut PlannedRequest, policy: Policy) -> Travel {
-        unit.taints = self.taints && unit.template.calls_functions();
+        unit.may_change_session = self.taints && unit.template.calls_functions();
         unit.sequences = self.sequences;
         match unit.template.effect() {
             Some(Effect::Read) if self.is_asked(unit, policy) && self.writes(unit) => {

@@ -28,7 +28,7 @@ pub use batch::Batch;
 use bytes::BytesMut;
 pub use messages::FORMATS_MAX;
 pub use outcome::{Again, Dealt, Invalidation, MemberOutcome};
-use paceline_relay::request::Form;
+use paceline_relay::request::RequestForm;
 use paceline_relay::sequences::SequenceState;
 use paceline_relay::server::ServerSide;
 pub use plan::{GroupPlan, PlannedRequest, Rewritten};
@@ -88,8 +88,8 @@ fn write(
 fn is_read(member: &PlannedRequest, server: &ServerSide) -> bool {
     let query = || member.frames().next().map(|frame| frame.body());
     let text = match member.form {
-        Form::Simple => query().and_then(|body| std::str::from_utf8(body).ok()),
-        Form::Extended { .. } => Some(member.template.text.as_str()),
+        RequestForm::Simple => query().and_then(|body| std::str::from_utf8(body).ok()),
+        RequestForm::Extended { .. } => Some(member.template.text.as_str()),
     };
-    text.is_some_and(|text| server.reads(text))
+    text.is_some_and(|text| server.tokenizes_alike(text))
 }

@@ -15,7 +15,7 @@ use paceline_pool::analysis;
 use paceline_pool::credentials::ServerCredentials;
 use paceline_pool::keyring::{Keyring, Keys};
 use paceline_pool::server::ServerConn;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates, without_bare_hints};
 use paceline_sql::{Effect, Statement};
 use std::sync::Arc;
@@ -103,7 +103,7 @@ async fn ask(
     templates: &Templates,
 ) -> anyhow::Result<Learned> {
     let (settings, declared) = (&question.settings, &question.declared);
-    let none = SettingsBook::default().none();
+    let none = SettingsInterner::default().none();
     let limit = settings.timeouts.server_connect_timeout;
     let prepared_max = settings.state.max_prepared_statements;
     let credentials = ServerCredentials::by_password(address.upstream.password.as_ref());

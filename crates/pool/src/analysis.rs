@@ -17,7 +17,7 @@ use crate::server::{ServerConn, ServerError};
 use crate::shared::Shared;
 use paceline_batch::learned::Learned;
 use paceline_relay::request::Request;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
 use paceline_wire::backend;
 use reasons::NOT_DESCRIBED;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub struct TemplateAnalysis {
     pool: Arc<Pool>,
     template: Arc<Template>,
-    settings: Arc<Settings>,
+    settings: Arc<SessionSettings>,
     result: Option<Learned>,
 }
 
@@ -76,7 +76,7 @@ impl TemplateAnalysis {
 async fn ask(
     conn: &mut ServerConn,
     template: &Template,
-    settings: &Arc<Settings>,
+    settings: &Arc<SessionSettings>,
     shared: &Shared,
 ) -> Result<Option<Learned>, ServerError> {
     let Some(statement) = &template.statement else {

@@ -50,7 +50,7 @@ use config::PolicyCell;
 use login_backoff::LoginBackoff;
 use paceline_batch::line::{Dispatch, Key, Keys, Line, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
-use paceline_relay::request::Underway;
+use paceline_relay::request::PartialAnswer;
 use replicas::Replicas;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -225,7 +225,7 @@ pub struct PooledServer {
     conn: Option<Box<ServerConn>>,
     keys: Keys,
     used: bool,
-    underway: Option<(Underway, ResultReservation)>,
+    underway: Option<(PartialAnswer, ResultReservation)>,
 }
 
 /// What a free server connection does next.

@@ -28,7 +28,7 @@ use paceline_net::Stream;
 use paceline_net::optional_timeout;
 use paceline_relay::sequences::{SequenceState, SequenceToken};
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::{Settings, read_milliseconds};
+use paceline_relay::settings::{SessionSettings, read_milliseconds};
 use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::auth::{Login, Progress};
 use paceline_wire::backend::{self, Field, tag};
@@ -84,7 +84,7 @@ impl ServerConn {
     async fn open(
         address: &Arc<Address>,
         credentials: &ServerCredentials,
-        none: Arc<Settings>,
+        none: Arc<SessionSettings>,
         prepared_max: usize,
         more: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
@@ -108,7 +108,7 @@ impl ServerConn {
     async fn open_for_pool(
         address: &Arc<Address>,
         credentials: &ServerCredentials,
-        none: Arc<Settings>,
+        none: Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         const OFF: [(&str, &str); 1] = [(IDLE_SESSION_TIMEOUT, "0")];
@@ -153,7 +153,7 @@ impl ServerConn {
     pub fn new(
         stream: Stream,
         address: &Arc<Address>,
-        none: &Arc<Settings>,
+        none: &Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Self {
         let now = Instant::now();
@@ -189,7 +189,7 @@ impl ServerConn {
         limit: Duration,
         address: &Arc<Address>,
         credentials: &ServerCredentials,
-        none: Arc<Settings>,
+        none: Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         let opening = Self::open_for_pool(address, credentials, none, prepared_max);
@@ -276,7 +276,7 @@ impl ServerConn {
     }
 
     /// Puts a client's settings in force. [`ServerError::Refused`]: the server does not take them.
-    pub async fn adopt(&mut self, settings: &Arc<Settings>) -> Result<(), ServerError> {
+    pub async fn adopt(&mut self, settings: &Arc<SessionSettings>) -> Result<(), ServerError> {
         let anybody = self.side.sequences.token();
         self.adopt_for(settings, anybody).await
     }
@@ -284,7 +284,7 @@ impl ServerConn {
     /// The same for a client with this token, which reads no numbers of others afterwards if there was anything to do.
     pub async fn adopt_for(
         &mut self,
-        settings: &Arc<Settings>,
+        settings: &Arc<SessionSettings>,
         reader: SequenceToken,
     ) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
@@ -304,7 +304,7 @@ impl ServerConn {
         match refused {
             None => Ok(()),
             Some(error) => {
-                self.side.tainted = true;
+                self.side.needs_reset = true;
                 self.side.sequences = SequenceState::Mixed;
                 Err(ServerError::Refused(error))
             }
@@ -312,13 +312,13 @@ impl ServerConn {
     }
 
     /// Makes it what it was when it was fresh, by `server_reset_query`; empty is nothing.
-    pub async fn reset(&mut self, sql: &str, none: Arc<Settings>) -> Result<(), ServerError> {
+    pub async fn reset(&mut self, sql: &str, none: Arc<SessionSettings>) -> Result<(), ServerError> {
         if !sql.is_empty() {
             self.query(sql).await?;
         }
         match is_discard_all(sql) {
             true => self.side.discarded(none),
-            false => self.side.upset(),
+            false => self.side.mark_unknown(),
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The settings in force for a pool, with the part that the relay reads in the relay's own types.
 
 use paceline_config::{ListenMode, PoolSettings, SessionState};
-use paceline_relay::relay::{self, Keeping, StatePolicy};
+use paceline_relay::relay::{self, SessionStateMode, StatePolicy};
 use std::ops::Deref;
 
 /// What the configuration says of a pool, in force until the next reload.
@@ -15,11 +15,11 @@ pub struct SettingsInForce {
 impl From<PoolSettings> for SettingsInForce {
     fn from(settings: PoolSettings) -> SettingsInForce {
         let state = StatePolicy {
-            keeping: match settings.session_state {
-                SessionState::Track => Keeping::Track,
-                SessionState::Warn => Keeping::Warn,
-                SessionState::Error => Keeping::Refuse,
-                SessionState::Pin => Keeping::Pin,
+            session_state: match settings.session_state {
+                SessionState::Track => SessionStateMode::Track,
+                SessionState::Warn => SessionStateMode::Warn,
+                SessionState::Error => SessionStateMode::Refuse,
+                SessionState::Pin => SessionStateMode::Pin,
             },
             extra: settings.asked_parameters.clone(),
             listen_mode: match settings.listen_mode {

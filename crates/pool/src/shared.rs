@@ -11,7 +11,7 @@ use paceline_batch::strategy::Prelude;
 use paceline_batch::tally::Names;
 use paceline_config::Config;
 use paceline_net::busy_poll::BusyPoll;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Templates, Unparsed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +27,7 @@ pub struct Shared {
     pub templates: Templates,
     parsers: Semaphore,
     /// All session settings.
-    pub settings_book: SettingsBook,
+    pub settings_interner: SettingsInterner,
     /// The statement that starts every chain.
     pub(crate) chain: Prelude,
     /// Counters of the process.
@@ -58,7 +58,7 @@ impl Shared {
             chain: Prelude::new(&templates),
             templates,
             parsers: Semaphore::new(PARSERS),
-            settings_book: SettingsBook::default(),
+            settings_interner: SettingsInterner::default(),
             counters: Counters::default(),
             result_memory: Arc::default(),
             keyring: Arc::default(),

@@ -4,11 +4,11 @@ use crate::counters::Counters;
 use crate::pool::Pool;
 use paceline_batch::tally::Called;
 use paceline_config::keys;
-use paceline_relay::show::{Console, Table};
+use paceline_relay::local_show::{ShowSource, ShowTable};
 use std::sync::atomic::Ordering;
 
 /// What `SHOW` sees is what a client of the pool may see: others' statements are not shown to it.
-impl Console for Pool {
+impl ShowSource for Pool {
     fn variables(&self) -> Vec<(String, String)> {
         let mut in_force = self.shared.config().paceline.clone();
         in_force.grouping.hotspot_for_autocommit = self.policy().for_autocommit;
@@ -48,7 +48,7 @@ impl Console for Pool {
         .to_vec()
     }
 
-    fn groups(&self) -> Table {
+    fn groups(&self) -> ShowTable {
         self.groups(Called::ByText)
     }
 }

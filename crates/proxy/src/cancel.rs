@@ -15,7 +15,7 @@ use paceline_batch::line::WaiterId;
 use paceline_pool::pool::Pool;
 use paceline_pool::server::{BackendKey, deliver};
 use paceline_pool::shared::Shared;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use paceline_wire::ErrorResponse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ struct State {
     /// Cancel requests on their way to its server.
     on_the_way: usize,
     /// Its settings, as of its last relay.
-    settings: Option<Arc<Settings>>,
+    settings: Option<Arc<SessionSettings>>,
 }
 
 /// What a client is told that an operator ends while it waits for its login.
@@ -274,12 +274,12 @@ impl ClientEntry {
     }
 
     /// Its settings, as far as they are known here.
-    pub fn settings(&self) -> Option<Arc<Settings>> {
+    pub fn settings(&self) -> Option<Arc<SessionSettings>> {
         self.lock().settings.clone()
     }
 
     /// From now on it has these settings.
-    pub fn has_settings(&self, settings: &Arc<Settings>) {
+    pub fn has_settings(&self, settings: &Arc<SessionSettings>) {
         let mut state = self.lock();
         let same = state.settings.as_ref().is_some_and(|s| s.id == settings.id);
         if !same {

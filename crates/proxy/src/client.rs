@@ -26,8 +26,8 @@ use idle_timer::IdleTimer;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
 use paceline_pool::pool::{DisconnectSignal, Pool, SettingsCache};
-use paceline_relay::request::Scanner;
-use paceline_relay::session::Session;
+use paceline_relay::request::RequestScanner;
+use paceline_relay::session::ClientSession;
 use paceline_wire::ErrorResponse;
 use slot::ClientSlot;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub(crate) struct Client {
     pool_settings: SettingsCache,
     stream: Stream,
     input: BytesMut,
-    scanner: Scanner,
-    session: Session,
+    scanner: RequestScanner,
+    session: ClientSession,
     registration: Registration,
     /// The mode of the pool at login.
     mode: PoolMode,

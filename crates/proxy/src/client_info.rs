@@ -5,7 +5,7 @@ use paceline_net::Cipher;
 use paceline_net::Peer;
 use paceline_pool::pool::Pool;
 use paceline_pool::replication::Replication;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::task::AbortHandle;
@@ -106,7 +106,7 @@ impl ClientInfo {
 }
 
 /// The value of `application_name` in settings, as far as their SQL tells it.
-pub fn application_name(settings: &Settings) -> String {
+pub fn application_name(settings: &SessionSettings) -> String {
     let sql = settings.sql_of("application_name").unwrap_or_default();
     // As the client has said it, or as the server has reported it.
     let called = sql

@@ -1,20 +1,21 @@
-//! When a statement was analysed, and what its client was told of the result. PostgreSQL looks names and types up when it
-//! parses a statement, so a client's own `Parse` always reaches a server. What that server has then serves every client whose
-//! own `Parse` was answered earlier, and a client that moves to another server connection executes nothing there that was
-//! analysed before its own `Parse`.
+//! When a server analysed a statement, and what the client knows of the result.
 //!
-//! Times are numbers of [`Templates::new_id`](crate::template::Templates::new_id), which grow.
+//! PostgreSQL resolves names and types when it parses a statement. Therefore a server parses each `Parse` of a client. The
+//! prepared statement of that server then serves every client whose own `Parse` was answered earlier. If a client moves to
+//! another server connection, it executes no statement there that was analysed before its own `Parse`.
+//!
+//! Times are numbers of [`Templates::new_id`](crate::template::Templates::new_id). They increase.
 
 use foldhash::quality::FixedState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Stands for the names and types of a statement's columns.
+/// Identifies the names and types of a statement's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape(u64);
+pub struct ColumnsId(u64);
 
-impl Shape {
-    /// Of columns by name, type and type modifier.
+impl ColumnsId {
+    /// From the name, type and type modifier of each column.
     pub fn of<'a>(columns: impl Iterator<Item = (&'a [u8], u32, i32)>) -> Self {
         let mut hasher = FixedState::default().build_hasher();
         columns.for_each(|column| column.hash(&mut hasher));
@@ -22,23 +23,23 @@ impl Shape {
     }
 }
 
-/// A statement of a client.
+/// The analysis of a client's prepared statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Analysis {
-    /// The client's own `Parse`: taken when it was written. 0: no server has seen it.
+    /// The time at which the client's own `Parse` was written. 0: the client sent none to a server.
     pub parse: u64,
-    /// Taken when the client's own `Parse` was answered: what is written to a server afterwards is analysed afterwards.
+    /// The time at which the client's own `Parse` was answered. A `Parse` that is written later is analysed later.
     pub since: u64,
-    /// The settings under which the client's own `Parse` was analysed.
+    /// The id of the settings in force when the client's own `Parse` was analysed.
     pub settings: u64,
-    /// The types of its parameters, as in `Parse`, if the client was told of them.
+    /// The parameter types, in the format of `Parse`, if a server has described them to the client.
     pub types: Option<Arc<[u8]>>,
-    /// Its columns, if the client was told of them.
-    pub shape: Option<Shape>,
+    /// The columns, if a server has described them to the client.
+    pub columns: Option<ColumnsId>,
 }
 
 impl Analysis {
-    /// Of a `Parse` that is being written.
+    /// For a `Parse` that is being written.
     pub fn begun(parse: u64, settings: u64) -> Self {
         Self {
             parse,
@@ -48,28 +49,28 @@ impl Analysis {
         }
     }
 
-    /// The types with which another server parses the statement for this client: those that it was told of, as it sends its
-    /// values in them. `None`: those that it declared.
+    /// The types with which another server must parse the statement: the client sends values of the types that were
+    /// described to it. `None` if those are the declared types.
     pub fn other_types(&self, declared: &[u8]) -> Option<&[u8]> {
         self.types.as_deref().filter(|types| *types != declared)
     }
 }
 
-/// A statement that a server has analysed.
+/// A prepared statement of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Analysed {
-    /// Taken when its `Parse` was written.
+    /// The time at which its `Parse` was written.
     pub(crate) parse: u64,
-    /// Stands for the types of its parameters, if they are known.
+    /// The parameter types, if known.
     pub(crate) types: Option<TypesId>,
-    /// Its columns, if they are known.
-    pub(crate) shape: Option<Shape>,
-    /// Only the client whose own `Parse` this is may use it.
+    /// The columns, if known.
+    pub(crate) columns: Option<ColumnsId>,
+    /// Only the client that sent this `Parse` may execute the statement.
     pub(crate) private: bool,
 }
 
 impl Analysed {
-    /// May it be executed for a client with this statement, which it declared with these types?
+    /// Whether a client with this analysis, which declared these types, may execute the statement.
     pub(crate) fn serves(&self, analysis: &Analysis, declared: &[u8]) -> bool {
         if self.parse == analysis.parse && analysis.parse != 0 {
             return true;
@@ -80,17 +81,17 @@ impl Analysed {
     }
 }
 
-/// Stands for the types of a statement's parameters.
+/// Identifies the parameter types of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TypesId(u64);
 
 impl TypesId {
-    /// Of types as in `Parse`, which is how `ParameterDescription` has them, too.
+    /// From types in the format of `Parse`. `ParameterDescription` has the same format.
     pub(crate) fn of(types: &[u8]) -> Self {
         Self(FixedState::default().hash_one(types))
     }
 
-    /// Of the types with which a statement is parsed, if it declares them all.
+    /// From the types of a `Parse`, if it declares all of them.
     pub(crate) fn declared(types: &[u8]) -> Option<Self> {
         let mut oids = types.get(2..).unwrap_or_default().chunks_exact(4);
         let all = oids.len() > 0 && oids.all(|oid| oid != [0; 4]);
@@ -107,13 +108,13 @@ mod tests {
         Analysed {
             parse,
             types: None,
-            shape: None,
+            columns: None,
             private: false,
         }
     }
 
     #[test]
-    fn what_was_analysed_before_a_client_parsed_does_not_serve_it() {
+    fn an_analysis_before_the_clients_parse_does_not_serve_it() {
         let mut mine = Analysis::begun(5, 0);
         mine.since = 7;
         for (parse, serves) in [(4, false), (5, true), (6, false), (7, true), (9, true)] {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_a_client_was_told_of_must_agree() {
+    fn types_that_were_described_to_a_client_must_agree() {
         let [int, long] = [23, 20].map(|oid| parameter_types(&[oid]));
         let mut mine = Analysis::begun(5, 0);
         mine.types = Some(int.clone().into());
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_types_that_are_all_declared_are_known() {
+    fn types_are_known_only_if_all_are_declared() {
         assert!(TypesId::declared(&parameter_types(&[23, 25])).is_some());
         for oids in [&[][..], &[0], &[23, 0]] {
             assert!(TypesId::declared(&parameter_types(oids)).is_none());

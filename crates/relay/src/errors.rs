@@ -1,16 +1,16 @@
-//! Errors that both a relay and a group recognise or raise.
+//! Errors that relays and groups recognise or raise.
 
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend;
 
-/// PostgreSQL says that a plan no longer fits its table: by the SQLSTATE and by the function that raises it, as the message
-/// is in the language of `lc_messages`.
+/// Whether PostgreSQL reports that a cached plan no longer fits its table. The SQLSTATE and the name of the raising function
+/// tell, because the message is in the language of `lc_messages`.
 pub fn is_stale_plan(error: &[u8]) -> bool {
     let is = |code, text| backend::error_field(error, code) == Some(text);
     is(b'C', "0A000") && is(b'R', "RevalidateCachedQuery")
 }
 
-/// The error of a statement that touched another number of rows than its hint demands.
+/// The error for a statement that changed another number of rows than its hint demands.
 pub fn not_exactly(wanted: u64, found: u64) -> ErrorResponse {
     ErrorResponse::error(
         "21000",

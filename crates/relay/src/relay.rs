@@ -1,245 +1,221 @@
-//! A relay: one client relayed to one server, for a unit (solo) or until its transaction ends (lease).
+//! A relay: one client on one server connection, for one request or until the transaction ends.
 //!
-//! The relay changes only what it must: names of prepared statements, statements prepared lazily, and what the
-//! hints of a statement ask for at the end of its transaction. Everything else passes as it came; bodies that
-//! nobody inspects are forwarded in slices as they arrive.
+//! The relay forwards messages as they are, except for three things: it renames prepared statements, it prepares statements
+//! that the server does not have, and it ends transactions as hints demand. It forwards the bodies of rows and COPY data in
+//! slices as they arrive.
 //!
-//! What comes back is matched with what went out by a queue of expectations (chapter "Message Flow").
+//! From the client: `client_messages` reads each message, `long_messages` those that are too long to be read as a whole.
+//! `statements_by_name` (PREPARE and EXECUTE), `statement_names` and `portals` handle prepared statements, `session_pooling`
+//! the same for `pool_mode` session. `own_statements` writes what Paceline itself sends.
+//!
+//! For each message sent, `expect_queue` holds an `Expect` (chapter "Message Flow").
+//!
+//! From the server: `server_messages` matches each message with the queue. `errors`, `error_position` and `hints` handle
+//! errors and the end of hinted transactions, `columns` the columns that a client knows, `copy` COPY FROM STDIN, and `retry`
+//! plans that no longer fit. `listening` holds answers until notifications have arrived.
+//!
+//! State: `state` holds all of it. `session_changes` follows what statements change (`text_changes`, `settings_undo_log`,
+//! `sequences`, `idle_session_timeout`), `pin` decides whether the client keeps its server, `session_query` asks the server,
+//! by `state_policy`. `tokenization` tells whose effects are unknown. `refusal` holds the errors that Paceline raises,
+//! `not_yet` why a message must be passed again.
 
-mod change;
-mod changes;
+mod client_messages;
+mod columns;
 mod copy;
+mod error_position;
+mod errors;
 mod expect;
-mod expectations;
-mod idle;
-mod inward;
-mod keep;
+mod expect_queue;
+mod hints;
+mod idle_session_timeout;
 mod listening;
-mod long;
-mod moved;
-mod named;
-mod names;
+mod long_messages;
 mod not_yet;
-mod outward;
-mod policy;
+mod own_statements;
+mod pin;
 mod portals;
-mod question;
-mod reading;
 mod refusal;
-mod repeat;
-mod repetition;
+mod retry;
 mod sequences;
+mod server_messages;
+mod session_changes;
+mod session_pooling;
+mod session_query;
 mod settings_undo_log;
-mod shape;
 mod state;
-mod whole_session;
+mod state_policy;
+mod statement_names;
+mod statements_by_name;
+mod text_changes;
+mod tokenization;
 
-use crate::request::Form;
-use crate::request::Underway;
+use crate::request::{PartialAnswer, RequestForm};
 use crate::server::StatementKey;
 use bytes::BytesMut;
-use expect::Expect;
-pub use inward::MESSAGES_MAX;
+use expect::{Execution, Expect};
 pub use not_yet::{ListenNeed, NotYet};
-use paceline_sql::{Hints, PinReason};
+use paceline_sql::PinReason;
 use paceline_wire::backend::Status;
-pub use policy::{Keeping, ListenMode, StatePolicy};
-use state::Body;
+use retry::Retry;
+pub use server_messages::MESSAGES_MAX;
+use state::{Body, Extended, RelayMode};
 pub use state::{RelayContext, RelayState, Wrap};
+pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 
 #[cfg(test)]
 mod tests;
 
-/// Answers that a server owes to one client at most: then the client is not listened to until there are fewer.
-pub const OWED_MAX: usize = 16 * 1024;
+/// Maximum number of answers that a server may owe to one client. The caller reads no more from the client until there are
+/// fewer.
+pub const EXPECTED_MAX: usize = 16 * 1024;
 
-/// Accepted statements that a relay keeps before its caller should take them.
+/// Number of accepted statements from which on the caller should take them.
 const ACCEPTED_MAX: usize = 1_024;
 
 impl RelayState {
-    /// A client boards an idle server on which its settings are in force; `out` gets what must reach the server
-    /// first.
-    pub fn board(context: &mut RelayContext<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
+    /// Starts the relay of a client on an idle server connection that has the client's settings. Appends to `out` what the
+    /// server must receive first.
+    pub fn start(context: &mut RelayContext<'_>, wrap: Wrap, out: &mut BytesMut) -> Self {
         let mut relay = Self::expecting([], wrap);
-        relay.close_leftovers(context, out);
+        relay.close_pending(context, out);
         if wrap == Wrap::Begin {
             relay.begin_transaction(context, out);
         }
         relay
     }
 
-    /// Of a client that keeps its server: the unit that it begins now must touch an exact number of rows. Only when the server
-    /// owes nothing and is in no transaction ([`RelayState::rests`]).
+    /// The request that a pinned client begins now must change an exact number of rows. The relay must be idle
+    /// ([`RelayState::is_idle`]).
     pub fn begin_transaction(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
-        paceline_wire::frontend::write_query(out, "BEGIN");
-        context.server.unnamed = None;
         self.wrap = Wrap::Begin;
-        self.expect.push_back(Expect::OwnQuery);
+        self.own_query("BEGIN", Expect::OwnQuery, context, out);
     }
 
-    /// The client has begun a unit, and is in no transaction block: [`RelayState::begin_within_unit`] makes it one.
-    pub fn is_within_unit(&self) -> bool {
+    /// Whether the client has sent a part of a request, and no transaction block is open. Then the caller may call
+    /// [`RelayState::begin_mid_request`].
+    pub fn is_mid_request(&self) -> bool {
         let alone = self.status == Status::Idle && self.wrap == Wrap::No;
-        alone && self.mid_unit && !self.skipping && !self.copy_in && !self.unit.may_have_begun
+        let open = matches!(self.extended, Extended::Open | Extended::Describing);
+        alone && open && !self.copy_in && !self.request.may_have_begun
     }
 
-    /// The unit that the client has begun must touch an exact number of rows with what comes now. What it has done so far is part
-    /// of the same transaction.
-    pub fn begin_within_unit(&mut self, out: &mut BytesMut) {
+    /// The next statement of the request must change an exact number of rows. Begins a transaction, which includes the
+    /// request's earlier statements.
+    pub fn begin_mid_request(&mut self, out: &mut BytesMut) {
         self.wrap = Wrap::Begin;
-        self.own_within_unit("BEGIN", out);
+        self.own_mid_request("BEGIN", out);
     }
 
-    /// Writes a statement of Paceline's own in the midst of the client's unit. (A `Query` would end what the unit has begun.)
-    fn own_within_unit(&mut self, sql: &str, out: &mut BytesMut) {
-        use paceline_wire::frontend::{BindNames, Parse, Target, tag, write_execute_of};
-        // Not the unnamed ones: the client may have something else under them.
-        const NAME: &[u8] = b"paceline: own";
-        let parse = Parse {
-            name: NAME,
-            text: sql.as_bytes(),
-            types: &[0, 0],
-        };
-        parse.write(out);
-        let bind = BindNames {
-            portal: NAME,
-            statement: NAME,
-            rest: &[0; 6],
-        };
-        bind.write(out);
-        write_execute_of(out, NAME);
-        Target::Portal(NAME).write(out, tag::CLOSE);
-        Target::Statement(NAME).write(out, tag::CLOSE);
-        self.expect.extend([
-            Expect::OwnParse { key: None },
-            Expect::OwnStep,
-            Expect::OwnStep,
-            Expect::OwnClose { closed: None },
-            Expect::OwnClose { closed: None },
-        ]);
-    }
-
-    /// The server owes no answer, and is in no transaction.
-    pub fn rests(&self) -> bool {
+    /// Whether the server owes no answer and no transaction is open.
+    pub fn is_idle(&self) -> bool {
         self.is_quiet() && self.status == Status::Idle
     }
 
-    fn close_leftovers(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
-        for name in context.server.take_leftovers() {
-            paceline_wire::frontend::Target::Statement(&name)
-                .write(out, paceline_wire::frontend::tag::CLOSE);
-            self.expect.push_back(Expect::OwnClose { closed: None });
-        }
-    }
-
-    /// A client takes over a server whose rows for it are coming in already; the client gets what came before.
-    pub fn take_over(underway: Underway) -> (Self, BytesMut) {
-        let (changes, hints) = (Vec::new().into(), Hints::default());
-        let mut relay = match underway.form {
-            Form::Simple => {
-                let query = Expect::Query {
-                    changes,
-                    hints,
-                    by_name: false,
-                };
-                Self::expecting([query], Wrap::No)
-            }
-            Form::Extended { .. } => {
-                Self::expecting([Expect::Execute { changes, hints }, Expect::Sync], Wrap::No)
+    /// A client takes over a server connection whose answer to a group is under way. Returns the beginning of that answer,
+    /// for the client.
+    pub fn take_over(partial: PartialAnswer) -> (Self, BytesMut) {
+        let execution = Execution::default();
+        let mut relay = match partial.form {
+            RequestForm::Simple => Self::expecting([Expect::query(execution)], Wrap::No),
+            RequestForm::Extended { .. } => {
+                Self::expecting([Expect::Execute(execution), Expect::Sync], Wrap::No)
             }
         };
-        relay.forwarded = underway.answer.len() as u64;
-        (relay, underway.answer)
+        relay.forwarded = partial.answer.len() as u64;
+        (relay, partial.answer)
     }
 
-    /// From now on the client keeps its server until it leaves.
-    pub fn stay(&mut self) {
-        self.stays = true;
+    /// The client keeps its server connection until it disconnects.
+    pub fn use_session_pooling(&mut self) {
+        self.mode = RelayMode::Session;
     }
 
-    /// The server owes no answer, is in no transaction, and the client does not keep it: the relay is over.
+    pub(super) fn is_session_pooling(&self) -> bool {
+        self.mode == RelayMode::Session
+    }
+
+    /// Whether the relay has ended: it is idle, and the client does not keep the server connection.
     pub fn is_over(&self) -> bool {
-        self.rests()
-            && self.kept.is_empty()
-            && self.asked.is_empty()
-            && !self.stays
+        self.is_idle()
+            && self.pinned_for.is_empty()
+            && self.to_query.is_empty()
+            && !self.is_session_pooling()
             && !self.awaits_notifications()
     }
 
-    /// The client has got only the beginning of a message.
+    /// Whether only a part of a message has been forwarded to the client.
     pub fn is_mid_message(&self) -> bool {
         matches!(self.body, Body::Forward(left) if left > 0)
     }
 
-    /// The server owes no answer.
+    /// Whether the server owes no answer and the client has sent no part of a request.
     pub fn is_quiet(&self) -> bool {
         self.expect.is_empty()
             && !self.copy_in
-            && !self.mid_unit
-            && !self.skipping
+            && self.extended == Extended::No
             && self.body == Body::Forward(0)
     }
 
-    /// The client has more to say before anything can happen: between the units of a transaction, in COPY IN, in a
-    /// unit that is relayed as it arrives.
+    /// Whether the client must send more before the server answers: between the requests of a transaction, in COPY IN, and
+    /// in a request that is relayed while it arrives.
     pub fn awaits_client(&self) -> bool {
-        self.copy_in || (!self.describing && !self.expect.owe_boundary())
+        self.copy_in || (!self.is_describing() && !self.expect.owe_boundary())
     }
 
-    /// The transaction status.
+    /// The transaction status that the server reported last.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// The client keeps its server beyond its transaction, which nobody has noted.
-    pub fn take_pin(&mut self) -> bool {
-        let noted = std::mem::take(&mut self.noted) && !self.kept.is_empty();
-        let keeps = self.rests() && !self.kept.is_empty() && !self.stays;
-        self.noted = noted || keeps;
+    /// Whether the client has been pinned beyond its transaction since the last call.
+    pub fn take_new_pin(&mut self) -> bool {
+        let noted = std::mem::take(&mut self.pin_reported) && !self.pinned_for.is_empty();
+        let keeps = self.is_idle() && !self.pinned_for.is_empty() && !self.is_session_pooling();
+        self.pin_reported = noted || keeps;
         keeps && !noted
     }
 
-    /// What the client keeps its server for.
-    pub fn kept(&self) -> &[PinReason] {
-        &self.kept
+    /// The state for which the client keeps its server connection.
+    pub fn pinned_for(&self) -> &[PinReason] {
+        &self.pinned_for
     }
 
-    /// What the client was warned of (`session_state = warn`).
+    /// The state of which the client was warned (`session_state = warn`).
     pub fn warned(&self) -> &[PinReason] {
         &self.warned
     }
 
-    /// The server ended the connection with a message.
+    /// Whether the server has ended the connection with an error.
     pub fn is_fatal(&self) -> bool {
         self.fatal
     }
 
-    /// The client was told of an error.
+    /// Whether an error was forwarded to the client.
     pub fn saw_error(&self) -> bool {
         self.saw_error
     }
 
-    /// SQLSTATEs of the errors that the client was told of since this was asked last.
+    /// SQLSTATEs of the errors forwarded to the client since the last call.
     pub fn take_errors(&mut self) -> Vec<[u8; 5]> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Named statements of the client that PostgreSQL has taken since this was asked last.
+    /// Named statements of the client that PostgreSQL has accepted since the last call.
     pub fn take_accepted(&mut self) -> Vec<StatementKey> {
         std::mem::take(&mut self.accepted)
     }
 
-    /// So many statements are there for [`RelayState::take_accepted`] that they should be taken before the unit ends.
+    /// Whether the caller should call [`RelayState::take_accepted`] before the request ends.
     pub fn has_accepted_many(&self) -> bool {
         self.accepted.len() >= ACCEPTED_MAX
     }
 
-    /// The server owes so many answers that the client should say no more before some of them have come.
-    pub fn owes_much(&self) -> bool {
-        self.expect.len() >= OWED_MAX
+    /// Whether the server owes so many answers that the caller should read no more from the client.
+    pub fn owes_many_answers(&self) -> bool {
+        self.expect.len() >= EXPECTED_MAX
     }
 
-    /// A database in which no other session may be when what was written for the server arrives there; asked for once.
+    /// The database that must have no other session when the written messages arrive at the server. Returned once.
     pub fn take_exclusive(&mut self) -> Option<String> {
         self.exclusive.take()
     }
@@ -247,5 +223,27 @@ impl RelayState {
     /// Bytes of answers forwarded so far.
     pub fn forwarded(&self) -> u64 {
         self.forwarded
+    }
+
+    /// The first request is complete, and the caller can repeat it.
+    pub fn allow_retry(&mut self) {
+        self.retry = Retry::Allowed { answered: 0 };
+    }
+
+    /// The client has sent more than the first request.
+    pub fn forbid_retry(&mut self) {
+        self.retry.answered();
+    }
+
+    /// Whether the caller must repeat the first request. True once.
+    pub fn take_retry(&mut self) -> bool {
+        let Retry::Ready { answered } = self.retry else {
+            return false;
+        };
+        self.retry = Retry::Running {
+            replies: answered,
+            messages: answered,
+        };
+        true
     }
 }

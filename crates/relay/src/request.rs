@@ -1,7 +1,8 @@
-//! A unit: what a client sends up to the point where it waits, and what Paceline knows of it.
+//! A request: what a client sends up to the point where it waits for an answer. One `Query`, or messages of the extended
+//! protocol up to `Sync`.
 
 use crate::analysis::Analysis;
-use crate::settings::Settings;
+use crate::settings::SessionSettings;
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
 use paceline_sql::{Literal, SequenceUse};
@@ -10,50 +11,52 @@ use paceline_wire::frontend::{BindValues, read_header, tag};
 use paceline_wire::{Frame, Frames, Header, WireError, frame};
 use std::sync::Arc;
 
-/// A unit longer than this is relayed while it arrives instead of being kept (bytes).
-pub const UNIT_BYTES_MAX: usize = 256 * 1024;
+/// A longer request is relayed while it arrives (bytes).
+pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
-/// A unit that goes alone is relayed in parts of so many bytes (at least one message each).
+/// Maximum number of bytes of a part, if a request that cannot join a group is relayed in parts. A part has at least one
+/// message.
 pub const PART_BYTES_MAX: usize = 8 * 1024;
 
-/// A longer `Query` or `Bind` is passed on while it arrives (bytes), …
-const LONG_MESSAGE_MIN: usize = UNIT_BYTES_MAX;
+/// A longer `Query` or `Bind` is relayed while it arrives (bytes).
+const LONG_MESSAGE_MIN: usize = REQUEST_BYTES_MAX;
 
-/// … and only so much of it is looked at: what comes behind it must not fill the memory.
+/// Number of bytes at the beginning of such a message that Paceline reads. The rest does not occupy memory.
 pub const LONG_HEAD_BYTES: usize = 4 * 1024;
 
-/// Is this a message that is passed on while it arrives?
+/// Whether a message is relayed while it arrives.
 pub fn is_long(header: Header) -> bool {
     matches!(header.tag, tag::QUERY | tag::BIND) && header.len > LONG_MESSAGE_MIN
 }
 
-/// Where the first unit in a buffer ends.
+/// Where the first request in a buffer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
-    /// After this many bytes; it is complete.
+    /// The request is complete and has this many bytes.
     Complete(usize),
-    /// It goes on, but these first bytes must be relayed now: the client asked for it (`Flush`), it travels with nobody
-    /// whatever comes, or it is too long.
+    /// The request is not complete, but these first bytes must be relayed now: the client sent `Flush`, the request cannot
+    /// join a group, or it is too long.
     Relay(usize),
-    /// The same, though there may be none; behind them begins a message that is passed on while it arrives.
+    /// As `Relay`, with possibly 0 bytes. After them a message begins that is relayed while it arrives.
     Long(usize),
-    /// The client says goodbye after this many bytes.
+    /// The client sent `Terminate`, which ends after this many bytes.
     Terminate(usize),
-    /// More must be read.
+    /// The caller must read more.
     Incomplete,
 }
 
-/// Finds the end of the first unit; remembers what it has seen between calls on a growing buffer.
+/// Finds the end of the first request in a growing buffer. Between calls it remembers which messages it has seen.
 #[derive(Debug, Default)]
-pub struct Scanner {
+pub struct RequestScanner {
     seen: usize,
-    so_far: SoFar,
-    /// Bytes that are in the shape.
-    shaped: usize,
+    kind: RequestKind,
+    /// Bytes of the messages that `kind` covers.
+    classified: usize,
 }
 
-impl Scanner {
-    /// Looks at what has come. After anything but `Incomplete` the caller takes those bytes off the buffer.
+impl RequestScanner {
+    /// Looks at the bytes that have arrived. Unless the result is `Incomplete`, the caller removes the bytes from the
+    /// buffer.
     ///
     /// # Errors
     /// The bytes are no messages of the protocol.
@@ -87,12 +90,12 @@ impl Scanner {
         }
     }
 
-    /// The whole messages of a unit have come that may travel with others, but not its end.
+    /// Whether messages of a request that may join a group have arrived, without its end.
     pub fn awaits_more(&self) -> bool {
         self.seen > 0
     }
 
-    /// Nothing more has come for a while: what there is is relayed.
+    /// The client pauses: returns the messages that have arrived, to relay them.
     pub fn give_up(&mut self) -> Boundary {
         match self.seen {
             0 => Boundary::Incomplete,
@@ -105,9 +108,10 @@ impl Scanner {
         Boundary::Relay(len)
     }
 
-    /// A long unit that goes alone is relayed in parts: to look at all of it at once would hold up others.
+    /// A long request that cannot join a group is relayed in parts, because to process all of it at once would delay other
+    /// clients.
     fn complete(&mut self, buf: &[u8]) -> Boundary {
-        if self.seen > PART_BYTES_MAX && self.goes_alone(buf) {
+        if self.seen > PART_BYTES_MAX && self.is_relay_only(buf) {
             return self.relay(part_len(buf));
         }
         let len = self.seen;
@@ -118,31 +122,31 @@ impl Scanner {
     fn incomplete(&mut self, buf: &[u8]) -> Boundary {
         if self.seen == 0 {
             Boundary::Incomplete
-        } else if self.goes_alone(buf) {
+        } else if self.is_relay_only(buf) {
             let len = self.seen.min(part_len(buf));
             self.relay(len)
-        } else if self.seen > UNIT_BYTES_MAX {
+        } else if self.seen > REQUEST_BYTES_MAX {
             self.relay(self.seen)
         } else {
             Boundary::Incomplete
         }
     }
 
-    /// Does it travel with nobody, whatever comes?
-    fn goes_alone(&mut self, buf: &[u8]) -> bool {
-        let fresh = buf.get(self.shaped..self.seen).unwrap_or_default();
+    /// Whether the request cannot join a group, whatever messages follow.
+    fn is_relay_only(&mut self, buf: &[u8]) -> bool {
+        let fresh = buf.get(self.classified..self.seen).unwrap_or_default();
         for frame in Frames::new(fresh) {
-            if self.so_far == SoFar::Alone {
+            if self.kind == RequestKind::RelayOnly {
                 break;
             }
-            self.shaped += frame.bytes.len();
-            self.so_far = self.so_far.with(frame, self.shaped);
+            self.classified += frame.bytes.len();
+            self.kind = self.kind.with(frame, self.classified);
         }
-        self.so_far == SoFar::Alone
+        self.kind == RequestKind::RelayOnly
     }
 }
 
-/// As many whole messages as are in a part; at least one.
+/// Bytes of the messages that fit into a part, at least of one.
 fn part_len(buf: &[u8]) -> usize {
     let mut len = 0;
     for frame in Frames::new(buf) {
@@ -154,10 +158,10 @@ fn part_len(buf: &[u8]) -> usize {
     len
 }
 
-/// What a unit may still become, by its messages so far: one statement that travels with others
-/// (`[Parse] Bind [Describe portal] Execute Sync`), or names of statements that Paceline answers itself.
+/// What a request may still become after its messages so far: one statement that may join a group (`[Parse] Bind [Describe
+/// portal] Execute Sync`), or a request that only prepares and closes statements, which Paceline may answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum SoFar {
+enum RequestKind {
     #[default]
     Empty,
     /// One `Parse`.
@@ -168,52 +172,52 @@ enum SoFar {
     Described,
     Executed,
     /// `Parse` of named statements and `Close` of statements.
-    Names,
-    Alone,
+    Prepares,
+    RelayOnly,
 }
 
-impl SoFar {
-    /// With another message, the last of so many bytes.
+impl RequestKind {
+    /// After another message. `bytes`: those of the request up to the end of the message.
     fn with(self, frame: Frame<'_>, bytes: usize) -> Self {
         let body = frame.body();
         let unnamed = body.first() == Some(&0);
-        let names_fit = bytes <= PART_BYTES_MAX;
+        let fits = bytes <= PART_BYTES_MAX;
         match (self, frame.tag) {
-            // Where the unit ends.
-            (shape, tag::SYNC) | (shape @ Self::Empty, tag::QUERY) => shape,
+            // Here the request ends.
+            (before, tag::SYNC) | (before @ Self::Empty, tag::QUERY) => before,
             (Self::Empty, tag::PARSE) => Self::Parsed { named: !unnamed },
             (Self::Empty | Self::Parsed { .. }, tag::BIND) if unnamed => Self::Bound,
             (Self::Bound, tag::DESCRIBE) if body == [b'P', 0] => Self::Described,
             (Self::Bound | Self::Described, tag::EXECUTE) if body == [0; 5] => Self::Executed,
-            (Self::Parsed { named: true } | Self::Names, tag::PARSE) if !unnamed && names_fit => {
-                Self::Names
+            (Self::Parsed { named: true } | Self::Prepares, tag::PARSE) if !unnamed && fits => {
+                Self::Prepares
             }
-            (Self::Empty | Self::Parsed { named: true } | Self::Names, tag::CLOSE)
-                if body.first() == Some(&b'S') && names_fit =>
+            (Self::Empty | Self::Parsed { named: true } | Self::Prepares, tag::CLOSE)
+                if body.first() == Some(&b'S') && fits =>
             {
-                Self::Names
+                Self::Prepares
             }
-            _ => Self::Alone,
+            _ => Self::RelayOnly,
         }
     }
 }
 
-/// How the client asked, which is how it is answered.
+/// The protocol of a request. The answer uses the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum RequestForm {
     /// `Query`.
     Simple,
     /// `[Parse] Bind [Describe portal] Execute Sync`.
     Extended {
-        /// A `Parse` came with it.
+        /// The request has a `Parse`.
         parse: bool,
-        /// A `Describe` of the portal came with it.
+        /// The request has a `Describe` of the portal.
         describe: bool,
     },
 }
 
-impl Form {
-    /// Does an answer to it tell what columns its rows have, or that it has none?
+impl RequestForm {
+    /// Whether an answer describes its columns, or states that it has none.
     pub fn is_described(self, has_columns: bool) -> bool {
         match self {
             Self::Simple => has_columns,
@@ -221,12 +225,13 @@ impl Form {
         }
     }
 
-    /// It was prepared before: the client may know its columns from then.
+    /// Whether the request executes a statement that was prepared earlier. Its columns may have been described to the client
+    /// then.
     pub fn relies_on_parsed(self) -> bool {
         matches!(self, Self::Extended { parse: false, .. })
     }
 
-    /// The answer to the client's own `Parse`, if it sent one.
+    /// Writes the answer to the client's own `Parse`, if the request has one.
     pub fn write_parsed(self, out: &mut BytesMut) {
         if let Self::Extended { parse: true, .. } = self {
             frame::write_empty(out, backend::tag::PARSE_COMPLETE);
@@ -234,38 +239,38 @@ impl Form {
     }
 }
 
-/// Values of a unit's parameters.
+/// The values of a request's parameters.
 #[derive(Debug, Clone)]
 pub enum Values {
-    /// As bound; ranges of the unit's bytes.
+    /// As bound. The ranges refer to the bytes of the request.
     Bound(BindValues),
     /// Literals of a simple query.
     Literals(Vec<Literal>),
 }
 
-/// A unit of one statement that may travel with others.
+/// A request of one statement that may join a group.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The client's messages.
     pub bytes: Bytes,
-    /// How it asked.
-    pub form: Form,
-    /// Its statement.
+    /// The protocol.
+    pub form: RequestForm,
+    /// The statement.
     pub template: Arc<Template>,
-    /// Its parameters.
+    /// The values of its parameters.
     pub values: Values,
     /// The client's settings.
-    pub settings: Arc<Settings>,
-    /// It may change the session in a way that its text does not tell.
-    pub taints: bool,
-    /// Of the statement that its client has prepared before. `None`: it is analysed with the unit.
+    pub settings: Arc<SessionSettings>,
+    /// Whether the statement may change the session in a way that its text does not tell.
+    pub may_change_session: bool,
+    /// The analysis of the statement, if the client prepared it earlier. `None` if it is analysed with the request.
     pub analysis: Option<Analysis>,
-    /// What it may do with sequences, as far as that is known.
+    /// What the statement may do with sequences, as far as known.
     pub sequences: SequenceUse,
 }
 
 impl Request {
-    /// Are these parameters in one format, so that they can stand in one array?
+    /// Whether these parameters have the same format, so that they can form one array.
     pub fn is_even(&self, numbers: &[u32]) -> bool {
         let mut formats = numbers
             .iter()
@@ -274,7 +279,7 @@ impl Request {
         formats.all(|format| Some(format) == first)
     }
 
-    /// The bytes of parameter `number` (from 1) and whether they are binary. `None`: there is no such parameter.
+    /// The bytes of parameter `number` (from 1), and whether they are binary. `None` if there is no such parameter.
     pub fn parameter(&self, number: u32) -> Option<(bool, Option<&[u8]>)> {
         let index = (number as usize).checked_sub(1)?;
         match &self.values {
@@ -290,12 +295,12 @@ impl Request {
         }
     }
 
-    /// All parameters: binary?, bytes.
+    /// All parameters: whether binary, and the bytes.
     pub fn parameters(&self) -> Vec<(bool, Option<&[u8]>)> {
         (1..).map_while(|number| self.parameter(number)).collect()
     }
 
-    /// Result formats as bound: none, one for all, or one per column.
+    /// The result formats as bound: none, one for all columns, or one per column.
     pub fn result_formats(&self) -> &[i16] {
         match &self.values {
             Values::Bound(bound) => &bound.result_formats,
@@ -303,18 +308,18 @@ impl Request {
         }
     }
 
-    /// The messages, one by one.
+    /// The messages.
     pub fn frames(&self) -> Frames<'_> {
         Frames::new(&self.bytes)
     }
 }
 
-/// An answer whose rows are coming in, for a member that takes it over with the connection.
+/// The beginning of a group's answer, for the member that takes over the server connection.
 #[derive(Debug)]
-pub struct Underway {
-    /// How the member asked.
-    pub form: Form,
-    /// What has come so far, in whole messages.
+pub struct PartialAnswer {
+    /// The protocol of the member's request.
+    pub form: RequestForm,
+    /// The messages that have arrived so far. All of them are complete.
     pub answer: BytesMut,
 }
 
@@ -330,7 +335,7 @@ mod tests {
         out.to_vec()
     }
 
-    /// Messages by letters: what may travel in small letters, what may not in capitals.
+    /// Messages by letter. Lower case: may be part of a request that joins a group. Upper case: may not.
     fn messages(letters: &str) -> Vec<Vec<u8>> {
         let one = |letter| match letter {
             'p' => message(b'P', b"\0SELECT 1\0\0\0"),
@@ -351,11 +356,11 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_ends_at_sync_query_or_flush_however_it_arrives() {
+    fn a_request_ends_at_sync_query_or_flush_however_it_arrives() {
         let out = messages("bes").concat();
         let first = out.len();
         let out = [out, messages("q").concat()].concat();
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         for len in 0..first {
             assert_eq!(scanner.scan(&out[..len]), Ok(Boundary::Incomplete), "{len}");
         }
@@ -367,15 +372,15 @@ mod tests {
     }
 
     #[test]
-    fn what_may_travel_with_others_is_awaited_and_nothing_else() {
+    fn only_requests_that_may_join_a_group_are_awaited() {
         for letters in [
             "p", "pb", "pbd", "pbde", "nbe", "b", "be", "bde", "n", "nn", "ncn", "c",
         ] {
             let out = messages(letters).concat();
-            let mut scanner = Scanner::default();
+            let mut scanner = RequestScanner::default();
             assert_eq!(scanner.scan(&out), Ok(Boundary::Incomplete), "{letters}");
             assert!(scanner.awaits_more(), "{letters}");
-            // A pause tells that the client waits for something else than an answer.
+            // A client that pauses does not wait for an answer.
             assert_eq!(scanner.give_up(), Boundary::Relay(out.len()), "{letters}");
             assert!(!scanner.awaits_more());
         }
@@ -386,10 +391,10 @@ mod tests {
             let parts = messages(letters);
             let (last, before) = parts.split_last().unwrap();
             let before = before.concat();
-            let mut scanner = Scanner::default();
+            let mut scanner = RequestScanner::default();
             assert_eq!(scanner.scan(&before), Ok(Boundary::Incomplete), "{letters}");
             let whole = [&before[..], last].concat();
-            // Not before the message is whole.
+            // Not before the message is complete.
             let cut = whole.len() - 1;
             assert_eq!(scanner.scan(&whole[..cut]), Ok(Boundary::Incomplete));
             let found = scanner.scan(&whole);
@@ -398,22 +403,22 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_whose_end_has_come_is_complete_whatever_it_is() {
+    fn a_request_with_its_end_is_complete() {
         for letters in ["ppbebes", "Bes", "Ds", "beq", "pq", "cbs"] {
             let out = messages(letters).concat();
-            let found = Scanner::default().scan(&out);
+            let found = RequestScanner::default().scan(&out);
             assert_eq!(found, Ok(Boundary::Complete(out.len())), "{letters}");
         }
     }
 
     #[test]
-    fn a_long_unit_that_goes_alone_is_relayed_in_parts_though_its_end_has_come() {
+    fn a_complete_long_request_that_cannot_join_a_group_is_relayed_in_parts() {
         let pair = messages("be").concat();
         let mut out = pair.repeat(10_000);
         out.extend(messages("s").concat());
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         let Ok(Boundary::Relay(part)) = scanner.scan(&out) else {
-            panic!("it goes alone");
+            panic!("it cannot join a group");
         };
         assert!(part <= PART_BYTES_MAX && part > PART_BYTES_MAX - pair.len());
         assert_eq!(
@@ -422,33 +427,33 @@ mod tests {
                 .sum::<usize>(),
             part
         );
-        // One that may travel is not.
+        // A request that may join a group is not relayed in parts.
         let long = message(b'B', &[&[0, 0, 0, 0, 0, 1][..], &[0; 20_000]].concat());
         let out = [long, messages("es").concat()].concat();
         assert_eq!(scanner.scan(&out), Ok(Boundary::Complete(out.len())));
-        // So many names are not answered at once.
+        // So many statements are not prepared at once.
         let out = [messages("n").concat().repeat(1_000), messages("s").concat()].concat();
         assert!(matches!(scanner.scan(&out), Ok(Boundary::Relay(part)) if part <= PART_BYTES_MAX));
     }
 
     #[test]
-    fn a_long_unit_is_relayed_in_whole_messages() {
+    fn a_long_request_is_relayed_in_whole_messages() {
         let mut out = BytesMut::new();
         frame::write(&mut out, b'P', |b| {
             b.put_u8(0);
-            b.put_bytes(b'x', UNIT_BYTES_MAX);
+            b.put_bytes(b'x', REQUEST_BYTES_MAX);
         });
         let whole = out.len();
         out.put_slice(b"B\0\0");
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         assert_eq!(scanner.scan(&out), Ok(Boundary::Relay(whole)));
     }
 
     #[test]
-    fn a_long_message_is_passed_on_while_it_arrives() {
+    fn a_long_message_is_relayed_while_it_arrives() {
         for (tag, long) in [(b'Q', true), (b'B', true), (b'P', false), (b'F', false)] {
             let whole = message(tag, &vec![0; LONG_MESSAGE_MIN]);
-            let mut scanner = Scanner::default();
+            let mut scanner = RequestScanner::default();
             for len in [4, 5, 100_000, whole.len()] {
                 let found = scanner.scan(&whole[..len]);
                 assert_eq!(
@@ -463,16 +468,16 @@ mod tests {
         }
     }
 
-    /// Not a measurement: where each byte that comes costs a walk over those before, this does not end.
+    /// Not a measurement. If each byte costs a walk over those before it, the test does not end.
     #[test]
-    fn a_unit_that_dribbles_in_is_looked_at_once() {
+    fn a_request_that_arrives_byte_by_byte_is_scanned_once() {
         let names = messages("n").concat().repeat(PART_BYTES_MAX / 24 - 1);
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         for len in 0..names.len() {
             assert_eq!(scanner.scan(&names[..len]), Ok(Boundary::Incomplete));
         }
         let long = message(b'B', &[0; 200_000]);
-        let mut scanner = Scanner::default();
+        let mut scanner = RequestScanner::default();
         for len in 0..long.len() {
             assert_eq!(scanner.scan(&long[..len]), Ok(Boundary::Incomplete));
         }
@@ -481,7 +486,7 @@ mod tests {
     #[test]
     fn unknown_message_types_are_errors() {
         assert_eq!(
-            Scanner::default().scan(b"G\0\0\0\x04"),
+            RequestScanner::default().scan(b"G\0\0\0\x04"),
             Err(WireError::Tag(b'G'))
         );
     }

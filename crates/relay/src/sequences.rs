@@ -1,30 +1,31 @@
-//! Whose numbers a server connection remembers of sequences (`lastval`, `currval`). PostgreSQL keeps them per session, so a client
-//! must find there its own last number or none.
+//! Whose sequence values a server connection remembers (`lastval`, `currval`). PostgreSQL keeps them per session. A client
+//! must find its own last value there, or none.
 //!
-//! A client's numbers are right to read as long as nobody else has drawn on that connection since it was clean, and the client has
-//! drawn nowhere else since: both sides hold the token of that time. Everything else is discarded before the client may read.
+//! A client may read if, since the connection was clean, no other client called `nextval` there and the client called it on
+//! no other connection: then both hold the same token. Otherwise Paceline discards the values before the client may read.
 
-/// What forgets the numbers. PostgreSQL has no other way, and this one costs 3 to 4 µs there.
+/// PostgreSQL has no other command that discards sequence values. This one costs it 3 to 4 µs.
 pub(crate) const DISCARD: &str = "DISCARD SEQUENCES";
 
-/// Names a time in which one client drew numbers on one server connection. By default: none.
+/// Identifies a period in which one client drew sequence values on one server connection. The default value stands for no
+/// period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SequenceToken(u64);
 
-/// What a server connection may remember.
+/// The sequence values that a server connection may remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SequenceState {
-    /// Nothing.
+    /// None.
     #[default]
     Clean,
-    /// Numbers of the client that holds the token.
+    /// Those of the client with this token.
     Of(SequenceToken),
-    /// Numbers of several clients, or of one that has drawn elsewhere since.
+    /// Those of several clients, or of one that has drawn values on another connection since.
     Mixed,
 }
 
 impl SequenceState {
-    /// May a client with this token read? It finds its own last number, or none.
+    /// Whether a client with this token may read: it finds its own last value, or none.
     pub fn is_readable(self, client: SequenceToken) -> bool {
         match self {
             Self::Clean => true,
@@ -33,7 +34,7 @@ impl SequenceState {
         }
     }
 
-    /// A client with this token may draw a number there; `new_id` gives a number that was never given before.
+    /// A client with this token may draw a value on the connection. `new_id` returns a number that is used once.
     pub fn draw(&mut self, client: &mut SequenceToken, new_id: impl FnOnce() -> u64) {
         match self {
             Self::Of(token) if token == client => {}
@@ -48,7 +49,8 @@ impl SequenceState {
         }
     }
 
-    /// Whose numbers are there, if they are one client's.
+    /// The token of the client whose values the connection remembers. The default token if it remembers none, or those of
+    /// several clients.
     pub fn token(self) -> SequenceToken {
         match self {
             Self::Of(token) => token,

@@ -1,77 +1,75 @@
-//! What Paceline knows of the far end of a server connection: which statements are prepared there, which
-//! settings are in force. Pure; the socket is elsewhere.
+//! The state of a server connection: which statements are prepared there, and which settings are in force. The socket is in
+//! another crate.
 
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::{Analysed, Shape};
-use crate::sequences::{DISCARD, SequenceState, SequenceToken};
-use crate::settings::{CLIENT_ENCODING, Settings};
+use crate::analysis::{Analysed, ColumnsId};
+use crate::sequences::SequenceState;
+use crate::settings::SessionSettings;
 use crate::template::Template;
 use bytes::BytesMut;
 use hashlink::{LinkedHashMap, LinkedHashSet};
 use paceline_wire::backend;
-use paceline_wire::frontend::{self, Target, tag};
+use paceline_wire::frontend::{Target, tag};
 use rustc_hash::FxBuildHasher;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod injected;
 mod prepared;
+mod reset;
 
-/// In front of the names under which Paceline prepares statements on servers.
+pub use injected::Injected;
+pub use reset::ANALYSIS_SETTINGS;
+
+/// Prefix of the names under which Paceline prepares statements on servers.
 pub const NAME_PREFIX: &str = "paceline_";
 
-/// With more names to close than this, all statements of a connection are dropped at once before it serves another client.
-const LEFTOVERS_MAX: usize = 64;
-
-/// State of a server connection.
+/// The state of a server connection.
 #[derive(Debug)]
 pub struct ServerSide {
-    /// Prepared statements, the one that was used last behind all others.
+    /// Prepared statements. The most recently used one is the last.
     prepared: LinkedHashMap<StatementKey, Analysed, FxBuildHasher>,
-    /// Since somebody has counted them.
+    /// Number of statements prepared since the last [`ServerSide::take_parses`].
     parses: u64,
     prepared_max: usize,
-    /// The unnamed statement, by its client's own `Parse`: [`Analysis::parse`](crate::analysis::Analysis::parse).
+    /// The unnamed statement, by the [`Analysis::parse`](crate::analysis::Analysis::parse) of its client.
     pub unnamed: Option<u64>,
-    /// Its columns, if they are known.
-    unnamed_shape: Option<Shape>,
-    /// Settings in force.
-    pub settings: Arc<Settings>,
-    /// Something may have changed settings in a way that the text did not tell.
-    pub tainted: bool,
-    /// Statements may have been prepared there under names that no text told.
-    pub strewn: bool,
-    /// Paceline itself has set [`LIMITS`] there.
-    pub limited: bool,
-    /// It has what no reset takes away: nobody else may have this connection.
-    pub spent: bool,
-    /// It may have a temporary schema.
+    /// The columns of the unnamed statement, if known.
+    unnamed_columns: Option<ColumnsId>,
+    /// The settings in force.
+    pub settings: Arc<SessionSettings>,
+    /// A statement may have changed the session in a way that its text did not tell. Before the connection serves another
+    /// client, everything is reset.
+    pub needs_reset: bool,
+    /// Statements may have been prepared under names that no text contains. Before the connection serves another client, all
+    /// statements are dropped.
+    pub unknown_prepared: bool,
+    /// Catalog analysis has changed [`ANALYSIS_SETTINGS`].
+    pub analysis_settings_set: bool,
+    /// The session has state that no reset removes. No other client may use the connection.
+    pub must_close: bool,
+    /// The session may have a temporary schema.
     pub had_temporaries: bool,
-    /// Whose numbers of sequences it remembers.
+    /// Whose sequence values the session remembers.
     pub sequences: SequenceState,
-    /// The server's default for `idle_session_timeout`, which was turned off for this connection.
+    /// The server's default for `idle_session_timeout`. On this connection Paceline has set it to 0.
     pub idle_default: Duration,
-    /// Its process id.
+    /// The process id of the server.
     pub process: u32,
-    /// What was executed there may have notified, and perhaps the shared LISTEN has not received it.
+    /// A statement may have sent a notification that the shared `LISTEN` may not have received yet.
     pub notified: bool,
-    /// Parameters as the server reported them last.
+    /// The parameters that the server has reported.
     pub reported: BTreeMap<String, String>,
-    /// Names that must be closed before the connection serves another unit. Clients may choose them: hashed with a secret.
-    leftovers: LinkedHashSet<Vec<u8>>,
+    /// Names of statements that must be closed before the connection serves another request. Clients may choose them, so
+    /// they are hashed with a secret.
+    pending_close: LinkedHashSet<Vec<u8>>,
 }
 
-/// Fails if a function has dropped all prepared statements: then the connection does not serve another client.
-const STATEMENTS_ARE_THERE: &str = "SELECT 1 OPERATOR(pg_catalog./) pg_catalog.count(*) \
-     FROM pg_catalog.pg_prepared_statements WHERE pg_catalog.starts_with(name, 'paceline_'); ";
-
-/// Settings that Paceline changes while it asks about a template.
-pub const LIMITS: [&str; 2] = ["lock_timeout", "jit"];
-
-/// A statement as a server knows it. What a text means depends on the settings under which it was parsed
-/// (search_path, TimeZone, …): each set of settings has its own.
+/// A prepared statement of a server. The meaning of a text depends on the settings under which it was parsed (search_path,
+/// TimeZone, …), so there is a statement for each set of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StatementKey {
     id: u64,
@@ -79,24 +77,24 @@ pub struct StatementKey {
 }
 
 impl StatementKey {
-    /// Of this statement ([`Template::statement_id`]) under these settings.
+    /// `id`: the [`Template::statement_id`]. `settings`: the [`SessionSettings::id`].
     pub fn new(id: u64, settings: u64) -> Self {
         Self { id, settings }
     }
 
-    /// [`Template::statement_id`].
+    /// The [`Template::statement_id`].
     pub fn template(self) -> u64 {
         self.id
     }
 
-    /// The settings under which it was parsed.
+    /// The id of the settings under which the statement was parsed.
     pub fn settings(self) -> u64 {
         self.settings
     }
 
-    /// Its name on servers.
+    /// The statement's name on servers.
     pub fn name(self) -> String {
-        // For each Bind: formatting machinery would cost as much as all the rest of it.
+        // This runs for each Bind. `format!` would cost as much as the rest of the work.
         let (mut id, mut settings) = (itoa::Buffer::new(), itoa::Buffer::new());
         let parts = [
             NAME_PREFIX,
@@ -107,7 +105,6 @@ impl StatementKey {
         parts.concat()
     }
 
-    /// The statement of that name.
     fn of_name(name: &str) -> Option<Self> {
         let (id, settings) = name.strip_prefix(NAME_PREFIX)?.split_once('_')?;
         Some(Self {
@@ -117,33 +114,33 @@ impl StatementKey {
     }
 }
 
-/// A statement for which `Close` was written.
+/// A statement for which Paceline has written a `Close`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
     key: StatementKey,
-    /// What it was. `None`: it was to be closed anyway, because its plan or its parameters no longer fit.
+    /// What the statement was. `None` if it had to be closed anyway, because its plan or its parameters no longer fit.
     prepared: Option<Analysed>,
 }
 
-/// What was put in front of a message to make its statement known to the server.
+/// What Paceline wrote so that the server has a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ensured {
     /// The statement.
     pub key: StatementKey,
-    /// This one was closed before it, to make room or to be prepared anew.
+    /// The statement that was closed first, to make room or to be prepared anew.
     pub closed: Option<Closed>,
-    /// A `Parse` was sent.
+    /// Whether Paceline wrote a `Parse`.
     pub parsed: bool,
 }
 
-/// A statement that Paceline prepares by its id.
+/// A statement that Paceline prepares by id.
 #[derive(Debug, Clone, Copy)]
 pub struct Preparable<'a> {
-    /// Its id.
+    /// The [`Template::statement_id`].
     pub id: u64,
-    /// Its text.
+    /// The text.
     pub text: &'a str,
-    /// Parameter types as in `Parse`.
+    /// The parameter types, as in `Parse`.
     pub types: &'a [u8],
 }
 
@@ -157,7 +154,7 @@ impl<'a> From<&'a Template> for Preparable<'a> {
     }
 }
 
-/// What a server reports, and no client sets by this name.
+/// Whether a server reports this parameter, but no client can set it by this name.
 pub(crate) fn is_no_setting(name: &str) -> bool {
     const REPORTED_ONLY: [&str; 6] = [
         "server_version",
@@ -171,26 +168,26 @@ pub(crate) fn is_no_setting(name: &str) -> bool {
 }
 
 impl ServerSide {
-    /// A fresh connection with these settings that keeps at most `prepared_max` statements (at least 1).
-    pub fn new(settings: Arc<Settings>, prepared_max: usize) -> Self {
+    /// A new connection with these settings. It keeps at most `prepared_max` prepared statements (at least 1).
+    pub fn new(settings: Arc<SessionSettings>, prepared_max: usize) -> Self {
         Self {
             prepared: LinkedHashMap::default(),
             parses: 0,
             prepared_max: prepared_max.max(1),
             unnamed: None,
-            unnamed_shape: None,
+            unnamed_columns: None,
             settings,
-            tainted: false,
-            strewn: false,
-            limited: false,
-            spent: false,
+            needs_reset: false,
+            unknown_prepared: false,
+            analysis_settings_set: false,
+            must_close: false,
             had_temporaries: false,
             sequences: SequenceState::Clean,
             idle_default: Duration::ZERO,
             process: 0,
             notified: false,
             reported: BTreeMap::new(),
-            leftovers: LinkedHashSet::new(),
+            pending_close: LinkedHashSet::new(),
         }
     }
 
@@ -201,28 +198,28 @@ impl ServerSide {
         }
     }
 
-    /// Statements that are prepared there.
+    /// Number of prepared statements.
     pub fn prepared(&self) -> usize {
         self.prepared.len()
     }
 
-    /// Statements that were prepared there since this was asked last.
+    /// Number of statements prepared since the last call.
     pub fn take_parses(&mut self) -> u64 {
         std::mem::take(&mut self.parses)
     }
 
-    /// The name of a statement there, under the settings in force.
+    /// The name of a statement under the settings in force.
     pub fn name(&self, id: u64) -> String {
         self.key(id).name()
     }
 
-    /// A statement of that name that was retired is still there.
-    fn close_leftover(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<Closed> {
-        if self.leftovers.is_empty() {
+    /// Closes the statement if it was retired and is still prepared.
+    fn close_if_pending(&mut self, key: StatementKey, out: &mut BytesMut) -> Option<Closed> {
+        if self.pending_close.is_empty() {
             return None;
         }
         let name = key.name();
-        if !self.leftovers.remove(name.as_bytes()) {
+        if !self.pending_close.remove(name.as_bytes()) {
             return None;
         }
         Target::Statement(name.as_bytes()).write(out, tag::CLOSE);
@@ -240,223 +237,93 @@ impl ServerSide {
         self.close_prepared(oldest, out)
     }
 
-    /// A `Parse` did not take place.
+    /// The `Parse` of this statement did not take place.
     pub fn forget(&mut self, key: StatementKey) {
         self.prepared.remove(&key);
     }
 
-    /// A `Close` did not take place.
+    /// The `Close` of this statement did not take place.
     pub fn remember(&mut self, closed: Closed) {
         match closed.prepared {
-            None => self.leave(closed.key.name().as_bytes()),
+            None => self.close_later(closed.key.name().as_bytes()),
             Some(prepared) => drop(self.prepared.insert(closed.key, prepared)),
         }
     }
 
-    /// The statement of that name was closed by SQL.
+    /// An SQL command has closed the statement with this name.
     pub fn forget_name(&mut self, name: &str) {
         if let Some(key) = StatementKey::of_name(name) {
             self.prepared.remove(&key);
         }
     }
 
-    /// Plans no longer fit their tables: all statements are closed before the next unit, and prepared again.
+    /// Plans no longer fit their tables. All statements are closed before the next request, and prepared again when needed.
     pub fn retire_all(&mut self) {
         for (key, _) in std::mem::take(&mut self.prepared) {
-            self.leave(key.name().as_bytes());
+            self.close_later(key.name().as_bytes());
         }
     }
 
-    /// This one is closed before the next unit, and prepared again.
+    /// Closes this statement before the next request. It is prepared again when needed.
     pub fn retire(&mut self, key: StatementKey) {
         if self.prepared.remove(&key).is_some() {
-            self.leave(key.name().as_bytes());
+            self.close_later(key.name().as_bytes());
         }
     }
 
-    /// All statements are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
+    /// All statements are dropped (`DISCARD ALL`, `DEALLOCATE ALL`).
     pub fn forget_all(&mut self) {
         self.prepared.clear();
         self.unnamed = None;
     }
 
-    /// `DISCARD ALL` has made it what it was when it was fresh; `none` are no settings.
-    pub fn discarded(&mut self, none: Arc<Settings>) {
-        *self = Self {
-            parses: self.parses,
-            idle_default: self.idle_default,
-            process: self.process,
-            notified: self.notified,
-            had_temporaries: self.had_temporaries,
-            reported: std::mem::take(&mut self.reported),
-            ..Self::new(none, self.prepared_max)
-        };
+    /// The statement with this name must be closed before the connection serves another request.
+    pub fn close_later(&mut self, name: &[u8]) {
+        self.pending_close.insert(name.to_vec());
     }
 
-    /// Something was run that may have done anything to settings and statements.
-    pub fn upset(&mut self) {
-        self.retire_all();
-        self.unnamed = None;
-        self.tainted = true;
+    /// Whether the statement with this name must be closed.
+    pub fn is_pending_close(&self, name: &[u8]) -> bool {
+        !self.pending_close.is_empty() && self.pending_close.contains(name)
     }
 
-    /// A statement under a client's own name was made, and must go.
-    pub fn leave(&mut self, name: &[u8]) {
-        self.leftovers.insert(name.to_vec());
-    }
-
-    /// Is there a statement of that name that must go?
-    pub fn is_left(&self, name: &[u8]) -> bool {
-        !self.leftovers.is_empty() && self.leftovers.contains(name)
-    }
-
-    /// Names to close before anything else.
-    pub fn take_leftovers(&mut self) -> Vec<Vec<u8>> {
-        match self.leftovers.is_empty() {
+    /// Takes the names of all statements that must be closed.
+    pub fn take_pending_close(&mut self) -> Vec<Vec<u8>> {
+        match self.pending_close.is_empty() {
             true => Vec::new(),
-            false => std::mem::take(&mut self.leftovers).into_iter().collect(),
+            false => std::mem::take(&mut self.pending_close)
+                .into_iter()
+                .collect(),
         }
     }
 
-    /// The value of a setting (in lower case), if the server reports it.
+    /// The value of a setting (name in lower case), if the server reports it.
     pub fn reports(&self, name: &str) -> Option<&str> {
         let mut all = self.reported.iter();
         let (_, value) = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         (!is_no_setting(name)).then_some(value)
     }
 
-    /// The path that the server reports (from PostgreSQL 18 on) names the temporary schema, whoever has set it.
+    /// Whether the reported `search_path` (PostgreSQL 18 and later) names the temporary schema.
     pub fn names_temporaries(&self) -> bool {
         let path = self.reported.get("search_path");
         path.is_some_and(|path| path.contains("pg_temp"))
     }
 
-    /// Notes what a `ParameterStatus` with this body says.
+    /// Notes the body of a `ParameterStatus`.
     pub fn note_reported(&mut self, body: &[u8]) {
         if let Ok((name, value)) = backend::read_parameter_status(body) {
             self.reported.insert(name.to_owned(), value.to_owned());
         }
     }
 
-    /// Does the server make the same tokens of this text as the parser here, going by the settings that it has reported?
-    pub fn reads(&self, text: &str) -> bool {
+    /// Whether the server splits this text into the same tokens as Paceline's parser. The settings that the server has
+    /// reported decide.
+    pub fn tokenizes_alike(&self, text: &str) -> bool {
         let reported = |name: &str| self.reported.get(name).map(String::as_str);
         let conforms = || reported("standard_conforming_strings") == Some("on");
         let encoding = || reported("client_encoding");
         (text.is_ascii() || encoding().is_some_and(paceline_sql::keeps_ascii))
             && (!paceline_sql::hides_quotes(text) || conforms())
-    }
-
-    /// These settings are in force.
-    pub fn has(&self, settings: &Settings) -> bool {
-        self.settings.id == settings.id && !self.tainted && !self.drops_all() && !self.limited
-    }
-
-    /// Are all statements to be dropped before it serves another client?
-    fn drops_all(&self) -> bool {
-        self.strewn || self.leftovers.len() > LEFTOVERS_MAX
-    }
-
-    /// Writes what puts `settings` in force. Returns how many `Query`s that are, whose answers are not for any client. Numbers of sequences
-    /// that a client with the token `reader` must not read are forgotten on this occasion.
-    pub fn adopt(
-        &mut self,
-        settings: &Arc<Settings>,
-        reader: SequenceToken,
-        out: &mut BytesMut,
-    ) -> usize {
-        let mut sql = settings.adopt_sql(&self.settings, self.tainted);
-        if self.tainted && !self.prepared.is_empty() {
-            // What a function may have done, too.
-            sql = Some(STATEMENTS_ARE_THERE.to_owned() + &sql.unwrap_or_default());
-        }
-        if std::mem::take(&mut self.limited) {
-            // What a client has set of them comes after.
-            let own = || settings.own_sql(&LIMITS);
-            let reset: String = LIMITS
-                .iter()
-                .map(|name| format!("RESET {name}; "))
-                .collect();
-            sql = Some(reset + &sql.unwrap_or_else(own));
-        }
-        if self.drops_all() {
-            self.strewn = false;
-            self.leftovers.clear();
-            self.forget_all();
-            sql = Some("DEALLOCATE ALL; ".to_owned() + &sql.unwrap_or_default());
-        }
-        self.settings = Arc::clone(settings);
-        self.tainted = false;
-        let Some(mut sql) = sql else {
-            return 0;
-        };
-        if !self.sequences.is_readable(reader) {
-            sql.push_str(DISCARD);
-            self.sequences = SequenceState::Clean;
-        }
-        // A simple query drops the unnamed statement.
-        self.unnamed = None;
-        if sql.is_ascii() {
-            frontend::write_query(out, &sql);
-            return 1;
-        }
-        // PostgreSQL reads a whole text in the encoding that is in force when it comes.
-        let encoding = settings.own_sql(&[CLIENT_ENCODING]);
-        frontend::write_query(out, &format!("RESET client_encoding; {encoding}"));
-        frontend::write_query(out, &sql);
-        2
-    }
-}
-
-/// Statements that a batch prepared or closed on the way, in order, until the server has said so. An error makes
-/// the server skip everything up to the next Sync: what it skipped did not take place.
-#[derive(Debug, Default)]
-pub struct Injected(VecDeque<Injection>);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Injection {
-    Close(Closed),
-    Parse(StatementKey),
-    Unnamed,
-    Sync,
-}
-
-impl Injected {
-    /// [`ServerSide::ensure`] was called.
-    pub fn push(&mut self, ensured: Ensured) {
-        self.0.extend(ensured.closed.map(Injection::Close));
-        self.0
-            .extend(ensured.parsed.then_some(Injection::Parse(ensured.key)));
-    }
-
-    /// A `Parse` of the unnamed statement was written.
-    pub fn push_unnamed(&mut self) {
-        self.0.push_back(Injection::Unnamed);
-    }
-
-    /// A `Sync` was written.
-    pub fn push_sync(&mut self) {
-        self.0.push_back(Injection::Sync);
-    }
-
-    /// `ParseComplete` or `CloseComplete` came.
-    pub fn complete(&mut self) {
-        if self.0.front() != Some(&Injection::Sync) {
-            self.0.pop_front();
-        }
-    }
-
-    /// `ReadyForQuery` came: what has not been completed before it did not take place, the last of it first.
-    pub fn synced(&mut self, server: &mut ServerSide) {
-        let sync = self.0.iter().position(|i| *i == Injection::Sync);
-        let skipped: Vec<Injection> = self.0.drain(..sync.unwrap_or(self.0.len())).collect();
-        self.0.pop_front();
-        for injection in skipped.into_iter().rev() {
-            match injection {
-                Injection::Close(closed) => server.remember(closed),
-                Injection::Parse(key) => server.forget(key),
-                Injection::Unnamed | Injection::Sync => {}
-            }
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Session settings that follow a client across servers: what it SET, by name, as the SQL that sets it again.
+//! Session settings that follow a client from server to server: for each name the SQL that sets it again.
 
 use paceline_sql::{IDLE_SESSION_TIMEOUT, SessionChange, define_option_sql, is_custom_option};
 use std::collections::{BTreeMap, HashMap};
@@ -6,29 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// A set of settings; equal sets are one object with one id.
+/// The settings of a session. Equal settings are one object with one id.
 #[derive(Debug)]
-pub struct Settings {
-    /// Equal ids mean equal settings. 0: nothing is set.
+pub struct SessionSettings {
+    /// 0: nothing is set.
     pub id: u64,
     sets: BTreeMap<String, String>,
-    /// Bytes of their names and SQL.
     bytes: usize,
-    /// See [`Settings::name_temporaries`].
     name_temporaries: bool,
-    /// See [`Settings::idle_session_timeout`].
     idle_session_timeout: IdleTimeout,
 }
 
-/// What a client has set of `idle_session_timeout`. It is never in force on an idle server connection: Paceline itself
-/// limits the client.
+/// The client's setting of `idle_session_timeout`. Paceline enforces the limit. On an idle server connection the setting is
+/// 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleTimeout {
-    /// Nothing: the default of the server counts.
+    /// The client has set none. The server's default applies.
     NotSet,
-    /// Something that the server is yet to be asked for, where it is in force.
+    /// The client has set a value. Paceline must still ask the server for it in milliseconds.
     Unread,
-    /// This; zero is no limit.
+    /// The value in force. Zero means no limit.
     Is(Duration),
 }
 
@@ -44,16 +41,16 @@ impl IdleTimeout {
     }
 }
 
-/// In front of the milliseconds that the server has shown for `idle_session_timeout`. It is no SQL: no client says it, and no server
-/// is told.
+/// Prefix of the milliseconds that the server has returned for `idle_session_timeout`. It is not valid SQL: no client can
+/// send it, and Paceline sends it to no server.
 const IDLE_TIMEOUT_READ: &str = "idle for milliseconds: ";
 
-/// What stands for `idle_session_timeout` when the server has shown its value.
+/// The entry for an `idle_session_timeout` whose value the server has returned.
 pub fn idle_timeout_sql(value: Duration) -> String {
     format!("{IDLE_TIMEOUT_READ}{}", value.as_millis())
 }
 
-/// Milliseconds as PostgreSQL shows them: a whole number and the largest unit that fits.
+/// Reads a duration as PostgreSQL displays it: a whole number and the largest unit that fits.
 pub fn read_milliseconds(text: &str) -> Option<Duration> {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
@@ -69,41 +66,41 @@ pub fn read_milliseconds(text: &str) -> Option<Duration> {
     number.checked_mul(unit).map(Duration::from_millis)
 }
 
-/// Most settings that follow a client …
+/// Maximum number of settings that follow a client.
 const SETTINGS_MAX: usize = 1_000;
-/// … and bytes of the SQL that sets them: each change costs a look at all of them, and so does each other server.
+/// Maximum number of bytes of the SQL that sets them. Each change, and each change of the server connection, processes all
+/// of them.
 const SETTINGS_BYTES_MAX: usize = 64 * 1024;
 
-/// Set apart from ordinary settings: RESET ALL leaves them, and they are set last.
+/// `RESET ALL` leaves these settings unchanged. They are set after all others.
 pub(crate) const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
-/// The SQL by which a session gives up its role.
 const NO_ROLE: &str = "SET ROLE NONE";
 
 const TRANSACTION_TIMEOUT: &str = "transaction_timeout";
 const SEARCH_PATH: &str = "search_path";
 pub(crate) const CLIENT_ENCODING: &str = "client_encoding";
 
-/// Set before all others.
+/// Set before all others, because they change how the server reads the others.
 const FIRST: [&str; 2] = [CLIENT_ENCODING, SEARCH_PATH];
 
-impl Settings {
-    /// Nothing is set.
+impl SessionSettings {
+    /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// How many are set.
+    /// Number of settings.
     pub fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Bytes of their names and SQL.
+    /// Bytes of all names and their SQL.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Would they be too many with this change to follow their client?
+    /// Whether the settings would exceed a limit after this change, so that they could not follow the client.
     pub fn are_too_many_with(&self, change: &SessionChange) -> bool {
         match change {
             SessionChange::Set { name, sql } => {
@@ -114,7 +111,7 @@ impl Settings {
         }
     }
 
-    /// The client's text is UTF-8, as far as its settings tell.
+    /// Whether the client's texts are UTF-8, as far as its settings tell.
     pub fn is_utf8(&self) -> bool {
         let encoding = self.sets.get(CLIENT_ENCODING);
         encoding.is_none_or(|sql| {
@@ -123,34 +120,35 @@ impl Settings {
         })
     }
 
-    /// The SQL that sets this one; `None`: it is not set.
+    /// The SQL that sets this setting. `None` if it is not set.
     pub fn sql_of(&self, name: &str) -> Option<&str> {
         self.sets.get(name).map(String::as_str)
     }
 
-    /// Their `search_path` names the temporary schema: what a statement makes may be there, though it does not say so.
+    /// Whether `search_path` names the temporary schema. Then a statement may create temporary objects although its text
+    /// does not say so.
     pub fn name_temporaries(&self) -> bool {
         self.name_temporaries
     }
 
-    /// How long the client may be idle outside a transaction, as far as it has said so itself.
+    /// The client's own limit for the time that it may be idle outside a transaction.
     pub fn idle_session_timeout(&self) -> IdleTimeout {
         self.idle_session_timeout
     }
 
-    /// SQL that sets again what the client has set of these.
+    /// SQL that sets those of these settings that the client has set.
     pub fn own_sql(&self, names: &[impl AsRef<str>]) -> String {
         self.sql_where(|name| names.iter().any(|wanted| wanted.as_ref() == name))
     }
 
-    /// Settings whose SQL is more than ASCII: what it means depends on the encoding.
+    /// Settings whose SQL is not ASCII. Its meaning depends on the encoding.
     pub fn encoded(&self) -> impl Iterator<Item = &str> {
         let encoded = self.sets.iter().filter(|(_, sql)| !sql.is_ascii());
         encoded.map(|(name, _)| name.as_str())
     }
 
-    /// SQL that sets those that are wanted: first the encoding and the search path, by which others are read, and identities last,
-    /// as who takes another one has no role any more.
+    /// SQL that sets the wanted settings: first the encoding and the search path, because they change how the server reads
+    /// others; last the identities, because `SET SESSION AUTHORIZATION` resets the role.
     pub fn sql_where(&self, wanted: impl Fn(&str) -> bool) -> String {
         let first = FIRST.iter();
         let first = first.filter_map(|name| self.sets.get_key_value(*name));
@@ -166,7 +164,7 @@ impl Settings {
             .collect()
     }
 
-    /// Of settings that the session began with, those that a RESET on its server takes away from it.
+    /// Those of the settings that the session began with which this RESET sets to the server's default.
     pub fn taken_away(&self, change: &SessionChange) -> Vec<String> {
         match change {
             SessionChange::Reset { name } => {
@@ -182,31 +180,31 @@ impl Settings {
         }
     }
 
-    /// SQL that turns a server from `from` (or from anything, when it is `tainted`) to these settings; `None` when
-    /// there is nothing to do.
-    pub fn adopt_sql(&self, from: &Settings, tainted: bool) -> Option<String> {
-        if self.id == from.id && !tainted {
+    /// SQL that changes a server from the settings `from` to these settings. If `needs_reset`, the settings of the server
+    /// are unknown. `None` if the server has these settings.
+    pub fn adopt_sql(&self, from: &SessionSettings, needs_reset: bool) -> Option<String> {
+        if self.id == from.id && !needs_reset {
             return None;
         }
         let mut sql = String::new();
-        if tainted || !from.is_empty() {
-            // What the last client has set must not cut this short.
+        if needs_reset || !from.is_empty() {
+            // The timeouts of the last client must not cancel the reset.
             sql.push_str("SET statement_timeout TO 0; SET lock_timeout TO 0; ");
         }
-        if tainted || from.sets.contains_key(TRANSACTION_TIMEOUT) {
-            // Servers before PostgreSQL 17 do not know it.
+        if needs_reset || from.sets.contains_key(TRANSACTION_TIMEOUT) {
+            // Servers before PostgreSQL 17 do not have this setting.
             sql.push_str(
                 "SELECT pg_catalog.set_config('transaction_timeout', '0', false) \
                  WHERE pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL; ",
             );
         }
-        if tainted {
-            // What a function or DO may have left behind besides settings.
+        if needs_reset {
+            // A function or DO may have left these.
             sql.push_str(
                 "CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_catalog.pg_advisory_unlock_all(); ",
             );
         }
-        if tainted || !from.is_empty() {
+        if needs_reset || !from.is_empty() {
             sql.push_str("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; ");
         }
         sql.push_str(&self.sql_where(|_| true));
@@ -214,19 +212,19 @@ impl Settings {
     }
 }
 
-/// All settings in use in a process.
+/// Makes equal settings one object, for all sessions of a process.
 #[derive(Debug)]
-pub struct SettingsBook {
-    known: Mutex<HashMap<BTreeMap<String, String>, Weak<Settings>>>,
-    none: Arc<Settings>,
+pub struct SettingsInterner {
+    known: Mutex<HashMap<BTreeMap<String, String>, Weak<SessionSettings>>>,
+    none: Arc<SessionSettings>,
     next_id: AtomicU64,
 }
 
-impl Default for SettingsBook {
+impl Default for SettingsInterner {
     fn default() -> Self {
         Self {
             known: Mutex::new(HashMap::new()),
-            none: Arc::new(Settings {
+            none: Arc::new(SessionSettings {
                 id: 0,
                 sets: BTreeMap::new(),
                 bytes: 0,
@@ -238,22 +236,22 @@ impl Default for SettingsBook {
     }
 }
 
-/// Entries at which the book is searched for settings that nobody uses.
-const BOOK_SWEEP_MIN: usize = 256;
+/// Number of entries from which on unused settings are removed.
+const INTERNED_SWEEP_MIN: usize = 256;
 
-impl SettingsBook {
-    /// Nothing set.
-    pub fn none(&self) -> Arc<Settings> {
+impl SettingsInterner {
+    /// The empty settings.
+    pub fn none(&self) -> Arc<SessionSettings> {
         Arc::clone(&self.none)
     }
 
-    /// The settings after a change. `base` is what RESET goes back to.
+    /// The settings after a change. `base`: the settings to which RESET returns.
     pub fn after(
         &self,
-        settings: &Arc<Settings>,
-        base: &Arc<Settings>,
+        settings: &Arc<SessionSettings>,
+        base: &Arc<SessionSettings>,
         change: &SessionChange,
-    ) -> Arc<Settings> {
+    ) -> Arc<SessionSettings> {
         let mut sets = settings.sets.clone();
         match change {
             SessionChange::Set { name, sql } => {
@@ -273,7 +271,7 @@ impl SettingsBook {
                 know(&mut sets, [name]);
             }
             SessionChange::ResetAll => {
-                // It leaves identities as they are now.
+                // RESET ALL leaves identities unchanged.
                 sets.retain(|name, _| is_identity(name));
                 let back = base.sets.iter().filter(|(name, _)| !is_identity(name));
                 sets.extend(back.map(|(name, sql)| (name.clone(), sql.clone())));
@@ -289,16 +287,19 @@ impl SettingsBook {
         self.intern(sets)
     }
 
-    /// What a transaction goes back to that comes to nothing: the settings `before`, but the session still knows the names of a user's
-    /// own that `after` has.
-    pub fn rolled_back(&self, before: &Arc<Settings>, after: &Settings) -> Arc<Settings> {
+    /// The settings after a rollback to `before`. PostgreSQL never forgets a custom name, so those that `after` has remain.
+    pub fn rolled_back(
+        &self,
+        before: &Arc<SessionSettings>,
+        after: &SessionSettings,
+    ) -> Arc<SessionSettings> {
         let mut sets = before.sets.clone();
         know(&mut sets, after.sets.keys());
         self.intern(sets)
     }
 
-    /// Settings from pairs of name and the SQL that sets it.
-    pub fn intern(&self, sets: BTreeMap<String, String>) -> Arc<Settings> {
+    /// The settings with these names, and the SQL that sets each.
+    pub fn intern(&self, sets: BTreeMap<String, String>) -> Arc<SessionSettings> {
         if sets.is_empty() {
             return self.none();
         }
@@ -306,13 +307,13 @@ impl SettingsBook {
         if let Some(found) = known.get(&sets).and_then(Weak::upgrade) {
             return found;
         }
-        if known.len() >= BOOK_SWEEP_MIN && known.len() == known.capacity() {
+        if known.len() >= INTERNED_SWEEP_MIN && known.len() == known.capacity() {
             known.retain(|_, settings| settings.strong_count() > 0);
-            // The next search comes when there are twice as many: each costs no more than what was added since the last.
+            // The next removal runs at twice the number of entries. Thus the cost per added entry is constant.
             let used = known.len();
             known.reserve(used);
         }
-        let settings = Arc::new(Settings {
+        let settings = Arc::new(SessionSettings {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             bytes: sets.iter().map(|(name, sql)| name.len() + sql.len()).sum(),
             name_temporaries: sets
@@ -326,10 +327,11 @@ impl SettingsBook {
     }
 }
 
-/// Names of a user's own that follow a client whose values are gone; PostgreSQL shows an empty text for them instead of NULL.
+/// Maximum number of custom names that follow a client without a value. PostgreSQL returns an empty text for such a name,
+/// not NULL.
 const KNOWN_NAMES_MAX: usize = 64;
 
-/// The session knows those of these names that are a user's own.
+/// Adds those of these names that are custom names, without a value.
 fn know<'a>(sets: &mut BTreeMap<String, String>, names: impl IntoIterator<Item = &'a String>) {
     for name in names {
         if is_custom_option(name) && !sets.contains_key(name) && sets.len() < KNOWN_NAMES_MAX {
@@ -342,7 +344,8 @@ fn is_identity(name: &str) -> bool {
     IDENTITY.contains(&name)
 }
 
-/// The SQL that sets something, as who sets it: only this identity may be allowed to, or allowed no longer to be another one.
+/// The SQL that sets a value as the identities of the session: possibly only they may set it, and it may remove their right
+/// to change the identity.
 fn as_identity(sets: &BTreeMap<String, String>, sql: &str) -> String {
     let taken = IDENTITY.iter().filter_map(|name| sets.get(*name));
     let taken: Vec<&str> = taken
@@ -358,7 +361,7 @@ fn as_identity(sets: &BTreeMap<String, String>, sql: &str) -> String {
     }
 }
 
-/// Who takes another identity has no role any more.
+/// `SET SESSION AUTHORIZATION` resets the role.
 fn give_up_role(sets: &mut BTreeMap<String, String>, name: &str) {
     if name == "session_authorization" {
         sets.remove("role");
@@ -378,27 +381,33 @@ mod tests {
 
     #[test]
     fn equal_settings_are_one_and_reset_goes_back_to_the_base() {
-        let book = SettingsBook::default();
-        let base = book.after(&book.none(), &book.none(), &set("a", "1"));
-        let changed = book.after(&base, &base, &set("a", "2"));
+        let interner = SettingsInterner::default();
+        let base = interner.after(&interner.none(), &interner.none(), &set("a", "1"));
+        let changed = interner.after(&base, &base, &set("a", "2"));
         assert_ne!(base.id, changed.id);
         let reset = SessionChange::Reset { name: "a".into() };
-        assert_eq!(book.after(&changed, &base, &reset).id, base.id);
+        assert_eq!(interner.after(&changed, &base, &reset).id, base.id);
         assert_eq!(
-            book.after(&changed, &base, &SessionChange::DiscardAll).id,
+            interner
+                .after(&changed, &base, &SessionChange::DiscardAll)
+                .id,
             base.id
         );
-        assert_eq!(book.after(&changed, &base, &set("a", "1")).id, base.id);
+        assert_eq!(interner.after(&changed, &base, &set("a", "1")).id, base.id);
     }
 
     #[test]
-    fn adopting_resets_what_was_set_and_does_nothing_between_equals() {
-        let book = SettingsBook::default();
-        let a = book.after(&book.none(), &book.none(), &set("a", "1"));
+    fn adopting_resets_settings_and_does_nothing_between_equals() {
+        let interner = SettingsInterner::default();
+        let a = interner.after(&interner.none(), &interner.none(), &set("a", "1"));
         assert_eq!(a.adopt_sql(&a, false), None);
-        assert_eq!(a.adopt_sql(&book.none(), false).unwrap(), "SET a TO 1; ");
+        assert_eq!(
+            a.adopt_sql(&interner.none(), false).unwrap(),
+            "SET a TO 1; "
+        );
         assert!(
-            book.none()
+            interner
+                .none()
                 .adopt_sql(&a, false)
                 .unwrap()
                 .contains("RESET ALL")
@@ -407,94 +416,100 @@ mod tests {
     }
 
     #[test]
-    fn so_many_settings_do_not_follow_their_client() {
-        let book = SettingsBook::default();
-        let mut settings = book.none();
+    fn too_many_settings_do_not_follow_their_client() {
+        let interner = SettingsInterner::default();
+        let mut settings = interner.none();
         for n in 0..SETTINGS_MAX {
             let change = set(&format!("a.b{n}"), "1");
             assert!(!settings.are_too_many_with(&change), "{n}");
-            settings = book.after(&settings, &book.none(), &change);
+            settings = interner.after(&settings, &interner.none(), &change);
         }
         assert!(settings.are_too_many_with(&set("a.more", "1")));
         let long = set("a", &"x".repeat(SETTINGS_BYTES_MAX));
-        assert!(book.none().are_too_many_with(&long));
+        assert!(interner.none().are_too_many_with(&long));
         assert!(!settings.are_too_many_with(&SessionChange::ResetAll));
     }
 
-    /// Not a measurement: where each of them costs a walk over the others, this does not end.
+    /// Not a measurement. If the cost of an entry depends on the number of entries, the test does not end.
     #[test]
-    fn a_book_with_many_settings_costs_no_more_than_one_with_few() {
+    fn interning_many_settings_costs_no_more_than_few() {
         const MANY: usize = (1 << 16) - 1;
-        let book = SettingsBook::default();
-        let none = book.none();
-        let with = |n: usize| book.after(&none, &none, &set("a", &n.to_string()));
+        let interner = SettingsInterner::default();
+        let none = interner.none();
+        let with = |n: usize| interner.after(&none, &none, &set("a", &n.to_string()));
         let used: Vec<_> = (0..MANY).map(with).collect();
         for n in MANY..4 * MANY {
             with(n);
         }
-        let known = book.known.lock().unwrap().len();
+        let known = interner.known.lock().unwrap().len();
         assert!(known >= used.len() && known <= 4 * used.len(), "{known}");
     }
 
     #[test]
-    fn another_identity_has_no_role() {
-        let book = SettingsBook::default();
-        let role = book.after(&book.none(), &book.none(), &set("role", "r"));
+    fn set_session_authorization_resets_the_role() {
+        let interner = SettingsInterner::default();
+        let role = interner.after(&interner.none(), &interner.none(), &set("role", "r"));
         let reset = SessionChange::Reset {
             name: "session_authorization".into(),
         };
-        assert!(book.after(&role, &book.none(), &reset).is_empty());
-        let other = book.after(&role, &book.none(), &set("session_authorization", "s"));
-        let sql = other.adopt_sql(&book.none(), false).unwrap();
+        assert!(interner.after(&role, &interner.none(), &reset).is_empty());
+        let other = interner.after(&role, &interner.none(), &set("session_authorization", "s"));
+        let sql = other.adopt_sql(&interner.none(), false).unwrap();
         assert!(!sql.contains("role"), "{sql}");
     }
 
     #[test]
     fn the_role_survives_reset_all_and_is_set_last() {
-        let book = SettingsBook::default();
-        let role = book.after(&book.none(), &book.none(), &set("role", "r"));
-        let both = book.after(&role, &book.none(), &set("z", "1"));
+        let interner = SettingsInterner::default();
+        let role = interner.after(&interner.none(), &interner.none(), &set("role", "r"));
+        let both = interner.after(&role, &interner.none(), &set("z", "1"));
         assert!(
-            both.adopt_sql(&book.none(), false)
+            both.adopt_sql(&interner.none(), false)
                 .unwrap()
                 .ends_with("SET role TO r; ")
         );
         assert_eq!(
-            book.after(&both, &book.none(), &SessionChange::ResetAll).id,
+            interner
+                .after(&both, &interner.none(), &SessionChange::ResetAll)
+                .id,
             role.id
         );
     }
 
     #[test]
-    fn reset_all_leaves_the_role_that_was_taken_after_the_login() {
-        let book = SettingsBook::default();
-        let base = book.after(&book.none(), &book.none(), &set("role", "first"));
-        let base = book.after(&base, &base, &set("a", "1"));
-        let now = book.after(&base, &base, &set("role", "second"));
-        let after = book.after(&now, &base, &SessionChange::ResetAll);
+    fn reset_all_leaves_the_role_set_after_the_login() {
+        let interner = SettingsInterner::default();
+        let base = interner.after(&interner.none(), &interner.none(), &set("role", "first"));
+        let base = interner.after(&base, &base, &set("a", "1"));
+        let now = interner.after(&base, &base, &set("role", "second"));
+        let after = interner.after(&now, &base, &SessionChange::ResetAll);
         assert_eq!(after.sql_of("role"), Some("SET role TO second"));
         assert_eq!(base.taken_away(&SessionChange::ResetAll), ["a"]);
     }
 
     #[test]
-    fn what_was_taken_away_is_given_back_with_the_role_last() {
-        let book = SettingsBook::default();
-        let who = book.after(
-            &book.none(),
-            &book.none(),
+    fn settings_are_restored_with_the_role_last() {
+        let interner = SettingsInterner::default();
+        let who = interner.after(
+            &interner.none(),
+            &interner.none(),
             &set("session_authorization", "s"),
         );
-        let both = book.after(&who, &who, &set("role", "r"));
+        let both = interner.after(&who, &who, &set("role", "r"));
         let sql = both.own_sql(&["role", "session_authorization"]);
         assert_eq!(sql, "SET session_authorization TO s; SET role TO r; ");
     }
 
     #[test]
-    fn a_reset_is_not_cut_short_by_what_it_resets() {
-        let book = SettingsBook::default();
-        let limited = book.after(&book.none(), &book.none(), &set("statement_timeout", "1"));
-        for (from, tainted) in [(limited, false), (book.none(), true)] {
-            let sql = book.none().adopt_sql(&from, tainted).unwrap();
+    fn a_reset_is_not_cancelled_by_the_timeouts_it_resets() {
+        let interner = SettingsInterner::default();
+        let limited = interner.after(
+            &interner.none(),
+            &interner.none(),
+            &set("statement_timeout", "1"),
+        );
+        for (from, needs_reset) in [(limited, false), (interner.none(), true)] {
+            let sql = interner.none().adopt_sql(&from, needs_reset).unwrap();
             assert!(sql.starts_with("SET statement_timeout TO 0; SET lock_timeout TO 0; "));
         }
     }

@@ -1,26 +1,27 @@
 //! `LISTEN` of many clients by one server connection, without sockets (`listen_mode = "shared"`).
 //!
-//! **Order.** PostgreSQL writes the notifications of a transaction to one queue when it commits, and every session reads that
-//! queue in order. So the order in which the shared connection receives notifications is the order of commits, and each
-//! listener gets its own in this order.
+//! **Order.** When a transaction commits, PostgreSQL appends its notifications to one queue. Every session reads that queue
+//! in order. Therefore the shared connection receives notifications in the order of commits, and passes them to each
+//! listener in this order.
 //!
-//! **Rounds.** The caller sends a round of messages, at most one at a time: a `LISTEN` for each channel that is new, an
-//! `UNLISTEN` for each that has no listener, at most [`STEPS_MAX`] of both, or only a `Sync`. A server sends all notifications
-//! that were committed before a message arrived in front of its answer. So a round that has been answered proves that all earlier
-//! notifications have been received; requests wait for that. A request whose channels do not all fit into a round waits for a later
-//! one, while others are answered.
+//! **Rounds.** The caller sends messages in rounds, one round at a time. A round consists of a `LISTEN` for each new channel
+//! and an `UNLISTEN` for each channel without a listener, at most [`STEPS_MAX`] of both, or of a `Sync` only. Before a
+//! server answers a message, it sends all notifications that were committed before the message arrived. So when a round is
+//! answered, all earlier notifications have been received, and the requests that wait for them are answered. If the channels
+//! of a request do not fit into a round, the request waits for a later round. Other requests do not wait for it.
 //!
-//! **Transactions.** In place of a client's `LISTEN` inside a transaction its server executes a NOTIFY to a channel of this process
-//! of Paceline, whose name nobody can guess. The payload says what changes ([`Marker`]). PostgreSQL delivers it if and when the
-//! transaction commits, at its place among all notifications. It is known by the process of its server to be the client's. The
-//! channel has been listened on before ([`SharedListen::reserve`]), so that nothing after that place is missed. No client listens on
-//! the channel of markers, or receives one.
+//! **Transactions.** In place of a client's `LISTEN` inside a transaction, its server executes a NOTIFY on a channel of this
+//! process, whose name clients cannot guess. The payload says what changes ([`Marker`]). If the transaction commits,
+//! PostgreSQL delivers it at the transaction's position among all notifications. The process id of the server tells to which
+//! client the marker belongs. Before the marker is sent, the shared connection listens on the channel
+//! ([`SharedListen::reserve`]), so that the client misses no notification after that position. Clients cannot listen on the
+//! channel of markers and receive no markers.
 //!
-//! **Own notifications.** What is notified by the server that carries out a client's transaction is that client's own: the
-//! process in the message is replaced by the one that the client was given. If the transaction changes on what the client listens,
-//! PostgreSQL applies all changes before it delivers the transaction's own notifications to the session. So the listener holds
-//! these until all are here: until a message of another process comes (those of a transaction follow each other in PostgreSQL's
-//! queue), or until the client has caught up. Other listeners receive them at once.
+//! **Own notifications.** A notification that the server sends for a client's transaction is the client's own. In the
+//! message to that client, the process id that the client knows replaces that of the server. If the transaction changes the
+//! client's channels, PostgreSQL applies all changes before it delivers the transaction's own notifications to the session.
+//! So the listener holds these until all of them have arrived: until a notification of another process arrives (those of a
+//! transaction are contiguous in the queue), or until the client has caught up. Other listeners receive them at once.
 
 mod listener;
 mod marker;
@@ -30,19 +31,18 @@ mod state;
 mod tests;
 
 use bytes::Bytes;
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use foldhash::HashSet;
 use listener::Listener;
-pub use listener::{MAIL_BYTES_MAX, MAIL_MAX, Overflow};
+pub use listener::{Overflow, QUEUED_BYTES_MAX, QUEUED_MAX};
 pub use marker::Marker;
 use paceline_sql::Listening;
 use paceline_wire::{Frame, WireError, backend};
 pub use rounds::STEPS_MAX;
 pub use state::{
-    Answer, CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, Step,
-    Ticket,
+    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenAnswer, ListenRequestId, ListenerId, NoRoom,
+    RoundStep, SharedListen,
 };
-use state::{ChannelState, Request, Wants};
-use std::collections::{BTreeSet, VecDeque};
+use state::{ChannelState, ListenGoal, ListenRequest};
 use std::sync::Arc;
 
 impl SharedListen {
@@ -50,29 +50,19 @@ impl SharedListen {
     pub fn new(marker: Arc<str>) -> Self {
         Self {
             marker,
-            connected: false,
-            listeners: HashMap::new(),
-            channels: HashMap::new(),
-            to_listen: VecDeque::new(),
-            to_unlisten: BTreeSet::new(),
-            served_by: HashMap::new(),
-            waiting: Vec::new(),
-            round: None,
-            run: None,
-            woken: HashSet::new(),
-            last_id: 0,
+            ..Self::default()
         }
     }
 
-    /// A client that was given this process id.
+    /// Adds a client. `process`: the process id that Paceline sent to it.
     pub fn join(&mut self, process: u32) -> ListenerId {
         let id = ListenerId(self.next_id());
         self.listeners.insert(id, Listener::new(process));
         id
     }
 
-    /// The client has gone. Returns its requests, which are not answered.
-    pub fn leave(&mut self, id: ListenerId) -> Vec<Ticket> {
+    /// Removes a client. Returns its requests, which are not answered.
+    pub fn leave(&mut self, id: ListenerId) -> Vec<ListenRequestId> {
         self.settle(id);
         self.unlisten_all(id);
         let dropped = self.drop_requests(id);
@@ -81,11 +71,11 @@ impl SharedListen {
         dropped
     }
 
-    fn drop_requests(&mut self, id: ListenerId) -> Vec<Ticket> {
+    fn drop_requests(&mut self, id: ListenerId) -> Vec<ListenRequestId> {
         let waiting = std::mem::take(&mut self.waiting);
         let (gone, stay) = waiting.into_iter().partition(|r| r.listener == id);
         self.waiting = stay;
-        let mut gone: Vec<Request> = gone;
+        let mut gone: Vec<ListenRequest> = gone;
         if let Some(round) = &mut self.round {
             let sent = std::mem::take(&mut round.requests);
             let (of_it, others): (Vec<_>, _) = sent.into_iter().partition(|r| r.listener == id);
@@ -93,23 +83,23 @@ impl SharedListen {
             gone.extend(of_it);
         }
         for request in &gone {
-            self.release(id, request.wants.channels());
+            self.release(id, request.goal.channels());
         }
-        gone.iter().map(|request| request.ticket).collect()
+        gone.iter().map(|request| request.id).collect()
     }
 
-    /// No client is left.
+    /// Whether there are no clients.
     pub fn is_empty(&self) -> bool {
         self.listeners.is_empty()
     }
 
-    /// The client listens on a channel.
+    /// Whether the client listens on a channel.
     pub fn is_listening(&self, id: ListenerId) -> bool {
         let listener = self.listeners.get(&id);
         listener.is_some_and(|listener| !listener.channels().is_empty())
     }
 
-    /// Differs from the number of another call if the channels of the client are others.
+    /// A number that changes whenever the client's channels change.
     pub fn version_of(&self, id: ListenerId) -> u64 {
         self.listeners
             .get(&id)
@@ -126,17 +116,17 @@ impl SharedListen {
         channels
     }
 
-    /// `LISTEN` outside a transaction: the client listens from the answer on.
-    pub fn listen(&mut self, id: ListenerId, channel: &str) -> Ticket {
+    /// `LISTEN` outside a transaction. The client listens as soon as the request is answered.
+    pub fn listen(&mut self, id: ListenerId, channel: &str) -> ListenRequestId {
         let channel = self.channel(channel);
         self.reserve_one(id, &channel);
-        self.request(id, Wants::Listen(channel))
+        self.request(id, ListenGoal::Listen(channel))
     }
 
-    /// Whether the client may listen on these channels, too.
+    /// Whether the client may listen on these channels in addition.
     ///
     /// # Errors
-    /// There are too many.
+    /// The reason why not.
     pub fn check_room(&self, id: ListenerId, names: &[String]) -> Result<(), NoRoom> {
         let Some(listener) = self.listeners.get(&id) else {
             return Ok(());
@@ -157,9 +147,9 @@ impl SharedListen {
         Ok(())
     }
 
-    /// A transaction of the client, which the process `server` carries out, is about to listen on these channels, or to
-    /// change otherwise on what the client listens.
-    pub fn reserve(&mut self, id: ListenerId, server: u32, channels: &[String]) -> Ticket {
+    /// The process `server` is about to execute a statement that changes the client's channels. The shared connection must
+    /// listen on these channels first.
+    pub fn reserve(&mut self, id: ListenerId, server: u32, channels: &[String]) -> ListenRequestId {
         self.is_served(id, server);
         let channels: Vec<_> = channels.iter().map(|name| self.channel(name)).collect();
         let mut kept = Vec::new();
@@ -168,14 +158,14 @@ impl SharedListen {
             let reserved = &mut listener.reserved;
             kept.extend(channels.iter().filter(|c| reserved.insert(Arc::clone(c))));
         }
-        // The transaction keeps them reserved beyond the answer.
+        // The transaction keeps them reserved after the answer.
         for channel in kept.into_iter().chain(&channels) {
             self.reserve_one(id, channel);
         }
-        self.request(id, Wants::Reserve(channels))
+        self.request(id, ListenGoal::Reserve(channels))
     }
 
-    /// The server process carries out what the client says now: its notifications are the client's own.
+    /// The process `server` executes the client's statements now. Its notifications are the client's own.
     pub fn is_served(&mut self, id: ListenerId, server: u32) {
         if let Some(listener) = self.listeners.get_mut(&id)
             && let Some(before) = listener.server.replace(server)
@@ -186,12 +176,13 @@ impl SharedListen {
         self.served_by.insert(server, id);
     }
 
-    /// All that was committed before is to be received. `None`: without a connection, none of it will be.
-    pub fn catch_up(&mut self, id: ListenerId) -> Option<Ticket> {
-        self.connected.then(|| self.request(id, Wants::CatchUp))
+    /// A request to receive all notifications that were committed before. `None` if there is no connection.
+    pub fn catch_up(&mut self, id: ListenerId) -> Option<ListenRequestId> {
+        self.connected
+            .then(|| self.request(id, ListenGoal::CatchUp))
     }
 
-    /// The client's transaction is over, and what it notified has been received.
+    /// The client's transaction has ended, and its notifications have been received.
     pub fn settle(&mut self, id: ListenerId) {
         if self.run.is_some_and(|(_, of)| of == id) {
             self.end_run();
@@ -222,7 +213,7 @@ impl SharedListen {
     /// The shared connection has received a `NotificationResponse`.
     ///
     /// # Errors
-    /// It is none.
+    /// The message is malformed.
     pub fn notification(&mut self, message: Bytes) -> Result<(), WireError> {
         let frame = Frame {
             tag: backend::tag::NOTIFICATION_RESPONSE,
@@ -262,7 +253,7 @@ impl SharedListen {
         Ok(())
     }
 
-    /// All messages of a transaction are here: its changes are in force for its own notifications, whatever their order.
+    /// All notifications of the transaction have arrived. Its changes apply to all of them, whatever their order.
     fn end_run(&mut self) {
         if let Some((process, id)) = self.run.take()
             && let Some(listener) = self.listeners.get_mut(&id)
@@ -278,7 +269,7 @@ impl SharedListen {
         };
         match change {
             Listening::Listen(name) => {
-                // Only what has been reserved is listened on.
+                // A client listens only on channels that it reserved.
                 if let Some((name, channel)) = self.channels.get_key_value(name.as_str())
                     && channel.reserved.contains_key(&id)
                 {
@@ -309,7 +300,7 @@ impl SharedListen {
         }
     }
 
-    /// A channel may have become wanted or unwanted: something may have to be sent.
+    /// Queues a LISTEN or UNLISTEN if the channel has become wanted or unwanted.
     fn follow(&mut self, name: &Arc<str>) {
         let Some(channel) = self.channels.get_mut(name) else {
             return;
@@ -327,16 +318,16 @@ impl SharedListen {
         }
     }
 
-    /// Listeners that have something to read since this was asked last.
+    /// Listeners that have received notifications since the last call.
     pub fn take_woken(&mut self) -> Vec<ListenerId> {
         self.woken.drain().collect()
     }
 
-    /// Takes messages for the client, up to about so many bytes.
+    /// Appends notifications for the client, until `out` has this many bytes.
     ///
     /// # Errors
-    /// So many were waiting that some are lost.
-    pub fn take_mail(
+    /// The queue exceeded its limit, and notifications are lost.
+    pub fn take_queued(
         &mut self,
         id: ListenerId,
         bytes: usize,
@@ -348,12 +339,12 @@ impl SharedListen {
         }
     }
 
-    /// Something waits for the client.
-    pub fn has_mail(&self, id: ListenerId) -> bool {
-        self.listeners.get(&id).is_some_and(Listener::has_mail)
+    /// Whether notifications are queued for the client, or its queue has overflowed.
+    pub fn has_queued(&self, id: ListenerId) -> bool {
+        self.listeners.get(&id).is_some_and(Listener::has_queued)
     }
 
-    /// More messages waited for the client than it may have.
+    /// Whether the client's queue has exceeded its limit.
     pub fn has_overflowed(&self, id: ListenerId) -> bool {
         let listener = self.listeners.get(&id);
         listener.is_some_and(|listener| listener.overflow)

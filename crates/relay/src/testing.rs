@@ -1,11 +1,11 @@
 //! What the tests of this crate share.
 
-use crate::show::{Console, Table};
+use crate::local_show::{ShowSource, ShowTable};
 
-/// A console that knows one parameter.
-pub(crate) struct Board;
+/// Knows one setting and one counter.
+pub(crate) struct TestShowSource;
 
-impl Console for Board {
+impl ShowSource for TestShowSource {
     fn variables(&self) -> Vec<(String, String)> {
         vec![("hotspot".to_owned(), "on".to_owned())]
     }
@@ -14,8 +14,8 @@ impl Console for Board {
         vec![("Group_update_group_count".to_owned(), "7".to_owned())]
     }
 
-    fn groups(&self) -> Table {
+    fn groups(&self) -> ShowTable {
         let (columns, rows) = (Vec::new(), Vec::new());
-        Table { columns, rows }
+        ShowTable { columns, rows }
     }
 }

@@ -4,8 +4,8 @@ use super::{Learned, Policy, Travel};
 use crate::line::{Keys, Strategy, Timeouts};
 use crate::testing::folding::{INT4, INT8, silence, single, table};
 use crate::testing::travelling::Travelling;
-use paceline_relay::session::Session;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::session::ClientSession;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::client::query;
 use std::time::Duration;
@@ -33,8 +33,8 @@ fn learned() -> Learned {
 
 /// How a text travels that is known to be short.
 fn travel(text: &str, learned: &Learned, policy: Policy) -> Travel {
-    let (templates, none) = (Templates::default(), SettingsBook::default().none());
-    let mut unit = single(&mut Session::new(none), &templates, query(text));
+    let (templates, none) = (Templates::default(), SettingsInterner::default().none());
+    let mut unit = single(&mut ClientSession::new(none), &templates, query(text));
     (0..3).for_each(|_| unit.template.pace.record(100, 100));
     learned.travel(&mut unit, policy)
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::strategy::{GroupPlan, PlannedRequest};
 use crate::testing::folding::{Folding, INT4, INT8, silence, single, table};
 use crate::testing::travelling::Travelling;
-use paceline_relay::session::Session;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::session::ClientSession;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::client::query;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn taking(hints: &str) -> (Learned, PlannedRequest) {
 
 /// A unit about whose template nothing but this is known.
 fn refused(text: &str, plain_read: bool) -> (Learned, PlannedRequest) {
-    let mut session = Session::new(SettingsBook::default().none());
+    let mut session = ClientSession::new(SettingsInterner::default().none());
     let unit = single(&mut session, &Templates::default(), query(text));
     (learned(Err("of its shape".to_owned()), plain_read), unit)
 }

@@ -1,7 +1,7 @@
 //! A group in flight.
 
 use super::outcome::{Dealt, Invalidation};
-use paceline_relay::request::Underway;
+use paceline_relay::request::PartialAnswer;
 use paceline_relay::server::ServerSide;
 use paceline_wire::Frame;
 use std::fmt::Debug;
@@ -47,7 +47,7 @@ pub trait Batch: Debug + Send + Sync {
     }
 
     /// Gives a shared answer up to one member (see [`share`](super::share)). `rest` is what has come and was not received.
-    fn hand_over(&mut self, _rest: &[u8]) -> Option<Underway> {
+    fn hand_over(&mut self, _rest: &[u8]) -> Option<PartialAnswer> {
         None
     }
 }

@@ -18,7 +18,7 @@ use crate::line::{GroupId, Strategy};
 use crate::tally::Fallback;
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::chain::is_moved;
 use paceline_wire::backend::tag;
@@ -53,7 +53,7 @@ pub fn fits(unit: &Request) -> Option<GroupId> {
 /// A chain on its way.
 #[derive(Debug)]
 pub struct ChainBatch {
-    forms: Vec<Form>,
+    forms: Vec<RequestForm>,
     injected: Injected,
     answers: Vec<BytesMut>,
     /// So many statements of the prelude have not been answered yet.
@@ -105,14 +105,14 @@ impl Batch for ChainBatch {
                     .forms
                     .get(self.answers.len())
                     .copied()
-                    .unwrap_or(Form::Simple);
+                    .unwrap_or(RequestForm::Simple);
                 let mut answer = std::mem::take(&mut self.notices);
                 write_head(form, &mut answer);
                 self.between = false;
                 self.answers.push(answer);
             }
             tag::NOTICE_RESPONSE if self.between => self.notices.put_slice(frame.bytes),
-            tag::NO_DATA if self.current_form() == Some(Form::Simple) => {}
+            tag::NO_DATA if self.current_form() == Some(RequestForm::Simple) => {}
             _ => {
                 self.between =
                     matches!(frame.tag, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE);
@@ -158,7 +158,7 @@ impl ChainBatch {
         }
         frontend::write_sync(out);
         injected.push_sync();
-        server.tainted |= members.iter().any(|unit| unit.taints);
+        server.needs_reset |= members.iter().any(|unit| unit.may_change_session);
         Some(Self {
             forms: members.iter().map(|unit| unit.form).collect(),
             injected,
@@ -172,7 +172,7 @@ impl ChainBatch {
         })
     }
 
-    fn current_form(&self) -> Option<Form> {
+    fn current_form(&self) -> Option<RequestForm> {
         self.forms.get(self.answers.len().checked_sub(1)?).copied()
     }
 

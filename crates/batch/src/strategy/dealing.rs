@@ -16,7 +16,7 @@ use super::progress::{Came, StatementProgress, refusal};
 use crate::line::{GroupId, Key, Keys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, Preparable, ServerSide};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::KeyValue;
@@ -179,7 +179,7 @@ pub struct DealBatch {
 
 #[derive(Debug)]
 struct Member {
-    form: Form,
+    form: RequestForm,
     /// The number of its last row.
     last: u32,
     rows: u32,

@@ -2,8 +2,8 @@
 
 use super::outcome::{Dealt, MemberOutcome};
 use bytes::BytesMut;
-use paceline_relay::analysis::Shape;
-use paceline_relay::request::{Form, Request};
+use paceline_relay::analysis::ColumnsId;
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
@@ -16,7 +16,7 @@ pub const FORMATS_MAX: usize = 64;
 
 /// It is committed, but for which members is not known, as a row came back whose key none has sent. No type that
 /// [`row::RowKeys`] takes is known to come to this.
-pub(super) fn nobodys(members: impl Iterator<Item = Form>) -> impl Iterator<Item = Dealt> {
+pub(super) fn nobodys(members: impl Iterator<Item = RequestForm>) -> impl Iterator<Item = Dealt> {
     members.enumerate().map(|(member, form)| {
         let mut out = BytesMut::new();
         write_head(form, &mut out);
@@ -40,14 +40,14 @@ pub(super) fn write_member(
     out: &mut BytesMut,
 ) {
     match (unit.form, &unit.analysis) {
-        (Form::Simple, _) => write_simple_member(unit, server, injected, out),
-        (Form::Extended { describe, .. }, None) => {
+        (RequestForm::Simple, _) => write_simple_member(unit, server, injected, out),
+        (RequestForm::Extended { describe, .. }, None) => {
             write_unnamed(unit.template.text.as_bytes(), &unit.template.types, out);
             server.unnamed = None;
             injected.push_unnamed();
             write_bind(unit, b"", describe, out);
         }
-        (Form::Extended { describe, .. }, Some(analysis)) => {
+        (RequestForm::Extended { describe, .. }, Some(analysis)) => {
             let statement = (&*unit.template).into();
             let ensured = server.ensure_for(statement, analysis, analysis.since, out);
             injected.push(ensured);
@@ -98,9 +98,9 @@ pub(super) fn write_simple_member(
 }
 
 /// What stands in front of an answer to `form`.
-pub(super) fn write_head(form: Form, out: &mut BytesMut) {
+pub(super) fn write_head(form: RequestForm, out: &mut BytesMut) {
     form.write_parsed(out);
-    if let Form::Extended { .. } = form {
+    if let RequestForm::Extended { .. } = form {
         frame::write_empty(out, tag::BIND_COMPLETE);
     }
 }
@@ -143,11 +143,11 @@ pub(super) fn parameter_bits(
 /// Bit n: the unit wants column n in binary format. `None`: it says so of another number of columns, or its client takes its rows
 /// for other columns, of which it was told when it prepared the statement.
 pub(super) fn result_bits(unit: &Request, fields: &[Field]) -> Option<u64> {
-    let told = unit.analysis.as_ref().and_then(|analysis| analysis.shape);
+    let told = unit.analysis.as_ref().and_then(|analysis| analysis.columns);
     let columns = fields
         .iter()
         .map(|field| (&*field.name, field.type_oid, field.type_modifier));
-    if told.is_some_and(|told| told != Shape::of(columns)) {
+    if told.is_some_and(|told| told != ColumnsId::of(columns)) {
         return None;
     }
     let (columns, bit) = (fields.len(), |n: usize, format: i16| {

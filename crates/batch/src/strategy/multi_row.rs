@@ -18,7 +18,7 @@ use crate::line::{GroupId, Key, Keys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, Preparable, ServerSide};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
@@ -193,7 +193,7 @@ pub struct MultiRowBatch {
 
 #[derive(Debug)]
 struct Member {
-    form: Form,
+    form: RequestForm,
     rows: u32,
     answer: BytesMut,
 }

@@ -14,7 +14,7 @@ use crate::tally::Fallback;
 use bytes::{BufMut, BytesMut};
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::errors::is_stale_plan;
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::Frame;
 use paceline_wire::backend::tag;
@@ -37,7 +37,7 @@ pub fn fits(unit: &Request) -> GroupId {
 /// A read that is sent.
 #[derive(Debug)]
 struct Read {
-    form: Form,
+    form: RequestForm,
     /// The members that asked it.
     members: Vec<usize>,
 }

@@ -2,7 +2,7 @@
 
 use super::messages::write_member;
 use bytes::{BufMut, BytesMut};
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::frontend::{self, BindNames};
 
@@ -10,7 +10,7 @@ use paceline_wire::frontend::{self, BindNames};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Question<'a> {
     template: u64,
-    form: Form,
+    form: RequestForm,
     bound: &'a [u8],
 }
 
@@ -35,11 +35,11 @@ pub(super) fn ask(
 ) {
     match unit.form {
         // Its own text, so that the answer is PostgreSQL's to the letter.
-        Form::Simple => {
+        RequestForm::Simple => {
             server.unnamed = None;
             out.put_slice(&unit.bytes);
         }
-        Form::Extended { .. } => {
+        RequestForm::Extended { .. } => {
             write_member(unit, server, injected, out);
             frontend::write_sync(out);
         }

@@ -18,8 +18,8 @@ use crate::line::{GroupId, Strategy};
 use crate::tally::Fallback;
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
-use paceline_relay::request::Underway;
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::PartialAnswer;
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, Header};
@@ -63,7 +63,7 @@ fn latest(members: &[&PlannedRequest]) -> Option<Request> {
 /// A shared read on its way.
 #[derive(Debug)]
 pub struct ShareBatch {
-    form: Form,
+    form: RequestForm,
     members: usize,
     injected: Injected,
     answer: BytesMut,
@@ -117,11 +117,11 @@ impl Batch for ShareBatch {
 
     /// Gives the answer up to one member. `rest` is what has come and was not received. `None`: that can be done only
     /// while rows are coming in.
-    fn hand_over(&mut self, rest: &[u8]) -> Option<Underway> {
+    fn hand_over(&mut self, rest: &[u8]) -> Option<PartialAnswer> {
         let next = Header::read(rest).ok().flatten();
         let row_next = next.is_some_and(|header| header.tag == tag::DATA_ROW);
         let coming = (self.rows || row_next) && !self.failed;
-        coming.then(|| Underway {
+        coming.then(|| PartialAnswer {
             form: self.form,
             answer: self.answer.split(),
         })

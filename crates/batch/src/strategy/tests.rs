@@ -8,7 +8,7 @@ use crate::testing::folding::{Folding, INT4, INT8, table};
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
@@ -18,7 +18,7 @@ type Outcome = (Vec<(usize, Fallback)>, u64);
 
 fn outcome(strategy: Strategy, members: &[PlannedRequest], answers: &[Wire]) -> Outcome {
     let prelude = Prelude::new(&Templates::default());
-    let mut server = ServerSide::new(SettingsBook::default().none(), 100);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 100);
     let mut trip = Trip::leave(strategy, members, &prelude, &mut server).expect("it travels");
     trip.answer([[parsed(), bound()].concat()]);
     answers

@@ -19,7 +19,7 @@ use crate::line::{GroupId, Keys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
@@ -200,7 +200,7 @@ pub struct UpsertBatch {
 
 #[derive(Debug)]
 struct Member {
-    form: Form,
+    form: RequestForm,
     /// It stands in the INSERT.
     inserts: bool,
     /// Its answer, if its row was inserted.
@@ -398,7 +398,7 @@ impl UpsertPlan {
     /// A complete answer; `columns` tells what columns its rows have.
     fn answer(
         &self,
-        form: Form,
+        form: RequestForm,
         columns: &BytesMut,
         row: Option<&[Option<&[u8]>]>,
         tag: &str,

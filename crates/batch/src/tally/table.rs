@@ -2,7 +2,7 @@
 
 use super::{Counted, TemplateStats};
 use crate::line::Strategy;
-use paceline_relay::show::Table;
+use paceline_relay::local_show::ShowTable;
 use paceline_relay::template::shortened;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub enum Called {
 
 /// The table, rows with the most units first. `leases` is the number of units that were neither a single read nor a
 /// single write.
-pub fn table(seen: Vec<Seen>, called: Called, leases: u64) -> Table {
+pub fn table(seen: Vec<Seen>, called: Called, leases: u64) -> ShowTable {
     let mut rows: Vec<Row> = together(seen, called)
         .into_iter()
         .flat_map(Row::of_template)
@@ -69,7 +69,7 @@ pub fn table(seen: Vec<Seen>, called: Called, leases: u64) -> Table {
         let order = b.units.cmp(&a.units);
         order.then_with(|| (&a.template, a.strategy).cmp(&(&b.template, b.strategy)))
     });
-    Table {
+    ShowTable {
         columns: COLUMNS.map(str::to_owned).to_vec(),
         rows: rows.into_iter().map(Row::into_values).collect(),
     }

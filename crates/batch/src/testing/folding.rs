@@ -5,9 +5,9 @@ use crate::strategy::PlannedRequest;
 use crate::strategy::Silence;
 use crate::strategy::fold::FoldPlan;
 use bytes::Bytes;
-use paceline_relay::session::{Plan, Session};
-use paceline_relay::settings::SettingsBook;
-use paceline_relay::show::{Console, Table};
+use paceline_relay::local_show::{ShowSource, ShowTable};
+use paceline_relay::session::{ClientSession, RequestPlan};
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
@@ -33,7 +33,7 @@ pub(crate) const INT4_ARRAY: Type = Type("integer[]", 1007);
 /// A console that knows one parameter.
 pub(crate) struct Board;
 
-impl Console for Board {
+impl ShowSource for Board {
     fn variables(&self) -> Vec<(String, String)> {
         vec![("hotspot".to_owned(), "on".to_owned())]
     }
@@ -42,7 +42,7 @@ impl Console for Board {
         vec![("Group_update_group_count".to_owned(), "7".to_owned())]
     }
 
-    fn groups(&self) -> Table {
+    fn groups(&self) -> ShowTable {
         crate::tally::table(Vec::new(), crate::tally::Called::ByText, 0)
     }
 }
@@ -80,7 +80,7 @@ pub(crate) fn table(columns: &[(&str, Type)], key: &[&str]) -> TableFacts {
 /// A session and a statement of it that folds.
 pub(crate) struct Folding {
     pub(crate) templates: Templates,
-    pub(crate) session: Session,
+    pub(crate) session: ClientSession,
     pub(crate) plan: Arc<FoldPlan>,
     text: String,
 }
@@ -128,7 +128,7 @@ impl Folding {
         Self {
             plan: Arc::new(plan.expect("few parameters and columns")),
             templates,
-            session: Session::new(SettingsBook::default().none()),
+            session: ClientSession::new(SettingsInterner::default().none()),
             text: text.to_owned(),
         }
     }
@@ -178,15 +178,15 @@ pub(crate) fn silence(templates: &Templates) -> Arc<Silence> {
 
 /// The unit that these messages are.
 pub(crate) fn single(
-    session: &mut Session,
+    session: &mut ClientSession,
     templates: &Templates,
     messages: Vec<u8>,
 ) -> PlannedRequest {
     let bytes = Bytes::from(messages);
     loop {
         match session.plan(&bytes, templates, &Board) {
-            Plan::Single(unit) => return unit.into(),
-            Plan::Unparsed(unparsed) => templates.parse(&unparsed),
+            RequestPlan::Group(unit) => return unit.into(),
+            RequestPlan::Unparsed(unparsed) => templates.parse(&unparsed),
             other => panic!("not a unit that may travel with others: {other:?}"),
         }
     }

@@ -6,8 +6,8 @@ use crate::strategy::PlannedRequest;
 use crate::strategy::dealing::DealPlan;
 use crate::strategy::multi_row::MultiRowPlan;
 use crate::strategy::upsert::UpsertPlan;
-use paceline_relay::session::Session;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::session::ClientSession;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TypeName;
 use paceline_sql::dealing::Dealing;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// A session and a statement that it prepares.
 pub(crate) struct Travelling {
     templates: Templates,
-    session: Session,
+    session: ClientSession,
     pub(crate) plan: Arc<dyn GroupPlan>,
     text: String,
 }
@@ -132,7 +132,7 @@ impl Travelling {
         });
         Self {
             templates,
-            session: Session::new(SettingsBook::default().none()),
+            session: ClientSession::new(SettingsInterner::default().none()),
             plan,
             text: text.to_owned(),
         }

@@ -11,7 +11,7 @@ use paceline_batch::line::Timeouts;
 use paceline_batch::prospect::NOT_PLAIN;
 use paceline_batch::strategy::GroupPlan;
 use paceline_config::{Declared, Role};
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::session;
 use paceline_sql::{Effect, Name, SequenceUse, Statement, facts};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// While asking: a limit for waiting, as what is asked takes locks on the table, and nobody should wait for an outsider because
 /// of a question; and no JIT, which takes many times longer to compile the questions than they take. These are the
-/// settings that [`LIMITS`](paceline_relay::server::LIMITS) names.
+/// settings that [`ANALYSIS_SETTINGS`](paceline_relay::server::ANALYSIS_SETTINGS) names.
 const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
 
 /// Asks PostgreSQL about a template that is this statement.
@@ -30,19 +30,19 @@ pub async fn analyze(
     conn: &mut ServerConn,
     template: &Template,
     statement: &Statement,
-    settings: &Arc<Settings>,
+    settings: &Arc<SessionSettings>,
     templates: &Templates,
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {
     conn.adopt(settings).await?;
     // The next user of the connection resets it.
-    conn.side.limited = true;
+    conn.side.analysis_settings_set = true;
     let answers = conn
         .query(&format!("{}; {LIMITS_SQL}", facts::TIMEOUTS_SQL))
         .await?;
     let session = ask_session(conn).await?;
     let mut learned = match session::searches_pg_catalog_first(&session) {
-        _ if !conn.side.reads(&template.text) => Learned::refused(READ_OTHERWISE),
+        _ if !conn.side.tokenizes_alike(&template.text) => Learned::refused(READ_OTHERWISE),
         false => Learned::refused(session::OTHER_PATH),
         true => {
             let unsupported = session::unsupported(&session);

@@ -16,7 +16,7 @@ use paceline_batch::strategy::{
 };
 use paceline_batch::tally::{Fallback, Served};
 use paceline_net::optional_timeout;
-use paceline_relay::request::Underway;
+use paceline_relay::request::PartialAnswer;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) enum Outcome {
     /// The batch is complete; these members have their outcome.
     Finished(Vec<Dealt>),
     /// A shared answer is too long to be kept: its beginning, and its memory.
-    HandedOver(Underway, ResultReservation),
+    HandedOver(PartialAnswer, ResultReservation),
 }
 
 impl GroupRun {

@@ -11,7 +11,7 @@ use paceline_batch::line::{Entry, Strategy};
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
 use paceline_batch::strategy::{Again, Dealt, MemberOutcome};
 use paceline_batch::tally::Fallback;
-use paceline_relay::request::Underway;
+use paceline_relay::request::PartialAnswer;
 use std::io;
 
 impl GroupRun {
@@ -59,7 +59,7 @@ impl GroupRun {
         self,
         guard: RunGuard,
         conn: Box<ServerConn>,
-        underway: Underway,
+        underway: PartialAnswer,
         memory: ResultReservation,
     ) {
         let entries = self.entries.into_iter().flatten();

@@ -2,7 +2,7 @@
 //! alone, and took as long as the group until it was answered. Members that are answered together are counted together.
 
 use crate::stats::{Prepared, Stats, state_of};
-use paceline_relay::request::{Form, Request};
+use paceline_relay::request::{RequestForm, Request};
 use std::time::Instant;
 
 /// Members that are answered together.
@@ -20,7 +20,7 @@ impl RunStats {
         self.requests += 1;
         self.received += request.bytes.len() as u64;
         self.sent += answer.len() as u64;
-        if request.form != Form::Simple {
+        if request.form != RequestForm::Simple {
             request.frames().for_each(|frame| self.prepared.note(frame));
         }
         if let Some(state) = state_of(answer) {

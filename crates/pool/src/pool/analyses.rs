@@ -4,7 +4,7 @@
 use paceline_batch::learned::Learned;
 use paceline_batch::tally::{Names, Tallies, TemplateStats};
 use paceline_relay::server::StatementKey;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Weak};
@@ -32,7 +32,7 @@ pub(super) struct Analyses {
     pub(super) stats: Tallies,
     accepted: FxHashSet<Key>,
     /// By settings, which keep their id as long as they are here.
-    parameters: FxHashMap<u64, (Arc<Settings>, Vec<(String, String)>)>,
+    parameters: FxHashMap<u64, (Arc<SessionSettings>, Vec<(String, String)>)>,
     /// The parameters are those of an earlier generation; the next connection may lead to another server.
     pub(super) parameters_are_old: bool,
 }
@@ -184,7 +184,7 @@ impl Analyses {
 
     pub(super) fn set_parameters(
         &mut self,
-        settings: &Arc<Settings>,
+        settings: &Arc<SessionSettings>,
         parameters: Vec<(String, String)>,
     ) {
         if self.parameters.len() >= PARAMETERS_MAX {

@@ -4,7 +4,7 @@ use super::{Pool, PooledServer, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::ServerConn;
 use paceline_batch::line::{Entry, Keys};
-use paceline_relay::request::Underway;
+use paceline_relay::request::PartialAnswer;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -61,7 +61,7 @@ impl PooledServer {
     pub(crate) fn with_underway(
         pool: &Arc<Pool>,
         conn: Box<ServerConn>,
-        underway: Underway,
+        underway: PartialAnswer,
         memory: ResultReservation,
     ) -> Box<Self> {
         let mut server = Self::new(pool, conn, Keys::Unknown);
@@ -76,7 +76,7 @@ impl PooledServer {
     }
 
     /// The part of the answer that has arrived, and its memory.
-    pub fn take_underway(&mut self) -> Option<(Underway, ResultReservation)> {
+    pub fn take_underway(&mut self) -> Option<(PartialAnswer, ResultReservation)> {
         self.underway.take()
     }
 

@@ -7,7 +7,7 @@ use super::Pool;
 use paceline_batch::learned::Learned;
 use paceline_batch::prospect::Prospect;
 use paceline_batch::tally::{self, Called, Seen, TemplateStats};
-use paceline_relay::show::Table;
+use paceline_relay::local_show::ShowTable;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const NOT_ANALYZED: &str = "PostgreSQL has not been asked about it yet";
 
 impl Pool {
     /// The rows of `SHOW GROUPS`.
-    pub fn groups(&self, called: Called) -> Table {
+    pub fn groups(&self, called: Called) -> ShowTable {
         let seen = self
             .template_stats()
             .into_iter()

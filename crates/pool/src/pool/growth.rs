@@ -43,7 +43,7 @@ impl Pool {
     ) -> Result<Box<ServerConn>, ServerError> {
         let config = Arc::clone(&self.shared.config());
         let limit = config.paceline.timeouts.server_connect_timeout;
-        let none = self.shared.settings_book.none();
+        let none = self.shared.settings_interner.none();
         let prepared_max = config.paceline.state.max_prepared_statements;
         let address = &generation.address;
         let credentials = self.shared.credentials.of(address, &self.shown);

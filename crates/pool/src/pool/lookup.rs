@@ -5,7 +5,7 @@ use crate::server::ServerConn;
 use paceline_batch::learned::Learned;
 use paceline_batch::tally::TemplateStats;
 use paceline_relay::server::StatementKey;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl Pool {
     /// Remembers these parameters, unless the connection that reported them is to be replaced.
     pub fn set_parameters(
         &self,
-        settings: &Arc<Settings>,
+        settings: &Arc<SessionSettings>,
         parameters: Vec<(String, String)>,
         conn: &ServerConn,
     ) {

@@ -211,7 +211,7 @@ impl Pool {
         let slot = slot;
         let config = Arc::clone(&self.shared.config());
         let limit = config.paceline.timeouts.server_connect_timeout;
-        let (none, address) = (self.shared.settings_book.none(), &generation.address);
+        let (none, address) = (self.shared.settings_interner.none(), &generation.address);
         let credentials = self.shared.credentials.of(address, &self.shown);
         let mut conn =
             ServerConn::open_for_replication(limit, address, &credentials, none, kind, parameters)

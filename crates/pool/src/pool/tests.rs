@@ -75,7 +75,7 @@ impl Pool {
 
 fn conn(pool: &Pool, generation: &Arc<Generation>) -> (Box<ServerConn>, UnixStream) {
     let (socket, server) = UnixStream::pair().unwrap();
-    let none = pool.shared.settings_book.none();
+    let none = pool.shared.settings_interner.none();
     let mut conn = ServerConn::new(Stream::unix(socket), &generation.address, &none, 0);
     conn.generation = Some(GenerationGuard::new(generation, &conn.stream));
     (Box::new(conn), server)
@@ -181,13 +181,13 @@ async fn parameters_are_those_of_the_current_server() {
     let pool = pool_with("");
     let _server = pool.connect();
     let (first, _other_end) = conn(&pool, &pool.attempt());
-    pool.set_parameters(&pool.shared.settings_book.none(), Vec::new(), &first);
+    pool.set_parameters(&pool.shared.settings_interner.none(), Vec::new(), &first);
     assert!(pool.parameters(0).is_some());
     pool.reconnect();
     assert!(pool.parameters(0).is_some(), "nothing better is known");
     let _server = pool.connect();
     assert!(pool.parameters(0).is_none());
-    pool.set_parameters(&pool.shared.settings_book.none(), Vec::new(), &first);
+    pool.set_parameters(&pool.shared.settings_interner.none(), Vec::new(), &first);
     assert!(pool.parameters(0).is_none(), "it comes from before");
 }
 

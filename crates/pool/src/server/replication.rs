@@ -5,7 +5,7 @@ use crate::address::Address;
 use crate::credentials::ServerCredentials;
 use crate::replication::Replication;
 use paceline_net::optional_timeout;
-use paceline_relay::settings::Settings;
+use paceline_relay::settings::SessionSettings;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl ServerConn {
         limit: Duration,
         address: &Arc<Address>,
         credentials: &ServerCredentials,
-        none: Arc<Settings>,
+        none: Arc<SessionSettings>,
         kind: Replication,
         parameters: &[(String, String)],
     ) -> Result<Self, ServerError> {

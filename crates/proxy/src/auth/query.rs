@@ -134,7 +134,7 @@ async fn put(
     auth_query: &str,
     user: &str,
 ) -> Result<Rows, ServerError> {
-    conn.adopt(&shared.settings_book.none()).await?;
+    conn.adopt(&shared.settings_interner.none()).await?;
     let statements = [(SEARCH_PATH, &[][..]), (auth_query, &[user][..])];
     let results = conn.ask(&statements).await?;
     Ok(results.into_iter().nth(1).unwrap_or_default())

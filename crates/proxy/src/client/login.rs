@@ -22,8 +22,8 @@ use paceline_net::Stream;
 use paceline_pool::pool::{DisconnectSignal, Pool};
 use paceline_pool::replication::Replication;
 use paceline_pool::stats::first_words;
-use paceline_relay::request::Scanner;
-use paceline_relay::session::Session;
+use paceline_relay::request::RequestScanner;
+use paceline_relay::session::ClientSession;
 use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::{self, Status};
@@ -98,7 +98,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             pool: login.pool,
             stream,
             input: login.input,
-            scanner: Scanner::default(),
+            scanner: RequestScanner::default(),
             session: login.session,
             listening: None,
             registration: login.registration,
@@ -155,7 +155,7 @@ enum Login {
 struct Guest {
     pool: Arc<Pool>,
     input: BytesMut,
-    session: Session,
+    session: ClientSession,
     registration: Registration,
     slot: ClientSlot,
 }
@@ -243,7 +243,7 @@ async fn attempt(
         let read = stream.unless_closed(&mut input, Box::pin(read_idle_timeout(client, sql)));
         *sql = read.await.ok_or(Refusal::Left)??;
     }
-    let settings = proxy.shared.settings_book.intern(sets.clone());
+    let settings = proxy.shared.settings_interner.intern(sets.clone());
     client.has_settings(&settings);
     awaits_server.store(true, Ordering::Relaxed);
     let welcomed = async {
@@ -270,7 +270,7 @@ async fn attempt(
     proxy.login_addresses.add(pool.address());
     proxy.pools.label(&pool, database, &identity.user);
     stream.write_all(&mut out).await?;
-    let mut session = Session::new(settings);
+    let mut session = ClientSession::new(settings);
     session.listening.process = registration.process;
     session.listening.marker = Arc::clone(&proxy.shared_listens.marker);
     let is_utf8 = |wanted: &str| {

@@ -22,7 +22,7 @@ use paceline_pool::pools::Exclusive;
 use paceline_pool::result_memory::ResultReservation;
 use paceline_pool::server::{ServerConn, ServerError, deliver};
 use paceline_relay::relay::{ListenNeed, RelayContext, RelayState, Wrap};
-use paceline_relay::request::{Form, Underway};
+use paceline_relay::request::{RequestForm, PartialAnswer};
 use paceline_relay::template::{Template, Unparsed};
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
@@ -166,10 +166,10 @@ impl Client {
             }
         };
         entry.leave_server().await;
-        let spent = server.conn().is_some_and(|conn| conn.side.spent);
+        let must_close = server.conn().is_some_and(|conn| conn.side.must_close);
         let mut ended = match outcome {
             Ok(ended) => ended,
-            Err((Fate::Reset, end)) if !spent => {
+            Err((Fate::Reset, end)) if !must_close => {
                 self.end_session(server);
                 return Err(end);
             }
@@ -177,7 +177,7 @@ impl Client {
         };
         match watched {
             // Dropped, it is not used again.
-            _ if spent => drop(server),
+            _ if must_close => drop(server),
             None => server.give_back(),
             Some((unit, analysis)) => {
                 let micros = u32::try_from((ended.at - start).as_micros()).unwrap_or(u32::MAX);
@@ -225,11 +225,11 @@ impl Client {
             let Some(conn) = server.conn() else {
                 return Err(shut_down());
             };
-            let tainted = conn.side.tainted;
+            let needs_reset = conn.side.needs_reset;
             let adopting = conn.adopt_for(&self.session.settings, self.session.sequences);
             match optional_timeout(limit, adopting).await {
                 Some(Ok(())) => return Ok(Some(server)),
-                Some(Err(ServerError::Refused(_))) if tainted => drop(server),
+                Some(Err(ServerError::Refused(_))) if needs_reset => drop(server),
                 Some(Err(ServerError::Refused(error))) => {
                     server.give_back();
                     return Err(End::Told(error));
@@ -302,19 +302,19 @@ impl<'a> RelayTask<'a> {
     ) -> Self {
         let mut to_server = BytesMut::with_capacity(unit.len() + NAMES_BYTES);
         let mut relay = with_context(client, conn, |context| {
-            RelayState::board(context, wrap, &mut to_server)
+            RelayState::start(context, wrap, &mut to_server)
         });
         if client.mode == PoolMode::Session {
-            relay.stay();
+            relay.use_session_pooling();
         }
         let uses = known.map_or_else(|| uses_of_names(unit), |known| Some(known.sequences));
         if let Some(uses) = uses {
-            relay.first_unit_uses(uses);
+            relay.first_request_uses(uses);
         }
-        if known.is_some_and(|known| matches!(known.form, Form::Extended { describe: true, .. })) {
-            relay.first_unit_describes();
+        if known.is_some_and(|known| matches!(known.form, RequestForm::Extended { describe: true, .. })) {
+            relay.first_request_describes();
         }
-        let query = known.filter(|known| matches!(known.form, Form::Simple));
+        let query = known.filter(|known| matches!(known.form, RequestForm::Simple));
         let mut task = Self::new(client, conn, relay, start);
         task.to_server = to_server;
         task.pending = unit.clone();
@@ -322,7 +322,7 @@ impl<'a> RelayTask<'a> {
         task.begins = unit.is_empty();
         task.known = query.map(|query| Arc::clone(&query.template));
         if is_whole(unit) {
-            task.relay.can_be_repeated();
+            task.relay.allow_retry();
             task.first = Some(unit.clone());
         }
         task
@@ -332,7 +332,7 @@ impl<'a> RelayTask<'a> {
     fn take_over(
         client: &'a mut Client,
         conn: &'a mut ServerConn,
-        underway: Underway,
+        underway: PartialAnswer,
         room: ResultReservation,
         start: Instant,
     ) -> Self {
@@ -380,7 +380,7 @@ impl<'a> RelayTask<'a> {
 
     /// It met a plan that no longer fits, and nobody knows.
     fn repeat(&mut self) {
-        if self.relay.take_repeat()
+        if self.relay.take_retry()
             && let Some(unit) = self.first.take()
         {
             self.pending = unit;
@@ -430,7 +430,7 @@ impl<'a> RelayTask<'a> {
         pool.stats.server_parsed(self.conn.side.take_parses());
         self.conn.info.set_prepared(self.conn.side.prepared());
         let entry = &client.registration.entry;
-        entry.info.set_prepared(client.session.named());
+        entry.info.set_prepared(client.session.statements.named());
         entry.has_settings(&client.session.settings);
         now
     }
@@ -448,7 +448,7 @@ impl<'a> RelayTask<'a> {
                 }
                 continue;
             }
-            if self.relay.has_strange_numbers() {
+            if self.relay.discard_failed() {
                 return Err((Fate::Drop, End::Told(self.client.lost())));
             }
             if self.begins_transaction() {
@@ -505,7 +505,7 @@ impl<'a> RelayTask<'a> {
     fn wants_client(&self) -> bool {
         self.client_end.is_none()
             && !self.has_no_room()
-            && !self.relay.owes_much()
+            && !self.relay.owes_many_answers()
             && (self.relay.awaits_client() || self.body_left > 0)
     }
 }
@@ -542,7 +542,7 @@ fn with_context_knowing<R>(
         session: &mut client.session,
         server: &mut conn.side,
         templates: &client.proxy.shared.templates,
-        book: &client.proxy.shared.settings_book,
+        book: &client.proxy.shared.settings_interner,
         console: &**pool,
         taints: &taints,
         state: &pool_settings.state,

@@ -104,7 +104,7 @@ impl Asked<'_> {
             .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
         let entry = &registration.entry;
         entry.now(ClientState::Relaying(server.conn.key.clone()));
-        entry.has_settings(&shared.settings_book.intern(name_of(startup)));
+        entry.has_settings(&shared.settings_interner.intern(name_of(startup)));
         let mut out = BytesMut::new();
         backend::write_authentication_ok(&mut out);
         for (name, value) in server.conn.parameters() {

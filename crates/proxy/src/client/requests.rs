@@ -12,8 +12,8 @@ use paceline_pool::analysis::TemplateAnalysis;
 use paceline_pool::pool::{Analysis, CheckoutResult, DisconnectSignal, PooledServer, WaitResult};
 use paceline_pool::stats::{Prepared, first_state};
 use paceline_relay::relay::Wrap;
-use paceline_relay::request::{Boundary, Form, Request};
-use paceline_relay::session::Plan;
+use paceline_relay::request::{Boundary, RequestForm, Request};
+use paceline_relay::session::RequestPlan;
 use paceline_relay::settings::IdleTimeout;
 use paceline_relay::template::Template;
 use paceline_wire::frontend::tag;
@@ -152,26 +152,26 @@ impl Client {
             return self.carry_out_alone(bytes, wrap).await;
         }
         match self.plan(&bytes).await {
-            Plan::Answer(mut answer) => {
+            RequestPlan::Answer(mut answer) => {
                 self.count_answered(&bytes, answer.len());
                 self.turn.message(tag::QUERY, answer.len());
                 Ok(self.stream.write_all(&mut answer).await?)
             }
-            Plan::Listen(change, unit) if self.shares_listen() => {
+            RequestPlan::Listen(change, unit) if self.shares_listen() => {
                 Box::pin(self.listen_alone(change, &unit)).await
             }
-            Plan::Listen(_, unit) => self.carry_out_alone(unit.bytes, Wrap::No).await,
+            RequestPlan::Listen(_, unit) => self.carry_out_alone(unit.bytes, Wrap::No).await,
             // Who keeps its server travels with nobody.
-            Plan::Single(unit) if self.mode == PoolMode::Session => {
+            RequestPlan::Group(unit) if self.mode == PoolMode::Session => {
                 let wrap = match unit.template.hints().target_affect_row {
                     Some(_) => Wrap::Begin,
                     None => Wrap::No,
                 };
                 self.carry_out_alone(unit.bytes, wrap).await
             }
-            Plan::Single(unit) => self.carry_out_single(unit).await,
-            Plan::Names if self.mode != PoolMode::Session => self.carry_out_names(bytes).await,
-            Plan::Alone | Plan::Names | Plan::Unparsed(_) => {
+            RequestPlan::Group(unit) => self.carry_out_single(unit).await,
+            RequestPlan::Prepare if self.mode != PoolMode::Session => self.carry_out_names(bytes).await,
+            RequestPlan::Relay | RequestPlan::Prepare | RequestPlan::Unparsed(_) => {
                 let wrap = self.wrap(&bytes).await;
                 self.carry_out_alone(bytes, wrap).await
             }
@@ -179,7 +179,7 @@ impl Client {
     }
 
     /// Decides about a complete unit; its texts are parsed then.
-    async fn plan(&mut self, bytes: &Bytes) -> Plan {
+    async fn plan(&mut self, bytes: &Bytes) -> RequestPlan {
         loop {
             let parses = self.proxy.shared.templates.parses();
             let plan = self
@@ -189,7 +189,7 @@ impl Client {
                 self.turn.all();
             }
             match plan {
-                Plan::Unparsed(unparsed) => Box::pin(self.proxy.shared.parse(unparsed)).await,
+                RequestPlan::Unparsed(unparsed) => Box::pin(self.proxy.shared.parse(unparsed)).await,
                 plan => return plan,
             }
         }
@@ -217,7 +217,7 @@ impl Client {
         stats.prepared(prepared);
         stats.moved(unit.len() as u64, answer_len as u64);
         let info = &self.registration.entry.info;
-        info.set_prepared(self.session.named());
+        info.set_prepared(self.session.statements.named());
     }
 
     /// A unit that Paceline relays without a second look.
@@ -250,7 +250,7 @@ impl Client {
         }
         let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
         let templates = &self.proxy.shared.templates;
-        let answer = self.session.answer_names(&bytes, templates, &accepted);
+        let answer = self.session.answer_prepare(&bytes, templates, &accepted);
         // A text that is to be parsed elsewhere first is not known.
         let Some(mut answer) = answer.ok().flatten() else {
             return match self.wait(waiter, waits, false).await? {
@@ -318,10 +318,10 @@ impl Client {
         let delivery = self.wait(waiter, waits, reads).await?;
         if let Some(answer) = delivery.answer() {
             self.session
-                .served(&unit, answer, self.proxy.shared.templates.new_id());
-            if let Form::Extended { parse: true, .. } = unit.form {
+                .group_answered(&unit, answer, self.proxy.shared.templates.new_id());
+            if let RequestForm::Extended { parse: true, .. } = unit.form {
                 let info = &self.registration.entry.info;
-                info.set_prepared(self.session.named());
+                info.set_prepared(self.session.statements.named());
             }
         }
         match delivery {

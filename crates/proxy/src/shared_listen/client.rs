@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use paceline_pool::address::{Address, DatabaseAddress};
 use paceline_pool::pool::Pool;
 use paceline_relay::shared_listen::{
-    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, Ticket,
+    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, ListenRequestId,
 };
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl ListeningClient {
     /// Passes a request on. `None`: nothing needs to be waited for.
     fn ask(
         &self,
-        request: impl FnOnce(&mut SharedListen) -> Option<Ticket>,
+        request: impl FnOnce(&mut SharedListen) -> Option<ListenRequestId>,
     ) -> oneshot::Receiver<Outcome> {
         let (answer, waits) = oneshot::channel();
         let mut state = self.shared.lock();
@@ -221,7 +221,7 @@ impl ListeningClient {
         if state.is_lost(self.id) {
             return Err(MailEnd::Lost);
         }
-        let taken = state.core.take_mail(self.id, limit, out);
+        let taken = state.core.take_queued(self.id, limit, out);
         taken.map_err(|_| MailEnd::Overflow)
     }
 
@@ -255,8 +255,8 @@ impl ListeningClient {
     }
 
     /// There is something to tell the client: while notifications are being written, only that it gets no more.
-    fn has_mail(&self) -> bool {
-        let waits = || self.shared.lock().core.has_mail(self.id);
+    fn has_queued(&self) -> bool {
+        let waits = || self.shared.lock().core.has_queued(self.id);
         self.ended().is_some() || (self.out.is_empty() && waits())
     }
 }
@@ -281,7 +281,7 @@ pub(crate) async fn mail(listening: Option<&ListeningClient>) {
     let Some(client) = listening else {
         return std::future::pending().await;
     };
-    while !client.has_mail() {
+    while !client.has_queued() {
         // A notification that comes before this is kept by the `Notify`.
         client.mail.notified().await;
     }

@@ -7,7 +7,7 @@ use paceline_config::ListenLost;
 use paceline_pool::address::Address;
 use paceline_pool::pool::Pool;
 use paceline_pool::server::{ServerConn, ServerError};
-use paceline_relay::shared_listen::Step;
+use paceline_relay::shared_listen::RoundStep;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::{ErrorResponse, WireError, frame, frontend};
 use std::collections::HashSet;
@@ -111,7 +111,7 @@ async fn open(
         .timeouts
         .server_connect_timeout;
     let credentials = pool.credentials(address);
-    let none = pool.shared.settings_book.none();
+    let none = pool.shared.settings_interner.none();
     let mut conn =
         ServerConn::open_within(limit, address, &credentials, none, PREPARED_MAX).await?;
     let begin = format!(
@@ -237,8 +237,8 @@ impl Shared {
         };
         for step in steps {
             match step {
-                Step::Query(sql) => frontend::write_query(out, &sql),
-                Step::Sync => frontend::write_sync(out),
+                RoundStep::Query(sql) => frontend::write_query(out, &sql),
+                RoundStep::Sync => frontend::write_sync(out),
             }
         }
         Next::Sent

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use paceline_pool::address::DatabaseAddress;
 use paceline_pool::pool::Pool;
-use paceline_relay::shared_listen::{Answer, ListenerId, SharedListen, Ticket};
+use paceline_relay::shared_listen::{ListenAnswer, ListenRequestId, ListenerId, SharedListen};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
@@ -19,7 +19,7 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) core: SharedListen,
     pub(super) clients: HashMap<ListenerId, Entry>,
-    pub(super) answers: HashMap<Ticket, oneshot::Sender<Result<(), Bytes>>>,
+    pub(super) answers: HashMap<ListenRequestId, oneshot::Sender<Result<(), Bytes>>>,
     /// A task has the connection, or opens one.
     pub(super) runs: bool,
 }
@@ -86,7 +86,7 @@ impl State {
         self.clients.get(&id).is_none_or(|client| client.lost)
     }
 
-    pub(super) fn answer(&mut self, answers: Vec<Answer>) {
+    pub(super) fn answer(&mut self, answers: Vec<ListenAnswer>) {
         for (ticket, outcome) in answers {
             if let Some(waits) = self.answers.remove(&ticket) {
                 // A client that has gone needs no answer.

@@ -1,108 +1,123 @@
-//! What the server owes: one expectation per message that is answered, in the order sent.
+//! Expected answers of the server, one for each message that it answers.
 
-use super::changes::Changes;
-use super::question::Question;
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
+use super::text_changes::TextChanges;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
 use bytes::BytesMut;
-use paceline_sql::{Hints, SessionChange};
+use paceline_sql::{Hints, PinReason, SessionChange};
 use paceline_wire::backend::{self, tag};
 use paceline_wire::frame;
 
-/// A statement that is described to its client.
+/// A statement whose columns the server describes to the client.
 #[derive(Debug, Clone)]
-pub(super) struct Described {
+pub(super) struct DescribeTarget {
     pub(super) name: Box<[u8]>,
-    /// [`Analysis::parse`](crate::analysis::Analysis::parse), as the name may have become another statement's.
+    /// [`Analysis::parse`](crate::analysis::Analysis::parse) of the statement. Meanwhile another statement may have the
+    /// name.
     pub(super) parse: u64,
-    /// `None`: it is the unnamed statement.
+    /// `None` for the unnamed statement.
     pub(super) key: Option<StatementKey>,
 }
 
-/// An answer that is due.
+/// What Paceline asks a server about its session: whether it has state of these kinds, and the values of these settings.
+#[derive(Debug, Default)]
+pub(super) struct SessionQuery {
+    pub(super) kinds: Vec<PinReason>,
+    pub(super) settings: Vec<String>,
+}
+
+/// What the statements change that the server executes for a message, and the hints of the last one.
+#[derive(Debug, Default)]
+pub(super) struct Execution {
+    pub(super) changes: TextChanges,
+    pub(super) hints: Hints,
+}
+
+impl From<(Vec<SessionChange>, Hints)> for Execution {
+    fn from((changes, hints): (Vec<SessionChange>, Hints)) -> Self {
+        let changes = changes.into();
+        Self { changes, hints }
+    }
+}
+
+/// An expected answer.
 #[derive(Debug)]
 pub(super) enum Expect {
-    /// The client's `Query`, up to ReadyForQuery.
+    /// To the client's `Query`, up to ReadyForQuery.
     Query {
-        changes: Changes,
-        hints: Hints,
-        /// It executes a prepared statement by its name, and nothing else.
+        execution: Execution,
+        /// The text only executes a prepared statement.
         by_name: bool,
     },
-    /// The empty query in place of the client's DEALLOCATE.
+    /// To an empty query in place of the client's DEALLOCATE.
     Deallocate,
-    /// Paceline's own `Query`: nothing of its answer reaches the client unless it fails.
+    /// To a `Query` of Paceline's own. The client receives only its error.
     OwnQuery,
-    /// Paceline's own `Query` that forgets what others have drawn from sequences.
-    Discarding,
-    /// Paceline's own end of a hinted transaction.
-    Ending,
-    /// Paceline's own `Query` that gives a client back what it began with, after its RESET.
-    Restoring,
-    /// Paceline's own `Query` about what the session has on its server.
-    Asking(Question),
-    /// The `Sync` behind what the client's `Query` needs; then that goes out.
-    Then {
-        query: BytesMut,
-        changes: Changes,
-        hints: Hints,
-        /// As of [`Expect::Query`].
-        by_name: bool,
+    /// To Paceline's own `DISCARD SEQUENCES`.
+    OwnDiscardSequences,
+    /// To Paceline's own COMMIT or ROLLBACK of a hinted transaction.
+    OwnTransactionEnd,
+    /// To Paceline's own `Query` that sets what the client's RESET has reset on the server only.
+    OwnRestore,
+    /// To Paceline's own query about the state of the session.
+    OwnSessionQuery(SessionQuery),
+    /// To the `Sync` that Paceline sends before the client's `Query`. Then the `Query` is sent.
+    SyncBeforeQuery {
+        message: BytesMut,
+        /// [`Expect::Query`]
+        query: Box<Expect>,
     },
-    /// Something that fails, in place of what the client may not have.
+    /// To a message that fails, in place of a request that Paceline rejects.
     Refused {
-        why: Refusal,
+        why: RelayRefusal,
         query: bool,
     },
-    /// The client's `Parse`, sent on, or its `PREPARE`, sent as a `Parse`.
+    /// To the client's `Parse`, or to a `Parse` in place of its PREPARE.
     Parse {
         key: Option<StatementKey>,
         undo: Undo,
-        says: Says,
+        reply: StatementReply,
     },
-    /// A `Bind` or `Execute` that the client knows nothing of.
+    /// To Paceline's own `Bind` or `Execute`.
     OwnStep,
-    /// A `Parse` that the client knows nothing of.
+    /// To Paceline's own `Parse`.
     OwnParse {
         key: Option<StatementKey>,
     },
-    /// What no server needs to do: statements that it has already, or keeps though the client does not.
-    Done {
+    /// None: Paceline itself answers the message after the answers to earlier messages.
+    AnsweredHere {
         undo: Option<Undo>,
-        says: Says,
+        reply: StatementReply,
     },
-    /// A `Close` that the client knows nothing of.
+    /// To Paceline's own `Close`.
     OwnClose {
         closed: Option<Closed>,
     },
-    /// The client's `Close` of a portal.
+    /// To the client's `Close` of a portal.
     Close,
-    /// The client's `Bind` of a statement that the server has.
+    /// To the client's `Bind`.
     Bind {
         key: Option<StatementKey>,
-        /// The client may know the columns of the statement from before.
+        /// The columns of the statement may have been described to the client earlier.
         described: bool,
     },
-    Describe(Option<Described>),
-    /// Paceline's own `Describe` of a statement whose columns the client knows.
-    Shape {
-        /// `None`: of the unnamed one.
+    Describe(Option<DescribeTarget>),
+    /// To Paceline's own `Describe` of a statement whose columns the client knows.
+    OwnDescribe {
+        /// `None` for the unnamed statement.
         key: Option<StatementKey>,
     },
-    Execute {
-        changes: Changes,
-        hints: Hints,
-    },
+    Execute(Execution),
     FunctionCall,
-    /// `CopyDone` or `CopyFail`.
+    /// To `CopyDone` or `CopyFail`.
     CopyEnd,
     Sync,
 }
 
-/// How the client is told that its wish about a statement's name was carried out.
+/// The answer to a client that prepares, closes or deallocates a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum StatementReply {
     /// `ParseComplete`
     Parsed,
     /// `CloseComplete`
@@ -113,11 +128,11 @@ pub(super) enum Says {
     Deallocated,
     /// `CommandComplete` of `DEALLOCATE ALL`
     DeallocatedAll,
-    /// Not at all: what is said of another name stands for it.
+    /// No answer, because another message is answered.
     Nothing,
 }
 
-impl Says {
+impl StatementReply {
     pub(super) fn write(self, out: &mut BytesMut) {
         match self {
             Self::Parsed => frame::write_empty(out, tag::PARSE_COMPLETE),
@@ -129,73 +144,81 @@ impl Says {
         }
     }
 
-    /// Told before anything was carried out, and worth nothing by itself.
+    /// Whether the answer precedes the execution of statements, so that the request may still be retried.
     pub(super) fn is_preliminary(self) -> bool {
         matches!(self, Self::Parsed | Self::Closed)
     }
 }
 
 impl Expect {
-    /// Ends with ReadyForQuery.
+    /// To a `Query` whose text does not only execute a prepared statement.
+    pub(super) fn query(execution: impl Into<Execution>) -> Self {
+        let (execution, by_name) = (execution.into(), false);
+        Self::Query { execution, by_name }
+    }
+
+    /// Whether the answer ends with ReadyForQuery.
     pub(super) fn is_boundary(&self) -> bool {
         matches!(
             self,
             Self::Query { .. }
                 | Self::Deallocate
                 | Self::OwnQuery
-                | Self::Discarding
-                | Self::Ending
-                | Self::Restoring
-                | Self::Asking(_)
-                | Self::Then { .. }
+                | Self::OwnDiscardSequences
+                | Self::OwnTransactionEnd
+                | Self::OwnRestore
+                | Self::OwnSessionQuery(_)
+                | Self::SyncBeforeQuery { .. }
                 | Self::Refused { query: true, .. }
                 | Self::FunctionCall
                 | Self::Sync
         )
     }
 
-    /// Its answer is not for the client.
+    /// Whether the answer is not for the client.
     pub(super) fn is_own(&self) -> bool {
         matches!(
             self,
             Self::OwnQuery
-                | Self::Discarding
-                | Self::Ending
-                | Self::Restoring
-                | Self::Asking(_)
+                | Self::OwnDiscardSequences
+                | Self::OwnTransactionEnd
+                | Self::OwnRestore
+                | Self::OwnSessionQuery(_)
                 | Self::OwnParse { .. }
                 | Self::OwnClose { .. }
-                | Self::Shape { .. }
+                | Self::OwnDescribe { .. }
                 | Self::OwnStep
         )
     }
 
-    /// Its failure rolls the transaction back (`ROLLBACK_ON_FAIL`).
+    /// Whether the transaction is rolled back if the statement fails (`ROLLBACK_ON_FAIL`).
     pub(super) fn rolls_back(&self) -> bool {
         match self {
-            Self::Query { hints, .. } | Self::Execute { hints, .. } => hints.rollback_on_fail,
+            Self::Query { execution, .. } | Self::Execute(execution) => {
+                execution.hints.rollback_on_fail
+            }
             _ => false,
         }
     }
 
-    /// The server carries something out that may change settings.
+    /// Whether the server executes something that may change settings.
     pub(super) fn carries_out(&self) -> bool {
         matches!(
             self,
             Self::Query { .. }
                 | Self::OwnQuery
-                | Self::Ending
-                | Self::Restoring
-                | Self::Then { .. }
-                | Self::Execute { .. }
+                | Self::OwnTransactionEnd
+                | Self::OwnRestore
+                | Self::SyncBeforeQuery { .. }
+                | Self::Execute(_)
                 | Self::FunctionCall
         )
     }
 
-    /// Even if it fails, it may leave this behind in the session.
+    /// Changes that may remain in the session even if the statement fails.
     pub(super) fn may_leave(&self) -> &[SessionChange] {
         match self {
-            Self::Query { changes, .. } | Self::Execute { changes, .. } => changes.left(),
+            Self::Query { execution, .. } | Self::Execute(execution) => execution.changes.left(),
             _ => &[],
         }
     }

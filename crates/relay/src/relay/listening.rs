@@ -1,14 +1,15 @@
-//! `LISTEN` by the shared connection ([`shared_listen`](crate::shared_listen)): what goes to the client's server in place of its
-//! LISTEN and UNLISTEN, and when its answer waits for notifications.
+//! `LISTEN` by the shared connection ([`shared_listen`](crate::shared_listen)): what the client's server executes in place
+//! of LISTEN and UNLISTEN, and when ReadyForQuery waits for notifications.
 //!
-//! A client that listens hears its own notifications before the ReadyForQuery of the transaction that sent them. Nearly any
-//! statement may have sent some (triggers, functions, views that call functions), so that ReadyForQuery is kept until the shared
-//! connection has received what was committed before. That takes one message to it and back, for all clients that wait together.
+//! A client that listens receives its own notifications before the ReadyForQuery of the transaction that sent them. Nearly
+//! any statement may send some (triggers, functions, views that call functions). Therefore the relay holds ReadyForQuery
+//! until the shared connection has received all notifications that were committed before. That takes one round trip, for all
+//! clients that wait at the same time.
 
 use super::not_yet::{ListenNeed, NotYet};
-use super::policy::ListenMode;
-use super::refusal::Refusal;
+use super::refusal::RelayRefusal;
 use super::state::{RelayContext, RelayState};
+use super::state_policy::ListenMode;
 use crate::session::{lists_channels, only_lists_channels};
 use crate::shared_listen::Marker;
 use crate::template::Template;
@@ -20,38 +21,40 @@ use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use std::borrow::Cow;
 
-/// OIDs from this one on are those of objects that users have created.
+/// Smaller OIDs belong to objects of PostgreSQL itself.
 const FIRST_OID_OF_USERS: u32 = 16_384;
 
 impl RelayState {
-    /// LISTEN of this client goes to the shared connection.
+    /// Whether LISTEN of this client uses the shared connection.
     pub(super) fn shares_listen(&self, context: &RelayContext<'_>) -> bool {
         let session = &context.session;
-        let shared = context.state.listen_mode == ListenMode::Shared;
+        let shared = context.policy.listen_mode == ListenMode::Shared;
         let fits = shared && session.listening.fits(&session.settings);
-        !self.stays && !self.listens_itself() && (fits || session.listening.is_listening())
+        !self.is_session_pooling()
+            && !self.listens_itself()
+            && (fits || session.listening.is_listening())
     }
 
-    /// The client keeps its server because that listens.
+    /// Whether the client is pinned because its own server listens.
     fn listens_itself(&self) -> bool {
-        self.kept.contains(&PinReason::Listening)
+        self.pinned_for.contains(&PinReason::Listening)
     }
 
-    /// A statement is about to be sent; `None`: it has not been read.
+    /// A statement is about to be sent. `None` if its text is unknown.
     ///
     /// # Errors
-    /// The shared connection must do something first.
+    /// The shared connection must act first.
     pub(super) fn await_listening(
         &mut self,
         template: Option<&Template>,
         context: &mut RelayContext<'_>,
     ) -> Result<(), NotYet> {
-        if self.stays {
+        if self.is_session_pooling() {
             return Ok(());
         }
         let is_listening = context.session.listening.is_listening();
-        if context.state.listen_mode == ListenMode::Session && !is_listening {
-            // Another client of the pool may share after a reload.
+        if context.policy.listen_mode == ListenMode::Session && !is_listening {
+            // After a reload, other clients of the pool may use the shared connection.
             context.server.notified = true;
             return Ok(());
         }
@@ -64,7 +67,7 @@ impl RelayState {
         for listening in listening_changes(changes) {
             match listening {
                 Listening::Listen(channel) => {
-                    if !self.listens.reserved.contains(channel) {
+                    if !self.listen.reserved.contains(channel) {
                         need.channels.push(channel.clone());
                     }
                     need.changes = true;
@@ -75,77 +78,77 @@ impl RelayState {
         if need.changes && !self.shares_listen(context) {
             need = ListenNeed::default();
         }
-        let known = self.listens.is_known || !(is_listening && may_notify);
-        let done = self.listens.changes || !need.changes;
-        if !(known && done && need.channels.is_empty()) && self.listens.refused.is_none() {
+        let known = self.listen.registered || !(is_listening && may_notify);
+        let done = self.listen.changes || !need.changes;
+        if !(known && done && need.channels.is_empty()) && self.listen.refused.is_none() {
             return Err(NotYet::Listening(need));
         }
         context.server.notified |= may_notify;
-        self.listens.notifies |= may_notify;
+        self.listen.notifies |= may_notify;
         Ok(())
     }
 
-    /// The shared connection has done what was needed, or could not.
-    pub fn listens(&mut self, need: ListenNeed, outcome: Result<(), Bytes>) {
+    /// The shared connection has done what was needed, or has failed.
+    pub fn listen_done(&mut self, need: ListenNeed, outcome: Result<(), Bytes>) {
         match outcome {
             Ok(()) => {
-                self.listens.is_known = true;
-                self.listens.changes |= need.changes;
-                self.listens.reserved.extend(need.channels);
+                self.listen.registered = true;
+                self.listen.changes |= need.changes;
+                self.listen.reserved.extend(need.channels);
             }
-            Err(error) => self.listens.refused = Some(error),
+            Err(error) => self.listen.refused = Some(error),
         }
     }
 
-    /// The shared connection knows of the client's transaction.
-    pub fn is_listened_for(&self) -> bool {
-        self.listens.is_known
+    /// Whether the shared connection knows which server executes the client's transaction.
+    pub fn is_registered_for_listen(&self) -> bool {
+        self.listen.registered
     }
 
-    /// Why the statement that is about to be sent cannot be. (What the server has prepared in place of a LISTEN tells the shared
-    /// connection nothing.)
+    /// Why Paceline rejects the statement that is about to be sent. (If a server executes a prepared LISTEN, the shared
+    /// connection does not learn of it.)
     pub(super) fn listen_refusal(
         &mut self,
         template: Option<&Template>,
         context: &RelayContext<'_>,
-    ) -> Option<Refusal> {
-        if let Some(error) = self.listens.refused.take() {
-            return Some(Refusal::Listen(error));
+    ) -> Option<RelayRefusal> {
+        if let Some(error) = self.listen.refused.take() {
+            return Some(RelayRefusal::Listen(error));
         }
         let of_session = |t: &Template| matches!(t.effect(), Some(Effect::Session(_)));
         let executes = |t: &Template| matches!(t.named(), Some(Named::Execute { .. }));
         if let Some(template) = template.filter(|t| of_session(t) || executes(t))
-            && listening_changes(&context.what_it_does(Some(template)).0)
+            && listening_changes(&context.effects(Some(template)).0)
                 .next()
                 .is_some()
         {
             if executes(template) && self.shares_listen(context) {
-                return Some(Refusal::ExecutesListen);
+                return Some(RelayRefusal::ExecutesListen);
             }
             if self.listens_itself() && context.session.listening.is_listening() {
-                return Some(Refusal::ListensTwice);
+                return Some(RelayRefusal::ListensTwice);
             }
         }
         let may_change = |t: &Template| {
             t.statement.is_none() && !t.is_bulk() && paceline_sql::may_listen(&t.text)
         };
-        let hears = self.listens.changes || context.session.listening.is_listening();
-        if hears && !self.stays && template.is_some_and(may_change) {
-            return Some(Refusal::ListensUnread);
+        let hears = self.listen.changes || context.session.listening.is_listening();
+        if hears && !self.is_session_pooling() && template.is_some_and(may_change) {
+            return Some(RelayRefusal::ListensUnread);
         }
         let lists =
             context.session.listening.is_listening() && template.is_some_and(lists_channels);
-        (lists && !self.stays).then_some(Refusal::ListsChannels)
+        (lists && !self.is_session_pooling()).then_some(RelayRefusal::ListsChannels)
     }
 
-    /// The text of a query in which the shared connection's part is replaced.
+    /// The text of a query in which NOTIFY replaces LISTEN and UNLISTEN.
     pub(super) fn shared_text<'a>(
         &self,
         text: Cow<'a, str>,
         changes: &[SessionChange],
         context: &mut RelayContext<'_>,
     ) -> Cow<'a, str> {
-        if !self.listens.changes || listening_changes(changes).next().is_none() {
+        if !self.listen.changes || listening_changes(changes).next().is_none() {
             return text;
         }
         let listening = &mut context.session.listening;
@@ -153,24 +156,24 @@ impl RelayState {
         replaced.map_or(text, Cow::Owned)
     }
 
-    /// A portal with these changes is about to be executed. Markers go first: the statement itself was prepared once, and PostgreSQL
-    /// would drop a notification that equals an earlier one of its transaction.
+    /// A portal with these changes is about to be executed. Sends markers first: the statement itself was prepared once, and
+    /// PostgreSQL drops a notification that equals an earlier one of its transaction.
     pub(super) fn marks_listening(
         &mut self,
         changes: &[SessionChange],
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) {
-        if !self.listens.changes {
+        if !self.listen.changes {
             return;
         }
         for change in listening_changes(changes) {
             let marker = context.session.listening.marker(change);
-            self.own_within_unit(&marker, out);
+            self.own_mid_request(&marker, out);
         }
     }
 
-    /// A LISTEN that is prepared, as the server is to prepare it.
+    /// The text that a server prepares in place of a LISTEN or UNLISTEN.
     pub(super) fn shared_statement(
         &self,
         template: &Template,
@@ -190,7 +193,7 @@ impl RelayState {
         .ok()
     }
 
-    /// A statement has completed that the shared connection's NOTIFY stood for: its own command.
+    /// The command of the client's LISTEN or UNLISTEN, if the NOTIFY in its place has completed.
     pub(super) fn command_instead(
         command: &[u8],
         changes: &[SessionChange],
@@ -200,54 +203,54 @@ impl RelayState {
     }
 
     /// A LISTEN has completed on the client's own server.
-    pub(super) fn has_listened(
+    pub(super) fn listened(
         &mut self,
         listening: &Listening,
         context: &mut RelayContext<'_>,
         to_client: &mut BytesMut,
     ) {
         if let Listening::Listen(_) = listening {
-            self.keep(PinReason::Listening, context, to_client);
+            self.meet_pin_reason(PinReason::Listening, context, to_client);
         }
     }
 
     pub(super) fn unlistens_all(&mut self) {
-        self.listens.unlistens_all = true;
+        self.listen.unlistens_all = true;
     }
 
-    /// `DISCARD ALL` has been carried out since this was asked last.
+    /// Whether `DISCARD ALL` has completed since the last call.
     pub fn take_unlistens_all(&mut self) -> bool {
-        std::mem::take(&mut self.listens.unlistens_all)
+        std::mem::take(&mut self.listen.unlistens_all)
     }
 
-    /// The server is ready. Returns true if the client's ReadyForQuery waits for notifications.
-    pub(super) fn keeps_ready(&mut self, ready: Frame<'_>) -> bool {
+    /// The server has sent ReadyForQuery. Returns whether it waits for notifications.
+    pub(super) fn hold_ready(&mut self, ready: Frame<'_>) -> bool {
         let ends = self.status == Status::Idle;
-        if ends && self.listens.is_known && (self.listens.notifies || self.listens.changes) {
-            self.listens.ready = Some(Bytes::copy_from_slice(ready.bytes));
+        if ends && self.listen.registered && (self.listen.notifies || self.listen.changes) {
+            self.listen.ready = Some(Bytes::copy_from_slice(ready.bytes));
             return true;
         }
         if ends {
-            self.listens.notifies = false;
+            self.listen.notifies = false;
         }
         false
     }
 
-    /// The client's ReadyForQuery waits until the shared connection has received what was committed.
+    /// Whether the client's ReadyForQuery waits for notifications.
     pub fn awaits_notifications(&self) -> bool {
-        self.listens.ready.is_some()
+        self.listen.ready.is_some()
     }
 
-    /// The ReadyForQuery that waits, which somebody else writes when they have been received. The relay is over.
-    pub fn take_ready(&mut self) -> Option<Bytes> {
-        std::mem::take(&mut self.listens).ready
+    /// Takes the ReadyForQuery. The caller writes it when the notifications have been received. The relay has ended.
+    pub fn take_held_ready(&mut self) -> Option<Bytes> {
+        std::mem::take(&mut self.listen).ready
     }
 
-    /// It has; `to_client` has the notifications.
-    pub fn has_notifications(&mut self, to_client: &mut BytesMut) {
-        let unlistens_all = self.listens.unlistens_all;
-        let listens = std::mem::take(&mut self.listens);
-        self.listens.unlistens_all = unlistens_all;
+    /// The notifications have been received, and `to_client` has them. Writes the ReadyForQuery.
+    pub fn notifications_received(&mut self, to_client: &mut BytesMut) {
+        let unlistens_all = self.listen.unlistens_all;
+        let listens = std::mem::take(&mut self.listen);
+        self.listen.unlistens_all = unlistens_all;
         if let Some(ready) = listens.ready {
             self.forwarded += ready.len() as u64;
             to_client.put_slice(&ready);
@@ -255,15 +258,16 @@ impl RelayState {
     }
 }
 
-/// Might it notify when its transaction commits? Nearly everything may execute functions of users: a table has triggers, what is
-/// read may be a view, and so may an operator, a cast or the check of a domain. What may not is known by its text.
+/// Whether a statement may notify when its transaction commits. Nearly every statement may execute user-defined functions:
+/// tables have triggers, views call functions, and so do operators, casts and domains. Only a SELECT of a constant or a
+/// parameter does not.
 fn may_notify(template: &Template) -> bool {
     let mut words = template.text.split_ascii_whitespace();
     let (first, second, third) = (words.next(), words.next(), words.next());
     let selects = first.is_some_and(|word| word.eq_ignore_ascii_case("select"));
     let value = second.map(|word| word.strip_suffix(';').unwrap_or(word));
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-    // A parameter may be of a domain, which has checks.
+    // A parameter may have the type of a domain, whose checks call functions.
     let is_builtin = |oid: &[u8; 4]| u32::from_be_bytes(*oid) < FIRST_OID_OF_USERS;
     let types = template.types.get(2..).unwrap_or_default();
     let builtin = types.as_chunks().0.iter().all(is_builtin);
@@ -271,14 +275,15 @@ fn may_notify(template: &Template) -> bool {
     !(selects && value.is_some_and(is_harmless) && third.is_none())
 }
 
-/// A text that asks only for the channels of its session, as a SELECT that answers.
+/// A SELECT with the client's channels, if the text only asks for them.
 pub(super) fn list_of_channels(text: &str, context: &RelayContext<'_>) -> Option<String> {
     let listening = &context.session.listening;
     let asks = listening.is_listening() && only_lists_channels(text);
     asks.then(|| listening.to_select())
 }
 
-/// A `NotificationResponse` of the client's own server, in which the client recognises what it has sent itself.
+/// Writes a `NotificationResponse` of the client's own server. If the client sent the notification, the process id is the
+/// one that the client knows.
 pub(super) fn write_notification(
     message: Frame<'_>,
     context: &RelayContext<'_>,

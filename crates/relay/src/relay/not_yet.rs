@@ -1,15 +1,15 @@
-//! Why a message of the client cannot be taken now.
+//! Why the relay cannot process a message of the client now.
 
 use crate::template::Unparsed;
 
-/// Why a message of the client cannot be taken now. It comes again.
+/// Why the relay cannot process a message of the client now. The caller passes it again later.
 #[derive(Debug)]
 pub enum NotYet {
-    /// A text must be parsed elsewhere first. Nothing has been written.
+    /// This text must be parsed first. Nothing has been written.
     Unparsed(Unparsed),
-    /// The server describes a statement first.
+    /// The server must describe a statement first.
     Describing,
-    /// The shared connection must do this first.
+    /// The shared connection must act first.
     Listening(ListenNeed),
 }
 
@@ -24,6 +24,6 @@ impl From<Unparsed> for NotYet {
 pub struct ListenNeed {
     /// Listen on these channels.
     pub channels: Vec<String>,
-    /// The transaction changes on what its client listens.
+    /// Whether the transaction changes the client's channels.
     pub changes: bool,
 }

@@ -13,10 +13,10 @@ use paceline_wire::reader::Reader;
 use std::sync::Arc;
 
 impl RelayState {
-    /// Carries out the client's `Execute`.
+    /// Processes the client's `Execute`.
     ///
     /// # Errors
-    /// It cannot be taken now; the same message must come again.
+    /// The message cannot be processed now. The caller passes it again later.
     pub(super) fn execute(
         &mut self,
         frame: Frame<'_>,
@@ -35,36 +35,35 @@ impl RelayState {
             self.refuse_message(why, out);
             return Ok(());
         }
-        let (changes, hints) = self.what_portal_does(portal, template, context);
+        let (changes, hints) = self.portal_effects(portal, template, context);
         if let Some(template) = template
             && self.portal_by_name(portal, (template, done), &changes, context, out)?
         {
             return Ok(());
         }
-        self.unit.may_have_begun |= template.is_none_or(Template::may_begin);
+        self.request.may_have_begun |= template.is_none_or(Template::may_begin);
         if let Some(template) = template {
             if let Some(database) = template.exclusive() {
                 self.exclusive = Some(database.to_owned());
             }
-            self.give_own_names(template, context, out);
+            self.prepare_under_own_names(template, context, out);
         }
-        self.draws(
+        self.note_draws(
             template.map_or(SequenceUse::ANY, Template::sequences),
             context,
         );
         self.discards_sequences(&changes, false, context);
-        context.meets_temporaries(&changes, &self.kept);
+        context.meet_temporaries(&changes, &self.pinned_for);
         let drops = changes.iter().any(SessionChange::drops_statements);
         self.marks_listening(&changes, context, out);
-        let changes = changes.into();
-        self.pass(frame, Expect::Execute { changes, hints }, out);
+        self.pass(frame, Expect::Execute((changes, hints).into()), out);
         if drops {
-            self.drops_all(context);
+            self.close_all_at_execute(context);
         }
         Ok(())
     }
 
-    /// The client bound values to a statement.
+    /// The client has bound values to a statement.
     pub(super) fn open_portal(
         &mut self,
         bind: &BindNames<'_>,
@@ -90,13 +89,13 @@ impl RelayState {
     }
 
     /// What the execution of a portal changes, and its hints.
-    fn what_portal_does(
+    fn portal_effects(
         &self,
         portal: &[u8],
         template: Option<&Template>,
         context: &RelayContext<'_>,
     ) -> (Vec<SessionChange>, Hints) {
-        let (mut changes, hints) = context.what_it_does(template);
+        let (mut changes, hints) = context.effects(template);
         let by_value = |change: &SessionChange| matches!(change, SessionChange::SetTo(_));
         if changes.iter().any(by_value)
             && let Some(portal) = self.portals.get(portal)
@@ -109,7 +108,7 @@ impl RelayState {
     }
 }
 
-/// What calls set whose parameters tell it, with the values that were bound to them.
+/// The changes whose values the bound parameters tell.
 fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
     let values = BindValues::read(rest, 0).map(|bound| bound.values);
     let values = values.unwrap_or_default();

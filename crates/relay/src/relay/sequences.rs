@@ -1,6 +1,6 @@
-//! No client reads a number that it has not drawn: before it may, the server connection forgets what others have drawn there.
-//! That goes out in front of the first statement of its tenancy, in the same packet, because within a transaction the client's own
-//! numbers must stay.
+//! `lastval` and `currval` return only values that the client itself drew. Before a client may read them, Paceline discards
+//! those of other clients. The `DISCARD SEQUENCES` precedes the client's first statement in the same packet, because within
+//! a transaction the client's own values must remain.
 
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
@@ -8,26 +8,26 @@ use crate::sequences::{DISCARD, SequenceState, SequenceToken};
 use bytes::BytesMut;
 use paceline_sql::{SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
-use paceline_wire::frontend;
 
 impl RelayState {
-    /// The caller knows what the relay's first unit may do with sequences.
-    pub fn first_unit_uses(&mut self, uses: SequenceUse) {
+    /// The caller knows what the relay's first request may do with sequences.
+    pub fn first_request_uses(&mut self, uses: SequenceUse) {
         self.first_uses = Some(uses);
     }
 
-    /// A number that was to be forgotten may still be there: the client must not be served any further.
-    pub fn has_strange_numbers(&self) -> bool {
-        self.strange_numbers
+    /// Whether the server may still have sequence values of another client. Then the caller must not serve the client any
+    /// further.
+    pub fn discard_failed(&self) -> bool {
+        self.discard_failed
     }
 
-    /// A unit of messages begins. Those that come later in it are not known yet.
+    /// A request by the extended protocol begins. Its later messages are not known yet.
     pub(super) fn begins_messages(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         let uses = self.first_uses.unwrap_or(SequenceUse::ANY);
-        self.forget_others_numbers(uses, context, out);
+        self.discard_sequences_of_others(uses, context, out);
     }
 
-    /// A statement is about to be sent that may do this.
+    /// A statement is about to be sent that may use sequences.
     pub(super) fn uses_sequences(
         &mut self,
         uses: SequenceUse,
@@ -35,12 +35,12 @@ impl RelayState {
         out: &mut BytesMut,
     ) {
         let uses = self.first_uses.unwrap_or(uses);
-        self.forget_others_numbers(uses, context, out);
-        self.draws(uses, context);
+        self.discard_sequences_of_others(uses, context, out);
+        self.note_draws(uses, context);
     }
 
-    /// A statement in the midst of a unit is about to be sent.
-    pub(super) fn draws(&self, uses: SequenceUse, context: &mut RelayContext<'_>) {
+    /// A further statement of a request is about to be sent.
+    pub(super) fn note_draws(&self, uses: SequenceUse, context: &mut RelayContext<'_>) {
         let uses = self.first_uses.unwrap_or(uses);
         if uses.draws {
             let (sequences, client) = (
@@ -51,7 +51,7 @@ impl RelayState {
         }
     }
 
-    fn forget_others_numbers(
+    fn discard_sequences_of_others(
         &mut self,
         uses: SequenceUse,
         context: &mut RelayContext<'_>,
@@ -61,17 +61,16 @@ impl RelayState {
             .server
             .sequences
             .is_readable(context.session.sequences);
-        // In a transaction that has begun they are the client's own.
+        // In an open transaction they are the client's own.
         if readable || !uses.reads || self.status != Status::Idle {
             return;
         }
-        frontend::write_query(out, DISCARD);
-        context.server.unnamed = None;
+        self.own_query(DISCARD, Expect::OwnDiscardSequences, context, out);
         context.server.sequences = SequenceState::Clean;
-        self.expect.push_back(Expect::Discarding);
     }
 
-    /// The client itself discards, if these are its changes. `alone`: nothing else is sent before the answer.
+    /// Notes that the client itself discards sequence values, if these changes do. `alone`: no other statement is sent
+    /// before the answer.
     pub(super) fn discards_sequences(
         &self,
         changes: &[SessionChange],
@@ -83,7 +82,7 @@ impl RelayState {
         }
         context.session.sequences = SequenceToken::default();
         let clean = context.server.sequences == SequenceState::Clean;
-        context.server.sequences = match clean || (alone && self.rests()) {
+        context.server.sequences = match clean || (alone && self.is_idle()) {
             true => SequenceState::Clean,
             false => SequenceState::Mixed,
         };

@@ -1,16 +1,16 @@
 //! The state of a relay.
 
+use super::error_position::TextShift;
 use super::expect::Expect;
-use super::expectations::Expectations;
-use super::moved::Moved;
-use super::policy::StatePolicy;
-use super::repetition::Repeat;
+use super::expect_queue::Expectations;
+use super::retry::Retry;
 use super::settings_undo_log::SettingsUndoLog;
-use crate::analysis::Shape;
+use super::state_policy::StatePolicy;
+use crate::analysis::ColumnsId;
+use crate::local_show::ShowSource;
 use crate::server::{ServerSide, StatementKey};
-use crate::session::Session;
-use crate::settings::SettingsBook;
-use crate::show::Console;
+use crate::session::ClientSession;
+use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
 use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt, HashSet};
@@ -22,31 +22,31 @@ use std::sync::Arc;
 /// What a relay works with.
 pub struct RelayContext<'a> {
     /// The client's session.
-    pub session: &'a mut Session,
-    /// The far end of the server connection.
+    pub session: &'a mut ClientSession,
+    /// The state of the server connection.
     pub server: &'a mut ServerSide,
-    /// All templates.
+    /// The templates of the process.
     pub templates: &'a Templates,
-    /// All settings.
-    pub book: &'a SettingsBook,
-    /// What Paceline itself answers.
-    pub console: &'a dyn Console,
-    /// Does this template call functions that may change the session in ways its text does not tell?
-    pub taints: &'a dyn Fn(&Template) -> bool,
+    /// The settings of the process.
+    pub interner: &'a SettingsInterner,
+    /// The source for `SHOW` commands that Paceline answers.
+    pub show_source: &'a dyn ShowSource,
+    /// Whether the functions that a template calls may change the session in a way that its text does not tell.
+    pub may_change_session: &'a dyn Fn(&Template) -> bool,
     /// What becomes of state that cannot follow its client.
-    pub state: &'a StatePolicy,
-    /// What the client's query is, if somebody has found out already; its text goes to the server as it is.
-    pub known: Option<&'a Arc<Template>>,
+    pub policy: &'a StatePolicy,
+    /// The template of the client's query, if the caller knows it. The text is sent to the server as it is.
+    pub query: Option<&'a Arc<Template>>,
 }
 
-/// How a hinted unit that is not in a transaction gets one, so that it can be undone.
+/// How Paceline makes a request undoable that must change an exact number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrap {
-    /// Not at all.
+    /// It does not.
     No,
-    /// `BEGIN` goes first: the number of rows decides between COMMIT and ROLLBACK.
+    /// By a transaction. The number of rows decides between COMMIT and ROLLBACK.
     Begin,
-    /// It changes one row or none, and must change one: if it changed none there is nothing to undo.
+    /// Not at all: the request changes at most one row and must change one, so there is nothing to undo if it misses.
     OneRow,
 }
 
@@ -54,192 +54,214 @@ pub enum Wrap {
 #[derive(Debug)]
 pub struct RelayState {
     pub(super) expect: Expectations,
-    /// Transaction status that the server reported last.
+    /// The transaction status that the server reported last.
     pub(super) status: Status,
-    /// Status before the unit that is under way.
+    /// The status before the current request.
     pub(super) status_before: Status,
-    /// The server takes CopyData from the client.
+    /// The server reads CopyData from the client.
     pub(super) copy_in: bool,
-    /// The copy under way has a Sync in it: the server skips it if it reads it before the copy ends, else it answers it.
+    /// The client sent a Sync in the current copy. The server skips it if it reads it before the copy ends, else it answers
+    /// it.
     pub(super) sync_in_copy: bool,
-    /// The client's unit has begun and not ended: the server keeps its implicit transaction open.
-    pub(super) mid_unit: bool,
-    /// After an error the server skips what the client says, up to its next Sync.
-    pub(super) skipping: bool,
-    /// Rest of a message from the server whose body nobody inspects.
+    pub(super) extended: Extended,
+    /// The rest of a message of the server that is forwarded without being read.
     pub(super) body: Body,
-    /// What the unit under way has shown so far.
-    pub(super) unit: Progress,
+    pub(super) request: RequestProgress,
     /// Statements bound to portals.
     pub(super) portals: HashMap<Box<[u8]>, Portal>,
-    /// Settings that the transaction may still undo.
+    /// The settings to which the transaction may roll back.
     pub(super) settings_undo_log: SettingsUndoLog,
-    /// What the client keeps this server for beyond its transaction.
-    pub(super) kept: Vec<PinReason>,
-    /// That it keeps this server has been noted.
-    pub(super) noted: bool,
-    /// The client keeps this server whatever it does (`pool_mode` session).
-    pub(super) stays: bool,
-    /// Its text has prepared a statement that cannot move.
+    /// The state for which the client keeps the server connection beyond its transaction.
+    pub(super) pinned_for: Vec<PinReason>,
+    /// The caller knows that the client is pinned.
+    pub(super) pin_reported: bool,
+    pub(super) mode: RelayMode,
+    /// A text of the client has prepared a statement that cannot follow it.
     pub(super) prepares: bool,
-    /// What the client was warned of.
+    /// The state of which the client was warned.
     pub(super) warned: Vec<PinReason>,
-    /// What may have changed the session since it was idle, unseen.
-    pub(super) unseen: Unseen,
-    /// Settings that the server has reported since the session was idle, as they were before.
+    /// What may have changed the session since it was idle.
+    pub(super) untracked: Untracked,
+    /// Settings that the server has reported since the session was idle, with their values before.
     pub(super) reported: BTreeMap<String, Option<String>>,
-    /// Settings that the text has set since the session was idle.
+    /// Settings that texts have set since the session was idle.
     pub(super) touched: Vec<String>,
-    /// Settings that the server is to be asked for when the session is idle.
-    pub(super) asked: Vec<String>,
-    /// `RESET ALL` has been carried out since the session was idle.
+    /// Settings for which the server must be asked when the session is idle.
+    pub(super) to_query: Vec<String>,
+    /// A `RESET ALL` has completed since the session was idle.
     pub(super) resets_all: bool,
-    /// `idle_session_timeout`.
-    pub(super) idle_timeout: InForce,
-    /// See [`RelayState::first_unit_describes`].
+    pub(super) idle_timeout: IdleTimeoutShown,
+    /// See [`RelayState::first_request_describes`].
     pub(super) first_describes: bool,
-    /// A statement is being described, whose columns the client knows.
-    pub(super) describing: bool,
-    /// Its columns, for the message that comes again.
-    pub(super) just_described: Option<Shape>,
-    /// May the relay's first unit be carried out once more?
-    pub(super) repeat: Repeat,
-    /// The wrap of the relay's first unit.
+    /// The columns that the server has just described, for the message that the caller passes again.
+    pub(super) just_described: Option<ColumnsId>,
+    pub(super) retry: Retry,
+    /// The wrap of the relay's first request.
     pub(super) wrap: Wrap,
-    /// What the relay's first unit may do with sequences, while it is under way.
+    /// What the relay's current first request may do with sequences.
     pub(super) first_uses: Option<SequenceUse>,
-    /// See [`RelayState::has_strange_numbers`].
-    pub(super) strange_numbers: bool,
-    /// The server said that it ends the connection.
+    /// See [`RelayState::discard_failed`].
+    pub(super) discard_failed: bool,
+    /// The server has ended the connection with an error.
     pub(super) fatal: bool,
     pub(super) saw_error: bool,
-    /// SQLSTATEs of errors that the client was told of and nobody has taken.
+    /// SQLSTATEs of errors forwarded to the client, for [`RelayState::take_errors`].
     pub(super) errors: Vec<[u8; 5]>,
     pub(super) accepted: Vec<StatementKey>,
-    /// What is about to go to the server fails if another session is in this database.
+    /// The database that must have no other session when the written messages arrive.
     pub(super) exclusive: Option<String>,
-    /// Bytes of answers that reached the client.
+    /// Bytes of answers forwarded to the client.
     pub(super) forwarded: u64,
-    /// What the shared LISTEN has to do with it.
-    pub(super) listens: Listens,
-    /// What the messages of the server have cost in the call under way, in messages.
+    pub(super) listen: ListenState,
+    /// The cost of the messages that the current call has processed, in messages.
     pub(super) work: usize,
 }
 
-/// The rest of a body that passes unseen.
+/// Whether the client has sent a part of a request by the extended protocol, and not its `Sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extended {
+    /// The client has sent none.
+    No,
+    /// The client has sent a part. The server keeps the implicit transaction of the request open.
+    Open,
+    /// As `Open`. Before the relay processes the client's next message, the server describes a statement whose columns the
+    /// client knows.
+    Describing,
+    /// The server has reported an error and skips messages up to the client's `Sync`.
+    Skipping,
+}
+
+/// `pool_mode` of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RelayMode {
+    /// The client returns the server connection when its transaction ends, unless state pins it.
+    Transaction,
+    /// The client keeps the server connection until it disconnects.
+    Session,
+}
+
+/// The rest of a body that is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
     Forward(usize),
     Swallow(usize),
 }
 
-/// What is known of the unit under way: since the last ReadyForQuery.
+/// What the relay knows of the current request, since the last ReadyForQuery.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// An ErrorResponse came.
+pub(super) struct RequestProgress {
+    /// The server has sent an error.
     pub(super) failed: bool,
-    /// It may have begun a transaction block, of which the server tells at its end.
+    /// The request may have begun a transaction block. The server reports it when the request ends.
     pub(super) may_have_begun: bool,
-    /// The client may have let go of what it keeps.
-    pub(super) lets_go: bool,
-    /// Settings that the session began with, and a RESET took away on the server.
+    /// The client may have removed the state for which it is pinned.
+    pub(super) may_unpin: bool,
+    /// Settings with which the session began, and which a RESET has set to the server's default.
     pub(super) taken_away: BTreeSet<String>,
-    /// Where the text that went to the server differs from the client's.
-    pub(super) moved: Option<Moved>,
-    /// What it prepares by a query, where that passes as it is.
+    /// How the text on the server differs from the client's.
+    pub(super) text_shift: Option<TextShift>,
+    /// The statement that a PREPARE creates that is forwarded as it is.
     pub(super) prepares: Option<(Box<[u8]>, Arc<Template>)>,
-    /// The name that the client has tried to give a statement, if that was refused.
+    /// The name of the statement whose `Parse` the server has rejected.
     pub(super) refused_name: Box<[u8]>,
-    /// What the server reported since then: the client is told the last of it.
+    /// The last report of each setting. The client receives them when the request ends.
     pub(super) statuses: Vec<(String, Bytes)>,
-    /// Hints of the last statement that completed.
+    /// The hints of the last completed statement.
     pub(super) hints: Hints,
-    /// A statement that failed wants its transaction rolled back.
+    /// A failed statement has the hint `ROLLBACK_ON_FAIL`.
     pub(super) rolls_back: bool,
-    /// Rows its last statement touched.
+    /// Number of rows that the last statement has changed.
     pub(super) rows: Option<u64>,
-    /// The answer from its last CommandComplete on, kept until the transaction has ended as hinted.
+    /// The answer from the last CommandComplete on, until the transaction has ended as the hint demands.
     pub(super) held: BytesMut,
-    /// Paceline is ending the transaction.
-    pub(super) ending: Option<Ending>,
+    /// How Paceline is ending the transaction.
+    pub(super) ending: Option<TransactionEnd>,
 }
 
 /// How Paceline ends a hinted transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum TransactionEnd {
     /// With COMMIT.
     Commit,
     /// With ROLLBACK.
     Rollback,
-    /// Into the failed state.
+    /// By putting it into the failed state.
     Fail,
 }
 
-/// What may have changed the session since it was idle, without the text telling how.
+/// What may have changed the session since it was idle, without a text that tells it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unseen {
-    /// Nothing.
+pub(super) enum Untracked {
     #[default]
     Nothing,
     /// Functions were called.
     Called,
-    /// The text itself may have done anything.
+    /// A text that may have done anything.
     Anything,
 }
 
-/// Is the client's value in force on its server?
+/// Whether the client's `idle_session_timeout` is in force on the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum InForce {
-    /// No.
+pub(super) enum IdleTimeoutShown {
     #[default]
-    Off,
-    /// It was, and may be still.
-    Perhaps,
-    /// Yes, by Paceline.
+    No,
+    /// A statement may have changed it.
+    Unknown,
+    /// Paceline has set it.
     Yes,
 }
 
-/// The state of a relay.
+/// The relay's part of the shared `LISTEN`.
 #[derive(Debug, Default)]
-pub(super) struct Listens {
-    /// The shared connection knows that the server carries out the client's transaction.
-    pub(super) is_known: bool,
-    /// … and that it changes on what its client listens …
+pub(super) struct ListenState {
+    /// The shared connection knows which server executes the client's transaction.
+    pub(super) registered: bool,
+    /// The shared connection knows that the transaction changes the client's channels.
     pub(super) changes: bool,
-    /// … and listens on these channels for it.
+    /// The shared connection has reserved these channels for the transaction.
     pub(super) reserved: HashSet<String>,
-    /// The shared connection could not.
+    /// The error of the shared connection.
     pub(super) refused: Option<Bytes>,
     /// A statement of the transaction may have notified.
     pub(super) notifies: bool,
-    /// ReadyForQuery, until notifications have been received.
+    /// ReadyForQuery, until the notifications have been received.
     pub(super) ready: Option<Bytes>,
-    /// `DISCARD ALL` has been carried out.
+    /// `DISCARD ALL` has completed.
     pub(super) unlistens_all: bool,
 }
 
-/// A statement with its values.
+/// A statement with the values bound to it.
 #[derive(Debug)]
 pub(super) struct Portal {
     pub(super) template: Arc<Template>,
-    /// The statement's name.
+    /// The name of the statement.
     pub(super) statement: Box<[u8]>,
-    /// Under which the server has it. `None`: it is the unnamed one.
+    /// The statement on the server. `None` for the unnamed one.
     pub(super) key: Option<StatementKey>,
-    /// What it sets, where a value decides.
+    /// What its values set.
     pub(super) sets: Vec<SessionChange>,
-    /// It was executed here, not by a server; PostgreSQL executes such a portal once.
+    /// Paceline has executed the portal, without a server. PostgreSQL executes such a portal once.
     pub(super) done: bool,
 }
 
-/// What happens to a message of the server.
-pub(super) enum Pass {
+/// What the relay does with a message of the server.
+pub(super) enum Disposition {
     Forward,
     Swallow,
-    /// The client is told this instead.
+    /// The client receives this instead.
     Instead(Bytes),
-    /// PinReason until the transaction has ended as the hint wants.
+    /// The message is held until the transaction has ended as the hint demands.
     Hold,
+}
+
+impl Disposition {
+    /// Of a message that answers Paceline's own message, or one of the client's.
+    pub(super) fn of(own: bool) -> Self {
+        match own {
+            true => Self::Swallow,
+            false => Self::Forward,
+        }
+    }
 }
 
 impl RelayState {
@@ -250,37 +272,35 @@ impl RelayState {
             status_before: Status::Idle,
             copy_in: false,
             sync_in_copy: false,
-            mid_unit: false,
-            skipping: false,
+            extended: Extended::No,
             body: Body::Forward(0),
-            unit: Progress::default(),
+            request: RequestProgress::default(),
             portals: HashMap::new(),
             settings_undo_log: SettingsUndoLog::default(),
-            kept: Vec::new(),
-            noted: false,
-            stays: false,
+            pinned_for: Vec::new(),
+            pin_reported: false,
+            mode: RelayMode::Transaction,
             prepares: false,
             warned: Vec::new(),
-            unseen: Unseen::default(),
+            untracked: Untracked::default(),
             reported: BTreeMap::new(),
             touched: Vec::new(),
-            asked: Vec::new(),
+            to_query: Vec::new(),
             resets_all: false,
-            describing: false,
             just_described: None,
-            idle_timeout: InForce::Off,
+            idle_timeout: IdleTimeoutShown::No,
             first_describes: false,
-            repeat: Repeat::default(),
+            retry: Retry::default(),
             wrap,
             first_uses: None,
-            strange_numbers: false,
+            discard_failed: false,
             fatal: false,
             saw_error: false,
             errors: Vec::new(),
             accepted: Vec::new(),
             exclusive: None,
             forwarded: 0,
-            listens: Listens::default(),
+            listen: ListenState::default(),
             work: 0,
         }
     }

@@ -1,17 +1,17 @@
-//! Whole relays without a socket: what the client and the server say goes in, what reaches them is read out.
+//! Relays without sockets: a test sends the messages of the client and of the server, and compares what each receives.
 
+mod columns;
 mod copy;
 mod errors;
+mod forwarding;
 mod hints;
-mod keeping;
 mod listening;
-mod named;
-mod passing;
+mod pin;
 mod prepared;
-mod reading;
-mod repeat;
+mod retry;
 mod sequences;
 mod settings;
-mod shape;
-mod stage;
-mod underway;
+mod statements_by_name;
+mod take_over;
+mod test_relay;
+mod tokenization;

@@ -1,19 +1,18 @@
-//! Which statements a server has, and for whom what it has analysed serves.
+//! The prepared statements of a server, and which of them may serve which client.
 
 use super::{Closed, Ensured, Preparable, ServerSide, StatementKey};
-use crate::analysis::{Analysed, Analysis, Shape, TypesId};
+use crate::analysis::{Analysed, Analysis, ColumnsId, TypesId};
 use crate::request::Request;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
 
 impl ServerSide {
-    /// Writes what makes a statement known to the server, if it is not. It may have been analysed at any time.
+    /// Writes a `Parse` of the statement, unless the server has it. The time of its analysis does not matter.
     pub fn ensure(&mut self, statement: Preparable<'_>, out: &mut BytesMut) -> Ensured {
         self.ensure_for(statement, &Analysis::default(), 0, out)
     }
 
-    /// Writes what makes a client's statement known to the server. What the server has serves if it was analysed late enough;
-    /// else it is parsed, at the time `now`.
+    /// Writes a `Parse` of a client's statement at the time `now`, unless the server has one that was analysed late enough.
     pub fn ensure_for(
         &mut self,
         statement: Preparable<'_>,
@@ -40,8 +39,8 @@ impl ServerSide {
         self.parse(statement, now, out)
     }
 
-    /// The client's own statement, if it is here and was analysed under other settings than those in force. Others do not use
-    /// it any more: PostgreSQL may analyse it again, under the client's settings.
+    /// The client's own statement, if the server has it and analysed it under other settings than those in force. From now
+    /// on no other client uses it: PostgreSQL may analyse it again, under this client's settings.
     fn own(&mut self, id: u64, analysis: &Analysis) -> Option<StatementKey> {
         let key = StatementKey {
             id,
@@ -58,7 +57,7 @@ impl ServerSide {
         Some(key)
     }
 
-    /// Has it a statement that may be executed for a client with this analysis?
+    /// Whether the server has a statement that a client with this analysis may execute.
     pub fn has_for(&self, id: u64, analysis: &Analysis, types: &[u8]) -> bool {
         let key = StatementKey {
             id,
@@ -70,11 +69,11 @@ impl ServerSide {
             || there.is_some_and(|there| there.serves(analysis, types))
     }
 
-    /// Writes the `Parse` of a statement, at the time `now`, in place of one that is there.
+    /// Writes the `Parse` of a statement at the time `now`. Closes the statement of the same name first.
     pub fn parse(&mut self, statement: Preparable<'_>, now: u64, out: &mut BytesMut) -> Ensured {
         let key = self.key(statement.id);
         let closed = self
-            .close_leftover(key, out)
+            .close_if_pending(key, out)
             .or_else(|| self.close_prepared(key, out))
             .or_else(|| self.make_room(out));
         frontend::Parse {
@@ -86,7 +85,7 @@ impl ServerSide {
         let analysed = Analysed {
             parse: now,
             types: TypesId::declared(statement.types),
-            shape: None,
+            columns: None,
             private: false,
         };
         self.prepared.insert(key, analysed);
@@ -109,57 +108,57 @@ impl ServerSide {
         Some(Closed { key, prepared })
     }
 
-    /// The columns of a prepared statement, or of the unnamed one, if they are known.
-    pub fn shape(&self, key: Option<StatementKey>) -> Option<Shape> {
+    /// The columns of a prepared statement (`None`: the unnamed one), if known.
+    pub fn columns(&self, key: Option<StatementKey>) -> Option<ColumnsId> {
         match key {
-            Some(key) => self.prepared.get(&key)?.shape,
-            None => self.unnamed_shape,
+            Some(key) => self.prepared.get(&key)?.columns,
+            None => self.unnamed_columns,
         }
     }
 
-    /// May the unit's own statement be executed there: is it parsed with the unit, or are its columns known to be those that its
-    /// client takes its rows for?
-    pub fn fits(&self, unit: &Request) -> bool {
-        let Some(analysis) = &unit.analysis else {
+    /// Whether the server may execute the request's own statement: either the request parses it, or its columns are those
+    /// that were described to the client.
+    pub fn fits(&self, request: &Request) -> bool {
+        let Some(analysis) = &request.analysis else {
             return true;
         };
-        let shape = self.serving(unit).and_then(|there| there.shape);
-        analysis.shape.is_none() || shape == analysis.shape
+        let columns = self.serving(request).and_then(|there| there.columns);
+        analysis.columns.is_none() || columns == analysis.columns
     }
 
-    /// Is there a statement that may be executed for the unit?
-    pub fn serves(&self, unit: &Request) -> bool {
-        unit.analysis.is_none() || self.serving(unit).is_some()
+    /// Whether the server has a statement that may be executed for the request, or the request parses it.
+    pub fn serves(&self, request: &Request) -> bool {
+        request.analysis.is_none() || self.serving(request).is_some()
     }
 
-    fn serving(&self, unit: &Request) -> Option<&Analysed> {
-        let analysis = unit.analysis.as_ref()?;
-        let key = self.key(unit.template.statement_id);
+    fn serving(&self, request: &Request) -> Option<&Analysed> {
+        let analysis = request.analysis.as_ref()?;
+        let key = self.key(request.template.statement_id);
         let there = self.prepared.get(&key)?;
         there
-            .serves(analysis, &unit.template.types)
+            .serves(analysis, &request.template.types)
             .then_some(there)
     }
 
-    /// The server has described the columns of a prepared statement, or of the unnamed one.
-    pub fn has_shape(&mut self, key: Option<StatementKey>, shape: Shape) {
+    /// The server has described the columns of a prepared statement (`None`: the unnamed one).
+    pub fn set_columns(&mut self, key: Option<StatementKey>, columns: ColumnsId) {
         match key.and_then(|key| self.prepared.get_mut(&key)) {
-            Some(prepared) => prepared.shape = Some(shape),
-            None if key.is_none() => self.unnamed_shape = Some(shape),
+            Some(prepared) => prepared.columns = Some(columns),
+            None if key.is_none() => self.unnamed_columns = Some(columns),
             None => {}
         }
     }
 
     /// The server has described the parameters of a prepared statement.
-    pub fn has_types(&mut self, key: Option<StatementKey>, types: &[u8]) {
+    pub fn set_types(&mut self, key: Option<StatementKey>, types: &[u8]) {
         if let Some(prepared) = key.and_then(|key| self.prepared.get_mut(&key)) {
             prepared.types = Some(TypesId::of(types));
         }
     }
 
-    /// A `Parse` of the unnamed statement was written: a client's own, or in its place ([`Analysis::parse`]; 0 is no client's).
+    /// A `Parse` of the unnamed statement was written for the client with this [`Analysis::parse`]. 0: for no client.
     pub fn parse_unnamed(&mut self, parse: u64) {
         self.unnamed = (parse != 0).then_some(parse);
-        self.unnamed_shape = None;
+        self.unnamed_columns = None;
     }
 }

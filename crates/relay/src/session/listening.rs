@@ -1,43 +1,43 @@
-//! What a client's session knows of the channels that it listens on by the shared connection
-//! ([`shared_listen`](crate::shared_listen)).
+//! The channels on which a client listens by the shared connection ([`shared_listen`](crate::shared_listen)).
 
-use crate::settings::{CLIENT_ENCODING, Settings};
+use crate::settings::{CLIENT_ENCODING, SessionSettings};
 use crate::shared_listen::Marker;
 use crate::template::Template;
 use paceline_sql::{Effect, Listening, SessionChange};
 use std::sync::Arc;
 
-/// Of one client.
+/// The channels of one client.
 #[derive(Debug, Clone, Default)]
 pub struct ClientListening {
-    /// The process id that the client was given.
+    /// The process id that Paceline sent to the client.
     pub process: u32,
     /// The channel of markers, see [`shared_listen`](crate::shared_listen).
     pub marker: Arc<str>,
-    /// Channels on which it listens by the shared connection, sorted.
+    /// Channels on which the client listens by the shared connection, sorted.
     pub channels: Vec<Arc<str>>,
-    /// The `client_encoding` that its server connections have by default is UTF8, as that of the shared connection is.
+    /// Whether the default `client_encoding` of its server connections is UTF8. The shared connection uses UTF8.
     pub default_is_utf8: bool,
-    /// The database is in UTF8. In others PostgreSQL truncates a long name of a channel elsewhere.
+    /// Whether the encoding of the database is UTF8. In other encodings PostgreSQL truncates long channel names at another
+    /// character.
     pub server_is_utf8: bool,
     /// Number of the last marker.
     number: u64,
 }
 
 impl ClientListening {
-    /// It listens on a channel.
+    /// Whether the client listens on a channel.
     pub fn is_listening(&self) -> bool {
         !self.channels.is_empty()
     }
 
-    /// The statement that tells the shared connection of a change when the transaction commits.
+    /// The NOTIFY that reports a change to the shared connection when the transaction commits.
     pub(crate) fn marker(&mut self, change: &Listening) -> String {
         self.number += 1;
         Marker::sql(&self.marker, change, self.number)
     }
 
-    /// The shared connection sends texts as a client with these settings wants them.
-    pub fn fits(&self, settings: &Settings) -> bool {
+    /// Whether a client with these settings can read what the shared connection sends: both use UTF8.
+    pub fn fits(&self, settings: &SessionSettings) -> bool {
         if !self.server_is_utf8 {
             return false;
         }
@@ -50,7 +50,7 @@ impl ClientListening {
         letters.contains("utf8") || letters.contains("unicode")
     }
 
-    /// A SELECT that answers what `pg_listening_channels()` returns.
+    /// A SELECT with the result of `pg_listening_channels()`.
     pub fn to_select(&self) -> String {
         let channels = self.channels.iter();
         let channels: Vec<_> = channels.map(|c| paceline_sql::quote_literal(c)).collect();
@@ -61,36 +61,28 @@ impl ClientListening {
     }
 }
 
-/// The function that lists the channels of a session.
+/// The function that returns the channels of a session.
 const LISTS: &str = "pg_listening_channels";
 
-/// Does this statement ask for the channels of its session?
+/// Whether a statement calls `pg_listening_channels()`.
 pub(crate) fn lists_channels(template: &Template) -> bool {
     let statement = template.statement.as_ref();
     statement.is_some_and(|statement| statement.functions.iter().any(|name| name.name == LISTS))
 }
 
-/// Does this text ask for nothing else?
+/// Whether a text only selects `pg_listening_channels()`.
 pub(crate) fn only_lists_channels(text: &str) -> bool {
     let text = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
-    let words: Vec<String> = text
-        .split_whitespace()
-        .map(str::to_ascii_lowercase)
-        .collect();
-    let call = match words
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
-        ["select", call] | ["select", "*", "from", call] => (*call).to_owned(),
-        _ => return false,
+    let text = text.to_ascii_lowercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (["select", call] | ["select", "*", "from", call]) = words.as_slice() else {
+        return false;
     };
-    let call = call.strip_prefix("pg_catalog.").unwrap_or(&call);
-    call.strip_prefix(LISTS).is_some_and(|rest| rest == "()")
+    let call = call.strip_prefix("pg_catalog.").unwrap_or(call);
+    call.strip_prefix(LISTS) == Some("()")
 }
 
-/// The only thing that a statement does, if that is LISTEN or UNLISTEN.
+/// The LISTEN or UNLISTEN of a statement that does nothing else.
 pub(super) fn of_template(template: &Template) -> Option<&Listening> {
     let statements = template.statement.as_ref()?.statements;
     match template.effect()? {

@@ -1,55 +1,55 @@
-//! The statements that a client has prepared.
+//! The prepared statements of a client.
 
-use crate::analysis::{Analysis, Shape};
+use crate::analysis::{Analysis, ColumnsId};
 use crate::template::Template;
 use foldhash::HashMap;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Most prepared statements of one client; one more is refused.
+/// Maximum number of prepared statements of one client. Paceline rejects further ones.
 pub const CLIENT_STATEMENTS_MAX: usize = 10_000;
 
-/// PostgreSQL tells names apart by so many bytes (`NAMEDATALEN` without the end).
+/// Number of bytes of a name that PostgreSQL compares (`NAMEDATALEN` without the terminator).
 const NAME_BYTES: usize = 63;
 
-/// The name under which PostgreSQL stores a statement of this one.
+/// The name as PostgreSQL stores it.
 fn stored(name: &[u8]) -> &[u8] {
     name.get(..NAME_BYTES).unwrap_or(name)
 }
 
-/// A client's statements by its own names; the unnamed one under the empty name.
+/// A client's prepared statements by its own names. The unnamed statement has the empty name.
 #[derive(Debug, Default)]
-pub struct Statements {
-    by_name: HashMap<Box<[u8]>, Known>,
-    /// How many names each statement has, by its [`Template::statement_id`]. The unnamed one does not count.
+pub struct ClientStatements {
+    by_name: HashMap<Box<[u8]>, ClientStatement>,
+    /// How many names each statement has, by its [`Template::statement_id`]. The unnamed statement does not count.
     names: FxHashMap<u64, usize>,
 }
 
-/// A statement of a client.
+/// A prepared statement of a client.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct ClientStatement {
     template: Arc<Template>,
     analysis: Analysis,
 }
 
-/// How to take back what an error has made void.
+/// How to undo a change of a client's statements.
 #[derive(Debug)]
 pub enum Undo {
-    /// The client had this statement, or none, under the name.
+    /// The statement that the name had before, or none.
     Name {
         /// The name.
         name: Box<[u8]>,
-        /// What it was.
-        previous: Option<Box<Known>>,
-        /// [`Analysis::parse`] of the statement that has the name now.
+        /// The statement before the change.
+        previous: Option<Box<ClientStatement>>,
+        /// [`Analysis::parse`] of the statement after the change.
         parse: u64,
     },
-    /// It had these, the unnamed one left out.
-    All(Box<Statements>),
+    /// All named statements before the change.
+    All(Box<ClientStatements>),
 }
 
 impl Undo {
-    /// The name; empty for all.
+    /// The name. Empty if all were dropped.
     pub fn name(&self) -> &[u8] {
         match self {
             Self::Name { name, .. } => name,
@@ -57,7 +57,7 @@ impl Undo {
         }
     }
 
-    /// The server has refused the `Parse`. PostgreSQL drops the unnamed statement before it looks at the next one.
+    /// The server has rejected the `Parse`. PostgreSQL drops the previous unnamed statement before it parses the new one.
     pub fn is_refused(&mut self) {
         if let Self::Name { name, previous, .. } = self
             && name.is_empty()
@@ -67,55 +67,57 @@ impl Undo {
     }
 }
 
-impl Statements {
-    /// The statement of that name.
-    pub(super) fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
-        self.by_name.get(stored(name)).map(|known| &known.template)
+impl ClientStatements {
+    /// The statement with this name.
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
+        self.by_name
+            .get(stored(name))
+            .map(|statement| &statement.template)
     }
 
-    /// Its analysis.
-    pub(super) fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
+    /// The analysis of the statement with this name.
+    pub fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
         self.prepared(name).map(|(_, analysis)| analysis)
     }
 
-    /// Both.
-    pub(super) fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
-        let known = self.by_name.get(stored(name))?;
-        Some((&known.template, &known.analysis))
+    /// The statement with this name, and its analysis.
+    pub fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
+        let statement = self.by_name.get(stored(name))?;
+        Some((&statement.template, &statement.analysis))
     }
 
-    /// The client has this statement under a name, by its [`Template::statement_id`].
-    pub(super) fn has(&self, statement: u64) -> bool {
+    /// Whether the client has a named statement with this [`Template::statement_id`].
+    pub fn has(&self, statement: u64) -> bool {
         self.names.contains_key(&statement)
     }
 
-    /// A name of a statement, by its [`Template::statement_id`].
-    pub(super) fn name_of(&self, statement: u64) -> Option<&[u8]> {
+    /// A name under which the client has the statement with this [`Template::statement_id`].
+    pub fn name_of(&self, statement: u64) -> Option<&[u8]> {
         let mut all = self.by_name.iter();
         all.find(|(_, known)| known.template.statement_id == statement)
             .map(|(name, _)| &**name)
     }
 
-    /// There is no room for another statement.
-    pub(super) fn is_full(&self) -> bool {
+    /// Whether the client has [`CLIENT_STATEMENTS_MAX`] statements.
+    pub fn is_full(&self) -> bool {
         self.by_name.len() >= CLIENT_STATEMENTS_MAX
     }
 
-    /// How many have a name.
-    pub(super) fn named(&self) -> usize {
+    /// Number of named statements.
+    pub fn named(&self) -> usize {
         let all = self.by_name.len();
         all - usize::from(all > 0 && self.by_name.contains_key(&b""[..]))
     }
 
-    /// The client prepared a statement.
-    pub(super) fn insert(
-        &mut self,
-        name: &[u8],
-        template: Arc<Template>,
-        analysis: Analysis,
-    ) -> Undo {
+    /// The client has prepared a statement, and no server has parsed it.
+    pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
+        self.parse(name, template, Analysis::default())
+    }
+
+    /// The client's `Parse` is being written to a server.
+    pub fn parse(&mut self, name: &[u8], template: Arc<Template>, analysis: Analysis) -> Undo {
         let parse = analysis.parse;
-        let statement = Known { template, analysis };
+        let statement = ClientStatement { template, analysis };
         let name = stored(name);
         Undo::Name {
             name: name.into(),
@@ -124,8 +126,8 @@ impl Statements {
         }
     }
 
-    /// The client closed a statement.
-    pub(super) fn remove(&mut self, name: &[u8]) -> Undo {
+    /// The client has closed a statement.
+    pub fn close(&mut self, name: &[u8]) -> Undo {
         let name = stored(name);
         Undo::Name {
             name: name.into(),
@@ -134,8 +136,8 @@ impl Statements {
         }
     }
 
-    /// What has returned this has not taken place.
-    pub(super) fn undo(&mut self, undo: Undo) {
+    /// Undoes the call that returned `undo`. The caller undoes the last call first.
+    pub fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Name { name, previous, .. } => {
                 self.put(name, previous.map(|previous| *previous));
@@ -149,8 +151,8 @@ impl Statements {
         }
     }
 
-    /// A server has taken the `Parse` that has returned this, before the time `now`.
-    pub(super) fn is_analysed(&mut self, undo: &Undo, now: u64) {
+    /// A server accepted the `Parse` for which `undo` was returned, before the time `now`.
+    pub fn is_analysed(&mut self, undo: &Undo, now: u64) {
         if let Undo::Name { name, parse, .. } = undo
             && let Some(analysis) = self.analysis_of(name, *parse)
         {
@@ -158,27 +160,28 @@ impl Statements {
         }
     }
 
-    /// The server sends the client the types of a statement's parameters; `types` has them as `Parse` does.
-    pub(super) fn tell_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
+    /// The server describes the parameters of a statement to the client. `parse`: the [`Analysis::parse`] of that statement.
+    /// `types`: in the format of `Parse`.
+    pub fn note_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
         if let Some(analysis) = self.analysis_of(name, parse) {
             analysis.types = Some(types.into());
         }
     }
 
-    /// The server sends the client the columns of a statement.
-    pub(super) fn tell_shape(&mut self, name: &[u8], parse: u64, shape: Shape) {
+    /// The server describes the columns of a statement to the client. `parse`: as of [`ClientStatements::note_types`].
+    pub fn note_columns(&mut self, name: &[u8], parse: u64, columns: ColumnsId) {
         if let Some(analysis) = self.analysis_of(name, parse) {
-            analysis.shape = Some(shape);
+            analysis.columns = Some(columns);
         }
     }
 
     fn analysis_of(&mut self, name: &[u8], parse: u64) -> Option<&mut Analysis> {
-        let known = self.by_name.get_mut(stored(name))?;
-        (known.analysis.parse == parse).then_some(&mut known.analysis)
+        let statement = self.by_name.get_mut(stored(name))?;
+        (statement.analysis.parse == parse).then_some(&mut statement.analysis)
     }
 
-    /// The client drops all statements that have names. However many there are, it takes no longer.
-    pub(super) fn remove_named(&mut self) -> Undo {
+    /// The client drops all named statements. The cost does not depend on their number.
+    pub fn close_named(&mut self) -> Undo {
         let mut all = std::mem::take(self);
         let unnamed = all.by_name.remove(&b""[..]);
         self.by_name
@@ -186,38 +189,38 @@ impl Statements {
         Undo::All(Box::new(all))
     }
 
-    /// The client dropped all statements.
-    pub(super) fn clear(&mut self) {
+    /// The client has dropped all statements.
+    pub fn close_all(&mut self) {
         self.by_name.clear();
         self.names.clear();
     }
 
-    /// A simple query destroys the unnamed statement.
-    pub(super) fn remove_unnamed(&mut self) {
+    /// A simple query drops the unnamed statement.
+    pub fn close_unnamed(&mut self) {
         if !self.by_name.is_empty() {
             self.by_name.remove(&b""[..]);
         }
     }
 
-    fn put(&mut self, name: Box<[u8]>, statement: Option<Known>) -> Option<Known> {
-        if name.is_empty() {
-            return match statement {
-                Some(statement) => self.by_name.insert(name, statement),
-                None => self.by_name.remove(&name),
-            };
-        }
-        if let Some(statement) = &statement {
-            *self
-                .names
-                .entry(statement.template.statement_id)
-                .or_default() += 1;
-        }
+    fn put(
+        &mut self,
+        name: Box<[u8]>,
+        statement: Option<ClientStatement>,
+    ) -> Option<ClientStatement> {
+        let (new, named) = (
+            statement.as_ref().map(|new| new.template.statement_id),
+            !name.is_empty(),
+        );
         let previous = match statement {
             Some(statement) => self.by_name.insert(name, statement),
             None => self.by_name.remove(&name),
         };
-        if let Some(previous) = &previous {
-            self.loses_name(previous.template.statement_id);
+        if named {
+            new.into_iter()
+                .for_each(|id| *self.names.entry(id).or_default() += 1);
+            if let Some(previous) = &previous {
+                self.loses_name(previous.template.statement_id);
+            }
         }
         previous
     }
@@ -238,12 +241,12 @@ mod tests {
     use crate::template::Templates;
 
     #[test]
-    fn a_statement_is_there_as_long_as_it_has_a_name() {
+    fn a_statement_exists_as_long_as_it_has_a_name() {
         let templates = Templates::default();
         let template = templates.prepared("select 1", &[0, 0]);
-        let mut all = Statements::default();
-        let insert = |all: &mut Statements, name: &[u8]| {
-            all.insert(name, Arc::clone(&template), Analysis::default())
+        let mut all = ClientStatements::default();
+        let insert = |all: &mut ClientStatements, name: &[u8]| {
+            all.parse(name, Arc::clone(&template), Analysis::default())
         };
         insert(&mut all, b"");
         assert!(!all.has(template.statement_id));
@@ -252,23 +255,23 @@ mod tests {
         all.undo(undo);
         insert(&mut all, b"a");
         assert!(all.has(template.statement_id));
-        let undo = all.remove(b"a");
+        let undo = all.close(b"a");
         assert!(!all.has(template.statement_id));
         all.undo(undo);
         assert!(all.has(template.statement_id));
-        all.remove_named();
+        all.close_named();
         assert!(!all.has(template.statement_id) && all.get(b"").is_some());
     }
 
     #[test]
-    fn an_answer_is_that_of_its_own_parse() {
+    fn an_answer_belongs_to_its_own_parse() {
         let templates = Templates::default();
         let template = templates.prepared("select 1", &[0, 0]);
-        let mut all = Statements::default();
-        let first = all.insert(b"a", Arc::clone(&template), Analysis::begun(3, 0));
-        all.insert(b"a", template, Analysis::begun(5, 0));
+        let mut all = ClientStatements::default();
+        let first = all.parse(b"a", Arc::clone(&template), Analysis::begun(3, 0));
+        all.parse(b"a", template, Analysis::begun(5, 0));
         all.is_analysed(&first, 8);
-        all.tell_types(b"a", 3, &[0, 0]);
+        all.note_types(b"a", 3, &[0, 0]);
         assert_eq!(all.analysis(b"a"), Some(&Analysis::begun(5, 0)));
     }
 }

@@ -1,56 +1,57 @@
-//! What a session makes of each unit: answered here, relayed, or fit to travel with others.
+//! What becomes of requests: Paceline answers them, they may join a group, or they are relayed.
 
-use super::{Listening, Plan, Session};
-use crate::settings::SettingsBook;
+use super::{ClientSession, RequestPlan};
+use crate::settings::SettingsInterner;
 
-use crate::request::{Form, Request};
+use crate::request::{Request, RequestForm};
 use crate::template::{LOOKED_AT_BYTES_MAX, Template, Templates};
-use crate::testing::Board;
+use crate::testing::TestShowSource;
 use bytes::Bytes;
+use paceline_sql::Listening;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::{complete, error, parsed};
 use paceline_testing::read_out;
 
-struct Scene {
-    session: Session,
+struct TestSession {
+    session: ClientSession,
     templates: Templates,
 }
 
-impl Scene {
+impl TestSession {
     fn new() -> Self {
         Self {
-            session: Session::new(SettingsBook::default().none()),
+            session: ClientSession::new(SettingsInterner::default().none()),
             templates: Templates::default(),
         }
     }
 
-    fn plan<const N: usize>(&mut self, messages: [Wire; N]) -> Plan {
+    fn plan<const N: usize>(&mut self, messages: [Wire; N]) -> RequestPlan {
         let bytes = Bytes::from(messages.concat());
-        self.session.plan(&bytes, &self.templates, &Board)
+        self.session.plan(&bytes, &self.templates, &TestShowSource)
     }
 
     fn single<const N: usize>(&mut self, messages: [Wire; N]) -> Request {
         match self.plan(messages) {
-            Plan::Single(unit) => *unit,
+            RequestPlan::Group(request) => *request,
             other => panic!("{other:?}"),
         }
     }
 
     fn is_alone<const N: usize>(&mut self, messages: [Wire; N]) -> bool {
-        matches!(self.plan(messages), Plan::Alone)
+        matches!(self.plan(messages), RequestPlan::Relay)
     }
 
     fn answer<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
         match self.plan(messages) {
-            Plan::Answer(answer) => read_out::to_client(&answer),
+            RequestPlan::Answer(answer) => read_out::to_client(&answer),
             other => panic!("{other:?}"),
         }
     }
 
     fn prepare(&mut self, name: &str, text: &str) {
         let template = self.templates.prepared(text, &[0, 0]);
-        self.session.prepare(name.as_bytes(), template);
+        self.session.statements.prepare(name.as_bytes(), template);
     }
 
     fn is_targeted<const N: usize>(&self, messages: [Wire; N]) -> bool {
@@ -61,8 +62,8 @@ impl Scene {
 }
 
 #[test]
-fn single_reads_and_writes_may_travel_with_others() {
-    let mut scene = Scene::new();
+fn single_reads_and_writes_may_join_a_group() {
+    let mut test = TestSession::new();
     for sql in [
         "SELECT 1",
         "VALUES (1)",
@@ -70,13 +71,13 @@ fn single_reads_and_writes_may_travel_with_others() {
         "DELETE FROM t",
         "INSERT INTO t VALUES (1)",
     ] {
-        assert_eq!(scene.single([query(sql)]).form, Form::Simple, "{sql}");
+        assert_eq!(test.single([query(sql)]).form, RequestForm::Simple, "{sql}");
     }
 }
 
 #[test]
 fn everything_else_is_relayed() {
-    let mut scene = Scene::new();
+    let mut test = TestSession::new();
     for sql in [
         "",
         "BEGIN",
@@ -87,19 +88,19 @@ fn everything_else_is_relayed() {
         "SELEC 1",
         "DEALLOCATE a",
     ] {
-        assert!(scene.is_alone([query(sql)]), "{sql}");
+        assert!(test.is_alone([query(sql)]), "{sql}");
     }
     let mut not_text = query("SELECT 'x'");
     not_text[13] = 0xff;
-    assert!(scene.is_alone([not_text]));
+    assert!(test.is_alone([not_text]));
 }
 
 #[test]
 fn simple_queries_share_a_template_and_keep_their_own_values() {
-    let mut scene = Scene::new();
-    let one = scene.single([query("UPDATE t SET a = 'x' WHERE id = 1")]);
-    let two = scene.single([query("UPDATE t SET a = NULL WHERE id = 22")]);
-    let three = scene.single([query("UPDATE t SET a = 'y''z' WHERE id = 22")]);
+    let mut test = TestSession::new();
+    let one = test.single([query("UPDATE t SET a = 'x' WHERE id = 1")]);
+    let two = test.single([query("UPDATE t SET a = NULL WHERE id = 22")]);
+    let three = test.single([query("UPDATE t SET a = 'y''z' WHERE id = 22")]);
     assert_eq!(one.template.id, three.template.id);
     assert_ne!(one.template.id, two.template.id);
     assert_eq!(
@@ -109,53 +110,57 @@ fn simple_queries_share_a_template_and_keep_their_own_values() {
 }
 
 #[test]
-fn the_extended_form_is_taken_apart() {
-    let mut scene = Scene::new();
+fn the_extended_protocol_is_read() {
+    let mut test = TestSession::new();
     let values: [(bool, Option<&[u8]>); 3] = [
         (true, Some(&[0, 0, 0, 7])),
         (false, None),
         (false, Some(b"x")),
     ];
-    let unit = scene.single([
+    let request = test.single([
         parse("", "UPDATE t SET a = $1, b = $2 WHERE c = $3"),
         bind_values("", &values, &[1]),
         describe_portal(),
         execute(),
         sync(),
     ]);
-    let full = Form::Extended {
+    let full = RequestForm::Extended {
         parse: true,
         describe: true,
     };
-    assert_eq!((unit.form, unit.parameters()), (full, values.to_vec()));
-    assert_eq!(unit.result_formats(), [1]);
-    assert_eq!(unit.parameter(0), None);
-    assert_eq!(unit.parameter(4), None);
+    assert_eq!(
+        (request.form, request.parameters()),
+        (full, values.to_vec())
+    );
+    assert_eq!(request.result_formats(), [1]);
+    assert_eq!(request.parameter(0), None);
+    assert_eq!(request.parameter(4), None);
 }
 
 #[test]
-fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
-    let mut scene = Scene::new();
+fn a_prepared_statement_is_known_after_a_group_answered() {
+    let mut test = TestSession::new();
     assert!(
-        scene.is_alone([bind("p"), execute(), sync()]),
+        test.is_alone([bind("p"), execute(), sync()]),
         "PostgreSQL says so better"
     );
     assert!(
-        scene.is_alone([parse("p", "SELECT 1"), bind("p"), execute(), sync()]),
+        test.is_alone([parse("p", "SELECT 1"), bind("p"), execute(), sync()]),
         "a statement with a name is analysed for its client"
     );
-    let unit = scene.single([parse("", "SELECT 1"), bind(""), execute(), sync()]);
-    assert!(scene.session.statement(b"").is_none(), "not yet");
-    scene
-        .session
-        .served(&unit, &error("42703", "no such column"), 1);
-    assert!(scene.session.statement(b"").is_none(), "it was not parsed");
-    scene
-        .session
-        .served(&unit, &[parsed(), error("22012", "later")].concat(), 1);
-    let again = scene.single([bind(""), execute(), sync()]);
-    assert_eq!(again.template.id, unit.template.id);
-    let short = Form::Extended {
+    let request = test.single([parse("", "SELECT 1"), bind(""), execute(), sync()]);
+    assert!(test.session.statements.get(b"").is_none(), "not yet");
+    test.session
+        .group_answered(&request, &error("42703", "no such column"), 1);
+    assert!(
+        test.session.statements.get(b"").is_none(),
+        "it was not parsed"
+    );
+    test.session
+        .group_answered(&request, &[parsed(), error("22012", "later")].concat(), 1);
+    let again = test.single([bind(""), execute(), sync()]);
+    assert_eq!(again.template.id, request.template.id);
+    let short = RequestForm::Extended {
         parse: false,
         describe: false,
     };
@@ -163,91 +168,94 @@ fn a_prepared_statement_is_known_by_its_name_once_it_was_served() {
 }
 
 #[test]
-fn a_simple_query_that_was_served_destroys_the_unnamed_statement() {
-    let mut scene = Scene::new();
-    scene.prepare("", "SELECT 1");
-    scene.prepare("p", "SELECT 1");
-    let unit = scene.single([query("SELECT 2")]);
-    scene.session.served(&unit, &complete("SELECT 1"), 1);
-    assert!(scene.session.statement(b"").is_none() && scene.session.statement(b"p").is_some());
+fn a_simple_query_answered_by_a_group_drops_the_unnamed_statement() {
+    let mut test = TestSession::new();
+    test.prepare("", "SELECT 1");
+    test.prepare("p", "SELECT 1");
+    let request = test.single([query("SELECT 2")]);
+    test.session
+        .group_answered(&request, &complete("SELECT 1"), 1);
+    assert!(
+        test.session.statements.get(b"").is_none() && test.session.statements.get(b"p").is_some()
+    );
 }
 
 #[test]
-fn extended_units_of_another_shape_are_relayed() {
-    let mut scene = Scene::new();
-    scene.prepare("p", "SELECT 1");
-    scene.prepare("q", "SELECT 1");
-    let names = scene.plan([parse("a", "SELECT 1"), close_statement("p"), sync()]);
-    assert!(matches!(names, Plan::Names), "{names:?}");
+fn extended_requests_of_another_shape_are_relayed() {
+    let mut test = TestSession::new();
+    test.prepare("p", "SELECT 1");
+    test.prepare("q", "SELECT 1");
+    let names = test.plan([parse("a", "SELECT 1"), close_statement("p"), sync()]);
+    assert!(matches!(names, RequestPlan::Prepare), "{names:?}");
     assert!(
-        scene.is_alone([bind("p"), execute(), bind("p"), execute(), sync()]),
+        test.is_alone([bind("p"), execute(), bind("p"), execute(), sync()]),
         "two in one transaction"
     );
     assert!(
-        scene.is_alone([bind_portal("x", "p"), execute_portal("x", 0), sync()]),
+        test.is_alone([bind_portal("x", "p"), execute_portal("x", 0), sync()]),
         "a named portal"
     );
     assert!(
-        scene.is_alone([bind("p"), execute_portal("", 5), sync()]),
+        test.is_alone([bind("p"), execute_portal("", 5), sync()]),
         "a row limit"
     );
     assert!(
-        scene.is_alone([bind("p"), describe_statement("p"), execute(), sync()]),
+        test.is_alone([bind("p"), describe_statement("p"), execute(), sync()]),
         "Describe of a statement"
     );
     assert!(
-        scene.is_alone([parse("a", "SELECT 1"), bind("p"), execute(), sync()]),
+        test.is_alone([parse("a", "SELECT 1"), bind("p"), execute(), sync()]),
         "two statements"
     );
     assert!(
-        scene.is_alone([parse("q", "SELECT 1"), bind("q"), execute(), sync()]),
+        test.is_alone([parse("q", "SELECT 1"), bind("q"), execute(), sync()]),
         "a name in use"
     );
     assert!(
-        !scene.is_alone([close_statement("other"), sync()]),
+        !test.is_alone([close_statement("other"), sync()]),
         "names are Paceline's own"
     );
-    assert!(scene.is_alone([sync()]));
-    assert!(scene.is_alone([bind("p"), execute()]), "no end");
+    assert!(test.is_alone([sync()]));
+    assert!(test.is_alone([bind("p"), execute()]), "no end");
     assert!(matches!(
-        scene.plan([bind("p"), execute(), sync()]),
-        Plan::Single(_)
+        test.plan([bind("p"), execute(), sync()]),
+        RequestPlan::Group(_)
     ));
 }
 
 #[test]
 fn bare_hints_are_rewritten_for_the_server() {
-    let mut scene = Scene::new();
+    let mut test = TestSession::new();
     let text = "UPDATE COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) t SET a = 1 WHERE id = 7";
-    let unit = scene.single([query(text)]);
-    assert!(unit.template.hints().commit_on_success);
-    assert_eq!(unit.template.hints().target_affect_row, Some(1));
-    let sent = read_out::to_server(&unit.bytes).concat();
+    let request = test.single([query(text)]);
+    assert!(request.template.hints().commit_on_success);
+    assert_eq!(request.template.hints().target_affect_row, Some(1));
+    let sent = read_out::to_server(&request.bytes).concat();
     let comment = "Query UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */";
     assert!(sent.starts_with(comment), "{sent}");
-    let unit = scene.single([parse("", text), bind(""), execute(), sync()]);
+    let request = test.single([parse("", text), bind(""), execute(), sync()]);
     assert!(
-        unit.template.text.contains("/*+ COMMIT_ON_SUCCESS"),
+        request.template.text.contains("/*+ COMMIT_ON_SUCCESS"),
         "{}",
-        unit.template.text
+        request.template.text
     );
 }
 
 #[test]
-fn a_unit_carries_the_settings_of_its_client() {
-    let book = SettingsBook::default();
-    let mut scene = Scene::new();
-    scene.session.settings = book.intern([("a".to_owned(), "SET a TO 1".to_owned())].into());
-    let id = scene.session.settings.id;
-    assert_eq!(scene.single([query("SELECT 1")]).settings.id, id);
+fn a_request_carries_the_settings_of_its_client() {
+    let interner = SettingsInterner::default();
+    let mut test = TestSession::new();
+    test.session.settings = interner.intern([("a".to_owned(), "SET a TO 1".to_owned())].into());
+    let id = test.session.settings.id;
+    assert_eq!(test.single([query("SELECT 1")]).settings.id, id);
 }
 
 #[test]
-fn show_is_answered_here_in_its_simple_form() {
-    let mut scene = Scene::new();
-    let answer = scene.answer([query("SHOW hotspot")]);
+fn a_local_show_is_answered_by_the_simple_protocol() {
+    let mut test = TestSession::new();
+    let answer = test.answer([query("SHOW hotspot")]);
     assert_eq!(answer, ["columns hotspot", "row on", "SHOW", "ready I"]);
-    let answer = scene.answer([query("show variables like 'hotspot%';")]);
+    let answer = test.answer([query("show variables like 'hotspot%';")]);
     assert_eq!(
         answer,
         [
@@ -257,24 +265,24 @@ fn show_is_answered_here_in_its_simple_form() {
             "ready I"
         ]
     );
-    let answer = scene.answer([query("SHOW GLOBAL STATUS LIKE 'Group_update%'")]);
+    let answer = test.answer([query("SHOW GLOBAL STATUS LIKE 'Group_update%'")]);
     let status = "row Group_update_group_count,7";
     assert_eq!(
         answer,
         ["columns Variable_name,Value", status, "SHOW", "ready I"]
     );
-    let answer = scene.answer([query("SHOW VARIABLES LIKE 'x'")]);
+    let answer = test.answer([query("SHOW VARIABLES LIKE 'x'")]);
     assert_eq!(answer, ["columns Variable_name,Value", "SHOW", "ready I"]);
     assert!(
-        scene.is_alone([query("SHOW hotspot_nonsense")]),
+        test.is_alone([query("SHOW hotspot_nonsense")]),
         "PostgreSQL says so better"
     );
-    assert!(scene.is_alone([query("SHOW search_path")]));
+    assert!(test.is_alone([query("SHOW search_path")]));
 }
 
 #[test]
-fn show_is_answered_here_in_its_extended_form_all_at_once() {
-    let mut scene = Scene::new();
+fn a_local_show_is_answered_by_the_extended_protocol_at_once() {
+    let mut test = TestSession::new();
     let messages = [
         parse("", "SHOW hotspot"),
         bind(""),
@@ -290,103 +298,103 @@ fn show_is_answered_here_in_its_extended_form_all_at_once() {
         "SHOW",
         "ready I",
     ];
-    assert_eq!(scene.answer(messages), expected);
+    assert_eq!(test.answer(messages), expected);
 }
 
 #[test]
-fn show_is_answered_here_in_its_extended_form_step_by_step() {
-    let mut scene = Scene::new();
-    let prepared = scene.answer([parse("s", "SHOW hotspot"), describe_statement("s"), sync()]);
+fn a_local_show_is_answered_by_the_extended_protocol_step_by_step() {
+    let mut test = TestSession::new();
+    let prepared = test.answer([parse("s", "SHOW hotspot"), describe_statement("s"), sync()]);
     assert_eq!(
         prepared,
         ["parsed", "parameters []", "columns hotspot", "ready I"]
     );
-    let described = scene.answer([describe_statement("s"), sync()]);
+    let described = test.answer([describe_statement("s"), sync()]);
     assert_eq!(described, ["parameters []", "columns hotspot", "ready I"]);
-    let executed = scene.answer([bind("s"), execute(), sync()]);
+    let executed = test.answer([bind("s"), execute(), sync()]);
     assert_eq!(executed, ["bound", "row on", "SHOW", "ready I"]);
 }
 
 #[test]
-fn show_among_other_things_goes_to_a_server() {
-    let mut scene = Scene::new();
+fn a_local_show_among_other_statements_is_relayed() {
+    let mut test = TestSession::new();
     let show = || parse("s", "SHOW hotspot");
-    assert!(scene.is_alone([show(), bind("s"), execute(), close_statement("s"), sync()]));
+    assert!(test.is_alone([show(), bind("s"), execute(), close_statement("s"), sync()]));
     assert!(
-        scene.session.statement(b"s").is_none(),
+        test.session.statements.get(b"s").is_none(),
         "its Parse is still to come"
     );
-    assert!(scene.is_alone([show(), parse("", "SELECT 1"), bind(""), execute(), sync()]));
-    scene.prepare("one", "SELECT 1");
-    assert!(scene.is_alone([show(), bind("s"), execute(), bind("one"), execute(), sync()]));
-    assert!(scene.is_alone([show(), describe_statement("one"), sync()]));
+    assert!(test.is_alone([show(), parse("", "SELECT 1"), bind(""), execute(), sync()]));
+    test.prepare("one", "SELECT 1");
+    assert!(test.is_alone([show(), bind("s"), execute(), bind("one"), execute(), sync()]));
+    assert!(test.is_alone([show(), describe_statement("one"), sync()]));
     assert!(
         matches!(
-            scene.plan([parse("one", "SHOW hotspot"), sync()]),
-            Plan::Names
+            test.plan([parse("one", "SHOW hotspot"), sync()]),
+            RequestPlan::Prepare
         ),
         "a name in use"
     );
 }
 
 #[test]
-fn targets_are_found_wherever_they_stand() {
-    let mut scene = Scene::new();
+fn targets_are_found_at_any_position() {
+    let mut test = TestSession::new();
     let text = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = 1";
     let bare = "UPDATE TARGET_AFFECT_ROW 1 t SET a = 1";
-    scene.prepare("p", text);
-    scene.prepare("q", "SELECT 1");
-    assert!(scene.is_targeted([query(text)]) && scene.is_targeted([query(bare)]));
-    assert!(scene.is_targeted([parse("", text), bind(""), execute(), sync()]));
-    assert!(scene.is_targeted([bind("q"), execute(), bind("p"), execute(), sync()]));
-    assert!(!scene.is_targeted([query("UPDATE t SET a = 1")]));
-    assert!(!scene.is_targeted([query("SELECT 'TARGET_AFFECT_ROW(1)'")]));
+    test.prepare("p", text);
+    test.prepare("q", "SELECT 1");
+    assert!(test.is_targeted([query(text)]) && test.is_targeted([query(bare)]));
+    assert!(test.is_targeted([parse("", text), bind(""), execute(), sync()]));
+    assert!(test.is_targeted([bind("q"), execute(), bind("p"), execute(), sync()]));
+    assert!(!test.is_targeted([query("UPDATE t SET a = 1")]));
+    assert!(!test.is_targeted([query("SELECT 'TARGET_AFFECT_ROW(1)'")]));
     assert!(
-        !scene.is_targeted([query(&format!("{text}; {text}"))]),
-        "only units of one statement"
+        !test.is_targeted([query(&format!("{text}; {text}"))]),
+        "only requests of one statement"
     );
-    assert!(!scene.is_targeted([bind("q"), execute(), sync()]));
-    assert!(!scene.is_targeted([bind("unknown"), execute(), sync()]));
+    assert!(!test.is_targeted([bind("q"), execute(), sync()]));
+    assert!(!test.is_targeted([bind("unknown"), execute(), sync()]));
 }
 
 #[test]
-fn what_was_prepared_or_closed_can_be_undone() {
-    let mut scene = Scene::new();
-    scene.prepare("a", "SELECT 1");
-    let id = |scene: &Scene| scene.session.statement(b"a").map(|t| t.id);
-    let before = id(&scene);
-    let closed = scene.session.close(b"a");
-    let other = scene.templates.prepared("SELECT 2", &[0, 0]);
-    let prepared = scene.session.prepare(b"a", other);
-    assert_ne!(id(&scene), before);
-    scene.session.undo(prepared);
-    assert_eq!(id(&scene), None);
-    scene.session.undo(closed);
-    assert_eq!(id(&scene), before);
+fn prepare_and_close_can_be_undone() {
+    let mut test = TestSession::new();
+    test.prepare("a", "SELECT 1");
+    let id = |test: &TestSession| test.session.statements.get(b"a").map(|t| t.id);
+    let before = id(&test);
+    let closed = test.session.statements.close(b"a");
+    let other = test.templates.prepared("SELECT 2", &[0, 0]);
+    let prepared = test.session.statements.prepare(b"a", other);
+    assert_ne!(id(&test), before);
+    test.session.statements.undo(prepared);
+    assert_eq!(id(&test), None);
+    test.session.statements.undo(closed);
+    assert_eq!(id(&test), before);
 }
 
 #[test]
-fn a_target_in_a_block_that_the_unit_begins_is_the_blocks() {
-    let mut scene = Scene::new();
+fn a_target_in_a_block_of_the_request_needs_no_transaction() {
+    let mut test = TestSession::new();
     let aim = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET a = 1";
-    scene.prepare("begin", "BEGIN");
-    scene.prepare("aim", aim);
+    test.prepare("begin", "BEGIN");
+    test.prepare("aim", aim);
     let run = |text: &str| [parse("", text), bind(""), execute()].concat();
-    assert!(scene.is_targeted([run("SELECT 1"), run(aim), sync()]));
-    assert!(scene.is_targeted([run("SELECT 1"), bind("aim"), execute(), sync()]));
+    assert!(test.is_targeted([run("SELECT 1"), run(aim), sync()]));
+    assert!(test.is_targeted([run("SELECT 1"), bind("aim"), execute(), sync()]));
     for begin in [run("BEGIN"), run(" start transaction"), bind("begin")] {
-        assert!(!scene.is_targeted([begin.clone(), run(aim), sync()]));
-        assert!(!scene.is_targeted([begin, bind("aim"), execute(), sync()]));
+        assert!(!test.is_targeted([begin.clone(), run(aim), sync()]));
+        assert!(!test.is_targeted([begin, bind("aim"), execute(), sync()]));
     }
 }
 
-/// A list that is too long to be parsed while others wait.
+/// A text whose parsing takes too long for the event loop.
 fn long_list() -> String {
     format!("1{}", ", 1".repeat(500))
 }
 
 #[test]
-fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
+fn a_long_text_must_be_parsed_before_it_is_planned() {
     let list = long_list();
     for messages in [
         query(&format!("SELECT {list}")),
@@ -401,48 +409,49 @@ fn a_long_text_is_parsed_elsewhere_before_anything_is_decided() {
         ]
         .concat(),
     ] {
-        let mut scene = Scene::new();
+        let mut test = TestSession::new();
         let bytes = Bytes::from(messages);
-        let plan = |scene: &mut Scene| scene.session.plan(&bytes, &scene.templates, &Board);
+        let plan =
+            |test: &mut TestSession| test.session.plan(&bytes, &test.templates, &TestShowSource);
         let mut waited = 0;
-        let unit = loop {
-            match plan(&mut scene) {
-                Plan::Unparsed(unparsed) => scene.templates.parse(&unparsed),
-                Plan::Single(unit) => break unit,
+        let request = loop {
+            match plan(&mut test) {
+                RequestPlan::Unparsed(unparsed) => test.templates.parse(&unparsed),
+                RequestPlan::Group(request) => break request,
                 other => panic!("{other:?}"),
             }
             waited += 1;
         };
         assert!(waited > 0);
-        assert!(unit.template.statement.is_some());
+        assert!(request.template.statement.is_some());
     }
 }
 
 #[test]
-fn names_that_were_given_before_a_long_text_are_given_again() {
-    let mut scene = Scene::new();
+fn statements_prepared_before_a_long_text_are_prepared_again() {
+    let mut test = TestSession::new();
     let text = format!("SELECT {}", long_list());
     let messages = [parse("a", "SELECT 1"), parse("b", &text), sync()].concat();
     let bytes = Bytes::from(messages);
     let accepted = |_: &Template| true;
-    let Scene { session, templates } = &mut scene;
-    let Err(unparsed) = session.answer_names(&bytes, templates, &accepted) else {
+    let TestSession { session, templates } = &mut test;
+    let Err(unparsed) = session.answer_prepare(&bytes, templates, &accepted) else {
         panic!("it is long");
     };
-    assert!(session.statement(b"a").is_none());
+    assert!(session.statements.get(b"a").is_none());
     templates.parse(&unparsed);
-    let answer = session.answer_names(&bytes, templates, &accepted);
+    let answer = session.answer_prepare(&bytes, templates, &accepted);
     assert!(matches!(answer, Ok(Some(_))), "{answer:?}");
-    assert!(session.statement(b"a").is_some() && session.statement(b"b").is_some());
+    assert!(session.statements.get(b"a").is_some() && session.statements.get(b"b").is_some());
 }
 
 #[test]
-fn what_is_made_to_take_long_is_not_parsed_at_all() {
-    let mut scene = Scene::new();
+fn a_text_that_is_slow_to_parse_is_not_parsed() {
+    let mut test = TestSession::new();
     let nested = format!("{}{} SELECT 1", "/*".repeat(20_000), "*/".repeat(20_000));
-    assert!(scene.is_alone([query(&nested)]));
-    assert!(scene.is_alone([parse("", &nested), bind(""), execute(), sync()]));
-    let rows = |text: &str| scene.templates.prepared(text, &[0, 0]).is_bulk();
+    assert!(test.is_alone([query(&nested)]));
+    assert!(test.is_alone([parse("", &nested), bind(""), execute(), sync()]));
+    let rows = |text: &str| test.templates.prepared(text, &[0, 0]).is_bulk();
     assert!(!rows(&nested));
     let list = format!("1{}", ", 1".repeat(20_000));
     assert!(rows(&format!("SELECT {list}")) && rows(&format!("DELETE FROM t WHERE a IN ({list})")));
@@ -451,25 +460,26 @@ fn what_is_made_to_take_long_is_not_parsed_at_all() {
 }
 
 #[test]
-fn a_text_with_which_the_parser_comes_to_no_end_is_given_up() {
+fn a_text_that_the_parser_does_not_finish_is_not_parsed() {
     let text = format!("SELECT {}", long_list());
     for bytes in [
         Bytes::from(query(&text)),
         Bytes::from([parse("", &text), bind(""), execute(), sync()].concat()),
     ] {
-        let Scene { session, templates } = &mut Scene::new();
-        let Plan::Unparsed(unparsed) = session.plan(&bytes, templates, &Board) else {
+        let TestSession { session, templates } = &mut TestSession::new();
+        let RequestPlan::Unparsed(unparsed) = session.plan(&bytes, templates, &TestShowSource)
+        else {
             panic!("it is long");
         };
         templates.give_up(&unparsed);
-        let plan = session.plan(&bytes, templates, &Board);
-        assert!(matches!(plan, Plan::Alone), "{plan:?}");
+        let plan = session.plan(&bytes, templates, &TestShowSource);
+        assert!(matches!(plan, RequestPlan::Relay), "{plan:?}");
     }
 }
 
 #[test]
-fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
-    let mut scene = Scene::new();
+fn of_a_very_long_text_only_the_beginning_is_read() {
+    let mut test = TestSession::new();
     let long = "x".repeat(LOOKED_AT_BYTES_MAX);
     for (text, target) in [
         (
@@ -482,34 +492,34 @@ fn of_a_text_that_is_longer_still_only_the_beginning_is_looked_at() {
         ),
         (format!("INSERT INTO t VALUES ('ä{long}')"), None),
     ] {
-        let unit = [parse("", &text), bind(""), execute(), sync()];
-        assert!(scene.is_alone(unit.clone()));
-        let template = scene.templates.prepared(&text, &[0, 0]);
+        let request = [parse("", &text), bind(""), execute(), sync()];
+        assert!(test.is_alone(request.clone()));
+        let template = test.templates.prepared(&text, &[0, 0]);
         assert_eq!(
             (template.hints().target_affect_row, &template.text),
             (target, &text)
         );
-        // It may have changed anything.
+        // The text may have changed anything.
         assert!(template.statement.is_none() && !template.is_bulk());
-        let Scene { session, templates } = &scene;
-        let targeted = session.is_targeted(&Bytes::from(unit.concat()), templates);
+        let TestSession { session, templates } = &test;
+        let targeted = session.is_targeted(&Bytes::from(request.concat()), templates);
         assert_eq!(targeted, Ok(target.is_some()));
     }
 }
 
 #[test]
 fn a_listen_alone_in_autocommit_may_need_no_server() {
-    let mut scene = Scene::new();
+    let mut test = TestSession::new();
     let listen = |name: &str| Listening::Listen(name.to_owned());
     for (sql, expected) in [
         ("LISTEN Jobs", listen("jobs")),
         ("unlisten *;", Listening::UnlistenAll),
     ] {
-        let Plan::Listen(found, unit) = scene.plan([query(sql)]) else {
+        let RequestPlan::Listen(found, request) = test.plan([query(sql)]) else {
             panic!("{sql}");
         };
         assert_eq!(found, expected);
-        let answer = scene.session.answer_listening(&found, &unit);
+        let answer = test.session.answer_listening(&found, &request);
         assert_eq!(read_out::to_client(&answer), [expected.command()], "{sql}");
     }
 }

@@ -1,39 +1,39 @@
-//! One client of the shared `LISTEN`: its channels, and the messages that wait for it.
+//! One client of the shared `LISTEN`: its channels, and the notifications queued for it.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use foldhash::{HashSet, HashSetExt};
+use foldhash::HashSet;
 use paceline_wire::backend;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Maximum number of messages that wait for one client. Listeners share the bytes of a message; each has its own reference.
-pub const MAIL_MAX: usize = 64 * 1024;
+/// Maximum number of notifications queued for one client. Listeners share the bytes of a notification.
+pub const QUEUED_MAX: usize = 64 * 1024;
 
-/// Maximum number of bytes of messages that wait for one client.
-pub const MAIL_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Maximum number of bytes of notifications queued for one client.
+pub const QUEUED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// More notifications waited for a client than it may have.
+/// The client's queue has exceeded its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overflow;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Listener {
-    /// The process id that the client was given.
+    /// The process id that Paceline sent to the client.
     process: u32,
     channels: HashSet<Arc<str>>,
-    /// Counts the changes of `channels`.
+    /// Number of changes of `channels`.
     pub(super) version: u64,
-    /// Channels on which its transaction may listen.
+    /// Channels on which the client's transaction may listen.
     pub(super) reserved: HashSet<Arc<str>>,
-    /// Its transaction changes on what it listens.
+    /// Whether the client's transaction changes its channels.
     pub(super) changes: bool,
-    /// The server process that carries out its transaction.
+    /// The server process that executes the client's transaction.
     pub(super) server: Option<u32>,
-    mail: VecDeque<Bytes>,
-    /// Notifications of its own transaction, until it is known on which channels it listens then.
+    queue: VecDeque<Bytes>,
+    /// Notifications of the client's own transaction, until the channels after it are known.
     held: Vec<(Arc<str>, Bytes)>,
-    /// Of both.
-    mail_bytes: usize,
+    /// Bytes of `queue` and `held`.
+    queued_bytes: usize,
     pub(super) overflow: bool,
 }
 
@@ -41,15 +41,7 @@ impl Listener {
     pub(super) fn new(process: u32) -> Self {
         Self {
             process,
-            channels: HashSet::new(),
-            version: 0,
-            reserved: HashSet::new(),
-            changes: false,
-            server: None,
-            mail: VecDeque::new(),
-            held: Vec::new(),
-            mail_bytes: 0,
-            overflow: false,
+            ..Self::default()
         }
     }
 
@@ -57,7 +49,7 @@ impl Listener {
         &self.channels
     }
 
-    /// It listens on the channel, or its transaction may.
+    /// Whether the client listens on the channel, or its transaction may.
     pub(super) fn has(&self, channel: &str) -> bool {
         self.channels.contains(channel) || self.reserved.contains(channel)
     }
@@ -84,38 +76,38 @@ impl Listener {
     }
 
     fn has_room(&mut self, message: &Bytes) -> bool {
-        let waiting = self.mail.len() + self.held.len();
-        let full = waiting >= MAIL_MAX || self.mail_bytes + message.len() > MAIL_BYTES_MAX;
+        let waiting = self.queue.len() + self.held.len();
+        let full = waiting >= QUEUED_MAX || self.queued_bytes + message.len() > QUEUED_BYTES_MAX;
         if self.overflow || full {
             self.overflow = true;
-            self.mail = VecDeque::new();
+            self.queue = VecDeque::new();
             self.held = Vec::new();
-            self.mail_bytes = 0;
+            self.queued_bytes = 0;
             return false;
         }
-        self.mail_bytes += message.len();
+        self.queued_bytes += message.len();
         true
     }
 
-    /// A notification of its own transaction, which changes on what it listens.
+    /// Holds a notification of the client's own transaction, which changes its channels.
     pub(super) fn hold(&mut self, channel: Arc<str>, message: Bytes) {
         if self.has_room(&message) {
             self.held.push((channel, message));
         }
     }
 
-    /// All of its transaction, which the server process `author` has carried out, is here.
+    /// All notifications of the client's transaction have arrived. `author`: the server process that executed it.
     pub(super) fn release_held(&mut self, author: u32) {
         for (channel, message) in std::mem::take(&mut self.held) {
             if self.channels.contains(&channel) {
                 self.put(&message, author, true);
             } else {
-                self.mail_bytes -= message.len();
+                self.queued_bytes -= message.len();
             }
         }
     }
 
-    /// A notification by the server process `author`, which is the client's `own` if that process carried out its transaction.
+    /// Queues a notification of the server process `author`. `own`: whether that process executes the client's transaction.
     pub(super) fn post(&mut self, message: &Bytes, author: u32, own: bool) {
         if self.has_room(message) {
             self.put(message, author, own);
@@ -124,12 +116,12 @@ impl Listener {
 
     fn put(&mut self, message: &Bytes, author: u32, own: bool) {
         let renamed = backend::own_notification(message, author, own, self.process);
-        self.mail
+        self.queue
             .push_back(renamed.unwrap_or_else(|| message.clone()));
     }
 
-    pub(super) fn has_mail(&self) -> bool {
-        self.overflow || !self.mail.is_empty()
+    pub(super) fn has_queued(&self) -> bool {
+        self.overflow || !self.queue.is_empty()
     }
 
     pub(super) fn take(&mut self, bytes: usize, out: &mut BytesMut) -> Result<(), Overflow> {
@@ -137,14 +129,14 @@ impl Listener {
             return Err(Overflow);
         }
         while out.len() < bytes
-            && let Some(message) = self.mail.pop_front()
+            && let Some(message) = self.queue.pop_front()
         {
-            self.mail_bytes -= message.len();
+            self.queued_bytes -= message.len();
             out.put_slice(&message);
         }
-        if self.mail.is_empty() {
-            // A client that has read everything keeps no memory.
-            self.mail = VecDeque::new();
+        if self.queue.is_empty() {
+            // Releases the memory of the queue.
+            self.queue = VecDeque::new();
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use paceline_sql::{Listening, quote_literal};
 
-/// What changes when the transaction commits.
+/// A change of a client's channels that takes effect when its transaction commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
     /// The change.
@@ -10,7 +10,8 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The statement. PostgreSQL drops a notification that equals an earlier one of its transaction: each has another number.
+    /// The NOTIFY. Its number makes it unique, because PostgreSQL drops a notification that equals an earlier one of the
+    /// transaction.
     pub fn sql(marker_channel: &str, listening: &Listening, number: u64) -> String {
         let payload = match listening {
             Listening::Listen(channel) => format!("L{number} {channel}"),
@@ -20,8 +21,8 @@ impl Marker {
         format!("NOTIFY {marker_channel}, {}", quote_literal(&payload))
     }
 
-    /// What a server has prepared in place of a LISTEN or UNLISTEN: it notifies as those do not, and is no marker. When it is executed,
-    /// a marker with a number goes first.
+    /// A NOTIFY that a server prepares in place of a LISTEN or UNLISTEN. It has the same effect on the transaction, and its
+    /// payload is no marker. Before it is executed, Paceline sends a marker with a number.
     pub fn prepared_sql(marker_channel: &str, listening: &Listening) -> String {
         let what = match listening {
             Listening::Listen(channel) => format!("- LISTEN {channel}"),
@@ -31,7 +32,7 @@ impl Marker {
         format!("NOTIFY {marker_channel}, {}", quote_literal(&what))
     }
 
-    /// Reads a payload. `None`: it is no marker.
+    /// Reads a payload. `None` if it is no marker.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(payload).ok()?;
         let (head, channel) = text.split_once(' ')?;

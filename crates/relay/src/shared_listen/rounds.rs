@@ -1,30 +1,27 @@
-//! Requests, and the rounds that answer them.
+//! The rounds of messages on the shared connection, and the requests that they answer.
 
 use super::state::{
-    Answer, Channel, ChannelState, ListenerId, Request, Round, SharedListen, Step, Ticket, Wants,
+    ChannelState, ListenAnswer, ListenGoal, ListenRequest, ListenRequestId, ListenerId, Round,
+    RoundStep, SharedChannel, SharedListen,
 };
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
 use paceline_sql::Listening;
 use std::sync::Arc;
 
-/// Maximum number of channels that a round begins or ends to listen on. What these cost PostgreSQL depends on how many channels there
-/// are, and a client that waits for its own notifications waits for the round under way.
+/// Maximum number of channels in a round. The cost of a LISTEN in PostgreSQL depends on the number of channels, and a client
+/// that waits for its own notifications waits for the current round.
 pub const STEPS_MAX: usize = 32;
 
 impl SharedListen {
-    pub(super) fn request(&mut self, listener: ListenerId, wants: Wants) -> Ticket {
-        let ticket = Ticket(self.next_id());
-        self.waiting.push(Request {
-            ticket,
-            listener,
-            wants,
-        });
-        ticket
+    pub(super) fn request(&mut self, listener: ListenerId, goal: ListenGoal) -> ListenRequestId {
+        let id = ListenRequestId(self.next_id());
+        self.waiting.push(ListenRequest { id, listener, goal });
+        id
     }
 
-    /// The steps of the next round; `None`: one is under way, none is needed, or there is no connection.
-    pub fn next_round(&mut self) -> Option<Vec<Step>> {
+    /// The steps of the next round. `None` if a round is under way, nothing must be sent, or there is no connection.
+    pub fn next_round(&mut self) -> Option<Vec<RoundStep>> {
         if self.round.is_some() || !self.connected {
             return None;
         }
@@ -40,7 +37,7 @@ impl SharedListen {
                 continue;
             }
             channel.state = ChannelState::Asked;
-            steps.push(Step::Query(format!(
+            steps.push(RoundStep::Query(format!(
                 "LISTEN {}",
                 paceline_sql::quote_ident(&name)
             )));
@@ -49,11 +46,11 @@ impl SharedListen {
         while steps.len() < STEPS_MAX
             && let Some(name) = self.to_unlisten.pop_first()
         {
-            let is_on = |channel: &Channel| channel.state == ChannelState::On;
+            let is_on = |channel: &SharedChannel| channel.state == ChannelState::On;
             let channel = self.channels.get(&name);
             if channel.is_some_and(|channel| is_on(channel) && !channel.is_wanted()) {
                 self.channels.remove(&name);
-                steps.push(Step::Query(format!(
+                steps.push(RoundStep::Query(format!(
                     "UNLISTEN {}",
                     paceline_sql::quote_ident(&name)
                 )));
@@ -65,13 +62,13 @@ impl SharedListen {
             let state = known.get(name).map(|channel| channel.state);
             matches!(state, Some(ChannelState::Asked | ChannelState::On))
         };
-        let answered = |request: &mut Request| request.wants.channels().iter().all(is_asked);
+        let answered = |request: &mut ListenRequest| request.goal.channels().iter().all(is_asked);
         let requests: Vec<_> = self.waiting.extract_if(.., answered).collect();
         if steps.is_empty() {
             if requests.is_empty() {
                 return None;
             }
-            steps.push(Step::Sync);
+            steps.push(RoundStep::Sync);
             channels.push(None);
         }
         self.round = Some(Round {
@@ -83,12 +80,12 @@ impl SharedListen {
         Some(steps)
     }
 
-    /// A round is under way.
+    /// Whether a round is under way.
     pub fn awaits_answer(&self) -> bool {
         self.round.is_some()
     }
 
-    /// The server has refused the step that is under way.
+    /// The server has rejected the current step.
     pub fn refused(&mut self, error: Bytes) {
         if let Some(round) = &mut self.round
             && let Some(Some(channel)) = round.steps.get(round.answered)
@@ -97,9 +94,9 @@ impl SharedListen {
         }
     }
 
-    /// The server is ready again: the step is over. Returns the requests that are answered with the round.
-    pub fn ready(&mut self) -> Vec<Answer> {
-        let Some(round) = &mut self.round else {
+    /// The server has sent ReadyForQuery for the current step. If it was the last step, returns the answers of the round.
+    pub fn ready(&mut self) -> Vec<ListenAnswer> {
+        let Some(mut round) = self.round.take() else {
             return Vec::new();
         };
         if let Some(Some(name)) = round.steps.get(round.answered)
@@ -109,20 +106,14 @@ impl SharedListen {
                 true => ChannelState::Off,
                 false => ChannelState::On,
             };
-            // It may have become unwanted, or wanted again, meanwhile.
-            let name = Arc::clone(name);
-            self.follow(&name);
+            // During the round, the channel may have become unwanted, or wanted again.
+            self.follow(name);
         }
-        let Some(round) = &mut self.round else {
-            return Vec::new();
-        };
         round.answered += 1;
         if round.answered < round.steps.len() {
+            self.round = Some(round);
             return Vec::new();
         }
-        let Some(round) = self.round.take() else {
-            return Vec::new();
-        };
         let Round {
             requests, refused, ..
         } = round;
@@ -132,19 +123,19 @@ impl SharedListen {
             .collect()
     }
 
-    fn answer(&mut self, request: Request, refused: &HashMap<Arc<str>, Bytes>) -> Answer {
-        let Request {
-            ticket,
-            listener,
-            wants,
-        } = request;
-        let channels = wants.channels();
+    fn answer(
+        &mut self,
+        request: ListenRequest,
+        refused: &HashMap<Arc<str>, Bytes>,
+    ) -> ListenAnswer {
+        let ListenRequest { id, listener, goal } = request;
+        let channels = goal.channels();
         let error = channels.iter().find_map(|name| refused.get(name));
-        if let (Wants::Listen(channel), None) = (&wants, error) {
+        if let (ListenGoal::Listen(channel), None) = (&goal, error) {
             self.apply(listener, &Listening::Listen(channel.as_ref().to_owned()));
         }
         self.release(listener, channels);
-        (ticket, error.map_or(Ok(()), |error| Err(error.clone())))
+        (id, error.map_or(Ok(()), |error| Err(error.clone())))
     }
 
     /// There is a connection.
@@ -152,8 +143,8 @@ impl SharedListen {
         self.connected = true;
     }
 
-    /// The connection is lost. No request waits any longer to catch up; those for channels stay, for the next connection.
-    pub fn disconnected(&mut self) -> Vec<Answer> {
+    /// The connection is lost. Answers the requests to catch up. Requests for channels wait for the next connection.
+    pub fn disconnected(&mut self) -> Vec<ListenAnswer> {
         self.connected = false;
         self.end_run();
         self.channels.retain(|_, channel| channel.is_wanted());
@@ -168,18 +159,19 @@ impl SharedListen {
             .take()
             .map_or_else(Vec::new, |round| round.requests);
         let all = sent.into_iter().chain(std::mem::take(&mut self.waiting));
-        let (ended, stay) = all.partition(|r: &Request| matches!(r.wants, Wants::CatchUp));
+        let (ended, stay) =
+            all.partition(|r: &ListenRequest| matches!(r.goal, ListenGoal::CatchUp));
         self.waiting = stay;
-        let ended: Vec<Request> = ended;
-        ended.into_iter().map(|r| (r.ticket, Ok(()))).collect()
+        let ended: Vec<ListenRequest> = ended;
+        ended.into_iter().map(|r| (r.id, Ok(()))).collect()
     }
 
-    /// No connection can be opened: all requests fail with this.
-    pub fn fail(&mut self, error: &Bytes) -> Vec<Answer> {
+    /// No connection can be opened. Rejects all requests with this error.
+    pub fn fail(&mut self, error: &Bytes) -> Vec<ListenAnswer> {
         let mut answers = self.disconnected();
         for request in std::mem::take(&mut self.waiting) {
-            self.release(request.listener, request.wants.channels());
-            answers.push((request.ticket, Err(error.clone())));
+            self.release(request.listener, request.goal.channels());
+            answers.push((request.id, Err(error.clone())));
         }
         answers
     }

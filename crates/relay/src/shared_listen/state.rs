@@ -9,111 +9,112 @@ use std::sync::Arc;
 /// Maximum number of channels of one client.
 pub const CLIENT_CHANNELS_MAX: usize = 10_000;
 
-/// Maximum number of channels of all clients of a database. PostgreSQL looks through all of them for each notification.
+/// Maximum number of channels of all clients of a database. For each notification, PostgreSQL searches all of them.
 pub const DATABASE_CHANNELS_MAX: usize = 100_000;
 
-/// Names a listener.
+/// Identifies a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub(super) u64);
 
-/// Names a request that is answered when a round is.
+/// Identifies a request that a round answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(pub(super) u64);
+pub struct ListenRequestId(pub(super) u64);
 
-/// What goes to the server in a round; each is answered by one ReadyForQuery.
+/// A message of a round. The server answers each with one ReadyForQuery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum RoundStep {
     /// `LISTEN` or `UNLISTEN` of a channel.
     Query(String),
-    /// Nothing but a `Sync`.
+    /// Only a `Sync`.
     Sync,
 }
 
-/// Why a client may not listen on more channels.
+/// Why a client may not listen on further channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
-    /// It has [`CLIENT_CHANNELS_MAX`].
+    /// The client has [`CLIENT_CHANNELS_MAX`].
     OfClient,
     /// All clients of the database have [`DATABASE_CHANNELS_MAX`].
     OfDatabase,
-    /// It is the channel of markers.
+    /// The channel is that of markers.
     Reserved,
 }
 
 /// The shared `LISTEN` of a database.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SharedListen {
     /// The channel of markers.
     pub(super) marker: Arc<str>,
-    /// There is a connection, which listens on the channel of markers.
+    /// Whether there is a connection. It listens on the channel of markers.
     pub(super) connected: bool,
     pub(super) listeners: HashMap<ListenerId, Listener>,
-    pub(super) channels: HashMap<Arc<str>, Channel>,
-    /// Channels that are [`ChannelState::Queued`].
+    pub(super) channels: HashMap<Arc<str>, SharedChannel>,
+    /// Channels in the state [`ChannelState::Queued`].
     pub(super) to_listen: VecDeque<Arc<str>>,
-    /// Channels on which nobody may listen any more.
+    /// Channels that may have no listener any more.
     pub(super) to_unlisten: BTreeSet<Arc<str>>,
-    /// Listeners by the server process that carries out their transaction.
+    /// Clients, by the server process that executes their transaction.
     pub(super) served_by: HashMap<u32, ListenerId>,
     /// Requests for the next rounds.
-    pub(super) waiting: Vec<Request>,
-    /// The round that was sent last.
+    pub(super) waiting: Vec<ListenRequest>,
+    /// The current round.
     pub(super) round: Option<Round>,
-    /// The process whose notifications came last, and its listener, which holds them.
+    /// The process of the last notification and its client, which holds the notifications of that process.
     pub(super) run: Option<(u32, ListenerId)>,
-    /// Listeners that have something to read, of whom nobody has been told.
+    /// Listeners that have received notifications, for [`SharedListen::take_woken`].
     pub(super) woken: HashSet<ListenerId>,
     pub(super) last_id: u64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Channel {
+pub(super) struct SharedChannel {
     pub(super) state: ChannelState,
     pub(super) listeners: HashSet<ListenerId>,
-    /// Listeners that may listen on it when their transaction commits, or the round is answered.
+    /// Clients that may listen on it when their transaction commits or their request is answered, with the number of
+    /// reservations.
     pub(super) reserved: HashMap<ListenerId, usize>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChannelState {
-    /// The shared connection does not listen on it.
+    /// The shared connection does not listen on the channel.
     #[default]
     Off,
-    /// A LISTEN is to be sent.
+    /// A LISTEN must be sent.
     Queued,
-    /// A LISTEN is under way.
+    /// A LISTEN has been sent.
     Asked,
-    /// It does.
+    /// The shared connection listens on the channel.
     On,
 }
 
-impl Channel {
+impl SharedChannel {
     pub(super) fn is_wanted(&self) -> bool {
         !self.listeners.is_empty() || !self.reserved.is_empty()
     }
 }
 
-/// A request that is answered: with the server's `ErrorResponse` if it refused a channel.
-pub type Answer = (Ticket, Result<(), Bytes>);
+/// The answer to a request: the server's `ErrorResponse` if it rejected a channel.
+pub type ListenAnswer = (ListenRequestId, Result<(), Bytes>);
 
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) ticket: Ticket,
+pub(super) struct ListenRequest {
+    pub(super) id: ListenRequestId,
     pub(super) listener: ListenerId,
-    pub(super) wants: Wants,
+    pub(super) goal: ListenGoal,
 }
 
 #[derive(Debug)]
-pub(super) enum Wants {
-    /// To have received what was committed before.
+pub(super) enum ListenGoal {
+    /// To receive all notifications that were committed before.
     CatchUp,
     /// To listen from the answer on, outside a transaction.
     Listen(Arc<str>),
-    /// To have these channels listened on, for a transaction.
+    /// To reserve these channels for a transaction.
     Reserve(Vec<Arc<str>>),
 }
 
-impl Wants {
+impl ListenGoal {
     pub(super) fn channels(&self) -> &[Arc<str>] {
         match self {
             Self::CatchUp => &[],
@@ -125,10 +126,10 @@ impl Wants {
 
 #[derive(Debug)]
 pub(super) struct Round {
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<ListenRequest>,
     /// The channel of each step.
     pub(super) steps: Vec<Option<Arc<str>>>,
     pub(super) answered: usize,
-    /// What the server refused.
+    /// The channels that the server rejected, with its error.
     pub(super) refused: HashMap<Arc<str>, Bytes>,
 }

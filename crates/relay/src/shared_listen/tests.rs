@@ -1,14 +1,14 @@
-//! The shared `LISTEN`, by what the caller would send and receive.
+//! The shared `LISTEN`, by the messages that a caller sends and receives.
 
 use super::{
-    Answer, CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, MAIL_MAX, Marker, NoRoom,
-    Overflow, STEPS_MAX, SharedListen, Step, Ticket,
+    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenAnswer, ListenRequestId, ListenerId, Marker,
+    NoRoom, Overflow, QUEUED_MAX, RoundStep, STEPS_MAX, SharedListen,
 };
 use bytes::{Bytes, BytesMut};
 use paceline_sql::Listening;
 use paceline_wire::{Frames, backend};
 
-/// Server processes, and the ids of clients.
+/// Server processes, and the process ids of clients.
 const P: u32 = 101;
 const Q: u32 = 102;
 const A: u32 = 900_001;
@@ -29,16 +29,16 @@ fn message(process: u32, channel: &str, payload: &str) -> Bytes {
     out.freeze()
 }
 
-fn sql(steps: Option<Vec<Step>>) -> Vec<String> {
+fn sql(steps: Option<Vec<RoundStep>>) -> Vec<String> {
     let text = |step| match step {
-        Step::Query(sql) => sql,
-        Step::Sync => "Sync".to_owned(),
+        RoundStep::Query(sql) => sql,
+        RoundStep::Sync => "Sync".to_owned(),
     };
     steps.into_iter().flatten().map(text).collect()
 }
 
-/// Sends a round, and has the server answer it.
-fn round(shared: &mut SharedListen) -> (Vec<String>, Vec<Answer>) {
+/// Sends a round, and lets the server answer it.
+fn round(shared: &mut SharedListen) -> (Vec<String>, Vec<ListenAnswer>) {
     let sent = sql(shared.next_round());
     let answers = sent.iter().flat_map(|_| shared.ready()).collect();
     (sent, answers)
@@ -58,9 +58,9 @@ fn mark(shared: &mut SharedListen, process: u32, listening: &Listening) {
 }
 
 /// What a client reads: process and payload.
-fn mail(shared: &mut SharedListen, id: ListenerId) -> Vec<(u32, String)> {
+fn queue(shared: &mut SharedListen, id: ListenerId) -> Vec<(u32, String)> {
     let mut out = BytesMut::new();
-    shared.take_mail(id, usize::MAX, &mut out).unwrap();
+    shared.take_queued(id, usize::MAX, &mut out).unwrap();
     Frames::new(&out)
         .map(|frame| {
             let (process, _, payload) = backend::read_notification(frame.body()).unwrap();
@@ -70,7 +70,7 @@ fn mail(shared: &mut SharedListen, id: ListenerId) -> Vec<(u32, String)> {
 }
 
 fn payloads(shared: &mut SharedListen, id: ListenerId) -> Vec<String> {
-    mail(shared, id)
+    queue(shared, id)
         .into_iter()
         .map(|(_, payload)| payload)
         .collect()
@@ -84,8 +84,8 @@ fn listening(shared: &mut SharedListen, process: u32, channel: &str) -> Listener
     id
 }
 
-fn ok(ticket: Ticket) -> Vec<Answer> {
-    vec![(ticket, Ok(()))]
+fn ok(request: ListenRequestId) -> Vec<ListenAnswer> {
+    vec![(request, Ok(()))]
 }
 
 fn listen(channel: &str) -> Listening {
@@ -96,26 +96,26 @@ fn listen(channel: &str) -> Listening {
 fn a_client_listens_from_the_answer_on() {
     let mut shared = shared_listen();
     let id = shared.join(A);
-    let ticket = shared.listen(id, "a \"b");
+    let request = shared.listen(id, "a \"b");
     assert_eq!(sql(shared.next_round()), ["LISTEN \"a \"\"b\""]);
     notify(&mut shared, P, "a \"b", "before");
     assert!(!shared.is_listening(id));
-    assert_eq!(shared.ready(), ok(ticket));
+    assert_eq!(shared.ready(), ok(request));
     notify(&mut shared, P, "a \"b", "after");
     notify(&mut shared, P, "other", "no");
-    assert_eq!(mail(&mut shared, id), [(P, "after".to_owned())]);
+    assert_eq!(queue(&mut shared, id), [(P, "after".to_owned())]);
     assert_eq!(shared.take_woken(), [id]);
     assert_eq!(shared.next_round(), None);
 }
 
-/// However many clients listen, the server is asked once, and stops when the last one does.
+/// The first listener of a channel causes a LISTEN, the last one an UNLISTEN.
 #[test]
 fn a_channel_is_listened_on_once() {
     let mut shared = shared_listen();
     let first = listening(&mut shared, A, "a");
     let second = shared.join(B);
-    let ticket = shared.listen(second, "a");
-    assert_eq!(round(&mut shared), (vec!["Sync".to_owned()], ok(ticket)));
+    let request = shared.listen(second, "a");
+    assert_eq!(round(&mut shared), (vec!["Sync".to_owned()], ok(request)));
     notify(&mut shared, P, "a", "1");
     assert_eq!(payloads(&mut shared, first), ["1"]);
     assert_eq!(payloads(&mut shared, second), ["1"]);
@@ -132,7 +132,7 @@ fn a_channel_is_listened_on_once() {
 }
 
 #[test]
-fn to_listen_twice_delivers_once_and_one_unlisten_ends_it() {
+fn two_listens_deliver_once_and_one_unlisten_ends_both() {
     let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
     shared.listen(id, "a");
@@ -144,42 +144,42 @@ fn to_listen_twice_delivers_once_and_one_unlisten_ends_it() {
     assert_eq!(payloads(&mut shared, id), [""; 0]);
 }
 
-/// A client that comes back to a channel during the round that ends it is asked for again.
+/// If a client returns to a channel during the round with its UNLISTEN, the next round has a LISTEN.
 #[test]
 fn a_channel_that_is_wanted_again_is_listened_on_again() {
     let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
     shared.unlisten(id, "a");
     assert_eq!(sql(shared.next_round()), ["UNLISTEN \"a\""]);
-    let ticket = shared.listen(id, "a");
+    let request = shared.listen(id, "a");
     assert_eq!(shared.next_round(), None);
     assert_eq!(shared.ready(), []);
     assert_eq!(
         round(&mut shared),
-        (vec!["LISTEN \"a\"".to_owned()], ok(ticket))
+        (vec!["LISTEN \"a\"".to_owned()], ok(request))
     );
 }
 
-/// Inside a transaction the place of the marker among the notifications decides.
+/// Inside a transaction, the position of the marker among the notifications decides.
 #[test]
 fn a_transaction_listens_from_its_commit_on() {
     let mut shared = shared_listen();
     let id = shared.join(A);
-    let ticket = shared.reserve(id, P, &["a".to_owned()]);
-    assert_eq!(round(&mut shared).1, ok(ticket));
+    let request = shared.reserve(id, P, &["a".to_owned()]);
+    assert_eq!(round(&mut shared).1, ok(request));
     notify(&mut shared, Q, "a", "before");
     mark(&mut shared, P, &listen("a"));
     notify(&mut shared, Q, "a", "after");
     assert_eq!(payloads(&mut shared, id), ["after"]);
     shared.settle(id);
     assert!(shared.is_listening(id));
-    // It is kept after the reservation.
+    // The transaction keeps it reserved.
     assert_eq!(shared.next_round(), None);
 }
 
 /// PostgreSQL applies all changes of a transaction before it delivers its own notifications.
 #[test]
-fn a_transaction_hears_itself_wherever_it_listens() {
+fn a_transaction_receives_its_own_notifications_wherever_it_listens() {
     for (listens_last, changes, heard) in [
         (true, vec![listen("a")], true),
         (false, vec![listen("a")], true),
@@ -212,7 +212,7 @@ fn a_transaction_hears_itself_wherever_it_listens() {
         round(&mut shared);
         shared.settle(id);
         let own = heard.then(|| (A, "own".to_owned()));
-        assert_eq!(mail(&mut shared, id), Vec::from_iter(own), "{changes:?}");
+        assert_eq!(queue(&mut shared, id), Vec::from_iter(own), "{changes:?}");
     }
 }
 
@@ -229,9 +229,9 @@ fn a_transaction_that_rolls_back_changes_nothing() {
     assert_eq!(round(&mut shared).0, ["UNLISTEN \"a\""]);
 }
 
-/// The channel of markers is open to everybody.
+/// Any client may notify on the channel of markers.
 #[test]
-fn a_marker_of_another_process_counts_for_no_client() {
+fn a_marker_of_another_process_changes_no_channels() {
     let mut shared = shared_listen();
     let first = listening(&mut shared, A, "a");
     let second = shared.join(B);
@@ -251,10 +251,10 @@ fn a_client_recognises_its_own_notifications_and_no_others() {
     );
     shared.is_served(first, P);
     notify(&mut shared, P, "a", "first's");
-    notify(&mut shared, Q, "a", "a stranger's");
-    // By chance the same number.
-    notify(&mut shared, A, "a", "another stranger's");
-    let from = |shared: &mut _, id| mail(shared, id).into_iter().map(|(process, _)| process);
+    notify(&mut shared, Q, "a", "another client's");
+    // By chance the same process id.
+    notify(&mut shared, A, "a", "another client's by chance");
+    let from = |shared: &mut _, id| queue(shared, id).into_iter().map(|(process, _)| process);
     assert!(from(&mut shared, first).eq([A, Q, 0]));
     assert!(from(&mut shared, second).eq([P, Q, A]));
     shared.settle(first);
@@ -262,9 +262,9 @@ fn a_client_recognises_its_own_notifications_and_no_others() {
     assert!(from(&mut shared, first).eq([P]));
 }
 
-/// A process serves one client at a time; what an earlier one forgot to say does not count.
+/// A process serves one client at a time. Only the last one counts.
 #[test]
-fn a_server_process_is_of_the_client_that_it_serves_last() {
+fn a_server_process_belongs_to_the_client_that_it_serves_last() {
     let mut shared = shared_listen();
     let (first, second) = (
         listening(&mut shared, A, "a"),
@@ -274,12 +274,12 @@ fn a_server_process_is_of_the_client_that_it_serves_last() {
     shared.is_served(second, P);
     shared.settle(first);
     notify(&mut shared, P, "a", "second's");
-    assert_eq!(mail(&mut shared, first), [(P, "second's".to_owned())]);
-    assert_eq!(mail(&mut shared, second), [(B, "second's".to_owned())]);
+    assert_eq!(queue(&mut shared, first), [(P, "second's".to_owned())]);
+    assert_eq!(queue(&mut shared, second), [(B, "second's".to_owned())]);
 }
 
 #[test]
-fn one_channel_that_is_refused_fails_no_other() {
+fn a_rejected_channel_fails_no_other() {
     let mut shared = shared_listen();
     let (first, second) = (shared.join(A), shared.join(B));
     let (bad, good) = (shared.listen(first, "a"), shared.listen(second, "b"));
@@ -289,11 +289,11 @@ fn one_channel_that_is_refused_fails_no_other() {
     assert_eq!(shared.ready(), []);
     assert_eq!(shared.ready(), [(bad, Err(error)), (good, Ok(()))]);
     assert!(!shared.is_listening(first) && shared.is_listening(second));
-    // It is not asked for again before somebody wants it.
+    // Without a client that wants the channel there is no further LISTEN.
     assert_eq!(shared.next_round(), None);
 }
 
-/// Who waits for a round waits for one that begins later: the round under way may have passed what was committed since.
+/// A request waits for a round that begins later: the current round may have passed notifications that were committed since.
 #[test]
 fn a_request_waits_for_the_round_after_the_one_under_way() {
     let mut shared = shared_listen();
@@ -306,14 +306,14 @@ fn a_request_waits_for_the_round_after_the_one_under_way() {
 }
 
 #[test]
-fn after_a_loss_all_channels_are_listened_on_again() {
+fn after_a_lost_connection_all_channels_are_listened_on_again() {
     let mut shared = shared_listen();
     let id = listening(&mut shared, A, "a");
     let late = shared.listen(id, "b");
     let waits = shared.catch_up(id).unwrap();
     shared.next_round();
     assert_eq!(shared.disconnected(), ok(waits));
-    // Nothing of what was committed before will be received.
+    // No notification that was committed before can arrive.
     assert_eq!(shared.catch_up(id), None);
     assert_eq!(shared.next_round(), None);
     shared.connected();
@@ -326,7 +326,7 @@ fn after_a_loss_all_channels_are_listened_on_again() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_midst_leaves_nothing() {
+fn a_client_that_leaves_during_a_round_leaves_no_state() {
     let mut shared = shared_listen();
     let id = shared.join(A);
     shared.listen(id, "a");
@@ -342,42 +342,48 @@ fn a_client_that_leaves_in_the_midst_leaves_nothing() {
 }
 
 #[test]
-fn a_client_that_does_not_read_keeps_a_limited_number_of_messages() {
+fn the_queue_of_a_client_that_does_not_read_is_limited() {
     let mut shared = shared_listen();
     let (slow, other) = (
         listening(&mut shared, A, "a"),
         listening(&mut shared, B, "a"),
     );
-    for _ in 0..MAIL_MAX {
+    for _ in 0..QUEUED_MAX {
         notify(&mut shared, P, "a", "x");
     }
-    assert_eq!(mail(&mut shared, other).len(), MAIL_MAX);
+    assert_eq!(queue(&mut shared, other).len(), QUEUED_MAX);
     notify(&mut shared, P, "a", "one more");
     let mut out = BytesMut::new();
-    assert_eq!(shared.take_mail(slow, usize::MAX, &mut out), Err(Overflow));
-    assert!(shared.has_mail(slow));
+    assert_eq!(
+        shared.take_queued(slow, usize::MAX, &mut out),
+        Err(Overflow)
+    );
+    assert!(shared.has_queued(slow));
     assert_eq!(payloads(&mut shared, other), ["one more"]);
-    // By bytes, too.
+    // The limit in bytes.
     let slow = listening(&mut shared, A, "b");
     let large = "x".repeat(7_000);
-    for _ in 0..=super::MAIL_BYTES_MAX / large.len() {
+    for _ in 0..=super::QUEUED_BYTES_MAX / large.len() {
         notify(&mut shared, P, "b", &large);
     }
-    assert_eq!(shared.take_mail(slow, usize::MAX, &mut out), Err(Overflow));
+    assert_eq!(
+        shared.take_queued(slow, usize::MAX, &mut out),
+        Err(Overflow)
+    );
 }
 
-/// A client that names the channel of markers, or knows what a marker looks like, changes nothing for anybody.
+/// A client that names the channel of markers, or forges a marker, changes the channels of no client.
 #[test]
-fn nobody_listens_on_the_channel_of_markers() {
+fn clients_cannot_listen_on_the_channel_of_markers() {
     let mut shared = shared_listen();
     let (first, second) = (listening(&mut shared, A, "a"), shared.join(B));
     let names = [MARKER.to_owned()];
     assert_eq!(shared.check_room(second, &names), Err(NoRoom::Reserved));
     shared.is_served(first, P);
-    // Its transaction changes nothing: somebody else's function has notified.
+    // The transaction changes no channels: a function of another client has notified.
     mark(&mut shared, P, &Listening::UnlistenAll);
     assert!(shared.is_listening(first));
-    // A marker is for the channels that were reserved for it.
+    // A marker applies only to channels that its client reserved.
     shared.reserve(first, P, &["b".to_owned()]);
     round(&mut shared);
     shared.reserve(second, Q, &["c".to_owned()]);
@@ -387,9 +393,9 @@ fn nobody_listens_on_the_channel_of_markers() {
     assert_eq!(payloads(&mut shared, first), [""; 0]);
 }
 
-/// However long the transaction, and whoever else catches up meanwhile.
+/// However long the transaction is, and although another client catches up meanwhile.
 #[test]
-fn a_transaction_hears_all_that_it_sent_before_it_listens() {
+fn a_transaction_receives_notifications_sent_before_its_listen() {
     let mut shared = shared_listen();
     let other = listening(&mut shared, B, "a");
     let id = shared.join(A);
@@ -406,15 +412,15 @@ fn a_transaction_hears_all_that_it_sent_before_it_listens() {
         }
     }
     mark(&mut shared, P, &listen("a"));
-    assert_eq!(mail(&mut shared, other).len(), COUNT);
-    assert_eq!(mail(&mut shared, id), []);
+    assert_eq!(queue(&mut shared, other).len(), COUNT);
+    assert_eq!(queue(&mut shared, id), []);
     shared.settle(id);
-    assert_eq!(mail(&mut shared, id).len(), COUNT);
+    assert_eq!(queue(&mut shared, id).len(), COUNT);
 }
 
-/// The next message of another process ends it, and comes behind.
+/// A notification of another process ends the transaction's, and follows them.
 #[test]
-fn what_a_transaction_holds_back_keeps_its_place() {
+fn held_notifications_keep_their_position() {
     let mut shared = shared_listen();
     let id = shared.join(A);
     shared.reserve(id, P, &["a".to_owned()]);
@@ -423,23 +429,23 @@ fn what_a_transaction_holds_back_keeps_its_place() {
     mark(&mut shared, P, &listen("a"));
     notify(&mut shared, Q, "a", "other");
     let heard = [(A, "own".to_owned()), (Q, "other".to_owned())];
-    assert_eq!(mail(&mut shared, id), heard);
+    assert_eq!(queue(&mut shared, id), heard);
 }
 
-/// What a client holds back is limited, as what it does not read.
+/// The limit of the queue applies to held notifications, too.
 #[test]
-fn a_transaction_that_sends_too_much_ends_its_client() {
+fn held_notifications_are_limited() {
     let mut shared = shared_listen();
     let id = shared.join(A);
     shared.reserve(id, P, &["a".to_owned()]);
     round(&mut shared);
-    for _ in 0..=MAIL_MAX {
+    for _ in 0..=QUEUED_MAX {
         notify(&mut shared, P, "a", "own");
     }
     assert!(shared.has_overflowed(id));
 }
 
-/// A client that waits for its own notifications waits for a few channels of others at most.
+/// A client that waits for its own notifications waits for a limited number of channels of others.
 #[test]
 fn a_round_is_limited() {
     let mut shared = shared_listen();
@@ -451,7 +457,7 @@ fn a_round_is_limited() {
     assert_eq!((sent.len(), answers), (STEPS_MAX, ok(waits)));
     assert_eq!(round(&mut shared).1, []);
     assert_eq!(round(&mut shared).1, ok(reserved));
-    // To end it does not hurry.
+    // An UNLISTEN may wait.
     shared.leave(many);
     let waits = shared.catch_up(other).unwrap();
     let (sent, answers) = round(&mut shared);
@@ -478,7 +484,7 @@ fn the_limit_of_channels_counts_each_once() {
         .for_each(|name| mark(&mut shared, P, &listen(name)));
     shared.settle(id);
     assert_eq!(shared.channels_of(id).len(), first.len());
-    // Those of its transaction count, too; those that it has do not count twice.
+    // Channels of the transaction count, and channels that the client has count once.
     shared.reserve(id, P, rest);
     while !round(&mut shared).0.is_empty() {}
     assert_eq!(shared.check_room(id, &names), Ok(()));
@@ -499,9 +505,9 @@ fn the_limit_of_channels_counts_each_once() {
     assert_eq!(shared.check_room(id, &names), Ok(()));
 }
 
-/// Not a measurement: where each round looks at all channels, this does not end.
+/// Not a measurement. If each round walks over all channels, the test does not end.
 #[test]
-fn many_channels_end_in_small_portions() {
+fn many_channels_are_unlistened_in_small_rounds() {
     let mut shared = shared_listen();
     let id = shared.join(A);
     let names: Vec<String> = (0..CLIENT_CHANNELS_MAX).map(|n| format!("c{n}")).collect();

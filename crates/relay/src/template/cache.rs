@@ -1,22 +1,22 @@
-//! A bounded map from texts: when it is full, what was not used for long is dropped.
+//! A bounded map from texts. When it is full, it drops the entries that have not been used for the longest time.
 
 use foldhash::{HashMap, HashMapExt};
 use std::hash::Hash;
 
-/// What all of them may weigh (see [`weight`]): many long texts are not kept as long as many short ones.
+/// Maximum weight of all entries (see [`weight`]), so that long texts do not use much more memory than short ones.
 const TEMPLATES_WEIGHT_MAX: usize = 128 * 1024 * 1024;
 
-/// A bounded map in two generations: when the young one is full, the old one is dropped.
+/// A bounded map in two generations. When the young generation is full, it becomes the old one, and the old one is dropped.
 #[derive(Debug)]
 pub(super) struct Generations<K, V> {
     pub(super) young: HashMap<K, V>,
     pub(super) old: HashMap<K, V>,
-    /// What the young ones weigh.
+    /// The weight of the young generation.
     weight: usize,
     max: usize,
 }
 
-/// What a text weighs in a map: its own bytes, those of its template and of what the parser has found in it, about.
+/// Approximate memory of an entry: the text, its template, and the parser's results.
 fn weight(text: &str) -> usize {
     1024 + 16 * text.len()
 }
@@ -57,7 +57,7 @@ impl<V: Clone> Generations<TextKey, V> {
     }
 }
 
-/// Text and types as one key, looked up without copying them.
+/// A text and its types as one key. A lookup does not copy them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TextKey(pub(super) String, pub(super) Vec<u8>);
 

@@ -1,31 +1,32 @@
-//! How quickly the units of a template are answered.
+//! How quickly PostgreSQL answers the requests of a template.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Units of a template that must have run alone before it counts as short.
+/// Number of requests that must have run alone before a template counts as short.
 const PACE_RUNS_MIN: u32 = 3;
-/// A short unit is answered within this many microseconds …
+/// A short request takes at most this many microseconds.
 const SHORT_MICROS_MAX: u32 = 5_000;
-/// … with at most this many bytes.
+/// A short request has an answer of at most this many bytes.
 const SHORT_BYTES_MAX: u32 = 16 * 1024;
 
-/// What was measured of a template's units that ran alone. Updated without a lock: a lost update only delays.
+/// Measurements of a template's requests. They are updated without a lock: a lost update only delays.
 #[derive(Debug, Default)]
 pub struct Pace {
     runs: AtomicU32,
     long: AtomicU32,
-    /// Of the last answer.
+    /// Bytes of the last answer.
     bytes: AtomicU32,
-    /// Microseconds that a group took for each of its units; before there was one, that a unit took alone. 0: not known.
+    /// Microseconds that the last groups needed per request. Before the first group: those of a request that ran alone. 0:
+    /// not known.
     each_micros: AtomicU32,
 }
 
-/// A group that was faster than expected counts this part of the difference.
+/// If a group is faster than the known value, the value decreases by this fraction of the difference.
 const FASTER_PART: u32 = 8;
 
 impl Pace {
-    /// A unit ran alone: microseconds until its answer was complete, bytes of the answer.
+    /// A request ran alone. `micros`: until its answer was complete. `bytes`: of the answer.
     pub fn record(&self, micros: u32, bytes: u32) {
         self.bytes.store(bytes, Ordering::Relaxed);
         if self.each_micros.load(Ordering::Relaxed) == 0 {
@@ -41,16 +42,16 @@ impl Pace {
         }
     }
 
-    /// A group was answered after so many microseconds.
-    pub fn record_group(&self, micros: u32, units: usize) {
-        let units = u32::try_from(units).unwrap_or(u32::MAX).max(1);
-        let (each, known) = (micros / units, self.each_micros.load(Ordering::Relaxed));
+    /// A group of this many requests was answered after `micros`.
+    pub fn record_group(&self, micros: u32, requests: usize) {
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX).max(1);
+        let (each, known) = (micros / requests, self.each_micros.load(Ordering::Relaxed));
         let smoothed = known.saturating_sub(known.saturating_sub(each) / FASTER_PART);
         self.each_micros
             .store(smoothed.max(each), Ordering::Relaxed);
     }
 
-    /// How many units a group has that takes no longer than this; at least 1.
+    /// The number of requests that a group can execute within the limit. At least 1.
     pub fn most_within(&self, limit: Duration) -> usize {
         let each = self.each_micros.load(Ordering::Relaxed).max(1);
         let most = limit.as_micros() / u128::from(each);
@@ -62,7 +63,7 @@ impl Pace {
         self.bytes.load(Ordering::Relaxed) as usize
     }
 
-    /// Runs so far, and none of the last few was long.
+    /// Whether enough requests have run, and none of the last few was long.
     pub fn is_short(&self) -> bool {
         self.runs.load(Ordering::Relaxed) >= PACE_RUNS_MIN && self.long.load(Ordering::Relaxed) == 0
     }

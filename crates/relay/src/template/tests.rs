@@ -1,5 +1,6 @@
-//! Which texts share a template, and which are kept.
+//! Which texts share a template, and which the cache keeps.
 
+use super::templates::CachedTemplate;
 use super::*;
 
 #[test]
@@ -14,7 +15,7 @@ fn texts_that_differ_in_literals_share_a_template_and_types_do_not() {
 }
 
 #[test]
-fn a_set_is_known_by_its_whole_text() {
+fn a_set_is_cached_by_its_whole_text() {
     let templates = Templates::default();
     let ids: Vec<u64> = ["set x.y = 'a'", "set x.y = 'b'", "set x.y = 'a'"]
         .iter()
@@ -29,7 +30,7 @@ fn the_cache_is_bounded_and_keeps_what_is_used() {
     let templates = Templates::default();
     let hot = templates.prepared("select 1", &[]).id;
     for n in 0..2 * TEMPLATES_MAX {
-        templates.remember(&format!("t{n}"), &[], Known::ByWholeText);
+        templates.remember(&format!("t{n}"), &[], CachedTemplate::ByWholeText);
         assert_eq!(templates.prepared("select 1", &[]).id, hot);
     }
     let known = templates.known.lock().unwrap();
@@ -37,7 +38,7 @@ fn the_cache_is_bounded_and_keeps_what_is_used() {
 }
 
 #[test]
-fn a_text_that_means_its_moment_has_a_statement_for_each_parse() {
+fn a_text_that_depends_on_the_time_has_a_statement_for_each_parse() {
     let templates = Templates::default();
     for (text, shared) in [("select now()", true), ("select 'now'::date", false)] {
         let [one, other] = [(), ()].map(|()| templates.try_prepared_now(text, &[0, 0]).unwrap());
@@ -47,7 +48,7 @@ fn a_text_that_means_its_moment_has_a_statement_for_each_parse() {
 }
 
 #[test]
-fn a_long_text_that_only_changes_rows_is_not_looked_at() {
+fn a_long_text_that_only_changes_rows_is_not_parsed() {
     let templates = Templates::default();
     let values = vec!["(1, 'x')"; BULK_BYTES_MIN / 8].join(", ");
     let insert = format!("insert into t values {values}");

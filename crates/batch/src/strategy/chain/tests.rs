@@ -8,8 +8,8 @@ use crate::tally::Fallback;
 use crate::testing::folding::{silence, single};
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;
-use paceline_relay::session::Session;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::session::ClientSession;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::{bind, describe_portal, execute, parse, query, sync};
@@ -20,7 +20,7 @@ const INSERT: &str = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log DEFAULT VALUES RE
 
 struct Scene {
     templates: Templates,
-    session: Session,
+    session: ClientSession,
     prelude: Prelude,
     silence: Arc<Silence>,
     server: ServerSide,
@@ -28,12 +28,12 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let (templates, none) = (Templates::default(), SettingsBook::default().none());
+        let (templates, none) = (Templates::default(), SettingsInterner::default().none());
         Self {
             prelude: Prelude::new(&templates),
             silence: silence(&templates),
             templates,
-            session: Session::new(none.clone()),
+            session: ClientSession::new(none.clone()),
             server: ServerSide::new(none, 100),
         }
     }
@@ -126,10 +126,10 @@ fn functions_that_may_change_settings_taint_the_server() {
     let mut scene = Scene::new();
     let mut members = scene.three();
     scene.leave(&members);
-    assert!(!scene.server.tainted);
-    members[1].taints = true;
+    assert!(!scene.server.needs_reset);
+    members[1].may_change_session = true;
     scene.leave(&members);
-    assert!(scene.server.tainted);
+    assert!(scene.server.needs_reset);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::super::plan::{LockPlan, ProbePlan};
 use super::super::row::RowKeys;
 use bytes::BytesMut;
 use paceline_relay::errors::not_exactly;
-use paceline_relay::request::Form;
+use paceline_relay::request::RequestForm;
 use paceline_relay::server::Preparable;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
@@ -83,7 +83,7 @@ impl FoldPlan {
     /// A complete answer. `fields` tells what columns its rows have; `hit` is the row that was changed, if one was.
     pub(super) fn reply(
         &self,
-        form: Form,
+        form: RequestForm,
         fields: &BytesMut,
         exactly_one: bool,
         hit: Option<&[Option<&[u8]>]>,

@@ -11,7 +11,7 @@ use super::plan::{FoldPlan, Spread};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use paceline_relay::request::Form;
+use paceline_relay::request::RequestForm;
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::fold::RESULT_COLUMNS;
 use paceline_wire::{backend, frontend};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(in crate::strategy) struct FoldResult {
     plan: Arc<FoldPlan>,
     /// Members in the order of (row, arrival): number in the group and form.
-    order: Vec<(usize, Form)>,
+    order: Vec<(usize, RequestForm)>,
     /// Place in `order` where each member's row begins.
     row_start: Vec<usize>,
     pub(super) spread: Spread,
@@ -78,7 +78,11 @@ impl FoldResult {
         }
         let mut fields = BytesMut::new();
         write_columns(&plan.fields, first.result_formats(), &mut fields);
-        let form = |n: &usize| members.get(*n).map_or(Form::Simple, |unit| unit.form);
+        let form = |n: &usize| {
+            members
+                .get(*n)
+                .map_or(RequestForm::Simple, |unit| unit.form)
+        };
         Some(Self {
             exactly_one: first.template.hints().target_affect_row == Some(1),
             answers: order.iter().map(|_| None).collect(),
@@ -130,7 +134,7 @@ impl FoldResult {
         yes(same)
     }
 
-    fn reply(&self, form: Form, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
+    fn reply(&self, form: RequestForm, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
         let hit = hit.then_some(returning);
         self.plan.reply(form, &self.fields, self.exactly_one, hit)
     }

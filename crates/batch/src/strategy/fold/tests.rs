@@ -10,7 +10,7 @@ use crate::strategy::Prelude;
 use crate::testing::folding::{Folding, INT4, INT8, table};
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::server::column;
 
@@ -33,7 +33,7 @@ fn counter(hints: &str) -> Folding {
 }
 
 fn a_server() -> ServerSide {
-    ServerSide::new(SettingsBook::default().none(), 100)
+    ServerSide::new(SettingsInterner::default().none(), 100)
 }
 
 fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<Trip<'a>> {

@@ -8,7 +8,7 @@ use crate::testing::folding::{INT4, INT8, TEXT, Type, table};
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
@@ -32,7 +32,7 @@ fn place(upserts: &mut Travelling, values: &[&str]) -> Option<(GroupId, Keys)> {
 }
 
 fn a_server() -> ServerSide {
-    ServerSide::new(SettingsBook::default().none(), 100)
+    ServerSide::new(SettingsInterner::default().none(), 100)
 }
 
 fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<Trip<'a>> {

@@ -6,8 +6,8 @@ use crate::strategy::Prelude;
 use crate::testing::folding::single;
 use crate::testing::trip::{Trip, line};
 use paceline_relay::server::ServerSide;
-use paceline_relay::session::Session;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::session::ClientSession;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::{
@@ -20,16 +20,16 @@ const SECOND: &str = "SELECT b FROM t";
 
 struct Scene {
     templates: Templates,
-    session: Session,
+    session: ClientSession,
     server: ServerSide,
 }
 
 impl Scene {
     fn new() -> Self {
-        let none = SettingsBook::default().none();
+        let none = SettingsInterner::default().none();
         Self {
             templates: Templates::default(),
-            session: Session::new(none.clone()),
+            session: ClientSession::new(none.clone()),
             server: ServerSide::new(none, 100),
         }
     }
@@ -37,7 +37,7 @@ impl Scene {
     /// A simple query, an extended unit with everything, and one that leaves out what it can.
     fn three(&mut self) -> [PlannedRequest; 3] {
         let prepared = self.templates.prepared(SECOND, &[0, 0]);
-        self.session.prepare(b"p", prepared);
+        self.session.statements.prepare(b"p", prepared);
         let full = [
             parse("", SECOND),
             bind(""),

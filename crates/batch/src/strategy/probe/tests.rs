@@ -5,7 +5,7 @@ use crate::strategy::PlannedRequest;
 use crate::testing::folding::{Folding, INT4, INT8, table};
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
 use paceline_testing::read_out;
@@ -19,7 +19,7 @@ fn folding(text: &str) -> Folding {
 }
 
 fn a_server() -> ServerSide {
-    ServerSide::new(SettingsBook::default().none(), 8)
+    ServerSide::new(SettingsInterner::default().none(), 8)
 }
 
 /// Facts unchanged?, and the number of a unit that met its row.

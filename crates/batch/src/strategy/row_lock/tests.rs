@@ -4,7 +4,7 @@ use super::{Lock, RowLock};
 use crate::testing::folding::{Folding, INT4, INT8, table};
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
 use paceline_testing::read_out;
@@ -26,7 +26,7 @@ fn told(lock: &mut RowLock, server: &mut ServerSide, message: &Wire) -> Lock {
 
 #[test]
 fn the_transaction_stays_open_when_the_lock_is_granted() {
-    let mut server = ServerSide::new(SettingsBook::default().none(), 8);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 8);
     let (mut lock, sent) = waits(&mut server);
     assert!(sent[0].contains("FOR NO KEY UPDATE"), "{sent:?}");
     assert!(sent.last().unwrap().starts_with("Flush"), "{sent:?}");
@@ -40,7 +40,7 @@ fn the_transaction_stays_open_when_the_lock_is_granted() {
 
 #[test]
 fn a_wait_that_fails_ends_with_its_sync() {
-    let mut server = ServerSide::new(SettingsBook::default().none(), 8);
+    let mut server = ServerSide::new(SettingsInterner::default().none(), 8);
     let (mut lock, _) = waits(&mut server);
     let timeout = error("55P03", "canceling statement due to lock timeout");
     assert_eq!(told(&mut lock, &mut server, &timeout), Lock::Failed);

@@ -9,8 +9,8 @@ use crate::testing::folding::single;
 use crate::testing::trip::Trip;
 use paceline_relay::analysis::Analysis;
 use paceline_relay::server::ServerSide;
-use paceline_relay::session::Session;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::session::ClientSession;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::{
@@ -24,7 +24,7 @@ const ANSWER: &str = "parsed, bound, columns b, row 2, SELECT 1, ready I";
 
 struct Scene {
     templates: Templates,
-    session: Session,
+    session: ClientSession,
     server: ServerSide,
 }
 
@@ -36,10 +36,10 @@ const PLAIN: Ask<'_> = Ask(TEXT, b"1", false, &[], true);
 
 impl Scene {
     fn new() -> Self {
-        let none = SettingsBook::default().none();
+        let none = SettingsInterner::default().none();
         Self {
             templates: Templates::default(),
-            session: Session::new(none.clone()),
+            session: ClientSession::new(none.clone()),
             server: ServerSide::new(none, 100),
         }
     }
@@ -116,7 +116,7 @@ fn texts_settings_and_protocols_are_kept_apart() {
         name: "timezone".to_owned(),
         sql: "SET timezone = 'UTC'".to_owned(),
     };
-    let book = SettingsBook::default();
+    let book = SettingsInterner::default();
     let base = book.none();
     scene.session.settings = book.after(&base, &base, &utc);
     assert_ne!(one, group(&scene.query(texts[0])));
@@ -223,7 +223,10 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
             since,
             ..Analysis::begun(since - 1, 0)
         };
-        scene.session.parse(b"p", prepared.clone(), analysis);
+        scene
+            .session
+            .statements
+            .parse(b"p", prepared.clone(), analysis);
         let messages = [
             bind_values("p", &[(false, Some(b"1"))], &[]),
             execute(),

@@ -8,7 +8,7 @@ use crate::testing::folding::{INT4, INT8, NUMERIC, TEXT, Type, table};
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
@@ -36,7 +36,7 @@ fn group(travelling: &mut Travelling, keys: &[&str]) -> Vec<PlannedRequest> {
 }
 
 fn a_server() -> ServerSide {
-    ServerSide::new(SettingsBook::default().none(), 100)
+    ServerSide::new(SettingsInterner::default().none(), 100)
 }
 
 fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Trip<'a> {

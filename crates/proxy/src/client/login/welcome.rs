@@ -6,7 +6,7 @@ use crate::login_checkout::client_checkout;
 use bytes::{Bytes, BytesMut};
 use paceline_pool::messages;
 use paceline_pool::server::ServerError;
-use paceline_relay::settings::{Settings, idle_timeout_sql, read_milliseconds};
+use paceline_relay::settings::{SessionSettings, idle_timeout_sql, read_milliseconds};
 use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::backend;
 use paceline_wire::startup::Startup;
@@ -36,7 +36,7 @@ pub(super) async fn welcome_by(
 ) -> Result<Vec<(String, String)>, Refusal> {
     sets.remove(APPLICATION_NAME);
     let mut parameters =
-        welcome(client, &client.info.pool.shared.settings_book.intern(sets)).await?;
+        welcome(client, &client.info.pool.shared.settings_interner.intern(sets)).await?;
     for (known, value) in &mut parameters {
         if known == APPLICATION_NAME {
             name.clone_into(value);
@@ -72,7 +72,7 @@ pub(super) async fn read_idle_timeout(client: &ClientEntry, sql: &str) -> Result
 /// The parameters that PostgreSQL reports under these settings; asks a server the first time.
 pub(super) async fn welcome(
     client: &ClientEntry,
-    settings: &Arc<Settings>,
+    settings: &Arc<SessionSettings>,
 ) -> Result<Vec<(String, String)>, Refusal> {
     let pool = &client.info.pool;
     if let Some(known) = pool.parameters(settings.id) {
@@ -83,7 +83,7 @@ pub(super) async fn welcome(
         let Some(conn) = server.conn() else {
             return Err(Refusal::Left);
         };
-        let tainted = conn.side.tainted;
+        let needs_reset = conn.side.needs_reset;
         let adopted = conn.adopt(settings).await;
         let parameters = conn.parameters();
         match adopted {
@@ -93,7 +93,7 @@ pub(super) async fn welcome(
                 return Ok(parameters);
             }
             // What is left there of somebody else stands in the way, perhaps: the server is dropped with its connection.
-            Err(ServerError::Refused(_)) if tainted => {}
+            Err(ServerError::Refused(_)) if needs_reset => {}
             Err(ServerError::Refused(error)) => {
                 server.give_back();
                 return Err(Refusal::Told(as_fatal(&error)));

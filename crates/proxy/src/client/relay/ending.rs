@@ -32,7 +32,7 @@ impl Client {
             let query = proxy.config().paceline.pooling.server_reset_query.clone();
             let reset = optional_timeout(
                 RESET_MAX,
-                conn.reset(&query, proxy.shared.settings_book.none()),
+                conn.reset(&query, proxy.shared.settings_interner.none()),
             )
             .await;
             if !matches!(reset, Some(Ok(()))) {
@@ -70,7 +70,7 @@ impl RelayTask<'_> {
         let rests = self.relay.is_quiet() && self.relay.status() == Status::Idle;
         let session = self.client.mode == PoolMode::Session && !self.relay.is_fatal();
         // What another query leaves behind of temporary tables and the like is not known.
-        let clean = all || self.relay.kept().is_empty();
+        let clean = all || self.relay.pinned_for().is_empty();
         match session && rests && clean && self.to_server.is_empty() && self.body_left == 0 {
             true => Fate::Reset,
             false => Fate::Drop,

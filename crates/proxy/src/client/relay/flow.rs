@@ -77,7 +77,7 @@ impl RelayTask<'_> {
         if std::mem::take(&mut self.is_first) {
             self.client.registration.entry.relays_on();
         }
-        self.relay.goes_on();
+        self.relay.forbid_retry();
     }
 
     /// Its turn is not over, and nothing stands in front of what comes next.
@@ -198,18 +198,18 @@ impl RelayTask<'_> {
 
     /// A server that owes many answers may have them, and keep them until it is told that the client waits.
     fn ask_for_answers(&mut self) {
-        let owes_much = self.relay.owes_much();
-        if owes_much && !self.flushed {
+        let owes_many_answers = self.relay.owes_many_answers();
+        if owes_many_answers && !self.flushed {
             write_flush(&mut self.to_server);
         }
-        self.flushed = owes_much;
+        self.flushed = owes_many_answers;
     }
 
     /// A client that is in no transaction says something that must touch an exact number of rows. (For the relay's first unit this
     /// was looked at before.)
     fn begin_if_targeted(&mut self, message: &Bytes) -> Result<(), Unparsed> {
         let templates = &self.client.proxy.shared.templates;
-        let may = self.relay.rests() || self.relay.is_within_unit();
+        let may = self.relay.is_idle() || self.relay.is_mid_request();
         if may && self.client.session.is_targeted(message, templates)? {
             self.begin_transaction();
         }
@@ -225,12 +225,12 @@ impl RelayTask<'_> {
             to_server,
             ..
         } = self;
-        if relay.rests() {
+        if relay.is_idle() {
             with_context(client, conn, |context| {
                 relay.begin_transaction(context, to_server)
             });
-        } else if relay.is_within_unit() {
-            relay.begin_within_unit(to_server);
+        } else if relay.is_mid_request() {
+            relay.begin_mid_request(to_server);
         }
     }
 
@@ -355,7 +355,7 @@ impl RelayTask<'_> {
     fn pause(&mut self) {
         let (status, sent) = (self.relay.status(), self.relay.forwarded());
         let pool = &self.client.pool;
-        if self.relay.take_pin() {
+        if self.relay.take_new_pin() {
             pool.stats.pinned();
         }
         self.meter.pause(Instant::now(), status, sent, pool);

@@ -43,7 +43,7 @@ impl RelayTask<'_> {
         };
         if need.changes && !client.is_of(address) {
             // The configuration has changed: what this server is told does not reach the shared connection.
-            return self.relay.listens(need, Err(client.lost()));
+            return self.relay.listen_done(need, Err(client.lost()));
         }
         let work = async {
             if side.notified {
@@ -74,11 +74,11 @@ impl RelayTask<'_> {
                 }
             }
         };
-        if outcome.is_err() && !self.relay.is_listened_for() {
+        if outcome.is_err() && !self.relay.is_registered_for_listen() {
             client.settle();
             self.client.note_channels();
         }
-        self.relay.listens(need, outcome);
+        self.relay.listen_done(need, outcome);
     }
 
     /// The client's transaction is over: it gets what it has notified, and what was committed before, and then the server's
@@ -86,7 +86,7 @@ impl RelayTask<'_> {
     pub(super) async fn catch_up(&mut self) -> Option<AwaitedEnd> {
         let is_free = self.client.mode != PoolMode::Session
             && self.relay.is_quiet()
-            && self.relay.kept().is_empty()
+            && self.relay.pinned_for().is_empty()
             && self.pending.is_empty()
             && self.to_server.is_empty()
             && self.body_left == 0;
@@ -100,9 +100,9 @@ impl RelayTask<'_> {
             Wait::Left => drop(self.client_end.get_or_insert(End::Left)),
             Wait::TooLong => {
                 let unlistens_all = self.relay.take_unlistens_all();
-                let ready = self.relay.take_ready()?;
+                let ready = self.relay.take_held_ready()?;
                 // What it has notified and the shared connection has not received would be another client's.
-                self.conn.side.spent = true;
+                self.conn.side.must_close = true;
                 return Some(AwaitedEnd {
                     ready,
                     unlistens_all,
@@ -111,7 +111,7 @@ impl RelayTask<'_> {
         }
         let unlistens_all = self.relay.take_unlistens_all();
         self.client.has_received(unlistens_all, &mut self.to_client);
-        self.relay.has_notifications(&mut self.to_client);
+        self.relay.notifications_received(&mut self.to_client);
         None
     }
 

@@ -1,23 +1,23 @@
-//! Transactions and savepoints, undone and kept.
+//! Rollback and commit of transactions and savepoints.
 
 use super::SettingsUndoLog;
-use crate::settings::{Settings, SettingsBook};
+use crate::settings::{SessionSettings, SettingsInterner};
 use paceline_sql::SessionChange;
 use std::sync::Arc;
 
-struct Scene {
-    book: SettingsBook,
+struct TestUndoLog {
+    interner: SettingsInterner,
     settings_undo_log: SettingsUndoLog,
-    settings: Arc<Settings>,
+    settings: Arc<SessionSettings>,
 }
 
-impl Scene {
+impl TestUndoLog {
     fn new() -> Self {
-        let book = SettingsBook::default();
+        let interner = SettingsInterner::default();
         Self {
-            settings: book.none(),
+            settings: interner.none(),
             settings_undo_log: SettingsUndoLog::default(),
-            book,
+            interner,
         }
     }
 
@@ -27,7 +27,9 @@ impl Scene {
             name: "a".to_owned(),
             sql: format!("SET a TO {value}"),
         };
-        self.settings = self.book.after(&self.settings, &self.book.none(), &change);
+        self.settings = self
+            .interner
+            .after(&self.settings, &self.interner.none(), &change);
         self.settings.id
     }
 
@@ -42,58 +44,58 @@ impl Scene {
 }
 
 #[test]
-fn a_rollback_goes_back_to_the_beginning() {
-    let mut scene = Scene::new();
-    scene.set("1");
-    scene.savepoint("s");
-    scene.set("2");
-    assert_eq!(scene.settings_undo_log.roll_back().map(|s| s.id), Some(0));
-    assert!(scene.settings_undo_log.roll_back().is_none(), "once");
+fn a_rollback_restores_the_settings_of_the_beginning() {
+    let mut test = TestUndoLog::new();
+    test.set("1");
+    test.savepoint("s");
+    test.set("2");
+    assert_eq!(test.settings_undo_log.roll_back().map(|s| s.id), Some(0));
+    assert!(test.settings_undo_log.roll_back().is_none(), "once");
 }
 
 #[test]
-fn what_was_committed_stays() {
-    let mut scene = Scene::new();
-    let one = scene.set("1");
-    scene.settings_undo_log.commit();
-    scene.set("2");
-    assert_eq!(scene.settings_undo_log.roll_back().map(|s| s.id), Some(one));
+fn committed_settings_remain() {
+    let mut test = TestUndoLog::new();
+    let one = test.set("1");
+    test.settings_undo_log.commit();
+    test.set("2");
+    assert_eq!(test.settings_undo_log.roll_back().map(|s| s.id), Some(one));
 }
 
 #[test]
-fn a_savepoint_can_be_gone_back_to_again_and_again() {
-    let mut scene = Scene::new();
-    scene.savepoint("s");
-    let one = scene.set("1");
-    scene.savepoint("s");
-    scene.set("2");
-    scene.savepoint("t");
-    assert_eq!(scene.back_to("s"), Some(one), "the inner one of that name");
-    assert_eq!(scene.back_to("t"), None);
-    scene.set("3");
-    assert_eq!(scene.back_to("s"), Some(one));
-    scene.settings_undo_log.release("s");
-    assert_eq!(scene.back_to("s"), Some(0), "the outer one");
+fn a_savepoint_can_be_rolled_back_to_repeatedly() {
+    let mut test = TestUndoLog::new();
+    test.savepoint("s");
+    let one = test.set("1");
+    test.savepoint("s");
+    test.set("2");
+    test.savepoint("t");
+    assert_eq!(test.back_to("s"), Some(one), "the inner one of that name");
+    assert_eq!(test.back_to("t"), None);
+    test.set("3");
+    assert_eq!(test.back_to("s"), Some(one));
+    test.settings_undo_log.release("s");
+    assert_eq!(test.back_to("s"), Some(0), "the outer one");
 }
 
 #[test]
-fn what_was_set_since_a_released_savepoint_belongs_to_what_is_around_it() {
-    let mut scene = Scene::new();
-    scene.savepoint("outer");
-    scene.savepoint("inner");
-    scene.set("1");
-    scene.settings_undo_log.release("inner");
-    assert_eq!(scene.back_to("inner"), None);
-    assert_eq!(scene.back_to("outer"), Some(0));
+fn settings_since_a_released_savepoint_belong_to_the_enclosing_level() {
+    let mut test = TestUndoLog::new();
+    test.savepoint("outer");
+    test.savepoint("inner");
+    test.set("1");
+    test.settings_undo_log.release("inner");
+    assert_eq!(test.back_to("inner"), None);
+    assert_eq!(test.back_to("outer"), Some(0));
 }
 
-/// Savepoints cost what differs between them; with too much of that there is no room for more.
+/// Savepoints use memory for the settings that differ. When the limit is reached, there is no further savepoint.
 #[test]
 fn many_savepoints_with_different_settings_fill_it() {
-    let book = SettingsBook::default();
+    let interner = SettingsInterner::default();
     let long = "x".repeat(60_000);
     let with =
-        |n: usize| book.intern([("a.b".to_owned(), format!("SET a.b TO '{n}{long}'"))].into());
+        |n: usize| interner.intern([("a.b".to_owned(), format!("SET a.b TO '{n}{long}'"))].into());
     let mut settings_undo_log = SettingsUndoLog::default();
     let one = with(0);
     for _ in 0..1_000 {

@@ -1,6 +1,6 @@
-//! COPY FROM STDIN: while the server reads CopyData it skips every Sync.
+//! COPY FROM STDIN: while the server reads CopyData, it skips every Sync.
 
-use super::stage::Stage;
+use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
@@ -8,76 +8,76 @@ const COPY: &str = "COPY t FROM STDIN";
 
 #[test]
 fn copy_by_simple_query() {
-    let mut stage = Stage::new();
-    assert_eq!(stage.client([query(COPY)]), [format!("Query {COPY}")]);
-    assert!(!stage.relay.awaits_client());
-    assert_eq!(stage.server([copy_in()]), ["copy in"]);
-    assert!(stage.relay.awaits_client() && !stage.relay.is_quiet());
+    let mut test = TestRelay::new();
+    assert_eq!(test.client([query(COPY)]), [format!("Query {COPY}")]);
+    assert!(!test.relay.awaits_client());
+    assert_eq!(test.server([copy_in()]), ["copy in"]);
+    assert!(test.relay.awaits_client() && !test.relay.is_quiet());
     // Some drivers send a Sync even here.
-    let sent = stage.client([copy_data("1\n"), sync(), copy_data("2\n"), copy_done()]);
+    let sent = test.client([copy_data("1\n"), sync(), copy_data("2\n"), copy_done()]);
     assert_eq!(sent, ["CopyData 1\n", "Sync", "CopyData 2\n", "CopyDone"]);
-    assert!(!stage.relay.awaits_client());
+    assert!(!test.relay.awaits_client());
     assert_eq!(
-        stage.server([complete("COPY 2"), ready('I')]),
+        test.server([complete("COPY 2"), ready('I')]),
         ["COPY 2", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn a_copy_that_the_client_gives_up() {
-    let mut stage = Stage::new();
-    stage.client([query(COPY)]);
-    stage.server([copy_in()]);
+fn a_copy_that_the_client_aborts() {
+    let mut test = TestRelay::new();
+    test.client([query(COPY)]);
+    test.server([copy_in()]);
     assert_eq!(
-        stage.client([copy_data("1\n"), copy_fail()]),
+        test.client([copy_data("1\n"), copy_fail()]),
         ["CopyData 1\n", "CopyFail"]
     );
-    let got = stage.server([error("57014", "COPY from stdin failed: enough"), ready('I')]);
+    let got = test.server([error("57014", "COPY from stdin failed: enough"), ready('I')]);
     assert_eq!(
         got,
         ["ERROR 57014: COPY from stdin failed: enough", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn a_copy_that_the_server_gives_up_ignores_what_is_still_sent() {
-    let mut stage = Stage::new();
-    stage.client([query(COPY)]);
-    stage.server([copy_in()]);
-    stage.client([copy_data("x\n")]);
-    let got = stage.server([error("22P02", "invalid input"), ready('I')]);
+fn after_a_failed_copy_further_data_is_ignored() {
+    let mut test = TestRelay::new();
+    test.client([query(COPY)]);
+    test.server([copy_in()]);
+    test.client([copy_data("x\n")]);
+    let got = test.server([error("22P02", "invalid input"), ready('I')]);
     assert_eq!(got, ["ERROR 22P02: invalid input", "ready I"]);
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
     assert_eq!(
-        stage.client([copy_data("y\n"), copy_done()]),
+        test.client([copy_data("y\n"), copy_done()]),
         ["CopyData y\n", "CopyDone"]
     );
-    assert!(stage.relay.is_over(), "they have no answer");
+    assert!(test.relay.is_over(), "they have no answer");
 }
 
 #[test]
 fn copy_by_the_extended_protocol_with_the_early_sync_that_the_server_skips() {
-    let mut stage = Stage::new();
-    stage.client([parse("", COPY), bind(""), execute(), sync()]);
+    let mut test = TestRelay::new();
+    test.client([parse("", COPY), bind(""), execute(), sync()]);
     assert_eq!(
-        stage.server([parsed(), bound(), copy_in()]),
+        test.server([parsed(), bound(), copy_in()]),
         ["parsed", "bound", "copy in"]
     );
-    assert!(stage.relay.awaits_client(), "that Sync is not answered");
-    stage.client([copy_data("1\n"), copy_done(), sync()]);
+    assert!(test.relay.awaits_client(), "that Sync is not answered");
+    test.client([copy_data("1\n"), copy_done(), sync()]);
     assert_eq!(
-        stage.server([complete("COPY 1"), ready('I')]),
+        test.server([complete("COPY 1"), ready('I')]),
         ["COPY 1", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn copy_by_the_extended_protocol_all_in_one_go() {
-    let mut stage = Stage::new();
-    stage.client([
+fn copy_by_the_extended_protocol_in_one_packet() {
+    let mut test = TestRelay::new();
+    test.client([
         parse("", COPY),
         bind(""),
         execute(),
@@ -86,21 +86,21 @@ fn copy_by_the_extended_protocol_all_in_one_go() {
         sync(),
     ]);
     assert_eq!(
-        stage.server([parsed(), bound(), copy_in()]),
+        test.server([parsed(), bound(), copy_in()]),
         ["parsed", "bound", "copy in"]
     );
-    assert!(!stage.relay.awaits_client(), "everything is on its way");
+    assert!(!test.relay.awaits_client(), "everything is on its way");
     assert_eq!(
-        stage.server([complete("COPY 1"), ready('I')]),
+        test.server([complete("COPY 1"), ready('I')]),
         ["COPY 1", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn a_copy_refused_before_it_begins_skips_its_data() {
-    let mut stage = Stage::new();
-    stage.client([
+fn a_copy_rejected_before_it_begins_skips_its_data() {
+    let mut test = TestRelay::new();
+    test.client([
         parse("", COPY),
         bind(""),
         execute(),
@@ -108,121 +108,121 @@ fn a_copy_refused_before_it_begins_skips_its_data() {
         copy_done(),
         sync(),
     ]);
-    let got = stage.server([parsed(), bound(), error("42501", "no"), ready('I')]);
+    let got = test.server([parsed(), bound(), error("42501", "no"), ready('I')]);
     assert_eq!(got, ["parsed", "bound", "ERROR 42501: no", "ready I"]);
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
-/// The Sync that drivers send early is skipped by the server; until the next one the unit is not over, whether the copy
-/// succeeds or fails. (A connection given back in between would swallow the next client's messages.)
+/// The server skips the Sync that drivers send early. Until the next one the request has not ended, whether the copy
+/// succeeds or fails. (If the connection were returned before, it would swallow the next client's messages.)
 #[test]
 fn an_extended_copy_is_not_over_before_its_last_sync() {
     for succeeds in [true, false] {
-        let mut stage = Stage::new();
-        stage.client([parse("", COPY), bind(""), execute(), sync()]);
-        stage.server([parsed(), bound(), copy_in()]);
-        stage.client([copy_data("1\n")]);
+        let mut test = TestRelay::new();
+        test.client([parse("", COPY), bind(""), execute(), sync()]);
+        test.server([parsed(), bound(), copy_in()]);
+        test.client([copy_data("1\n")]);
         if succeeds {
-            stage.client([copy_done()]);
-            stage.server([complete("COPY 1")]);
+            test.client([copy_done()]);
+            test.server([complete("COPY 1")]);
         } else {
-            stage.server([error("22P02", "invalid input")]);
+            test.server([error("22P02", "invalid input")]);
         }
         assert!(
-            !stage.relay.is_over() && stage.relay.awaits_client(),
+            !test.relay.is_over() && test.relay.awaits_client(),
             "{succeeds}"
         );
-        stage.client([sync()]);
-        stage.server([ready('I')]);
-        assert!(stage.relay.is_over(), "{succeeds}");
+        test.client([sync()]);
+        test.server([ready('I')]);
+        assert!(test.relay.is_over(), "{succeeds}");
     }
 }
 
-/// As drivers do that do not wait to be asked for the data.
+/// Some drivers do not wait for CopyInResponse.
 #[test]
-fn copy_by_simple_query_all_in_one_go() {
-    let mut stage = Stage::new();
-    stage.client([query(COPY), copy_data("1\n"), sync(), copy_done()]);
-    assert_eq!(stage.server([copy_in()]), ["copy in"]);
+fn copy_by_simple_query_in_one_packet() {
+    let mut test = TestRelay::new();
+    test.client([query(COPY), copy_data("1\n"), sync(), copy_done()]);
+    assert_eq!(test.server([copy_in()]), ["copy in"]);
     assert!(
-        !stage.relay.awaits_client(),
+        !test.relay.awaits_client(),
         "the server has skipped the Sync"
     );
     assert_eq!(
-        stage.server([complete("COPY 1"), ready('I')]),
+        test.server([complete("COPY 1"), ready('I')]),
         ["COPY 1", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
-/// Several copies in one query, each with an end of its own.
+/// Several copies in one query, each with its own end.
 #[test]
-fn copies_by_one_simple_query_all_in_one_go() {
-    let mut stage = Stage::new();
-    stage.client([query(&format!("{COPY}; {COPY}")), copy_done()]);
-    stage.server([copy_in()]);
-    assert!(!stage.relay.awaits_client());
-    stage.server([complete("COPY 0"), copy_in()]);
-    assert!(stage.relay.awaits_client());
-    stage.client([copy_done()]);
-    stage.server([complete("COPY 0"), ready('I')]);
-    assert!(stage.relay.is_over());
+fn several_copies_by_one_simple_query_in_one_packet() {
+    let mut test = TestRelay::new();
+    test.client([query(&format!("{COPY}; {COPY}")), copy_done()]);
+    test.server([copy_in()]);
+    assert!(!test.relay.awaits_client());
+    test.server([complete("COPY 0"), copy_in()]);
+    assert!(test.relay.awaits_client());
+    test.client([copy_done()]);
+    test.server([complete("COPY 0"), ready('I')]);
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn the_end_of_a_copy_that_there_was_not_is_answered_by_nothing() {
-    let mut stage = Stage::new();
-    stage.client([parse("", "SELECT 1"), bind(""), execute(), copy_done()]);
-    stage.client([parse("", "SELECT 2"), bind(""), execute(), sync()]);
-    stage.server([parsed(), bound(), complete("SELECT 1")]);
-    stage.server([parsed(), bound(), complete("SELECT 1")]);
-    assert!(!stage.relay.is_over());
-    assert_eq!(stage.server([ready('I')]), ["ready I"]);
-    assert!(stage.relay.is_over());
-    stage.client([query("SELECT 3"), copy_done()]);
-    stage.server([complete("SELECT 1"), ready('I')]);
-    assert!(stage.relay.is_over());
+fn the_end_of_a_copy_that_did_not_begin_has_no_answer() {
+    let mut test = TestRelay::new();
+    test.client([parse("", "SELECT 1"), bind(""), execute(), copy_done()]);
+    test.client([parse("", "SELECT 2"), bind(""), execute(), sync()]);
+    test.server([parsed(), bound(), complete("SELECT 1")]);
+    test.server([parsed(), bound(), complete("SELECT 1")]);
+    assert!(!test.relay.is_over());
+    assert_eq!(test.server([ready('I')]), ["ready I"]);
+    assert!(test.relay.is_over());
+    test.client([query("SELECT 3"), copy_done()]);
+    test.server([complete("SELECT 1"), ready('I')]);
+    assert!(test.relay.is_over());
 }
 
-/// Whether the server has read a Sync by the time a copy fails, nobody knows: it answers one that it has not. That answer must
-/// not reach whoever has the connection next.
+/// When a copy fails, the server may or may not have read a Sync. It answers one that it has not read. The next client must
+/// not receive that answer.
 #[test]
-fn a_copy_that_fails_with_a_sync_on_its_way_spends_the_server() {
-    let mut stage = Stage::new();
-    stage.client([query(COPY)]);
-    stage.server([copy_in()]);
-    stage.client([copy_data("x\n"), sync(), copy_done()]);
-    stage.server([error("22P02", "invalid input"), ready('I')]);
-    assert!(stage.relay.is_over() && stage.server.spent);
+fn a_server_must_close_if_a_copy_fails_with_a_sync_on_its_way() {
+    let mut test = TestRelay::new();
+    test.client([query(COPY)]);
+    test.server([copy_in()]);
+    test.client([copy_data("x\n"), sync(), copy_done()]);
+    test.server([error("22P02", "invalid input"), ready('I')]);
+    assert!(test.relay.is_over() && test.server.must_close);
 
-    let mut stage = Stage::new();
-    stage.client([query(COPY)]);
-    stage.server([copy_in()]);
-    stage.client([copy_data("1\n"), sync(), copy_done()]);
-    stage.server([complete("COPY 1"), ready('I')]);
-    stage.client([query(COPY)]);
-    stage.server([copy_in(), error("22P02", "invalid input"), ready('I')]);
-    assert!(stage.relay.is_over() && !stage.server.spent);
+    let mut test = TestRelay::new();
+    test.client([query(COPY)]);
+    test.server([copy_in()]);
+    test.client([copy_data("1\n"), sync(), copy_done()]);
+    test.server([complete("COPY 1"), ready('I')]);
+    test.client([query(COPY)]);
+    test.server([copy_in(), error("22P02", "invalid input"), ready('I')]);
+    assert!(test.relay.is_over() && !test.server.must_close);
 }
 
 /// A trigger before the copy fails before the server has read the Sync that drivers send early.
 #[test]
-fn an_early_sync_may_be_answered_after_all() {
-    let mut stage = Stage::new();
-    stage.client([parse("", COPY), bind(""), execute(), sync()]);
-    stage.server([parsed(), bound(), copy_in()]);
-    let got = stage.server([error("P0001", "not today"), ready('I')]);
+fn the_server_may_answer_an_early_sync() {
+    let mut test = TestRelay::new();
+    test.client([parse("", COPY), bind(""), execute(), sync()]);
+    test.server([parsed(), bound(), copy_in()]);
+    let got = test.server([error("P0001", "not today"), ready('I')]);
     assert_eq!(got, ["ERROR P0001: not today", "ready I"]);
-    assert!(stage.relay.is_over() && stage.server.spent);
-    assert_eq!(stage.client([query("SELECT 1")]), ["Query SELECT 1"]);
+    assert!(test.relay.is_over() && test.server.must_close);
+    assert_eq!(test.client([query("SELECT 1")]), ["Query SELECT 1"]);
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_spends_the_server() {
-    let mut stage = Stage::new();
-    stage.client([query("SELECT 1")]);
-    stage.server([complete("SELECT 1"), ready('I')]);
-    assert!(stage.relay.is_over() && !stage.server.spent);
-    assert_eq!(stage.server([ready('I')]), ["ready I"]);
-    assert!(stage.relay.is_over() && stage.server.spent);
+fn a_server_must_close_after_an_unexpected_answer() {
+    let mut test = TestRelay::new();
+    test.client([query("SELECT 1")]);
+    test.server([complete("SELECT 1"), ready('I')]);
+    assert!(test.relay.is_over() && !test.server.must_close);
+    assert_eq!(test.server([ready('I')]), ["ready I"]);
+    assert!(test.relay.is_over() && test.server.must_close);
 }

@@ -1,13 +1,13 @@
-//! Errors: what the server skips because of one has not taken place.
+//! Errors: the server skips the following messages, so their effects are undone.
 
-use super::stage::Stage;
+use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
 #[test]
-fn an_error_in_mid_pipeline_undoes_names_and_statements_behind_it() {
-    let mut stage = Stage::new();
-    let sent = stage.client([
+fn an_error_in_a_pipeline_undoes_later_names_and_statements() {
+    let mut test = TestRelay::new();
+    let sent = test.client([
         parse("a", "SELECT 1"),
         bind("a"),
         execute(),
@@ -27,7 +27,7 @@ fn an_error_in_mid_pipeline_undoes_names_and_statements_behind_it() {
             "Sync"
         ]
     );
-    let got = stage.server([
+    let got = test.server([
         parsed(),
         bound(),
         error("22012", "division by zero"),
@@ -43,11 +43,13 @@ fn an_error_in_mid_pipeline_undoes_names_and_statements_behind_it() {
         ]
     );
     assert!(
-        stage.session.statement(b"a").is_some(),
+        test.session.statements.get(b"a").is_some(),
         "its Close was skipped"
     );
-    assert!(stage.session.statement(b"b").is_none() && stage.session.statement(b"").is_none());
-    let sent = stage.client([parse("b", "SELECT 2"), bind("a"), sync()]);
+    assert!(
+        test.session.statements.get(b"b").is_none() && test.session.statements.get(b"").is_none()
+    );
+    let sent = test.client([parse("b", "SELECT 2"), bind("a"), sync()]);
     assert_eq!(
         sent,
         ["Parse s2: SELECT 2", "Bind s1", "Sync"],
@@ -56,13 +58,13 @@ fn an_error_in_mid_pipeline_undoes_names_and_statements_behind_it() {
 }
 
 #[test]
-fn a_parse_that_fails_takes_its_name_back() {
-    let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT nonsense"), sync()]);
-    let got = stage.server([error("42703", "no such column"), ready('I')]);
+fn a_failed_parse_releases_its_name() {
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT nonsense"), sync()]);
+    let got = test.server([error("42703", "no such column"), ready('I')]);
     assert_eq!(got, ["ERROR 42703: no such column", "ready I"]);
-    assert!(stage.session.statement(b"a").is_none());
-    let sent = stage.client([parse("a", "SELECT nonsense"), sync()]);
+    assert!(test.session.statements.get(b"a").is_none());
+    let sent = test.client([parse("a", "SELECT nonsense"), sync()]);
     assert_eq!(
         sent,
         ["Parse s1: SELECT nonsense", "Sync"],
@@ -71,29 +73,29 @@ fn a_parse_that_fails_takes_its_name_back() {
 }
 
 #[test]
-fn a_name_taken_anew_behind_an_error_keeps_its_old_meaning() {
-    let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT 1"), sync()]);
-    stage.server([parsed(), ready('I')]);
-    stage.client([
+fn a_name_reused_after_an_error_keeps_its_old_meaning() {
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT 1"), sync()]);
+    test.server([parsed(), ready('I')]);
+    test.client([
         bind("a"),
         execute(),
         close_statement("a"),
         parse("a", "SELECT 2"),
         sync(),
     ]);
-    stage.server([error("22012", "no"), ready('I')]);
-    let template = stage.session.statement(b"a").expect("the first one");
+    test.server([error("22012", "no"), ready('I')]);
+    let template = test.session.statements.get(b"a").expect("the first one");
     assert_eq!(template.text, "SELECT 1");
 }
 
 #[test]
 fn an_evicted_statement_is_still_there_if_its_close_was_skipped() {
-    let mut stage = Stage::new();
-    stage.on_another_server(1);
-    stage.client([parse("a", "SELECT 1"), sync()]);
-    stage.server([parsed(), ready('I')]);
-    let sent = stage.client([bind("a"), execute(), parse("b", "SELECT 2"), sync()]);
+    let mut test = TestRelay::new();
+    test.on_another_server(1);
+    test.client([parse("a", "SELECT 1"), sync()]);
+    test.server([parsed(), ready('I')]);
+    let sent = test.client([bind("a"), execute(), parse("b", "SELECT 2"), sync()]);
     assert_eq!(
         sent,
         [
@@ -104,116 +106,119 @@ fn an_evicted_statement_is_still_there_if_its_close_was_skipped() {
             "Sync"
         ]
     );
-    stage.server([bound(), error("22012", "no"), ready('I')]);
-    assert_eq!(stage.client([bind("a"), sync()]), ["Bind s1", "Sync"]);
+    test.server([bound(), error("22012", "no"), ready('I')]);
+    assert_eq!(test.client([bind("a"), sync()]), ["Bind s1", "Sync"]);
 }
 
 #[test]
 fn an_error_ends_at_its_own_sync() {
-    let mut stage = Stage::new();
-    stage.client([
+    let mut test = TestRelay::new();
+    test.client([
         parse("a", "SELECT 1"),
         sync(),
         parse("b", "SELECT 2"),
         sync(),
     ]);
-    let got = stage.server([error("42601", "no"), ready('I')]);
+    let got = test.server([error("42601", "no"), ready('I')]);
     assert_eq!(got, ["ERROR 42601: no", "ready I"]);
-    assert!(!stage.relay.is_over());
-    assert_eq!(stage.server([parsed(), ready('I')]), ["parsed", "ready I"]);
-    assert!(stage.session.statement(b"a").is_none() && stage.session.statement(b"b").is_some());
-    assert!(stage.relay.is_over() && stage.relay.saw_error());
+    assert!(!test.relay.is_over());
+    assert_eq!(test.server([parsed(), ready('I')]), ["parsed", "ready I"]);
+    assert!(
+        test.session.statements.get(b"a").is_none() && test.session.statements.get(b"b").is_some()
+    );
+    assert!(test.relay.is_over() && test.relay.saw_error());
 }
 
 #[test]
-fn a_promise_that_needs_no_server_is_not_kept_behind_an_error() {
-    let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT 1"), sync()]);
-    stage.server([parsed(), ready('I')]);
-    stage.client([
+fn an_answer_that_needs_no_server_is_not_sent_after_an_error() {
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT 1"), sync()]);
+    test.server([parsed(), ready('I')]);
+    test.client([
         bind("a"),
         parse("b", "SELECT 1"),
         close_statement("a"),
         sync(),
     ]);
     assert_eq!(
-        stage.server([error("22023", "no"), ready('I')]),
+        test.server([error("22023", "no"), ready('I')]),
         ["ERROR 22023: no", "ready I"]
     );
-    assert!(stage.session.statement(b"b").is_none() && stage.session.statement(b"a").is_some());
+    assert!(
+        test.session.statements.get(b"b").is_none() && test.session.statements.get(b"a").is_some()
+    );
 }
 
 #[test]
 fn a_fatal_error_reaches_the_client_and_ends_the_connection() {
-    let mut stage = Stage::new();
-    stage.client([query("SELECT 1")]);
-    let got = stage.server([fatal("57P01", "terminating connection")]);
+    let mut test = TestRelay::new();
+    test.client([query("SELECT 1")]);
+    let got = test.server([fatal("57P01", "terminating connection")]);
     assert_eq!(got, ["FATAL 57P01: terminating connection"]);
-    assert!(stage.relay.is_fatal() && !stage.relay.is_over());
+    assert!(test.relay.is_fatal() && !test.relay.is_over());
 }
 
 #[test]
-fn behind_an_error_a_query_is_skipped_too_up_to_the_sync() {
-    let mut stage = Stage::new();
-    stage.client([
+fn after_an_error_a_query_is_skipped_too_up_to_the_sync() {
+    let mut test = TestRelay::new();
+    test.client([
         bind(""),
         execute(),
         query("SELECT 1"),
         sync(),
         query("SELECT 2"),
     ]);
-    let got = stage.server([error("26000", "no"), ready('I')]);
+    let got = test.server([error("26000", "no"), ready('I')]);
     assert_eq!(got, ["ERROR 26000: no", "ready I"]);
-    assert!(!stage.relay.is_over());
+    assert!(!test.relay.is_over());
     assert_eq!(
-        stage.server([complete("SELECT 1"), ready('I')]),
+        test.server([complete("SELECT 1"), ready('I')]),
         ["SELECT 1", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn what_comes_after_an_error_and_before_the_sync_changes_nothing() {
-    let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT nonsense"), flush()]);
-    assert_eq!(stage.server([error("42703", "no")]), ["ERROR 42703: no"]);
+fn messages_between_an_error_and_the_sync_change_nothing() {
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT nonsense"), flush()]);
+    assert_eq!(test.server([error("42703", "no")]), ["ERROR 42703: no"]);
     assert!(
-        stage
-            .client([
-                parse("b", "SELECT 1"),
-                close_statement("a"),
-                query("SELECT 2")
-            ])
-            .is_empty()
+        test.client([
+            parse("b", "SELECT 1"),
+            close_statement("a"),
+            query("SELECT 2")
+        ])
+        .is_empty()
     );
-    assert_eq!(stage.client([sync()]), ["Sync"]);
-    assert_eq!(stage.server([ready('I')]), ["ready I"]);
-    assert!(stage.relay.is_over() && stage.session.statement(b"b").is_none());
-    assert_eq!(stage.client([query("SELECT 3")]), ["Query SELECT 3"]);
+    assert_eq!(test.client([sync()]), ["Sync"]);
+    assert_eq!(test.server([ready('I')]), ["ready I"]);
+    assert!(test.relay.is_over() && test.session.statements.get(b"b").is_none());
+    assert_eq!(test.client([query("SELECT 3")]), ["Query SELECT 3"]);
 }
 
 #[test]
-fn a_statement_whose_parameters_were_refused_is_prepared_anew() {
-    let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT $1"), sync()]);
-    stage.server([parsed(), ready('I')]);
-    stage.client([bind("a"), execute(), sync()]);
-    stage.server([error("22P02", "invalid input syntax"), ready('I')]);
-    assert_eq!(stage.ride_again(), ["Close s1"]);
-    stage.server([closed()]);
-    let sent = stage.client([bind("a"), execute(), sync()]);
+fn a_statement_whose_parameters_were_rejected_is_prepared_again() {
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT $1"), sync()]);
+    test.server([parsed(), ready('I')]);
+    test.client([bind("a"), execute(), sync()]);
+    test.server([error("22P02", "invalid input syntax"), ready('I')]);
+    assert_eq!(test.next_relay(), ["Close s1"]);
+    test.server([closed()]);
+    let sent = test.client([bind("a"), execute(), sync()]);
     assert!(sent[0].starts_with("Parse"), "{sent:?}");
 }
 
 #[test]
-fn a_plan_that_no_longer_fits_its_table_is_made_anew() {
-    let mut stage = Stage::new();
-    stage.client([parse("a", "SELECT * FROM t"), sync()]);
-    stage.server([parsed(), ready('I')]);
-    stage.client([bind("a"), execute(), sync()]);
-    stage.server([stale_plan(), ready('I')]);
-    assert_eq!(stage.ride_again(), ["Close s1"]);
-    stage.server([closed()]);
-    let sent = stage.client([bind("a"), execute(), sync()]);
+fn a_plan_that_no_longer_fits_its_table_is_made_again() {
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT * FROM t"), sync()]);
+    test.server([parsed(), ready('I')]);
+    test.client([bind("a"), execute(), sync()]);
+    test.server([stale_plan(), ready('I')]);
+    assert_eq!(test.next_relay(), ["Close s1"]);
+    test.server([closed()]);
+    let sent = test.client([bind("a"), execute(), sync()]);
     assert!(sent[0].starts_with("Parse"), "{sent:?}");
 }

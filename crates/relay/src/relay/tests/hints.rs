@@ -1,6 +1,6 @@
 //! Hints: how the transaction of a hinted statement ends.
 
-use super::stage::Stage;
+use super::test_relay::TestRelay;
 use crate::relay::Wrap;
 use bytes::BytesMut;
 use paceline_testing::messages::client::*;
@@ -16,33 +16,33 @@ fn update(hints: &str) -> String {
     format!("UPDATE /*+ {hints} */ t SET a = 1 WHERE id = 1")
 }
 
-/// In a transaction, a hinted update was sent.
-fn in_transaction(hints: &str) -> Stage {
-    let mut stage = Stage::new();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
+/// A hinted UPDATE was sent in a transaction.
+fn in_transaction(hints: &str) -> TestRelay {
+    let mut test = TestRelay::new();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
     let sql = update(hints);
-    assert_eq!(stage.client([query(&sql)]), [format!("Query {sql}")]);
-    stage
+    assert_eq!(test.client([query(&sql)]), [format!("Query {sql}")]);
+    test
 }
 
 #[test]
-fn commit_on_success_commits_before_the_client_hears_of_it() {
-    let mut stage = in_transaction("COMMIT_ON_SUCCESS");
-    assert!(stage.server([complete("UPDATE 1"), ready('T')]).is_empty());
-    assert_eq!(stage.own(), ["Query COMMIT"]);
-    assert!(!stage.relay.is_quiet());
+fn commit_on_success_commits_before_the_client_is_answered() {
+    let mut test = in_transaction("COMMIT_ON_SUCCESS");
+    assert!(test.server([complete("UPDATE 1"), ready('T')]).is_empty());
+    assert_eq!(test.own(), ["Query COMMIT"]);
+    assert!(!test.relay.is_quiet());
     assert_eq!(
-        stage.server([complete("COMMIT"), ready('I')]),
+        test.server([complete("COMMIT"), ready('I')]),
         ["UPDATE 1", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn rows_are_not_kept_back_for_the_commit() {
-    let mut stage = in_transaction("COMMIT_ON_SUCCESS");
-    let got = stage.server([
+fn rows_are_not_held_until_the_commit() {
+    let mut test = in_transaction("COMMIT_ON_SUCCESS");
+    let got = test.server([
         columns(&["a"]),
         row(&["1"]),
         complete("UPDATE 1"),
@@ -50,207 +50,195 @@ fn rows_are_not_kept_back_for_the_commit() {
     ]);
     assert_eq!(got, ["columns a", "row 1"]);
     assert_eq!(
-        stage.server([complete("COMMIT"), ready('I')]),
+        test.server([complete("COMMIT"), ready('I')]),
         ["UPDATE 1", "ready I"]
     );
 }
 
 #[test]
-fn by_the_extended_protocol_too() {
-    let mut stage = Stage::new();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([
+fn commit_on_success_works_by_the_extended_protocol() {
+    let mut test = TestRelay::new();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    test.client([
         parse("", &update("COMMIT_ON_SUCCESS")),
         bind(""),
         execute(),
         sync(),
     ]);
-    let got = stage.server([parsed(), bound(), complete("UPDATE 1"), ready('T')]);
+    let got = test.server([parsed(), bound(), complete("UPDATE 1"), ready('T')]);
     assert_eq!(got, ["parsed", "bound"]);
-    assert_eq!(stage.own(), ["Query COMMIT"]);
+    assert_eq!(test.own(), ["Query COMMIT"]);
     assert_eq!(
-        stage.server([complete("COMMIT"), ready('I')]),
+        test.server([complete("COMMIT"), ready('I')]),
         ["UPDATE 1", "ready I"]
     );
 }
 
 #[test]
-fn a_commit_that_fails_is_the_answer() {
-    let mut stage = in_transaction("COMMIT_ON_SUCCESS");
-    stage.server([complete("UPDATE 1"), ready('T')]);
-    let got = stage.server([error("23503", "deferred"), ready('I')]);
+fn the_error_of_a_failed_commit_is_the_answer() {
+    let mut test = in_transaction("COMMIT_ON_SUCCESS");
+    test.server([complete("UPDATE 1"), ready('T')]);
+    let got = test.server([error("23503", "deferred"), ready('I')]);
     assert_eq!(got, ["ERROR 23503: deferred", "ready I"]);
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn only_the_last_statement_of_a_unit_commits() {
-    let mut stage = Stage::new();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([parse("", &update("COMMIT_ON_SUCCESS")), bind(""), execute()]);
-    stage.client([parse("", "SELECT 1"), bind(""), execute(), sync()]);
-    let hinted = stage.server([parsed(), bound(), complete("UPDATE 1")]);
+fn only_the_last_statement_of_a_request_commits() {
+    let mut test = TestRelay::new();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    test.client([parse("", &update("COMMIT_ON_SUCCESS")), bind(""), execute()]);
+    test.client([parse("", "SELECT 1"), bind(""), execute(), sync()]);
+    let hinted = test.server([parsed(), bound(), complete("UPDATE 1")]);
     assert_eq!(hinted, ["parsed", "bound"]);
-    let rest = stage.server([parsed(), bound(), complete("SELECT 1"), ready('T')]);
+    let rest = test.server([parsed(), bound(), complete("SELECT 1"), ready('T')]);
     assert_eq!(rest, ["UPDATE 1", "parsed", "bound", "SELECT 1", "ready T"]);
-    assert!(stage.own().is_empty());
+    assert!(test.own().is_empty());
 }
 
 #[test]
 fn a_missed_target_fails_the_transaction() {
-    let mut stage = in_transaction("COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1)");
-    assert_eq!(stage.server([complete("UPDATE 0"), ready('T')]), [MISSED]);
-    assert_eq!(stage.own(), [FAIL]);
-    let got = stage.server([error("3B001", "savepoint does not exist"), ready('E')]);
+    let mut test = in_transaction("COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1)");
+    assert_eq!(test.server([complete("UPDATE 0"), ready('T')]), [MISSED]);
+    assert_eq!(test.own(), [FAIL]);
+    let got = test.server([error("3B001", "savepoint does not exist"), ready('E')]);
     assert_eq!(got, ["ready E"]);
     assert_eq!(
-        (stage.relay.status(), stage.relay.is_quiet()),
+        (test.relay.status(), test.relay.is_quiet()),
         (Status::Failed, true)
     );
 }
 
 #[test]
 fn a_missed_target_rolls_back_if_the_hint_says_so() {
-    let mut stage = in_transaction("ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1)");
-    assert_eq!(stage.server([complete("UPDATE 0"), ready('T')]), [MISSED]);
-    assert_eq!(stage.own(), ["Query ROLLBACK"]);
-    assert_eq!(
-        stage.server([complete("ROLLBACK"), ready('I')]),
-        ["ready I"]
-    );
-    assert!(stage.relay.is_over() && stage.relay.is_quiet());
+    let mut test = in_transaction("ROLLBACK_ON_FAIL TARGET_AFFECT_ROW(1)");
+    assert_eq!(test.server([complete("UPDATE 0"), ready('T')]), [MISSED]);
+    assert_eq!(test.own(), ["Query ROLLBACK"]);
+    assert_eq!(test.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
+    assert!(test.relay.is_over() && test.relay.is_quiet());
 }
 
 #[test]
-fn a_target_that_is_met_changes_nothing() {
-    let mut stage = in_transaction("TARGET_AFFECT_ROW(1)");
+fn a_target_that_is_met_has_no_effect() {
+    let mut test = in_transaction("TARGET_AFFECT_ROW(1)");
     assert_eq!(
-        stage.server([complete("UPDATE 1"), ready('T')]),
+        test.server([complete("UPDATE 1"), ready('T')]),
         ["UPDATE 1", "ready T"]
     );
-    assert!(stage.own().is_empty());
+    assert!(test.own().is_empty());
 }
 
 #[test]
 fn an_error_rolls_back_only_if_the_hint_says_so() {
-    let mut stage = in_transaction("ROLLBACK_ON_FAIL");
-    let got = stage.server([error("23514", "check"), ready('E')]);
+    let mut test = in_transaction("ROLLBACK_ON_FAIL");
+    let got = test.server([error("23514", "check"), ready('E')]);
     assert_eq!(got, ["ERROR 23514: check"]);
-    assert_eq!(stage.own(), ["Query ROLLBACK"]);
-    assert_eq!(
-        stage.server([complete("ROLLBACK"), ready('I')]),
-        ["ready I"]
-    );
+    assert_eq!(test.own(), ["Query ROLLBACK"]);
+    assert_eq!(test.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
 
-    let mut stage = in_transaction("COMMIT_ON_SUCCESS");
-    let got = stage.server([error("23514", "check"), ready('E')]);
+    let mut test = in_transaction("COMMIT_ON_SUCCESS");
+    let got = test.server([error("23514", "check"), ready('E')]);
     assert_eq!(got, ["ERROR 23514: check", "ready E"]);
-    assert!(stage.own().is_empty());
+    assert!(test.own().is_empty());
 }
 
 #[test]
 fn an_error_by_the_extended_protocol_rolls_back_too() {
-    let mut stage = Stage::new();
-    stage.client([query("BEGIN")]);
-    stage.server([complete("BEGIN"), ready('T')]);
-    stage.client([
+    let mut test = TestRelay::new();
+    test.client([query("BEGIN")]);
+    test.server([complete("BEGIN"), ready('T')]);
+    test.client([
         parse("", &update("ROLLBACK_ON_FAIL")),
         bind(""),
         execute(),
         sync(),
     ]);
-    stage.server([parsed(), bound(), error("23514", "check"), ready('E')]);
-    assert_eq!(stage.own(), ["Query ROLLBACK"]);
+    test.server([parsed(), bound(), error("23514", "check"), ready('E')]);
+    assert_eq!(test.own(), ["Query ROLLBACK"]);
 }
 
 #[test]
 fn outside_a_transaction_there_is_nothing_to_end() {
-    let mut stage = Stage::new();
-    stage.client([query(&update("COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL"))]);
-    let got = stage.server([complete("UPDATE 1"), ready('I')]);
+    let mut test = TestRelay::new();
+    test.client([query(&update("COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL"))]);
+    let got = test.server([complete("UPDATE 1"), ready('I')]);
     assert_eq!(got, ["UPDATE 1", "ready I"]);
-    assert!(stage.own().is_empty() && stage.relay.is_over());
+    assert!(test.own().is_empty() && test.relay.is_over());
 }
 
 #[test]
-fn a_wrapped_unit_that_meets_its_target_is_committed() {
-    let mut stage = Stage::wrapped(Wrap::Begin);
-    assert_eq!(stage.own(), ["Query BEGIN"]);
-    stage.client([query(&update("TARGET_AFFECT_ROW(2)"))]);
-    assert!(stage.server([complete("BEGIN"), ready('T')]).is_empty());
-    assert!(stage.server([complete("UPDATE 2"), ready('T')]).is_empty());
-    assert_eq!(stage.own(), ["Query COMMIT"]);
+fn a_wrapped_request_that_meets_its_target_is_committed() {
+    let mut test = TestRelay::wrapped(Wrap::Begin);
+    assert_eq!(test.own(), ["Query BEGIN"]);
+    test.client([query(&update("TARGET_AFFECT_ROW(2)"))]);
+    assert!(test.server([complete("BEGIN"), ready('T')]).is_empty());
+    assert!(test.server([complete("UPDATE 2"), ready('T')]).is_empty());
+    assert_eq!(test.own(), ["Query COMMIT"]);
     assert_eq!(
-        stage.server([complete("COMMIT"), ready('I')]),
+        test.server([complete("COMMIT"), ready('I')]),
         ["UPDATE 2", "ready I"]
     );
-    assert!(stage.relay.is_over());
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn a_wrapped_unit_that_misses_its_target_is_rolled_back() {
-    let mut stage = Stage::wrapped(Wrap::Begin);
-    stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
-    stage.own();
-    let got = stage.server([
+fn a_wrapped_request_that_misses_its_target_is_rolled_back() {
+    let mut test = TestRelay::wrapped(Wrap::Begin);
+    test.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
+    test.own();
+    let got = test.server([
         complete("BEGIN"),
         ready('T'),
         complete("UPDATE 0"),
         ready('T'),
     ]);
     assert_eq!(got, [MISSED]);
-    assert_eq!(stage.own(), ["Query ROLLBACK"]);
-    assert_eq!(
-        stage.server([complete("ROLLBACK"), ready('I')]),
-        ["ready I"]
-    );
-    assert!(stage.relay.is_over());
+    assert_eq!(test.own(), ["Query ROLLBACK"]);
+    assert_eq!(test.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
+    assert!(test.relay.is_over());
 }
 
 #[test]
-fn a_wrapped_unit_that_fails_is_rolled_back() {
-    let mut stage = Stage::wrapped(Wrap::Begin);
-    stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
-    stage.own();
-    let got = stage.server([
+fn a_wrapped_request_that_fails_is_rolled_back() {
+    let mut test = TestRelay::wrapped(Wrap::Begin);
+    test.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
+    test.own();
+    let got = test.server([
         complete("BEGIN"),
         ready('T'),
         error("23514", "check"),
         ready('E'),
     ]);
     assert_eq!(got, ["ERROR 23514: check"]);
-    assert_eq!(stage.own(), ["Query ROLLBACK"]);
-    assert_eq!(
-        stage.server([complete("ROLLBACK"), ready('I')]),
-        ["ready I"]
-    );
+    assert_eq!(test.own(), ["Query ROLLBACK"]);
+    assert_eq!(test.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
 }
 
 #[test]
-fn what_changes_one_row_or_none_needs_no_wrap_to_be_told_that_it_missed() {
-    let mut stage = Stage::wrapped(Wrap::OneRow);
-    assert!(stage.own().is_empty());
-    stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
+fn a_change_of_at_most_one_row_reports_a_missed_target_without_a_transaction() {
+    let mut test = TestRelay::wrapped(Wrap::OneRow);
+    assert!(test.own().is_empty());
+    test.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
     assert_eq!(
-        stage.server([complete("UPDATE 0"), ready('I')]),
+        test.server([complete("UPDATE 0"), ready('I')]),
         [MISSED, "ready I"]
     );
-    assert!(stage.own().is_empty() && stage.relay.is_over());
+    assert!(test.own().is_empty() && test.relay.is_over());
 
-    let mut stage = Stage::wrapped(Wrap::OneRow);
-    stage.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
+    let mut test = TestRelay::wrapped(Wrap::OneRow);
+    test.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
     assert_eq!(
-        stage.server([complete("UPDATE 1"), ready('I')]),
+        test.server([complete("UPDATE 1"), ready('I')]),
         ["UPDATE 1", "ready I"]
     );
 }
 
 #[test]
 fn bare_hints_reach_the_server_as_a_comment() {
-    let mut stage = Stage::new();
-    let sent = stage.client([query(
+    let mut test = TestRelay::new();
+    let sent = test.client([query(
         "UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL t SET a = 1",
     )]);
     let [sent] = sent.as_slice() else {
@@ -262,25 +250,25 @@ fn bare_hints_reach_the_server_as_a_comment() {
     );
 }
 
-/// A client in autocommit has begun a unit, and part of it has been sent.
-fn within_unit() -> Stage {
-    let mut stage = Stage::new();
-    assert!(!stage.relay.is_within_unit());
-    stage.client([parse("", "INSERT INTO log VALUES (1)"), bind(""), execute()]);
-    assert!(stage.relay.is_within_unit());
-    stage
+/// A client in autocommit has sent a part of a request.
+fn mid_request() -> TestRelay {
+    let mut test = TestRelay::new();
+    assert!(!test.relay.is_mid_request());
+    test.client([parse("", "INSERT INTO log VALUES (1)"), bind(""), execute()]);
+    assert!(test.relay.is_mid_request());
+    test
 }
 
 #[test]
-fn a_target_that_comes_late_in_a_unit_makes_all_of_it_a_transaction() {
-    for (touched, ends, told) in [
+fn a_target_late_in_a_request_makes_all_of_it_a_transaction() {
+    for (touched, ends, received) in [
         ("UPDATE 0", "Query ROLLBACK", vec![MISSED, "ready I"]),
         ("UPDATE 1", "Query COMMIT", vec!["UPDATE 1", "ready I"]),
     ] {
-        let mut stage = within_unit();
+        let mut test = mid_request();
         let mut out = BytesMut::new();
-        stage.relay.begin_within_unit(&mut out);
-        assert!(!stage.relay.is_within_unit(), "once");
+        test.relay.begin_mid_request(&mut out);
+        assert!(!test.relay.is_mid_request(), "once");
         assert_eq!(
             read_out::to_server(&out),
             [
@@ -292,42 +280,42 @@ fn a_target_that_comes_late_in_a_unit_makes_all_of_it_a_transaction() {
             ]
         );
         let aim = update("TARGET_AFFECT_ROW(1)");
-        stage.client([parse("", &aim), bind(""), execute(), sync()]);
-        let got = stage.server([parsed(), bound(), complete("INSERT 0 1")]);
+        test.client([parse("", &aim), bind(""), execute(), sync()]);
+        let got = test.server([parsed(), bound(), complete("INSERT 0 1")]);
         assert_eq!(got, ["parsed", "bound", "INSERT 0 1"]);
-        let got = stage.server([
+        let got = test.server([
             [parsed(), bound(), complete("BEGIN"), closed(), closed()].concat(),
             [parsed(), bound(), complete(touched), ready('T')].concat(),
         ]);
         assert_eq!(got[..2], ["parsed", "bound"]);
-        let mut told = told.into_iter();
+        let mut received = received.into_iter();
         if ends.contains("ROLLBACK") {
-            assert_eq!(got[2..], [told.next().unwrap()]);
+            assert_eq!(got[2..], [received.next().unwrap()]);
         }
-        assert_eq!(stage.own(), [ends]);
-        let got = stage.server([complete("ROLLBACK"), ready('I')]);
-        assert_eq!(got, told.collect::<Vec<_>>());
-        assert!(stage.relay.is_over());
+        assert_eq!(test.own(), [ends]);
+        let got = test.server([complete("ROLLBACK"), ready('I')]);
+        assert_eq!(got, received.collect::<Vec<_>>());
+        assert!(test.relay.is_over());
     }
 }
 
 #[test]
-fn an_error_before_it_leaves_nothing_to_end() {
-    let mut stage = within_unit();
-    stage.relay.begin_within_unit(&mut BytesMut::new());
-    stage.client([bind(""), execute(), sync()]);
-    let got = stage.server([parsed(), error("22012", "division by zero"), ready('I')]);
+fn after_an_error_before_the_target_no_transaction_is_open() {
+    let mut test = mid_request();
+    test.relay.begin_mid_request(&mut BytesMut::new());
+    test.client([bind(""), execute(), sync()]);
+    let got = test.server([parsed(), error("22012", "division by zero"), ready('I')]);
     assert_eq!(got.last().map(String::as_str), Some("ready I"));
-    assert!(stage.own().is_empty() && stage.relay.is_over());
+    assert!(test.own().is_empty() && test.relay.is_over());
 }
 
 #[test]
-fn a_transaction_that_the_client_has_begun_is_its_own() {
-    let mut stage = Stage::new();
-    stage.client([parse("", "BEGIN"), bind(""), execute()]);
-    assert!(!stage.relay.is_within_unit());
-    stage.client([sync()]);
-    stage.server([parsed(), bound(), complete("BEGIN"), ready('T')]);
-    stage.client([parse("", "SELECT 1"), bind(""), execute()]);
-    assert!(!stage.relay.is_within_unit());
+fn a_request_that_begins_a_transaction_block_gets_no_other() {
+    let mut test = TestRelay::new();
+    test.client([parse("", "BEGIN"), bind(""), execute()]);
+    assert!(!test.relay.is_mid_request());
+    test.client([sync()]);
+    test.server([parsed(), bound(), complete("BEGIN"), ready('T')]);
+    test.client([parse("", "SELECT 1"), bind(""), execute()]);
+    assert!(!test.relay.is_mid_request());
 }

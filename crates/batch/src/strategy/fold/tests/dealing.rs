@@ -6,7 +6,7 @@ use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::testing::folding::{Folding, INT4, INT8, single, table};
 use crate::testing::trip::Trip;
-use paceline_relay::analysis::{Analysis, Shape};
+use paceline_relay::analysis::{Analysis, ColumnsId};
 use paceline_relay::server::ServerSide;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client;
@@ -97,7 +97,7 @@ fn the_answer_has_the_form_of_the_question() {
 fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() {
     let mut folding = stock();
     let template = folding.texts(&["1", "7"]).request.template;
-    folding.session.prepare(b"p", template);
+    folding.session.statements.prepare(b"p", template);
     let values: [(bool, Option<&[u8]>); 2] = [(false, Some(b"1")), (false, Some(b"7"))];
     let messages = [
         client::bind_values("p", &values, &[1]),
@@ -123,17 +123,20 @@ fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
     let mut folding = stock();
     let mut unit = folding.texts(&["1", "7"]);
     let own = folding.plan.fields.iter();
-    let own = Shape::of(own.map(|f| (&*f.name, f.type_oid, f.type_modifier)));
-    for (shape, fits) in [
+    let own = ColumnsId::of(own.map(|f| (&*f.name, f.type_oid, f.type_modifier)));
+    for (columns, fits) in [
         (Some(own), true),
-        (Some(Shape::of([(&b"qty"[..], 700, -1)].into_iter())), false),
+        (
+            Some(ColumnsId::of([(&b"qty"[..], 700, -1)].into_iter())),
+            false,
+        ),
         (None, true),
     ] {
         unit.analysis = Some(Analysis {
-            shape,
+            columns,
             ..Analysis::default()
         });
-        assert_eq!(folding.plan.fits(&unit).is_some(), fits, "{shape:?}");
+        assert_eq!(folding.plan.fits(&unit).is_some(), fits, "{columns:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use super::{counter, stock};
 use crate::line::{GroupId, Key, Keys, Strategy};
 use crate::strategy::GroupPlan;
 use crate::testing::folding::{Folding, INT4, INT4_ARRAY, INT8, NUMERIC, TEXT, Type, UUID, table};
-use paceline_relay::settings::SettingsBook;
+use paceline_relay::settings::SettingsInterner;
 use paceline_testing::messages::server::column;
 
 /// A statement whose key column and parameter have these types.
@@ -230,7 +230,7 @@ fn formats_and_settings_tell_groups_apart_and_the_format_of_a_key_does_not() {
         1
     );
     let mut unit = folding.texts(&["1", "7"]);
-    unit.settings = SettingsBook::default().intern([("a".into(), "b".into())].into());
+    unit.settings = SettingsInterner::default().intern([("a".into(), "b".into())].into());
     assert_ne!(folding.plan.fits(&unit).expect("it fits").0, text);
 }
 
@@ -269,7 +269,7 @@ fn what_a_fold_cannot_answer_for_runs_alone() {
         "client_encoding".to_owned(),
         "SET client_encoding TO 'LATIN1'".to_owned(),
     )];
-    unit.settings = SettingsBook::default().intern(latin.into());
+    unit.settings = SettingsInterner::default().intern(latin.into());
     assert_eq!(one.plan.fits(&unit), None, "text that is not UTF-8");
 }
 

@@ -1,0 +1,85 @@
+//! How hints (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end the transaction of a statement.
+
+use super::expect::Expect;
+use super::state::{Disposition, RelayContext, RelayState, TransactionEnd, Wrap};
+use crate::errors::not_exactly;
+use bytes::{BufMut, BytesMut};
+use paceline_sql::Hints;
+use paceline_wire::Frame;
+use paceline_wire::backend::{self, Status};
+
+impl RelayState {
+    pub(super) fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Disposition {
+        self.request.hints = hints;
+        self.request.rows = backend::affected_rows(frame.body());
+        if hints == Hints::default() {
+            Disposition::Forward
+        } else {
+            Disposition::Hold
+        }
+    }
+
+    /// How the hints of the request's last statement end its transaction. `None` if they do not.
+    pub(super) fn ending(&self) -> Option<TransactionEnd> {
+        let hints = self.request.hints;
+        let in_block = self.status != Status::Idle;
+        if !in_block {
+            return None;
+        }
+        if self.status == Status::Failed {
+            let rolls_back = self.request.rolls_back || self.wrap == Wrap::Begin;
+            return rolls_back.then_some(TransactionEnd::Rollback);
+        }
+        if self.misses_target() {
+            let whole = hints.rollback_on_fail || self.wrap == Wrap::Begin;
+            return Some(if whole {
+                TransactionEnd::Rollback
+            } else {
+                TransactionEnd::Fail
+            });
+        }
+        (hints.commit_on_success || self.wrap == Wrap::Begin).then_some(TransactionEnd::Commit)
+    }
+
+    fn misses_target(&self) -> bool {
+        match (self.request.hints.target_affect_row, self.request.rows) {
+            (Some(wanted), found) => found != Some(wanted),
+            (None, _) => false,
+        }
+    }
+
+    pub(super) fn end_transaction(
+        &mut self,
+        ending: TransactionEnd,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+        to_server: &mut BytesMut,
+    ) {
+        if self.misses_target() && !self.request.failed {
+            self.report_missed_target(to_client);
+        }
+        let sql = match ending {
+            TransactionEnd::Commit => "COMMIT",
+            TransactionEnd::Rollback => "ROLLBACK",
+            // There is no such savepoint. The error puts the transaction into the failed state.
+            TransactionEnd::Fail => "ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"",
+        };
+        self.own_query_first(sql, Expect::OwnTransactionEnd, context, to_server);
+    }
+
+    /// Writes the error in place of the statement's CommandComplete.
+    fn report_missed_target(&mut self, to_client: &mut BytesMut) {
+        let wanted = self.request.hints.target_affect_row.unwrap_or_default();
+        self.request.held.clear();
+        self.request.failed = true;
+        not_exactly(wanted, self.request.rows.unwrap_or_default()).write(to_client);
+    }
+
+    pub(super) fn release_held(&mut self, to_client: &mut BytesMut) {
+        if self.wrap == Wrap::OneRow && self.misses_target() && !self.request.failed {
+            self.report_missed_target(to_client);
+        }
+        let held = std::mem::take(&mut self.request.held);
+        to_client.put_slice(&held);
+    }
+}

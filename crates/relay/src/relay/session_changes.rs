@@ -1,0 +1,483 @@
+//! What the client's statements change in its session when they complete.
+
+use super::expect::Expect;
+use super::retry::Retry;
+use super::state::{Disposition, RelayContext, RelayState, RequestProgress, Untracked};
+use super::state_policy::SessionStateMode;
+use crate::sequences::SequenceState;
+use crate::server::is_no_setting;
+use crate::settings::{CLIENT_ENCODING, IDENTITY, SessionSettings};
+use crate::template::Template;
+use bytes::{Bytes, BytesMut};
+use foldhash::{HashMap, HashMapExt};
+use paceline_sql::{Effect, Hints, Named, PinReason, SessionChange, set_config_sql};
+use paceline_wire::Frame;
+use paceline_wire::backend::{self, Status};
+use std::sync::Arc;
+
+/// Maximum capacity for portals that a relay keeps for the next transaction. To clear a larger one would cost each
+/// transaction.
+const PORTALS_KEPT_MAX: usize = 64;
+
+/// The server must be asked for the value of this setting.
+pub(super) fn add_to_query(to_query: &mut Vec<String>, name: &str) {
+    if !to_query.iter().any(|known| known == name) {
+        to_query.push(name.to_owned());
+    }
+}
+
+/// Whether the meaning of the bytes of the client's texts changes.
+fn changes_encoding(change: &SessionChange) -> bool {
+    match change {
+        SessionChange::Set { name, .. } | SessionChange::Reset { name } => name == CLIENT_ENCODING,
+        SessionChange::ResetAll => true,
+        _ => false,
+    }
+}
+
+/// Whether this command may remove the state for which a client is pinned.
+fn may_unpin(command: &[u8]) -> bool {
+    let ends = [
+        &b"COMMIT\0"[..],
+        b"ROLLBACK\0",
+        b"PREPARE TRANSACTION\0",
+        b"UNLISTEN\0",
+        b"DISCARD TEMP\0",
+    ];
+    ends.contains(&command)
+        || [&b"DROP "[..], b"CLOSE CURSOR", b"DEALLOCATE"]
+            .iter()
+            .any(|head| command.starts_with(head))
+}
+
+impl RelayState {
+    /// A statement has completed with `command`.
+    pub(super) fn change(
+        &mut self,
+        command: &[u8],
+        changes: &[SessionChange],
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) {
+        let instead = Self::command_instead(command, changes).is_some();
+        for change in changes {
+            match change {
+                // The shared connection executes it.
+                SessionChange::Listening(_) if instead => {}
+                change => self.apply(change, context, to_client),
+            }
+        }
+        let to_savepoint = |c: &SessionChange| matches!(c, SessionChange::RollbackTo { .. });
+        match command {
+            b"COMMIT\0" | b"PREPARE TRANSACTION\0" => self.settings_undo_log.commit(),
+            b"ROLLBACK\0" => {
+                self.resets_all = false;
+                if !changes.iter().any(to_savepoint) {
+                    context.roll_back_settings(self.settings_undo_log.roll_back());
+                }
+            }
+            _ => {}
+        }
+        if !self.pinned_for.is_empty() && may_unpin(command) {
+            self.request.may_unpin = true;
+        }
+    }
+
+    fn apply(
+        &mut self,
+        change: &SessionChange,
+        context: &mut RelayContext<'_>,
+        to_client: &mut BytesMut,
+    ) {
+        self.idle_timeout_moves(change);
+        match change {
+            SessionChange::Pin(reason) => self.meet_pin_reason(*reason, context, to_client),
+            SessionChange::Listening(listening) => self.listened(listening, context, to_client),
+            SessionChange::MayUnpin => self.request.may_unpin = true,
+            SessionChange::Taint | SessionChange::Called => self.note_untracked(change, context),
+            SessionChange::Deallocate { name } => {
+                context.server.forget_name(name);
+                if self.is_session_pooling() {
+                    context.session.statements.close(name.as_bytes());
+                }
+            }
+            SessionChange::DeallocateAll => self.statements_dropped(context),
+            SessionChange::DiscardAll => self.discard_all(context),
+            // Another server would not have the setting.
+            SessionChange::Set { .. } if context.session.settings.are_too_many_with(change) => {
+                self.meet_pin_reason(PinReason::Setting, context, to_client);
+            }
+            SessionChange::Set { .. }
+            | SessionChange::Reset { .. }
+            | SessionChange::ResetAll
+            | SessionChange::Known { .. } => self.set(change, context),
+            // After a rollback to it, only the server knows the settings.
+            SessionChange::Savepoint { .. } if self.settings_undo_log.is_full() => {
+                self.meet_pin_reason(PinReason::Setting, context, to_client);
+            }
+            SessionChange::Savepoint { name } => {
+                self.settings_undo_log
+                    .savepoint(name, &context.session.settings);
+            }
+            SessionChange::Release { name } => self.settings_undo_log.release(name),
+            SessionChange::RollbackTo { name } => {
+                context.roll_back_settings(self.settings_undo_log.roll_back_to(name));
+            }
+            // Noted when it was sent.
+            SessionChange::DiscardSequences => {}
+            SessionChange::SetUnknown { name } => add_to_query(&mut self.to_query, name),
+            SessionChange::SetTo(_) | SessionChange::Next => {}
+        }
+    }
+
+    fn note_untracked(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
+        context.server.needs_reset = true;
+        context.server.unknown_prepared |= *change == SessionChange::Taint;
+        self.untracked = self.untracked.max(match change {
+            SessionChange::Taint => Untracked::Anything,
+            _ => Untracked::Called,
+        });
+    }
+
+    fn set(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
+        let session = &mut *context.session;
+        // Each change copies all settings.
+        self.work += session.settings.len();
+        self.settings_undo_log.changes(&session.settings);
+        match change {
+            SessionChange::Set { name, .. } => self.touches(name),
+            SessionChange::ResetAll => self.resets_all = true,
+            _ => {}
+        }
+        if changes_encoding(change) {
+            for name in session.settings.encoded() {
+                add_to_query(&mut self.to_query, name);
+            }
+        }
+        // The server has reset them to its own defaults, not to the client's.
+        self.request
+            .taken_away
+            .extend(session.base.taken_away(change));
+        let settings = context
+            .interner
+            .after(&session.settings, &session.base, change);
+        context.put_in_force(Some(settings));
+        // The server parses these after the change, though they were sent before.
+        let parses = self.expect.take_parses();
+        parses.for_each(|key| context.server.retire(key));
+    }
+
+    /// All statements are dropped. (For a portal, [`RelayState::close_all_at_execute`] noted it when it was sent.)
+    fn statements_dropped(&mut self, context: &mut RelayContext<'_>) {
+        if let Some(Expect::Query { .. }) = self.expect.front() {
+            context.session.statements.close_all();
+            context.server.forget_all();
+        }
+    }
+
+    fn discard_all(&mut self, context: &mut RelayContext<'_>) {
+        self.statements_dropped(context);
+        self.unlistens_all();
+        let base = &context.session.base;
+        let all = SessionChange::DiscardAll;
+        self.request.taken_away = base.taken_away(&all).into_iter().collect();
+        let settings = context
+            .interner
+            .after(&context.session.settings, base, &all);
+        context.put_in_force(Some(settings));
+        context.server.must_close |= self
+            .pinned_for
+            .iter()
+            .any(|reason| !reason.can_be_discarded());
+        self.pinned_for.clear();
+    }
+
+    /// Notes what a failed statement may have left in the session.
+    pub(super) fn note_effects_of_failure(&mut self, context: &mut RelayContext<'_>) {
+        let Some(front) = self.expect.front() else {
+            return;
+        };
+        for change in front.may_leave().to_vec() {
+            match change {
+                SessionChange::Pin(reason) => {
+                    context.server.needs_reset = true;
+                    context.server.must_close |= !reason.can_be_discarded();
+                    // A rollback does not release a session-level lock.
+                    if reason == PinReason::AdvisoryLock
+                        && context.policy.session_state == SessionStateMode::Pin
+                    {
+                        self.pin(reason);
+                    }
+                }
+                SessionChange::Taint | SessionChange::Called => {
+                    self.note_untracked(&change, context)
+                }
+                SessionChange::DiscardAll | SessionChange::DiscardSequences => {
+                    context.server.sequences = SequenceState::Mixed;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The server is ready. If a transaction has ended, its settings are final, or are rolled back.
+    pub(super) fn settle_settings(&mut self, context: &mut RelayContext<'_>) {
+        if self.status != Status::Idle {
+            return;
+        }
+        match self.request.failed {
+            true => context.roll_back_settings(self.settings_undo_log.roll_back()),
+            false => self.settings_undo_log.commit(),
+        }
+    }
+
+    /// Sets the settings with which the client began, if its RESET has set them to the server's own defaults. Returns
+    /// whether it wrote a query.
+    pub(super) fn restore(
+        &mut self,
+        context: &mut RelayContext<'_>,
+        to_server: &mut BytesMut,
+    ) -> bool {
+        let undone = self.request.failed && self.status == Status::Idle;
+        if self.request.taken_away.is_empty() || undone || self.status == Status::Failed {
+            return false;
+        }
+        let wanted = |name: &str| self.request.taken_away.contains(name);
+        let sql = context.session.settings.sql_where(wanted);
+        if sql.is_empty() {
+            return false;
+        }
+        self.own_query_first(&sql, Expect::OwnRestore, context, to_server);
+        true
+    }
+
+    /// The request has ended, and the client has received its answer.
+    pub(super) fn settle(&mut self, context: &mut RelayContext<'_>, to_server: &mut BytesMut) {
+        let request = std::mem::take(&mut self.request);
+        self.status_before = self.status;
+        self.wrap = super::Wrap::No;
+        self.retry = Retry::No;
+        self.first_uses = None;
+        self.first_describes = false;
+        if self.status != Status::Idle {
+            return;
+        }
+        match self.portals.capacity() > PORTALS_KEPT_MAX {
+            true => self.portals = HashMap::new(),
+            false => self.portals.clear(),
+        }
+        self.take_reported_values(context);
+        self.follow_reported(context);
+        self.unpin_settings(&request);
+        self.turn_off_idle_timeout(context, to_server);
+        self.query_session(&request, context, to_server);
+        self.untracked = Untracked::Nothing;
+    }
+
+    /// The server reports a setting.
+    pub(super) fn reported(
+        &mut self,
+        frame: Frame<'_>,
+        context: &mut RelayContext<'_>,
+    ) -> Disposition {
+        let Ok((name, value)) = backend::read_parameter_status(frame.body()) else {
+            // The value is not UTF-8, so it is unknown.
+            let name = frame.body().split(|byte| *byte == 0).next();
+            let name = name.and_then(|name| std::str::from_utf8(name).ok());
+            context.server.reported.remove(name.unwrap_or_default());
+            return Disposition::Forward;
+        };
+        let before = context
+            .server
+            .reported
+            .insert(name.to_owned(), value.to_owned());
+        if matches!(
+            self.expect.front(),
+            Some(Expect::OwnQuery | Expect::OwnDiscardSequences | Expect::OwnSessionQuery(_))
+        ) {
+            return Disposition::Swallow;
+        }
+        self.reported.entry(name.to_owned()).or_insert(before);
+        if self.request.taken_away.is_empty() {
+            return Disposition::Forward;
+        }
+        // Paceline sets the value with which the client began, and the server reports again.
+        let statuses = &mut self.request.statuses;
+        statuses.retain(|(known, _)| known != name);
+        statuses.push((name.to_owned(), Bytes::copy_from_slice(frame.bytes)));
+        Disposition::Swallow
+    }
+
+    /// The text has set it.
+    fn touches(&mut self, name: &str) {
+        if !self.touched.iter().any(|known| known == name) {
+            self.touched.push(name.to_owned());
+        }
+    }
+
+    /// Replaces the text that set a setting by the value that the server reports. PostgreSQL may have read the text relative
+    /// to an earlier value (`DateStyle` keeps the parts that the text does not name).
+    fn take_reported_values(&mut self, context: &mut RelayContext<'_>) {
+        for name in std::mem::take(&mut self.touched) {
+            let is_set = context.session.settings.sql_of(&name).is_some();
+            if let Some(value) = context.server.reports(&name).filter(|_| is_set) {
+                let sql = set_config_sql(&name, value);
+                context.set_untracked(&SessionChange::Set { name, sql });
+            }
+        }
+    }
+
+    /// A `RESET ALL` that was not rolled back also resets settings whose change no text tells. It leaves the identity, for
+    /// which the server is asked.
+    fn unpin_settings(&mut self, request: &RequestProgress) {
+        let holds = std::mem::take(&mut self.resets_all) && !request.failed;
+        if holds && self.pinned_for.contains(&PinReason::Setting) {
+            self.pinned_for
+                .retain(|reason| *reason != PinReason::Setting);
+            for name in IDENTITY {
+                add_to_query(&mut self.to_query, name);
+            }
+        }
+    }
+
+    /// Settings that changed untracked, and that the server reports, follow the client.
+    fn follow_reported(&mut self, context: &mut RelayContext<'_>) {
+        for (name, before) in std::mem::take(&mut self.reported) {
+            let now = context.server.reported.get(&name).cloned();
+            let is_set = self.untracked != Untracked::Nothing && !is_no_setting(&name);
+            if let Some(now) = now.filter(|now| is_set && before.as_ref() != Some(now)) {
+                let name = name.to_ascii_lowercase();
+                context.set_untracked(&SessionChange::Set {
+                    sql: set_config_sql(&name, &now),
+                    name,
+                });
+            }
+        }
+    }
+}
+
+impl RelayContext<'_> {
+    /// The client has these settings now, and they are in force on its server.
+    fn put_in_force(&mut self, settings: Option<Arc<SessionSettings>>) {
+        if let Some(settings) = settings {
+            self.server.settings = Arc::clone(&settings);
+            self.session.settings = settings;
+        }
+    }
+
+    /// A rollback has restored these settings.
+    fn roll_back_settings(&mut self, before: Option<Arc<SessionSettings>>) {
+        let current = &self.session.settings;
+        let settings = before.map(|before| self.interner.rolled_back(&before, current));
+        self.put_in_force(settings);
+    }
+
+    /// A setting has changed without a text that tells it.
+    pub(super) fn set_untracked(&mut self, change: &SessionChange) {
+        let session = &self.session;
+        let settings = self
+            .interner
+            .after(&session.settings, &session.base, change);
+        self.put_in_force(Some(settings));
+    }
+
+    /// What a statement changes in the session, and its hints. An unknown statement may change anything.
+    pub(super) fn effects(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
+        let Some(template) = template else {
+            return (vec![SessionChange::Taint], Hints::default());
+        };
+        let mut changes = self.effects_of_text(template);
+        match template.named() {
+            Some(Named::Execute { runs: true, .. }) => {}
+            Some(Named::Uses {
+                names,
+                executes: true,
+            }) => {
+                // Noted with the first statement of the text: a later one may fail after a COMMIT.
+                let names = names.iter();
+                let may = names.flat_map(|name| self.possible_effects(name));
+                let changes = may.chain(changes).collect();
+                return (changes, template.hints());
+            }
+            _ => return (changes, template.hints()),
+        }
+        let Some(target) = self.executed(template) else {
+            // Only the server has this statement, so its text is unknown.
+            changes.push(SessionChange::Taint);
+            return (changes, template.hints());
+        };
+        // The changes of the EXECUTE itself come first.
+        changes.extend(
+            self.effects_of_text(&target)
+                .into_iter()
+                .map(|change| match change {
+                    SessionChange::SetTo(call) => call.unbound(),
+                    other => other,
+                }),
+        );
+        (changes, target.hints())
+    }
+
+    /// What a text of several statements, or a DO, may change if it executes the statement with this name. Whether it does
+    /// so, and when, is unknown. If the statement changes settings, the client is pinned.
+    fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
+        use SessionChange::{Called, Pin, Taint};
+        let Some(target) = self.session.statements.get(name.as_bytes()) else {
+            // Only the server has this statement, or there is none.
+            return vec![Taint];
+        };
+        let mut changes = self.effects_of_text(target);
+        let is_plain = |change: &SessionChange| matches!(change, Called | Pin(_) | Taint);
+        if !changes.iter().all(is_plain) {
+            changes.retain(is_plain);
+            changes.extend([Taint, Pin(PinReason::Setting)]);
+        }
+        changes
+    }
+
+    /// What a statement changes, by its own text.
+    fn effects_of_text(&self, template: &Template) -> Vec<SessionChange> {
+        let mut changes = match template.effect() {
+            Some(Effect::Session(changes)) => changes.clone(),
+            Some(_) => Vec::new(),
+            // Its triggers may do the same as functions.
+            None if template.is_bulk() => vec![SessionChange::Called],
+            // No other server would get the setting.
+            None if template.may_set_untracked() => {
+                vec![SessionChange::Taint, SessionChange::Pin(PinReason::Setting)]
+            }
+            None => vec![SessionChange::Taint],
+        };
+        if (self.may_change_session)(template) {
+            changes.insert(0, SessionChange::Called);
+        }
+        if self.may_make_temporaries(template) {
+            changes.insert(0, SessionChange::Taint);
+        }
+        changes
+    }
+
+    /// Whether the statement may create objects in the temporary schema without naming it.
+    fn may_make_temporaries(&self, template: &Template) -> bool {
+        let makes = match template.effect() {
+            Some(Effect::Read | Effect::Write) => false,
+            Some(Effect::Session(changes)) => !matches!(
+                changes.as_slice(),
+                [SessionChange::Deallocate { .. } | SessionChange::DeallocateAll]
+            ),
+            Some(Effect::Other) | None => true,
+        };
+        makes && (self.session.settings.name_temporaries() || self.server.names_temporaries())
+    }
+
+    /// The client's statement that this one executes by name.
+    pub(super) fn executed(&self, template: &Template) -> Option<Arc<Template>> {
+        let Named::Execute { name, .. } = template.named()? else {
+            return None;
+        };
+        let target = self.session.statements.get(name.as_bytes())?;
+        // PostgreSQL rejects a statement that executes itself.
+        let is_last = !matches!(target.named(), Some(Named::Execute { .. }));
+        is_last.then(|| Arc::clone(target))
+    }
+}

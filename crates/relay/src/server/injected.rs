@@ -1,0 +1,57 @@
+//! Statements that a group prepares and closes between its members' messages.
+
+use super::{Closed, Ensured, ServerSide, StatementKey};
+use std::collections::VecDeque;
+
+/// Statements that a group has prepared or closed, in order, until the server confirms each. After an error the server skips
+/// everything up to the next Sync: those statements were not prepared or closed.
+#[derive(Debug, Default)]
+pub struct Injected(VecDeque<Injection>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Injection {
+    Close(Closed),
+    Parse(StatementKey),
+    Unnamed,
+    Sync,
+}
+
+impl Injected {
+    /// [`ServerSide::ensure`] has returned this.
+    pub fn push(&mut self, ensured: Ensured) {
+        self.0.extend(ensured.closed.map(Injection::Close));
+        self.0
+            .extend(ensured.parsed.then_some(Injection::Parse(ensured.key)));
+    }
+
+    /// A `Parse` of the unnamed statement was written.
+    pub fn push_unnamed(&mut self) {
+        self.0.push_back(Injection::Unnamed);
+    }
+
+    /// A `Sync` was written.
+    pub fn push_sync(&mut self) {
+        self.0.push_back(Injection::Sync);
+    }
+
+    /// The server sent `ParseComplete` or `CloseComplete`.
+    pub fn complete(&mut self) {
+        if self.0.front() != Some(&Injection::Sync) {
+            self.0.pop_front();
+        }
+    }
+
+    /// The server sent `ReadyForQuery`. Undoes what it has not confirmed, the last first.
+    pub fn synced(&mut self, server: &mut ServerSide) {
+        let sync = self.0.iter().position(|i| *i == Injection::Sync);
+        let skipped: Vec<Injection> = self.0.drain(..sync.unwrap_or(self.0.len())).collect();
+        self.0.pop_front();
+        for injection in skipped.into_iter().rev() {
+            match injection {
+                Injection::Close(closed) => server.remember(closed),
+                Injection::Parse(key) => server.forget(key),
+                Injection::Unnamed | Injection::Sync => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A request by the extended protocol that executes one statement.
+
+use paceline_wire::Frames;
+use paceline_wire::backend::tag as back;
+use paceline_wire::frontend::{BindNames, Parse, Target, tag};
+
+/// The messages of a request that executes one statement and may join a group.
+pub(super) struct SingleStatement<'a> {
+    pub(super) parse: Option<Parse<'a>>,
+    pub(super) bind: BindNames<'a>,
+    pub(super) describe: bool,
+}
+
+impl<'a> SingleStatement<'a> {
+    /// Reads `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
+    pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut frames = Frames::new(bytes).peekable();
+        let parse = match frames.next_if(|f| f.tag == tag::PARSE) {
+            Some(frame) => Some(Parse::read(frame.body()).ok()?),
+            None => None,
+        };
+        let bind = frames.next_if(|f| f.tag == tag::BIND)?;
+        let bind = BindNames::read(bind.body()).ok()?;
+        let describe = frames.next_if(|f| f.tag == tag::DESCRIBE);
+        if describe.is_some_and(|f| Target::read(f.body()) != Ok(Target::Portal(b""))) {
+            return None;
+        }
+        let execute = frames.next_if(|f| f.tag == tag::EXECUTE)?;
+        let unlimited = execute.body() == [0; 5];
+        let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some() && frames.next().is_none();
+        (bind.portal.is_empty() && unlimited && ends).then_some(Self {
+            parse,
+            bind,
+            describe: describe.is_some(),
+        })
+    }
+}
+
+/// Whether an answer begins with `ParseComplete`. Messages that the server sends unasked may precede it.
+pub(super) fn begins_parsed(answer: &[u8]) -> bool {
+    const UNASKED: [u8; 3] = [
+        back::NOTICE_RESPONSE,
+        back::PARAMETER_STATUS,
+        back::NOTIFICATION_RESPONSE,
+    ];
+    let mut frames = Frames::new(answer).skip_while(|frame| UNASKED.contains(&frame.tag));
+    frames
+        .next()
+        .is_some_and(|frame| frame.tag == back::PARSE_COMPLETE)
+}
