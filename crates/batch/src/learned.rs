@@ -1,6 +1,6 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
-use crate::line::{GroupId, Keys, Strategy, Table, Timeouts, WaitSpec};
+use crate::line::{ClientTimeouts, GroupId, LineKeys, Strategy, TableId, WaitSpec};
 use crate::strategy::{GroupPlan, PlannedRequest, STATEMENT_MAX, Silence, chain, pipeline, share};
 use paceline_relay::request::Request;
 use paceline_sql::{Effect, SequenceUse};
@@ -33,7 +33,7 @@ pub struct Learned {
     /// Calls a function that the configuration declares: it travels as if it carried the hint.
     pub declared: bool,
     /// The time-outs that are in force under these settings.
-    pub timeouts: Timeouts,
+    pub timeouts: ClientTimeouts,
 }
 
 /// What a user allows (configuration of the database and user).
@@ -76,7 +76,7 @@ impl Travel {
 }
 
 /// The one table that a statement changes. `None`: it names none or several, or leaves that to a function.
-fn table_of(unit: &Request) -> Option<Table> {
+fn table_of(unit: &Request) -> Option<TableId> {
     let statement = unit.template.statement.as_ref()?;
     if statement.effect == Effect::Read {
         return None;
@@ -86,7 +86,7 @@ fn table_of(unit: &Request) -> Option<Table> {
     };
     let mut hasher = DefaultHasher::new();
     name.name.hash(&mut hasher);
-    Some(Table(hasher.finish()))
+    Some(TableId(hasher.finish()))
 }
 
 impl Learned {
@@ -101,7 +101,7 @@ impl Learned {
             sequences: SequenceUse::ANY,
             reads_numbers: true,
             declared: false,
-            timeouts: Timeouts::default(),
+            timeouts: ClientTimeouts::default(),
         }
     }
 
@@ -172,7 +172,7 @@ impl Learned {
                 group,
                 table: table_of(unit).filter(|_| in_one),
                 // Which rows an insert meets is not known.
-                barrier: keys == Keys::Unknown,
+                barrier: keys == LineKeys::Unknown,
                 keys,
                 probe: Some(company).filter(|_| plan.probe().is_some()),
                 locks: in_one && plan.lock().is_some(),

@@ -7,9 +7,9 @@
 //! - units on one key leave strictly in order of arrival, whatever their group.
 //!
 //! What is different for units on several rows is in [`several`]; what happens where a row is waited for long, in [`row`],
-//! [`probe`] and [`time_outs`].
+//! [`probe`] and [`timeouts`].
 
-mod departing;
+mod dispatch;
 mod entry;
 mod multi_row;
 mod probe;
@@ -20,16 +20,16 @@ mod rows;
 mod spec;
 #[cfg(test)]
 mod tests;
-mod time_outs;
+mod timeouts;
 
-pub use entry::{Dispatch, Entry, Limits, Next, WaiterId};
+pub use entry::{Dispatch, Limits, NextStep, WaitEntry, WaiterId};
 pub use multi_row::ROW_AWAITED_MAX;
 pub use queue::Line;
 pub use rows::{LockOutcome, WAIT_UNCHECKED_MAX};
-pub use spec::{GroupId, Key, Keys, Strategy, Table, Timeouts, WaitSpec};
-pub use time_outs::TimeOut;
+pub use spec::{ClientTimeouts, GroupId, LineKey, LineKeys, Strategy, TableId, WaitSpec};
+pub use timeouts::ExpiredLimit;
 
-use entry::Clocks;
+use entry::TimeoutStarts;
 use queue::Ready;
 use rows::Contention;
 use std::time::{Duration, Instant};
@@ -89,22 +89,25 @@ impl<T> Line<T> {
             .values()
             .filter(|ready| ready.group.is_none())
             .count();
-        alone + self.mates.len() + self.probes.len()
+        alone + self.group_members.len() + self.probes.len()
     }
 
     /// Since when the first of those who could leave, and travel alone, could; looks no further than `most` places.
     pub fn oldest_ready_alone(&self, most: usize) -> Option<Instant> {
         let mut front = self.ready.values().take(most);
         front
-            .find(|ready| self.travels_alone(ready.group))
+            .find(|ready| self.is_alone(ready.group))
             .map(|ready| ready.since)
     }
 
     /// Without a group, or with a question that nobody else asks.
-    fn travels_alone(&self, group: Option<GroupId>) -> bool {
+    fn is_alone(&self, group: Option<GroupId>) -> bool {
         group.is_none_or(|id| {
             id.strategy == Strategy::Share
-                && self.mates.get(&id).is_none_or(|mates| mates.len() < 2)
+                && self
+                    .group_members
+                    .get(&id)
+                    .is_none_or(|group_members| group_members.len() < 2)
         })
     }
 
@@ -122,17 +125,17 @@ impl<T> Line<T> {
         if spec.barrier {
             self.barriers.insert(waiter);
         }
-        self.note_several(now, waiter, &spec.keys);
+        self.note_multi_row(now, waiter, &spec.keys);
         for key in spec.keys.as_slice() {
             self.rows.entry(*key).or_default().queue.push_back(waiter);
         }
         let free = self.rows_are_free(waiter, &spec.keys);
-        let entry = Entry {
+        let entry = WaitEntry {
             waiter,
             spec,
             arrived: now,
             unit,
-            clocks: Clocks::default(),
+            timeout_starts: TimeoutStarts::default(),
             deadline: None,
             probed: None,
         };
@@ -156,7 +159,7 @@ impl<T> Line<T> {
     }
 
     /// Is the unit the first of each of its rows, and none of them in flight?
-    fn rows_are_free(&self, waiter: WaiterId, keys: &Keys) -> bool {
+    fn rows_are_free(&self, waiter: WaiterId, keys: &LineKeys) -> bool {
         let mut rows = keys.as_slice().iter().map(|key| self.rows.get(key));
         rows.all(|row| row.is_some_and(|r| !r.in_flight && r.queue.front() == Some(&waiter)))
     }
@@ -176,7 +179,7 @@ impl<T> Line<T> {
     }
 
     /// What a server connection that is free does next.
-    pub fn next(&mut self, now: Instant) -> Option<Next<T>> {
+    pub fn next(&mut self, now: Instant) -> Option<NextStep<T>> {
         self.release_held(now);
         let ready = self.ready.first_key_value();
         let ready = ready.map(|(waiter, ready)| (*waiter, *ready));
@@ -187,12 +190,12 @@ impl<T> Line<T> {
         }
         match ready? {
             (first, Ready { locks: true, .. }) => self.wait_for_lock(now, first),
-            (first, Ready { group, .. }) => Some(Next::Group(self.depart(now, first, group))),
+            (first, Ready { group, .. }) => Some(NextStep::Group(self.dispatch(now, first, group))),
         }
     }
 
     /// The first unit of a row that is not in flight becomes ready.
-    fn promote(&mut self, now: Instant, key: Key) {
+    fn promote(&mut self, now: Instant, key: LineKey) {
         let Some(row) = self.rows.get_mut(&key) else {
             return;
         };
@@ -215,8 +218,8 @@ impl<T> Line<T> {
     pub fn put_back(
         &mut self,
         now: Instant,
-        mut entries: Vec<Entry<T>>,
-        landed: impl IntoIterator<Item = (Key, LockOutcome)>,
+        mut entries: Vec<WaitEntry<T>>,
+        landed: impl IntoIterator<Item = (LineKey, LockOutcome)>,
     ) {
         entries.sort_by_key(|e| e.waiter);
         let waiters: Vec<WaiterId> = entries.iter().map(|entry| entry.waiter).collect();
@@ -234,18 +237,18 @@ impl<T> Line<T> {
         }
     }
 
-    fn return_to_place(&mut self, now: Instant, mut entry: Entry<T>) {
+    fn return_to_place(&mut self, now: Instant, mut entry: WaitEntry<T>) {
         let (waiter, keys) = (entry.waiter, entry.spec.keys.clone());
         if entry.spec.barrier {
             self.barriers.insert(waiter);
         }
         entry.probed = None;
         self.waiting.insert(waiter, Box::new(entry));
-        self.note_several(now, waiter, &keys);
+        self.note_multi_row(now, waiter, &keys);
         for key in keys.as_slice() {
             self.rows.entry(*key).or_default().queue.push_front(waiter);
         }
-        if keys == Keys::Unknown {
+        if keys == LineKeys::Unknown {
             self.make_ready(now, waiter);
         }
     }
@@ -266,11 +269,11 @@ impl<T> Line<T> {
     }
 
     /// A unit leaves the line without being served: its client left or cancelled. `None`: it has departed.
-    pub fn withdraw(&mut self, now: Instant, waiter: WaiterId) -> Option<Entry<T>> {
+    pub fn withdraw(&mut self, now: Instant, waiter: WaiterId) -> Option<WaitEntry<T>> {
         self.unready(waiter);
         let mut entry = self.waiting.remove(&waiter)?;
         self.forget_deadline(waiter, entry.deadline.take());
-        self.forget_several(waiter, &entry.spec.keys);
+        self.forget_multi_row(waiter, &entry.spec.keys);
         for key in entry.spec.keys.as_slice() {
             self.promote(now, *key);
         }
@@ -279,7 +282,7 @@ impl<T> Line<T> {
 
     /// Takes out every unit that could have left since `deadline` or longer. Who waits for a row is not late: alone it
     /// would wait for the row, too.
-    pub fn expire(&mut self, now: Instant, deadline: Instant) -> Vec<Entry<T>> {
+    pub fn expire(&mut self, now: Instant, deadline: Instant) -> Vec<WaitEntry<T>> {
         let late = self
             .ready
             .iter()
@@ -300,7 +303,7 @@ impl<T> Line<T> {
     }
 
     /// Takes out everybody.
-    pub fn drain(&mut self, now: Instant) -> Vec<Entry<T>> {
+    pub fn drain(&mut self, now: Instant) -> Vec<WaitEntry<T>> {
         let mut all: Vec<WaiterId> = self.waiting.keys().copied().collect();
         all.sort_unstable();
         all.into_iter()
@@ -313,20 +316,20 @@ impl<T> Line<T> {
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         let due = [
             self.held_until(),
-            self.gives_way_at(),
+            self.multi_row_check_at(),
             self.next_check(),
             deadline,
         ];
         due.into_iter().flatten().min()
     }
 
-    /// When a unit that waits for mates may leave, if any does.
+    /// When a unit that waits for group_members may leave, if any does.
     fn held_until(&self) -> Option<Instant> {
         self.held.first().map(|(until, _)| *until)
     }
 
     /// Does what is due by the clock. Returns requests of which a time-out has expired.
-    pub fn tick(&mut self, now: Instant) -> Vec<(Entry<T>, TimeOut)> {
+    pub fn tick(&mut self, now: Instant) -> Vec<(WaitEntry<T>, ExpiredLimit)> {
         let late = self.time_out(now);
         self.release_held(now);
         self.expire_multi_row(now);
@@ -339,8 +342,8 @@ impl<T> Line<T> {
             return;
         };
         let row = match entry.spec.keys {
-            Keys::One(key) => self.rows.get(&key),
-            Keys::Unknown | Keys::Several(_) => None,
+            LineKeys::One(key) => self.rows.get(&key),
+            LineKeys::Unknown | LineKeys::Many(_) => None,
         };
         let contention = row.map(|row| row.contention).unwrap_or_default();
         if contention == Contention::None {
@@ -372,11 +375,11 @@ impl<T> Line<T> {
         };
         self.ready.insert(waiter, ready);
         if let Some(id) = group {
-            self.mates.entry(id).or_default().insert(waiter);
+            self.group_members.entry(id).or_default().insert(waiter);
         }
     }
 
-    /// Units that have waited for mates long enough may leave.
+    /// Units that have waited for group_members long enough may leave.
     pub fn release_held(&mut self, now: Instant) {
         while let Some(&(until, waiter)) = self.held.first() {
             if until > now {
@@ -394,11 +397,11 @@ impl<T> Line<T> {
         if let Some(Ready {
             group: Some(id), ..
         }) = self.ready.remove(&waiter)
-            && let Some(mates) = self.mates.get_mut(&id)
+            && let Some(group_members) = self.group_members.get_mut(&id)
         {
-            mates.remove(&waiter);
-            if mates.is_empty() {
-                self.mates.remove(&id);
+            group_members.remove(&waiter);
+            if group_members.is_empty() {
+                self.group_members.remove(&id);
             }
         }
         if let Some(entry) = self.waiting.get(&waiter).filter(|_| !self.held.is_empty()) {

@@ -20,7 +20,7 @@ use crate::stats::{Prepared, first_state};
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
 use paceline_batch::learned::Travel;
-use paceline_batch::line::{Keys, WaitSpec, WaiterId};
+use paceline_batch::line::{LineKeys, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
@@ -411,7 +411,7 @@ impl Client {
         };
         let wrap = match (unit.template.hints().target_affect_row, &travel.spec.keys) {
             (None, _) => Wrap::No,
-            (Some(1), Keys::One(_)) => Wrap::OneRow,
+            (Some(1), LineKeys::One(_)) => Wrap::OneRow,
             _ => Wrap::Begin,
         };
         let shown = travel.spec.group.is_some() || travel.spec.probe.is_some();

@@ -11,7 +11,7 @@ use crate::server::{ServerConn, ServerError};
 use catalog::{ask_names, ask_session, ask_table, ask_types, first, read_timeouts};
 use declared::{ask_call, ask_declared};
 use paceline_batch::learned::Learned;
-use paceline_batch::line::Timeouts;
+use paceline_batch::line::ClientTimeouts;
 use paceline_batch::prospect::NOT_PLAIN;
 use paceline_batch::strategy::dealing::DealPlan;
 use paceline_batch::strategy::fold::FoldPlan;
@@ -232,7 +232,7 @@ async fn ask(
         silence,
         plain_read,
         taints,
-        timeouts: Timeouts::default(),
+        timeouts: ClientTimeouts::default(),
         sequences,
         reads_numbers: !unread,
     })

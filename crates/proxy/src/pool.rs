@@ -50,7 +50,7 @@ use arc_swap::{ArcSwap, Cache, Guard};
 use failing::Failing;
 use known::{Known, Welcome};
 use paceline_batch::line::{
-    Dispatch, Entry, Key, Keys, Line, LockOutcome, Next, WaitSpec, WaiterId,
+    Dispatch, Line, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
 };
 use paceline_batch::strategy::Again;
 use paceline_batch::strategy::PlannedRequest;
@@ -68,15 +68,15 @@ use tokio::sync::{Notify, oneshot, watch};
 pub(crate) type SettingsCache = Cache<Arc<ArcSwap<SettingsInForce>>, Arc<SettingsInForce>>;
 
 /// The rows of all that leave, each once.
-pub(crate) fn keys_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
+pub(crate) fn keys_of(entries: &[WaitEntry<Waiter>]) -> Vec<LineKey> {
     let keys = entries.iter().flat_map(|entry| entry.spec.keys.as_slice());
-    let mut keys: Vec<Key> = keys.copied().collect();
+    let mut keys: Vec<LineKey> = keys.copied().collect();
     keys.sort_unstable();
     keys.dedup();
     keys
 }
 
-fn release_rows(inner: &mut Inner, now: Instant, keys: &Keys) {
+fn release_rows(inner: &mut Inner, now: Instant, keys: &LineKeys) {
     for key in keys.as_slice() {
         inner.line.release_rows(now, *key, LockOutcome::Free);
     }
@@ -317,7 +317,7 @@ impl Pool {
     }
 
     /// Rows are not waited for any longer, though what keeps them goes on.
-    fn release_rows_early(self: &Arc<Self>, keys: &Keys) {
+    fn release_rows_early(self: &Arc<Self>, keys: &LineKeys) {
         let now = Instant::now();
         let mut inner = self.lock();
         inner.line.release_rows_early(now, keys.as_slice());
@@ -326,7 +326,7 @@ impl Pool {
     }
 
     /// Rows are free.
-    fn release_rows(self: &Arc<Self>, keys: &Keys) {
+    fn release_rows(self: &Arc<Self>, keys: &LineKeys) {
         let now = Instant::now();
         let mut inner = self.lock();
         release_rows(&mut inner, now, keys);
@@ -348,7 +348,7 @@ impl Pool {
     }
 
     /// A unit leaves the line. Those behind it may leave on connections that were idle for want of them.
-    fn take_out(self: &Arc<Self>, waiter: WaiterId) -> Option<Entry<Waiter>> {
+    fn take_out(self: &Arc<Self>, waiter: WaiterId) -> Option<WaitEntry<Waiter>> {
         let now = Instant::now();
         let mut inner = self.lock();
         let entry = inner.line.withdraw(now, waiter)?;
@@ -358,7 +358,7 @@ impl Pool {
     }
 
     /// A connection comes back; `None`: it is lost.
-    pub(crate) fn release(self: &Arc<Self>, conn: Option<Box<ServerConn>>, keys: &Keys) {
+    pub(crate) fn release(self: &Arc<Self>, conn: Option<Box<ServerConn>>, keys: &LineKeys) {
         let now = Instant::now();
         let mut inner = self.lock();
         release_rows(&mut inner, now, keys);
@@ -399,8 +399,8 @@ impl Pool {
     pub(crate) fn turn(
         self: &Arc<Self>,
         conn: &mut ServerConn,
-        rows: Vec<(Key, LockOutcome)>,
-        again: Vec<(Entry<Waiter>, Again)>,
+        rows: Vec<(LineKey, LockOutcome)>,
+        again: Vec<(WaitEntry<Waiter>, Again)>,
     ) -> Option<Work> {
         let now = Instant::now();
         self.counters().came_back(again.len());
@@ -423,7 +423,11 @@ impl Pool {
     }
 
     /// A trip's connection is lost.
-    pub(crate) fn wreck(self: &Arc<Self>, keys: Vec<Key>, again: Vec<(Entry<Waiter>, Again)>) {
+    pub(crate) fn wreck(
+        self: &Arc<Self>,
+        keys: Vec<LineKey>,
+        again: Vec<(WaitEntry<Waiter>, Again)>,
+    ) {
         let now = Instant::now();
         self.counters().came_back(again.len());
         let mut inner = self.lock();
@@ -448,7 +452,7 @@ impl Pool {
     }
 
     /// Members of a pipeline that has come to a halt go elsewhere.
-    pub(crate) fn reroute(self: &Arc<Self>, again: Vec<(Entry<Waiter>, Again)>) {
+    pub(crate) fn reroute(self: &Arc<Self>, again: Vec<(WaitEntry<Waiter>, Again)>) {
         let now = Instant::now();
         self.counters().came_back(again.len());
         let mut inner = self.lock();
@@ -462,8 +466,8 @@ impl Pool {
         &self,
         inner: &mut Inner,
         now: Instant,
-        again: Vec<(Entry<Waiter>, Again)>,
-        mut rows: Vec<(Key, LockOutcome)>,
+        again: Vec<(WaitEntry<Waiter>, Again)>,
+        mut rows: Vec<(LineKey, LockOutcome)>,
     ) {
         let mut cohorts: HashMap<Again, u64> = HashMap::new();
         let mut entries = Vec::with_capacity(again.len());
@@ -486,7 +490,7 @@ impl Pool {
             let group = &mut entry.spec.group;
             match (how, &entry.spec.keys) {
                 (Again::Line | Again::Blocked, _) => {}
-                (Again::Row, Keys::One(key)) => {
+                (Again::Row, LineKeys::One(key)) => {
                     *group = group.map(|mut id| {
                         id.cohort = key.cohort();
                         id
@@ -533,17 +537,17 @@ impl Pool {
     fn depart(&self, inner: &mut Inner, now: Instant) -> Option<Work> {
         loop {
             match inner.line.next(now)? {
-                Next::Group(dispatch) => {
+                NextStep::Group(dispatch) => {
                     self.have_left(&dispatch.entries, now);
                     return Some(Work::Group(dispatch));
                 }
-                Next::Probe(waiters) => {
+                NextStep::Probe(waiters) => {
                     let units = inner.units(waiters);
                     if !units.is_empty() {
                         return Some(Work::Probe(units));
                     }
                 }
-                Next::Lock(waiter) => {
+                NextStep::Lock(waiter) => {
                     if let Some(wait) = inner.lock_wait(now, waiter) {
                         return Some(Work::Lock(wait));
                     }
@@ -553,20 +557,21 @@ impl Pool {
     }
 
     /// These have left the line.
-    fn have_left(&self, entries: &[Entry<Waiter>], now: Instant) {
+    fn have_left(&self, entries: &[WaitEntry<Waiter>], now: Instant) {
         let leaving = entries.len() as u64;
         self.counters()
             .waiting
             .fetch_sub(leaving, Ordering::Relaxed);
         let requests = entries.iter().filter(|e| e.unit.asks == Asks::Request);
-        let waited = |entry: &Entry<Waiter>| now.saturating_duration_since(entry.arrived);
+        let waited = |entry: &WaitEntry<Waiter>| now.saturating_duration_since(entry.arrived);
         self.stats.departed(requests.map(waited));
     }
 
     /// A group has a connection. (Before, it may go back to the line.)
     fn count_group(&self, dispatch: &Dispatch<Waiter>) {
         let members = dispatch.entries.len();
-        let reads = |entry: &Entry<Waiter>| entry.spec.group.is_some_and(|id| id.strategy.reads());
+        let reads =
+            |entry: &WaitEntry<Waiter>| entry.spec.group.is_some_and(|id| id.strategy.reads());
         if members > 1 && !dispatch.entries.first().is_some_and(reads) {
             self.counters().departed(members);
         }

@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
 use paceline_batch::learned::Learned;
-use paceline_batch::line::{Dispatch, Entry, Keys, LockOutcome, Strategy};
+use paceline_batch::line::{Dispatch, LineKeys, LockOutcome, Strategy, WaitEntry};
 use paceline_batch::strategy::{
     self, Again, Batch, Dealt, Invalidation, MemberOutcome, PlannedRequest,
 };
@@ -44,7 +44,7 @@ const PIPELINE_ANSWER_MAX: usize = 1024 * 1024;
 
 /// A group on its way.
 struct Trip {
-    entries: Vec<Option<Entry<Waiter>>>,
+    entries: Vec<Option<WaitEntry<Waiter>>>,
     batch: Option<Box<dyn Batch>>,
     strategy: Option<Strategy>,
     served: Served,
@@ -70,7 +70,7 @@ pub(crate) async fn drive(pool: Arc<Pool>, conn: Box<ServerConn>, work: Work) {
     let mut next = Some(work);
     loop {
         let mut trip = match next {
-            None => return owed.settle().release(Some(conn), &Keys::Unknown),
+            None => return owed.settle().release(Some(conn), &LineKeys::Unknown),
             Some(Work::Group(group)) if group.entries.len() == 1 => return seat(owed, group, conn),
             Some(Work::Group(group)) => {
                 owed.depart(&group);
@@ -397,7 +397,7 @@ impl Trip {
         }
     }
 
-    fn take_again(&mut self, dealt: &[Dealt]) -> Vec<(Entry<Waiter>, Again)> {
+    fn take_again(&mut self, dealt: &[Dealt]) -> Vec<(WaitEntry<Waiter>, Again)> {
         let mut again = Vec::new();
         for Dealt { member, verdict } in dealt {
             if let MemberOutcome::Again(how, _) = verdict

@@ -1,7 +1,7 @@
 //! How units travel because of what was learned of them, and of what the user allows.
 
 use super::{Learned, Policy, Travel};
-use crate::line::{Keys, Strategy, Timeouts};
+use crate::line::{ClientTimeouts, LineKeys, Strategy};
 use crate::testing::folding::{INT4, INT8, silence, single, table};
 use crate::testing::travelling::Travelling;
 use paceline_relay::session::Session;
@@ -27,7 +27,7 @@ fn learned() -> Learned {
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,
-        timeouts: Timeouts::default(),
+        timeouts: ClientTimeouts::default(),
     }
 }
 
@@ -48,9 +48,9 @@ fn strategy(travel: &Travel) -> Option<Strategy> {
 fn a_shorter_statement_timeout_keeps_a_write_out_of_chains() {
     for (limit, group) in [(199, None), (200, Some(Strategy::Chain))] {
         let limited = Learned {
-            timeouts: Timeouts {
+            timeouts: ClientTimeouts {
                 statement: Some(Duration::from_millis(limit)),
-                ..Timeouts::default()
+                ..ClientTimeouts::default()
             },
             ..learned()
         };
@@ -154,7 +154,7 @@ fn consumers_that_share_no_statement_have_no_queue() {
         };
         let taken = known.travel(&mut unit, policy);
         assert_eq!(strategy(&taken), Some(Strategy::Take));
-        assert!(taken.spec.keys != Keys::Unknown && unit.plan.take().is_some());
+        assert!(taken.spec.keys != LineKeys::Unknown && unit.plan.take().is_some());
         let chains_only = Policy {
             lock_type: false,
             ..policy
@@ -163,7 +163,7 @@ fn consumers_that_share_no_statement_have_no_queue() {
         let chain = (!hint.is_empty()).then_some(Strategy::Chain);
         assert_eq!(
             (strategy(&chained), &chained.spec.keys),
-            (chain, &Keys::Unknown)
+            (chain, &LineKeys::Unknown)
         );
         assert!(chained.spec.barrier && unit.plan.is_none());
     }

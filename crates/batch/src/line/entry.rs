@@ -9,7 +9,7 @@ pub struct WaiterId(pub(super) u64);
 
 /// A unit in the line or on its way.
 #[derive(Debug)]
-pub struct Entry<T> {
+pub struct WaitEntry<T> {
     /// Its place.
     pub waiter: WaiterId,
     /// What the line knows of it.
@@ -18,7 +18,7 @@ pub struct Entry<T> {
     pub arrived: Instant,
     /// The unit.
     pub unit: T,
-    pub(super) clocks: Clocks,
+    pub(super) timeout_starts: TimeoutStarts,
     /// It is among those whose time is up then.
     pub(super) deadline: Option<Instant>,
     /// When it was asked about last.
@@ -29,12 +29,12 @@ pub struct Entry<T> {
 #[derive(Debug)]
 pub struct Dispatch<T> {
     /// In order of arrival; never empty.
-    pub entries: Vec<Entry<T>>,
+    pub entries: Vec<WaitEntry<T>>,
 }
 
 /// What a free server connection does next.
 #[derive(Debug)]
-pub enum Next<T> {
+pub enum NextStep<T> {
     /// Carries out these requests. Their rows are in flight until [`Line::release_rows`].
     Group(Dispatch<T>),
     /// Probes these requests, which stay in the line.
@@ -59,7 +59,7 @@ pub struct Limits {
 /// Start of a request's time-outs, or an earlier time: [`Line::time_out`] corrects it when a time-out seems to have expired, by
 /// when the row was in flight.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Clocks {
+pub(super) struct TimeoutStarts {
     /// PostgreSQL alone would have started the statement.
     pub(super) begun: Option<Instant>,
     /// `begun` needs no correction.
@@ -68,7 +68,7 @@ pub(super) struct Clocks {
     pub(super) blocked: Option<Instant>,
 }
 
-impl Clocks {
+impl TimeoutStarts {
     /// `busy` is the start of the flights of the row that the request waits for, if one is in flight.
     pub(super) fn correct(&mut self, now: Instant, busy: Option<Instant>) {
         let since = busy.unwrap_or(now);

@@ -3,7 +3,7 @@
 //! Whoever waits for one row alone would wait for it in PostgreSQL, too. Whoever stands behind a unit on several rows waits
 //! for what that one waits for, and alone perhaps would not: so it waits for no row that has been in flight for long.
 
-use super::{Key, Keys, Line, LockOutcome, WaiterId};
+use super::{Line, LineKey, LineKeys, LockOutcome, WaiterId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -15,22 +15,22 @@ impl<T> Line<T> {
     /// Units on several rows whose rows have been in flight for long leave by themselves, as units do whose rows are not
     /// known.
     pub(super) fn expire_multi_row(&mut self, now: Instant) {
-        if self.several.look_at.is_none_or(|at| at > now) {
+        if self.multi_row.next_check.is_none_or(|at| at > now) {
             return;
         }
-        let waiting: Vec<WaiterId> = self.several.waiting.iter().copied().collect();
+        let waiting: Vec<WaiterId> = self.multi_row.waiting.iter().copied().collect();
         let (late, patient): (Vec<WaiterId>, Vec<WaiterId>) =
             waiting.into_iter().partition(|t| self.waits_long(now, *t));
         self.detach_all(now, &late.into_iter().collect());
-        self.several.look_at = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
+        self.multi_row.next_check = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
     }
 
     /// Rows are free because who is on them has been for long, and still is: the units on several rows that stand on them
     /// would only come to the same, one after the other. They leave by themselves.
-    pub fn release_rows_early(&mut self, now: Instant, keys: &[Key]) {
+    pub fn release_rows_early(&mut self, now: Instant, keys: &[LineKey]) {
         let rows = keys.iter().filter_map(|key| self.rows.get(key));
         let waiting = rows.flat_map(|row| &row.queue).copied();
-        let late = waiting.filter(|waiter| self.several.waiting.contains(waiter));
+        let late = waiting.filter(|waiter| self.multi_row.waiting.contains(waiter));
         self.detach_all(now, &late.collect());
         for key in keys {
             self.release_rows(now, *key, LockOutcome::Free);
@@ -38,31 +38,33 @@ impl<T> Line<T> {
     }
 
     /// When [`Line::expire_multi_row`] has something to do.
-    pub(super) fn gives_way_at(&self) -> Option<Instant> {
-        self.several.look_at
+    pub(super) fn multi_row_check_at(&self) -> Option<Instant> {
+        self.multi_row.next_check
     }
 
     /// A unit stands in the line.
-    pub(super) fn note_several(&mut self, now: Instant, waiter: WaiterId, keys: &Keys) {
-        let Keys::Several(keys) = keys else {
+    pub(super) fn note_multi_row(&mut self, now: Instant, waiter: WaiterId, keys: &LineKeys) {
+        let LineKeys::Many(keys) = keys else {
             return;
         };
-        self.several.waiting.insert(waiter);
-        self.several.look_at.get_or_insert(now + ROW_AWAITED_MAX);
+        self.multi_row.waiting.insert(waiter);
+        self.multi_row
+            .next_check
+            .get_or_insert(now + ROW_AWAITED_MAX);
         for key in keys.iter() {
-            self.rows.entry(*key).or_default().several += 1;
+            self.rows.entry(*key).or_default().multi_row += 1;
         }
     }
 
     /// It does no longer.
-    pub(super) fn forget_several(&mut self, waiter: WaiterId, keys: &Keys) {
-        let Keys::Several(keys) = keys else {
+    pub(super) fn forget_multi_row(&mut self, waiter: WaiterId, keys: &LineKeys) {
+        let LineKeys::Many(keys) = keys else {
             return;
         };
-        self.several.waiting.remove(&waiter);
+        self.multi_row.waiting.remove(&waiter);
         for key in keys.iter() {
             if let Some(row) = self.rows.get_mut(key) {
-                row.several -= 1;
+                row.multi_row -= 1;
             }
         }
     }
@@ -96,7 +98,7 @@ impl<T> Line<T> {
             entry.spec.probe = None;
             entry.spec.barrier = true;
             self.barriers.insert(*waiter);
-            self.forget_several(*waiter, &keys);
+            self.forget_multi_row(*waiter, &keys);
             rows.extend(keys.as_slice().iter().copied());
             self.make_ready(now, *waiter);
         }

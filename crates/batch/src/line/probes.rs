@@ -1,7 +1,7 @@
 //! Requests that are to be probed, and rows that are to be checked.
 
 use super::entry::WaiterId;
-use super::spec::{GroupId, Key};
+use super::spec::{GroupId, LineKey};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -14,11 +14,11 @@ const CHECKED_EVERY: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     /// Rows by the time of their check.
-    pub(super) checks: BinaryHeap<Reverse<(Instant, Key)>>,
+    pub(super) checks: BinaryHeap<Reverse<(Instant, LineKey)>>,
     /// Time of the last check.
     pub(super) checked: Option<Instant>,
     pub(super) due: BTreeMap<WaiterId, (GroupId, Instant)>,
-    pub(super) mates: FxHashMap<GroupId, BTreeSet<WaiterId>>,
+    pub(super) group_members: FxHashMap<GroupId, BTreeSet<WaiterId>>,
 }
 
 impl Probes {
@@ -30,17 +30,17 @@ impl Probes {
 
     pub(super) fn insert(&mut self, now: Instant, waiter: WaiterId, id: GroupId) {
         self.due.insert(waiter, (id, now));
-        self.mates.entry(id).or_default().insert(waiter);
+        self.group_members.entry(id).or_default().insert(waiter);
     }
 
     pub(super) fn remove(&mut self, waiter: WaiterId) {
         let Some((id, _)) = self.due.remove(&waiter) else {
             return;
         };
-        if let Some(mates) = self.mates.get_mut(&id) {
-            mates.remove(&waiter);
-            if mates.is_empty() {
-                self.mates.remove(&id);
+        if let Some(group_members) = self.group_members.get_mut(&id) {
+            group_members.remove(&waiter);
+            if group_members.is_empty() {
+                self.group_members.remove(&id);
             }
         }
     }
@@ -53,13 +53,13 @@ impl Probes {
 
     /// Number of different probes that are due.
     pub(super) fn len(&self) -> usize {
-        self.mates.len()
+        self.group_members.len()
     }
 
     pub(super) fn take(&mut self, most: usize) -> Vec<WaiterId> {
         let first = self.due.first_key_value().map(|(_, (id, _))| *id);
-        let mates = first.and_then(|id| self.mates.get(&id));
-        let taken = mates.into_iter().flatten().take(most);
+        let group_members = first.and_then(|id| self.group_members.get(&id));
+        let taken = group_members.into_iter().flatten().take(most);
         let taken: Vec<WaiterId> = taken.copied().collect();
         taken.iter().for_each(|waiter| self.remove(*waiter));
         taken

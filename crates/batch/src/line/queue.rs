@@ -1,9 +1,9 @@
 //! The state of a line.
 
-use super::entry::{Entry, Limits, WaiterId};
+use super::entry::{Limits, WaitEntry, WaiterId};
 use super::probes::Probes;
-use super::rows::Row;
-use super::spec::{GroupId, Key};
+use super::rows::RowState;
+use super::spec::{GroupId, LineKey};
 use foldhash::{HashMap, HashMapExt};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,10 @@ use std::time::Instant;
 
 /// Units on several rows that wait.
 #[derive(Debug, Default)]
-pub(super) struct Several {
+pub(super) struct MultiRowWaits {
     pub(super) waiting: BTreeSet<WaiterId>,
     /// Time of the next check of the rows that they wait for. `None`: no request waits.
-    pub(super) look_at: Option<Instant>,
+    pub(super) next_check: Option<Instant>,
 }
 
 /// A unit that may leave.
@@ -34,16 +34,16 @@ pub struct Line<T> {
     pub(super) next_waiter: u64,
     pub(super) next_cohort: u64,
     /// Boxed: the map moves its entries when one leaves.
-    pub(super) waiting: BTreeMap<WaiterId, Box<Entry<T>>>,
+    pub(super) waiting: BTreeMap<WaiterId, Box<WaitEntry<T>>>,
     /// Units that may leave now: not keyed, or the first of a row that is not in flight.
     pub(super) ready: BTreeMap<WaiterId, Ready>,
-    pub(super) mates: FxHashMap<GroupId, BTreeSet<WaiterId>>,
-    /// Units that would be ready but wait for mates until then.
+    pub(super) group_members: FxHashMap<GroupId, BTreeSet<WaiterId>>,
+    /// Units that would be ready but wait for group_members until then.
     pub(super) held: BTreeSet<(Instant, WaiterId)>,
-    /// Keys are hashes of values that clients send. The map hashes them again with a secret, so that no client can cause collisions.
-    pub(super) rows: HashMap<Key, Row>,
+    /// LineKeys are hashes of values that clients send. The map hashes them again with a secret, so that no client can cause collisions.
+    pub(super) rows: HashMap<LineKey, RowState>,
     pub(super) barriers: BTreeSet<WaiterId>,
-    pub(super) several: Several,
+    pub(super) multi_row: MultiRowWaits,
     pub(super) probes: Probes,
     pub(super) deadlines: BTreeSet<(Instant, WaiterId)>,
 }
@@ -57,11 +57,11 @@ impl<T> Line<T> {
             next_cohort: 0,
             waiting: BTreeMap::new(),
             ready: BTreeMap::new(),
-            mates: FxHashMap::default(),
+            group_members: FxHashMap::default(),
             held: BTreeSet::new(),
             rows: HashMap::new(),
             barriers: BTreeSet::new(),
-            several: Several::default(),
+            multi_row: MultiRowWaits::default(),
             probes: Probes::default(),
             deadlines: BTreeSet::new(),
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 /// A row, as far as the line can tell rows apart: two rows may share a key (they then only wait for one another).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(pub u64);
+pub struct LineKey(pub u64);
 
-impl Key {
+impl LineKey {
     /// The cohort of units that travel with others on this row only.
     pub fn cohort(self) -> u64 {
         self.0 | 1
@@ -16,23 +16,23 @@ impl Key {
 
 /// The rows that a unit changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Keys {
+pub enum LineKeys {
     /// Not known: it waits for no row.
     #[default]
     Unknown,
     /// It waits for this one, and may leave with others on it.
-    One(Key),
+    One(LineKey),
     /// It waits for all of these at once, and leaves with nobody else on one of them. Each is named once.
-    Several(Arc<[Key]>),
+    Many(Arc<[LineKey]>),
 }
 
-impl Keys {
+impl LineKeys {
     /// Each of them.
-    pub fn as_slice(&self) -> &[Key] {
+    pub fn as_slice(&self) -> &[LineKey] {
         match self {
             Self::Unknown => &[],
             Self::One(key) => std::slice::from_ref(key),
-            Self::Several(keys) => keys,
+            Self::Many(keys) => keys,
         }
     }
 
@@ -42,15 +42,15 @@ impl Keys {
     }
 }
 
-impl From<Option<Key>> for Keys {
-    fn from(key: Option<Key>) -> Self {
+impl From<Option<LineKey>> for LineKeys {
+    fn from(key: Option<LineKey>) -> Self {
         key.map_or(Self::Unknown, Self::One)
     }
 }
 
 /// A table, as far as the line can tell tables apart: two may look the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Table(pub u64);
+pub struct TableId(pub u64);
 
 /// Which units may share a trip, and which strategy carries them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,7 +88,7 @@ pub enum Strategy {
 
 impl GroupId {
     /// Whether requests of these groups may share a group on this row.
-    pub(super) fn meets(self, other: Self, row: Key) -> bool {
+    pub(super) fn meets(self, other: Self, row: LineKey) -> bool {
         let on_row = |id: Self| Self {
             cohort: match id.cohort {
                 cohort if cohort == row.cohort() => 0,
@@ -102,7 +102,7 @@ impl GroupId {
 
 /// Time-outs of a client that count while its request waits for a row. `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Timeouts {
+pub struct ClientTimeouts {
     /// `lock_timeout`, from the start of the wait for the row.
     pub lock: Option<Duration>,
     /// `statement_timeout`, from the time at which PostgreSQL alone would have started the statement.
@@ -151,9 +151,9 @@ pub struct WaitSpec {
     /// Whom it may travel with; `None`: alone.
     pub group: Option<GroupId>,
     /// The rows it changes.
-    pub keys: Keys,
+    pub keys: LineKeys,
     /// The table it changes.
-    pub table: Option<Table>,
+    pub table: Option<TableId>,
     /// It changes a row of its table (of any, if that is not known), but which one is not known: nobody who came later
     /// and changes that table may leave with somebody who came earlier, and it leaves with none of those who came
     /// earlier if that means to overtake another one.
@@ -164,7 +164,7 @@ pub struct WaitSpec {
     /// A server connection can wait for its row lock before its group is built.
     pub locks: bool,
     /// Time-outs of its client.
-    pub timeouts: Timeouts,
+    pub timeouts: ClientTimeouts,
     /// Maximum size of a group that it is the first member of, if less than [`Limits::group_size_max`](super::Limits).
     pub size_max: Option<usize>,
 }

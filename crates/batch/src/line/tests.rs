@@ -6,7 +6,7 @@ mod rules;
 mod scene;
 mod waits;
 
-use super::{GroupId, Key, Keys, Limits, Strategy, WaitSpec};
+use super::{GroupId, Limits, LineKey, LineKeys, Strategy, WaitSpec};
 use std::time::Duration;
 
 /// A group of a strategy; `template` tells groups apart.
@@ -25,7 +25,7 @@ fn group(strategy: Strategy, template: u64) -> GroupId {
 fn fold(row: u64) -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Fold, 1)),
-        keys: Keys::One(Key(row)),
+        keys: LineKeys::One(LineKey(row)),
         ..WaitSpec::default()
     }
 }
@@ -34,7 +34,7 @@ fn fold(row: u64) -> WaitSpec {
 fn upsert(rows: &[u64]) -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Merge, 1)),
-        keys: Keys::Several(rows.iter().copied().map(Key).collect()),
+        keys: LineKeys::Many(rows.iter().copied().map(LineKey).collect()),
         ..WaitSpec::default()
     }
 }

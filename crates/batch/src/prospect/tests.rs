@@ -46,7 +46,7 @@ fn learned(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Learne
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,
-        timeouts: crate::line::Timeouts::default(),
+        timeouts: crate::line::ClientTimeouts::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use super::outcome::{Again, Dealt, MemberOutcome, again, halves, is_lock_timeout
 use super::plan::{GroupPlan, PlannedRequest, Rewritten};
 use super::prelude::Prelude;
 use super::progress::{Came, StatementProgress, refusal};
-use crate::line::{GroupId, Key, Keys, Strategy};
+use crate::line::{GroupId, LineKey, LineKeys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use paceline_relay::request::{Form, Request};
@@ -121,7 +121,7 @@ impl GroupPlan for DealPlan {
         }
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
+    fn fits(&self, unit: &Request) -> Option<(GroupId, LineKeys)> {
         if unit.template.hints().target_affect_row.is_some() {
             return None;
         }
@@ -144,7 +144,7 @@ impl GroupPlan for DealPlan {
             cohort: 0,
         };
         // Inserts do not stand in one another's way.
-        Some((group, self.dealing.queue.then_some(Key(queue)).into()))
+        Some((group, self.dealing.queue.then_some(LineKey(queue)).into()))
     }
 
     fn build(

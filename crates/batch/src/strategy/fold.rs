@@ -18,7 +18,7 @@ use super::plan::{
 use super::prelude::Prelude;
 use super::progress::{Came, StatementProgress, refusal};
 use super::row::RowKey;
-use crate::line::{GroupId, Keys, Strategy};
+use crate::line::{GroupId, LineKeys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use paceline_relay::request::Request;
@@ -36,7 +36,7 @@ impl GroupPlan for FoldPlan {
         Strategy::Fold
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
+    fn fits(&self, unit: &Request) -> Option<(GroupId, LineKeys)> {
         if !matches!(unit.template.hints().target_affect_row, None | Some(1)) {
             return None;
         }
@@ -57,7 +57,7 @@ impl GroupPlan for FoldPlan {
                 0
             },
         };
-        Some((group, Keys::One(key)))
+        Some((group, LineKeys::One(key)))
     }
 
     fn build(

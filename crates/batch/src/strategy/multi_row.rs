@@ -14,7 +14,7 @@ use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
 use super::prelude::Prelude;
 use super::progress::{Came, StatementProgress, refusal};
 use super::row::{RowKey, RowKeys};
-use crate::line::{GroupId, Key, Keys, Strategy};
+use crate::line::{GroupId, LineKey, LineKeys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
@@ -104,7 +104,7 @@ impl MultiRowPlan {
 
     /// The rows of a unit as the line knows them. `None`: one has no key that can be told apart, or for DO UPDATE two have
     /// the same: PostgreSQL has an error for that.
-    fn line_keys(&self, unit: &Request) -> Option<Arc<[Key]>> {
+    fn line_keys(&self, unit: &Request) -> Option<Arc<[LineKey]>> {
         let mut distinct = BTreeSet::new();
         let mut keys = BTreeSet::new();
         for keys_of_row in &self.rows {
@@ -126,7 +126,7 @@ impl GroupPlan for MultiRowPlan {
         Strategy::Merge
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
+    fn fits(&self, unit: &Request) -> Option<(GroupId, LineKeys)> {
         if unit.template.hints().target_affect_row.is_some() {
             return None;
         }
@@ -143,7 +143,7 @@ impl GroupPlan for MultiRowPlan {
             result_formats: result_bits(unit, &self.fields)?,
             cohort: 0,
         };
-        Some((group, Keys::Several(self.line_keys(unit)?)))
+        Some((group, LineKeys::Many(self.line_keys(unit)?)))
     }
 
     fn build(

@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::prelude::{Prelude, Silence};
 use super::row::{RowKey, RowKeys};
-use crate::line::{GroupId, Keys, Strategy};
+use crate::line::{GroupId, LineKeys, Strategy};
 use crate::tally::TemplateStats;
 use bytes::{Bytes, BytesMut};
 use paceline_relay::request::Request;
@@ -22,7 +22,7 @@ pub trait GroupPlan: Debug + Send + Sync {
     fn strategy(&self) -> Strategy;
 
     /// The companions of a request, and what it waits for while that is in flight, if anything. `None`: this one must run alone.
-    fn fits(&self, request: &Request) -> Option<(GroupId, Keys)>;
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)>;
 
     /// Writes the messages of a group. `None`: it cannot travel together after all.
     fn build(

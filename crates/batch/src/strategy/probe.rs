@@ -32,7 +32,7 @@ impl ProbePlan {
     /// Writes the read without `Sync`: keys of all requests, fingerprint, parameters.
     fn write(
         &self,
-        keys: &Keys<'_>,
+        keys: &ProbeKeys<'_>,
         units: &[&PlannedRequest],
         server: &mut ServerSide,
         injected: &mut Injected,
@@ -65,15 +65,15 @@ impl ProbePlan {
     }
 }
 
-/// Keys of the requests' rows, in order; all requests have the same number of rows.
-struct Keys<'a> {
+/// ProbeKeys of the requests' rows, in order; all requests have the same number of rows.
+struct ProbeKeys<'a> {
     rows: Vec<RowKey>,
     columns: &'a RowKeys,
     parameters: &'a [u32],
     fingerprint: &'a str,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> ProbeKeys<'a> {
     fn of(plan: &PlanRows<'a>, units: &[&PlannedRequest]) -> Option<Self> {
         let keys = || plan.keys.iter();
         let of_unit =
@@ -147,7 +147,7 @@ impl Probe {
     ) -> Option<Self> {
         let plan = units.first()?.plan.as_ref()?;
         let probe = plan.probe()?;
-        let keys = Keys::of(&plan.rows()?, units)?;
+        let keys = ProbeKeys::of(&plan.rows()?, units)?;
         let rows_each = keys.rows.len() / units.len();
         let mut injected = Injected::default();
         probe.write(&keys, units, server, &mut injected, out)?;

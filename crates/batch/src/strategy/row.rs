@@ -1,6 +1,6 @@
-//! Keys of rows in a form in which equal keys are equal bytes, without evaluating anything: see [`KeyClass`].
+//! LineKeys of rows in a form in which equal keys are equal bytes, without evaluating anything: see [`KeyClass`].
 
-use crate::line::Key;
+use crate::line::LineKey;
 use paceline_relay::request::Request;
 use paceline_sql::fold::{KeyClass, KeyColumn};
 use paceline_sql::{KeyValue, TableFacts};
@@ -12,7 +12,7 @@ pub(super) struct RowKeys {
     columns: Vec<KeyColumn>,
     /// OIDs of the template's parameters.
     parameters: Vec<u32>,
-    /// Table and key columns: what a key's hash starts with.
+    /// TableId and key columns: what a key's hash starts with.
     seed: u64,
 }
 
@@ -73,10 +73,10 @@ impl RowKeys {
     }
 
     /// As the line knows it.
-    pub(super) fn line_key(&self, row: &RowKey) -> Key {
+    pub(super) fn line_key(&self, row: &RowKey) -> LineKey {
         let mut hasher = DefaultHasher::new();
         (self.seed, row).hash(&mut hasher);
-        Key(hasher.finish())
+        LineKey(hasher.finish())
     }
 }
 

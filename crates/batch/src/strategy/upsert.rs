@@ -15,7 +15,7 @@ use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewr
 use super::prelude::Prelude;
 use super::progress::{Came, StatementProgress, refusal};
 use super::row::{RowKey, RowKeys};
-use crate::line::{GroupId, Keys, Strategy};
+use crate::line::{GroupId, LineKeys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
@@ -111,7 +111,7 @@ impl GroupPlan for UpsertPlan {
         Strategy::Merge
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
+    fn fits(&self, unit: &Request) -> Option<(GroupId, LineKeys)> {
         if unit.template.hints().target_affect_row.is_some() {
             return None;
         }
@@ -137,7 +137,7 @@ impl GroupPlan for UpsertPlan {
                 false => 0,
             },
         };
-        Some((group, Keys::One(key)))
+        Some((group, LineKeys::One(key)))
     }
 
     fn build(

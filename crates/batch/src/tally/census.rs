@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 /// A template that is shown by itself.
 #[derive(Debug)]
-struct Entry {
+struct SnapshotEntry {
     tally: Arc<TemplateStats>,
     unnamed: Option<Arc<TemplateStats>>,
     is_named: bool,
 }
 
-impl Entry {
+impl SnapshotEntry {
     fn of(shown: &Shown) -> Self {
         Self {
             tally: Arc::clone(&shown.tally),
@@ -40,7 +40,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct StatsSnapshot {
     /// In no order.
-    known: Vec<Entry>,
+    known: Vec<SnapshotEntry>,
     others: Vec<Arc<TemplateStats>>,
 }
 
@@ -50,7 +50,7 @@ impl StatsSnapshot {
         others: impl Iterator<Item = &'a Arc<TemplateStats>>,
     ) -> Self {
         Self {
-            known: known.map(Entry::of).collect(),
+            known: known.map(SnapshotEntry::of).collect(),
             others: others.map(Arc::clone).collect(),
         }
     }
@@ -58,7 +58,7 @@ impl StatsSnapshot {
     /// All of each template that is shown by itself, and the sum of all others.
     pub fn by_template(self) -> Vec<Arc<TemplateStats>> {
         let sum = self.sum_of_others();
-        let known = self.known.into_iter().map(Entry::whole);
+        let known = self.known.into_iter().map(SnapshotEntry::whole);
         known.chain([Arc::new(sum)]).collect()
     }
 

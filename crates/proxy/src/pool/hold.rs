@@ -8,7 +8,7 @@ use super::{Era, Inner, Pool, Waiter};
 use crate::log::reasons;
 use crate::server::ServerConn;
 use bytes::{Bytes, BytesMut};
-use paceline_batch::line::Entry;
+use paceline_batch::line::WaitEntry;
 use paceline_wire::ErrorResponse;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -116,7 +116,7 @@ impl Pool {
     }
 
     /// Who was in line when the database was killed does not go again; takes them out.
-    pub(super) fn bury(&self, inner: &Inner, again: &mut Vec<Entry<Waiter>>) {
+    pub(super) fn bury(&self, inner: &Inner, again: &mut Vec<WaitEntry<Waiter>>) {
         let Some(killed_at) = inner.killed_at else {
             return;
         };

@@ -4,7 +4,7 @@ use super::Pool;
 use crate::room::Room;
 use crate::server::ServerConn;
 use bytes::Bytes;
-use paceline_batch::line::{Entry, Keys, WaiterId};
+use paceline_batch::line::{LineKeys, WaitEntry, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::request::Underway;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Delivery {
 pub(crate) struct Seat {
     pool: Arc<Pool>,
     conn: Option<Box<ServerConn>>,
-    keys: Keys,
+    keys: LineKeys,
     used: bool,
     underway: Option<(Underway, Room)>,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Seat {
 /// The rows that are in flight because of a seat.
 pub(crate) struct Rows<'a> {
     pool: &'a Arc<Pool>,
-    keys: &'a mut Keys,
+    keys: &'a mut LineKeys,
 }
 
 impl Rows<'_> {
@@ -91,7 +91,7 @@ impl Rows<'_> {
 }
 
 impl Seat {
-    pub(super) fn new(pool: &Arc<Pool>, conn: Box<ServerConn>, keys: Keys) -> Box<Self> {
+    pub(super) fn new(pool: &Arc<Pool>, conn: Box<ServerConn>, keys: LineKeys) -> Box<Self> {
         Box::new(Self {
             pool: Arc::clone(pool),
             conn: Some(conn),
@@ -108,7 +108,7 @@ impl Seat {
         underway: Underway,
         room: Room,
     ) -> Box<Self> {
-        let mut seat = Self::new(pool, conn, Keys::Unknown);
+        let mut seat = Self::new(pool, conn, LineKeys::Unknown);
         seat.used = true;
         seat.underway = Some((underway, room));
         seat
@@ -125,7 +125,7 @@ impl Seat {
     }
 
     /// Takes back what nobody received.
-    pub(super) fn unused(mut self) -> Option<(Box<ServerConn>, Keys)> {
+    pub(super) fn unused(mut self) -> Option<(Box<ServerConn>, LineKeys)> {
         let keys = std::mem::take(&mut self.keys);
         self.conn.take().map(|conn| (conn, keys))
     }
@@ -181,9 +181,9 @@ impl Pool {
     /// Gives a connection to the client whose unit is next; it comes back if that client has gone.
     pub(crate) fn seat(
         self: &Arc<Self>,
-        entry: Entry<Waiter>,
+        entry: WaitEntry<Waiter>,
         conn: Box<ServerConn>,
-    ) -> Option<(Box<ServerConn>, Keys)> {
+    ) -> Option<(Box<ServerConn>, LineKeys)> {
         let seat = Seat::new(self, conn, entry.spec.keys);
         match entry.unit.answer.send(Delivery::Seat(seat)) {
             Err(Delivery::Seat(seat)) => seat.unused(),

@@ -6,7 +6,7 @@ use super::{Delivery, Era, Hold, Inner, Pool, Waiter};
 use crate::log::ServerLog;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
-use paceline_batch::line::Entry;
+use paceline_batch::line::WaitEntry;
 use paceline_config::PoolSettings;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Pool {
         self.tell_all(stranded, &told);
     }
 
-    pub(super) fn tell_all(&self, entries: Vec<Entry<Waiter>>, told: &Bytes) {
+    pub(super) fn tell_all(&self, entries: Vec<WaitEntry<Waiter>>, told: &Bytes) {
         self.counters()
             .waiting
             .fetch_sub(entries.len() as u64, Ordering::Relaxed);

@@ -24,7 +24,7 @@ impl Pool {
     /// A unit on this row departs on a further connection. `None`: the row is in flight, and nobody waits for it.
     pub(crate) fn set_off(
         &self,
-        row: &Keys,
+        row: &LineKeys,
     ) -> Option<(Dispatch<Waiter>, oneshot::Receiver<Delivery>)> {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -42,7 +42,7 @@ impl Pool {
         let waiter = inner.line.submit(now, spec, waiter);
         let dispatch = inner.line.next(now);
         match dispatch {
-            Some(Next::Group(dispatch)) => {
+            Some(NextStep::Group(dispatch)) => {
                 inner.open += 1;
                 Some((dispatch, waits))
             }
@@ -250,7 +250,7 @@ async fn a_connection_that_is_worn_out_makes_room_for_the_next() {
     conn.place = Some(pool.quotas.server_place(&settings).unwrap());
     pool.lock().opening -= 1;
     let _waits = wait_in(&pool);
-    pool.release(Some(conn), &Keys::Unknown);
+    pool.release(Some(conn), &LineKeys::Unknown);
     let inner = pool.lock();
     assert_eq!((inner.open, inner.opening), (1, 1));
 }

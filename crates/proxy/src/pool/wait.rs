@@ -2,7 +2,9 @@
 
 use super::{Delivery, Inner, Pool, Waiter};
 use bytes::{Bytes, BytesMut};
-use paceline_batch::line::{Dispatch, Entry, Key, Keys, LockOutcome, TimeOut, WaitSpec, WaiterId};
+use paceline_batch::line::{
+    Dispatch, ExpiredLimit, LineKey, LineKeys, LockOutcome, WaitEntry, WaitSpec, WaiterId,
+};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::probe;
 use paceline_wire::ErrorResponse;
@@ -24,7 +26,7 @@ pub(crate) enum Work {
 /// A row whose lock a server connection waits for.
 pub(crate) struct LockWait {
     /// The row, which is in flight.
-    pub(crate) key: Key,
+    pub(crate) key: LineKey,
     /// The first request that waits for it. It stays in the line.
     pub(crate) unit: Arc<PlannedRequest>,
     /// What the line knows of that request.
@@ -58,7 +60,7 @@ impl Inner {
     /// The wait for a request's row lock. `None`: nothing is known of the request, and the flight of the row ends.
     pub(super) fn lock_wait(&mut self, now: Instant, waiter: WaiterId) -> Option<Box<LockWait>> {
         let (spec, waiter) = self.line.get(waiter)?;
-        let Keys::One(key) = spec.keys else {
+        let LineKeys::One(key) = spec.keys else {
             return None;
         };
         let (spec, unit) = (spec.clone(), waiter.unit.clone());
@@ -111,7 +113,7 @@ impl Pool {
     /// Whether one of these requests in flight was cancelled, or a time-out of it has expired.
     pub(crate) fn wants_back<'a>(
         &self,
-        mut departed: impl Iterator<Item = &'a Entry<Waiter>>,
+        mut departed: impl Iterator<Item = &'a WaitEntry<Waiter>>,
     ) -> bool {
         let (now, inner) = (Instant::now(), self.lock());
         let cancelled = |waiter| inner.unwanted.get(waiter) == Some(&Unwanted::Cancelled);
@@ -119,7 +121,7 @@ impl Pool {
     }
 
     /// Whether a request still waits for the row.
-    pub(crate) fn is_awaited(&self, key: Key) -> bool {
+    pub(crate) fn is_awaited(&self, key: LineKey) -> bool {
         self.lock().line.is_awaited(key)
     }
 
@@ -159,7 +161,7 @@ impl Pool {
     }
 
     /// Answers requests whose time-out has expired.
-    pub(super) fn tell_late(&self, late: Vec<(Entry<Waiter>, TimeOut)>) {
+    pub(super) fn tell_late(&self, late: Vec<(WaitEntry<Waiter>, ExpiredLimit)>) {
         for (entry, why) in late {
             self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
             // A client that has gone needs no answer.
@@ -170,11 +172,13 @@ impl Pool {
 
 impl Delivery {
     /// The answer to a request whose time-out has expired, in PostgreSQL's words.
-    fn timed_out(why: TimeOut) -> Self {
+    fn timed_out(why: ExpiredLimit) -> Self {
         match why {
-            TimeOut::Lock => failed("55P03", "canceling statement due to lock timeout"),
-            TimeOut::Statement => failed("57014", "canceling statement due to statement timeout"),
-            TimeOut::Query => Self::Fatal(crate::trip::timed_out("query timeout")),
+            ExpiredLimit::Lock => failed("55P03", "canceling statement due to lock timeout"),
+            ExpiredLimit::Statement => {
+                failed("57014", "canceling statement due to statement timeout")
+            }
+            ExpiredLimit::Query => Self::Fatal(crate::trip::timed_out("query timeout")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a trip owes to its pool. A batch that panics ends its task; the pool goes on, with one connection less.
 
 use crate::pool::{Pool, Waiter};
-use paceline_batch::line::{Dispatch, Entry, Key};
+use paceline_batch::line::{Dispatch, LineKey, WaitEntry};
 use paceline_batch::strategy::Again;
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// them, the connection is lost and the rows are free.
 pub(super) struct Owed {
     pub(super) pool: Arc<Pool>,
-    rows: Vec<Key>,
+    rows: Vec<LineKey>,
     settled: bool,
 }
 
 impl Owed {
     /// The row whose lock is waited for.
-    pub(super) fn wait_for(&mut self, row: Key) {
+    pub(super) fn wait_for(&mut self, row: LineKey) {
         self.rows = vec![row];
     }
 
@@ -34,7 +34,7 @@ impl Owed {
     }
 
     /// The rows come back now.
-    pub(super) fn take_rows(&mut self) -> Vec<Key> {
+    pub(super) fn take_rows(&mut self) -> Vec<LineKey> {
         std::mem::take(&mut self.rows)
     }
 
@@ -45,7 +45,7 @@ impl Owed {
     }
 
     /// The connection is lost, and these go again.
-    pub(super) fn wreck(mut self, again: Vec<(Entry<Waiter>, Again)>) {
+    pub(super) fn wreck(mut self, again: Vec<(WaitEntry<Waiter>, Again)>) {
         self.settled = true;
         let rows = self.take_rows();
         self.pool.wreck(rows, again);
@@ -65,14 +65,14 @@ impl Drop for Owed {
 mod tests {
     use super::*;
     use crate::proxy::Proxy;
-    use paceline_batch::line::Keys;
+    use paceline_batch::line::LineKeys;
     use paceline_config::Config;
 
     #[tokio::test]
     async fn a_batch_that_panics_costs_its_pool_one_connection() {
         let config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
         let pool = Arc::new(Proxy::new(config)).pool("app", "web").unwrap();
-        let row = Keys::One(Key(7));
+        let row = LineKeys::One(LineKey(7));
         let (dispatch, _waits) = pool.set_off(&row).unwrap();
         assert!(pool.set_off(&row).is_none(), "the row is in flight");
         let mut owed = Owed::new(Arc::clone(&pool));
@@ -90,7 +90,7 @@ mod tests {
     async fn whoever_takes_the_connection_owes_it() {
         let config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
         let pool = Arc::new(Proxy::new(config)).pool("app", "web").unwrap();
-        pool.set_off(&Keys::Unknown).unwrap();
+        pool.set_off(&LineKeys::Unknown).unwrap();
         Owed::new(Arc::clone(&pool)).settle();
         assert_eq!(pool.load().0.servers_active, 1);
     }

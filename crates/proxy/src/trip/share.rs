@@ -5,7 +5,7 @@ use crate::pool::{Delivery, Pool, Seat, Waiter};
 use crate::room::Room;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
-use paceline_batch::line::{Entry, Strategy};
+use paceline_batch::line::{Strategy, WaitEntry};
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
 use paceline_batch::strategy::{Again, Dealt, MemberOutcome};
 use paceline_batch::tally::Fallback;
@@ -96,7 +96,7 @@ fn keep(dealt: &mut [Dealt], room: Room) {
 }
 
 /// Returns when all members have left or cancelled.
-async fn nobody_waits(entries: &mut [Option<Entry<Waiter>>]) {
+async fn nobody_waits(entries: &mut [Option<WaitEntry<Waiter>>]) {
     for entry in entries.iter_mut().flatten() {
         entry.unit.answer.closed().await;
     }

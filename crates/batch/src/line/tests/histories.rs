@@ -3,8 +3,8 @@
 use super::model::{Contended, Flight, Model, Waiting};
 use super::{group, limits};
 use crate::line::{
-    Entry, Key, Keys, Limits, Line, LockOutcome, Next, Strategy as Travel, Timeouts, WaitSpec,
-    WaiterId,
+    ClientTimeouts, Limits, Line, LineKey, LineKeys, LockOutcome, NextStep, Strategy as Travel,
+    WaitEntry, WaitSpec, WaiterId,
 };
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ enum Step {
     GiveWay,
     /// A flight goes on, but nobody waits for its rows.
     GiveUp(usize),
-    Next,
+    NextStep,
     /// A flight ends; everybody was served.
     Land(usize),
     /// A flight ends; bit n: its unit n comes back.
@@ -72,7 +72,7 @@ impl Life {
             Step::StartAtOnce(spec) => self.start_at_once(spec),
             Step::GiveWay => self.expire_multi_row(),
             Step::GiveUp(which) => self.release_rows_early(*which),
-            Step::Next => drop(self.next()),
+            Step::NextStep => drop(self.next()),
             Step::Land(which) => self.release_rows(*which),
             Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
             Step::Blocked(which) => self.blocked(*which),
@@ -132,7 +132,7 @@ impl Life {
         };
         flight.entries.iter().for_each(|e| self.model.gone(e.unit));
         let concerned = |w: &&Waiting| {
-            let several = matches!(w.spec.keys, Keys::Several(_));
+            let several = matches!(w.spec.keys, LineKeys::Many(_));
             several
                 && w.spec
                     .keys
@@ -159,10 +159,10 @@ impl Life {
             if waiting.spec == *spec {
                 continue;
             }
-            assert!(matches!(waiting.spec.keys, Keys::Several(_)));
+            assert!(matches!(waiting.spec.keys, LineKeys::Many(_)));
             let expected = WaitSpec {
                 group: None,
-                keys: Keys::Unknown,
+                keys: LineKeys::Unknown,
                 barrier: true,
                 probe: None,
                 ..waiting.spec.clone()
@@ -175,7 +175,7 @@ impl Life {
     }
 
     fn start_at_once(&mut self, spec: &WaitSpec) {
-        let row_is_free = |key: &Key| !self.model.in_flight(*key) && !self.model.awaited(*key);
+        let row_is_free = |key: &LineKey| !self.model.in_flight(*key) && !self.model.awaited(*key);
         let free = spec.keys.as_slice().iter().all(row_is_free);
         let may = free && !self.line.has_ready();
         let started = self.line.start_at_once(self.now, spec);
@@ -201,9 +201,9 @@ impl Life {
         let next = self.line.next(self.now);
         let left = next.is_some();
         match next {
-            Some(Next::Group(dispatch)) => self.model.depart(self.now, dispatch),
-            Some(Next::Probe(waiters)) => self.model.probe(self.now, &waiters),
-            Some(Next::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
+            Some(NextStep::Group(dispatch)) => self.model.dispatch(self.now, dispatch),
+            Some(NextStep::Probe(waiters)) => self.model.probe(self.now, &waiters),
+            Some(NextStep::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
             None => assert!(
                 self.model.ready(self.now).is_empty(),
                 "somebody could have left"
@@ -231,14 +231,14 @@ impl Life {
         self.land_as(&flight.keys, outcome);
     }
 
-    fn land_as(&mut self, keys: &[Key], outcome: LockOutcome) {
+    fn land_as(&mut self, keys: &[LineKey], outcome: LockOutcome) {
         for key in keys {
             self.line.release_rows(self.now, *key, outcome);
             self.note_landing(*key, outcome);
         }
     }
 
-    fn note_landing(&mut self, key: Key, outcome: LockOutcome) {
+    fn note_landing(&mut self, key: LineKey, outcome: LockOutcome) {
         let before = self.model.contended.get(&key);
         let contended = match (outcome, before) {
             (LockOutcome::Free, _) => None,
@@ -250,7 +250,7 @@ impl Life {
     }
 
     /// A lock is granted: who can leave with it does.
-    fn granted(&mut self, key: Key, lock: WaitSpec) {
+    fn granted(&mut self, key: LineKey, lock: WaitSpec) {
         let entries = self.line.take_locked(self.now, key, &lock);
         self.model.take_locked(key, &lock, &entries);
         if entries.is_empty() {
@@ -297,7 +297,7 @@ impl Life {
         }
         served
             .iter()
-            .for_each(|e: &Entry<u64>| self.model.gone(e.unit));
+            .for_each(|e: &WaitEntry<u64>| self.model.gone(e.unit));
         self.change_slips(&mut back, how);
         self.model.put_back(&back);
         // In whatever order the answers came.
@@ -314,7 +314,7 @@ impl Life {
             .for_each(|key| self.note_landing(*key, LockOutcome::Free));
     }
 
-    fn change_slips(&mut self, back: &mut [Entry<u64>], how: How) {
+    fn change_slips(&mut self, back: &mut [WaitEntry<u64>], how: How) {
         let middle = back.len().div_ceil(2);
         let (first, second) = back.split_at_mut(middle);
         for half in [first, second] {
@@ -323,7 +323,7 @@ impl Life {
                 spec.group = match how {
                     How::OnTheirRows => spec.group.map(|mut id| {
                         id.cohort = match spec.keys {
-                            Keys::One(key) => key.cohort(),
+                            LineKeys::One(key) => key.cohort(),
                             _ => id.cohort,
                         };
                         id
@@ -375,7 +375,7 @@ impl Life {
             .map(|w| w.unit)
             .collect();
         let entries = self.line.expire(self.now, deadline);
-        // Who waits for mates is not late: then fewer may be.
+        // Who waits for group_members is not late: then fewer may be.
         let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
         assert!(
             units.iter().all(|unit| late.contains(unit)),
@@ -392,7 +392,7 @@ impl Life {
         assert!(self.line.is_empty() && !self.line.has_ready());
     }
 
-    fn taken_out(&mut self, entries: Vec<Entry<u64>>, expected: &[u64]) {
+    fn taken_out(&mut self, entries: Vec<WaitEntry<u64>>, expected: &[u64]) {
         let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
         assert_eq!(units, expected);
         for entry in entries {
@@ -421,7 +421,10 @@ impl Life {
         }
         let held = |w: &&Waiting| self.model.row_is_free(w) && self.model.held(w, self.now);
         if let Some(first) = self.model.waiting.iter().find(held) {
-            let until = self.line.held_until().expect("somebody waits for mates");
+            let until = self
+                .line
+                .held_until()
+                .expect("somebody waits for group_members");
             assert!(
                 until <= first.arrived + self.max_wait,
                 "it would leave too late"
@@ -477,11 +480,11 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
             0..2_u64,
         ),
     );
-    let several = prop::collection::btree_set((0..4_u64).prop_map(Key), 1..4);
+    let several = prop::collection::btree_set((0..4_u64).prop_map(LineKey), 1..4);
     let keys = prop_oneof![
-        3 => Just(Keys::Unknown),
-        5 => (0..4_u64).prop_map(|key| Keys::One(Key(key))),
-        3 => several.prop_map(|keys| Keys::Several(keys.into_iter().collect())),
+        3 => Just(LineKeys::Unknown),
+        5 => (0..4_u64).prop_map(|key| LineKeys::One(LineKey(key))),
+        3 => several.prop_map(|keys| LineKeys::Many(keys.into_iter().collect())),
     ];
     let waits = (
         prop::bool::weighted(0.5),
@@ -496,10 +499,10 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
             WaitSpec {
                 table: None,
                 group: id,
-                barrier: barrier && keys == Keys::Unknown,
-                probe: Some(group(Travel::Fold, 1)).filter(|_| probed && keys != Keys::Unknown),
+                barrier: barrier && keys == LineKeys::Unknown,
+                probe: Some(group(Travel::Fold, 1)).filter(|_| probed && keys != LineKeys::Unknown),
                 locks,
-                timeouts: Timeouts {
+                timeouts: ClientTimeouts {
                     lock: lock.map(Duration::from_millis),
                     statement: statement.map(Duration::from_millis),
                     transaction: None,
@@ -518,7 +521,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => slips().prop_map(Step::StartAtOnce),
         4 => Just(Step::GiveWay),
         2 => any::<usize>().prop_map(Step::GiveUp),
-        12 => Just(Step::Next),
+        12 => Just(Step::NextStep),
         6 => any::<usize>().prop_map(Step::Land),
         5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),
         3 => any::<usize>().prop_map(Step::Blocked),

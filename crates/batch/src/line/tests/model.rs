@@ -1,8 +1,8 @@
 //! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
 
 use crate::line::{
-    Dispatch, Entry, GroupId, Key, Keys, Limits, Strategy, TimeOut, WAIT_UNCHECKED_MAX, WaitSpec,
-    WaiterId,
+    Dispatch, ExpiredLimit, GroupId, Limits, LineKey, LineKeys, Strategy, WAIT_UNCHECKED_MAX,
+    WaitEntry, WaitSpec, WaiterId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -27,8 +27,8 @@ pub(super) struct Waiting {
 /// Units on their way.
 #[derive(Debug)]
 pub(super) struct Flight {
-    pub(super) entries: Vec<Entry<u64>>,
-    pub(super) keys: Vec<Key>,
+    pub(super) entries: Vec<WaitEntry<u64>>,
+    pub(super) keys: Vec<LineKey>,
     /// The lock of its row is waited for, because of a unit that was like this.
     pub(super) lock: Option<WaitSpec>,
 }
@@ -43,14 +43,14 @@ pub(super) enum Contended {
 }
 
 /// Does the unit change this row?
-pub(super) fn on(spec: &WaitSpec, key: Key) -> bool {
+pub(super) fn on(spec: &WaitSpec, key: LineKey) -> bool {
     spec.keys.as_slice().contains(&key)
 }
 
 /// Who is on several rows leaves with nobody else on one of them.
-fn nobody_is_met_on_several_rows(entries: &[Entry<u64>]) {
+fn nobody_is_met_on_several_rows(entries: &[WaitEntry<u64>]) {
     for one in entries {
-        let Keys::Several(keys) = &one.spec.keys else {
+        let LineKeys::Many(keys) = &one.spec.keys else {
             continue;
         };
         let others = entries.iter().filter(|other| other.waiter != one.waiter);
@@ -70,9 +70,9 @@ pub(super) struct Model {
     pub(super) flights: Vec<Flight>,
     /// Units that are done with: served, withdrawn, expired or drained.
     gone: BTreeSet<u64>,
-    pub(super) contended: BTreeMap<Key, Contended>,
+    pub(super) contended: BTreeMap<LineKey, Contended>,
     /// Since when rows have kept units waiting.
-    kept: BTreeMap<Key, Instant>,
+    kept: BTreeMap<LineKey, Instant>,
 }
 
 impl Model {
@@ -106,7 +106,7 @@ impl Model {
     }
 
     /// Takes a unit out of the line for good.
-    pub(super) fn remove(&mut self, entry: &Entry<u64>) {
+    pub(super) fn remove(&mut self, entry: &WaitEntry<u64>) {
         let place = self.waiting.iter().position(|w| w.waiter == entry.waiter);
         let waiting = self
             .waiting
@@ -116,7 +116,7 @@ impl Model {
     }
 
     /// Units of a flight come back.
-    pub(super) fn put_back(&mut self, entries: &[Entry<u64>]) {
+    pub(super) fn put_back(&mut self, entries: &[WaitEntry<u64>]) {
         self.waiting.extend(entries.iter().map(|e| Waiting {
             waiter: e.waiter,
             spec: e.spec.clone(),
@@ -130,11 +130,11 @@ impl Model {
         self.waiting.sort_by_key(|w| w.waiter);
     }
 
-    pub(super) fn in_flight(&self, key: Key) -> bool {
+    pub(super) fn in_flight(&self, key: LineKey) -> bool {
         self.flights.iter().any(|flight| flight.keys.contains(&key))
     }
 
-    pub(super) fn awaited(&self, key: Key) -> bool {
+    pub(super) fn awaited(&self, key: LineKey) -> bool {
         self.waiting.iter().any(|w| on(&w.spec, key))
     }
 
@@ -181,12 +181,17 @@ impl Model {
     }
 
     /// A row is in flight from now on.
-    pub(super) fn begin(&mut self, now: Instant, key: Key) {
+    pub(super) fn begin(&mut self, now: Instant, key: LineKey) {
         self.kept.entry(key).or_insert(now);
     }
 
     /// A row is in flight no longer; it could not be had, or only after its lock was waited for.
-    pub(super) fn release_rows(&mut self, key: Key, contended: Option<Contended>, blocked: bool) {
+    pub(super) fn release_rows(
+        &mut self,
+        key: LineKey,
+        contended: Option<Contended>,
+        blocked: bool,
+    ) {
         // A row that nobody waits for is forgotten.
         match contended.filter(|_| self.awaited(key)) {
             Some(how) => self.contended.insert(key, how),
@@ -199,9 +204,9 @@ impl Model {
 
     /// Rows that nobody uses are forgotten, and what was known of them.
     pub(super) fn forget_rows(&mut self) {
-        let used = |key: &Key| self.in_flight(*key) || self.awaited(*key);
+        let used = |key: &LineKey| self.in_flight(*key) || self.awaited(*key);
         let known = self.kept.keys().chain(self.contended.keys());
-        let unused: Vec<Key> = known.filter(|key| !used(key)).copied().collect();
+        let unused: Vec<LineKey> = known.filter(|key| !used(key)).copied().collect();
         for key in unused {
             self.kept.remove(&key);
             self.contended.remove(&key);
@@ -209,7 +214,7 @@ impl Model {
     }
 
     fn is_long(&self, now: Instant, waiting: &Waiting) -> bool {
-        let long = |key: &Key| {
+        let long = |key: &LineKey| {
             let kept = self.kept.get(key);
             let kept = kept.is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX);
             kept && (self.in_flight(*key) || self.contended.contains_key(key))
@@ -225,7 +230,7 @@ impl Model {
 
     fn is_contended(&self, waiting: &Waiting) -> bool {
         match waiting.spec.keys {
-            Keys::One(key) => self.contended.contains_key(&key),
+            LineKeys::One(key) => self.contended.contains_key(&key),
             _ => false,
         }
     }
@@ -264,7 +269,7 @@ impl Model {
     /// Everybody whom a row has kept waiting for long was asked about.
     pub(super) fn nobody_waits_unasked(&self, now: Instant) {
         for waiting in &self.waiting {
-            let long = |key: &&Key| {
+            let long = |key: &&LineKey| {
                 let kept = self
                     .kept
                     .get(key)
@@ -284,7 +289,7 @@ impl Model {
         let ready = self.ready(now);
         let first = ready.first().expect("somebody could leave");
         assert_eq!(first.waiter, waiter);
-        let Keys::One(key) = first.spec.keys else {
+        let LineKeys::One(key) = first.spec.keys else {
             panic!("no single row: {first:?}");
         };
         assert_eq!(self.contended.get(&key), Some(&Contended::Lock));
@@ -298,7 +303,12 @@ impl Model {
     }
 
     /// Judges who leaves with a lock that is granted.
-    pub(super) fn take_locked(&mut self, key: Key, lock: &WaitSpec, entries: &[Entry<u64>]) {
+    pub(super) fn take_locked(
+        &mut self,
+        key: LineKey,
+        lock: &WaitSpec,
+        entries: &[WaitEntry<u64>],
+    ) {
         let ours = |id: Option<GroupId>| {
             let plain = |id: GroupId| GroupId {
                 cohort: if id.cohort == key.cohort() {
@@ -311,30 +321,31 @@ impl Model {
             id.map(plain) == lock.group.map(plain)
         };
         let first = self.waiting.iter().find(|w| on(&w.spec, key));
-        let fits = first.is_some_and(|w| ours(w.spec.group) && matches!(w.spec.keys, Keys::One(_)));
+        let fits =
+            first.is_some_and(|w| ours(w.spec.group) && matches!(w.spec.keys, LineKeys::One(_)));
         assert_eq!(!entries.is_empty(), fits, "{first:?}");
-        assert!(entries.len() <= self.most(lock.group));
+        assert!(entries.len() <= self.group_size_max(lock.group));
         assert!(
             entries
                 .iter()
-                .all(|e| ours(e.spec.group) && e.spec.keys == Keys::One(key))
+                .all(|e| ours(e.spec.group) && e.spec.keys == LineKeys::One(key))
         );
         entries.iter().for_each(|e| self.remove(e));
         self.nobody_was_passed(entries);
     }
 
     /// Judges a unit whose time is up.
-    pub(super) fn timed_out(&self, now: Instant, waiter: WaiterId, why: TimeOut) {
+    pub(super) fn timed_out(&self, now: Instant, waiter: WaiterId, why: ExpiredLimit) {
         let waiting = self.waiting.iter().find(|w| w.waiter == waiter);
         let waiting = waiting.expect("who times out has waited");
         let limit = match why {
-            TimeOut::Lock => waiting.spec.timeouts.lock,
-            TimeOut::Statement => waiting.spec.timeouts.statement,
-            TimeOut::Query => None,
+            ExpiredLimit::Lock => waiting.spec.timeouts.lock,
+            ExpiredLimit::Statement => waiting.spec.timeouts.statement,
+            ExpiredLimit::Query => None,
         };
         let limit = limit.expect("it has such a limit");
         assert!(waiting.arrived + limit <= now);
-        if why == TimeOut::Lock {
+        if why == ExpiredLimit::Lock {
             let waits = waiting.blocked.is_some() || self.is_contended(waiting);
             assert!(waits, "it has its row: {waiting:?}");
         }
@@ -342,7 +353,7 @@ impl Model {
 
     /// Nobody waits for its only row beyond its `lock_timeout`. (Of several rows each counts by itself.)
     pub(super) fn nobody_is_late(&self, now: Instant) {
-        let single = |w: &&Waiting| matches!(w.spec.keys, Keys::One(_));
+        let single = |w: &&Waiting| matches!(w.spec.keys, LineKeys::One(_));
         for waiting in self.waiting.iter().filter(single) {
             let end = waiting.blocked.zip(waiting.spec.timeouts.lock);
             assert!(
@@ -373,7 +384,7 @@ impl Model {
     }
 
     /// Judges who leaves, and lets them.
-    pub(super) fn depart(&mut self, now: Instant, dispatch: Dispatch<u64>) {
+    pub(super) fn dispatch(&mut self, now: Instant, dispatch: Dispatch<u64>) {
         let entries = dispatch.entries;
         let ready = self.ready(now);
         let head = entries.first().expect("a dispatch is never empty");
@@ -385,20 +396,20 @@ impl Model {
         let contended = self.is_contended(&ready[0]);
         if contended {
             let locks = ready[0].spec.locks && ready[0].spec.group.is_some();
-            let Keys::One(key) = head.spec.keys else {
+            let LineKeys::One(key) = head.spec.keys else {
                 panic!("only single rows are contended: {head:?}");
             };
             let alone = self.contended.get(&key) == Some(&Contended::Alone);
             assert!(entries.len() == 1 && (alone || !locks), "{entries:?}");
         }
         let group = head.spec.group.filter(|_| !contended);
-        let most = self.most(group);
+        let most = self.group_size_max(group);
         assert!(
             entries.len() <= most,
             "{} units left, at most {most} may",
             entries.len()
         );
-        let rows = |entries: &[Entry<u64>]| -> usize {
+        let rows = |entries: &[WaitEntry<u64>]| -> usize {
             let rows = entries.iter().map(|e| e.spec.keys.as_slice().len().max(1));
             rows.sum()
         };
@@ -415,13 +426,13 @@ impl Model {
             "one group"
         );
         let barrier = self.barrier(head);
-        let across = |e: &&Entry<u64>| barrier.is_some_and(|barrier| e.waiter >= barrier);
+        let across = |e: &&WaitEntry<u64>| barrier.is_some_and(|barrier| e.waiter >= barrier);
         assert!(
             !entries.iter().any(|e| across(&e)),
             "nobody leaves across {barrier:?}"
         );
         let keys = entries.iter().flat_map(|e| e.spec.keys.as_slice());
-        let keys: BTreeSet<Key> = keys.copied().collect();
+        let keys: BTreeSet<LineKey> = keys.copied().collect();
         nobody_is_met_on_several_rows(&entries);
         assert!(
             !keys.iter().any(|key| self.in_flight(*key)),
@@ -444,9 +455,9 @@ impl Model {
         self.nobody_was_passed(&entries);
         keys.iter().for_each(|key| self.begin(now, *key));
         if group.is_some() && room {
-            let one = |e: &&Entry<u64>| matches!(e.spec.keys, Keys::One(_));
+            let one = |e: &&WaitEntry<u64>| matches!(e.spec.keys, LineKeys::One(_));
             let single = entries.iter().filter(one);
-            let single: BTreeSet<Key> = single
+            let single: BTreeSet<LineKey> = single
                 .flat_map(|e| e.spec.keys.as_slice())
                 .copied()
                 .collect();
@@ -460,7 +471,7 @@ impl Model {
     }
 
     /// The first barrier behind a unit that is not of its group, or that would leave a write in front of it behind.
-    fn barrier(&self, head: &Entry<u64>) -> Option<WaiterId> {
+    fn barrier(&self, head: &WaitEntry<u64>) -> Option<WaiterId> {
         let group = head.spec.group;
         let behind: Vec<_> = self
             .waiting
@@ -468,7 +479,7 @@ impl Model {
             .filter(|w| w.waiter > head.waiter)
             .collect();
         let stays = |w: &&&Waiting| {
-            let writes = w.spec.barrier || w.spec.keys != Keys::Unknown;
+            let writes = w.spec.barrier || w.spec.keys != LineKeys::Unknown;
             writes && (w.spec.group != group || self.may_stay(&w.spec.keys))
         };
         let first_to_stay = behind.iter().find(stays).map(|w| w.waiter);
@@ -480,20 +491,20 @@ impl Model {
     }
 
     /// Units on these rows perhaps do not leave with their group.
-    fn may_stay(&self, keys: &Keys) -> bool {
-        let several = |w: &Waiting| matches!(w.spec.keys, Keys::Several(_));
+    fn may_stay(&self, keys: &LineKeys) -> bool {
+        let several = |w: &Waiting| matches!(w.spec.keys, LineKeys::Many(_));
         match keys {
-            Keys::Unknown => false,
-            Keys::One(key) => {
+            LineKeys::Unknown => false,
+            LineKeys::One(key) => {
                 let mut behind = self.waiting.iter().filter(|w| several(w));
                 let taken = self.in_flight(*key) || self.contended.contains_key(key);
                 taken || behind.any(|w| on(&w.spec, *key))
             }
-            Keys::Several(_) => true,
+            LineKeys::Many(_) => true,
         }
     }
 
-    fn most(&self, group: Option<GroupId>) -> usize {
+    fn group_size_max(&self, group: Option<GroupId>) -> usize {
         match group {
             None => 1,
             Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
@@ -502,7 +513,7 @@ impl Model {
     }
 
     /// Units on one row leave strictly in order of arrival.
-    fn nobody_was_passed(&self, entries: &[Entry<u64>]) {
+    fn nobody_was_passed(&self, entries: &[WaitEntry<u64>]) {
         for entry in entries {
             let shares = |w: &&Waiting| {
                 let mut keys = entry.spec.keys.as_slice().iter();
@@ -523,18 +534,18 @@ impl Model {
         group: Option<GroupId>,
         barrier: Option<WaiterId>,
         fence: Option<WaiterId>,
-        (keys, single): (&BTreeSet<Key>, &BTreeSet<Key>),
+        (keys, single): (&BTreeSet<LineKey>, &BTreeSet<LineKey>),
     ) {
         let could = |w: &Waiting| w.spec.group == group && barrier.is_none_or(|b| w.waiter < b);
-        let mates = self.ready(now).into_iter();
-        let mates = mates.filter(|w| could(w) && !self.is_contended(w));
-        let other_rows: Vec<_> = mates
+        let group_members = self.ready(now).into_iter();
+        let group_members = group_members.filter(|w| could(w) && !self.is_contended(w));
+        let other_rows: Vec<_> = group_members
             .filter(|w| !w.spec.keys.as_slice().iter().any(|key| keys.contains(key)))
             .collect();
         assert!(other_rows.is_empty(), "left behind: {other_rows:?}");
         for key in single {
             let next = self.waiting.iter().find(|w| on(&w.spec, *key));
-            let next = next.filter(|w| matches!(w.spec.keys, Keys::One(_)));
+            let next = next.filter(|w| matches!(w.spec.keys, LineKeys::One(_)));
             let fenced = next.is_some_and(|w| fence.is_some_and(|fence| fence < w.waiter));
             assert!(
                 fenced || !next.is_some_and(&could),

@@ -2,12 +2,12 @@
 
 use super::scene::{Scene, word};
 use super::{fold, group, limits, read, upsert};
-use crate::line::{GroupId, Key, ROW_AWAITED_MAX, Strategy, WaitSpec};
+use crate::line::{GroupId, LineKey, ROW_AWAITED_MAX, Strategy, WaitSpec};
 use std::time::Duration;
 
 fn alone(row: Option<u64>) -> WaitSpec {
     WaitSpec {
-        keys: row.map(Key).into(),
+        keys: row.map(LineKey).into(),
         ..WaitSpec::default()
     }
 }
@@ -405,7 +405,7 @@ fn a_row_that_nobody_uses_is_forgotten() {
         let waiters = scene.come(fold(row), "b");
         scene.line.withdraw(scene.now, waiters[0]);
     }
-    assert!(scene.line.rows.is_empty() && scene.line.mates.is_empty());
+    assert!(scene.line.rows.is_empty() && scene.line.group_members.is_empty());
 }
 
 #[test]
@@ -450,10 +450,10 @@ fn who_comes_back_to_several_rows_stands_where_it_stood() {
     assert_eq!(scene.leaves(), "c");
     scene.line.withdraw(scene.now, late[0]);
     scene.release_rows(&[2]);
-    assert!(scene.line.rows.is_empty() && scene.line.gives_way_at().is_some());
+    assert!(scene.line.rows.is_empty() && scene.line.multi_row_check_at().is_some());
     scene.pass(100_000);
     scene.line.expire_multi_row(scene.now);
-    assert_eq!(scene.line.gives_way_at(), None);
+    assert_eq!(scene.line.multi_row_check_at(), None);
 }
 
 /// What it waits for may be of no concern to those behind it: in PostgreSQL they would perhaps not meet.
@@ -484,7 +484,7 @@ fn who_is_on_several_rows_waits_for_none_that_is_in_flight_for_long() {
         "alone, like one whose rows are not known"
     );
     assert_eq!(scene.leaves(), "d", "nobody is in front of it any more");
-    assert_eq!(scene.line.gives_way_at(), None);
+    assert_eq!(scene.line.multi_row_check_at(), None);
 }
 
 /// Each of them would keep the second row from those behind it for as long as the first one did.
@@ -497,7 +497,9 @@ fn nobody_takes_the_place_of_who_has_been_on_its_rows_for_long() {
     scene.come(upsert(&[2, 3]), "c");
     scene.come(upsert(&[4, 5]), "d");
     scene.come(fold(2), "e");
-    scene.line.release_rows_early(scene.now, &[Key(1), Key(2)]);
+    scene
+        .line
+        .release_rows_early(scene.now, &[LineKey(1), LineKey(2)]);
     assert_eq!(scene.leaves(), "b", "by itself");
     assert_eq!(scene.leaves(), "c");
     assert_eq!(scene.leaves(), "d", "it stands elsewhere");

@@ -1,6 +1,8 @@
 //! A line with a clock that stands still until it is told to go on.
 
-use crate::line::{Dispatch, Entry, Key, Limits, Line, LockOutcome, Next, WaitSpec, WaiterId};
+use crate::line::{
+    Dispatch, Limits, Line, LineKey, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
+};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,7 @@ impl Scene {
 
     pub(super) fn next(&mut self) -> Option<Dispatch<char>> {
         match self.line.next(self.now)? {
-            Next::Group(dispatch) => Some(dispatch),
+            NextStep::Group(dispatch) => Some(dispatch),
             other => panic!("{other:?}"),
         }
     }
@@ -35,7 +37,7 @@ impl Scene {
     /// Units that are asked about now, as a word.
     pub(super) fn probes(&mut self) -> String {
         match self.line.next(self.now) {
-            Some(Next::Probe(waiters)) => self.units(&waiters),
+            Some(NextStep::Probe(waiters)) => self.units(&waiters),
             other => panic!("{other:?}"),
         }
     }
@@ -43,7 +45,7 @@ impl Scene {
     /// The unit whose row's lock is waited for now.
     pub(super) fn locks(&mut self) -> String {
         match self.line.next(self.now) {
-            Some(Next::Lock(waiter)) => self.units(&[waiter]),
+            Some(NextStep::Lock(waiter)) => self.units(&[waiter]),
             other => panic!("{other:?}"),
         }
     }
@@ -59,7 +61,7 @@ impl Scene {
         self.pass(20_000);
         let word = word(&entries);
         let keys = entries.iter().flat_map(|e| e.spec.keys.as_slice());
-        let keys: BTreeSet<Key> = keys.copied().collect();
+        let keys: BTreeSet<LineKey> = keys.copied().collect();
         let landed = keys.into_iter().map(|key| (key, LockOutcome::Blocked));
         self.line.put_back(self.now, entries, landed);
         word
@@ -73,7 +75,7 @@ impl Scene {
     pub(super) fn release_rows(&mut self, rows: &[u64]) {
         for row in rows {
             self.line
-                .release_rows(self.now, Key(*row), LockOutcome::Free);
+                .release_rows(self.now, LineKey(*row), LockOutcome::Free);
         }
     }
 
@@ -82,6 +84,6 @@ impl Scene {
     }
 }
 
-pub(super) fn word(entries: &[Entry<char>]) -> String {
+pub(super) fn word(entries: &[WaitEntry<char>]) -> String {
     entries.iter().map(|e| e.unit).collect()
 }

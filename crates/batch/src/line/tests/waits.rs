@@ -2,7 +2,7 @@
 
 use super::scene::{Scene, word};
 use super::{fold, group, limits, upsert};
-use crate::line::{Key, LockOutcome, Strategy, TimeOut, Timeouts, WaitSpec};
+use crate::line::{ClientTimeouts, ExpiredLimit, LineKey, LockOutcome, Strategy, WaitSpec};
 use std::time::Duration;
 
 /// A fold that can be asked about, and whose row's lock can be waited for.
@@ -16,7 +16,7 @@ fn patient(row: u64) -> WaitSpec {
 
 fn limited(row: u64, lock: Option<u64>, statement: Option<u64>) -> WaitSpec {
     WaitSpec {
-        timeouts: Timeouts {
+        timeouts: ClientTimeouts {
             lock: lock.map(Duration::from_millis),
             statement: statement.map(Duration::from_millis),
             transaction: None,
@@ -31,9 +31,9 @@ impl Scene {
         self.pass(millis * 1_000);
         let late = self.line.tick(self.now);
         let letter = |why| match why {
-            TimeOut::Lock => 'l',
-            TimeOut::Statement => 's',
-            TimeOut::Query => 'q',
+            ExpiredLimit::Lock => 'l',
+            ExpiredLimit::Statement => 's',
+            ExpiredLimit::Query => 'q',
         };
         late.iter()
             .flat_map(|(entry, why)| [entry.unit, letter(*why)])
@@ -42,7 +42,7 @@ impl Scene {
 
     /// The lock of a row is granted: who leaves with it?
     fn granted(&mut self, row: u64) -> String {
-        word(&self.line.take_locked(self.now, Key(row), &patient(row)))
+        word(&self.line.take_locked(self.now, LineKey(row), &patient(row)))
     }
 }
 
@@ -136,7 +136,7 @@ fn a_group_that_could_not_have_its_row_waits_for_the_lock_in_the_line() {
     assert_eq!(scene.probes(), "e");
     scene
         .line
-        .release_rows(scene.now, Key(1), LockOutcome::Contended);
+        .release_rows(scene.now, LineKey(1), LockOutcome::Contended);
     assert_eq!(
         scene.locks(),
         "e",
@@ -157,7 +157,7 @@ fn where_the_lock_does_not_help_the_first_leaves_alone() {
     assert_eq!(scene.locks(), "a");
     scene
         .line
-        .release_rows(scene.now, Key(1), LockOutcome::Blocked);
+        .release_rows(scene.now, LineKey(1), LockOutcome::Blocked);
     assert_eq!(scene.leaves(), "a");
     scene.release_rows(&[1]);
     assert_eq!(scene.leaves(), "bc", "that was enough");
@@ -181,11 +181,11 @@ fn a_lock_is_of_no_use_to_another_group() {
     assert_eq!(scene.probes(), "ab");
     assert_eq!(scene.locks(), "a");
     scene.line.withdraw(scene.now, first[0]);
-    assert!(scene.line.is_awaited(Key(1)));
+    assert!(scene.line.is_awaited(LineKey(1)));
     assert_eq!(scene.granted(1), "");
     scene
         .line
-        .release_rows(scene.now, Key(1), LockOutcome::Contended);
+        .release_rows(scene.now, LineKey(1), LockOutcome::Contended);
     assert_eq!(scene.locks(), "b");
 }
 
@@ -194,7 +194,7 @@ fn a_lock_is_of_no_use_to_another_group() {
 fn a_granted_lock_does_not_ask_for_cohorts() {
     let mut scene = Scene::new(limits(8, 4, 0));
     let mut own = patient(1);
-    own.group.as_mut().unwrap().cohort = Key(1).cohort();
+    own.group.as_mut().unwrap().cohort = LineKey(1).cohort();
     scene.come(own, "a");
     assert_eq!(scene.blocked(), "a");
     assert_eq!(scene.probes(), "a");
@@ -230,7 +230,7 @@ fn what_a_group_has_waited_for_a_lock_counts() {
     scene.line.put_back(
         scene.now,
         entries.split_off(0),
-        [(Key(1), LockOutcome::Blocked)],
+        [(LineKey(1), LockOutcome::Blocked)],
     );
     assert_eq!(scene.tick(19), "");
     assert_eq!(scene.tick(1), "al");
@@ -255,10 +255,12 @@ fn what_a_group_has_taken_in_vain_does_not_count() {
     scene.come(limited(1, None, Some(50)), "ab");
     let mut entries = scene.next().unwrap().entries;
     scene.pass(60_000);
-    entries.iter_mut().for_each(super::super::Entry::restart);
+    entries
+        .iter_mut()
+        .for_each(super::super::WaitEntry::restart);
     scene
         .line
-        .put_back(scene.now, entries, [(Key(1), LockOutcome::Free)]);
+        .put_back(scene.now, entries, [(LineKey(1), LockOutcome::Free)]);
     assert_eq!(scene.tick(0), "");
     assert_eq!(scene.leaves(), "ab");
 }

@@ -1,6 +1,6 @@
 //! Upserts of several rows without a server: who fits, what is sent, and what each member gets for what comes back.
 
-use crate::line::{GroupId, Keys, Strategy};
+use crate::line::{GroupId, LineKeys, Strategy};
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
@@ -26,7 +26,7 @@ fn upserts(text: &str, id: Type) -> Travelling {
     Travelling::upserting_several(text, &table, parameters, vec![column("n", 23)])
 }
 
-fn place(upserts: &mut Travelling, values: &[&str]) -> Option<(GroupId, Keys)> {
+fn place(upserts: &mut Travelling, values: &[&str]) -> Option<(GroupId, LineKeys)> {
     let unit = upserts.texts(values);
     upserts.plan.fits(&unit)
 }
@@ -92,7 +92,7 @@ fn what_only_postgresql_can_answer_travels_alone() {
     let mixed = nothing.bound(&mixed.map(|(binary, value)| (binary, Some(value))));
     assert_eq!(nothing.plan.fits(&mixed), None, "an array has one format");
     let (_, keys) = place(&mut nothing, &["7", "1", "7", "2"]).expect("the second one is skipped");
-    assert!(matches!(&keys, Keys::Several(keys) if keys.len() == 1));
+    assert!(matches!(&keys, LineKeys::Many(keys) if keys.len() == 1));
     let mut words = upserts(NOTHING, TEXT);
     assert!(place(&mut words, &["a", "1", "b", "1"]).is_some());
     assert_eq!(place(&mut words, &["a", "1", "b ", "1"]), None);

@@ -154,7 +154,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,
-        timeouts: crate::line::Timeouts::default(),
+        timeouts: crate::line::ClientTimeouts::default(),
     };
     let mut strategy = |plain, on| {
         let group = learned(plain).travel(&mut unit, policy(on)).spec.group;

@@ -1,7 +1,7 @@
 //! Which units fit, on which row, and with whom.
 
 use super::{counter, stock};
-use crate::line::{GroupId, Key, Keys, Strategy};
+use crate::line::{GroupId, LineKey, LineKeys, Strategy};
 use crate::strategy::GroupPlan;
 use crate::testing::folding::{Folding, INT4, INT4_ARRAY, INT8, NUMERIC, TEXT, Type, UUID, table};
 use paceline_relay::settings::SettingsBook;
@@ -19,11 +19,11 @@ fn keyed(key: Type, parameter: Type) -> Folding {
 }
 
 /// Where a unit with this key stands: binary?, bytes.
-fn place(folding: &mut Folding, binary: bool, key: Option<&[u8]>) -> Option<(GroupId, Key)> {
+fn place(folding: &mut Folding, binary: bool, key: Option<&[u8]>) -> Option<(GroupId, LineKey)> {
     let unit = folding.bound(&[(binary, key)], &[]);
     let (group, keys) = folding.plan.fits(&unit)?;
     match keys {
-        Keys::One(key) => Some((group, key)),
+        LineKeys::One(key) => Some((group, key)),
         other => panic!("not one row: {other:?}"),
     }
 }
@@ -35,7 +35,7 @@ fn an_integer_is_the_same_row_however_it_is_written() {
     assert!(seven.is_some());
     assert_eq!(place(&mut folding, true, Some(&7_i64.to_be_bytes())), seven);
     let mut short = keyed(INT8, INT4);
-    let key = |place: Option<(GroupId, Key)>| place.map(|(_, key)| key);
+    let key = |place: Option<(GroupId, LineKey)>| place.map(|(_, key)| key);
     let in_four = place(&mut short, true, Some(&7_i32.to_be_bytes()));
     assert_eq!(
         key(in_four),
@@ -187,7 +187,7 @@ fn a_key_may_be_a_constant_of_the_template() {
     let by_parameter = place(&mut parameter, false, Some(b"5")).map(|(_, key)| key);
     assert_eq!(
         folding.plan.fits(&one).map(|(_, key)| key),
-        by_parameter.map(Keys::One),
+        by_parameter.map(LineKeys::One),
         "rows are known across templates"
     );
 }

@@ -1,20 +1,20 @@
 //! Who leaves with the first one: units of its group whose rows are free, in order of arrival, up to a barrier and to the
 //! group's limits.
 
-use super::{Dispatch, Entry, GroupId, Key, Keys, Line, Strategy, WaitSpec, WaiterId};
+use super::{Dispatch, GroupId, Line, LineKey, LineKeys, Strategy, WaitEntry, WaitSpec, WaiterId};
 use std::ops::Bound;
 use std::time::Instant;
 
 /// Barriers behind the first of a group.
 #[derive(Debug, Default)]
-pub(super) struct Fences {
+pub(super) struct Barriers {
     /// Those of the group itself, as far as they matter, in order of arrival.
     own: Vec<WaiterId>,
     /// Nobody of the group leaves across this one.
     barrier: Option<WaiterId>,
 }
 
-impl Fences {
+impl Barriers {
     /// The first one that followers on a unit's row are not taken across: a barrier of the group may yet have to stay.
     pub(super) fn behind(&self, waiter: WaiterId) -> Option<WaiterId> {
         let place = self.own.partition_point(|own| *own <= waiter);
@@ -24,7 +24,7 @@ impl Fences {
 
 impl<T> Line<T> {
     /// Most units that leave with the first one.
-    pub(super) fn most(&self, first: WaiterId, group: Option<GroupId>) -> usize {
+    pub(super) fn group_size_max(&self, first: WaiterId, group: Option<GroupId>) -> usize {
         let most = match group {
             None => 1,
             Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
@@ -36,32 +36,32 @@ impl<T> Line<T> {
     }
 
     /// The first one leaves, and whoever may come along.
-    pub(super) fn depart(
+    pub(super) fn dispatch(
         &mut self,
         now: Instant,
         first: WaiterId,
         group: Option<GroupId>,
     ) -> Dispatch<T> {
-        let most = self.most(first, group);
+        let most = self.group_size_max(first, group);
         let mut entries = Vec::new();
-        let fences = self.fences(first, group, most);
-        let mates: Vec<WaiterId> = match group.and_then(|id| self.mates.get(&id)) {
-            Some(mates) => mates
+        let barriers = self.barriers(first, group, most);
+        let group_members: Vec<WaiterId> = match group.and_then(|id| self.group_members.get(&id)) {
+            Some(group_members) => group_members
                 .iter()
                 .take(most)
-                .take_while(|m| fences.barrier.is_none_or(|b| **m < b))
+                .take_while(|m| barriers.barrier.is_none_or(|b| **m < b))
                 .copied()
                 .collect(),
             None => vec![first],
         };
         let mut further_rows = 0;
-        for waiter in mates {
+        for waiter in group_members {
             let room = most - further_rows;
             self.take_row(
                 now,
                 waiter,
                 (group, room),
-                fences.behind(waiter),
+                barriers.behind(waiter),
                 &mut entries,
             );
             further_rows += entries.last().map_or(0, |e| e.spec.keys.further());
@@ -69,14 +69,19 @@ impl<T> Line<T> {
                 break;
             }
         }
-        entries.sort_by_key(|e: &Entry<T>| e.waiter);
+        entries.sort_by_key(|e: &WaitEntry<T>| e.waiter);
         Dispatch { entries }
     }
 
     /// Where a group ends. A barrier of its own is none to it, as they leave in order on the same trip, unless it would
     /// overtake a write that stays. No look is taken behind so many of its own as fill the group.
-    pub(super) fn fences(&self, first: WaiterId, group: Option<GroupId>, most: usize) -> Fences {
-        let mut fences = Fences::default();
+    pub(super) fn barriers(
+        &self,
+        first: WaiterId,
+        group: Option<GroupId>,
+        most: usize,
+    ) -> Barriers {
+        let mut barriers = Barriers::default();
         let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.spec.table);
         // A chain may be made of writes to several tables.
@@ -98,27 +103,27 @@ impl<T> Line<T> {
                 somebody_stays = !elsewhere(&other.spec) && self.stays(&other.spec, group);
             }
             if somebody_stays || entry.spec.group != group {
-                fences.barrier = Some(barrier);
+                barriers.barrier = Some(barrier);
                 break;
             }
-            fences.own.push(barrier);
-            if fences.own.len() >= most {
+            barriers.own.push(barrier);
+            if barriers.own.len() >= most {
                 break;
             }
         }
-        fences
+        barriers
     }
 
     /// A write that does not, or perhaps not, leave with the group.
     fn stays(&self, spec: &WaitSpec, group: Option<GroupId>) -> bool {
         let may_leave = match &spec.keys {
-            Keys::Unknown if !spec.barrier => return false,
-            Keys::Unknown => true,
-            Keys::One(key) => {
+            LineKeys::Unknown if !spec.barrier => return false,
+            LineKeys::Unknown => true,
+            LineKeys::One(key) => {
                 let row = self.rows.get(key);
-                row.is_none_or(|row| !row.in_flight && !row.is_contended() && row.several == 0)
+                row.is_none_or(|row| !row.in_flight && !row.is_contended() && row.multi_row == 0)
             }
-            Keys::Several(_) => false,
+            LineKeys::Many(_) => false,
         };
         spec.group != group || !may_leave
     }
@@ -130,18 +135,18 @@ impl<T> Line<T> {
         waiter: WaiterId,
         (group, most): (Option<GroupId>, usize),
         barrier: Option<WaiterId>,
-        entries: &mut Vec<Entry<T>>,
+        entries: &mut Vec<WaitEntry<T>>,
     ) {
         let Some(entry) = self.leave(now, waiter) else {
             return;
         };
-        self.forget_several(waiter, &entry.spec.keys);
+        self.forget_multi_row(waiter, &entry.spec.keys);
         let keys = entry.spec.keys.clone();
         entries.push(entry);
         for key in keys.as_slice() {
             self.pop_front(*key);
         }
-        if let (Keys::One(key), Some(group)) = (&keys, group) {
+        if let (LineKeys::One(key), Some(group)) = (&keys, group) {
             let same = |id: GroupId| id == group;
             self.take_followers(now, *key, &same, (most, barrier), entries);
         }
@@ -154,16 +159,16 @@ impl<T> Line<T> {
     pub(super) fn take_followers(
         &mut self,
         now: Instant,
-        key: Key,
+        key: LineKey,
         same: &dyn Fn(GroupId) -> bool,
         (most, barrier): (usize, Option<WaiterId>),
-        entries: &mut Vec<Entry<T>>,
+        entries: &mut Vec<WaitEntry<T>>,
     ) {
         while entries.len() < most
             && let Some(next) = self.first_on(key)
             && barrier.is_none_or(|barrier| next <= barrier)
             && let Some(entry) = self.waiting.get(&next)
-            && matches!(entry.spec.keys, Keys::One(_))
+            && matches!(entry.spec.keys, LineKeys::One(_))
             && entry.spec.group.is_some_and(same)
         {
             entries.extend(self.leave(now, next));
@@ -171,14 +176,14 @@ impl<T> Line<T> {
         }
     }
 
-    fn pop_front(&mut self, key: Key) {
+    fn pop_front(&mut self, key: LineKey) {
         if let Some(row) = self.rows.get_mut(&key) {
             row.queue.pop_front();
         }
     }
 
     /// A unit leaves for a connection.
-    fn leave(&mut self, now: Instant, waiter: WaiterId) -> Option<Entry<T>> {
+    fn leave(&mut self, now: Instant, waiter: WaiterId) -> Option<WaitEntry<T>> {
         self.unready(waiter);
         let mut entry = self.waiting.remove(&waiter)?;
         self.forget_deadline(waiter, entry.deadline.take());

@@ -6,13 +6,13 @@
 //! left the line. Time spent waiting for a server connection before that does not count. The time of a group that was
 //! undone for another reason than a lock does not count either.
 
-use super::entry::Clocks;
-use super::{Entry, Line, WaiterId};
+use super::entry::TimeoutStarts;
+use super::{Line, WaitEntry, WaiterId};
 use std::time::{Duration, Instant};
 
 /// A limit that expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TimeOut {
+pub enum ExpiredLimit {
     /// `lock_timeout`
     Lock,
     /// `statement_timeout`
@@ -21,10 +21,10 @@ pub enum TimeOut {
     Query,
 }
 
-impl<T> Entry<T> {
+impl<T> WaitEntry<T> {
     /// Restarts the time-outs, because the request's group was undone for another reason than a lock.
     pub fn restart(&mut self) {
-        self.clocks = Clocks::default();
+        self.timeout_starts = TimeoutStarts::default();
     }
 
     /// Whether a time-out of its client has expired.
@@ -34,32 +34,32 @@ impl<T> Entry<T> {
     }
 
     pub(super) fn waits_for_row(&mut self, now: Instant) {
-        self.clocks.begun.get_or_insert(now);
-        self.clocks.blocked.get_or_insert(now);
+        self.timeout_starts.begun.get_or_insert(now);
+        self.timeout_starts.blocked.get_or_insert(now);
     }
 
     /// It leaves the line, and may wait for its row in PostgreSQL.
     pub(super) fn begins(&mut self, now: Instant) {
         self.waits_for_row(now);
-        self.clocks.has_begun = true;
+        self.timeout_starts.has_begun = true;
     }
 
     /// It waits only for a server connection. `busy` is the start of the last flights of its row.
     pub(super) fn has_its_row(&mut self, busy: Option<Instant>) {
         if let Some(busy) = busy {
-            self.clocks.correct(busy, Some(busy));
+            self.timeout_starts.correct(busy, Some(busy));
         }
-        self.clocks.blocked = None;
+        self.timeout_starts.blocked = None;
     }
 
     /// The time-out that expires first, and when.
-    fn deadline(&self, query: Duration) -> Option<(Instant, TimeOut)> {
-        let Clocks { begun, blocked, .. } = self.clocks;
+    fn deadline(&self, query: Duration) -> Option<(Instant, ExpiredLimit)> {
+        let TimeoutStarts { begun, blocked, .. } = self.timeout_starts;
         let query = Some(query).filter(|limit| !limit.is_zero());
         let limits = [
-            (blocked, self.spec.timeouts.lock, TimeOut::Lock),
-            (begun, self.spec.timeouts.statement, TimeOut::Statement),
-            (begun, query, TimeOut::Query),
+            (blocked, self.spec.timeouts.lock, ExpiredLimit::Lock),
+            (begun, self.spec.timeouts.statement, ExpiredLimit::Statement),
+            (begun, query, ExpiredLimit::Query),
         ];
         let ends = limits.into_iter();
         let ends = ends.filter_map(|(since, limit, what)| Some((since? + limit?, what)));
@@ -88,7 +88,7 @@ impl<T> Line<T> {
     }
 
     /// Removes every request of which a time-out has expired.
-    pub fn time_out(&mut self, now: Instant) -> Vec<(Entry<T>, TimeOut)> {
+    pub fn time_out(&mut self, now: Instant) -> Vec<(WaitEntry<T>, ExpiredLimit)> {
         let mut late = Vec::new();
         while let Some((_, waiter)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
             let why = self.correct_deadline(now, waiter);
@@ -102,11 +102,15 @@ impl<T> Line<T> {
     }
 
     /// The first deadline of a request, corrected by when its row was in flight.
-    fn correct_deadline(&mut self, now: Instant, waiter: WaiterId) -> Option<(Instant, TimeOut)> {
+    fn correct_deadline(
+        &mut self,
+        now: Instant,
+        waiter: WaiterId,
+    ) -> Option<(Instant, ExpiredLimit)> {
         let busy = self.busy_since(waiter);
         let limit = self.limits.query_timeout;
         let entry = self.waiting.get_mut(&waiter)?;
-        entry.clocks.correct(now, busy);
+        entry.timeout_starts.correct(now, busy);
         let end = entry.deadline(limit);
         self.note_deadline(waiter);
         end
