@@ -27,7 +27,7 @@ use crate::line::Strategy;
 pub use batch::Batch;
 use bytes::BytesMut;
 pub use messages::FORMATS_MAX;
-pub use outcome::{Again, Dealt, Invalidation, MemberOutcome};
+pub use outcome::{Invalidation, MemberOutcome, MemberResult, Retry};
 use paceline_relay::request::Form;
 use paceline_relay::sequences::SequenceState;
 use paceline_relay::server::ServerSide;
@@ -60,7 +60,10 @@ pub fn build(
         out.truncate(before);
         server.retire_all();
     }
-    if batch.as_ref().is_some_and(|batch| batch.may_draw()) {
+    if batch
+        .as_ref()
+        .is_some_and(|batch| batch.may_use_sequences())
+    {
         server.sequences = SequenceState::Mixed;
     }
     batch

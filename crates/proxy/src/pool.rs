@@ -52,8 +52,8 @@ use known::{Known, Welcome};
 use paceline_batch::line::{
     Dispatch, Line, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
 };
-use paceline_batch::strategy::Again;
 use paceline_batch::strategy::PlannedRequest;
+use paceline_batch::strategy::Retry;
 use paceline_batch::tally::{GroupSizes, Tallies};
 use quota::Hunger;
 use replication::Replicas;
@@ -400,7 +400,7 @@ impl Pool {
         self: &Arc<Self>,
         conn: &mut ServerConn,
         rows: Vec<(LineKey, LockOutcome)>,
-        again: Vec<(WaitEntry<Waiter>, Again)>,
+        again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) -> Option<Work> {
         let now = Instant::now();
         self.counters().came_back(again.len());
@@ -426,7 +426,7 @@ impl Pool {
     pub(crate) fn wreck(
         self: &Arc<Self>,
         keys: Vec<LineKey>,
-        again: Vec<(WaitEntry<Waiter>, Again)>,
+        again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) {
         let now = Instant::now();
         self.counters().came_back(again.len());
@@ -452,7 +452,7 @@ impl Pool {
     }
 
     /// Members of a pipeline that has come to a halt go elsewhere.
-    pub(crate) fn reroute(self: &Arc<Self>, again: Vec<(WaitEntry<Waiter>, Again)>) {
+    pub(crate) fn reroute(self: &Arc<Self>, again: Vec<(WaitEntry<Waiter>, Retry)>) {
         let now = Instant::now();
         self.counters().came_back(again.len());
         let mut inner = self.lock();
@@ -466,17 +466,17 @@ impl Pool {
         &self,
         inner: &mut Inner,
         now: Instant,
-        again: Vec<(WaitEntry<Waiter>, Again)>,
+        again: Vec<(WaitEntry<Waiter>, Retry)>,
         mut rows: Vec<(LineKey, LockOutcome)>,
     ) {
-        let mut cohorts: HashMap<Again, u64> = HashMap::new();
+        let mut cohorts: HashMap<Retry, u64> = HashMap::new();
         let mut entries = Vec::with_capacity(again.len());
         for (mut entry, how) in again {
-            if how == Again::Blocked {
+            if how == Retry::Blocked {
                 rows.iter_mut()
                     .filter(|(key, _)| entry.spec.keys.as_slice().contains(key))
                     .for_each(|(_, outcome)| *outcome = LockOutcome::Blocked);
-            } else if how != Again::Row {
+            } else if how != Retry::Row {
                 entry.restart();
             }
             if entry.unit.answer.is_closed() {
@@ -489,15 +489,15 @@ impl Pool {
             self.counters().waiting.fetch_add(1, Ordering::Relaxed);
             let group = &mut entry.spec.group;
             match (how, &entry.spec.keys) {
-                (Again::Line | Again::Blocked, _) => {}
-                (Again::Row, LineKeys::One(key)) => {
+                (Retry::Line | Retry::Blocked, _) => {}
+                (Retry::Row, LineKeys::One(key)) => {
                     *group = group.map(|mut id| {
                         id.cohort = key.cohort();
                         id
                     });
                 }
-                (Again::Alone | Again::Row, _) => *group = None,
-                (Again::FirstHalf | Again::SecondHalf, _) => {
+                (Retry::Alone | Retry::Row, _) => *group = None,
+                (Retry::FirstHalf | Retry::SecondHalf, _) => {
                     let cohort = cohorts
                         .entry(how)
                         .or_insert_with(|| inner.line.new_cohort());

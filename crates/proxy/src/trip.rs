@@ -17,7 +17,7 @@ use owed::Owed;
 use paceline_batch::learned::Learned;
 use paceline_batch::line::{Dispatch, LineKeys, LockOutcome, Strategy, WaitEntry};
 use paceline_batch::strategy::{
-    self, Again, Batch, Dealt, Invalidation, MemberOutcome, PlannedRequest,
+    self, Batch, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
 };
 use paceline_batch::tally::{Fallback, Served};
 use paceline_net::READ_BYTES;
@@ -56,7 +56,7 @@ struct Trip {
 /// What became of a trip.
 enum Way {
     /// It is over.
-    Arrived(Vec<Dealt>),
+    Arrived(Vec<MemberResult>),
     /// A shared answer that is too long to be kept, and the room that it takes so far.
     HandedOver(Underway, Room),
 }
@@ -271,8 +271,8 @@ impl Trip {
             if pipeline {
                 // Answers go out as they come; who goes again does so at the end.
                 let answered =
-                    |dealt: &mut Dealt| matches!(dealt.verdict, MemberOutcome::Answer(_));
-                let answered: Vec<Dealt> = dealt.extract_if(.., answered).collect();
+                    |dealt: &mut MemberResult| matches!(dealt.outcome, MemberOutcome::Answer(_));
+                let answered: Vec<MemberResult> = dealt.extract_if(.., answered).collect();
                 self.count(pool, &answered);
                 self.deal(answered);
             }
@@ -286,7 +286,7 @@ impl Trip {
                 }
                 None => {}
             }
-            if pipeline && conn.input.len() + batch.kept() > PIPELINE_ANSWER_MAX {
+            if pipeline && conn.input.len() + batch.buffered_len() > PIPELINE_ANSWER_MAX {
                 return Err(io::Error::other("an answer in a pipeline is too long").into());
             }
         }
@@ -308,7 +308,12 @@ impl Trip {
     }
 
     /// The trip is over: rows are free, members that were not served go again, who is next?
-    fn arrive(&mut self, owed: &mut Owed, conn: &mut ServerConn, dealt: &[Dealt]) -> Option<Work> {
+    fn arrive(
+        &mut self,
+        owed: &mut Owed,
+        conn: &mut ServerConn,
+        dealt: &[MemberResult],
+    ) -> Option<Work> {
         let pool = &owed.pool;
         pool.proxy.busy_poll.message_received();
         self.measure();
@@ -367,20 +372,20 @@ impl Trip {
     }
 
     /// Counts what has become of members, before they hear of it.
-    fn count(&mut self, pool: &Pool, dealt: &[Dealt]) {
+    fn count(&mut self, pool: &Pool, dealt: &[MemberResult]) {
         let mut fares = Fares::default();
-        for Dealt { member, verdict } in dealt {
+        for MemberResult { member, outcome } in dealt {
             let entry = self.entries.get(*member).and_then(Option::as_ref);
             let unit = entry.and_then(|entry| entry.unit.unit.as_ref());
-            if let (Some(unit), MemberOutcome::Answer(answer)) = (unit, verdict) {
+            if let (Some(unit), MemberOutcome::Answer(answer)) = (unit, outcome) {
                 fares.take(unit, answer, &pool.stats);
             }
             if let Some(tally) = unit.and_then(|unit| unit.tally.as_ref())
                 && let Some(strategy) = self.strategy
             {
-                match verdict {
+                match outcome {
                     MemberOutcome::Answer(_) => self.served.one(tally),
-                    MemberOutcome::Again(_, why) => tally.came_back(strategy, *why),
+                    MemberOutcome::Retry(_, why) => tally.came_back(strategy, *why),
                 }
             }
         }
@@ -397,10 +402,10 @@ impl Trip {
         }
     }
 
-    fn take_again(&mut self, dealt: &[Dealt]) -> Vec<(WaitEntry<Waiter>, Again)> {
+    fn take_again(&mut self, dealt: &[MemberResult]) -> Vec<(WaitEntry<Waiter>, Retry)> {
         let mut again = Vec::new();
-        for Dealt { member, verdict } in dealt {
-            if let MemberOutcome::Again(how, _) = verdict
+        for MemberResult { member, outcome } in dealt {
+            if let MemberOutcome::Retry(how, _) = outcome
                 && let Some(entry) = self.entries.get_mut(*member).and_then(Option::take)
             {
                 again.push((entry, *how));
@@ -410,9 +415,9 @@ impl Trip {
     }
 
     /// Hands out answers.
-    fn deal(&mut self, dealt: Vec<Dealt>) {
-        for Dealt { member, verdict } in dealt {
-            if let MemberOutcome::Answer(answer) = verdict
+    fn deal(&mut self, dealt: Vec<MemberResult>) {
+        for MemberResult { member, outcome } in dealt {
+            if let MemberOutcome::Answer(answer) = outcome
                 && let Some(entry) = self.entries.get_mut(member).and_then(Option::take)
             {
                 // A client that has gone needs no answer.
@@ -421,10 +426,10 @@ impl Trip {
         }
     }
 
-    fn all_alone(&self, why: Fallback) -> Vec<Dealt> {
-        let alone = |member| Dealt {
+    fn all_alone(&self, why: Fallback) -> Vec<MemberResult> {
+        let alone = |member| MemberResult {
             member,
-            verdict: MemberOutcome::Again(Again::Alone, why),
+            outcome: MemberOutcome::Retry(Retry::Alone, why),
         };
         (0..self.entries.len()).map(alone).collect()
     }
@@ -499,7 +504,7 @@ pub(crate) fn timed_out(why: &str) -> Bytes {
 fn receive(
     batch: &mut dyn Batch,
     conn: &mut ServerConn,
-    dealt: &mut Vec<Dealt>,
+    dealt: &mut Vec<MemberResult>,
 ) -> Result<bool, ServerError> {
     let mut frames = Frames::new(&conn.input);
     let mut over = false;

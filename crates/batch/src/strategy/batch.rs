@@ -1,6 +1,6 @@
 //! A group in flight.
 
-use super::outcome::{Dealt, Invalidation};
+use super::outcome::{Invalidation, MemberResult};
 use paceline_relay::request::Underway;
 use paceline_relay::server::ServerSide;
 use paceline_wire::Frame;
@@ -8,12 +8,12 @@ use std::fmt::Debug;
 
 /// A group whose messages were written, up to the end of its answer.
 pub trait Batch: Debug + Send + Sync {
-    /// Takes a message from the server; verdicts that it settles are appended to `dealt`. True: the batch is over.
+    /// Takes a message from the server; results that it settles are appended to `dealt`. True: the batch is over.
     fn receive(
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool;
 
     /// What no longer holds of the members' templates.
@@ -32,17 +32,17 @@ pub trait Batch: Debug + Send + Sync {
     }
 
     /// Bytes of answers that are kept.
-    fn kept(&self) -> usize {
+    fn buffered_len(&self) -> usize {
         0
     }
 
     /// Its members may draw numbers of sequences, by defaults or triggers if not by their texts.
-    fn may_draw(&self) -> bool {
+    fn may_use_sequences(&self) -> bool {
         true
     }
 
     /// Members of a pipeline that are not answered yet, if this is one; they may go elsewhere.
-    fn abandon(&mut self) -> Option<Vec<Dealt>> {
+    fn abandon(&mut self) -> Option<Vec<MemberResult>> {
         None
     }
 

@@ -11,7 +11,7 @@
 use super::batch::Batch;
 use super::messages::{message, sqlstate, write_head, write_member, write_tail};
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, MemberOutcome, again, halves};
+use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
 use super::plan::PlannedRequest;
 use super::prelude::{PRELUDE_STATEMENTS, Prelude, Silence};
 use crate::line::{GroupId, Strategy};
@@ -75,12 +75,12 @@ impl Batch for ChainBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
         match frame.tag {
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
-                self.settle(dealt);
+                self.finish(results);
                 return true;
             }
             tag::ERROR_RESPONSE => {
@@ -176,29 +176,29 @@ impl ChainBatch {
         self.forms.get(self.answers.len().checked_sub(1)?).copied()
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let members = self.forms.len();
         let Some(sqlstate) = &self.error else {
-            dealt.extend(
+            results.extend(
                 self.answers
                     .drain(..)
                     .enumerate()
                     .map(|(member, mut answer)| {
                         write_tail(&mut answer);
-                        Dealt {
+                        MemberResult {
                             member,
-                            verdict: MemberOutcome::Answer(answer.freeze()),
+                            outcome: MemberOutcome::Answer(answer.freeze()),
                         }
                     }),
             );
             return;
         };
         if self.moved {
-            dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+            results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
         } else if BORROWED_WAIT.contains(&sqlstate.as_str()) {
-            dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
+            results.extend(retry(0..members, Retry::Alone, Fallback::Timeout));
         } else {
-            dealt.extend(halves(members, Fallback::Error));
+            results.extend(retry_halves(members, Fallback::Error));
         }
     }
 }

@@ -9,10 +9,12 @@ use super::messages::{
     write_tail,
 };
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal};
+use super::outcome::{
+    MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
+};
 use super::plan::{GroupPlan, PlannedRequest, Rewritten};
 use super::prelude::Prelude;
-use super::progress::{Came, StatementProgress, refusal};
+use super::progress::{StatementEvent, StatementProgress, refusal};
 use crate::line::{GroupId, LineKey, LineKeys, Strategy};
 use crate::tally::Fallback;
 use bytes::BytesMut;
@@ -191,12 +193,12 @@ impl Batch for DealBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
         match self.progress.receive(frame, server) {
-            Came::Row => self.receive_row(frame.body()),
-            Came::End => self.settle(dealt),
-            Came::Other => {}
+            StatementEvent::Row => self.receive_row(frame.body()),
+            StatementEvent::End => self.finish(results),
+            StatementEvent::Other => {}
         }
         frame.tag == tag::READY_FOR_QUERY
     }
@@ -285,7 +287,7 @@ impl DealBatch {
         let [same, number] = head else {
             return;
         };
-        self.progress.facts_moved |= *same != Some(&[1][..]);
+        self.progress.facts_changed |= *same != Some(&[1][..]);
         let number = number.and_then(|n| <[u8; 4]>::try_from(n).ok());
         let Some(number) = number.map(u32::from_be_bytes) else {
             return;
@@ -300,24 +302,24 @@ impl DealBatch {
         }
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let members = self.members.len();
         if let Some((sqlstate, error)) = self.progress.error() {
             let why = if self.is_refused(sqlstate) {
                 Fallback::Refused
             } else if is_gone(sqlstate, error) {
-                return dealt.extend(halves(members, Fallback::Busy));
+                return results.extend(retry_halves(members, Fallback::Busy));
             } else if is_uncertain(sqlstate, error) {
                 Fallback::Uncertain
             } else if is_lock_timeout(sqlstate) {
                 Fallback::Timeout
             } else {
-                return dealt.extend(halves(members, Fallback::Error));
+                return results.extend(retry_halves(members, Fallback::Error));
             };
-            return dealt.extend(again(0..members, Again::Alone, why));
+            return results.extend(retry(0..members, Retry::Alone, why));
         }
-        if self.progress.facts_moved {
-            return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+        if self.progress.facts_changed {
+            return results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
         }
         for (
             member,
@@ -327,8 +329,8 @@ impl DealBatch {
         ) in self.members.drain(..).enumerate()
         {
             let unseen = rows == 0 && self.plan.dealing.may_fail_unseen;
-            let verdict = match unseen {
-                true => MemberOutcome::Again(Again::Alone, Fallback::NoRow),
+            let outcome = match unseen {
+                true => MemberOutcome::Retry(Retry::Alone, Fallback::NoRow),
                 false => {
                     let tag = format!("{} {rows}", self.plan.dealing.tag);
                     backend::write_command_complete(&mut answer, &tag);
@@ -336,7 +338,7 @@ impl DealBatch {
                     MemberOutcome::Answer(answer.freeze())
                 }
             };
-            dealt.push(Dealt { member, verdict });
+            results.push(MemberResult { member, outcome });
         }
     }
 }

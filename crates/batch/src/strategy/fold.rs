@@ -11,12 +11,12 @@ pub(super) use result::FoldResult;
 use super::batch::Batch;
 use super::messages::{parameter_bits, result_bits, write_columns};
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, again, is_refusal};
+use super::outcome::{MemberResult, Retry, is_refusal, retry};
 use super::plan::{
     GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten, UnmetGuards,
 };
 use super::prelude::Prelude;
-use super::progress::{Came, StatementProgress, refusal};
+use super::progress::{StatementEvent, StatementProgress, refusal};
 use super::row::RowKey;
 use crate::line::{GroupId, LineKeys, Strategy};
 use crate::tally::Fallback;
@@ -122,12 +122,14 @@ impl Batch for FoldBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
         match self.progress.receive(frame, server) {
-            Came::Row => self.progress.facts_moved |= !self.result.receive_row(frame.body()),
-            Came::End => self.settle(dealt),
-            Came::Other => {}
+            StatementEvent::Row => {
+                self.progress.facts_changed |= !self.result.receive_row(frame.body())
+            }
+            StatementEvent::End => self.finish(results),
+            StatementEvent::Other => {}
         }
         frame.tag == tag::READY_FOR_QUERY
     }
@@ -149,7 +151,7 @@ impl Batch for FoldBatch {
         self.result.rows_written()
     }
 
-    fn may_draw(&self) -> bool {
+    fn may_use_sequences(&self) -> bool {
         false
     }
 }
@@ -175,13 +177,13 @@ impl FoldBatch {
         })
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         match self.progress.error() {
-            Some((sqlstate, _)) => self.result.settle_error(sqlstate, dealt),
-            None if self.progress.facts_moved => {
-                dealt.extend(again(0..self.result.len(), Again::Alone, Fallback::Ddl));
+            Some((sqlstate, _)) => self.result.finish_error(sqlstate, results),
+            None if self.progress.facts_changed => {
+                results.extend(retry(0..self.result.len(), Retry::Alone, Fallback::Ddl));
             }
-            None => self.result.settle(dealt),
+            None => self.result.finish(results),
         }
     }
 }

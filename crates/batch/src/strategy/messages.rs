@@ -1,6 +1,6 @@
 //! Messages of groups: members' statements as they go to the server, and the parts of answers.
 
-use super::outcome::{Dealt, MemberOutcome};
+use super::outcome::{MemberOutcome, MemberResult};
 use bytes::BytesMut;
 use paceline_relay::analysis::Shape;
 use paceline_relay::request::{Form, Request};
@@ -16,17 +16,19 @@ pub const FORMATS_MAX: usize = 64;
 
 /// It is committed, but for which members is not known, as a row came back whose key none has sent. No type that
 /// [`row::RowKeys`] takes is known to come to this.
-pub(super) fn nobodys(members: impl Iterator<Item = Form>) -> impl Iterator<Item = Dealt> {
+pub(super) fn unknown_key_errors(
+    members: impl Iterator<Item = Form>,
+) -> impl Iterator<Item = MemberResult> {
     members.enumerate().map(|(member, form)| {
         let mut out = BytesMut::new();
         write_head(form, &mut out);
-        ErrorResponse::error("08007", "a row came back whose key nobody had sent")
+        ErrorResponse::error("08007", "a row event back whose key nobody had sent")
             .with_detail("The statement was committed.")
             .write(&mut out);
         write_tail(&mut out);
-        Dealt {
+        MemberResult {
             member,
-            verdict: MemberOutcome::Answer(out.freeze()),
+            outcome: MemberOutcome::Answer(out.freeze()),
         }
     })
 }

@@ -5,14 +5,16 @@
 use super::array::Array;
 use super::batch::Batch;
 use super::messages::{
-    FORMATS_MAX, nobodys, parameter_bits, result_bits, result_formats, write_columns, write_head,
-    write_tail,
+    FORMATS_MAX, parameter_bits, result_bits, result_formats, unknown_key_errors, write_columns,
+    write_head, write_tail,
 };
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, MemberOutcome, again, halves, is_refusal, why};
+use super::outcome::{
+    MemberOutcome, MemberResult, Retry, fallback_reason, is_refusal, retry, retry_halves,
+};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
 use super::prelude::Prelude;
-use super::progress::{Came, StatementProgress, refusal};
+use super::progress::{StatementEvent, StatementProgress, refusal};
 use super::row::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKey, LineKeys, Strategy};
 use crate::tally::Fallback;
@@ -187,7 +189,7 @@ pub struct MultiRowBatch {
     /// Rows that came back.
     rows: u64,
     /// A row came back that is nobody's.
-    strange: bool,
+    unknown_key: bool,
     progress: StatementProgress,
 }
 
@@ -203,15 +205,15 @@ impl Batch for MultiRowBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
         match self.progress.receive(frame, server) {
-            Came::Row => self.receive_row(frame.body()),
-            Came::End => {
-                self.settle(dealt);
+            StatementEvent::Row => self.receive_row(frame.body()),
+            StatementEvent::End => {
+                self.finish(results);
                 return true;
             }
-            Came::Other => {}
+            StatementEvent::Other => {}
         }
         false
     }
@@ -264,7 +266,7 @@ impl MultiRowBatch {
             plan,
             owners,
             rows: 0,
-            strange: false,
+            unknown_key: false,
             progress: StatementProgress::new(injected),
         })
     }
@@ -275,7 +277,7 @@ impl MultiRowBatch {
         let Some((same, values)) = values.split_first() else {
             return;
         };
-        self.progress.facts_moved |= *same != Some(&[1][..]);
+        self.progress.facts_changed |= *same != Some(&[1][..]);
         let Some(rows) = self.plan.rows.first() else {
             return;
         };
@@ -292,32 +294,34 @@ impl MultiRowBatch {
                     backend::write_row(&mut member.answer, returning.iter().copied());
                 }
             }
-            None => self.strange = true,
+            None => self.unknown_key = true,
         }
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let members = self.members.len();
         if let Some((sqlstate, _)) = self.progress.error() {
             if is_refusal(sqlstate) {
-                return dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
+                return results.extend(retry(0..members, Retry::Alone, Fallback::Refused));
             }
             // An outsider's row concerns those who have it, too.
-            return dealt.extend(halves(members, why(sqlstate)));
+            return results.extend(retry_halves(members, fallback_reason(sqlstate)));
         }
-        if self.strange {
-            return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));
+        if self.unknown_key {
+            return results.extend(unknown_key_errors(
+                self.members.iter().map(|member| member.form),
+            ));
         }
-        if self.progress.facts_moved {
-            return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+        if self.progress.facts_changed {
+            return results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
         }
         for (number, mut member) in self.members.drain(..).enumerate() {
             let tag = format!("INSERT 0 {}", member.rows);
             backend::write_command_complete(&mut member.answer, &tag);
             write_tail(&mut member.answer);
-            dealt.push(Dealt {
+            results.push(MemberResult {
                 member: number,
-                verdict: MemberOutcome::Answer(member.answer.freeze()),
+                outcome: MemberOutcome::Answer(member.answer.freeze()),
             });
         }
     }

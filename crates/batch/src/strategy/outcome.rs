@@ -9,12 +9,12 @@ pub enum MemberOutcome {
     /// Its answer, complete.
     Answer(Bytes),
     /// It was not served and nothing of it has happened: it goes again, for this reason.
-    Again(Again, Fallback),
+    Retry(Retry, Fallback),
 }
 
 /// How a member goes again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Again {
+pub enum Retry {
     /// By itself.
     Alone,
     /// With others on its own row.
@@ -29,13 +29,13 @@ pub enum Again {
     SecondHalf,
 }
 
-/// A member's verdict.
+/// A member's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dealt {
+pub struct MemberResult {
     /// Number of the member in its group, from 0.
     pub member: usize,
     /// What becomes of it.
-    pub verdict: MemberOutcome,
+    pub outcome: MemberOutcome,
 }
 
 /// What a group has shown of its members' template: what was known of it no longer holds.
@@ -47,23 +47,23 @@ pub enum Invalidation {
     Refused(String),
 }
 
-/// The same verdict for many.
-pub(super) fn again(
+/// The same outcome for many.
+pub(super) fn retry(
     members: impl IntoIterator<Item = usize>,
-    how: Again,
+    how: Retry,
     why: Fallback,
-) -> impl Iterator<Item = Dealt> {
-    members.into_iter().map(move |member| Dealt {
+) -> impl Iterator<Item = MemberResult> {
+    members.into_iter().map(move |member| MemberResult {
         member,
-        verdict: MemberOutcome::Again(how, why),
+        outcome: MemberOutcome::Retry(how, why),
     })
 }
 
 /// The two halves of a group that failed: each travels again by itself, in order, until who is at fault is alone.
-pub(super) fn halves(members: usize, why: Fallback) -> impl Iterator<Item = Dealt> {
+pub(super) fn retry_halves(members: usize, why: Fallback) -> impl Iterator<Item = MemberResult> {
     let middle = members.div_ceil(2);
-    let first = again(0..middle, Again::FirstHalf, why);
-    first.chain(again(middle..members, Again::SecondHalf, why))
+    let first = retry(0..middle, Retry::FirstHalf, why);
+    first.chain(retry(middle..members, Retry::SecondHalf, why))
 }
 
 /// SQLSTATE class 42: syntax error or access rule violation.
@@ -78,7 +78,7 @@ pub(super) fn is_lock_timeout(sqlstate: &str) -> bool {
 }
 
 /// Why the members of a group go again that this has undone.
-pub(super) fn why(sqlstate: &str) -> Fallback {
+pub(super) fn fallback_reason(sqlstate: &str) -> Fallback {
     match sqlstate {
         _ if is_refusal(sqlstate) => Fallback::Refused,
         _ if is_lock_timeout(sqlstate) => Fallback::Timeout,

@@ -6,7 +6,7 @@
 //! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
 
 use super::batch::Batch;
-use super::outcome::{Again, Dealt, MemberOutcome, again};
+use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
 use super::question::{Question, ask};
 use crate::line::{GroupId, Strategy};
@@ -60,7 +60,7 @@ impl Batch for PipelineBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
         let Some(read) = self.reads.get(self.current) else {
             return true;
@@ -74,7 +74,7 @@ impl Batch for PipelineBatch {
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
                 self.answer.put_slice(frame.bytes);
-                self.settle(dealt);
+                self.finish(results);
             }
             _ => {
                 if frame.tag == tag::ERROR_RESPONSE {
@@ -93,20 +93,20 @@ impl Batch for PipelineBatch {
     }
 
     /// Bytes of the answer that is coming.
-    fn kept(&self) -> usize {
+    fn buffered_len(&self) -> usize {
         self.answer.len()
     }
 
-    fn abandon(&mut self) -> Option<Vec<Dealt>> {
+    fn abandon(&mut self) -> Option<Vec<MemberResult>> {
         if std::mem::replace(&mut self.abandoned, true) {
             return Some(Vec::new());
         }
         let rest = self.reads.iter().skip(self.current);
         let members = rest.flat_map(|read| read.members.clone());
-        Some(again(members, Again::Alone, Fallback::Stalled).collect())
+        Some(retry(members, Retry::Alone, Fallback::Stalled).collect())
     }
 
-    fn may_draw(&self) -> bool {
+    fn may_use_sequences(&self) -> bool {
         false
     }
 }
@@ -145,16 +145,16 @@ impl PipelineBatch {
         }
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let answer = self.answer.split().freeze();
         let failed = std::mem::take(&mut self.failed);
         let members = self.reads.get(self.current).map(|read| &read.members);
         for &member in members.into_iter().flatten().filter(|_| !self.abandoned) {
-            let verdict = match failed {
-                true => MemberOutcome::Again(Again::Alone, Fallback::Error),
+            let outcome = match failed {
+                true => MemberOutcome::Retry(Retry::Alone, Fallback::Error),
                 false => MemberOutcome::Answer(answer.clone()),
             };
-            dealt.push(Dealt { member, verdict });
+            results.push(MemberResult { member, outcome });
         }
         self.current += 1;
     }

@@ -7,7 +7,7 @@
 
 use super::array::Array;
 use super::plan::{PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
-use super::progress::{Came, StatementProgress};
+use super::progress::{StatementEvent, StatementProgress};
 use super::row::{RowKey, RowKeys};
 use bytes::{Bytes, BytesMut};
 use paceline_relay::server::{Injected, Preparable, ServerSide};
@@ -164,7 +164,7 @@ impl Probe {
 
     /// Takes a message from the server. Returns true when the probe is complete.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> bool {
-        if self.progress.receive(frame, server) == Came::Row {
+        if self.progress.receive(frame, server) == StatementEvent::Row {
             self.receive_row(frame.body());
         }
         frame.tag == tag::READY_FOR_QUERY
@@ -186,7 +186,7 @@ impl Probe {
     }
 
     /// The table has changed: what was learned of the template no longer holds.
-    pub fn facts_moved(&self) -> bool {
+    pub fn facts_changed(&self) -> bool {
         match self.progress.error() {
             None => !self.same,
             Some((sqlstate, _)) => is_of_class(sqlstate, &OF_STATEMENT),
@@ -208,10 +208,10 @@ impl Probe {
 
     /// What the probe says of each request. If the table has changed, all of them leave. So does a single one that the server
     /// refuses: PostgreSQL may refuse the request without waiting for its row.
-    pub fn verdicts(&self) -> Vec<Probed> {
-        let leaves = self.facts_moved() || self.is_refused();
+    pub fn results(&self) -> Vec<Probed> {
+        let leaves = self.facts_changed() || self.is_refused();
         let failed = self.progress.error().is_some();
-        let verdict = |(place, met): (usize, &usize)| match &self.asked {
+        let outcome = |(place, met): (usize, &usize)| match &self.asked {
             _ if leaves => Probed::Leaves,
             _ if failed => Probed::Waits,
             Asked::Guards(_) if *met > 0 => Probed::Waits,
@@ -224,7 +224,7 @@ impl Probe {
             Asked::Keys if *met == self.rows_each => Probed::Leaves,
             Asked::Keys => Probed::Waits,
         };
-        self.met.iter().enumerate().map(verdict).collect()
+        self.met.iter().enumerate().map(outcome).collect()
     }
 }
 

@@ -15,12 +15,12 @@ pub(super) struct StatementProgress {
     /// SQLSTATE and message of the error that undid it.
     error: Option<(String, BytesMut)>,
     /// The tables are not what the plan takes them for: the statement has done nothing.
-    pub(super) facts_moved: bool,
+    pub(super) facts_changed: bool,
 }
 
 /// What came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum StatementEvent {
     /// A row of the result.
     Row,
     /// The end: what was done is committed.
@@ -36,27 +36,27 @@ impl StatementProgress {
             injected,
             begun: false,
             error: None,
-            facts_moved: false,
+            facts_changed: false,
         }
     }
 
     /// Takes a message.
-    pub(super) fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> Came {
+    pub(super) fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> StatementEvent {
         match frame.tag {
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::BIND_COMPLETE => self.begun = true,
-            tag::DATA_ROW => return Came::Row,
+            tag::DATA_ROW => return StatementEvent::Row,
             tag::ERROR_RESPONSE => {
                 let sqlstate = sqlstate(frame.body()).to_owned();
                 self.error = Some((sqlstate, BytesMut::from(frame.bytes)));
             }
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
-                return Came::End;
+                return StatementEvent::End;
             }
             _ => {}
         }
-        Came::Other
+        StatementEvent::Other
     }
 
     /// The server has taken the statement: an error is one of carrying it out.
@@ -75,7 +75,7 @@ impl StatementProgress {
         &self,
         refused: impl FnOnce(&str, &[u8]) -> Option<String>,
     ) -> Option<Invalidation> {
-        if self.facts_moved {
+        if self.facts_changed {
             return Some(Invalidation::Changed);
         }
         let (sqlstate, message) = self.error()?;

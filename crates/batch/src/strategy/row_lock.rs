@@ -2,7 +2,7 @@
 //! transaction stays open; the batch of the group continues and ends that transaction.
 
 use super::plan::PlannedRequest;
-use super::progress::{Came, StatementProgress};
+use super::progress::{StatementEvent, StatementProgress};
 use bytes::BytesMut;
 use paceline_relay::server::{Injected, Preparable, ServerSide};
 use paceline_wire::backend::tag;
@@ -59,9 +59,9 @@ impl RowLock {
 
     /// Takes a message from the server.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> Lock {
-        let came = self.progress.receive(frame, server);
+        let event = self.progress.receive(frame, server);
         match frame.tag {
-            _ if came == Came::End => Lock::Over,
+            _ if event == StatementEvent::End => Lock::Over,
             tag::COMMAND_COMPLETE => Lock::Granted,
             tag::ERROR_RESPONSE => Lock::Failed,
             _ => Lock::Awaited,

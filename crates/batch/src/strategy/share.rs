@@ -11,7 +11,7 @@
 //! A read that fails has done nothing: its members go again alone, and each is told its error there.
 
 use super::batch::Batch;
-use super::outcome::{Again, Dealt, MemberOutcome, again};
+use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
 use super::question::{Question, ask};
 use crate::line::{GroupId, Strategy};
@@ -77,7 +77,7 @@ impl Batch for ShareBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
         match frame.tag {
             tag::PARSE_COMPLETE => {
@@ -106,12 +106,12 @@ impl Batch for ShareBatch {
             return false;
         }
         self.injected.synced(server);
-        self.settle(dealt);
+        self.finish(results);
         true
     }
 
     /// Bytes of the answer so far.
-    fn kept(&self) -> usize {
+    fn buffered_len(&self) -> usize {
         self.answer.len()
     }
 
@@ -127,7 +127,7 @@ impl Batch for ShareBatch {
         })
     }
 
-    fn may_draw(&self) -> bool {
+    fn may_use_sequences(&self) -> bool {
         false
     }
 }
@@ -163,14 +163,14 @@ impl ShareBatch {
         })
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         if self.failed {
-            return dealt.extend(again(0..self.members, Again::Alone, Fallback::Error));
+            return results.extend(retry(0..self.members, Retry::Alone, Fallback::Error));
         }
         let answer = self.answer.split().freeze();
-        dealt.extend((0..self.members).map(|member| Dealt {
+        results.extend((0..self.members).map(|member| MemberResult {
             member,
-            verdict: MemberOutcome::Answer(answer.clone()),
+            outcome: MemberOutcome::Answer(answer.clone()),
         }));
     }
 }

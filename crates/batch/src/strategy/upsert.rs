@@ -5,15 +5,17 @@ use super::backoff::Backoff;
 use super::batch::Batch;
 use super::fold::{FoldPlan, FoldResult};
 use super::messages::{
-    FORMATS_MAX, nobodys, parameter_bits, result_bits, write_columns, write_head, write_tail,
+    FORMATS_MAX, parameter_bits, result_bits, unknown_key_errors, write_columns, write_head,
+    write_tail,
 };
 use super::outcome::Invalidation;
 use super::outcome::{
-    Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal, why,
+    MemberOutcome, MemberResult, Retry, fallback_reason, is_lock_timeout, is_refusal, retry,
+    retry_halves,
 };
 use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
 use super::prelude::Prelude;
-use super::progress::{Came, StatementProgress, refusal};
+use super::progress::{StatementEvent, StatementProgress, refusal};
 use super::row::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKeys, Strategy};
 use crate::tally::Fallback;
@@ -189,7 +191,7 @@ pub struct UpsertBatch {
     /// The tables are not what the fold takes them for: it has done nothing. The INSERT may have.
     fold_moved: bool,
     /// A row came back that is nobody's.
-    strange: bool,
+    unknown_key: bool,
     /// Every member is on a key of its own, and there is no second statement.
     one_each: bool,
     result: Option<FoldResult>,
@@ -212,17 +214,17 @@ impl Batch for UpsertBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
-        let came = self.progress.receive(frame, server);
-        match (came, &mut self.result) {
-            (Came::Row, Some(result)) if self.inserted => {
+        let event = self.progress.receive(frame, server);
+        match (event, &mut self.result) {
+            (StatementEvent::Row, Some(result)) if self.inserted => {
                 self.fold_moved |= !result.receive_row(frame.body());
-                self.progress.facts_moved |= self.fold_moved;
+                self.progress.facts_changed |= self.fold_moved;
             }
-            (Came::Row, _) => self.receive_inserted(frame.body()),
-            (Came::End, _) => self.settle(dealt),
-            (Came::Other, _) => self.inserted |= frame.tag == tag::COMMAND_COMPLETE,
+            (StatementEvent::Row, _) => self.receive_inserted(frame.body()),
+            (StatementEvent::End, _) => self.finish(results),
+            (StatementEvent::Other, _) => self.inserted |= frame.tag == tag::COMMAND_COMPLETE,
         }
         frame.tag == tag::READY_FOR_QUERY
     }
@@ -301,7 +303,7 @@ impl UpsertBatch {
             inserted: false,
             inserted_rows: 0,
             fold_moved: false,
-            strange: false,
+            unknown_key: false,
             one_each,
             result,
             progress: StatementProgress::new(injected),
@@ -317,7 +319,7 @@ impl UpsertBatch {
         let Some((same, values)) = values.split_first() else {
             return;
         };
-        self.progress.facts_moved |= *same != Some(&[1][..]);
+        self.progress.facts_changed |= *same != Some(&[1][..]);
         let (key, returning) = values.split_at(self.plan.upsert.key.len().min(values.len()));
         if key.iter().any(Option::is_none) {
             return;
@@ -338,57 +340,56 @@ impl UpsertBatch {
                     .answer(member.form, &self.fields, row, "INSERT 0 1");
                 member.answer = Some(answer);
             }
-            None => self.strange = true,
+            None => self.unknown_key = true,
         }
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let members = self.members.len();
         if let Some((sqlstate, _)) = self.progress.error() {
             if let Some(result) = &self.result {
-                return result.settle_error(sqlstate, dealt);
+                return result.finish_error(sqlstate, results);
             }
             if self.one_each {
                 self.plan.backoff.begin();
-                return dealt.extend(again(0..members, Again::Line, why(sqlstate)));
+                return results.extend(retry(0..members, Retry::Line, fallback_reason(sqlstate)));
             }
             let how = match sqlstate {
-                _ if is_refusal(sqlstate) => Again::Alone,
+                _ if is_refusal(sqlstate) => Retry::Alone,
                 _ if !is_lock_timeout(sqlstate) => {
-                    return dealt.extend(halves(members, Fallback::Error));
+                    return results.extend(retry_halves(members, Fallback::Error));
                 }
-                _ if self.firsts.len() == 1 => Again::Blocked,
-                _ => Again::Alone,
+                _ if self.firsts.len() == 1 => Retry::Blocked,
+                _ => Retry::Alone,
             };
-            return dealt.extend(again(0..members, how, why(sqlstate)));
+            return results.extend(retry(0..members, how, fallback_reason(sqlstate)));
         }
-        if self.strange {
-            return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));
+        if self.unknown_key {
+            return results.extend(unknown_key_errors(
+                self.members.iter().map(|member| member.form),
+            ));
         }
         let (plan, fields) = (&self.plan, &self.fields);
         let nothing = |form| plan.answer(form, fields, None, "INSERT 0 0");
         match &mut self.result {
-            Some(result) if !self.fold_moved => result.settle(dealt),
-            _ if self.progress.facts_moved => {
-                dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+            Some(result) if !self.fold_moved => result.finish(results),
+            _ if self.progress.facts_changed => {
+                results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
             }
-            _ => dealt.extend(
-                self.members
-                    .iter()
-                    .enumerate()
-                    .map(|(number, member)| Dealt {
-                        member: number,
-                        verdict: match member.inserts {
-                            true => MemberOutcome::Answer(nothing(member.form).freeze()),
-                            false => MemberOutcome::Again(Again::Line, Fallback::Busy),
-                        },
-                    }),
-            ),
+            _ => results.extend(self.members.iter().enumerate().map(|(number, member)| {
+                MemberResult {
+                    member: number,
+                    outcome: match member.inserts {
+                        true => MemberOutcome::Answer(nothing(member.form).freeze()),
+                        false => MemberOutcome::Retry(Retry::Line, Fallback::Busy),
+                    },
+                }
+            })),
         }
-        for Dealt { member, verdict } in dealt {
+        for MemberResult { member, outcome } in results {
             let inserted = self.members.get_mut(*member).and_then(|m| m.answer.take());
             if let Some(answer) = inserted {
-                *verdict = MemberOutcome::Answer(answer.freeze());
+                *outcome = MemberOutcome::Answer(answer.freeze());
             }
         }
     }

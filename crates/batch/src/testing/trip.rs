@@ -3,7 +3,7 @@
 use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::strategy::{self, Batch, Dealt, MemberOutcome};
+use crate::strategy::{self, Batch, MemberOutcome, MemberResult};
 use crate::tally::Fallback;
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
@@ -49,17 +49,17 @@ impl<'a> Trip<'a> {
 
     /// The server answers; returns what is dealt because of it.
     pub(crate) fn answer<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
-        let mut dealt = Vec::new();
+        let mut results = Vec::new();
         for frame in Frames::new(&messages.concat()) {
             assert!(!self.over, "a message after the batch was over: {frame:?}");
-            self.over = self.batch.receive(frame, self.server, &mut dealt);
+            self.over = self.batch.receive(frame, self.server, &mut results);
         }
-        let back = dealt.iter().filter_map(|dealt| match dealt.verdict {
-            MemberOutcome::Again(_, why) => Some((dealt.member, why)),
+        let back = results.iter().filter_map(|results| match results.outcome {
+            MemberOutcome::Retry(_, why) => Some((results.member, why)),
             MemberOutcome::Answer(_) => None,
         });
         self.back.extend(back);
-        dealt.iter().map(line).collect()
+        results.iter().map(line).collect()
     }
 
     /// Nothing more is expected from the server.
@@ -69,10 +69,10 @@ impl<'a> Trip<'a> {
 }
 
 /// A member and what becomes of it, in words.
-pub(crate) fn line(dealt: &Dealt) -> String {
-    let verdict = match &dealt.verdict {
+pub(crate) fn line(results: &MemberResult) -> String {
+    let outcome = match &results.outcome {
         MemberOutcome::Answer(answer) => read_out::to_client(answer).join(", "),
-        MemberOutcome::Again(how, _) => format!("again {how:?}"),
+        MemberOutcome::Retry(how, _) => format!("retry {how:?}"),
     };
-    format!("{}: {verdict}", dealt.member)
+    format!("{}: {outcome}", results.member)
 }

@@ -2,7 +2,7 @@
 
 use crate::pool::{Pool, Waiter};
 use paceline_batch::line::{Dispatch, LineKey, WaitEntry};
-use paceline_batch::strategy::Again;
+use paceline_batch::strategy::Retry;
 use std::sync::Arc;
 
 /// A connection, and the rows that are in flight because of those who travel on it. If this is dropped before somebody else owes
@@ -45,7 +45,7 @@ impl Owed {
     }
 
     /// The connection is lost, and these go again.
-    pub(super) fn wreck(mut self, again: Vec<(WaitEntry<Waiter>, Again)>) {
+    pub(super) fn wreck(mut self, again: Vec<(WaitEntry<Waiter>, Retry)>) {
         self.settled = true;
         let rows = self.take_rows();
         self.pool.wreck(rows, again);

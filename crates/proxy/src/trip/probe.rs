@@ -63,11 +63,11 @@ async fn run(
             parts.extend(<[_; 2]>::from(part.split_at(part.len() / 2)));
             continue;
         }
-        if probe.facts_moved() {
+        if probe.facts_changed() {
             pool.learn(first.template.id, first.settings.id, None);
         }
         let waiters = part.iter().map(|(waiter, _)| *waiter);
-        let answered = pool.probed(waiters.zip(probe.verdicts()).collect());
+        let answered = pool.probed(waiters.zip(probe.results()).collect());
         count(part, &answered);
     }
     Ok(())

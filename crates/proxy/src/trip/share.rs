@@ -7,7 +7,7 @@ use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_batch::line::{Strategy, WaitEntry};
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
-use paceline_batch::strategy::{Again, Dealt, MemberOutcome};
+use paceline_batch::strategy::{MemberOutcome, MemberResult, Retry};
 use paceline_batch::tally::Fallback;
 use paceline_relay::request::Underway;
 use std::io;
@@ -27,7 +27,7 @@ impl Trip {
         let mut dealt = Vec::new();
         let mut given_up = false;
         while !receive(&mut *batch, conn, &mut dealt)? {
-            let kept = batch.kept() + conn.input.len();
+            let kept = batch.buffered_len() + conn.input.len();
             let fits = kept <= ANSWER_BYTES_MAX;
             if !(fits && room.grow_to(kept)) {
                 match batch.hand_over(&conn.input) {
@@ -62,7 +62,7 @@ impl Trip {
         let entries = self.entries.into_iter().flatten();
         let mut waiting = entries.filter(|entry| !entry.unit.answer.is_closed());
         let leader = waiting.next();
-        let others: Vec<_> = waiting.map(|entry| (entry, Again::Alone)).collect();
+        let others: Vec<_> = waiting.map(|entry| (entry, Retry::Alone)).collect();
         for (entry, _) in &others {
             let unit = entry.unit.unit.as_ref();
             if let Some(tally) = unit.and_then(|unit| unit.tally.as_ref()) {
@@ -79,12 +79,12 @@ impl Trip {
 }
 
 /// The answers are copies of one, which takes its room until the last member has it.
-fn keep(dealt: &mut [Dealt], room: Room) {
+fn keep(dealt: &mut [MemberResult], room: Room) {
     let mut answers = dealt
         .iter_mut()
-        .filter_map(|dealt| match &mut dealt.verdict {
+        .filter_map(|dealt| match &mut dealt.outcome {
             MemberOutcome::Answer(answer) => Some(answer),
-            MemberOutcome::Again(..) => None,
+            MemberOutcome::Retry(..) => None,
         });
     let Some(first) = answers.next() else {
         return;

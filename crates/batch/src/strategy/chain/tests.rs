@@ -186,13 +186,13 @@ fn each_gets_its_own_answer_after_the_commit() {
         trip.answer(answers).is_empty(),
         "nobody hears of it before the commit"
     );
-    let dealt = trip.answer([end()]);
+    let results = trip.answer([end()]);
     let expected = [
         "0: parsed, bound, columns id, row 1, INSERT 0 1, ready I",
         "1: DELETE 1, ready I",
         "2: parsed, bound, columns id, row 2, INSERT 0 1, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     assert!(trip.is_over() && !trip.batch.failed());
 }
 
@@ -209,13 +209,13 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
         row(&["1"]),
         complete("INSERT 0 1"),
     ]);
-    let dealt = trip.answer([error("23505", "duplicate key"), ready('I')]);
+    let results = trip.answer([error("23505", "duplicate key"), ready('I')]);
     assert_eq!(
-        dealt,
+        results,
         [
-            "0: again FirstHalf",
-            "1: again FirstHalf",
-            "2: again SecondHalf"
+            "0: retry FirstHalf",
+            "1: retry FirstHalf",
+            "2: retry SecondHalf"
         ]
     );
     assert!(trip.batch.failed());
@@ -246,13 +246,13 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
         error("22P02", moved),
         ready('I'),
     ];
-    let dealt = trip.answer(answers);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let results = trip.answer(answers);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert_eq!(trip.back, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
     assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
     // The same words from a member are its own error.
     let mut trip = scene.leave(&members);
-    let dealt = trip.answer([
+    let results = trip.answer([
         bound(),
         complete("SET CONSTRAINTS"),
         bound(),
@@ -262,7 +262,7 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
         error("22P02", moved),
         ready('I'),
     ]);
-    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+    assert_eq!(results, ["0: retry FirstHalf", "1: retry SecondHalf"]);
     assert!(trip.batch.invalidation().is_none());
 }
 
@@ -283,10 +283,10 @@ fn a_borrowed_wait_sends_each_alone() {
         let mut scene = Scene::new();
         let members = scene.three();
         let mut trip = scene.leave(&members);
-        let dealt = trip.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
+        let results = trip.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
         assert_eq!(
-            dealt,
-            ["0: again Alone", "1: again Alone", "2: again Alone"]
+            results,
+            ["0: retry Alone", "1: retry Alone", "2: retry Alone"]
         );
     }
 }
@@ -309,7 +309,7 @@ fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
     let mut scene = Scene::new();
     let members = [scene.extended("DELETE FROM t")];
     let mut trip = scene.leave(&members);
-    let dealt = trip.answer([
+    let results = trip.answer([
         notice("of the chain"),
         prelude(),
         parsed(),
@@ -320,7 +320,7 @@ fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
         end(),
     ]);
     assert_eq!(
-        dealt,
+        results,
         ["0: parsed, bound, no data, notice of the member, DELETE 1, ready I"]
     );
 }
@@ -342,9 +342,9 @@ fn a_notice_between_two_answers_is_the_second_ones() {
         complete("DELETE 2"),
     ]
     .concat();
-    let dealt = trip.answer([prelude(), one, two, end()]);
+    let results = trip.answer([prelude(), one, two, end()]);
     assert_eq!(
-        dealt,
+        results,
         [
             "0: DELETE 1, ready I",
             "1: notice of the second, DELETE 2, ready I"

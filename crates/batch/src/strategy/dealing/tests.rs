@@ -117,13 +117,13 @@ fn rows_are_dealt_in_order_until_there_are_no_more() {
         trip.answer(rows).is_empty(),
         "nobody hears of it before the commit"
     );
-    let dealt = trip.answer([complete("SELECT 3"), ready('I')]);
+    let results = trip.answer([complete("SELECT 3"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns id, row 11, row 12, UPDATE 2, ready I",
         "1: parsed, bound, columns id, row 13, UPDATE 1, ready I",
         "2: parsed, bound, columns id, UPDATE 0, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     assert!(!trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
@@ -133,7 +133,7 @@ fn without_returning_rows_are_counted() {
     let members = [pops.texts(&[]), pops.texts(&[])];
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([
+    let results = trip.answer([
         parsed(),
         bound(),
         taken(1, &[]),
@@ -144,12 +144,12 @@ fn without_returning_rows_are_counted() {
         "0: parsed, bound, no data, DELETE 1, ready I",
         "1: parsed, bound, no data, DELETE 0, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([bound(), nothing(1), complete("SELECT 1"), ready('I')]);
+    let results = trip.answer([bound(), nothing(1), complete("SELECT 1"), ready('I')]);
     assert!(
-        dealt.iter().all(|line| line.contains("DELETE 0")),
-        "{dealt:?}"
+        results.iter().all(|line| line.contains("DELETE 0")),
+        "{results:?}"
     );
 }
 
@@ -159,14 +159,14 @@ fn tables_that_have_changed_void_the_plan() {
     let members = [pops.texts(&[]), pops.texts(&[])];
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([
+    let results = trip.answer([
         parsed(),
         bound(),
         nothing(0),
         complete("SELECT 1"),
         ready('I'),
     ]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
 }
 
@@ -175,33 +175,33 @@ fn what_one_at_a_time_would_have_done_otherwise_goes_one_at_a_time_from_then_on(
     let mut pops = pops();
     let members = [pops.texts(&[]), pops.texts(&[])];
     let mut server = a_server();
-    for (error, dealt, void) in [
+    for (error, results, void) in [
         (
             error(
                 "22P02",
                 "invalid input syntax for type boolean: \"paceline: true\"",
             ),
-            ["0: again Alone", "1: again Alone"],
+            ["0: retry Alone", "1: retry Alone"],
             true,
         ),
         (
             error("42501", "permission denied for table t"),
-            ["0: again Alone", "1: again Alone"],
+            ["0: retry Alone", "1: retry Alone"],
             true,
         ),
         (
             error("55P03", "canceling statement due to lock timeout"),
-            ["0: again Alone", "1: again Alone"],
+            ["0: retry Alone", "1: retry Alone"],
             false,
         ),
         (
             error("23503", "a foreign key"),
-            ["0: again FirstHalf", "1: again SecondHalf"],
+            ["0: retry FirstHalf", "1: retry SecondHalf"],
             false,
         ),
     ] {
         let mut trip = leave(&members, &mut server);
-        assert_eq!(trip.answer([error, ready('I')]), dealt);
+        assert_eq!(trip.answer([error, ready('I')]), results);
         assert!(trip.batch.failed());
         let refused = matches!(trip.batch.invalidation(), Some(Invalidation::Refused(_)));
         assert_eq!(refused, void);
@@ -236,7 +236,7 @@ fn rows_of_a_function_are_dealt_like_those_of_a_table() {
     let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([
+    let results = trip.answer([
         parsed(),
         bound(),
         taken(1, &[Some(b"11")]),
@@ -248,7 +248,7 @@ fn rows_of_a_function_are_dealt_like_those_of_a_table() {
         "0: parsed, bound, columns id, row 11, row 12, SELECT 2, ready I",
         "1: parsed, bound, columns id, SELECT 0, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
 }
 
 /// `undefined_table` speaks against a statement; raised by a user's function it is a member's own error.
@@ -259,11 +259,11 @@ fn an_error_out_of_a_function_does_not_speak_against_the_statement() {
     let refused = || error("42P01", "relation \"mq.q_q\" does not exist");
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([parsed(), bound(), refused(), ready('I')]);
-    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+    let results = trip.answer([parsed(), bound(), refused(), ready('I')]);
+    assert_eq!(results, ["0: retry FirstHalf", "1: retry SecondHalf"]);
     assert!(trip.batch.invalidation().is_none());
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([refused(), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let results = trip.answer([refused(), ready('I')]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert!(trip.batch.invalidation().is_some());
 }

@@ -2,7 +2,8 @@
 
 use super::super::messages::write_columns;
 use super::super::outcome::{
-    Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal, why,
+    MemberOutcome, MemberResult, Retry, fallback_reason, is_lock_timeout, is_refusal, retry,
+    retry_halves,
 };
 use super::super::plan::PlannedRequest;
 use super::super::row::RowKey;
@@ -136,57 +137,61 @@ impl FoldResult {
     }
 
     /// Deals with what the statement said, once it is committed.
-    pub(in crate::strategy) fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    pub(in crate::strategy) fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let answers = std::mem::take(&mut self.answers);
         let mut violated_row = None;
         for (place, (answer, (member, form))) in answers.into_iter().zip(&self.order).enumerate() {
             let row = self.row_start.get(place).copied();
-            let verdict = match answer {
+            let outcome = match answer {
                 Some(Answer::Reply(reply)) => MemberOutcome::Answer(reply.freeze()),
                 Some(Answer::Violates) => {
                     violated_row = row;
-                    MemberOutcome::Again(Again::Alone, Fallback::Error)
+                    MemberOutcome::Retry(Retry::Alone, Fallback::Error)
                 }
                 // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
                 // rest goes on, in order.
                 None if violated_row.is_some() && violated_row == row => {
-                    MemberOutcome::Again(Again::Line, Fallback::Error)
+                    MemberOutcome::Retry(Retry::Line, Fallback::Error)
                 }
                 // Missing, or locked by an outsider.
                 None if self.spread == Spread::ManyRows => {
-                    MemberOutcome::Again(Again::Row, Fallback::Busy)
+                    MemberOutcome::Retry(Retry::Row, Fallback::Busy)
                 }
                 // In an upsert: deleted since, or equal to the one that is there for an index only.
                 None if self.plan.fold.upsert || self.plan.fold.may_fail_unseen => {
-                    MemberOutcome::Again(Again::Alone, Fallback::NoRow)
+                    MemberOutcome::Retry(Retry::Alone, Fallback::NoRow)
                 }
                 // Missing: its lock would have been waited for. Or the guard did not let it pass.
                 None => MemberOutcome::Answer(self.reply(*form, false, &[]).freeze()),
             };
-            dealt.push(Dealt {
+            results.push(MemberResult {
                 member: *member,
-                verdict,
+                outcome,
             });
         }
     }
 
     /// Deals with an error that has undone the statement.
-    pub(in crate::strategy) fn settle_error(&self, sqlstate: &str, dealt: &mut Vec<Dealt>) {
+    pub(in crate::strategy) fn finish_error(
+        &self,
+        sqlstate: &str,
+        results: &mut Vec<MemberResult>,
+    ) {
         let members = self.order.len();
         if self.spread == Spread::OneEach {
             self.plan.backoff.begin();
-            dealt.extend(again(0..members, Again::Line, why(sqlstate)));
+            results.extend(retry(0..members, Retry::Line, fallback_reason(sqlstate)));
         } else if is_refusal(sqlstate) {
-            dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
+            results.extend(retry(0..members, Retry::Alone, Fallback::Refused));
         } else if !is_lock_timeout(sqlstate) {
-            dealt.extend(halves(members, Fallback::Error));
+            results.extend(retry_halves(members, Fallback::Error));
         } else if self.plan.fold.partitioned {
             // An outsider holds a partition that perhaps only some of them need.
-            dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
+            results.extend(retry(0..members, Retry::Alone, Fallback::Timeout));
         } else if self.spread == Spread::OneRow {
-            dealt.extend(again(0..members, Again::Blocked, Fallback::Timeout));
+            results.extend(retry(0..members, Retry::Blocked, Fallback::Timeout));
         } else {
-            dealt.extend(halves(members, Fallback::Timeout));
+            results.extend(retry_halves(members, Fallback::Timeout));
         }
     }
 }

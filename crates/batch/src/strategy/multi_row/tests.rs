@@ -41,7 +41,7 @@ fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<T
 }
 
 /// A row of the result.
-fn came(key: i64, n: &[u8]) -> Wire {
+fn event(key: i64, n: &[u8]) -> Wire {
     values(&[Some(&[1]), Some(&key.to_be_bytes()), Some(n)])
 }
 
@@ -113,19 +113,19 @@ fn each_member_gets_its_rows_and_their_number() {
     let rows = [
         parsed(),
         bound(),
-        came(7, b"1"),
-        came(8, b"2"),
-        came(10, b"4"),
+        event(7, b"1"),
+        event(8, b"2"),
+        event(10, b"4"),
     ]
     .concat();
     assert!(trip.answer([rows, complete("SELECT 3")]).is_empty());
-    let dealt = trip.answer([ready('I')]);
+    let results = trip.answer([ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, row 2, INSERT 0 2, ready I",
         "1: parsed, bound, columns n, row 4, INSERT 0 1, ready I",
         "2: parsed, bound, columns n, INSERT 0 0, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     assert_eq!(trip.batch.rows_written(), 3);
     assert!(trip.is_over() && !trip.batch.failed() && trip.batch.invalidation().is_none());
 }
@@ -176,12 +176,12 @@ fn errors_and_ddl_send_all_again() {
     ] {
         let mut server = a_server();
         let mut trip = leave(&members, &mut server).expect("it travels");
-        let dealt = trip.answer([answer, ready('I')]);
+        let results = trip.answer([answer, ready('I')]);
         let expected: Vec<String> = (0..)
             .zip(expected)
             .map(|(n, how)| format!("{n}: again {how}"))
             .collect();
-        assert_eq!(dealt, expected);
+        assert_eq!(results, expected);
         assert_eq!(trip.batch.failed(), failed);
         assert_eq!(
             trip.batch
@@ -198,6 +198,9 @@ fn a_committed_row_that_is_nobodys_is_not_kept_quiet() {
     let members = [nothing.texts(&["7", "1", "8", "2"])];
     let mut server = a_server();
     let mut trip = leave(&members, &mut server).expect("it travels");
-    let dealt = trip.answer([came(9, b"1"), complete("SELECT 1"), ready('I')]);
-    assert!(dealt.iter().all(|line| line.contains("08007")), "{dealt:?}");
+    let results = trip.answer([event(9, b"1"), complete("SELECT 1"), ready('I')]);
+    assert!(
+        results.iter().all(|line| line.contains("08007")),
+        "{results:?}"
+    );
 }

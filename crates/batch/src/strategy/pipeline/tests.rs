@@ -109,9 +109,9 @@ fn answers_are_dealt_as_they_come() {
         trip.answer([simple_answer()]),
         ["0: columns a, row 1, SELECT 1, ready I"]
     );
-    let dealt = trip.answer([parsed(), full_answer()]);
+    let results = trip.answer([parsed(), full_answer()]);
     assert_eq!(
-        dealt,
+        results,
         ["1: parsed, bound, columns b, row 2, SELECT 1, ready I"]
     );
     assert!(!trip.is_over());
@@ -128,12 +128,12 @@ fn who_fails_is_told_its_error_alone() {
     let members = scene.three();
     let mut trip = scene.leave(&members);
     let failed = trip.answer([error("22012", "division by zero"), ready('I')]);
-    assert_eq!(failed, ["0: again Alone"]);
-    let dealt = trip.answer([parsed(), full_answer(), short_answer()]);
-    assert_eq!(dealt.len(), 2);
+    assert_eq!(failed, ["0: retry Alone"]);
+    let results = trip.answer([parsed(), full_answer(), short_answer()]);
+    assert_eq!(results.len(), 2);
     assert!(
-        dealt.iter().all(|line| line.contains("SELECT 1")),
-        "{dealt:?}"
+        results.iter().all(|line| line.contains("SELECT 1")),
+        "{results:?}"
     );
 }
 
@@ -162,9 +162,9 @@ fn who_waits_behind_a_slow_member_may_go_elsewhere() {
     trip.answer([simple_answer()]);
     let abandoned = trip.batch.abandon().expect("reads can be abandoned");
     let lines: Vec<String> = abandoned.iter().map(line).collect();
-    assert_eq!(lines, ["1: again Alone", "2: again Alone"]);
+    assert_eq!(lines, ["1: retry Alone", "2: retry Alone"]);
     assert_eq!(
-        trip.batch.abandon().map(|dealt| dealt.len()),
+        trip.batch.abandon().map(|results| results.len()),
         Some(0),
         "only once"
     );
@@ -178,8 +178,8 @@ fn a_bind_that_fails_does_not_take_back_the_parse() {
     let mut scene = Scene::new();
     let members = scene.three();
     let mut trip = scene.leave(&members[2..]);
-    let dealt = trip.answer([parsed(), error("22P02", "no"), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone"]);
+    let results = trip.answer([parsed(), error("22P02", "no"), ready('I')]);
+    assert_eq!(results, ["0: retry Alone"]);
     // Now the server has the statement, and it is not parsed again, unless its client parses it.
     let mut trip = scene.leave(&members[2..]);
     assert!(!trip.sent()[0].starts_with("Parse"), "{:?}", trip.sent());
@@ -199,12 +199,12 @@ fn the_very_same_question_is_asked_once() {
     let count = |kind: &str| sent.iter().filter(|line| line.starts_with(kind)).count();
     assert_eq!((count("Query"), count("Bind"), count("Sync")), (1, 2, 2));
     let answer = "parsed, bound, columns b, row 2, SELECT 1, ready I";
-    let dealt = trip.answer([parsed(), full_answer()]);
-    assert_eq!(dealt, [0, 2, 5].map(|n| format!("{n}: {answer}")));
-    let dealt = trip.answer([error("22012", "division by zero"), ready('I')]);
-    assert_eq!(dealt, ["1: again Alone", "4: again Alone"]);
-    let dealt = trip.answer([parsed(), short_answer()]);
-    assert_eq!(dealt, ["3: bound, row 2, SELECT 1, ready I"]);
+    let results = trip.answer([parsed(), full_answer()]);
+    assert_eq!(results, [0, 2, 5].map(|n| format!("{n}: {answer}")));
+    let results = trip.answer([error("22012", "division by zero"), ready('I')]);
+    assert_eq!(results, ["1: retry Alone", "4: retry Alone"]);
+    let results = trip.answer([parsed(), short_answer()]);
+    assert_eq!(results, ["3: bound, row 2, SELECT 1, ready I"]);
     assert!(trip.is_over());
 }
 

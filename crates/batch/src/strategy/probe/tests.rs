@@ -42,12 +42,12 @@ fn probed(units: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire]) ->
         over = probe.receive(frame, server);
     }
     assert!(over);
-    let word = |verdict: &Probed| match verdict {
+    let word = |outcome: &Probed| match outcome {
         Probed::Waits => "waits".to_owned(),
         Probed::Leaves => "leaves".to_owned(),
         Probed::Answer(answer) => read_out::to_client(answer).join(", "),
     };
-    probe.verdicts().iter().map(word).collect()
+    probe.results().iter().map(word).collect()
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn one_run_answers_all_and_only_when_it_is_complete() {
         .collect();
     assert_eq!(kinds, ["Pars", "Bind", "Desc", "Exec", "Sync"]);
     assert!(trip.answer([begun()]).is_empty(), "nobody has a part of it");
-    assert!(trip.batch.kept() > 0);
+    assert!(trip.batch.buffered_len() > 0);
     assert_eq!(
         trip.answer([ended()]),
         [0, 1, 2].map(|member| format!("{member}: {ANSWER}"))
@@ -197,9 +197,9 @@ fn simple_queries_are_asked_to_the_letter() {
     let members = [scene.query(text), scene.query(text)];
     let mut trip = scene.leave(&members).expect("twins travel together");
     assert_eq!(trip.sent(), [format!("Query {text}")]);
-    let dealt = trip.answer([columns(&["b"]), ended()]);
+    let results = trip.answer([columns(&["b"]), ended()]);
     assert_eq!(
-        dealt,
+        results,
         [0, 1].map(|n| format!("{n}: columns b, SELECT 1, ready I"))
     );
 }
@@ -208,8 +208,8 @@ fn simple_queries_are_asked_to_the_letter() {
 fn a_read_that_fails_fails_for_each_alone() {
     let mut scene = Scene::new();
     let mut trip = scene.twins(2);
-    let dealt = trip.answer([begun(), error("22012", "division by zero"), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let results = trip.answer([begun(), error("22012", "division by zero"), ready('I')]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert!(trip.is_over() && !trip.batch.failed());
 }
 
@@ -248,8 +248,8 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
         let closes = kinds.iter().filter(|line| line.starts_with("Close"));
         let closes = closes.map(|_| closed()).collect::<Vec<_>>().concat();
         let parsed = if parses { parsed() } else { Wire::new() };
-        let dealt = trip.answer([closes, parsed, answer()]);
-        assert_eq!(dealt.len(), members.len());
+        let results = trip.answer([closes, parsed, answer()]);
+        assert_eq!(results.len(), members.len());
     }
 }
 

@@ -99,15 +99,15 @@ fn who_is_first_is_inserted_and_the_others_are_applied_to_its_row() {
         trip.answer(rows).is_empty(),
         "nobody hears of it before the commit"
     );
-    let mut dealt = trip.answer([ready('I')]);
-    dealt.sort();
+    let mut results = trip.answer([ready('I')]);
+    results.sort();
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
         "1: parsed, bound, columns n, row 9, INSERT 0 1, ready I",
         "2: parsed, bound, columns n, row 2, INSERT 0 1, ready I",
         "3: parsed, bound, columns n, row 3, INSERT 0 1, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     assert!(!trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
@@ -119,7 +119,7 @@ fn a_row_that_is_gone_again_or_locked_by_an_outsider_is_tried_again() {
         let members = group(&mut counter, &keys);
         let mut server = a_server();
         let mut trip = leave(&members, &mut server);
-        let dealt = trip.answer([
+        let results = trip.answer([
             none(1),
             complete("SELECT 1"),
             nobody_folded(),
@@ -127,7 +127,7 @@ fn a_row_that_is_gone_again_or_locked_by_an_outsider_is_tried_again() {
             ready('I'),
         ]);
         let again = [0, 1].map(|member| format!("{member}: again {how}"));
-        assert_eq!(dealt, again);
+        assert_eq!(results, again);
     }
 }
 
@@ -137,13 +137,13 @@ fn who_meets_a_row_gets_nothing() {
     let members = group(&mut nothing, &["7", "8", "7"]);
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([inserted(7, b"1"), complete("SELECT 1"), ready('I')]);
+    let results = trip.answer([inserted(7, b"1"), complete("SELECT 1"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
         "1: parsed, bound, columns n, INSERT 0 0, ready I",
         "2: parsed, bound, columns n, INSERT 0 0, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
 }
 
 #[test]
@@ -152,13 +152,13 @@ fn where_the_conflict_may_be_with_another_key_the_second_on_a_row_goes_another_t
     let members = group(&mut nothing, &["7", "8", "7"]);
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([inserted(8, b"1"), complete("SELECT 1"), ready('I')]);
+    let results = trip.answer([inserted(8, b"1"), complete("SELECT 1"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, INSERT 0 0, ready I",
         "1: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
-        "2: again Line",
+        "2: retry Line",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
 }
 
 #[test]
@@ -168,17 +168,17 @@ fn errors_undo_all_and_send_them_again() {
     for (error, expected, void) in [
         (
             error("23514", "a check"),
-            ["0: again FirstHalf", "1: again SecondHalf"],
+            ["0: retry FirstHalf", "1: retry SecondHalf"],
             false,
         ),
         (
             error("55P03", "canceling statement due to lock timeout"),
-            ["0: again Alone", "1: again Alone"],
+            ["0: retry Alone", "1: retry Alone"],
             false,
         ),
         (
             error("42501", "permission denied for table t"),
-            ["0: again Alone", "1: again Alone"],
+            ["0: retry Alone", "1: retry Alone"],
             true,
         ),
     ] {
@@ -190,8 +190,8 @@ fn errors_undo_all_and_send_them_again() {
     }
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([none(0), complete("SELECT 1"), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let results = trip.answer([none(0), complete("SELECT 1"), ready('I')]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
 }
 
@@ -201,8 +201,11 @@ fn a_committed_row_that_is_nobodys_is_not_kept_quiet() {
     let members = group(&mut nothing, &["7"]);
     let mut server = a_server();
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([inserted(9, b"1"), complete("SELECT 1"), ready('I')]);
-    assert!(dealt.iter().all(|line| line.contains("08007")), "{dealt:?}");
+    let results = trip.answer([inserted(9, b"1"), complete("SELECT 1"), ready('I')]);
+    assert!(
+        results.iter().all(|line| line.contains("08007")),
+        "{results:?}"
+    );
 }
 
 #[test]
@@ -238,12 +241,12 @@ fn who_was_inserted_is_answered_even_if_facts_move_before_the_fold() {
     let moved = values(&[Some(&[0]), None, None, None, None]);
     let insert = [parsed(), bound(), inserted(7, b"1"), complete("SELECT 1")].concat();
     let fold = [parsed(), bound(), moved, complete("SELECT 1")].concat();
-    let dealt = trip.answer([insert, fold, ready('I')]);
+    let results = trip.answer([insert, fold, ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
-        "1: again Alone",
+        "1: retry Alone",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
 }
 
@@ -267,7 +270,7 @@ fn members_on_keys_of_their_own_need_one_statement() {
             .count()
     };
     assert_eq!(executes(&trip), 1);
-    let dealt = trip.answer([
+    let results = trip.answer([
         inserted(9, b"1"),
         inserted(7, b"4"),
         complete("SELECT 2"),
@@ -278,14 +281,14 @@ fn members_on_keys_of_their_own_need_one_statement() {
         "1: parsed, bound, columns n, INSERT 0 0, ready I",
         "2: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     // After an error they go by two for a while.
     let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([
+    let results = trip.answer([
         error("55P03", "canceling statement due to lock timeout"),
         ready('I'),
     ]);
-    assert_eq!(dealt, ["0: again Line", "1: again Line", "2: again Line"]);
+    assert_eq!(results, ["0: retry Line", "1: retry Line", "2: retry Line"]);
     assert_eq!(executes(&leave(&members, &mut server)), 2);
     let twice = group(&mut excluded, &["7", "8", "7"]);
     assert_eq!(executes(&leave(&twice, &mut server)), 2);

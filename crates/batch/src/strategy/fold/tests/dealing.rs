@@ -65,14 +65,14 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
         trip.answer(rows).is_empty(),
         "nobody hears of it before the commit"
     );
-    let mut dealt = trip.answer([end()]);
-    dealt.sort();
+    let mut results = trip.answer([end()]);
+    results.sort();
     let expected = [
         "0: parsed, bound, columns qty, row 41, UPDATE 1, ready I",
         "1: parsed, bound, columns qty, UPDATE 0, ready I",
         "2: parsed, bound, columns qty, row 39, UPDATE 1, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     assert!(trip.is_over() && !trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
@@ -84,13 +84,13 @@ fn the_answer_has_the_form_of_the_question() {
     let members = [folding.query(text)];
     let mut server = a_server();
     let mut trip = leave(&members, &mut server).expect("it travels");
-    let dealt = trip.answer([
+    let results = trip.answer([
         parsed(),
         bound(),
         member(1, true, true, &[Some(b"1")]),
         end(),
     ]);
-    assert_eq!(dealt, ["0: columns qty, row 1, UPDATE 1, ready I"]);
+    assert_eq!(results, ["0: columns qty, row 1, UPDATE 1, ready I"]);
 }
 
 #[test]
@@ -108,13 +108,13 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
     unit.plan = Some(Arc::clone(&folding.plan) as Arc<dyn GroupPlan>);
     let mut server = a_server();
     let mut trip = leave(&[unit], &mut server).expect("it travels");
-    let dealt = trip.answer([
+    let results = trip.answer([
         parsed(),
         bound(),
         member(1, true, true, &[Some(b"\0\0\0\x07")]),
         end(),
     ]);
-    assert_eq!(dealt, ["0: bound, row \0\0\0\u{7}, UPDATE 1, ready I"]);
+    assert_eq!(results, ["0: bound, row \0\0\0\u{7}, UPDATE 1, ready I"]);
 }
 
 /// A client that was told other columns runs alone, where PostgreSQL says so.
@@ -143,9 +143,9 @@ fn described_columns_carry_the_format_that_was_bound() {
     let unit = folding.bound(&[(false, Some(b"1")), (false, Some(b"7"))], &[1]);
     let mut server = a_server();
     let mut trip = leave(&[unit], &mut server).expect("it travels");
-    let dealt = trip.answer([parsed(), bound(), member(1, true, false, &[None]), end()]);
+    let results = trip.answer([parsed(), bound(), member(1, true, false, &[None]), end()]);
     assert_eq!(
-        dealt,
+        results,
         ["0: parsed, bound, columns qty:b, UPDATE 0, ready I"]
     );
 }
@@ -155,7 +155,7 @@ fn behind_a_violation_the_rest_of_its_row_goes_again_in_order() {
     let mut server = a_server();
     // Places in the batch: row 7 has 1 to 4, row 8 has 5.
     let mut trip = group(&["7", "7", "8", "7", "7"], &mut server);
-    let dealt = trip.answer([
+    let results = trip.answer([
         parsed(),
         bound(),
         member(1, true, true, &[]),
@@ -165,40 +165,40 @@ fn behind_a_violation_the_rest_of_its_row_goes_again_in_order() {
     ]);
     let expected = [
         "0: parsed, bound, no data, UPDATE 1, ready I",
-        "1: again Alone",
-        "3: again Line",
-        "4: again Line",
+        "1: retry Alone",
+        "3: retry Line",
+        "4: retry Line",
         "2: parsed, bound, no data, UPDATE 1, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
 }
 
 #[test]
 fn a_row_that_is_missing_is_certain_only_where_its_lock_was_waited_for() {
     let mut server = a_server();
     let mut one_row = group(&["7", "7"], &mut server);
-    let dealt = one_row.answer([parsed(), bound(), nobody(true), end()]);
+    let results = one_row.answer([parsed(), bound(), nobody(true), end()]);
     let none = "parsed, bound, no data, UPDATE 0, ready I";
-    assert_eq!(dealt, [format!("0: {none}"), format!("1: {none}")]);
+    assert_eq!(results, [format!("0: {none}"), format!("1: {none}")]);
     let hit = "parsed, bound, no data, UPDATE 1, ready I";
     let mut many_rows = group(&["7", "8", "7", "9"], &mut server);
-    let dealt = many_rows.answer([parsed(), bound(), member(3, true, true, &[]), end()]);
+    let results = many_rows.answer([parsed(), bound(), member(3, true, true, &[]), end()]);
     let hit_1 = format!("1: {hit}");
     assert_eq!(
-        dealt,
-        ["0: again Row", "2: again Row", &hit_1, "3: again Row"]
+        results,
+        ["0: retry Row", "2: retry Row", &hit_1, "3: retry Row"]
     );
     let mut one_each = group(&["7", "8"], &mut server);
-    let dealt = one_each.answer([parsed(), bound(), member(2, true, true, &[]), end()]);
-    assert_eq!(dealt, [format!("0: {none}"), format!("1: {hit}")]);
+    let results = one_each.answer([parsed(), bound(), member(2, true, true, &[]), end()]);
+    assert_eq!(results, [format!("0: {none}"), format!("1: {hit}")]);
 }
 
 #[test]
 fn a_missing_row_after_a_violation_on_another_is_not_its_neighbours_fault() {
     let mut server = a_server();
     let mut trip = group(&["7", "8", "8"], &mut server);
-    let dealt = trip.answer([parsed(), bound(), member(1, false, false, &[]), end()]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Row", "2: again Row"]);
+    let results = trip.answer([parsed(), bound(), member(1, false, false, &[]), end()]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Row", "2: retry Row"]);
 }
 
 #[test]
@@ -209,23 +209,26 @@ fn a_member_that_must_change_one_row_and_does_not_gets_an_error() {
     let mut trip = leave(&members, &mut server).expect("it travels");
     let rows = [member(1, true, true, &[]), member(2, true, false, &[])];
     let [one, two] = rows;
-    let dealt = trip.answer([parsed(), bound(), one, two, end()]);
+    let results = trip.answer([parsed(), bound(), one, two, end()]);
     let expected = [
         "0: parsed, bound, no data, UPDATE 1, ready I".to_owned(),
         format!("1: parsed, bound, no data, {MISSED}, ready I"),
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     let mut trip = leave(&members, &mut server).expect("it travels");
-    let dealt = trip.answer([bound(), nobody(true), end()]);
-    assert!(dealt.iter().all(|line| line.contains(MISSED)), "{dealt:?}");
+    let results = trip.answer([bound(), nobody(true), end()]);
+    assert!(
+        results.iter().all(|line| line.contains(MISSED)),
+        "{results:?}"
+    );
 }
 
 #[test]
 fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
     let mut server = a_server();
     let mut trip = group(&["7", "8"], &mut server);
-    let dealt = trip.answer([parsed(), bound(), nobody(false), end()]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let results = trip.answer([parsed(), bound(), nobody(false), end()]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert!(
         trip.batch.invalidation() == Some(Invalidation::Changed),
         "the facts must be read again"
@@ -244,15 +247,15 @@ fn an_error_sends_the_group_again_in_halves() {
         error("22003", "integer out of range"),
     ];
     assert!(trip.answer(rows).is_empty());
-    let dealt = trip.answer([ready('I')]);
+    let results = trip.answer([ready('I')]);
     let expected = [
-        "0: again FirstHalf",
-        "1: again FirstHalf",
-        "2: again FirstHalf",
-        "3: again SecondHalf",
-        "4: again SecondHalf",
+        "0: retry FirstHalf",
+        "1: retry FirstHalf",
+        "2: retry FirstHalf",
+        "3: retry SecondHalf",
+        "4: retry SecondHalf",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
     assert!(trip.batch.failed() && trip.batch.invalidation().is_none());
 }
 
@@ -260,10 +263,10 @@ fn an_error_sends_the_group_again_in_halves() {
 fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
     let mut server = a_server();
     let mut trip = group(&["7", "8", "7"], &mut server);
-    let dealt = trip.answer([error("42501", "permission denied for table t"), ready('I')]);
+    let results = trip.answer([error("42501", "permission denied for table t"), ready('I')]);
     assert_eq!(
-        dealt,
-        ["0: again Alone", "1: again Alone", "2: again Alone"]
+        results,
+        ["0: retry Alone", "1: retry Alone", "2: retry Alone"]
     );
     let invalidation = trip.batch.invalidation();
     assert!(matches!(invalidation, Some(Invalidation::Refused(_))));
@@ -281,16 +284,16 @@ fn a_lock_that_one_row_does_not_get_blocks_it() {
         error("55P03", text)
     };
     let mut one_row = group(&["7", "7"], &mut server);
-    let dealt = one_row.answer([parsed(), bound(), timed_out(), ready('I')]);
-    assert_eq!(dealt, ["0: again Blocked", "1: again Blocked"]);
+    let results = one_row.answer([parsed(), bound(), timed_out(), ready('I')]);
+    assert_eq!(results, ["0: retry Blocked", "1: retry Blocked"]);
     let mut many_rows = group(&["7", "8", "7"], &mut server);
-    let dealt = many_rows.answer([parsed(), bound(), timed_out(), ready('I')]);
+    let results = many_rows.answer([parsed(), bound(), timed_out(), ready('I')]);
     let halves = [
-        "0: again FirstHalf",
-        "1: again FirstHalf",
-        "2: again SecondHalf",
+        "0: retry FirstHalf",
+        "1: retry FirstHalf",
+        "2: retry SecondHalf",
     ];
-    assert_eq!(dealt, halves);
+    assert_eq!(results, halves);
 }
 
 /// The group as a whole took too long, or somebody has cancelled it: who is at fault is found in halves, at last alone.
@@ -303,8 +306,8 @@ fn a_cancelled_group_goes_again_in_halves() {
     ] {
         let mut server = a_server();
         let mut one_row = group(&["7", "7"], &mut server);
-        let dealt = one_row.answer([parsed(), bound(), error("57014", message), ready('I')]);
-        assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
+        let results = one_row.answer([parsed(), bound(), error("57014", message), ready('I')]);
+        assert_eq!(results, ["0: retry FirstHalf", "1: retry SecondHalf"]);
     }
 }
 
@@ -319,8 +322,8 @@ fn after_any_error_rows_of_one_member_each_go_like_others() {
         let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "8"])];
         let mut server = a_server();
         let mut trip = leave(&members, &mut server).expect("it travels");
-        let dealt = trip.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
-        assert_eq!(dealt, ["0: again Line", "1: again Line"]);
+        let results = trip.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
+        assert_eq!(results, ["0: retry Line", "1: retry Line"]);
         assert!(
             trip.batch.invalidation().is_none(),
             "the fold itself is not refused"
@@ -344,10 +347,10 @@ fn who_may_fail_without_a_row_goes_again_alone_if_there_is_none() {
     let (_, members) = fails_unseen(&["7", "7"]);
     let mut server = a_server();
     let mut trip = leave(&members, &mut server).expect("it travels");
-    let dealt = trip.answer([parsed(), bound(), nobody(true), end()]);
+    let results = trip.answer([parsed(), bound(), nobody(true), end()]);
     assert_eq!(
-        dealt,
-        ["0: again Alone", "1: again Alone"],
+        results,
+        ["0: retry Alone", "1: retry Alone"],
         "the row is missing"
     );
 }
@@ -372,15 +375,17 @@ fn a_partitioned_table_waits_for_no_partition_that_a_member_may_not_need() {
     ]
     .concat();
     let late = error("55P03", "canceling statement due to lock timeout");
-    let dealt = trip.answer([limits.clone(), parsed(), bound(), late, ready('I')]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
+    let results = trip.answer([limits.clone(), parsed(), bound(), late, ready('I')]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     let mut trip = leave(&members, &mut server).expect("it travels");
     let rows = [member(1, true, true, &[]), member(2, true, true, &[])].concat();
     let limits = [bound(), row(&["20ms", "200ms"]), complete("SELECT 1")].concat();
-    let dealt = trip.answer([limits, bound(), rows, end()]);
+    let results = trip.answer([limits, bound(), rows, end()]);
     assert!(
-        dealt.iter().all(|line| line.ends_with("UPDATE 1, ready I")),
-        "{dealt:?}"
+        results
+            .iter()
+            .all(|line| line.ends_with("UPDATE 1, ready I")),
+        "{results:?}"
     );
-    assert_eq!(dealt.len(), 2);
+    assert_eq!(results.len(), 2);
 }
