@@ -9,7 +9,7 @@ pub mod learned;
 pub mod line;
 pub mod prospect;
 pub mod strategy;
-pub mod tally;
+pub mod template_stats;
 
 #[cfg(test)]
 mod testing;

@@ -398,7 +398,7 @@ impl Client {
             Knowledge::Asked => Box::pin(self.pool.known_soon(&unit.template, settings)).await,
             known => known,
         };
-        unit.tally = Some(Arc::clone(&tally));
+        unit.stats = Some(Arc::clone(&tally));
         let (travel, learn) = match &knowledge {
             Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy()), None),
             Knowledge::Pending | Knowledge::Asked => {
@@ -426,7 +426,7 @@ impl Client {
             Submitted::Waiting(waiter, waits) => (waiter, waits),
         };
         if travel.would_group {
-            tally.would_have_grouped();
+            tally.count_would_have_grouped();
         }
         let delivery = self.wait(waiter, waits, reads).await?;
         if let Some(answer) = delivery.answer() {
@@ -450,8 +450,8 @@ impl Client {
         wrap: Wrap,
         learn: Option<Question>,
     ) -> Result<(), End> {
-        if let Some(tally) = &unit.tally {
-            tally.goes_alone();
+        if let Some(tally) = &unit.stats {
+            tally.count_alone();
         }
         let bytes = unit.bytes.clone();
         Box::pin(self.relay(seat, &bytes, wrap, Some((unit, learn)))).await

@@ -54,7 +54,7 @@ use paceline_batch::line::{
 };
 use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::Retry;
-use paceline_batch::tally::{GroupSizes, Tallies};
+use paceline_batch::template_stats::{GroupSizes, StatsByTemplate};
 use quota::Hunger;
 use replication::Replicas;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -162,7 +162,7 @@ struct Inner {
     notices_at: Instant,
     /// By template and settings.
     learned: FxHashMap<(u64, u64), Known>,
-    tallies: Tallies,
+    tallies: StatsByTemplate,
     /// Statements that PostgreSQL has taken, by template and settings.
     accepted: FxHashSet<(u64, u64)>,
     /// Parameters that PostgreSQL reports, by settings.
@@ -213,7 +213,7 @@ impl Pool {
                 retire_not_before: now,
                 notices_at: now,
                 learned: FxHashMap::default(),
-                tallies: Tallies::new(Arc::clone(&proxy.names)),
+                tallies: StatsByTemplate::new(Arc::clone(&proxy.names)),
                 accepted: FxHashSet::default(),
                 welcomes: FxHashMap::default(),
                 welcomes_are_old: false,

@@ -22,7 +22,7 @@ use arc_swap::{ArcSwap, Guard};
 use paceline_batch::learned::Policy;
 use paceline_batch::line::Limits;
 use paceline_batch::strategy::Prelude;
-use paceline_batch::tally::Names;
+use paceline_batch::template_stats::NameQuota;
 use paceline_config::{Config, Database};
 use paceline_net::busy_poll::BusyPoll;
 use paceline_relay::settings::SettingsBook;
@@ -77,7 +77,7 @@ pub(crate) struct Proxy {
     /// Connections that were accepted, whatever came of them.
     pub(crate) accepted: AtomicU64,
     /// Names for templates in metrics.
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<NameQuota>,
     /// Pools that have labels in metrics.
     labelled: AtomicUsize,
     /// As whom clients have logged in to servers.

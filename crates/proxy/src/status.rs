@@ -1,7 +1,7 @@
 //! Counters, and what `SHOW hotspot…` and `SHOW GLOBAL STATUS` answer.
 
 use crate::pool::Pool;
-use paceline_batch::tally::Called;
+use paceline_batch::template_stats::TemplateNaming;
 use paceline_config::keys;
 use paceline_relay::show::{Console, Table};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,7 +87,7 @@ impl Console for Pool {
     }
 
     fn groups(&self) -> Table {
-        self.groups(Called::ByText)
+        self.groups(TemplateNaming::Text)
     }
 }
 

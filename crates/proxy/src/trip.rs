@@ -19,7 +19,7 @@ use paceline_batch::line::{Dispatch, LineKeys, LockOutcome, Strategy, WaitEntry}
 use paceline_batch::strategy::{
     self, Batch, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
 };
-use paceline_batch::tally::{Fallback, Served};
+use paceline_batch::template_stats::{AnsweredMembers, Fallback};
 use paceline_net::READ_BYTES;
 use paceline_net::optional_timeout;
 use paceline_relay::request::{Request, Underway};
@@ -47,7 +47,7 @@ struct Trip {
     entries: Vec<Option<WaitEntry<Waiter>>>,
     batch: Option<Box<dyn Batch>>,
     strategy: Option<Strategy>,
-    served: Served,
+    served: AnsweredMembers,
     since: Instant,
     /// How the flight of its rows ends.
     outcome: LockOutcome,
@@ -180,7 +180,7 @@ impl Trip {
                 .map(|id| id.strategy),
             entries: entries.into_iter().map(Some).collect(),
             batch: None,
-            served: Served::default(),
+            served: AnsweredMembers::default(),
             since: Instant::now(),
             outcome: LockOutcome::Free,
         }
@@ -380,12 +380,12 @@ impl Trip {
             if let (Some(unit), MemberOutcome::Answer(answer)) = (unit, outcome) {
                 fares.take(unit, answer, &pool.stats);
             }
-            if let Some(tally) = unit.and_then(|unit| unit.tally.as_ref())
+            if let Some(tally) = unit.and_then(|unit| unit.stats.as_ref())
                 && let Some(strategy) = self.strategy
             {
                 match outcome {
                     MemberOutcome::Answer(_) => self.served.one(tally),
-                    MemberOutcome::Retry(_, why) => tally.came_back(strategy, *why),
+                    MemberOutcome::Retry(_, why) => tally.count_fallback(strategy, *why),
                 }
             }
         }

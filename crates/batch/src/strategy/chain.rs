@@ -15,7 +15,7 @@ use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
 use super::plan::PlannedRequest;
 use super::prelude::{PRELUDE_STATEMENTS, Prelude, Silence};
 use crate::line::{GroupId, Strategy};
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::{Form, Request};

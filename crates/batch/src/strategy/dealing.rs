@@ -16,7 +16,7 @@ use super::plan::{GroupPlan, PlannedRequest, Rewritten};
 use super::prelude::Prelude;
 use super::progress::{StatementEvent, StatementProgress, refusal};
 use crate::line::{GroupId, LineKey, LineKeys, Strategy};
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use paceline_relay::request::{Form, Request};
 use paceline_relay::server::{Injected, Preparable, ServerSide};

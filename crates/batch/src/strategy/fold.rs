@@ -19,7 +19,7 @@ use super::prelude::Prelude;
 use super::progress::{StatementEvent, StatementProgress, refusal};
 use super::row::RowKey;
 use crate::line::{GroupId, LineKeys, Strategy};
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use paceline_relay::request::Request;
 use paceline_relay::server::{Injected, ServerSide};

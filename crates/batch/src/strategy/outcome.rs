@@ -1,6 +1,6 @@
 //! What becomes of a group's members, and of what is known of their template.
 
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::Bytes;
 
 /// What becomes of a member.

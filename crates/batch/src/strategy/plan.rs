@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::prelude::{Prelude, Silence};
 use super::row::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKeys, Strategy};
-use crate::tally::TemplateStats;
+use crate::template_stats::TemplateStats;
 use bytes::{Bytes, BytesMut};
 use paceline_relay::request::Request;
 use paceline_relay::server::ServerSide;
@@ -151,7 +151,7 @@ pub struct PlannedRequest {
     /// The facts that a chain with it relies on.
     pub silence: Option<Arc<Silence>>,
     /// Where it is counted.
-    pub tally: Option<Arc<TemplateStats>>,
+    pub stats: Option<Arc<TemplateStats>>,
 }
 
 impl From<Box<Request>> for PlannedRequest {
@@ -160,7 +160,7 @@ impl From<Box<Request>> for PlannedRequest {
             request,
             plan: None,
             silence: None,
-            tally: None,
+            stats: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
 use super::question::{Question, ask};
 use crate::line::{GroupId, Strategy};
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::Underway;

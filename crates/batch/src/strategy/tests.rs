@@ -3,7 +3,7 @@
 use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::tally::Fallback::{self, *};
+use crate::template_stats::Fallback::{self, *};
 use crate::testing::folding::{Folding, INT4, INT8, table};
 use crate::testing::travelling::Travelling;
 use crate::testing::trip::Trip;

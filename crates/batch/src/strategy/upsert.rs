@@ -18,7 +18,7 @@ use super::prelude::Prelude;
 use super::progress::{StatementEvent, StatementProgress, refusal};
 use super::row::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKeys, Strategy};
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::{Form, Request};

@@ -43,7 +43,11 @@ impl Console for Board {
     }
 
     fn groups(&self) -> Table {
-        crate::tally::table(Vec::new(), crate::tally::Called::ByText, 0)
+        crate::template_stats::show_groups(
+            Vec::new(),
+            crate::template_stats::TemplateNaming::Text,
+            0,
+        )
     }
 }
 

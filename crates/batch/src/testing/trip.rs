@@ -4,7 +4,7 @@ use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
 use crate::strategy::{self, Batch, MemberOutcome, MemberResult};
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
 use paceline_testing::messages::Wire;

@@ -2,7 +2,7 @@
 
 use super::catalog::Metric;
 use crate::stats::{BOUNDS_MICROS, Durations};
-use paceline_batch::tally::{SIZE_BOUNDS, Sizes};
+use paceline_batch::template_stats::{SIZE_BOUNDS, SizeHistogram};
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet,
 };
@@ -52,7 +52,7 @@ impl Exposition<'_> {
     pub(super) fn sizes<L: EncodeLabelSet>(
         &mut self,
         metric: &Metric,
-        series: &BTreeMap<L, Sizes>,
+        series: &BTreeMap<L, SizeHistogram>,
     ) -> fmt::Result {
         let mut out = self.begin(metric)?;
         #[expect(clippy::cast_precision_loss, reason = "they are small powers of two")]

@@ -9,7 +9,7 @@ use crate::pool::{Load, Pool};
 use crate::proxy::Proxy;
 use crate::stats::Durations;
 use paceline_batch::line::Strategy;
-use paceline_batch::tally::{OTHER, Sizes, TemplateStats};
+use paceline_batch::template_stats::{OTHER, SizeHistogram, TemplateStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, text};
 use prometheus_client::registry::Registry;
@@ -115,7 +115,7 @@ struct Sheet {
     commits_saved: Series<TripLabels>,
     fallbacks: Series<FallbackLabels>,
     missed: Series<TemplateLabels>,
-    sizes: BTreeMap<StrategyLabels, Sizes>,
+    sizes: BTreeMap<StrategyLabels, SizeHistogram>,
     pool_units: Series<PoolLabels>,
     pool_clients: Series<StateLabels>,
     pool_servers: Series<StateLabels>,
@@ -240,16 +240,16 @@ impl Sheet {
         if tally.alone() > 0 {
             add(&mut self.units, labels("solo"), tally.alone());
         }
-        if tally.missed() > 0 {
+        if tally.would_have_grouped() > 0 {
             let (pool, template) = (pool.clone(), template.clone());
             let labels = TemplateLabels { pool, template };
-            add(&mut self.missed, labels, tally.missed());
+            add(&mut self.missed, labels, tally.would_have_grouped());
         }
         add(&mut self.pool_units, pool.clone(), tally.units());
     }
 
     fn add_trips(&mut self, tally: &TemplateStats, strategy: Strategy, labels: &TripLabels) {
-        let Some(counted) = tally.counted(strategy) else {
+        let Some(counted) = tally.group_stats(strategy) else {
             return;
         };
         add(&mut self.units, labels.clone(), counted.units);

@@ -9,7 +9,7 @@ use super::*;
 use crate::pool::Pool;
 use crate::stats::CODES_MAX;
 use paceline_batch::line::Strategy;
-use paceline_batch::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
+use paceline_batch::template_stats::{NAMED_AFTER_UNITS, NAMES_MAX, TEMPLATES_MAX};
 use paceline_config::Config;
 
 fn proxy() -> Arc<Proxy> {
@@ -27,7 +27,7 @@ fn pool(proxy: &Arc<Proxy>, database: &str, user: &str) -> Arc<Pool> {
 /// Units of a template are carried out alone.
 fn run(pool: &Pool, text: &str, units: usize) {
     let template = pool.proxy.templates.prepared(text, &[0, 0]);
-    (0..units).for_each(|_| pool.knowledge(&template, 0).1.goes_alone());
+    (0..units).for_each(|_| pool.knowledge(&template, 0).1.count_alone());
 }
 
 /// The same until the template has earned a name; then `units` more.
@@ -80,9 +80,9 @@ fn what_is_forgotten_goes_to_the_others() {
     run_named(&pool, &template.text, 0);
     let (_, held) = pool.knowledge(&template, 0);
     let (mut all, mut others) = (NAMED_AFTER_UNITS, 0);
-    for n in 0..3 * TALLIES_MAX {
+    for n in 0..3 * TEMPLATES_MAX {
         run(&pool, &format!("SELECT n{n} FROM t"), 1);
-        held.goes_alone();
+        held.count_alone();
         all += 2;
         if n % 250 == 0 {
             let now: u64 = values(&proxy, "paceline_units_total{").iter().sum();
@@ -92,8 +92,8 @@ fn what_is_forgotten_goes_to_the_others() {
             others = other(&proxy);
         }
     }
-    assert!(others > TALLIES_MAX as u64);
-    let newest = format!("SELECT n{} FROM t", 3 * TALLIES_MAX - 1);
+    assert!(others > TEMPLATES_MAX as u64);
+    let newest = format!("SELECT n{} FROM t", 3 * TEMPLATES_MAX - 1);
     run_named(&pool, &newest, 1);
     assert!(text(&proxy).unwrap().contains(&newest));
 }

@@ -7,7 +7,7 @@ use super::Pool;
 use super::known::Stage;
 use paceline_batch::learned::Learned;
 use paceline_batch::prospect::Prospect;
-use paceline_batch::tally::{self, Called, Seen, TemplateStats};
+use paceline_batch::template_stats::{self, TemplateNaming, TemplateRow, TemplateStats};
 use paceline_relay::show::Table;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +17,15 @@ const NOT_LEARNED: &str = "PostgreSQL has not been asked about it yet";
 
 impl Pool {
     /// How each template travels.
-    pub(crate) fn groups(&self, called: Called) -> Table {
-        let seen = self.tallies().into_iter().map(|(tally, learned)| Seen {
-            why_alone: self.why_alone(&tally, learned.as_deref()),
-            tally,
-        });
-        tally::table(seen.collect(), called, self.leases.load(Ordering::Relaxed))
+    pub(crate) fn groups(&self, called: TemplateNaming) -> Table {
+        let seen = self
+            .tallies()
+            .into_iter()
+            .map(|(tally, learned)| TemplateRow {
+                why_alone: self.why_alone(&tally, learned.as_deref()),
+                stats: tally,
+            });
+        template_stats::show_groups(seen.collect(), called, self.leases.load(Ordering::Relaxed))
     }
 
     /// The tallies, each with what is known of its template.
@@ -35,7 +38,7 @@ impl Pool {
             Some((*id, Arc::clone(learned)))
         });
         let learned: HashMap<u64, Arc<Learned>> = learned.collect();
-        let census = inner.tallies.census();
+        let census = inner.tallies.snapshot();
         drop(inner);
         let of = |tally: &TemplateStats| learned.get(&tally.template()?.id).map(Arc::clone);
         let all = census.by_template().into_iter();

@@ -4,7 +4,7 @@
 use super::{Inner, Pool};
 use crate::server::ServerConn;
 use paceline_batch::learned::Learned;
-use paceline_batch::tally::TemplateStats;
+use paceline_batch::template_stats::TemplateStats;
 use paceline_relay::server::StatementKey;
 use paceline_relay::settings::Settings;
 use paceline_relay::template::Template;

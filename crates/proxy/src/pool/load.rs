@@ -1,7 +1,7 @@
 //! What a pool is doing at one moment, for metrics. The lock is held only to count and to copy pointers.
 
 use super::Pool;
-use paceline_batch::tally::StatsSnapshot;
+use paceline_batch::template_stats::StatsSnapshot;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ impl Pool {
         let idle = inner.idle.len() + inner.parked.len();
         let (open, opening, tested) = (inner.open, inner.opening, inner.checking);
         let oldest = inner.line.oldest();
-        let census = inner.tallies.census();
+        let census = inner.tallies.snapshot();
         drop(inner);
         // A login that looks a user up waits here, too, and is no client of this pool.
         let clients = self.clients.load(Ordering::Relaxed).max(waiting);

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use paceline_batch::line::WaiterId;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::probe::Probe;
-use paceline_batch::tally::Served;
+use paceline_batch::template_stats::AnsweredMembers;
 use paceline_wire::Frames;
 use std::sync::Arc;
 
@@ -87,10 +87,10 @@ fn receive(probe: &mut Probe, conn: &mut ServerConn) -> Result<bool, ServerError
 
 /// Counts the answered requests as a group that wrote nothing.
 fn count(units: &[(WaiterId, Arc<PlannedRequest>)], answered: &[WaiterId]) {
-    let mut served = Served::default();
+    let mut served = AnsweredMembers::default();
     let mut strategy = None;
     for (waiter, unit) in units {
-        if let Some(tally) = unit.tally.as_ref().filter(|_| answered.contains(waiter)) {
+        if let Some(tally) = unit.stats.as_ref().filter(|_| answered.contains(waiter)) {
             served.one(tally);
             strategy = unit.plan.as_ref().map(|plan| plan.strategy());
         }

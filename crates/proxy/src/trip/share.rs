@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use paceline_batch::line::{Strategy, WaitEntry};
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
 use paceline_batch::strategy::{MemberOutcome, MemberResult, Retry};
-use paceline_batch::tally::Fallback;
+use paceline_batch::template_stats::Fallback;
 use paceline_relay::request::Underway;
 use std::io;
 
@@ -65,8 +65,8 @@ impl Trip {
         let others: Vec<_> = waiting.map(|entry| (entry, Retry::Alone)).collect();
         for (entry, _) in &others {
             let unit = entry.unit.unit.as_ref();
-            if let Some(tally) = unit.and_then(|unit| unit.tally.as_ref()) {
-                tally.came_back(Strategy::Share, Fallback::TooLong);
+            if let Some(tally) = unit.and_then(|unit| unit.stats.as_ref()) {
+                tally.count_fallback(Strategy::Share, Fallback::TooLong);
             }
         }
         owed.pool.reroute(others);

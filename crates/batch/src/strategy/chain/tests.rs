@@ -4,7 +4,7 @@ use super::{Prelude, Silence, fits};
 use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use crate::testing::folding::{silence, single};
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;

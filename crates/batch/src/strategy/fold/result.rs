@@ -9,7 +9,7 @@ use super::super::plan::PlannedRequest;
 use super::super::row::RowKey;
 use super::bind::{self, Rows};
 use super::plan::{FoldPlan, Spread};
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use paceline_relay::request::Form;

@@ -3,7 +3,7 @@
 use super::super::Knowledge;
 use super::*;
 use crate::proxy::Proxy;
-use paceline_batch::tally::TALLIES_MAX;
+use paceline_batch::template_stats::TEMPLATES_MAX;
 use paceline_config::Config;
 use paceline_relay::template::Template;
 
@@ -27,7 +27,7 @@ impl Scene {
     /// A unit of the template is carried out alone.
     fn run(&self, text: &str) -> Knowledge {
         let (knowledge, tally) = self.pool.knowledge(&self.template(text), 0);
-        tally.goes_alone();
+        tally.count_alone();
         knowledge
     }
 
@@ -39,7 +39,7 @@ impl Scene {
 
     /// Units and reason of a template's only row.
     fn shown(&self, template: &str) -> Option<(String, Option<String>)> {
-        let rows = self.pool.groups(Called::ByText).rows;
+        let rows = self.pool.groups(TemplateNaming::Text).rows;
         let mut of_it = rows
             .into_iter()
             .filter(|row| row[0].as_deref() == Some(template));
@@ -76,19 +76,19 @@ fn a_template_that_is_used_again_is_counted_again() {
     scene.run(RARE);
     scene.learn(RARE, "seldom");
     (0..5).for_each(|_| drop(scene.run(HOT)));
-    for n in 0..TALLIES_MAX {
+    for n in 0..TEMPLATES_MAX {
         let text = format!("once {n}");
         scene.run(&text);
         scene.run(&text);
     }
     assert_eq!(scene.shown(RARE), None);
     assert_eq!(scene.shown(HOT), units(5, Some(NOT_LEARNED)));
-    let rows = scene.pool.groups(Called::ByText).rows;
+    let rows = scene.pool.groups(TemplateNaming::Text).rows;
     let all: usize = rows
         .iter()
         .map(|row| row[2].as_ref().unwrap().parse::<usize>().unwrap())
         .sum();
-    assert_eq!(all, 1 + 5 + 2 * TALLIES_MAX);
+    assert_eq!(all, 1 + 5 + 2 * TEMPLATES_MAX);
     assert!(scene.shown("(other templates)").is_some());
     assert!(matches!(scene.run(RARE), Knowledge::Learned(_)));
     assert_eq!(scene.shown(RARE), units(1, Some("seldom")));
@@ -101,7 +101,7 @@ fn a_forgotten_tally_goes_when_nobody_counts_on_it() {
     let tally = scene.pool.knowledge(&scene.template(RARE), 0).1;
     let forgotten = Arc::downgrade(&tally);
     drop(tally);
-    (0..=TALLIES_MAX).for_each(|n| drop(scene.run(&format!("once{n}"))));
+    (0..=TEMPLATES_MAX).for_each(|n| drop(scene.run(&format!("once{n}"))));
     assert!(forgotten.upgrade().is_none());
 }
 
@@ -111,8 +111,8 @@ fn the_console_calls_templates_without_the_values_in_them() {
     let scene = Scene::new();
     scene.run("DELETE FROM cards WHERE pin = '4711'");
     let called = |called| scene.pool.groups(called).rows[0][0].clone().unwrap();
-    assert!(called(Called::ByText).contains("4711"));
-    let name = called(Called::ByName);
+    assert!(called(TemplateNaming::Text).contains("4711"));
+    let name = called(TemplateNaming::MetricName);
     assert!(
         name.contains("DELETE FROM cards") && !name.contains("4711"),
         "{name}"

@@ -1,45 +1,45 @@
 //! What became of the units of each template in a pool, counted: how they travelled, what that saved, and why some
 //! came back. A unit carries its template's tally along, so counting takes no lock and looks nothing up; only a
-//! template that is new to the pool is looked up in [`Tallies`].
+//! template that is new to the pool is looked up in [`StatsByTemplate`].
 
-mod census;
 mod counts;
-mod names;
-mod shown;
-mod sizes;
-mod table;
+mod group_sizes;
+mod metric_names;
+mod show_groups;
+mod snapshot;
 #[cfg(test)]
 mod tests;
+mod tracked;
 
-pub use census::StatsSnapshot;
-pub use counts::{Counted, Fallback, TemplateStats};
-pub use names::{NAMED_AFTER_UNITS, NAMES_MAX, Names, OTHER};
-pub use sizes::{GroupSizes, SIZE_BOUNDS, Sizes};
-pub use table::{Called, Seen, table};
+pub use counts::{Fallback, GroupStats, TemplateStats};
+pub use group_sizes::{GroupSizes, SIZE_BOUNDS, SizeHistogram};
+pub use metric_names::{NAMED_AFTER_UNITS, NAMES_MAX, NameQuota, OTHER};
+pub use show_groups::{TemplateNaming, TemplateRow, show_groups};
+pub use snapshot::StatsSnapshot;
 
 use crate::line::Strategy;
 use counts::add;
-use names::Name;
+use metric_names::NameGrant;
 use paceline_relay::template::Template;
-use shown::Shown;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use tracked::TrackedTemplate;
 
 /// Templates that are counted each by itself, per pool. Of more, the least used are counted together.
-pub const TALLIES_MAX: usize = 1_000;
+pub const TEMPLATES_MAX: usize = 1_000;
 
 /// The members of a group that were served, template by template; counted when it is over.
 #[derive(Debug, Default)]
-pub struct Served(Vec<(Arc<TemplateStats>, u64)>);
+pub struct AnsweredMembers(Vec<(Arc<TemplateStats>, u64)>);
 
-impl Served {
+impl AnsweredMembers {
     /// A member has its answer.
-    pub fn one(&mut self, tally: &Arc<TemplateStats>) {
+    pub fn one(&mut self, stats: &Arc<TemplateStats>) {
         let mut parts = self.0.iter_mut();
-        match parts.find(|(known, _)| Arc::ptr_eq(known, tally)) {
+        match parts.find(|(known, _)| Arc::ptr_eq(known, stats)) {
             Some((_, units)) => *units += 1,
-            None => self.0.push((Arc::clone(tally), 1)),
+            None => self.0.push((Arc::clone(stats), 1)),
         }
     }
 
@@ -50,16 +50,21 @@ impl Served {
         // The one commit, and the rows of the one statement, are the first template's.
         let mut commits = 1;
         let mut rows = rows;
-        for (tally, units) in self.0.drain(..) {
+        for (stats, units) in self.0.drain(..) {
             all += units;
-            let trips = tally.trips(strategy);
-            tally.earns_name.store(true, Ordering::Relaxed);
-            add(&trips.units, units);
-            add(&trips.groups, 1);
-            trips.largest_group.fetch_max(units, Ordering::Relaxed);
+            let group_counts = stats.group_counts(strategy);
+            stats.earns_name.store(true, Ordering::Relaxed);
+            add(&group_counts.units, units);
+            add(&group_counts.groups, 1);
+            group_counts
+                .largest_group
+                .fetch_max(units, Ordering::Relaxed);
             if committed {
-                add(&trips.commits_saved, units - std::mem::take(&mut commits));
-                add(&trips.rows_written, std::mem::take(&mut rows));
+                add(
+                    &group_counts.commits_saved,
+                    units - std::mem::take(&mut commits),
+                );
+                add(&group_counts.rows_written, std::mem::take(&mut rows));
             }
         }
         all
@@ -68,20 +73,20 @@ impl Served {
 
 /// The tallies of a pool. Nothing that was counted is ever lost, not even by who holds a tally that is forgotten.
 #[derive(Debug, Default)]
-pub struct Tallies {
+pub struct StatsByTemplate {
     /// By template.
-    known: HashMap<u64, Shown>,
+    known: HashMap<u64, TrackedTemplate>,
     /// Forgotten ones that requests in flight may still count on. They are part of the other templates until the last request ends.
     leaving: Vec<Arc<TemplateStats>>,
     others: Arc<TemplateStats>,
-    names: Arc<Names>,
+    names: Arc<NameQuota>,
     /// By what metrics call them: several templates may have one name.
-    named: HashMap<String, Weak<Name>>,
+    named: HashMap<String, Weak<NameGrant>>,
 }
 
-impl Tallies {
+impl StatsByTemplate {
     /// None yet; their templates are named as long as there are names.
-    pub fn new(names: Arc<Names>) -> Self {
+    pub fn new(names: Arc<NameQuota>) -> Self {
         Self {
             names,
             ..Self::default()
@@ -91,37 +96,37 @@ impl Tallies {
     /// The tally on which the template's next unit counts.
     pub fn of(&mut self, template: &Arc<Template>) -> Arc<TemplateStats> {
         if let Some(shown) = self.known.get(&template.id) {
-            let earns_name = shown.tally.earns_name.swap(false, Ordering::Relaxed);
+            let earns_name = shown.stats.earns_name.swap(false, Ordering::Relaxed);
             if !earns_name || shown.name.is_some() {
-                return Arc::clone(&shown.tally);
+                return Arc::clone(&shown.stats);
             }
-            return self.go_on_named(template);
+            return self.track_by_name(template);
         }
-        if self.known.len() >= TALLIES_MAX {
+        if self.known.len() >= TEMPLATES_MAX {
             self.forget_half();
         }
         let named = self.named.get(template.name());
-        let shown = Shown::new(template, named.and_then(Weak::upgrade));
-        let tally = Arc::clone(&shown.tally);
+        let shown = TrackedTemplate::new(template, named.and_then(Weak::upgrade));
+        let stats = Arc::clone(&shown.stats);
         self.known.insert(template.id, shown);
-        tally
+        stats
     }
 
     /// Its template has earned a name: what it counts from now on is shown under that, if there is one left. What it has
     /// counted so far stays among the others, else their sum would fall.
-    fn go_on_named(&mut self, template: &Arc<Template>) -> Arc<TemplateStats> {
+    fn track_by_name(&mut self, template: &Arc<Template>) -> Arc<TemplateStats> {
         let name = self.name(template.name());
         let shown = self.known.entry(template.id);
-        let shown = shown.or_insert_with(|| Shown::new(template, None));
+        let shown = shown.or_insert_with(|| TrackedTemplate::new(template, None));
         if name.is_some() {
-            let unnamed = std::mem::replace(&mut shown.tally, TemplateStats::of(template));
+            let unnamed = std::mem::replace(&mut shown.stats, TemplateStats::of(template));
             unnamed.forgotten.store(true, Ordering::Relaxed);
             (shown.name, shown.unnamed) = (name, Some(unnamed));
         }
-        Arc::clone(&shown.tally)
+        Arc::clone(&shown.stats)
     }
 
-    fn name(&mut self, text: &str) -> Option<Arc<Name>> {
+    fn name(&mut self, text: &str) -> Option<Arc<NameGrant>> {
         if let Some(name) = self.named.get(text).and_then(Weak::upgrade) {
             return Some(name);
         }
@@ -137,7 +142,7 @@ impl Tallies {
         for (id, shown) in &mut self.known {
             let units = shown.units();
             let used = units - std::mem::replace(&mut shown.units_then, units);
-            let (most, ids) = by_name.entry(shown.tally.name()).or_default();
+            let (most, ids) = by_name.entry(shown.stats.name()).or_default();
             *most = used.max(*most);
             ids.push(*id);
         }
@@ -149,7 +154,7 @@ impl Tallies {
         );
         by_use.sort_unstable();
         let mut ids = by_use.into_iter().map(|(.., ids)| ids);
-        while self.known.len() > TALLIES_MAX / 2
+        while self.known.len() > TEMPLATES_MAX / 2
             && let Some(ids) = ids.next()
         {
             ids.iter().for_each(|id| self.forget(*id));
@@ -159,24 +164,24 @@ impl Tallies {
     }
 
     fn forget(&mut self, id: u64) {
-        if let Some(Shown { tally, unnamed, .. }) = self.known.remove(&id) {
-            tally.forgotten.store(true, Ordering::Relaxed);
-            self.leaving.extend(unnamed.into_iter().chain([tally]));
+        if let Some(TrackedTemplate { stats, unnamed, .. }) = self.known.remove(&id) {
+            stats.forgotten.store(true, Ordering::Relaxed);
+            self.leaving.extend(unnamed.into_iter().chain([stats]));
         }
     }
 
     /// A forgotten one that no request holds does not change any more.
     fn settle(&mut self) {
-        for tally in std::mem::take(&mut self.leaving) {
-            match Arc::try_unwrap(tally) {
-                Ok(tally) => self.others.add(&tally),
+        for stats in std::mem::take(&mut self.leaving) {
+            match Arc::try_unwrap(stats) {
+                Ok(stats) => self.others.add(&stats),
                 Err(held) => self.leaving.push(held),
             }
         }
     }
 
     /// All of them, to be looked at at leisure: what is counted meanwhile is neither lost nor there twice.
-    pub fn census(&self) -> StatsSnapshot {
+    pub fn snapshot(&self) -> StatsSnapshot {
         let others = self.leaving.iter().chain([&self.others]);
         StatsSnapshot::new(self.known.values(), others)
     }

@@ -1,6 +1,6 @@
 //! Counters of one template in one pool.
 
-use super::names::{NAMED_AFTER_UNITS, OTHER};
+use super::metric_names::{NAMED_AFTER_UNITS, OTHER};
 use crate::line::Strategy;
 use paceline_relay::template::Template;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Fallback {
 
 /// The units of a template that travelled by one strategy.
 #[derive(Debug, Default)]
-pub(super) struct Trips {
+pub(super) struct GroupCounts {
     pub(super) units: AtomicU64,
     pub(super) groups: AtomicU64,
     pub(super) largest_group: AtomicU64,
@@ -64,7 +64,7 @@ pub(super) struct Trips {
 
 /// What was counted of a template's units that travelled by one strategy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct GroupStats {
     /// Answered this way.
     pub units: u64,
     /// That answered at least one of them.
@@ -90,12 +90,12 @@ pub struct TemplateStats {
     pub(super) forgotten: AtomicBool,
     pub(super) alone: AtomicU64,
     pub(super) would_have_grouped: AtomicU64,
-    pub(super) pipeline: Trips,
-    pub(super) share: Trips,
-    pub(super) chain: Trips,
-    pub(super) fold: Trips,
-    pub(super) take: Trips,
-    pub(super) merge: Trips,
+    pub(super) pipeline: GroupCounts,
+    pub(super) share: GroupCounts,
+    pub(super) chain: GroupCounts,
+    pub(super) fold: GroupCounts,
+    pub(super) take: GroupCounts,
+    pub(super) merge: GroupCounts,
 }
 
 impl TemplateStats {
@@ -107,7 +107,7 @@ impl TemplateStats {
     }
 
     /// A unit travels alone.
-    pub fn goes_alone(&self) {
+    pub fn count_alone(&self) {
         let before = self.alone.fetch_add(1, Ordering::Relaxed);
         if (before + 1).is_multiple_of(NAMED_AFTER_UNITS) {
             self.earns_name.store(true, Ordering::Relaxed);
@@ -115,13 +115,13 @@ impl TemplateStats {
     }
 
     /// A unit must wait that could travel with others if it had a hint or the switch were on.
-    pub fn would_have_grouped(&self) {
+    pub fn count_would_have_grouped(&self) {
         self.would_have_grouped.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A unit left with a group and came back.
-    pub fn came_back(&self, strategy: Strategy, why: Fallback) {
-        if let Some(count) = self.trips(strategy).fallbacks.get(why as usize) {
+    pub fn count_fallback(&self, strategy: Strategy, why: Fallback) {
+        if let Some(count) = self.group_counts(strategy).fallbacks.get(why as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -131,12 +131,12 @@ impl TemplateStats {
         self.template.as_ref()
     }
 
-    /// The template's next unit counts on it; else [`Tallies::of`] tells on which.
+    /// The template's next unit counts on it; else [`StatsByTemplate::of`] tells on which.
     pub fn is_current(&self) -> bool {
         !self.forgotten.load(Ordering::Relaxed) && !self.earns_name.load(Ordering::Relaxed)
     }
 
-    pub(super) fn trips(&self, strategy: Strategy) -> &Trips {
+    pub(super) fn group_counts(&self, strategy: Strategy) -> &GroupCounts {
         match strategy {
             Strategy::Pipeline => &self.pipeline,
             Strategy::Share => &self.share,
@@ -153,32 +153,32 @@ impl TemplateStats {
     }
 
     /// Units that had to wait and would have travelled with others.
-    pub fn missed(&self) -> u64 {
+    pub fn would_have_grouped(&self) -> u64 {
         load(&self.would_have_grouped)
     }
 
     /// What was counted of one strategy; `None`: nothing.
-    pub fn counted(&self, strategy: Strategy) -> Option<Counted> {
-        let trips = self.trips(strategy);
-        let fallbacks = trips.fallbacks();
-        if load(&trips.units) == 0 && fallbacks.is_empty() {
+    pub fn group_stats(&self, strategy: Strategy) -> Option<GroupStats> {
+        let group_counts = self.group_counts(strategy);
+        let fallbacks = group_counts.fallbacks();
+        if load(&group_counts.units) == 0 && fallbacks.is_empty() {
             return None;
         }
         let one_statement = matches!(strategy, Strategy::Fold | Strategy::Take | Strategy::Merge);
-        Some(Counted {
-            units: load(&trips.units),
-            groups: load(&trips.groups),
-            largest_group: load(&trips.largest_group),
-            rows_written: one_statement.then(|| load(&trips.rows_written)),
-            commits_saved: (!strategy.reads()).then(|| load(&trips.commits_saved)),
+        Some(GroupStats {
+            units: load(&group_counts.units),
+            groups: load(&group_counts.groups),
+            largest_group: load(&group_counts.largest_group),
+            rows_written: one_statement.then(|| load(&group_counts.rows_written)),
+            commits_saved: (!strategy.reads()).then(|| load(&group_counts.commits_saved)),
             fallbacks,
         })
     }
 
     /// All its units.
     pub fn units(&self) -> u64 {
-        let trips = Strategy::ALL.map(|strategy| load(&self.trips(strategy).units));
-        load(&self.alone) + trips.iter().sum::<u64>()
+        let group_counts = Strategy::ALL.map(|strategy| load(&self.group_counts(strategy).units));
+        load(&self.alone) + group_counts.iter().sum::<u64>()
     }
 
     /// Adds what another one has counted.
@@ -186,12 +186,13 @@ impl TemplateStats {
         add(&self.alone, load(&other.alone));
         add(&self.would_have_grouped, load(&other.would_have_grouped));
         for strategy in Strategy::ALL {
-            self.trips(strategy).add(other.trips(strategy));
+            self.group_counts(strategy)
+                .add(other.group_counts(strategy));
         }
     }
 }
 
-impl Trips {
+impl GroupCounts {
     pub(super) fn fallbacks(&self) -> Vec<(&'static str, u64)> {
         let counts = Fallback::NAMES.iter().zip(&self.fallbacks);
         let named = counts.map(|((_, name), count)| (*name, load(count)));

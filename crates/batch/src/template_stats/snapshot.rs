@@ -1,21 +1,21 @@
 //! What a pool has counted, at one moment: for people by template, for metrics by name. Who counts on is not held up.
 
 use super::counts::TemplateStats;
-use super::shown::Shown;
+use super::tracked::TrackedTemplate;
 use std::sync::Arc;
 
 /// A template that is shown by itself.
 #[derive(Debug)]
 struct SnapshotEntry {
-    tally: Arc<TemplateStats>,
+    stats: Arc<TemplateStats>,
     unnamed: Option<Arc<TemplateStats>>,
     is_named: bool,
 }
 
 impl SnapshotEntry {
-    fn of(shown: &Shown) -> Self {
+    fn of(shown: &TrackedTemplate) -> Self {
         Self {
-            tally: Arc::clone(&shown.tally),
+            stats: Arc::clone(&shown.stats),
             unnamed: shown.unnamed.as_ref().map(Arc::clone),
             is_named: shown.name.is_some(),
         }
@@ -24,14 +24,14 @@ impl SnapshotEntry {
     /// All that it has counted.
     fn whole(self) -> Arc<TemplateStats> {
         let Some(unnamed) = self.unnamed else {
-            return self.tally;
+            return self.stats;
         };
         let sum = TemplateStats {
-            template: self.tally.template.clone(),
+            template: self.stats.template.clone(),
             ..TemplateStats::default()
         };
         sum.add(&unnamed);
-        sum.add(&self.tally);
+        sum.add(&self.stats);
         Arc::new(sum)
     }
 }
@@ -46,7 +46,7 @@ pub struct StatsSnapshot {
 
 impl StatsSnapshot {
     pub(super) fn new<'a>(
-        known: impl Iterator<Item = &'a Shown>,
+        known: impl Iterator<Item = &'a TrackedTemplate>,
         others: impl Iterator<Item = &'a Arc<TemplateStats>>,
     ) -> Self {
         Self {
@@ -67,10 +67,10 @@ impl StatsSnapshot {
         let sum = self.sum_of_others();
         let mut all = Vec::with_capacity(self.known.len() + 1);
         for seat in self.known {
-            seat.unnamed.iter().for_each(|tally| sum.add(tally));
+            seat.unnamed.iter().for_each(|stats| sum.add(stats));
             match seat.is_named {
-                true => all.push(seat.tally),
-                false => sum.add(&seat.tally),
+                true => all.push(seat.stats),
+                false => sum.add(&seat.stats),
             }
         }
         all.push(Arc::new(sum));
@@ -79,7 +79,7 @@ impl StatsSnapshot {
 
     fn sum_of_others(&self) -> TemplateStats {
         let sum = TemplateStats::default();
-        self.others.iter().for_each(|tally| sum.add(tally));
+        self.others.iter().for_each(|stats| sum.add(stats));
         sum
     }
 }

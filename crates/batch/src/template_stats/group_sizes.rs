@@ -21,7 +21,7 @@ struct Buckets {
 
 /// The groups of one strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sizes {
+pub struct SizeHistogram {
     /// How many had a size of each bucket; those of smaller buckets are not among them.
     pub groups: [u64; BUCKETS],
     /// The units in all of them.
@@ -42,9 +42,9 @@ impl GroupSizes {
     }
 
     /// What was counted of one strategy; `None`: nothing.
-    pub fn of(&self, strategy: Strategy) -> Option<Sizes> {
+    pub fn of(&self, strategy: Strategy) -> Option<SizeHistogram> {
         let buckets = self.0.get(strategy as usize)?;
-        let sizes = Sizes {
+        let sizes = SizeHistogram {
             groups: std::array::from_fn(|bucket| buckets.groups.get(bucket).map_or(0, load)),
             units: load(&buckets.units),
         };
@@ -52,7 +52,7 @@ impl GroupSizes {
     }
 }
 
-impl Sizes {
+impl SizeHistogram {
     /// Counts the groups of another pool, too.
     pub fn add(&mut self, other: &Self) {
         for (groups, more) in self.groups.iter_mut().zip(other.groups) {

@@ -1,27 +1,27 @@
 //! Counting, forgetting, and the table.
 
-use super::table::{COLUMNS, LEASES, OTHERS, TEMPLATE_CHARS_MAX};
+use super::show_groups::{COLUMNS, LEASES, OTHERS, TEMPLATE_CHARS_MAX};
 use super::*;
 use paceline_relay::template::Templates;
 use paceline_relay::template::text_id;
 
-fn tally(templates: &Templates, text: &str) -> Arc<TemplateStats> {
-    Tallies::default().of(&templates.prepared(text, &[0, 0]))
+fn stats(templates: &Templates, text: &str) -> Arc<TemplateStats> {
+    StatsByTemplate::default().of(&templates.prepared(text, &[0, 0]))
 }
 
-fn served(members: &[&Arc<TemplateStats>]) -> Served {
-    let mut served = Served::default();
-    members.iter().for_each(|tally| served.one(tally));
+fn served(members: &[&Arc<TemplateStats>]) -> AnsweredMembers {
+    let mut served = AnsweredMembers::default();
+    members.iter().for_each(|stats| served.one(stats));
     served
 }
 
 /// The rows of the table, values joined by `|`; NULL is `-`.
 fn rows(seen: Vec<(&Arc<TemplateStats>, Option<&str>)>, leases: u64) -> Vec<String> {
-    let seen = seen.into_iter().map(|(tally, why)| Seen {
-        tally: Arc::clone(tally),
+    let seen = seen.into_iter().map(|(stats, why)| TemplateRow {
+        stats: Arc::clone(stats),
         why_alone: why.map(str::to_owned),
     });
-    let table = table(seen.collect(), Called::ByText, leases);
+    let table = show_groups(seen.collect(), TemplateNaming::Text, leases);
     let line = |row: Vec<Option<String>>| {
         let values = row.into_iter().map(|v| v.unwrap_or("-".to_owned()));
         values.collect::<Vec<_>>().join("|")
@@ -38,14 +38,14 @@ fn every_fallback_stands_at_its_own_place() {
 
 #[test]
 fn a_template_has_a_row_for_each_way_its_units_went() {
-    let fold = tally(&Templates::default(), "UPDATE t\n  SET n = 1");
-    (0..3).for_each(|_| fold.goes_alone());
-    fold.would_have_grouped();
+    let fold = stats(&Templates::default(), "UPDATE t\n  SET n = 1");
+    (0..3).for_each(|_| fold.count_alone());
+    fold.count_would_have_grouped();
     served(&[&fold; 4]).count(Strategy::Fold, 2, true);
     served(&[&fold; 2]).count(Strategy::Fold, 1, true);
-    fold.came_back(Strategy::Fold, Fallback::Timeout);
-    fold.came_back(Strategy::Fold, Fallback::Error);
-    fold.came_back(Strategy::Fold, Fallback::Error);
+    fold.count_fallback(Strategy::Fold, Fallback::Timeout);
+    fold.count_fallback(Strategy::Fold, Fallback::Error);
+    fold.count_fallback(Strategy::Fold, Fallback::Error);
     let expected = [
         "UPDATE t SET n = 1|fold|6|2|3.0|4|0.667|3|4|error=2 timeout=1|-|-",
         "UPDATE t SET n = 1|solo|3|-|-|-|0.667|-|-|-|1|why",
@@ -56,9 +56,9 @@ fn a_template_has_a_row_for_each_way_its_units_went() {
 #[test]
 fn rows_with_most_units_come_first_and_leases_are_counted() {
     let templates = Templates::default();
-    let (rare, often) = (tally(&templates, "rare"), tally(&templates, "often"));
-    rare.goes_alone();
-    (0..9).for_each(|_| often.goes_alone());
+    let (rare, often) = (stats(&templates, "rare"), stats(&templates, "often"));
+    rare.count_alone();
+    (0..9).for_each(|_| often.count_alone());
     let expected = [
         "often|solo|9|-|-|-|0.000|-|-|-|0|-",
         "(transactions, and what is not one read or write)|lease|4|-|-|-|-|-|-|-|-|-",
@@ -71,7 +71,7 @@ fn rows_with_most_units_come_first_and_leases_are_counted() {
 #[test]
 fn nothing_counted_is_not_shown() {
     assert_eq!(
-        rows(vec![(&tally(&Templates::default(), "x"), None)], 0),
+        rows(vec![(&stats(&Templates::default(), "x"), None)], 0),
         [""; 0]
     );
 }
@@ -79,7 +79,7 @@ fn nothing_counted_is_not_shown() {
 #[test]
 fn a_chain_of_several_templates_saves_all_commits_but_one() {
     let templates = Templates::default();
-    let (a, b) = (tally(&templates, "a"), tally(&templates, "b"));
+    let (a, b) = (stats(&templates, "a"), stats(&templates, "b"));
     served(&[&a, &b, &b, &a, &b]).count(Strategy::Chain, 0, true);
     let expected = [
         "b|chain|3|1|3.0|3|1.000|-|3||-|-",
@@ -90,9 +90,9 @@ fn a_chain_of_several_templates_saves_all_commits_but_one() {
 
 #[test]
 fn a_group_that_did_nothing_saves_nothing() {
-    let fold = tally(&Templates::default(), "u");
+    let fold = stats(&Templates::default(), "u");
     served(&[&fold; 3]).count(Strategy::Fold, 5, false);
-    fold.came_back(Strategy::Take, Fallback::Ddl);
+    fold.count_fallback(Strategy::Take, Fallback::Ddl);
     let expected = [
         "u|fold|3|1|3.0|3|1.000|0|0||-|-",
         "u|take|0|0|0.0|0|1.000|0|0|ddl=1|-|-",
@@ -102,7 +102,7 @@ fn a_group_that_did_nothing_saves_nothing() {
 
 #[test]
 fn reads_save_no_commits() {
-    let read = tally(&Templates::default(), "SELECT 1");
+    let read = stats(&Templates::default(), "SELECT 1");
     served(&[&read; 2]).count(Strategy::Pipeline, 0, false);
     let expected = ["SELECT 1|pipeline|2|1|2.0|2|1.000|-|-||-|-"];
     assert_eq!(rows(vec![(&read, None)], 0), expected);
@@ -110,73 +110,73 @@ fn reads_save_no_commits() {
 
 #[test]
 fn templates_of_the_same_text_share_their_rows() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let text = "SELECT n FROM t WHERE n = ";
     let template = |literal| templates.simple(&format!("{text}{literal}")).template;
-    let all = ["1", "2", "1.5"].map(|literal| tallies.of(&template(literal)));
-    all.iter().for_each(|tally| tally.goes_alone());
+    let all = ["1", "2", "1.5"].map(|literal| by_template.of(&template(literal)));
+    all.iter().for_each(|stats| stats.count_alone());
     assert_eq!(
-        tallies.census().by_template().len(),
+        by_template.snapshot().by_template().len(),
         3,
         "two templates, and the others"
     );
-    let seen = tallies.census().by_template();
-    let shown = rows(seen.iter().map(|tally| (tally, None)).collect(), 0);
+    let seen = by_template.snapshot().by_template();
+    let shown = rows(seen.iter().map(|stats| (stats, None)).collect(), 0);
     assert_eq!(shown, [format!("{text}$1|solo|3|-|-|-|0.000|-|-|-|0|-")]);
 }
 
 #[test]
 fn a_long_text_is_cut() {
     let text = "ä".repeat(TEMPLATE_CHARS_MAX + 1);
-    let tally = tally(&Templates::default(), &text);
-    tally.goes_alone();
+    let stats = stats(&Templates::default(), &text);
+    stats.count_alone();
     let expected = format!("{}…|solo", "ä".repeat(TEMPLATE_CHARS_MAX));
-    assert!(rows(vec![(&tally, None)], 0)[0].starts_with(&expected));
+    assert!(rows(vec![(&stats, None)], 0)[0].starts_with(&expected));
 }
 
 /// One after another, each used once more than the one before; the first one is used again at the end.
 #[test]
 fn of_too_many_the_least_used_are_counted_together() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let template = |n: usize| templates.prepared(&format!("t{n}"), &[]);
     let mut all = 0;
-    for n in 0..=TALLIES_MAX {
-        let tally = tallies.of(&template(n));
-        (0..=n).for_each(|_| tally.goes_alone());
+    for n in 0..=TEMPLATES_MAX {
+        let stats = by_template.of(&template(n));
+        (0..=n).for_each(|_| stats.count_alone());
         all += n + 1;
-        assert!(tallies.census().by_template().len() <= TALLIES_MAX + 1);
+        assert!(by_template.snapshot().by_template().len() <= TEMPLATES_MAX + 1);
     }
-    let counted: u64 = tallies
-        .census()
+    let total: u64 = by_template
+        .snapshot()
         .by_template()
         .iter()
-        .map(|tally| tally.units())
+        .map(|stats| stats.units())
         .sum();
-    assert_eq!(counted, all as u64);
-    let half = TALLIES_MAX / 2;
+    assert_eq!(total, all as u64);
+    let half = TEMPLATES_MAX / 2;
     let others: usize = (1..=half).sum();
-    assert_eq!(tallies.others.units(), others as u64);
-    let newest = tallies.of(&template(TALLIES_MAX));
-    newest.goes_alone();
-    let all = tallies.census().by_template();
+    assert_eq!(by_template.others.units(), others as u64);
+    let newest = by_template.of(&template(TEMPLATES_MAX));
+    newest.count_alone();
+    let all = by_template.snapshot().by_template();
     let mut units = all
         .iter()
-        .filter(|tally| tally.template().is_some())
-        .map(|tally| tally.units());
-    assert!(units.any(|units| units == TALLIES_MAX as u64 + 2));
+        .filter(|stats| stats.template().is_some())
+        .map(|stats| stats.units());
+    assert!(units.any(|units| units == TEMPLATES_MAX as u64 + 2));
     // Back again, it starts at nothing.
-    assert_eq!(tallies.of(&template(0)).units(), 0);
+    assert_eq!(by_template.of(&template(0)).units(), 0);
 }
 
 #[test]
 fn who_holds_the_tally_of_a_forgotten_template_learns_of_it() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
-    let first = tallies.of(&templates.prepared("first", &[]));
-    for n in 0..TALLIES_MAX {
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
+    let first = by_template.of(&templates.prepared("first", &[]));
+    for n in 0..TEMPLATES_MAX {
         assert!(first.is_current());
-        tallies
+        by_template
             .of(&templates.prepared(&format!("t{n}"), &[]))
-            .goes_alone();
+            .count_alone();
     }
     assert!(!first.is_current());
 }
@@ -193,127 +193,133 @@ fn every_column_and_reason_is_documented() {
     }
     let limit = format!("at most {TEMPLATE_CHARS_MAX} characters");
     assert!(page.contains(&limit), "{limit}");
-    assert!(page.contains("1,000 are, per pool") && TALLIES_MAX == 1_000);
+    assert!(page.contains("1,000 are, per pool") && TEMPLATES_MAX == 1_000);
 }
 
 /// Fills the pool with templates that are used more often than those before, so that these are forgotten.
-fn crowd(templates: &Templates, tallies: &mut Tallies, round: usize) {
-    for n in 0..TALLIES_MAX {
-        let tally = tallies.of(&templates.prepared(&format!("t{round}_{n}"), &[]));
-        (0..9 * round).for_each(|_| tally.goes_alone());
+fn crowd(templates: &Templates, by_template: &mut StatsByTemplate, round: usize) {
+    for n in 0..TEMPLATES_MAX {
+        let stats = by_template.of(&templates.prepared(&format!("t{round}_{n}"), &[]));
+        (0..9 * round).for_each(|_| stats.count_alone());
     }
 }
 
-fn counted(tallies: &Tallies) -> (u64, u64) {
-    let all = tallies.census().by_template();
-    let others = all.iter().filter(|tally| tally.template().is_none());
-    let sum = others.map(|tally| tally.units()).sum();
-    (sum, all.iter().map(|tally| tally.units()).sum())
+fn totals(by_template: &StatsByTemplate) -> (u64, u64) {
+    let all = by_template.snapshot().by_template();
+    let others = all.iter().filter(|stats| stats.template().is_none());
+    let sum = others.map(|stats| stats.units()).sum();
+    (sum, all.iter().map(|stats| stats.units()).sum())
 }
 
 #[test]
 fn who_counts_on_a_forgotten_tally_counts_among_the_others() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
-    let held = tallies.of(&templates.prepared("held", &[]));
-    crowd(&templates, &mut tallies, 1);
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
+    let held = by_template.of(&templates.prepared("held", &[]));
+    crowd(&templates, &mut by_template, 1);
     assert!(!held.is_current());
-    let (others, all) = counted(&tallies);
-    held.goes_alone();
+    let (others, all) = totals(&by_template);
+    held.count_alone();
     served(&[&held; 3]).count(Strategy::Fold, 1, true);
-    assert_eq!(counted(&tallies), (others + 4, all + 4));
-    crowd(&templates, &mut tallies, 2);
-    let (_, all) = counted(&tallies);
-    held.goes_alone();
-    assert_eq!(counted(&tallies).1, all + 1);
+    assert_eq!(totals(&by_template), (others + 4, all + 4));
+    crowd(&templates, &mut by_template, 2);
+    let (_, all) = totals(&by_template);
+    held.count_alone();
+    assert_eq!(totals(&by_template).1, all + 1);
     // Nobody counts on it any more: its counts stay.
     drop(held);
-    crowd(&templates, &mut tallies, 3);
-    assert!(tallies.leaving.is_empty());
-    assert_eq!(counted(&tallies).1, all + 1 + 27 * TALLIES_MAX as u64);
-    let census = tallies.census().by_template();
-    let fold = census.last().unwrap().counted(Strategy::Fold).unwrap();
+    crowd(&templates, &mut by_template, 3);
+    assert!(by_template.leaving.is_empty());
+    assert_eq!(totals(&by_template).1, all + 1 + 27 * TEMPLATES_MAX as u64);
+    let snapshot = by_template.snapshot().by_template();
+    let fold = snapshot
+        .last()
+        .unwrap()
+        .group_stats(Strategy::Fold)
+        .unwrap();
     assert_eq!((fold.units, fold.rows_written), (3, Some(1)));
 }
 
 /// A census is looked at while others go on counting, and forgetting.
 #[test]
 fn a_census_counts_nothing_twice() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
-    tallies.of(&templates.prepared("early", &[])).goes_alone();
-    let census = tallies.census();
-    crowd(&templates, &mut tallies, 1);
-    let all = census.by_template();
-    let units: Vec<u64> = all.iter().map(|tally| tally.units()).collect();
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
+    by_template
+        .of(&templates.prepared("early", &[]))
+        .count_alone();
+    let snapshot = by_template.snapshot();
+    crowd(&templates, &mut by_template, 1);
+    let all = snapshot.by_template();
+    let units: Vec<u64> = all.iter().map(|stats| stats.units()).collect();
     // The early one, and the half of the crowd that was forgotten with it.
-    assert_eq!(units, [1, 9 * (TALLIES_MAX as u64 / 2 - 1)]);
+    assert_eq!(units, [1, 9 * (TEMPLATES_MAX as u64 / 2 - 1)]);
 }
 
 /// Units of a template go alone until it has earned a name; whatever it counts from now on is shown under that.
-fn earn(tallies: &mut Tallies, template: &Arc<Template>) {
-    (0..NAMED_AFTER_UNITS).for_each(|_| tallies.of(template).goes_alone());
-    tallies.of(template);
+fn earn(by_template: &mut StatsByTemplate, template: &Arc<Template>) {
+    (0..NAMED_AFTER_UNITS).for_each(|_| by_template.of(template).count_alone());
+    by_template.of(template);
 }
 
 /// Units by name; those of the others last.
-fn by_name(tallies: &Tallies) -> Vec<(String, u64)> {
-    let all = tallies.census().by_name();
+fn by_name(by_template: &StatsByTemplate) -> Vec<(String, u64)> {
+    let all = by_template.snapshot().by_name();
     let named = all
         .iter()
-        .map(|tally| (tally.name().to_owned(), tally.units()));
+        .map(|stats| (stats.name().to_owned(), stats.units()));
     named.collect()
 }
 
 #[test]
 fn a_name_is_earned_by_units_and_what_was_counted_before_stays_among_the_others() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let template = templates.prepared("SELECT n", &[]);
     let other = |units| (OTHER.to_owned(), units);
     for units in 1..=NAMED_AFTER_UNITS {
-        let tally = tallies.of(&template);
-        assert!(tally.is_current());
-        tally.goes_alone();
-        assert_eq!(by_name(&tallies), [other(units)]);
-        assert_eq!(tally.is_current(), units < NAMED_AFTER_UNITS);
+        let stats = by_template.of(&template);
+        assert!(stats.is_current());
+        stats.count_alone();
+        assert_eq!(by_name(&by_template), [other(units)]);
+        assert_eq!(stats.is_current(), units < NAMED_AFTER_UNITS);
     }
-    let held = tallies.of(&template);
-    (0..3).for_each(|_| held.goes_alone());
+    let held = by_template.of(&template);
+    (0..3).for_each(|_| held.count_alone());
     let named = (template.name().to_owned(), 3);
-    assert_eq!(by_name(&tallies), [named, other(NAMED_AFTER_UNITS)]);
-    let all = tallies.census().by_template();
+    assert_eq!(by_name(&by_template), [named, other(NAMED_AFTER_UNITS)]);
+    let all = by_template.snapshot().by_template();
     assert_eq!(all[0].units(), NAMED_AFTER_UNITS + 3);
 }
 
 #[test]
 fn a_name_is_earned_by_a_group() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let template = templates.prepared("SELECT n", &[]);
-    served(&[&tallies.of(&template)]).count(Strategy::Share, 0, false);
-    served(&[&tallies.of(&template)]).count(Strategy::Share, 0, false);
+    served(&[&by_template.of(&template)]).count(Strategy::Share, 0, false);
+    served(&[&by_template.of(&template)]).count(Strategy::Share, 0, false);
     let expected = [(template.name().to_owned(), 1), (OTHER.to_owned(), 1)];
-    assert_eq!(by_name(&tallies), expected);
+    assert_eq!(by_name(&by_template), expected);
 }
 
 #[test]
 fn names_are_given_back_and_the_same_text_has_one() {
-    let (templates, names) = (Templates::default(), Arc::<Names>::default());
-    let mut tallies = Tallies::new(Arc::clone(&names));
-    let mut others = Tallies::new(Arc::clone(&names));
+    let (templates, names) = (Templates::default(), Arc::<NameQuota>::default());
+    let mut by_template = StatsByTemplate::new(Arc::clone(&names));
+    let mut others = StatsByTemplate::new(Arc::clone(&names));
     for types in [&[0, 0][..], &[0, 1, 0, 0, 0, 23]] {
-        earn(&mut tallies, &templates.prepared("the same", types));
+        earn(&mut by_template, &templates.prepared("the same", types));
     }
-    assert_eq!(by_name(&tallies).len(), 3);
+    assert_eq!(by_name(&by_template).len(), 3);
     let template = |n: usize| templates.prepared(&format!("t{n}"), &[]);
-    (0..TALLIES_MAX).for_each(|n| earn(&mut others, &template(n)));
-    let named = |tallies: &Tallies| by_name(tallies).len() - 1;
+    (0..TEMPLATES_MAX).for_each(|n| earn(&mut others, &template(n)));
+    let named = |by_template: &StatsByTemplate| by_name(by_template).len() - 1;
     assert_eq!(named(&others), NAMES_MAX - 1);
-    drop(tallies);
+    drop(by_template);
     // Who got none earns another one, or the next.
-    earn(&mut others, &template(TALLIES_MAX - 1));
+    earn(&mut others, &template(TEMPLATES_MAX - 1));
     assert_eq!(named(&others), NAMES_MAX);
-    others.of(&template(TALLIES_MAX));
+    others.of(&template(TEMPLATES_MAX));
     assert_eq!(
         named(&others),
-        TALLIES_MAX / 2,
+        TEMPLATES_MAX / 2,
         "half of them was forgotten"
     );
     drop(others);
@@ -324,59 +330,61 @@ fn names_are_given_back_and_the_same_text_has_one() {
 /// One is used seldom, the other one often; they have one name.
 #[test]
 fn what_has_one_name_is_forgotten_together() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let [seldom, often] =
         ["SELECT 'a'", "SELECT 'b'"].map(|text| templates.prepared(text, &[0, 0]));
-    earn(&mut tallies, &seldom);
-    earn(&mut tallies, &often);
-    tallies.of(&seldom).goes_alone();
-    for n in 0..3 * TALLIES_MAX {
-        tallies
+    earn(&mut by_template, &seldom);
+    earn(&mut by_template, &often);
+    by_template.of(&seldom).count_alone();
+    for n in 0..3 * TEMPLATES_MAX {
+        by_template
             .of(&templates.prepared(&format!("t{n}"), &[]))
-            .goes_alone();
-        tallies.of(&often).goes_alone();
+            .count_alone();
+        by_template.of(&often).count_alone();
     }
-    let named = by_name(&tallies).into_iter();
+    let named = by_name(&by_template).into_iter();
     let units: u64 = named
         .filter(|(name, _)| name == seldom.name())
         .map(|(_, units)| units)
         .sum();
     // The second one has the first one's name from its first unit on.
-    assert_eq!(units, 1 + NAMED_AFTER_UNITS + 3 * TALLIES_MAX as u64);
+    assert_eq!(units, 1 + NAMED_AFTER_UNITS + 3 * TEMPLATES_MAX as u64);
 }
 
 /// What counts is what was used since some were forgotten last.
 #[test]
 fn what_is_not_used_any_more_is_forgotten() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let early = templates.prepared("early", &[]);
-    (0..10_000).for_each(|_| tallies.of(&early).goes_alone());
-    let named = |tallies: &Tallies| {
-        by_name(tallies)
+    (0..10_000).for_each(|_| by_template.of(&early).count_alone());
+    let named = |by_template: &StatsByTemplate| {
+        by_name(by_template)
             .iter()
             .any(|(name, _)| name == early.name())
     };
-    crowd(&templates, &mut tallies, 1);
-    assert!(named(&tallies));
-    crowd(&templates, &mut tallies, 2);
-    assert!(!named(&tallies));
+    crowd(&templates, &mut by_template, 1);
+    assert!(named(&by_template));
+    crowd(&templates, &mut by_template, 2);
+    assert!(!named(&by_template));
 }
 
 /// Texts with values in them, each used once or twice, have one name: they push out nobody else.
 #[test]
 fn what_has_one_name_is_not_more_for_being_many() {
-    let (templates, mut tallies) = (Templates::default(), Tallies::default());
+    let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let used = templates.prepared("used", &[]);
-    for n in 0..3 * TALLIES_MAX {
+    for n in 0..3 * TEMPLATES_MAX {
         let text = format!("SELECT '{n}'");
-        tallies.of(&templates.prepared(&text, &[])).goes_alone();
+        by_template
+            .of(&templates.prepared(&text, &[]))
+            .count_alone();
         if n % 100 == 0 {
-            tallies.of(&used).goes_alone();
+            by_template.of(&used).count_alone();
         }
     }
-    let all = tallies.census().by_template();
-    let used = |tally: &&Arc<TemplateStats>| {
-        tally
+    let all = by_template.snapshot().by_template();
+    let used = |stats: &&Arc<TemplateStats>| {
+        stats
             .template()
             .is_some_and(|template| template.id == used.id)
     };

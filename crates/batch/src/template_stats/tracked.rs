@@ -1,25 +1,25 @@
 //! The counts of a template that is shown by itself.
 
 use super::counts::TemplateStats;
-use super::names::Name;
+use super::metric_names::NameGrant;
 use paceline_relay::template::Template;
 use std::sync::Arc;
 
 /// A template that is shown by itself; in metrics only what was counted since it has a name.
 #[derive(Debug)]
-pub(super) struct Shown {
-    pub(super) tally: Arc<TemplateStats>,
-    pub(super) name: Option<Arc<Name>>,
+pub(super) struct TrackedTemplate {
+    pub(super) stats: Arc<TemplateStats>,
+    pub(super) name: Option<Arc<NameGrant>>,
     /// What it counted before it had a name.
     pub(super) unnamed: Option<Arc<TemplateStats>>,
     /// Its units when some were forgotten last.
     pub(super) units_then: u64,
 }
 
-impl Shown {
-    pub(super) fn new(template: &Arc<Template>, name: Option<Arc<Name>>) -> Self {
+impl TrackedTemplate {
+    pub(super) fn new(template: &Arc<Template>, name: Option<Arc<NameGrant>>) -> Self {
         Self {
-            tally: TemplateStats::of(template),
+            stats: TemplateStats::of(template),
             name,
             unnamed: None,
             units_then: 0,
@@ -27,7 +27,7 @@ impl Shown {
     }
 
     pub(super) fn units(&self) -> u64 {
-        let unnamed = self.unnamed.as_ref().map_or(0, |tally| tally.units());
-        self.tally.units() + unnamed
+        let unnamed = self.unnamed.as_ref().map_or(0, |stats| stats.units());
+        self.stats.units() + unnamed
     }
 }

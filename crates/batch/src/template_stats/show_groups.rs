@@ -1,6 +1,6 @@
 //! `SHOW GROUPS`: the tallies of a pool as a table for people, one row per template and strategy.
 
-use super::{Counted, TemplateStats};
+use super::{GroupStats, TemplateStats};
 use crate::line::Strategy;
 use paceline_relay::show::Table;
 use paceline_relay::template::shortened;
@@ -34,35 +34,35 @@ pub(super) const COLUMNS: [&str; 12] = [
 
 /// A tally, and why units of its template travel alone even if they must wait.
 #[derive(Debug)]
-pub struct Seen {
+pub struct TemplateRow {
     /// The counts.
-    pub tally: Arc<TemplateStats>,
+    pub stats: Arc<TemplateStats>,
     /// `None`: they do not.
     pub why_alone: Option<String>,
 }
 
 /// How the table calls templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Called {
+pub enum TemplateNaming {
     /// By their text, for who may have written it.
-    ByText,
+    Text,
     /// As metrics call them ([`TemplateStats::name`]), for everybody else: the text may hold values.
-    ByName,
+    MetricName,
 }
 
 /// The table, rows with the most units first. `leases` is the number of units that were neither a single read nor a
 /// single write.
-pub fn table(seen: Vec<Seen>, called: Called, leases: u64) -> Table {
-    let mut rows: Vec<Row> = together(seen, called)
+pub fn show_groups(seen: Vec<TemplateRow>, called: TemplateNaming, leases: u64) -> Table {
+    let mut rows: Vec<GroupsRow> = together(seen, called)
         .into_iter()
-        .flat_map(Row::of_template)
+        .flat_map(GroupsRow::of_template)
         .collect();
     if leases > 0 {
-        rows.push(Row {
+        rows.push(GroupsRow {
             template: LEASES.to_owned(),
             strategy: "lease",
             units: leases,
-            ..Row::default()
+            ..GroupsRow::default()
         });
     }
     rows.sort_by(|a, b| {
@@ -71,24 +71,24 @@ pub fn table(seen: Vec<Seen>, called: Called, leases: u64) -> Table {
     });
     Table {
         columns: COLUMNS.map(str::to_owned).to_vec(),
-        rows: rows.into_iter().map(Row::into_values).collect(),
+        rows: rows.into_iter().map(GroupsRow::into_values).collect(),
     }
 }
 
 /// What is called the same may be several templates: with literals of other types, or parsed anew after DDL.
-fn together(seen: Vec<Seen>, called: Called) -> BTreeMap<String, Seen> {
-    let mut sums: BTreeMap<String, Seen> = BTreeMap::new();
-    for Seen { tally, why_alone } in seen {
-        let text = match (tally.template(), called) {
-            (Some(template), Called::ByText) => template.text.clone(),
-            (Some(template), Called::ByName) => template.name().to_owned(),
+fn together(seen: Vec<TemplateRow>, called: TemplateNaming) -> BTreeMap<String, TemplateRow> {
+    let mut sums: BTreeMap<String, TemplateRow> = BTreeMap::new();
+    for TemplateRow { stats, why_alone } in seen {
+        let text = match (stats.template(), called) {
+            (Some(template), TemplateNaming::Text) => template.text.clone(),
+            (Some(template), TemplateNaming::MetricName) => template.name().to_owned(),
             (None, _) => OTHERS.to_owned(),
         };
-        let sum = sums.entry(text).or_insert_with(|| Seen {
-            tally: Arc::default(),
+        let sum = sums.entry(text).or_insert_with(|| TemplateRow {
+            stats: Arc::default(),
             why_alone: None,
         });
-        sum.tally.add(&tally);
+        sum.stats.add(&stats);
         sum.why_alone = why_alone.or(sum.why_alone.take());
     }
     sums
@@ -96,39 +96,39 @@ fn together(seen: Vec<Seen>, called: Called) -> BTreeMap<String, Seen> {
 
 /// A row, before it is text.
 #[derive(Debug, Default)]
-struct Row {
+struct GroupsRow {
     template: String,
     strategy: &'static str,
     units: u64,
     /// `None` where there are no groups to count.
-    groups: Option<Counted>,
+    groups: Option<GroupStats>,
     /// Of all units of the template.
     share: Option<f64>,
     would_have_grouped: Option<u64>,
     reason: Option<String>,
 }
 
-impl Row {
+impl GroupsRow {
     /// The rows of a template that has been used.
-    fn of_template((text, seen): (String, Seen)) -> Vec<Self> {
-        let tally = &seen.tally;
-        let (all, alone) = (tally.units(), tally.alone());
+    fn of_template((text, seen): (String, TemplateRow)) -> Vec<Self> {
+        let stats = &seen.stats;
+        let (all, alone) = (stats.units(), stats.alone());
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let share = (all > 0).then(|| (all - alone) as f64 / all as f64);
         let template = shortened(&text, TEMPLATE_CHARS_MAX);
         let together = Strategy::ALL.into_iter().filter_map(|strategy| {
-            let counted = tally.counted(strategy)?;
+            let group_stats = stats.group_stats(strategy)?;
             Some(Self {
                 template: template.clone(),
                 strategy: strategy.name(),
-                units: counted.units,
-                groups: Some(counted),
+                units: group_stats.units,
+                groups: Some(group_stats),
                 share,
                 ..Self::default()
             })
         });
         let mut rows: Vec<Self> = together.collect();
-        let would_have_grouped = tally.missed();
+        let would_have_grouped = stats.would_have_grouped();
         if alone > 0 || would_have_grouped > 0 {
             rows.push(Self {
                 template,
@@ -163,15 +163,15 @@ impl Row {
     }
 }
 
-fn mean(counted: &Counted) -> String {
+fn mean(group_stats: &GroupStats) -> String {
     #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
-    let mean = counted.units as f64 / counted.groups.max(1) as f64;
+    let mean = group_stats.units as f64 / group_stats.groups.max(1) as f64;
     format!("{mean:.1}")
 }
 
 /// `error=3 timeout=1`
-fn fallbacks(counted: &Counted) -> String {
-    let named = counted.fallbacks.iter();
+fn fallbacks(group_stats: &GroupStats) -> String {
+    let named = group_stats.fallbacks.iter();
     let parts: Vec<String> = named
         .map(|(name, count)| format!("{name}={count}"))
         .collect();
