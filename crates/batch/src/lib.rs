@@ -5,9 +5,9 @@
 
 #![warn(clippy::missing_errors_doc)]
 
-pub mod learned;
+pub mod analysis;
+pub mod explain;
 pub mod line;
-pub mod prospect;
 pub mod strategy;
 pub mod template_stats;
 

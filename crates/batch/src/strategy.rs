@@ -7,8 +7,9 @@ mod array;
 mod backoff;
 mod batch;
 pub mod chain;
-pub mod dealing;
+pub mod distribute;
 pub mod fold;
+mod identical_reads;
 mod messages;
 pub mod multi_row;
 mod outcome;
@@ -17,7 +18,6 @@ mod plan;
 mod prelude;
 pub mod probe;
 mod progress;
-mod question;
 mod row;
 pub mod row_lock;
 pub mod share;
@@ -32,7 +32,7 @@ use paceline_relay::request::Form;
 use paceline_relay::sequences::SequenceState;
 use paceline_relay::server::ServerSide;
 pub use plan::{GroupPlan, PlannedRequest, Rewritten};
-pub use prelude::{Prelude, STATEMENT_MAX, Silence};
+pub use prelude::{ChainFacts, Prelude, STATEMENT_MAX};
 use std::sync::Arc;
 
 #[cfg(test)]

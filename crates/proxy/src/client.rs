@@ -19,7 +19,7 @@ use crate::shared_listen::{ListeningClient, mail};
 use crate::stats::{Prepared, first_state};
 use bytes::{Bytes, BytesMut};
 use login::{Entered, Place};
-use paceline_batch::learned::Travel;
+use paceline_batch::analysis::GroupingDecision;
 use paceline_batch::line::{LineKeys, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
@@ -400,13 +400,17 @@ impl Client {
         };
         unit.stats = Some(Arc::clone(&tally));
         let (travel, learn) = match &knowledge {
-            Knowledge::Learned(learned) => (learned.travel(&mut unit, self.pool.policy()), None),
-            Knowledge::Pending | Knowledge::Asked => {
-                (Travel::unlearned(&unit, self.pool.policy()), None)
-            }
+            Knowledge::Learned(learned) => (learned.decide(&mut unit, self.pool.policy()), None),
+            Knowledge::Pending | Knowledge::Asked => (
+                GroupingDecision::without_analysis(&unit, self.pool.policy()),
+                None,
+            ),
             Knowledge::Ask => {
                 let question = Question::new(&self.pool, &unit);
-                (Travel::unlearned(&unit, self.pool.policy()), Some(question))
+                (
+                    GroupingDecision::without_analysis(&unit, self.pool.policy()),
+                    Some(question),
+                )
             }
         };
         let wrap = match (unit.template.hints().target_affect_row, &travel.spec.keys) {

@@ -12,7 +12,7 @@ use crate::keyring::{Keyring, Keys};
 use crate::learn;
 use crate::server::{Address, ServerConn};
 use anyhow::{Context, anyhow, bail};
-use paceline_batch::learned::{Learned, Policy};
+use paceline_batch::analysis::{Policy, TemplateAnalysis};
 use paceline_config::{Settings, Upstream};
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::{Template, Templates, without_bare_hints};
@@ -100,7 +100,7 @@ async fn ask(
     template: &Template,
     statement: &Statement,
     templates: &Templates,
-) -> anyhow::Result<Learned> {
+) -> anyhow::Result<TemplateAnalysis> {
     let (settings, declared) = (&question.settings, &question.declared);
     let none = SettingsBook::default().none();
     let limit = settings.timeouts.server_connect_timeout;

@@ -10,10 +10,10 @@ use crate::proxy::Proxy;
 use crate::server::{ServerConn, ServerError};
 use catalog::{ask_names, ask_session, ask_table, ask_types, first, read_timeouts};
 use declared::{ask_call, ask_declared};
-use paceline_batch::learned::Learned;
+use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::explain::NOT_PLAIN;
 use paceline_batch::line::ClientTimeouts;
-use paceline_batch::prospect::NOT_PLAIN;
-use paceline_batch::strategy::dealing::DealPlan;
+use paceline_batch::strategy::distribute::DistributePlan;
 use paceline_batch::strategy::fold::FoldPlan;
 use paceline_batch::strategy::multi_row::MultiRowPlan;
 use paceline_batch::strategy::upsert::UpsertPlan;
@@ -43,7 +43,7 @@ pub(crate) struct Question {
     pool: Arc<Pool>,
     template: Arc<Template>,
     settings: Arc<Settings>,
-    answer: Option<Learned>,
+    answer: Option<TemplateAnalysis>,
 }
 
 impl Drop for Question {
@@ -100,9 +100,9 @@ async fn learn(
     template: &Template,
     settings: &Arc<Settings>,
     proxy: &Proxy,
-) -> Result<Option<Learned>, ServerError> {
+) -> Result<Option<TemplateAnalysis>, ServerError> {
     let Some(statement) = &template.statement else {
-        return Ok(Some(Learned::refused(NOT_DESCRIBED)));
+        return Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED)));
     };
     let (templates, config) = (&proxy.templates, Arc::clone(&proxy.config()));
     match inquire(
@@ -118,7 +118,7 @@ async fn learn(
         Ok(learned) => Ok(Some(learned)),
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // It came between DDL, or a right is missing: nothing is known, so nothing is risked.
-        Err(ServerError::Refused(_)) => Ok(Some(Learned::refused(NOT_DESCRIBED))),
+        Err(ServerError::Refused(_)) => Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED))),
         Err(error) => Err(error),
     }
 }
@@ -134,7 +134,7 @@ pub(crate) async fn inquire(
     settings: &Arc<Settings>,
     templates: &Templates,
     declared: &[Declared],
-) -> Result<Learned, ServerError> {
+) -> Result<TemplateAnalysis, ServerError> {
     conn.adopt(settings).await?;
     // The next user of the connection resets it.
     conn.side.limited = true;
@@ -143,8 +143,8 @@ pub(crate) async fn inquire(
         .await?;
     let session = ask_session(conn).await?;
     let mut learned = match session::searches_pg_catalog_first(&session) {
-        _ if !conn.side.reads(&template.text) => Learned::refused(READ_OTHERWISE),
-        false => Learned::refused(session::OTHER_PATH),
+        _ if !conn.side.reads(&template.text) => TemplateAnalysis::refused(READ_OTHERWISE),
+        false => TemplateAnalysis::refused(session::OTHER_PATH),
         true => {
             let unsupported = session::unsupported(&session);
             ask(conn, template, statement, unsupported, templates, declared).await?
@@ -169,7 +169,7 @@ async fn ask(
     unsupported: Option<String>,
     templates: &Templates,
     declared: &[Declared],
-) -> Result<Learned, ServerError> {
+) -> Result<TemplateAnalysis, ServerError> {
     let vouched = declared;
     let declared = ask_declared(conn, &statement.functions, vouched).await?;
     let (functions, operators) = (&statement.functions, &statement.operators);
@@ -199,7 +199,7 @@ async fn ask(
         unread,
     ] = yes.as_slice()
     else {
-        return Ok(Learned::refused(NOT_DESCRIBED));
+        return Ok(TemplateAnalysis::refused(NOT_DESCRIBED));
     };
     let plain = harmless && types && fields && tables;
     let sequences = match statement.effect {
@@ -226,10 +226,10 @@ async fn ask(
         Err(why) if takes_many(&declared) || parsed_alone.is_some() => Err(why.clone()),
         _ => Err(NOT_PLAIN.to_owned()),
     };
-    Ok(Learned {
+    Ok(TemplateAnalysis {
         declared: is_asked(&declared, &plan),
         plan,
-        silence,
+        chain_facts: silence,
         plain_read,
         taints,
         timeouts: ClientTimeouts::default(),
@@ -352,7 +352,7 @@ async fn ask_take(
     template: &Template,
     take: &Take,
     templates: &Templates,
-) -> Result<Result<DealPlan, String>, ServerError> {
+) -> Result<Result<DistributePlan, String>, ServerError> {
     let (parameters, fields) = match describe(conn, template).await? {
         Ok(described) => described,
         Err(why) => return Ok(Err(why)),
@@ -405,7 +405,7 @@ async fn ask_take(
         Ok(taking) => {
             let prints = tables.into_iter().map(|table| table.fingerprint.value);
             let prints = prints.collect();
-            DealPlan::new(template, taking, prints, parameters, fields, templates)
+            DistributePlan::new(template, taking, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
         }
     })
@@ -449,7 +449,7 @@ async fn ask_insert(
             Ok(dealing) => dealing,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let plan = DealPlan::new(
+        let plan = DistributePlan::new(
             template,
             dealing,
             vec![table.fingerprint.value],

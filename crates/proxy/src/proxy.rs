@@ -19,7 +19,7 @@ use crate::shared_listen::SharedListens;
 use crate::stats::Periods;
 use crate::status::Counters;
 use arc_swap::{ArcSwap, Guard};
-use paceline_batch::learned::Policy;
+use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
 use paceline_batch::strategy::Prelude;
 use paceline_batch::template_stats::NameQuota;

@@ -14,7 +14,7 @@ use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
-use paceline_batch::learned::Learned;
+use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::line::{Dispatch, LineKeys, LockOutcome, Strategy, WaitEntry};
 use paceline_batch::strategy::{
     self, Batch, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
@@ -357,7 +357,7 @@ impl Trip {
     fn learn(&self, pool: &Pool, invalidation: Invalidation) {
         let mut instead = match invalidation {
             Invalidation::Changed => None,
-            Invalidation::Refused(why) => Some(Learned::refused(why)),
+            Invalidation::Refused(why) => Some(TemplateAnalysis::refused(why)),
         };
         let entries = self.entries.iter().flatten();
         let units = entries.filter_map(|entry| entry.unit.unit.as_ref());

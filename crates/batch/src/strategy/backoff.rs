@@ -8,9 +8,9 @@ const GROUPS: u32 = 1_000;
 
 /// How many are left.
 #[derive(Debug, Default)]
-pub(super) struct Backoff(AtomicU32);
+pub(super) struct GroupBackoff(AtomicU32);
 
-impl Backoff {
+impl GroupBackoff {
     /// Such a statement has failed.
     pub(super) fn begin(&self) {
         self.0.store(GROUPS, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use super::messages::{message, sqlstate, write_head, write_member, write_tail};
 use super::outcome::Invalidation;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
 use super::plan::PlannedRequest;
-use super::prelude::{PRELUDE_STATEMENTS, Prelude, Silence};
+use super::prelude::{ChainFacts, PRELUDE_STATEMENTS, Prelude};
 use crate::line::{GroupId, Strategy};
 use crate::template_stats::Fallback;
 use bytes::{BufMut, BytesMut};
@@ -61,7 +61,7 @@ pub struct ChainBatch {
     /// What is answered now are the comparisons at the end.
     in_checks: bool,
     /// One of them has found a difference.
-    moved: bool,
+    facts_changed: bool,
     /// The answer of the last member is complete, that of the next one has not begun.
     between: bool,
     /// Notices that came in between: they are the next member's.
@@ -89,7 +89,7 @@ impl Batch for ChainBatch {
                 }
                 let sqlstate = sqlstate(frame.body()).to_owned();
                 let says = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
-                self.moved = self.in_checks && says;
+                self.facts_changed = self.in_checks && says;
                 self.error = Some(sqlstate);
             }
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
@@ -126,7 +126,7 @@ impl Batch for ChainBatch {
 
     /// What was learned of the members' templates no longer holds.
     fn invalidation(&self) -> Option<Invalidation> {
-        self.moved.then_some(Invalidation::Changed)
+        self.facts_changed.then_some(Invalidation::Changed)
     }
 
     fn failed(&self) -> bool {
@@ -141,11 +141,11 @@ impl ChainBatch {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let mut checks: Vec<&Silence> = Vec::new();
+        let mut checks: Vec<&ChainFacts> = Vec::new();
         for unit in members {
-            let silence = unit.silence.as_ref()?;
-            if checks.iter().all(|known| known.id != silence.id) {
-                checks.push(silence);
+            let chain_facts = unit.chain_facts.as_ref()?;
+            if checks.iter().all(|known| known.id != chain_facts.id) {
+                checks.push(chain_facts);
             }
         }
         let mut injected = Injected::default();
@@ -165,7 +165,7 @@ impl ChainBatch {
             answers: Vec::with_capacity(members.len()),
             prelude: PRELUDE_STATEMENTS,
             in_checks: false,
-            moved: false,
+            facts_changed: false,
             between: false,
             notices: BytesMut::new(),
             error: None,
@@ -193,7 +193,7 @@ impl ChainBatch {
             );
             return;
         };
-        if self.moved {
+        if self.facts_changed {
             results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
         } else if BORROWED_WAIT.contains(&sqlstate.as_str()) {
             results.extend(retry(0..members, Retry::Alone, Fallback::Timeout));

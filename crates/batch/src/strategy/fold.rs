@@ -25,7 +25,7 @@ use paceline_relay::request::Request;
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
-use plan::Spread;
+use plan::RowSpread;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ impl Batch for FoldBatch {
     /// The table has changed, or the fold itself (not a member) is refused: for want of a right, or by its grammar.
     fn invalidation(&self) -> Option<Invalidation> {
         self.progress.invalidation(|sqlstate, _| {
-            let refused = is_refusal(sqlstate) && self.result.spread != Spread::OneEach;
+            let refused = is_refusal(sqlstate) && self.result.spread != RowSpread::OneEach;
             refused.then(|| refusal(sqlstate))
         })
     }

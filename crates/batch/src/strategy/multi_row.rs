@@ -35,7 +35,7 @@ use std::sync::Arc;
 mod tests;
 
 /// A parameter: is it in binary format, and its bytes.
-type Value<'a> = (bool, Option<&'a [u8]>);
+type BoundValue<'a> = (bool, Option<&'a [u8]>);
 
 /// Longest wait for a lock that perhaps only another member needs: the shortest there is, as each row may be waited for.
 const PATIENCE: &[u8] = b"1ms";
@@ -99,7 +99,7 @@ impl MultiRowPlan {
         Some(hasher.finish())
     }
 
-    fn shared<'a>(&self, unit: &'a Request) -> Option<Vec<Value<'a>>> {
+    fn shared<'a>(&self, unit: &'a Request) -> Option<Vec<BoundValue<'a>>> {
         let numbers = self.several.shared.iter();
         numbers.map(|number| unit.parameter(*number)).collect()
     }
@@ -183,7 +183,7 @@ impl GroupPlan for MultiRowPlan {
 #[derive(Debug)]
 pub struct MultiRowBatch {
     plan: Arc<MultiRowPlan>,
-    members: Vec<Member>,
+    members: Vec<MultiRowMember>,
     /// Whose row it is.
     owners: HashMap<RowKey, usize>,
     /// Rows that came back.
@@ -194,7 +194,7 @@ pub struct MultiRowBatch {
 }
 
 #[derive(Debug)]
-struct Member {
+struct MultiRowMember {
     form: Form,
     rows: u32,
     answer: BytesMut,
@@ -255,7 +255,7 @@ impl MultiRowBatch {
             if unit.form.is_described(!plan.fields.is_empty()) {
                 answer.extend_from_slice(&fields);
             }
-            Member {
+            MultiRowMember {
                 form: unit.form,
                 rows: 0,
                 answer,

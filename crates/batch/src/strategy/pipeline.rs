@@ -6,9 +6,9 @@
 //! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
 
 use super::batch::Batch;
+use super::identical_reads::{ReadIdentity, write_read};
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
-use super::question::{Question, ask};
 use crate::line::{GroupId, Strategy};
 use crate::template_stats::Fallback;
 use bytes::{BufMut, BytesMut};
@@ -119,17 +119,17 @@ impl PipelineBatch {
     ) -> Self {
         let mut injected = Injected::default();
         let mut reads: Vec<Read> = Vec::with_capacity(members.len());
-        let mut asked = HashMap::with_capacity(members.len());
+        let mut sent = HashMap::with_capacity(members.len());
         for (member, unit) in members.iter().enumerate() {
-            let question = Question::of(unit);
+            let identity = ReadIdentity::of(unit);
             // What was asked for an earlier member may be older than what this one has parsed.
-            let place = asked.get(&question).filter(|_| server.serves(unit));
+            let place = sent.get(&identity).filter(|_| server.serves(unit));
             if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
                 read.members.push(member);
                 continue;
             }
-            asked.insert(question, reads.len());
-            ask(unit, server, &mut injected, out);
+            sent.insert(identity, reads.len());
+            write_read(unit, server, &mut injected, out);
             reads.push(Read {
                 form: unit.form,
                 members: vec![member],

@@ -1,7 +1,7 @@
 //! What the catalog analysis says of a template: how its requests become one statement.
 
 use super::batch::Batch;
-use super::prelude::{Prelude, Silence};
+use super::prelude::{ChainFacts, Prelude};
 use super::row::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKeys, Strategy};
 use crate::template_stats::TemplateStats;
@@ -78,7 +78,7 @@ pub enum Rewritten<'a> {
     /// Updates of single rows.
     Fold(&'a Fold),
     /// Consumers of a queue, and inserts: rows are dealt in order.
-    Deal(&'a Dealing),
+    Distribute(&'a Dealing),
     /// Inserts with ON CONFLICT.
     Upsert(&'a Upsert),
     /// The same of several rows each.
@@ -149,7 +149,7 @@ pub struct PlannedRequest {
     /// How it travels with others in one statement, if it does.
     pub plan: Option<Arc<dyn GroupPlan>>,
     /// The facts that a chain with it relies on.
-    pub silence: Option<Arc<Silence>>,
+    pub chain_facts: Option<Arc<ChainFacts>>,
     /// Where it is counted.
     pub stats: Option<Arc<TemplateStats>>,
 }
@@ -159,7 +159,7 @@ impl From<Box<Request>> for PlannedRequest {
         Self {
             request,
             plan: None,
-            silence: None,
+            chain_facts: None,
             stats: None,
         }
     }

@@ -81,13 +81,13 @@ fn write_own(
 
 /// The facts that make requests of a template silent, from the catalog analysis.
 #[derive(Debug)]
-pub struct Silence {
+pub struct ChainFacts {
     pub(super) id: u64,
     check: String,
     fingerprint: String,
 }
 
-impl Silence {
+impl ChainFacts {
     /// As PostgreSQL has said.
     pub fn new(fingerprint: Fingerprint, templates: &Templates) -> Self {
         Self {

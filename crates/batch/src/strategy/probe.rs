@@ -19,7 +19,7 @@ mod tests;
 
 /// What a probe says of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probed {
+pub enum ProbeOutcome {
     /// PostgreSQL would make it wait.
     Waits,
     /// PostgreSQL would give this answer.
@@ -105,7 +105,7 @@ impl<'a> ProbeKeys<'a> {
 /// A probe in flight.
 #[derive(Debug)]
 pub struct Probe {
-    asked: Asked,
+    asked: ProbeKind,
     /// Number of rows of each request that the read has found.
     met: Vec<usize>,
     /// Rows per request.
@@ -116,7 +116,7 @@ pub struct Probe {
 
 /// How the result is read.
 #[derive(Debug)]
-enum Asked {
+enum ProbeKind {
     /// A request without a row gets its answer from here.
     Guards(UnmetGuards),
     /// A request whose rows all exist leaves alone.
@@ -154,7 +154,9 @@ impl Probe {
         frontend::write_sync(out);
         injected.push_sync();
         Some(Self {
-            asked: plan.unmet_guards(units).map_or(Asked::Keys, Asked::Guards),
+            asked: plan
+                .unmet_guards(units)
+                .map_or(ProbeKind::Keys, ProbeKind::Guards),
             met: vec![0; units.len()],
             rows_each,
             same: false,
@@ -208,21 +210,21 @@ impl Probe {
 
     /// What the probe says of each request. If the table has changed, all of them leave. So does a single one that the server
     /// refuses: PostgreSQL may refuse the request without waiting for its row.
-    pub fn results(&self) -> Vec<Probed> {
+    pub fn results(&self) -> Vec<ProbeOutcome> {
         let leaves = self.facts_changed() || self.is_refused();
         let failed = self.progress.error().is_some();
         let outcome = |(place, met): (usize, &usize)| match &self.asked {
-            _ if leaves => Probed::Leaves,
-            _ if failed => Probed::Waits,
-            Asked::Guards(_) if *met > 0 => Probed::Waits,
-            Asked::Guards(guards) if guards.may_fail_unseen => Probed::Leaves,
-            Asked::Guards(guards) => guards
+            _ if leaves => ProbeOutcome::Leaves,
+            _ if failed => ProbeOutcome::Waits,
+            ProbeKind::Guards(_) if *met > 0 => ProbeOutcome::Waits,
+            ProbeKind::Guards(guards) if guards.may_fail_unseen => ProbeOutcome::Leaves,
+            ProbeKind::Guards(guards) => guards
                 .answers
                 .get(place)
                 .cloned()
-                .map_or(Probed::Waits, Probed::Answer),
-            Asked::Keys if *met == self.rows_each => Probed::Leaves,
-            Asked::Keys => Probed::Waits,
+                .map_or(ProbeOutcome::Waits, ProbeOutcome::Answer),
+            ProbeKind::Keys if *met == self.rows_each => ProbeOutcome::Leaves,
+            ProbeKind::Keys => ProbeOutcome::Waits,
         };
         self.met.iter().enumerate().map(outcome).collect()
     }

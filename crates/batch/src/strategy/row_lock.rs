@@ -13,7 +13,7 @@ mod tests;
 
 /// How far it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lock {
+pub enum LockProgress {
     /// PostgreSQL has not granted the lock yet.
     Awaited,
     /// The row is locked, or does not exist. The transaction is open.
@@ -58,13 +58,13 @@ impl RowLock {
     }
 
     /// Takes a message from the server.
-    pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> Lock {
+    pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> LockProgress {
         let event = self.progress.receive(frame, server);
         match frame.tag {
-            _ if event == StatementEvent::End => Lock::Over,
-            tag::COMMAND_COMPLETE => Lock::Granted,
-            tag::ERROR_RESPONSE => Lock::Failed,
-            _ => Lock::Awaited,
+            _ if event == StatementEvent::End => LockProgress::Over,
+            tag::COMMAND_COMPLETE => LockProgress::Granted,
+            tag::ERROR_RESPONSE => LockProgress::Failed,
+            _ => LockProgress::Awaited,
         }
     }
 

@@ -11,9 +11,9 @@
 //! A read that fails has done nothing: its members go again alone, and each is told its error there.
 
 use super::batch::Batch;
+use super::identical_reads::{ReadIdentity, write_read};
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
-use super::question::{Question, ask};
 use crate::line::{GroupId, Strategy};
 use crate::template_stats::Fallback;
 use bytes::{BufMut, BytesMut};
@@ -37,7 +37,7 @@ pub fn fits(unit: &Request) -> Option<GroupId> {
         return None;
     }
     let mut hasher = DefaultHasher::new();
-    Question::of(unit).hash(&mut hasher);
+    ReadIdentity::of(unit).hash(&mut hasher);
     Some(GroupId {
         strategy: Strategy::Share,
         template: hasher.finish(),
@@ -139,16 +139,16 @@ impl ShareBatch {
         out: &mut BytesMut,
     ) -> Option<Self> {
         let (first, others) = members.split_first()?;
-        let question = Question::of(first);
+        let identity = ReadIdentity::of(first);
         // Two questions may have the same hash.
-        if others.iter().any(|unit| Question::of(unit) != question) {
+        if others.iter().any(|unit| ReadIdentity::of(unit) != identity) {
             return None;
         }
         let mut injected = Injected::default();
         let answer = BytesMut::with_capacity(first.template.pace.last_bytes());
         match members.iter().all(|unit| server.serves(unit)) {
-            true => ask(first, server, &mut injected, out),
-            false => ask(&latest(members)?, server, &mut injected, out),
+            true => write_read(first, server, &mut injected, out),
+            false => write_read(&latest(members)?, server, &mut injected, out),
         }
         if !members.iter().all(|unit| server.serves(unit)) {
             return None;

@@ -1,7 +1,7 @@
 //! Upserts: inserts with ON CONFLICT become one INSERT that does nothing where a row is there, and for DO UPDATE a fold
 //! of the members behind it, in one transaction (see [`paceline_sql::merge::upsert`]).
 
-use super::backoff::Backoff;
+use super::backoff::GroupBackoff;
 use super::batch::Batch;
 use super::fold::{FoldPlan, FoldResult};
 use super::messages::{
@@ -42,7 +42,7 @@ pub struct UpsertPlan {
     insert_id: u64,
     one_each_id: u64,
     /// So many groups more go without the statement for members on keys of their own.
-    backoff: Backoff,
+    backoff: GroupBackoff,
     /// What DO UPDATE does.
     fold: Option<Arc<FoldPlan>>,
     probe: Option<ProbePlan>,
@@ -80,7 +80,7 @@ impl UpsertPlan {
             template: template.id,
             insert_id: templates.new_id(),
             one_each_id: templates.new_id(),
-            backoff: Backoff::default(),
+            backoff: GroupBackoff::default(),
             probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
             fold,
             rows: RowKeys::new(&upsert.key, table, &parameters),
@@ -182,7 +182,7 @@ impl GroupPlan for UpsertPlan {
 #[derive(Debug)]
 pub struct UpsertBatch {
     plan: Arc<UpsertPlan>,
-    members: Vec<Member>,
+    members: Vec<UpsertMember>,
     /// The first member of each row.
     firsts: HashMap<RowKey, usize>,
     /// The answer to the INSERT is complete.
@@ -201,7 +201,7 @@ pub struct UpsertBatch {
 }
 
 #[derive(Debug)]
-struct Member {
+struct UpsertMember {
     form: Form,
     /// It stands in the INSERT.
     inserts: bool,
@@ -260,7 +260,7 @@ impl UpsertBatch {
         let mut all = Vec::with_capacity(members.len());
         for (number, unit) in members.iter().enumerate() {
             let first = *firsts.entry(plan.rows.of(unit)?).or_insert(number);
-            all.push(Member {
+            all.push(UpsertMember {
                 form: unit.form,
                 inserts: plan.inserts(number, first),
                 answer: None,

@@ -1,8 +1,8 @@
 //! Tables and statements that fold, as if PostgreSQL's catalog had been asked about them, and units of them.
 
+use crate::strategy::ChainFacts;
 use crate::strategy::GroupPlan;
 use crate::strategy::PlannedRequest;
-use crate::strategy::Silence;
 use crate::strategy::fold::FoldPlan;
 use bytes::Bytes;
 use paceline_relay::session::{Plan, Session};
@@ -172,12 +172,12 @@ impl Folding {
 }
 
 /// That the units of a template are silent, as PostgreSQL has said.
-pub(crate) fn silence(templates: &Templates) -> Arc<Silence> {
+pub(crate) fn chain_facts(templates: &Templates) -> Arc<ChainFacts> {
     let fingerprint = Fingerprint {
         sql: "pg_catalog.to_regclass('t')::pg_catalog.text".to_owned(),
         value: "(16400,{7})".to_owned(),
     };
-    Arc::new(Silence::new(fingerprint, templates))
+    Arc::new(ChainFacts::new(fingerprint, templates))
 }
 
 /// The unit that these messages are.

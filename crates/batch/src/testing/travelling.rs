@@ -3,7 +3,7 @@
 use super::folding::{Type, single, type_name};
 use crate::strategy::GroupPlan;
 use crate::strategy::PlannedRequest;
-use crate::strategy::dealing::DealPlan;
+use crate::strategy::distribute::DistributePlan;
 use crate::strategy::multi_row::MultiRowPlan;
 use crate::strategy::upsert::UpsertPlan;
 use paceline_relay::session::Session;
@@ -41,7 +41,8 @@ impl Described<'_> {
     fn dealing(self, dealing: Dealing) -> Arc<dyn GroupPlan> {
         let prints = vec!["(16400,{7})".to_owned()];
         let (oids, fields) = (self.oids, self.fields);
-        let plan = DealPlan::new(self.template, dealing, prints, oids, fields, self.templates);
+        let plan =
+            DistributePlan::new(self.template, dealing, prints, oids, fields, self.templates);
         Arc::new(plan.expect("few parameters and columns"))
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of a statement, in lines of a label and a text.
 
-use paceline_batch::learned::{Learned, Policy};
-use paceline_batch::prospect::{Outlook, Prospect};
+use paceline_batch::analysis::{Policy, TemplateAnalysis};
+use paceline_batch::explain::{AnalysisSummary, Forecast};
 use paceline_batch::strategy::Rewritten;
 use paceline_relay::template::{Simple, Template};
 use paceline_sql::dealing::{Dealing, OwnParameter};
@@ -60,7 +60,7 @@ pub(super) fn lease(simple: &Simple, why: &str) -> String {
 }
 
 /// Of a statement about which only its text is known.
-pub(super) fn of_shape(simple: &Simple, outlook: Outlook<'_>, policy: Policy) -> String {
+pub(super) fn of_shape(simple: &Simple, outlook: AnalysisSummary<'_>, policy: Policy) -> String {
     let mut lines = Lines::about(simple);
     lines.say(
         "catalog",
@@ -73,7 +73,7 @@ pub(super) fn of_shape(simple: &Simple, outlook: Outlook<'_>, policy: Policy) ->
 /// Of a statement about which PostgreSQL was asked.
 pub(super) fn of_learned(
     simple: &Simple,
-    learned: &Learned,
+    learned: &TemplateAnalysis,
     policy: Policy,
     place: &str,
     verbose: bool,
@@ -83,7 +83,7 @@ pub(super) fn of_learned(
     prospects(&mut lines, &simple.template, learned.into(), policy);
     match learned.plan.as_ref().map(|plan| plan.rewritten()) {
         Ok(Rewritten::Fold(fold)) => of_fold(&mut lines, fold, verbose),
-        Ok(Rewritten::Deal(dealing)) => of_dealing(&mut lines, dealing, verbose),
+        Ok(Rewritten::Distribute(dealing)) => of_dealing(&mut lines, dealing, verbose),
         Ok(Rewritten::Upsert(upsert)) => of_upsert(&mut lines, upsert, verbose),
         Ok(Rewritten::Several(several)) => of_several(&mut lines, several, verbose),
         Err(_) => {}
@@ -92,11 +92,11 @@ pub(super) fn of_learned(
 }
 
 /// How it travels as it is, and what a hint or the switch would change.
-fn prospects(lines: &mut Lines, template: &Template, outlook: Outlook<'_>, policy: Policy) {
+fn prospects(lines: &mut Lines, template: &Template, outlook: AnalysisSummary<'_>, policy: Policy) {
     let hinted = template.hints().commit_on_success;
-    let now = Prospect::of(template, outlook, policy, hinted);
+    let now = Forecast::of(template, outlook, policy, hinted);
     lines.say("as it is", now.to_string());
-    let with_hint = Prospect::of(template, outlook, policy, true);
+    let with_hint = Forecast::of(template, outlook, policy, true);
     if with_hint != now {
         lines.say(
             "hint",
@@ -107,7 +107,7 @@ fn prospects(lines: &mut Lines, template: &Template, outlook: Outlook<'_>, polic
         for_autocommit: true,
         ..policy
     };
-    let switched = Prospect::of(template, outlook, switched, hinted);
+    let switched = Forecast::of(template, outlook, switched, hinted);
     if switched != now {
         lines.say("switch", format!("{switched}; with hotspot_for_autocommit"));
     }

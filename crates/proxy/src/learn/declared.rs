@@ -4,7 +4,7 @@
 use super::catalog::{ask_names, ask_types, first};
 use super::{FOREIGN, NO_TYPE, TOO_MANY, describe, harmless_sql};
 use crate::server::{Rows, ServerConn, ServerError};
-use paceline_batch::strategy::dealing::DealPlan;
+use paceline_batch::strategy::distribute::DistributePlan;
 use paceline_config::{Declared, Role};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::{Fingerprint, Names};
@@ -48,7 +48,7 @@ pub(super) async fn ask_call(
     call: &Call,
     limit_argument: usize,
     templates: &Templates,
-) -> Result<Result<DealPlan, String>, ServerError> {
+) -> Result<Result<DistributePlan, String>, ServerError> {
     let (parameters, fields) = match describe(conn, template).await? {
         Ok(described) => described,
         Err(why) => return Ok(Err(why)),
@@ -93,7 +93,7 @@ pub(super) async fn ask_call(
         Err(refusal) => Err(refusal.to_string()),
         Ok(dealing) => {
             let prints = vec![function.fingerprint.value];
-            DealPlan::new(template, dealing, prints, parameters, fields, templates)
+            DistributePlan::new(template, dealing, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
         }
     })

@@ -5,8 +5,8 @@ mod tests;
 
 use super::Pool;
 use super::known::Stage;
-use paceline_batch::learned::Learned;
-use paceline_batch::prospect::Prospect;
+use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::explain::Forecast;
 use paceline_batch::template_stats::{self, TemplateNaming, TemplateRow, TemplateStats};
 use paceline_relay::show::Table;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ impl Pool {
     }
 
     /// The tallies, each with what is known of its template.
-    fn tallies(&self) -> Vec<(Arc<TemplateStats>, Option<Arc<Learned>>)> {
+    fn tallies(&self) -> Vec<(Arc<TemplateStats>, Option<Arc<TemplateAnalysis>>)> {
         let inner = self.lock();
         let learned = inner.learned.iter().filter_map(|((id, _), known)| {
             let Stage::Learned(learned, _) = &known.stage else {
@@ -37,7 +37,7 @@ impl Pool {
             };
             Some((*id, Arc::clone(learned)))
         });
-        let learned: HashMap<u64, Arc<Learned>> = learned.collect();
+        let learned: HashMap<u64, Arc<TemplateAnalysis>> = learned.collect();
         let census = inner.tallies.snapshot();
         drop(inner);
         let of = |tally: &TemplateStats| learned.get(&tally.template()?.id).map(Arc::clone);
@@ -45,12 +45,16 @@ impl Pool {
         all.map(|tally| (Arc::clone(&tally), of(&tally))).collect()
     }
 
-    fn why_alone(&self, tally: &TemplateStats, learned: Option<&Learned>) -> Option<String> {
+    fn why_alone(
+        &self,
+        tally: &TemplateStats,
+        learned: Option<&TemplateAnalysis>,
+    ) -> Option<String> {
         let template = tally.template()?;
         let Some(learned) = learned else {
             return Some(NOT_LEARNED.to_owned());
         };
         let hinted = template.hints().commit_on_success;
-        Prospect::of(template, learned.into(), self.policy(), hinted).why_alone()
+        Forecast::of(template, learned.into(), self.policy(), hinted).why_alone()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Inner, Pool};
 use crate::server::ServerConn;
-use paceline_batch::learned::Learned;
+use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::template_stats::TemplateStats;
 use paceline_relay::server::StatementKey;
 use paceline_relay::settings::Settings;
@@ -43,7 +43,7 @@ pub(super) enum Stage {
     /// PostgreSQL is being asked.
     Asked,
     /// This, since then.
-    Learned(Arc<Learned>, Instant),
+    Learned(Arc<TemplateAnalysis>, Instant),
 }
 
 impl Stage {
@@ -63,7 +63,7 @@ impl Stage {
 /// What is known of a template when one of its units arrives.
 pub(crate) enum Knowledge {
     /// This.
-    Learned(Arc<Learned>),
+    Learned(Arc<TemplateAnalysis>),
     /// Nothing yet: somebody else will find out.
     Pending,
     /// Nothing yet: PostgreSQL is being asked at this moment.
@@ -147,7 +147,7 @@ impl Pool {
     }
 
     /// Notes what was found out; `None`: nothing, the next one asks again.
-    pub(crate) fn learn(&self, template: u64, settings: u64, learned: Option<Learned>) {
+    pub(crate) fn learn(&self, template: u64, settings: u64, learned: Option<TemplateAnalysis>) {
         let mut inner = self.lock();
         let key = (template, settings);
         match (learned, inner.learned.get_mut(&key)) {

@@ -4,7 +4,7 @@ use super::settings::SettingsInForce;
 use super::{Era, Inner, Pool};
 use crate::log::reasons;
 use crate::server::Address;
-use paceline_batch::learned::Policy;
+use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

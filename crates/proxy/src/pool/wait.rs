@@ -45,7 +45,7 @@ pub(crate) enum Unwanted {
 }
 
 /// The result of a probe.
-pub(crate) type Probed = (WaiterId, probe::Probed);
+pub(crate) type Probed = (WaiterId, probe::ProbeOutcome);
 
 impl Inner {
     /// The requests to be probed.
@@ -141,9 +141,9 @@ impl Pool {
         let mut inner = self.lock();
         for (waiter, what) in probed {
             match what {
-                probe::Probed::Waits => {}
-                probe::Probed::Leaves => inner.line.detach(now, waiter),
-                probe::Probed::Answer(answer) => {
+                probe::ProbeOutcome::Waits => {}
+                probe::ProbeOutcome::Leaves => inner.line.detach(now, waiter),
+                probe::ProbeOutcome::Answer(answer) => {
                     if let Some(entry) = inner.line.withdraw(now, waiter) {
                         self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
                         answered.push(waiter);

@@ -6,7 +6,7 @@ use crate::pool::{LockWait, Pool};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_batch::line::{LockOutcome, WAIT_UNCHECKED_MAX};
-use paceline_batch::strategy::row_lock::{Lock, RowLock};
+use paceline_batch::strategy::row_lock::{LockProgress, RowLock};
 use paceline_net::optional_timeout;
 use paceline_wire::Frames;
 use std::sync::Arc;
@@ -104,10 +104,10 @@ async fn run(
     let (mut called_back, mut outcome) = (false, LockOutcome::Blocked);
     loop {
         match receive(&mut lock, conn)? {
-            Lock::Granted => return Ok(Ended::Granted(lock)),
-            Lock::Failed => lock.end(out),
-            Lock::Over => return Ok(Ended::Over(outcome)),
-            Lock::Awaited => {}
+            LockProgress::Granted => return Ok(Ended::Granted(lock)),
+            LockProgress::Failed => lock.end(out),
+            LockProgress::Over => return Ok(Ended::Over(outcome)),
+            LockProgress::Awaited => {}
         }
         let waited = optional_timeout(LOOKED_AFTER, exchange(conn, out)).await;
         if let Some(read) = waited {
@@ -120,10 +120,10 @@ async fn run(
 }
 
 /// Feeds whole messages to the wait, up to the first that changes its state.
-fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<Lock, ServerError> {
+fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<LockProgress, ServerError> {
     let mut frames = Frames::new(&conn.input);
-    let mut state = Lock::Awaited;
-    while state == Lock::Awaited
+    let mut state = LockProgress::Awaited;
+    while state == LockProgress::Awaited
         && let Some(frame) = frames.next_frame()?
     {
         state = lock.receive(frame, &mut conn.side);
@@ -140,7 +140,7 @@ async fn end(
     out: &mut BytesMut,
 ) -> Result<(), ServerError> {
     lock.end(out);
-    while receive(&mut lock, conn)? != Lock::Over {
+    while receive(&mut lock, conn)? != LockProgress::Over {
         exchange(conn, out).await?;
     }
     Ok(())

@@ -3,8 +3,8 @@
 use super::model::{Contended, Flight, Model, Waiting};
 use super::{group, limits};
 use crate::line::{
-    ClientTimeouts, Limits, Line, LineKey, LineKeys, LockOutcome, NextStep, Strategy as Travel,
-    WaitEntry, WaitSpec, WaiterId,
+    ClientTimeouts, Limits, Line, LineKey, LineKeys, LockOutcome, NextStep,
+    Strategy as GroupingDecision, WaitEntry, WaitSpec, WaiterId,
 };
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -472,10 +472,10 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
         0.85,
         (
             prop::sample::select(vec![
-                Travel::Pipeline,
-                Travel::Share,
-                Travel::Chain,
-                Travel::Fold,
+                GroupingDecision::Pipeline,
+                GroupingDecision::Share,
+                GroupingDecision::Chain,
+                GroupingDecision::Fold,
             ]),
             0..2_u64,
         ),
@@ -500,7 +500,8 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
                 table: None,
                 group: id,
                 barrier: barrier && keys == LineKeys::Unknown,
-                probe: Some(group(Travel::Fold, 1)).filter(|_| probed && keys != LineKeys::Unknown),
+                probe: Some(group(GroupingDecision::Fold, 1))
+                    .filter(|_| probed && keys != LineKeys::Unknown),
                 locks,
                 timeouts: ClientTimeouts {
                     lock: lock.map(Duration::from_millis),

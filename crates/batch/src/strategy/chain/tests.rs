@@ -1,11 +1,11 @@
 //! Chains without a server: who fits, what is sent, and that nobody hears anything before the commit.
 
-use super::{Prelude, Silence, fits};
+use super::{ChainFacts, Prelude, fits};
 use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::template_stats::Fallback;
-use crate::testing::folding::{silence, single};
+use crate::testing::folding::{chain_facts, single};
 use crate::testing::trip::Trip;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::Session;
@@ -22,7 +22,7 @@ struct Scene {
     templates: Templates,
     session: Session,
     prelude: Prelude,
-    silence: Arc<Silence>,
+    chain_facts: Arc<ChainFacts>,
     server: ServerSide,
 }
 
@@ -31,7 +31,7 @@ impl Scene {
         let (templates, none) = (Templates::default(), SettingsBook::default().none());
         Self {
             prelude: Prelude::new(&templates),
-            silence: silence(&templates),
+            chain_facts: chain_facts(&templates),
             templates,
             session: Session::new(none.clone()),
             server: ServerSide::new(none, 100),
@@ -40,7 +40,7 @@ impl Scene {
 
     fn unit(&mut self, messages: Wire) -> PlannedRequest {
         let mut unit = single(&mut self.session, &self.templates, messages);
-        unit.silence = Some(Arc::clone(&self.silence));
+        unit.chain_facts = Some(Arc::clone(&self.chain_facts));
         unit
     }
 
@@ -270,7 +270,7 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
 fn who_is_not_known_to_be_silent_travels_in_no_chain() {
     let mut scene = Scene::new();
     let mut members = scene.three();
-    members[2].silence = None;
+    members[2].chain_facts = None;
     let Scene {
         prelude, server, ..
     } = &mut scene;

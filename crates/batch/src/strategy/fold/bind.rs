@@ -4,18 +4,18 @@ use super::super::array::Array;
 use super::super::messages::result_formats;
 use super::super::plan::PlannedRequest;
 use super::super::row::RowKey;
-use super::plan::{FoldPlan, Spread};
+use super::plan::{FoldPlan, RowSpread};
 use bytes::BytesMut;
 use paceline_sql::fold::RESULT_COLUMNS;
 use paceline_wire::frontend;
 
-pub(super) type Rows = Vec<(RowKey, Vec<usize>)>;
+pub(super) type MembersByRow = Vec<(RowKey, Vec<usize>)>;
 
 /// Writes the `Bind`: keys, where the members of each key begin and end, the fingerprint, parameters.
 pub(super) fn write_bind(
     plan: &FoldPlan,
-    spread: Spread,
-    rows: &Rows,
+    spread: RowSpread,
+    rows: &MembersByRow,
     order: &[usize],
     members: &[&PlannedRequest],
     name: String,
@@ -29,7 +29,7 @@ pub(super) fn write_bind(
             .for_each(|(row, _)| array.push(row.get(n).map(|part| &*part.bytes)));
         arrays.push(array.finish());
     }
-    if spread != Spread::OneEach {
+    if spread != RowSpread::OneEach {
         let mut start = 0;
         let (mut first, mut last) = (Array::int4(rows.len()), Array::int4(rows.len()));
         for (_, members) in rows {

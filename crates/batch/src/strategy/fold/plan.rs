@@ -1,6 +1,6 @@
 //! The plan of a fold: the statements of the template and the keys of its rows.
 
-use super::super::backoff::Backoff;
+use super::super::backoff::GroupBackoff;
 use super::super::messages::{FORMATS_MAX, write_head, write_tail};
 use super::super::plan::{LockPlan, ProbePlan};
 use super::super::row::RowKeys;
@@ -21,8 +21,8 @@ pub struct FoldPlan {
     pub(super) ids: StatementIds,
     pub(super) probe: Option<ProbePlan>,
     pub(super) lock: LockPlan,
-    /// Groups go without [`Spread::OneEach`].
-    pub(super) backoff: Backoff,
+    /// Groups go without [`RowSpread::OneEach`].
+    pub(super) backoff: GroupBackoff,
     pub(super) rows: RowKeys,
     pub(super) fingerprint: String,
     /// OIDs of the template's parameters.
@@ -40,7 +40,7 @@ pub(super) struct StatementIds {
 
 /// How the members of a group are spread over rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spread {
+pub(super) enum RowSpread {
     /// All on one.
     OneRow,
     /// Several rows; some have several members.
@@ -73,7 +73,7 @@ impl FoldPlan {
                 many_rows: templates.new_id(),
                 one_each: templates.new_id(),
             },
-            backoff: Backoff::default(),
+            backoff: GroupBackoff::default(),
             fingerprint: table.fingerprint.value.clone(),
             parameters,
             fields,
@@ -112,22 +112,22 @@ impl FoldPlan {
         out
     }
 
-    pub(super) fn spread(&self, rows: usize, members: usize) -> Spread {
+    pub(super) fn spread(&self, rows: usize, members: usize) -> RowSpread {
         if rows == 1 {
-            return Spread::OneRow;
+            return RowSpread::OneRow;
         }
         let each = rows == members && self.fold.one_each.is_some();
         match each && !self.backoff.is_on() {
-            true => Spread::OneEach,
-            false => Spread::ManyRows,
+            true => RowSpread::OneEach,
+            false => RowSpread::ManyRows,
         }
     }
 
-    pub(super) fn statement(&self, spread: Spread) -> Option<Preparable<'_>> {
+    pub(super) fn statement(&self, spread: RowSpread) -> Option<Preparable<'_>> {
         let (id, text) = match spread {
-            Spread::OneRow => (self.ids.one_row, &self.fold.one_row),
-            Spread::ManyRows => (self.ids.many_rows, &self.fold.many_rows),
-            Spread::OneEach => (self.ids.one_each, self.fold.one_each.as_ref()?),
+            RowSpread::OneRow => (self.ids.one_row, &self.fold.one_row),
+            RowSpread::ManyRows => (self.ids.many_rows, &self.fold.many_rows),
+            RowSpread::OneEach => (self.ids.one_each, self.fold.one_each.as_ref()?),
         };
         Some(Preparable {
             id,

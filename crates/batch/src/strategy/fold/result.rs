@@ -7,8 +7,8 @@ use super::super::outcome::{
 };
 use super::super::plan::PlannedRequest;
 use super::super::row::RowKey;
-use super::bind::{self, Rows};
-use super::plan::{FoldPlan, Spread};
+use super::bind::{self, MembersByRow};
+use super::plan::{FoldPlan, RowSpread};
 use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -26,17 +26,17 @@ pub(in crate::strategy) struct FoldResult {
     order: Vec<(usize, Form)>,
     /// Place in `order` where each member's row begins.
     row_start: Vec<usize>,
-    pub(super) spread: Spread,
+    pub(super) spread: RowSpread,
     /// The first bytes of a member's answer are the same for all of a form.
     fields: BytesMut,
     exactly_one: bool,
-    answers: Vec<Option<Answer>>,
+    answers: Vec<Option<FoldAnswer>>,
     /// Places in `order` where rows begin that a member has changed.
     changed: HashSet<usize>,
 }
 
 #[derive(Debug)]
-enum Answer {
+enum FoldAnswer {
     Reply(BytesMut),
     Violates,
 }
@@ -53,7 +53,7 @@ impl FoldResult {
         let first = members.first()?;
         let rows = sort_by_row(&plan, members)?;
         let spread = plan.spread(rows.len(), members.len());
-        if spread != Spread::OneRow && plan.rows.are_opaque() {
+        if spread != RowSpread::OneRow && plan.rows.are_opaque() {
             return None;
         }
         let order: Vec<usize> = rows
@@ -119,8 +119,8 @@ impl FoldResult {
             return yes(same);
         };
         let answer = match (yes(fine), self.order.get(place)) {
-            (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
-            _ => Answer::Violates,
+            (true, Some((_, form))) => FoldAnswer::Reply(self.reply(*form, yes(hit), returning)),
+            _ => FoldAnswer::Violates,
         };
         if yes(hit) {
             self.changed.extend(self.row_start.get(place));
@@ -143,8 +143,8 @@ impl FoldResult {
         for (place, (answer, (member, form))) in answers.into_iter().zip(&self.order).enumerate() {
             let row = self.row_start.get(place).copied();
             let outcome = match answer {
-                Some(Answer::Reply(reply)) => MemberOutcome::Answer(reply.freeze()),
-                Some(Answer::Violates) => {
+                Some(FoldAnswer::Reply(reply)) => MemberOutcome::Answer(reply.freeze()),
+                Some(FoldAnswer::Violates) => {
                     violated_row = row;
                     MemberOutcome::Retry(Retry::Alone, Fallback::Error)
                 }
@@ -154,7 +154,7 @@ impl FoldResult {
                     MemberOutcome::Retry(Retry::Line, Fallback::Error)
                 }
                 // Missing, or locked by an outsider.
-                None if self.spread == Spread::ManyRows => {
+                None if self.spread == RowSpread::ManyRows => {
                     MemberOutcome::Retry(Retry::Row, Fallback::Busy)
                 }
                 // In an upsert: deleted since, or equal to the one that is there for an index only.
@@ -178,7 +178,7 @@ impl FoldResult {
         results: &mut Vec<MemberResult>,
     ) {
         let members = self.order.len();
-        if self.spread == Spread::OneEach {
+        if self.spread == RowSpread::OneEach {
             self.plan.backoff.begin();
             results.extend(retry(0..members, Retry::Line, fallback_reason(sqlstate)));
         } else if is_refusal(sqlstate) {
@@ -188,7 +188,7 @@ impl FoldResult {
         } else if self.plan.fold.partitioned {
             // An outsider holds a partition that perhaps only some of them need.
             results.extend(retry(0..members, Retry::Alone, Fallback::Timeout));
-        } else if self.spread == Spread::OneRow {
+        } else if self.spread == RowSpread::OneRow {
             results.extend(retry(0..members, Retry::Blocked, Fallback::Timeout));
         } else {
             results.extend(retry_halves(members, Fallback::Timeout));
@@ -197,8 +197,8 @@ impl FoldResult {
 }
 
 /// The members of each row, in order of arrival; rows in order of their first member.
-fn sort_by_row(plan: &FoldPlan, members: &[&PlannedRequest]) -> Option<Rows> {
-    let mut rows: Rows = Vec::new();
+fn sort_by_row(plan: &FoldPlan, members: &[&PlannedRequest]) -> Option<MembersByRow> {
+    let mut rows: MembersByRow = Vec::new();
     let mut places: HashMap<RowKey, usize> = HashMap::new();
     for (n, unit) in members.iter().enumerate() {
         let row = plan.rows.of(unit)?;

@@ -1,7 +1,7 @@
 //! Folds without a server: who fits, what is sent, and what each member gets for what comes back.
 
 mod building;
-mod dealing;
+mod distribute;
 mod fitting;
 
 use crate::line::Strategy;

@@ -1,6 +1,6 @@
 //! Whom a probe answers.
 
-use super::{Probe, Probed};
+use super::{Probe, ProbeOutcome};
 use crate::strategy::PlannedRequest;
 use crate::testing::folding::{Folding, INT4, INT8, table};
 use bytes::BytesMut;
@@ -42,10 +42,10 @@ fn probed(units: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire]) ->
         over = probe.receive(frame, server);
     }
     assert!(over);
-    let word = |outcome: &Probed| match outcome {
-        Probed::Waits => "waits".to_owned(),
-        Probed::Leaves => "leaves".to_owned(),
-        Probed::Answer(answer) => read_out::to_client(answer).join(", "),
+    let word = |outcome: &ProbeOutcome| match outcome {
+        ProbeOutcome::Waits => "waits".to_owned(),
+        ProbeOutcome::Leaves => "leaves".to_owned(),
+        ProbeOutcome::Answer(answer) => read_out::to_client(answer).join(", "),
     };
     probe.results().iter().map(word).collect()
 }

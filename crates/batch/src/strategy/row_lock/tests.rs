@@ -1,6 +1,6 @@
 //! The wait for a lock, message by message.
 
-use super::{Lock, RowLock};
+use super::{LockProgress, RowLock};
 use crate::testing::folding::{Folding, INT4, INT8, table};
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
@@ -19,7 +19,7 @@ fn waits(server: &mut ServerSide) -> (RowLock, Vec<String>) {
     (lock, read_out::to_server(&out))
 }
 
-fn told(lock: &mut RowLock, server: &mut ServerSide, message: &Wire) -> Lock {
+fn told(lock: &mut RowLock, server: &mut ServerSide, message: &Wire) -> LockProgress {
     let frame = Frames::new(message).next().unwrap();
     lock.receive(frame, server)
 }
@@ -31,10 +31,16 @@ fn the_transaction_stays_open_when_the_lock_is_granted() {
     assert!(sent[0].contains("FOR NO KEY UPDATE"), "{sent:?}");
     assert!(sent.last().unwrap().starts_with("Flush"), "{sent:?}");
     for message in [parsed(), bound()] {
-        assert_eq!(told(&mut lock, &mut server, &message), Lock::Awaited);
+        assert_eq!(
+            told(&mut lock, &mut server, &message),
+            LockProgress::Awaited
+        );
     }
     let granted = complete("SELECT 1");
-    assert_eq!(told(&mut lock, &mut server, &granted), Lock::Granted);
+    assert_eq!(
+        told(&mut lock, &mut server, &granted),
+        LockProgress::Granted
+    );
     assert_eq!(server.prepared(), 1);
 }
 
@@ -43,11 +49,14 @@ fn a_wait_that_fails_ends_with_its_sync() {
     let mut server = ServerSide::new(SettingsBook::default().none(), 8);
     let (mut lock, _) = waits(&mut server);
     let timeout = error("55P03", "canceling statement due to lock timeout");
-    assert_eq!(told(&mut lock, &mut server, &timeout), Lock::Failed);
+    assert_eq!(told(&mut lock, &mut server, &timeout), LockProgress::Failed);
     let mut out = BytesMut::new();
     lock.end(&mut out);
     assert_eq!(read_out::to_server(&out), ["Sync"]);
-    assert_eq!(told(&mut lock, &mut server, &ready('I')), Lock::Over);
+    assert_eq!(
+        told(&mut lock, &mut server, &ready('I')),
+        LockProgress::Over
+    );
     // It failed before its statement was taken.
     assert_eq!(server.prepared(), 0);
 }

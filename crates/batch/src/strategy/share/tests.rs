@@ -1,7 +1,7 @@
 //! A shared read without a server: who may join, one run, the same bytes for everybody, and an answer that becomes too long.
 
 use super::{ANSWER_BYTES_MAX, fits};
-use crate::learned::{Learned, Policy};
+use crate::analysis::{Policy, TemplateAnalysis};
 use crate::line::{GroupId, Strategy};
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
@@ -146,8 +146,8 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         lock_type: true,
         pipeline,
     };
-    let learned = |plain_read: bool| Learned {
-        silence: Err("a read".to_owned()),
+    let analysis = |plain_read: bool| TemplateAnalysis {
+        chain_facts: Err("a read".to_owned()),
         plan: Err(String::new()),
         plain_read: plain_read.then_some(()).ok_or(String::new()),
         taints: false,
@@ -157,7 +157,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         timeouts: crate::line::ClientTimeouts::default(),
     };
     let mut strategy = |plain, on| {
-        let group = learned(plain).travel(&mut unit, policy(on)).spec.group;
+        let group = analysis(plain).decide(&mut unit, policy(on)).spec.group;
         let strategy = group.map(|id| id.strategy);
         unit.template.pace.record(10, 100);
         strategy

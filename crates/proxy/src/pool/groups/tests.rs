@@ -33,7 +33,7 @@ impl Scene {
 
     /// PostgreSQL has answered.
     fn learn(&self, text: &str, plan: &str) {
-        let learned = Learned::refused(plan);
+        let learned = TemplateAnalysis::refused(plan);
         self.pool.learn(self.template(text).id, 0, Some(learned));
     }
 

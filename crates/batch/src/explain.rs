@@ -1,10 +1,10 @@
 //! How units of a template will travel if they must wait, and why not together: for people, who read it in
-//! `SHOW GROUPS` and from `paceline explain`. It decides nothing; [`Learned::travel`] does, unit by unit.
+//! `SHOW GROUPS` and from `paceline explain`. It decides nothing; [`TemplateAnalysis::travel`] does, unit by unit.
 
 #[cfg(test)]
 mod tests;
 
-use crate::learned::{Learned, Policy};
+use crate::analysis::{Policy, TemplateAnalysis};
 use crate::line::Strategy;
 use crate::strategy::share::ANSWER_BYTES_MAX;
 use paceline_relay::template::Template;
@@ -13,11 +13,11 @@ use std::fmt;
 
 /// What is known of a template, or assumed.
 #[derive(Debug, Clone, Copy)]
-pub struct Outlook<'a> {
+pub struct AnalysisSummary<'a> {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<Strategy, &'a str>,
     /// They may be chained, or why not.
-    pub silence: Result<(), &'a str>,
+    pub chain_facts: Result<(), &'a str>,
     /// A read that may be pipelined and shared, or why not.
     pub plain_read: Result<(), &'a str>,
     /// It calls functions of the user's own that may write.
@@ -26,28 +26,28 @@ pub struct Outlook<'a> {
     pub declared: bool,
 }
 
-impl<'a> From<&'a Learned> for Outlook<'a> {
-    fn from(learned: &'a Learned) -> Self {
-        let plan = learned.plan.as_ref();
+impl<'a> From<&'a TemplateAnalysis> for AnalysisSummary<'a> {
+    fn from(analysis: &'a TemplateAnalysis) -> Self {
+        let plan = analysis.plan.as_ref();
         Self {
             plan: plan.map(|plan| plan.strategy()).map_err(String::as_str),
-            silence: match &learned.silence {
+            chain_facts: match &analysis.chain_facts {
                 Ok(_) => Ok(()),
                 Err(why) => Err(why),
             },
-            plain_read: match &learned.plain_read {
+            plain_read: match &analysis.plain_read {
                 Ok(()) => Ok(()),
                 Err(why) => Err(why),
             },
-            taints: learned.taints,
-            declared: learned.declared,
+            taints: analysis.taints,
+            declared: analysis.declared,
         }
     }
 }
 
 /// What a unit that must wait may expect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Prospect {
+pub enum Forecast {
     /// Company.
     Together(Strategy),
     /// Company, as soon as the template is known to be short.
@@ -66,21 +66,27 @@ pub const NOT_PLAIN: &str = "it reads something else than plain tables, or calls
 const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
 const SHARE: &str =
     "share, with those that ask the very same; pipeline, once it is known to be short";
-const TWINS: &str = "it is not known to be short: only those that ask the very same travel with it";
+const SHARE_ONLY: &str =
+    "it is not known to be short: only those that ask the very same travel with it";
 const TOO_LONG: &str = "its answers are longer than 8 MiB";
 const NEITHER: &str = "it is neither a read nor a write";
 
-impl Prospect {
+impl Forecast {
     /// Of a template's units under a policy. `hinted`: they carry `COMMIT_ON_SUCCESS`.
-    pub fn of(template: &Template, outlook: Outlook<'_>, policy: Policy, hinted: bool) -> Self {
-        let asked = hinted || outlook.declared;
-        let of_write = || Self::of_write(template, outlook, policy, hinted);
-        let writes = outlook.declared || (outlook.taints && template.calls_functions());
+    pub fn of(
+        template: &Template,
+        summary: AnalysisSummary<'_>,
+        policy: Policy,
+        hinted: bool,
+    ) -> Self {
+        let asked = hinted || summary.declared;
+        let of_write = || Self::of_write(template, summary, policy, hinted);
+        let writes = summary.declared || (summary.taints && template.calls_functions());
         match template.effect() {
             Some(Effect::Read) if asked && policy.hotspot && writes => of_write(),
-            Some(Effect::Read) => match outlook.plain_read {
+            Some(Effect::Read) => match summary.plain_read {
                 Ok(()) => Self::of_plain_read(template, policy),
-                Err(_) if outlook.declared => Self::alone(DECLARED_OFF),
+                Err(_) if summary.declared => Self::alone(DECLARED_OFF),
                 Err(_) if asked && writes => Self::alone(HOTSPOT_OFF),
                 Err(why) => Self::alone(why),
             },
@@ -103,24 +109,29 @@ impl Prospect {
         }
     }
 
-    fn of_write(template: &Template, outlook: Outlook<'_>, policy: Policy, hinted: bool) -> Self {
+    fn of_write(
+        template: &Template,
+        summary: AnalysisSummary<'_>,
+        policy: Policy,
+        hinted: bool,
+    ) -> Self {
         let target = template.hints().target_affect_row;
-        let asked = hinted || outlook.declared;
+        let asked = hinted || summary.declared;
         let counts = asked && policy.hotspot;
         let may_chain = counts && target.is_none() && !template.is_parsed_alone();
-        let or_chain = |why: &str| match (may_chain, outlook.silence) {
+        let or_chain = |why: &str| match (may_chain, summary.chain_facts) {
             (true, Ok(())) => Self::once_short(template, Strategy::Chain),
             (true, Err(also)) if also != why => Self::Alone(format!("{why}; no chain: {also}")),
             _ => Self::alone(why),
         };
-        match outlook.plan {
+        match summary.plan {
             // A SELECT has no plan that its shape could give it: what it misses is the chain.
             Err(_) if counts && target.is_some() && template.effect() == Some(&Effect::Read) => {
                 Self::alone(TARGET)
             }
             Err(why) => or_chain(why),
             Ok(strategy) if !takes_target(strategy, target) => Self::alone(TARGET),
-            Ok(_) if !counts && !policy.for_autocommit => match (hinted, outlook.declared) {
+            Ok(_) if !counts && !policy.for_autocommit => match (hinted, summary.declared) {
                 (true, _) => Self::alone(HOTSPOT_OFF),
                 (false, true) => Self::alone(DECLARED_OFF),
                 (false, false) => Self::alone(NO_HINT),
@@ -144,7 +155,7 @@ impl Prospect {
     /// Why they travel alone even if they must wait; `None`: they do not.
     pub fn why_alone(self) -> Option<String> {
         match self {
-            Self::Together(Strategy::Share) => Some(TWINS.to_owned()),
+            Self::Together(Strategy::Share) => Some(SHARE_ONLY.to_owned()),
             Self::Together(_) => None,
             Self::OnceShort(_) => Some(NOT_SHORT.to_owned()),
             Self::Alone(why) => Some(why),
@@ -162,7 +173,7 @@ fn takes_target(strategy: Strategy, target: Option<u64>) -> bool {
     }
 }
 
-impl fmt::Display for Prospect {
+impl fmt::Display for Forecast {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Together(Strategy::Share) => out.write_str(SHARE),

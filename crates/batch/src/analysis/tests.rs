@@ -1,8 +1,8 @@
 //! How units travel because of what was learned of them, and of what the user allows.
 
-use super::{Learned, Policy, Travel};
+use super::{GroupingDecision, Policy, TemplateAnalysis};
 use crate::line::{ClientTimeouts, LineKeys, Strategy};
-use crate::testing::folding::{INT4, INT8, silence, single, table};
+use crate::testing::folding::{INT4, INT8, chain_facts, single, table};
 use crate::testing::travelling::Travelling;
 use paceline_relay::session::Session;
 use paceline_relay::settings::SettingsBook;
@@ -18,10 +18,10 @@ const ALLOWED: Policy = Policy {
 };
 
 /// Of a text about which the catalog told nothing that would let it travel with others.
-fn learned() -> Learned {
-    Learned {
+fn analysis() -> TemplateAnalysis {
+    TemplateAnalysis {
         plan: Err("no shape".to_owned()),
-        silence: Ok(silence(&Templates::default())),
+        chain_facts: Ok(chain_facts(&Templates::default())),
         plain_read: Err("not plain".to_owned()),
         taints: false,
         sequences: paceline_sql::SequenceUse::ANY,
@@ -32,14 +32,14 @@ fn learned() -> Learned {
 }
 
 /// How a text travels that is known to be short.
-fn travel(text: &str, learned: &Learned, policy: Policy) -> Travel {
+fn decide(text: &str, analysis: &TemplateAnalysis, policy: Policy) -> GroupingDecision {
     let (templates, none) = (Templates::default(), SettingsBook::default().none());
     let mut unit = single(&mut Session::new(none), &templates, query(text));
     (0..3).for_each(|_| unit.template.pace.record(100, 100));
-    learned.travel(&mut unit, policy)
+    analysis.decide(&mut unit, policy)
 }
 
-fn strategy(travel: &Travel) -> Option<Strategy> {
+fn strategy(travel: &GroupingDecision) -> Option<Strategy> {
     travel.spec.group.map(|group| group.strategy)
 }
 
@@ -47,36 +47,36 @@ fn strategy(travel: &Travel) -> Option<Strategy> {
 #[test]
 fn a_shorter_statement_timeout_keeps_a_write_out_of_chains() {
     for (limit, group) in [(199, None), (200, Some(Strategy::Chain))] {
-        let limited = Learned {
+        let limited = TemplateAnalysis {
             timeouts: ClientTimeouts {
                 statement: Some(Duration::from_millis(limit)),
                 ..ClientTimeouts::default()
             },
-            ..learned()
+            ..analysis()
         };
         let text = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
-        let travel = travel(text, &limited, ALLOWED);
+        let travel = decide(text, &limited, ALLOWED);
         assert_eq!(strategy(&travel), group, "{limit} ms");
     }
 }
 
 #[test]
 fn hinted_writes_go_by_chain_and_keep_their_place() {
-    let known = learned();
-    let hinted = travel(
+    let known = analysis();
+    let hinted = decide(
         "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
         &known,
         ALLOWED,
     );
     assert_eq!(strategy(&hinted), Some(Strategy::Chain));
     assert!(hinted.spec.barrier && hinted.spec.table.is_some());
-    let bare = travel("INSERT INTO t VALUES (1)", &known, ALLOWED);
+    let bare = decide("INSERT INTO t VALUES (1)", &known, ALLOWED);
     assert_eq!((strategy(&bare), bare.spec.barrier), (None, true));
-    let noisy = Learned {
-        silence: Err("triggers".to_owned()),
-        ..learned()
+    let noisy = TemplateAnalysis {
+        chain_facts: Err("triggers".to_owned()),
+        ..analysis()
     };
-    let alone = travel(
+    let alone = decide(
         "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
         &noisy,
         ALLOWED,
@@ -86,7 +86,7 @@ fn hinted_writes_go_by_chain_and_keep_their_place() {
         hotspot: false,
         ..ALLOWED
     };
-    let off = travel(
+    let off = decide(
         "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
         &known,
         hotspot,
@@ -96,33 +96,33 @@ fn hinted_writes_go_by_chain_and_keep_their_place() {
 
 #[test]
 fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
-    let plain = Learned {
+    let plain = TemplateAnalysis {
         plain_read: Ok(()),
-        ..learned()
+        ..analysis()
     };
-    let writes = Learned {
+    let writes = TemplateAnalysis {
         taints: true,
-        ..learned()
+        ..analysis()
     };
     let hinted = "SELECT /*+ COMMIT_ON_SUCCESS */ f(1)";
     assert_eq!(
-        strategy(&travel(hinted, &plain, ALLOWED)),
+        strategy(&decide(hinted, &plain, ALLOWED)),
         Some(Strategy::Pipeline)
     );
-    let chained = travel(hinted, &writes, ALLOWED);
+    let chained = decide(hinted, &writes, ALLOWED);
     assert_eq!(strategy(&chained), Some(Strategy::Chain));
     assert!(chained.spec.barrier && chained.spec.table.is_none());
-    let bare = travel("SELECT f(1)", &writes, ALLOWED);
-    assert_eq!(bare, Travel::default());
+    let bare = decide("SELECT f(1)", &writes, ALLOWED);
+    assert_eq!(bare, GroupingDecision::default());
 }
 
 #[test]
 fn declared_functions_need_no_hint() {
-    let declared = Learned {
+    let declared = TemplateAnalysis {
         declared: true,
-        ..learned()
+        ..analysis()
     };
-    let chained = travel("SELECT f(1) FROM t", &declared, ALLOWED);
+    let chained = decide("SELECT f(1) FROM t", &declared, ALLOWED);
     assert_eq!(strategy(&chained), Some(Strategy::Chain));
     assert!(chained.spec.barrier && chained.spec.table.is_none());
     let off = Policy {
@@ -130,7 +130,10 @@ fn declared_functions_need_no_hint() {
         for_autocommit: true,
         ..ALLOWED
     };
-    assert_eq!(travel("SELECT f(1)", &declared, off), Travel::default());
+    assert_eq!(
+        decide("SELECT f(1)", &declared, off),
+        GroupingDecision::default()
+    );
 }
 
 /// Where only chains are allowed, consumers of a queue do not wait for one another.
@@ -144,22 +147,22 @@ fn consumers_that_share_no_statement_have_no_queue() {
         let mut pops = Travelling::taking(&text, &queue, &[INT4], Vec::new());
         let mut unit = pops.texts(&["7"]);
         (0..3).for_each(|_| unit.template.pace.record(100, 100));
-        let known = Learned {
+        let known = TemplateAnalysis {
             plan: Ok(pops.plan.clone()),
-            ..learned()
+            ..analysis()
         };
         let policy = Policy {
             for_autocommit: true,
             ..ALLOWED
         };
-        let taken = known.travel(&mut unit, policy);
+        let taken = known.decide(&mut unit, policy);
         assert_eq!(strategy(&taken), Some(Strategy::Take));
         assert!(taken.spec.keys != LineKeys::Unknown && unit.plan.take().is_some());
         let chains_only = Policy {
             lock_type: false,
             ..policy
         };
-        let chained = known.travel(&mut unit, chains_only);
+        let chained = known.decide(&mut unit, chains_only);
         let chain = (!hint.is_empty()).then_some(Strategy::Chain);
         assert_eq!(
             (strategy(&chained), &chained.spec.keys),
@@ -173,11 +176,11 @@ fn consumers_that_share_no_statement_have_no_queue() {
 #[test]
 fn no_write_travels_with_others_under_a_transaction_timeout() {
     let hinted = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
-    let mut known = learned();
+    let mut known = analysis();
     known.timeouts.transaction = Some(Duration::from_secs(1));
-    let limited = travel(hinted, &known, ALLOWED);
+    let limited = decide(hinted, &known, ALLOWED);
     assert_eq!((strategy(&limited), limited.spec.barrier), (None, true));
     known.timeouts.transaction = None;
-    let unlimited = travel(hinted, &known, ALLOWED);
+    let unlimited = decide(hinted, &known, ALLOWED);
     assert_eq!(strategy(&unlimited), Some(Strategy::Chain));
 }

@@ -1,7 +1,9 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
 use crate::line::{ClientTimeouts, GroupId, LineKeys, Strategy, TableId, WaitSpec};
-use crate::strategy::{GroupPlan, PlannedRequest, STATEMENT_MAX, Silence, chain, pipeline, share};
+use crate::strategy::{
+    ChainFacts, GroupPlan, PlannedRequest, STATEMENT_MAX, chain, pipeline, share,
+};
 use paceline_relay::request::Request;
 use paceline_sql::{Effect, SequenceUse};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,11 +17,11 @@ const GROUP_PART_OF_TIMEOUT: u32 = 4;
 
 /// What is known of a template in one database, under one set of settings.
 #[derive(Debug)]
-pub struct Learned {
+pub struct TemplateAnalysis {
     /// How its units travel together in one statement, or why they do not.
     pub plan: Result<Arc<dyn GroupPlan>, String>,
     /// The facts that a chain with its requests relies on, or why no chain has them.
-    pub silence: Result<Arc<Silence>, String>,
+    pub chain_facts: Result<Arc<ChainFacts>, String>,
     /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared. Or why
     /// its units travel alone, if it is a read.
     pub plain_read: Result<(), String>,
@@ -51,24 +53,24 @@ pub struct Policy {
 
 /// How a unit travels, and whether a hint or switch would have let it travel with others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Travel {
+pub struct GroupingDecision {
     /// For the line.
     pub spec: WaitSpec,
     /// It could fold, but is neither hinted nor is `hotspot_for_autocommit` on.
     pub would_group: bool,
 }
 
-impl Travel {
+impl GroupingDecision {
     /// How a unit travels about whose template nothing is known yet: alone, and in its place.
-    pub fn unlearned(unit: &Request, policy: Policy) -> Self {
+    pub fn without_analysis(unit: &Request, policy: Policy) -> Self {
         match unit.template.effect() {
-            Some(Effect::Write) => alone_or(None).in_its_place(unit, policy),
+            Some(Effect::Write) => alone_or(None).as_barrier(unit, policy),
             _ => Self::default(),
         }
     }
 
     /// A write whose row is not known keeps its place among those that travel together.
-    fn in_its_place(mut self, unit: &Request, policy: Policy) -> Self {
+    fn as_barrier(mut self, unit: &Request, policy: Policy) -> Self {
         self.spec.barrier = policy.for_autocommit || policy.hotspot;
         self.spec.table = table_of(unit);
         self
@@ -89,13 +91,13 @@ fn table_of(unit: &Request) -> Option<TableId> {
     Some(TableId(hasher.finish()))
 }
 
-impl Learned {
+impl TemplateAnalysis {
     /// Nothing may be assumed of it, for this reason.
     pub fn refused(why: impl Into<String>) -> Self {
         let why = why.into();
         Self {
             plan: Err(why.clone()),
-            silence: Err(why.clone()),
+            chain_facts: Err(why.clone()),
             plain_read: Err(why),
             taints: true,
             sequences: SequenceUse::ANY,
@@ -106,12 +108,12 @@ impl Learned {
     }
 
     /// How `unit` travels; notes in it what its group will have to know of it.
-    pub fn travel(&self, unit: &mut PlannedRequest, policy: Policy) -> Travel {
+    pub fn decide(&self, unit: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
         unit.taints = self.taints && unit.template.calls_functions();
         unit.sequences = self.sequences;
         match unit.template.effect() {
-            Some(Effect::Read) if self.is_asked(unit, policy) && self.writes(unit) => {
-                self.travel_write(unit, policy)
+            Some(Effect::Read) if self.is_requested(unit, policy) && self.writes(unit) => {
+                self.decide_write(unit, policy)
             }
             Some(Effect::Read)
                 if policy.pipeline
@@ -123,13 +125,13 @@ impl Learned {
                     false => share::fits(unit),
                 })
             }
-            Some(Effect::Write) => self.travel_write(unit, policy),
-            _ => Travel::default(),
+            Some(Effect::Write) => self.decide_write(unit, policy),
+            _ => GroupingDecision::default(),
         }
     }
 
     /// By a hint or by a declaration, does the user want it to travel with others?
-    fn is_asked(&self, unit: &Request, policy: Policy) -> bool {
+    fn is_requested(&self, unit: &Request, policy: Policy) -> bool {
         policy.hotspot && (self.declared || unit.template.hints().commit_on_success)
     }
 
@@ -138,43 +140,44 @@ impl Learned {
         self.declared || (self.taints && unit.template.calls_functions())
     }
 
-    fn travel_write(&self, unit: &mut PlannedRequest, policy: Policy) -> Travel {
+    fn decide_write(&self, unit: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
         if self.timeouts.transaction.is_some() {
             // A group that takes longer than one member may would lose its connection, and nobody could tell what became of it.
-            return alone_or(None).in_its_place(unit, policy);
+            return alone_or(None).as_barrier(unit, policy);
         }
-        let asked = self.is_asked(unit, policy);
-        let silence = self.silence.as_ref().ok();
-        let silence = silence.filter(|_| asked && !self.reads_numbers && self.outlasts_chains());
-        let chain = silence.and_then(|_| chain::fits(unit));
-        unit.silence = silence.cloned();
+        let asked = self.is_requested(unit, policy);
+        let chain_facts = self.chain_facts.as_ref().ok();
+        let chain_facts =
+            chain_facts.filter(|_| asked && !self.reads_numbers && self.permits_chain());
+        let chain = chain_facts.and_then(|_| chain::fits(unit));
+        unit.chain_facts = chain_facts.cloned();
         // In a chain, or alone, consumers of a queue need not wait for one another.
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || plan.strategy() == Strategy::Fold);
         let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
-        let Some((plan, (company, keys))) = together else {
-            return alone_or(chain).in_its_place(unit, policy);
+        let Some((plan, (plan_group, keys))) = together else {
+            return alone_or(chain).as_barrier(unit, policy);
         };
         if !asked && !policy.for_autocommit {
-            return Travel {
+            return GroupingDecision {
                 would_group: true,
-                ..Travel::default()
+                ..GroupingDecision::default()
             };
         }
         let group = match policy.lock_type {
-            true => Some(company),
+            true => Some(plan_group),
             false => chain,
         };
         let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
         unit.plan = Some(Arc::clone(plan));
-        Travel {
+        GroupingDecision {
             spec: WaitSpec {
                 group,
                 table: table_of(unit).filter(|_| in_one),
                 // Which rows an insert meets is not known.
                 barrier: keys == LineKeys::Unknown,
                 keys,
-                probe: Some(company).filter(|_| plan.probe().is_some()),
+                probe: Some(plan_group).filter(|_| plan.probe().is_some()),
                 locks: in_one && plan.lock().is_some(),
                 timeouts: self.timeouts,
                 size_max: self.size_max(unit),
@@ -184,7 +187,7 @@ impl Learned {
     }
 
     /// A chain replaces its members' `statement_timeout`: a shorter one would be exceeded unnoticed.
-    fn outlasts_chains(&self) -> bool {
+    fn permits_chain(&self) -> bool {
         let limit = self.timeouts.statement;
         limit.is_none_or(|limit| limit >= STATEMENT_MAX)
     }
@@ -200,8 +203,8 @@ impl Learned {
     }
 }
 
-fn alone_or(group: Option<GroupId>) -> Travel {
-    Travel {
+fn alone_or(group: Option<GroupId>) -> GroupingDecision {
+    GroupingDecision {
         spec: WaitSpec {
             group,
             ..WaitSpec::default()

@@ -36,7 +36,7 @@ const LIMIT_MAX: u32 = 1_000;
 
 /// How the units of a template travel, as learned from the catalog.
 #[derive(Debug)]
-pub struct DealPlan {
+pub struct DistributePlan {
     dealing: Dealing,
     id: u64,
     few_id: u64,
@@ -49,7 +49,7 @@ pub struct DealPlan {
     fields: Vec<Field>,
 }
 
-impl DealPlan {
+impl DistributePlan {
     /// A plan from what PostgreSQL said of the template, and the fingerprints of what it said that of.
     pub fn new(
         template: &Template,
@@ -115,7 +115,7 @@ impl DealPlan {
     }
 }
 
-impl GroupPlan for DealPlan {
+impl GroupPlan for DistributePlan {
     fn strategy(&self) -> Strategy {
         match self.dealing.queue {
             true => Strategy::Take,
@@ -156,11 +156,13 @@ impl GroupPlan for DealPlan {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Box<dyn Batch>> {
-        Some(Box::new(DealBatch::build(self, members, server, out)?))
+        Some(Box::new(DistributeBatch::build(
+            self, members, server, out,
+        )?))
     }
 
     fn rewritten(&self) -> Rewritten<'_> {
-        Rewritten::Deal(&self.dealing)
+        Rewritten::Distribute(&self.dealing)
     }
 
     /// Its members take from a queue.
@@ -171,16 +173,16 @@ impl GroupPlan for DealPlan {
 
 /// A group on its way.
 #[derive(Debug)]
-pub struct DealBatch {
-    plan: Arc<DealPlan>,
-    members: Vec<Member>,
+pub struct DistributeBatch {
+    plan: Arc<DistributePlan>,
+    members: Vec<DistributeMember>,
     /// Rows that were dealt.
     rows: u64,
     progress: StatementProgress,
 }
 
 #[derive(Debug)]
-struct Member {
+struct DistributeMember {
     form: Form,
     /// The number of its last row.
     last: u32,
@@ -188,7 +190,7 @@ struct Member {
     answer: BytesMut,
 }
 
-impl Batch for DealBatch {
+impl Batch for DistributeBatch {
     fn receive(
         &mut self,
         frame: Frame<'_>,
@@ -224,9 +226,9 @@ impl Batch for DealBatch {
     }
 }
 
-impl DealBatch {
+impl DistributeBatch {
     fn build(
-        plan: Arc<DealPlan>,
+        plan: Arc<DistributePlan>,
         members: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
@@ -243,7 +245,7 @@ impl DealBatch {
             last += plan.limit(unit)?;
             let mut answer = BytesMut::new();
             write_head(unit.form, &mut answer);
-            all.push(Member {
+            all.push(DistributeMember {
                 form: unit.form,
                 last,
                 rows: 0,
@@ -323,7 +325,7 @@ impl DealBatch {
         }
         for (
             member,
-            Member {
+            DistributeMember {
                 rows, mut answer, ..
             },
         ) in self.members.drain(..).enumerate()
@@ -343,11 +345,11 @@ impl DealBatch {
     }
 }
 
-impl DealPlan {
+impl DistributePlan {
     fn write_bind(
         &self,
         units: &[&PlannedRequest],
-        members: &[Member],
+        members: &[DistributeMember],
         name: &str,
         out: &mut BytesMut,
     ) -> Option<()> {
@@ -391,7 +393,7 @@ impl DealPlan {
 }
 
 /// The member (from 1) of each row.
-fn members_of_rows(members: &[Member]) -> (bool, Vec<u8>) {
+fn members_of_rows(members: &[DistributeMember]) -> (bool, Vec<u8>) {
     let rows = members.last().map_or(0, |member| member.last);
     let mut array = Array::int4(rows as usize);
     let mut first = 0;
@@ -403,7 +405,7 @@ fn members_of_rows(members: &[Member]) -> (bool, Vec<u8>) {
 }
 
 /// Each row counted from 1.
-fn numbers_of_rows(members: &[Member]) -> (bool, Vec<u8>) {
+fn numbers_of_rows(members: &[DistributeMember]) -> (bool, Vec<u8>) {
     let rows = members.last().map_or(0, |member| member.last as usize);
     let mut array = Array::int4(rows);
     (1..=rows).for_each(|number| array.push_int(number));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::strategy::{GroupPlan, PlannedRequest};
-use crate::testing::folding::{Folding, INT4, INT8, silence, single, table};
+use crate::testing::folding::{Folding, INT4, INT8, chain_facts, single, table};
 use crate::testing::travelling::Travelling;
 use paceline_relay::session::Session;
 use paceline_relay::settings::SettingsBook;
@@ -10,16 +10,16 @@ use paceline_relay::template::Templates;
 use paceline_testing::messages::client::query;
 use std::sync::Arc;
 
-fn folding(hints: &str) -> (Learned, PlannedRequest) {
+fn folding(hints: &str) -> (TemplateAnalysis, PlannedRequest) {
     let table = table(&[("id", INT8), ("n", INT4)], &["id"]);
     let text = format!("UPDATE {hints} t SET n = n - $1 WHERE id = $2");
     let mut folding = Folding::prepared(&text, &table, &[INT4, INT8], Vec::new());
     let unit = folding.texts(&["1", "7"]);
     let plan = Arc::clone(&folding.plan);
-    (learned(Ok(plan), false), unit)
+    (analysis(Ok(plan), false), unit)
 }
 
-fn taking(hints: &str) -> (Learned, PlannedRequest) {
+fn taking(hints: &str) -> (TemplateAnalysis, PlannedRequest) {
     let table = table(&[("id", INT8), ("lane", INT4)], &["id"]);
     let text = format!(
         "DELETE {hints} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
@@ -27,20 +27,20 @@ fn taking(hints: &str) -> (Learned, PlannedRequest) {
     let mut taking = Travelling::taking(&text, &table, &[INT4], Vec::new());
     let unit = taking.texts(&["1"]);
     let plan = taking.plan.clone();
-    (learned(Ok(plan), false), unit)
+    (analysis(Ok(plan), false), unit)
 }
 
 /// A unit about whose template nothing but this is known.
-fn refused(text: &str, plain_read: bool) -> (Learned, PlannedRequest) {
+fn refused(text: &str, plain_read: bool) -> (TemplateAnalysis, PlannedRequest) {
     let mut session = Session::new(SettingsBook::default().none());
     let unit = single(&mut session, &Templates::default(), query(text));
-    (learned(Err("of its shape".to_owned()), plain_read), unit)
+    (analysis(Err("of its shape".to_owned()), plain_read), unit)
 }
 
-fn learned(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Learned {
-    Learned {
+fn analysis(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> TemplateAnalysis {
+    TemplateAnalysis {
         plan,
-        silence: Ok(silence(&Templates::default())),
+        chain_facts: Ok(chain_facts(&Templates::default())),
         plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
         taints: false,
         sequences: paceline_sql::SequenceUse::ANY,
@@ -59,13 +59,16 @@ fn policies() -> impl Iterator<Item = Policy> {
     })
 }
 
-fn prospect((learned, unit): &(Learned, PlannedRequest), policy: Policy) -> Prospect {
+fn prospect((analysis, unit): &(TemplateAnalysis, PlannedRequest), policy: Policy) -> Forecast {
     let hinted = unit.template.hints().commit_on_success;
-    Prospect::of(&unit.template, learned.into(), policy, hinted)
+    Forecast::of(&unit.template, analysis.into(), policy, hinted)
 }
 
-fn strategy((learned, unit): &(Learned, PlannedRequest), policy: Policy) -> Option<Strategy> {
-    let group = learned.travel(&mut unit.clone(), policy).spec.group;
+fn strategy(
+    (analysis, unit): &(TemplateAnalysis, PlannedRequest),
+    policy: Policy,
+) -> Option<Strategy> {
+    let group = analysis.decide(&mut unit.clone(), policy).spec.group;
     group.map(|id| id.strategy)
 }
 
@@ -91,9 +94,9 @@ fn what_is_told_is_what_happens() {
         let known = [(true, true), (true, false), (false, false)];
         let cases = calls.map(|call| {
             known.map(|(taints, declared)| {
-                let (mut learned, unit) = refused(&call, false);
-                (learned.taints, learned.declared) = (taints, declared);
-                (learned, unit)
+                let (mut analysis, unit) = refused(&call, false);
+                (analysis.taints, analysis.declared) = (taints, declared);
+                (analysis, unit)
             })
         });
         cases.into_iter().flatten()
@@ -103,7 +106,7 @@ fn what_is_told_is_what_happens() {
         for (policy, told) in policies().zip(&early) {
             let happens = strategy(&case, policy);
             match told {
-                Prospect::Together(strategy) => assert_eq!(happens, Some(*strategy)),
+                Forecast::Together(strategy) => assert_eq!(happens, Some(*strategy)),
                 other => assert_eq!(happens, None, "{other:?} {policy:?}"),
             }
         }
@@ -111,14 +114,14 @@ fn what_is_told_is_what_happens() {
         for (policy, told) in policies().zip(early) {
             let happens = strategy(&case, policy);
             match told {
-                Prospect::Alone(why) => assert_eq!(happens, None, "{why} {policy:?}"),
+                Forecast::Alone(why) => assert_eq!(happens, None, "{why} {policy:?}"),
                 // Shared until it was known to be short.
-                Prospect::Together(Strategy::Share) => {
+                Forecast::Together(Strategy::Share) => {
                     assert_eq!(happens, Some(Strategy::Pipeline));
                 }
-                Prospect::Together(strategy) | Prospect::OnceShort(strategy) => {
+                Forecast::Together(strategy) | Forecast::OnceShort(strategy) => {
                     assert_eq!(happens, Some(strategy), "{policy:?}");
-                    assert_eq!(prospect(&case, policy), Prospect::Together(strategy));
+                    assert_eq!(prospect(&case, policy), Forecast::Together(strategy));
                 }
             }
         }
@@ -184,9 +187,9 @@ fn why_a_call_travels_alone_is_what_stands_in_its_way() {
         ..on
     };
     let call = |hints: &str, taints, declared| {
-        let (mut learned, unit) = refused(&format!("SELECT {hints} f(1)"), false);
-        (learned.taints, learned.declared) = (taints, declared);
-        (learned, unit)
+        let (mut analysis, unit) = refused(&format!("SELECT {hints} f(1)"), false);
+        (analysis.taints, analysis.declared) = (taints, declared);
+        (analysis, unit)
     };
     let told = |case, policy| prospect(&case, policy).to_string();
     let chain = "chain, once it is known to be short";
@@ -207,7 +210,7 @@ fn why_a_call_travels_alone_is_what_stands_in_its_way() {
     let not_plain = format!("solo: {NOT_PLAIN}");
     assert_eq!(told(call("", true, false), on), not_plain);
     let (_, unit) = call("", true, false);
-    let cannot = (Learned::refused("its limit is no integer"), unit);
+    let cannot = (TemplateAnalysis::refused("its limit is no integer"), unit);
     assert_eq!(told(cannot, on), "solo: its limit is no integer");
 }
 
@@ -220,9 +223,9 @@ fn what_travels_by_its_declaration_is_told_that_this_does_not_count() {
         pipeline: true,
     };
     let told = |hints: &str| {
-        let (mut learned, unit) = folding(hints);
-        learned.declared = true;
-        prospect(&(learned, unit), off).to_string()
+        let (mut analysis, unit) = folding(hints);
+        analysis.declared = true;
+        prospect(&(analysis, unit), off).to_string()
     };
     assert_eq!(
         told(""),
@@ -247,7 +250,7 @@ fn every_reason_is_documented() {
         TARGET,
         NOT_SHORT,
         TOO_LONG,
-        TWINS,
+        SHARE_ONLY,
     ];
     for reason in reasons {
         assert!(page.contains(&format!("\n| {reason} |")), "{reason}");

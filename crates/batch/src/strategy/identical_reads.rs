@@ -8,13 +8,13 @@ use paceline_wire::frontend::{self, BindNames};
 
 /// What makes two reads under the same settings the same: statement, form, and everything that is bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Question<'a> {
+pub(super) struct ReadIdentity<'a> {
     template: u64,
     form: Form,
     bound: &'a [u8],
 }
 
-impl<'a> Question<'a> {
+impl<'a> ReadIdentity<'a> {
     pub(super) fn of(unit: &'a Request) -> Self {
         let bind = unit.frames().find(|frame| frame.tag == frontend::tag::BIND);
         let rest = bind.and_then(|bind| Some(BindNames::read(bind.body()).ok()?.rest));
@@ -27,7 +27,7 @@ impl<'a> Question<'a> {
 }
 
 /// Writes a read up to its Sync.
-pub(super) fn ask(
+pub(super) fn write_read(
     unit: &Request,
     server: &mut ServerSide,
     injected: &mut Injected,
