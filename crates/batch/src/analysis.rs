@@ -62,24 +62,24 @@ pub struct GroupingDecision {
 
 impl GroupingDecision {
     /// How a unit travels about whose template nothing is known yet: alone, and in its place.
-    pub fn without_analysis(unit: &Request, policy: Policy) -> Self {
-        match unit.template.effect() {
-            Some(Effect::Write) => alone_or(None).as_barrier(unit, policy),
+    pub fn without_analysis(request: &Request, policy: Policy) -> Self {
+        match request.template.effect() {
+            Some(Effect::Write) => alone_or(None).as_barrier(request, policy),
             _ => Self::default(),
         }
     }
 
     /// A write whose row is not known keeps its place among those that travel together.
-    fn as_barrier(mut self, unit: &Request, policy: Policy) -> Self {
+    fn as_barrier(mut self, request: &Request, policy: Policy) -> Self {
         self.spec.barrier = policy.for_autocommit || policy.hotspot;
-        self.spec.table = table_of(unit);
+        self.spec.table = table_of(request);
         self
     }
 }
 
 /// The one table that a statement changes. `None`: it names none or several, or leaves that to a function.
-fn table_of(unit: &Request) -> Option<TableId> {
-    let statement = unit.template.statement.as_ref()?;
+fn table_of(request: &Request) -> Option<TableId> {
+    let statement = request.template.statement.as_ref()?;
     if statement.effect == Effect::Read {
         return None;
     }
@@ -108,55 +108,55 @@ impl TemplateAnalysis {
     }
 
     /// How `unit` travels; notes in it what its group will have to know of it.
-    pub fn decide(&self, unit: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
-        unit.taints = self.taints && unit.template.calls_functions();
-        unit.sequences = self.sequences;
-        match unit.template.effect() {
-            Some(Effect::Read) if self.is_requested(unit, policy) && self.writes(unit) => {
-                self.decide_write(unit, policy)
+    pub fn decide(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
+        request.taints = self.taints && request.template.calls_functions();
+        request.sequences = self.sequences;
+        match request.template.effect() {
+            Some(Effect::Read) if self.is_requested(request, policy) && self.writes(request) => {
+                self.decide_write(request, policy)
             }
             Some(Effect::Read)
                 if policy.pipeline
                     && self.plain_read.is_ok()
-                    && unit.template.hints().target_affect_row.is_none() =>
+                    && request.template.hints().target_affect_row.is_none() =>
             {
-                alone_or(match unit.template.pace.is_short() {
-                    true => Some(pipeline::fits(unit)),
-                    false => share::fits(unit),
+                alone_or(match request.template.pace.is_short() {
+                    true => Some(pipeline::fits(request)),
+                    false => share::fits(request),
                 })
             }
-            Some(Effect::Write) => self.decide_write(unit, policy),
+            Some(Effect::Write) => self.decide_write(request, policy),
             _ => GroupingDecision::default(),
         }
     }
 
     /// By a hint or by a declaration, does the user want it to travel with others?
-    fn is_requested(&self, unit: &Request, policy: Policy) -> bool {
-        policy.hotspot && (self.declared || unit.template.hints().commit_on_success)
+    fn is_requested(&self, request: &Request, policy: Policy) -> bool {
+        policy.hotspot && (self.declared || request.template.hints().commit_on_success)
     }
 
     /// A SELECT whose functions may write: one of the user's own, whatever it is declared as in the catalog.
-    fn writes(&self, unit: &Request) -> bool {
-        self.declared || (self.taints && unit.template.calls_functions())
+    fn writes(&self, request: &Request) -> bool {
+        self.declared || (self.taints && request.template.calls_functions())
     }
 
-    fn decide_write(&self, unit: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
+    fn decide_write(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
         if self.timeouts.transaction.is_some() {
             // A group that takes longer than one member may would lose its connection, and nobody could tell what became of it.
-            return alone_or(None).as_barrier(unit, policy);
+            return alone_or(None).as_barrier(request, policy);
         }
-        let asked = self.is_requested(unit, policy);
+        let asked = self.is_requested(request, policy);
         let chain_facts = self.chain_facts.as_ref().ok();
         let chain_facts =
             chain_facts.filter(|_| asked && !self.reads_numbers && self.permits_chain());
-        let chain = chain_facts.and_then(|_| chain::fits(unit));
-        unit.chain_facts = chain_facts.cloned();
+        let chain = chain_facts.and_then(|_| chain::fits(request));
+        request.chain_facts = chain_facts.cloned();
         // In a chain, or alone, consumers of a queue need not wait for one another.
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || plan.strategy() == Strategy::Fold);
-        let together = plan.and_then(|plan| Some((plan, plan.fits(unit)?)));
+        let together = plan.and_then(|plan| Some((plan, plan.fits(request)?)));
         let Some((plan, (plan_group, keys))) = together else {
-            return alone_or(chain).as_barrier(unit, policy);
+            return alone_or(chain).as_barrier(request, policy);
         };
         if !asked && !policy.for_autocommit {
             return GroupingDecision {
@@ -169,18 +169,18 @@ impl TemplateAnalysis {
             false => chain,
         };
         let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
-        unit.plan = Some(Arc::clone(plan));
+        request.plan = Some(Arc::clone(plan));
         GroupingDecision {
             spec: WaitSpec {
                 group,
-                table: table_of(unit).filter(|_| in_one),
+                table: table_of(request).filter(|_| in_one),
                 // Which rows an insert meets is not known.
                 barrier: keys == LineKeys::Unknown,
                 keys,
                 probe: Some(plan_group).filter(|_| plan.probe().is_some()),
                 locks: in_one && plan.lock().is_some(),
                 timeouts: self.timeouts,
-                size_max: self.size_max(unit),
+                size_max: self.size_max(request),
             },
             would_group: false,
         }
@@ -193,10 +193,11 @@ impl TemplateAnalysis {
     }
 
     /// Most units in a group so that none of them times out because of the others.
-    fn size_max(&self, unit: &Request) -> Option<usize> {
+    fn size_max(&self, request: &Request) -> Option<usize> {
         let limit = self.timeouts.statement?;
         Some(
-            unit.template
+            request
+                .template
                 .pace
                 .most_within(limit / GROUP_PART_OF_TIMEOUT),
         )

@@ -63,7 +63,7 @@ impl<T> Line<T> {
     /// A waiting request.
     pub fn get(&self, waiter: WaiterId) -> Option<(&WaitSpec, &T)> {
         let entry = self.waiting.get(&waiter);
-        entry.map(|entry| (&entry.spec, &entry.unit))
+        entry.map(|entry| (&entry.spec, &entry.request))
     }
 
     /// When the first of those who wait came.
@@ -119,7 +119,7 @@ impl<T> Line<T> {
     }
 
     /// A unit arrives and stands in the line.
-    pub fn submit(&mut self, now: Instant, spec: WaitSpec, unit: T) -> WaiterId {
+    pub fn submit(&mut self, now: Instant, spec: WaitSpec, request: T) -> WaiterId {
         let waiter = WaiterId(self.next_waiter);
         self.next_waiter += 1;
         if spec.barrier {
@@ -134,7 +134,7 @@ impl<T> Line<T> {
             waiter,
             spec,
             arrived: now,
-            unit,
+            request,
             timeout_starts: TimeoutStarts::default(),
             deadline: None,
             probed: None,
@@ -299,7 +299,7 @@ impl<T> Line<T> {
         let old = self.waiting.iter_mut();
         old.take_while(move |(_, entry)| entry.arrived <= deadline)
             .filter(|(waiter, _)| ready.contains_key(waiter))
-            .map(|(_, entry)| &mut entry.unit)
+            .map(|(_, entry)| &mut entry.request)
     }
 
     /// Takes out everybody.

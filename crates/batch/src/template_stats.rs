@@ -13,7 +13,7 @@ mod tracked;
 
 pub use counts::{Fallback, GroupStats, TemplateStats};
 pub use group_sizes::{GroupSizes, SIZE_BOUNDS, SizeHistogram};
-pub use metric_names::{NAMED_AFTER_UNITS, NAMES_MAX, NameQuota, OTHER};
+pub use metric_names::{NAMED_AFTER_REQUESTS, NAMES_MAX, NameQuota, OTHER};
 pub use show_groups::{TemplateNaming, TemplateRow, show_groups};
 pub use snapshot::StatsSnapshot;
 
@@ -38,7 +38,7 @@ impl AnsweredMembers {
     pub fn one(&mut self, stats: &Arc<TemplateStats>) {
         let mut parts = self.0.iter_mut();
         match parts.find(|(known, _)| Arc::ptr_eq(known, stats)) {
-            Some((_, units)) => *units += 1,
+            Some((_, requests)) => *requests += 1,
             None => self.0.push((Arc::clone(stats), 1)),
         }
     }
@@ -50,19 +50,19 @@ impl AnsweredMembers {
         // The one commit, and the rows of the one statement, are the first template's.
         let mut commits = 1;
         let mut rows = rows;
-        for (stats, units) in self.0.drain(..) {
-            all += units;
+        for (stats, requests) in self.0.drain(..) {
+            all += requests;
             let group_counts = stats.group_counts(strategy);
             stats.earns_name.store(true, Ordering::Relaxed);
-            add(&group_counts.units, units);
+            add(&group_counts.requests, requests);
             add(&group_counts.groups, 1);
             group_counts
                 .largest_group
-                .fetch_max(units, Ordering::Relaxed);
+                .fetch_max(requests, Ordering::Relaxed);
             if committed {
                 add(
                     &group_counts.commits_saved,
-                    units - std::mem::take(&mut commits),
+                    requests - std::mem::take(&mut commits),
                 );
                 add(&group_counts.rows_written, std::mem::take(&mut rows));
             }
@@ -140,8 +140,8 @@ impl StatsByTemplate {
     fn forget_half(&mut self) {
         let mut by_name: HashMap<&str, (u64, Vec<u64>)> = HashMap::new();
         for (id, shown) in &mut self.known {
-            let units = shown.units();
-            let used = units - std::mem::replace(&mut shown.units_then, units);
+            let requests = shown.requests();
+            let used = requests - std::mem::replace(&mut shown.requests_then, requests);
             let (most, ids) = by_name.entry(shown.stats.name()).or_default();
             *most = used.max(*most);
             ids.push(*id);

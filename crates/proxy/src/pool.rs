@@ -479,11 +479,11 @@ impl Pool {
             } else if how != Retry::Row {
                 entry.restart();
             }
-            if entry.unit.answer.is_closed() {
+            if entry.request.answer.is_closed() {
                 continue;
             }
             if inner.unwanted.remove(&entry.waiter).is_some() {
-                let _ = entry.unit.answer.send(Delivery::cancelled());
+                let _ = entry.request.answer.send(Delivery::cancelled());
                 continue;
             }
             self.counters().waiting.fetch_add(1, Ordering::Relaxed);
@@ -562,7 +562,7 @@ impl Pool {
         self.counters()
             .waiting
             .fetch_sub(leaving, Ordering::Relaxed);
-        let requests = entries.iter().filter(|e| e.unit.asks == Asks::Request);
+        let requests = entries.iter().filter(|e| e.request.asks == Asks::Request);
         let waited = |entry: &WaitEntry<Waiter>| now.saturating_duration_since(entry.arrived);
         self.stats.departed(requests.map(waited));
     }

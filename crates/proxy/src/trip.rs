@@ -189,7 +189,7 @@ impl Trip {
     /// The connection has the settings of the group's members already.
     fn finds_its_settings(&self, conn: &ServerConn) -> bool {
         let first = self.entries.iter().flatten().next();
-        let unit = first.and_then(|entry| entry.unit.unit.as_deref());
+        let unit = first.and_then(|entry| entry.request.unit.as_deref());
         unit.is_none_or(|unit| conn.side.has(&unit.settings))
     }
 
@@ -202,7 +202,7 @@ impl Trip {
     ) -> Result<(), ServerError> {
         out.clear();
         let first = self.entries.iter().flatten().next();
-        let Some(first) = first.and_then(|entry| entry.unit.unit.clone()) else {
+        let Some(first) = first.and_then(|entry| entry.request.unit.clone()) else {
             return Ok(());
         };
         conn.card.begins(pool.proxy.clock.seconds());
@@ -219,7 +219,8 @@ impl Trip {
     /// Appends the batch to `out`, if it can be built.
     fn build(&mut self, pool: &Pool, conn: &mut ServerConn, out: &mut BytesMut) {
         let entries = self.entries.iter().flatten();
-        let units: Vec<&PlannedRequest> = entries.filter_map(|e| e.unit.unit.as_deref()).collect();
+        let units: Vec<&PlannedRequest> =
+            entries.filter_map(|e| e.request.unit.as_deref()).collect();
         if let Some(strategy) = self.strategy.filter(|_| units.len() == self.entries.len()) {
             let chain = &pool.proxy.chain;
             self.batch = strategy::build(strategy, &units, chain, &mut conn.side, out);
@@ -300,7 +301,7 @@ impl Trip {
         self.count(pool, &abandoned);
         let again = self.take_again(&abandoned);
         for (entry, _) in &again {
-            if let Some(unit) = &entry.unit.unit {
+            if let Some(unit) = &entry.request.unit {
                 unit.template.pace.record(u32::MAX, 0);
             }
         }
@@ -345,7 +346,7 @@ impl Trip {
             .entries
             .iter()
             .flatten()
-            .find_map(|e| e.unit.unit.as_ref());
+            .find_map(|e| e.request.unit.as_ref());
         if let Some(unit) = first.filter(|_| committed && one_template) {
             let micros = u32::try_from(self.since.elapsed().as_micros()).unwrap_or(u32::MAX);
             unit.template.pace.record_group(micros, self.entries.len());
@@ -360,7 +361,7 @@ impl Trip {
             Invalidation::Refused(why) => Some(TemplateAnalysis::refused(why)),
         };
         let entries = self.entries.iter().flatten();
-        let units = entries.filter_map(|entry| entry.unit.unit.as_ref());
+        let units = entries.filter_map(|entry| entry.request.unit.as_ref());
         let mut seen = Vec::new();
         for unit in units {
             let template = (unit.template.id, unit.settings.id);
@@ -376,7 +377,7 @@ impl Trip {
         let mut fares = Fares::default();
         for MemberResult { member, outcome } in dealt {
             let entry = self.entries.get(*member).and_then(Option::as_ref);
-            let unit = entry.and_then(|entry| entry.unit.unit.as_ref());
+            let unit = entry.and_then(|entry| entry.request.unit.as_ref());
             if let (Some(unit), MemberOutcome::Answer(answer)) = (unit, outcome) {
                 fares.take(unit, answer, &pool.stats);
             }
@@ -421,7 +422,7 @@ impl Trip {
                 && let Some(entry) = self.entries.get_mut(member).and_then(Option::take)
             {
                 // A client that has gone needs no answer.
-                let _ = entry.unit.answer.send(Delivery::Answer(answer));
+                let _ = entry.request.answer.send(Delivery::Answer(answer));
             }
         }
     }
@@ -453,7 +454,7 @@ impl Trip {
             false => timed_out("query timeout"),
         };
         for entry in self.entries.into_iter().flatten() {
-            let _ = entry.unit.answer.send(Delivery::Fatal(told.clone()));
+            let _ = entry.request.answer.send(Delivery::Fatal(told.clone()));
         }
         owed.wreck(Vec::new());
     }

@@ -2,8 +2,8 @@
 
 use super::{GroupingDecision, Policy, TemplateAnalysis};
 use crate::line::{ClientTimeouts, LineKeys, Strategy};
-use crate::testing::folding::{INT4, INT8, chain_facts, single, table};
-use crate::testing::travelling::Travelling;
+use crate::testing::fold_statement::{INT4, INT8, chain_facts, single, table};
+use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::session::Session;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
@@ -34,9 +34,9 @@ fn analysis() -> TemplateAnalysis {
 /// How a text travels that is known to be short.
 fn decide(text: &str, analysis: &TemplateAnalysis, policy: Policy) -> GroupingDecision {
     let (templates, none) = (Templates::default(), SettingsBook::default().none());
-    let mut unit = single(&mut Session::new(none), &templates, query(text));
-    (0..3).for_each(|_| unit.template.pace.record(100, 100));
-    analysis.decide(&mut unit, policy)
+    let mut request = single(&mut Session::new(none), &templates, query(text));
+    (0..3).for_each(|_| request.template.pace.record(100, 100));
+    analysis.decide(&mut request, policy)
 }
 
 fn strategy(travel: &GroupingDecision) -> Option<Strategy> {
@@ -144,9 +144,9 @@ fn consumers_that_share_no_statement_have_no_queue() {
             "DELETE {hint} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
         );
         let queue = table(&[("id", INT8), ("lane", INT4)], &["id"]);
-        let mut pops = Travelling::taking(&text, &queue, &[INT4], Vec::new());
-        let mut unit = pops.texts(&["7"]);
-        (0..3).for_each(|_| unit.template.pace.record(100, 100));
+        let mut pops = PlannedStatement::taking(&text, &queue, &[INT4], Vec::new());
+        let mut request = pops.texts(&["7"]);
+        (0..3).for_each(|_| request.template.pace.record(100, 100));
         let known = TemplateAnalysis {
             plan: Ok(pops.plan.clone()),
             ..analysis()
@@ -155,20 +155,20 @@ fn consumers_that_share_no_statement_have_no_queue() {
             for_autocommit: true,
             ..ALLOWED
         };
-        let taken = known.decide(&mut unit, policy);
+        let taken = known.decide(&mut request, policy);
         assert_eq!(strategy(&taken), Some(Strategy::Take));
-        assert!(taken.spec.keys != LineKeys::Unknown && unit.plan.take().is_some());
+        assert!(taken.spec.keys != LineKeys::Unknown && request.plan.take().is_some());
         let chains_only = Policy {
             lock_type: false,
             ..policy
         };
-        let chained = known.decide(&mut unit, chains_only);
+        let chained = known.decide(&mut request, chains_only);
         let chain = (!hint.is_empty()).then_some(Strategy::Chain);
         assert_eq!(
             (strategy(&chained), &chained.spec.keys),
             (chain, &LineKeys::Unknown)
         );
-        assert!(chained.spec.barrier && unit.plan.is_none());
+        assert!(chained.spec.barrier && request.plan.is_none());
     }
 }
 

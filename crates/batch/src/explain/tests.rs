@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::strategy::{GroupPlan, PlannedRequest};
-use crate::testing::folding::{Folding, INT4, INT8, chain_facts, single, table};
-use crate::testing::travelling::Travelling;
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, chain_facts, single, table};
+use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::session::Session;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 fn folding(hints: &str) -> (TemplateAnalysis, PlannedRequest) {
     let table = table(&[("id", INT8), ("n", INT4)], &["id"]);
     let text = format!("UPDATE {hints} t SET n = n - $1 WHERE id = $2");
-    let mut folding = Folding::prepared(&text, &table, &[INT4, INT8], Vec::new());
-    let unit = folding.texts(&["1", "7"]);
+    let mut folding = FoldStatement::prepared(&text, &table, &[INT4, INT8], Vec::new());
+    let request = folding.texts(&["1", "7"]);
     let plan = Arc::clone(&folding.plan);
-    (analysis(Ok(plan), false), unit)
+    (analysis(Ok(plan), false), request)
 }
 
 fn taking(hints: &str) -> (TemplateAnalysis, PlannedRequest) {
@@ -24,17 +24,20 @@ fn taking(hints: &str) -> (TemplateAnalysis, PlannedRequest) {
     let text = format!(
         "DELETE {hints} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
     );
-    let mut taking = Travelling::taking(&text, &table, &[INT4], Vec::new());
-    let unit = taking.texts(&["1"]);
+    let mut taking = PlannedStatement::taking(&text, &table, &[INT4], Vec::new());
+    let request = taking.texts(&["1"]);
     let plan = taking.plan.clone();
-    (analysis(Ok(plan), false), unit)
+    (analysis(Ok(plan), false), request)
 }
 
 /// A unit about whose template nothing but this is known.
 fn refused(text: &str, plain_read: bool) -> (TemplateAnalysis, PlannedRequest) {
     let mut session = Session::new(SettingsBook::default().none());
-    let unit = single(&mut session, &Templates::default(), query(text));
-    (analysis(Err("of its shape".to_owned()), plain_read), unit)
+    let request = single(&mut session, &Templates::default(), query(text));
+    (
+        analysis(Err("of its shape".to_owned()), plain_read),
+        request,
+    )
 }
 
 fn analysis(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> TemplateAnalysis {
@@ -59,16 +62,16 @@ fn policies() -> impl Iterator<Item = Policy> {
     })
 }
 
-fn prospect((analysis, unit): &(TemplateAnalysis, PlannedRequest), policy: Policy) -> Forecast {
-    let hinted = unit.template.hints().commit_on_success;
-    Forecast::of(&unit.template, analysis.into(), policy, hinted)
+fn prospect((analysis, request): &(TemplateAnalysis, PlannedRequest), policy: Policy) -> Forecast {
+    let hinted = request.template.hints().commit_on_success;
+    Forecast::of(&request.template, analysis.into(), policy, hinted)
 }
 
 fn strategy(
-    (analysis, unit): &(TemplateAnalysis, PlannedRequest),
+    (analysis, request): &(TemplateAnalysis, PlannedRequest),
     policy: Policy,
 ) -> Option<Strategy> {
-    let group = analysis.decide(&mut unit.clone(), policy).spec.group;
+    let group = analysis.decide(&mut request.clone(), policy).spec.group;
     group.map(|id| id.strategy)
 }
 
@@ -94,9 +97,9 @@ fn what_is_told_is_what_happens() {
         let known = [(true, true), (true, false), (false, false)];
         let cases = calls.map(|call| {
             known.map(|(taints, declared)| {
-                let (mut analysis, unit) = refused(&call, false);
+                let (mut analysis, request) = refused(&call, false);
                 (analysis.taints, analysis.declared) = (taints, declared);
-                (analysis, unit)
+                (analysis, request)
             })
         });
         cases.into_iter().flatten()
@@ -187,9 +190,9 @@ fn why_a_call_travels_alone_is_what_stands_in_its_way() {
         ..on
     };
     let call = |hints: &str, taints, declared| {
-        let (mut analysis, unit) = refused(&format!("SELECT {hints} f(1)"), false);
+        let (mut analysis, request) = refused(&format!("SELECT {hints} f(1)"), false);
         (analysis.taints, analysis.declared) = (taints, declared);
-        (analysis, unit)
+        (analysis, request)
     };
     let told = |case, policy| prospect(&case, policy).to_string();
     let chain = "chain, once it is known to be short";
@@ -209,8 +212,11 @@ fn why_a_call_travels_alone_is_what_stands_in_its_way() {
     );
     let not_plain = format!("solo: {NOT_PLAIN}");
     assert_eq!(told(call("", true, false), on), not_plain);
-    let (_, unit) = call("", true, false);
-    let cannot = (TemplateAnalysis::refused("its limit is no integer"), unit);
+    let (_, request) = call("", true, false);
+    let cannot = (
+        TemplateAnalysis::refused("its limit is no integer"),
+        request,
+    );
     assert_eq!(told(cannot, on), "solo: its limit is no integer");
 }
 
@@ -223,9 +229,9 @@ fn what_travels_by_its_declaration_is_told_that_this_does_not_count() {
         pipeline: true,
     };
     let told = |hints: &str| {
-        let (mut analysis, unit) = folding(hints);
+        let (mut analysis, request) = folding(hints);
         analysis.declared = true;
-        prospect(&(analysis, unit), off).to_string()
+        prospect(&(analysis, request), off).to_string()
     };
     assert_eq!(
         told(""),

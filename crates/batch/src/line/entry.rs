@@ -17,7 +17,7 @@ pub struct WaitEntry<T> {
     /// When it came.
     pub arrived: Instant,
     /// The unit.
-    pub unit: T,
+    pub request: T,
     pub(super) timeout_starts: TimeoutStarts,
     /// It is among those whose time is up then.
     pub(super) deadline: Option<Instant>,

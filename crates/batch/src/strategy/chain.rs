@@ -33,8 +33,8 @@ const BORROWED_WAIT: [&str; 3] = ["55P03", "57014", "40P01"];
 /// Writes that are known to be short, if they are asked to travel with others. A member that must touch an exact number
 /// of rows is not one: whether it did is known only after it ran; nor is one that must be parsed when it comes, or that would
 /// read the number that another member has drawn from a sequence.
-pub fn fits(unit: &Request) -> Option<GroupId> {
-    let template = &unit.template;
+pub fn fits(request: &Request) -> Option<GroupId> {
+    let template = &request.template;
     let targeted = template.hints().target_affect_row.is_some();
     let fits = !targeted
         && !template.is_parsed_alone()
@@ -43,7 +43,7 @@ pub fn fits(unit: &Request) -> Option<GroupId> {
     fits.then(|| GroupId {
         strategy: Strategy::Chain,
         template: 0,
-        settings: unit.settings.id,
+        settings: request.settings.id,
         parameter_formats: 0,
         result_formats: 0,
         cohort: 0,
@@ -142,25 +142,25 @@ impl ChainBatch {
         out: &mut BytesMut,
     ) -> Option<Self> {
         let mut checks: Vec<&ChainFacts> = Vec::new();
-        for unit in members {
-            let chain_facts = unit.chain_facts.as_ref()?;
+        for request in members {
+            let chain_facts = request.chain_facts.as_ref()?;
             if checks.iter().all(|known| known.id != chain_facts.id) {
                 checks.push(chain_facts);
             }
         }
         let mut injected = Injected::default();
         prelude.write(server, &mut injected, out);
-        for unit in members {
-            write_member(unit, server, &mut injected, out);
+        for request in members {
+            write_member(request, server, &mut injected, out);
         }
         for check in checks {
             check.write(server, &mut injected, out);
         }
         frontend::write_sync(out);
         injected.push_sync();
-        server.tainted |= members.iter().any(|unit| unit.taints);
+        server.tainted |= members.iter().any(|request| request.taints);
         Some(Self {
-            forms: members.iter().map(|unit| unit.form).collect(),
+            forms: members.iter().map(|request| request.form).collect(),
             injected,
             answers: Vec::with_capacity(members.len()),
             prelude: PRELUDE_STATEMENTS,

@@ -94,18 +94,18 @@ impl DistributePlan {
         shared.chain(own)
     }
 
-    fn shared<'a>(&self, unit: &'a Request) -> Option<Vec<Option<&'a [u8]>>> {
+    fn shared<'a>(&self, request: &'a Request) -> Option<Vec<Option<&'a [u8]>>> {
         let numbers = self.dealing.shared.iter();
         numbers
-            .map(|number| Some(unit.parameter(*number)?.1))
+            .map(|number| Some(request.parameter(*number)?.1))
             .collect()
     }
 
     /// How many rows a member asks for.
-    fn limit(&self, unit: &Request) -> Option<u32> {
+    fn limit(&self, request: &Request) -> Option<u32> {
         let limit = match &self.dealing.limit {
             KeyValue::Constant { text, .. } => text.parse().ok()?,
-            KeyValue::Parameter(number) => match unit.parameter(*number)? {
+            KeyValue::Parameter(number) => match request.parameter(*number)? {
                 (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
                 (true, bytes) => u32::try_from(read_integer(bytes?)?).ok()?,
             },
@@ -123,26 +123,26 @@ impl GroupPlan for DistributePlan {
         }
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, LineKeys)> {
-        if unit.template.hints().target_affect_row.is_some() {
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+        if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let parameter_formats = parameter_bits(unit, &self.parameters, self.carried())?;
-        self.limit(unit)?;
+        let parameter_formats = parameter_bits(request, &self.parameters, self.carried())?;
+        self.limit(request)?;
         let mut own = self.dealing.own.iter();
-        if !own.all(|own| unit.is_even(&own.numbers)) {
+        if !own.all(|own| request.is_even(&own.numbers)) {
             return None;
         }
         // The values that decide which rows are picked are part of the queue's name.
         let mut hasher = DefaultHasher::new();
-        (self.seed, self.shared(unit)?).hash(&mut hasher);
+        (self.seed, self.shared(request)?).hash(&mut hasher);
         let queue = hasher.finish();
         let group = GroupId {
             strategy: self.strategy(),
             template: queue,
-            settings: unit.settings.id,
+            settings: request.settings.id,
             parameter_formats,
-            result_formats: result_bits(unit, &self.fields)?,
+            result_formats: result_bits(request, &self.fields)?,
             cohort: 0,
         };
         // Inserts do not stand in one another's way.
@@ -237,16 +237,16 @@ impl DistributeBatch {
         let shared = plan.shared(first)?;
         let mut last = 0;
         let mut all = Vec::with_capacity(members.len());
-        for unit in members {
+        for request in members {
             // Two queues may have the same hash.
-            if plan.shared(unit)? != shared {
+            if plan.shared(request)? != shared {
                 return None;
             }
-            last += plan.limit(unit)?;
+            last += plan.limit(request)?;
             let mut answer = BytesMut::new();
-            write_head(unit.form, &mut answer);
+            write_head(request.form, &mut answer);
             all.push(DistributeMember {
-                form: unit.form,
+                form: request.form,
                 last,
                 rows: 0,
                 answer,
@@ -348,12 +348,12 @@ impl DistributeBatch {
 impl DistributePlan {
     fn write_bind(
         &self,
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         members: &[DistributeMember],
         name: &str,
         out: &mut BytesMut,
     ) -> Option<()> {
-        let first = units.first()?;
+        let first = requests.first()?;
         let total = i64::from(members.last()?.last).to_be_bytes();
         let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
         values.extend(
@@ -375,10 +375,10 @@ impl DistributePlan {
             let number = *own.numbers.first()?;
             let (binary, _) = first.parameter(number)?;
             let oid = *self.parameters.get(number as usize - 1)?;
-            let mut array = Array::new(binary, oid, units.len() * own.numbers.len());
-            for unit in units {
+            let mut array = Array::new(binary, oid, requests.len() * own.numbers.len());
+            for request in requests {
                 for number in &own.numbers {
-                    array.push(unit.parameter(*number)?.1);
+                    array.push(request.parameter(*number)?.1);
                 }
             }
             arrays.push(array.finish());

@@ -36,20 +36,20 @@ impl GroupPlan for FoldPlan {
         Strategy::Fold
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, LineKeys)> {
-        if !matches!(unit.template.hints().target_affect_row, None | Some(1)) {
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+        if !matches!(request.template.hints().target_affect_row, None | Some(1)) {
             return None;
         }
         let carried = self.fold.carried.iter();
         let carried = carried.map(|carried| (carried.parameter, carried.as_text));
-        let parameter_formats = parameter_bits(unit, &self.parameters, carried)?;
-        let key = self.rows.line_key(&self.rows.of(unit)?);
+        let parameter_formats = parameter_bits(request, &self.parameters, carried)?;
+        let key = self.rows.line_key(&self.rows.of(request)?);
         let group = GroupId {
             strategy: Strategy::Fold,
             template: self.template,
-            settings: unit.settings.id,
+            settings: request.settings.id,
             parameter_formats,
-            result_formats: result_bits(unit, &self.fields)?,
+            result_formats: result_bits(request, &self.fields)?,
             // Values that only PostgreSQL can compare travel with their equals in bytes.
             cohort: if self.rows.are_opaque() {
                 key.cohort()
@@ -97,8 +97,8 @@ impl GroupPlan for FoldPlan {
         })
     }
 
-    fn row_of(&self, unit: &Request) -> Option<RowKey> {
-        self.rows.of(unit)
+    fn row_of(&self, request: &Request) -> Option<RowKey> {
+        self.rows.of(request)
     }
 
     fn rows(&self) -> Option<PlanRows<'_>> {

@@ -15,32 +15,34 @@ pub(super) struct ReadIdentity<'a> {
 }
 
 impl<'a> ReadIdentity<'a> {
-    pub(super) fn of(unit: &'a Request) -> Self {
-        let bind = unit.frames().find(|frame| frame.tag == frontend::tag::BIND);
+    pub(super) fn of(request: &'a Request) -> Self {
+        let bind = request
+            .frames()
+            .find(|frame| frame.tag == frontend::tag::BIND);
         let rest = bind.and_then(|bind| Some(BindNames::read(bind.body()).ok()?.rest));
         Self {
-            template: unit.template.id,
-            form: unit.form,
-            bound: rest.unwrap_or(&unit.bytes),
+            template: request.template.id,
+            form: request.form,
+            bound: rest.unwrap_or(&request.bytes),
         }
     }
 }
 
 /// Writes a read up to its Sync.
 pub(super) fn write_read(
-    unit: &Request,
+    request: &Request,
     server: &mut ServerSide,
     injected: &mut Injected,
     out: &mut BytesMut,
 ) {
-    match unit.form {
+    match request.form {
         // Its own text, so that the answer is PostgreSQL's to the letter.
         Form::Simple => {
             server.unnamed = None;
-            out.put_slice(&unit.bytes);
+            out.put_slice(&request.bytes);
         }
         Form::Extended { .. } => {
-            write_member(unit, server, injected, out);
+            write_member(request, server, injected, out);
             frontend::write_sync(out);
         }
     }

@@ -36,24 +36,28 @@ pub(super) fn unknown_key_errors(
 /// Writes `[Parse] Bind [Describe] Execute` of a member. What its client parses with the unit is analysed with the unit; what the
 /// client has prepared before has the server's own name.
 pub(super) fn write_member(
-    unit: &Request,
+    request: &Request,
     server: &mut ServerSide,
     injected: &mut Injected,
     out: &mut BytesMut,
 ) {
-    match (unit.form, &unit.analysis) {
-        (Form::Simple, _) => write_simple_member(unit, server, injected, out),
+    match (request.form, &request.analysis) {
+        (Form::Simple, _) => write_simple_member(request, server, injected, out),
         (Form::Extended { describe, .. }, None) => {
-            write_unnamed(unit.template.text.as_bytes(), &unit.template.types, out);
+            write_unnamed(
+                request.template.text.as_bytes(),
+                &request.template.types,
+                out,
+            );
             server.unnamed = None;
             injected.push_unnamed();
-            write_bind(unit, b"", describe, out);
+            write_bind(request, b"", describe, out);
         }
         (Form::Extended { describe, .. }, Some(analysis)) => {
-            let statement = (&*unit.template).into();
+            let statement = (&*request.template).into();
             let ensured = server.ensure_for(statement, analysis, analysis.since, out);
             injected.push(ensured);
-            write_bind(unit, ensured.key.name().as_bytes(), describe, out);
+            write_bind(request, ensured.key.name().as_bytes(), describe, out);
         }
     }
     frontend::write_execute(out);
@@ -68,8 +72,8 @@ pub(super) fn write_unnamed(text: &[u8], types: &[u8], out: &mut BytesMut) {
     .write(out);
 }
 
-pub(super) fn write_bind(unit: &Request, statement: &[u8], describe: bool, out: &mut BytesMut) {
-    let bind = unit.frames().find(|f| f.tag == frontend::tag::BIND);
+pub(super) fn write_bind(request: &Request, statement: &[u8], describe: bool, out: &mut BytesMut) {
+    let bind = request.frames().find(|f| f.tag == frontend::tag::BIND);
     let rest = bind
         .and_then(|f| BindNames::read(f.body()).ok())
         .map(|names| names.rest);
@@ -86,12 +90,16 @@ pub(super) fn write_bind(unit: &Request, statement: &[u8], describe: bool, out: 
 
 /// A simple query as the extended protocol has it: its own text, literals and all, so that it means the same.
 pub(super) fn write_simple_member(
-    unit: &Request,
+    request: &Request,
     server: &mut ServerSide,
     injected: &mut Injected,
     out: &mut BytesMut,
 ) {
-    let query = unit.frames().next().map(|f| f.body()).unwrap_or_default();
+    let query = request
+        .frames()
+        .next()
+        .map(|f| f.body())
+        .unwrap_or_default();
     write_unnamed(query.strip_suffix(&[0]).unwrap_or(query), &[0, 0], out);
     server.unnamed = None;
     injected.push_unnamed();
@@ -124,16 +132,16 @@ pub(super) fn write_columns(fields: &[Field], formats: &[i16], out: &mut BytesMu
 /// unit has another number of parameters, an encoding in which text cannot be taken apart byte by byte, or in binary format
 /// what travels as text.
 pub(super) fn parameter_bits(
-    unit: &Request,
+    request: &Request,
     parameters: &[u32],
     carried: impl IntoIterator<Item = (u32, bool)>,
 ) -> Option<u64> {
-    if unit.parameters().len() != parameters.len() || !unit.settings.is_utf8() {
+    if request.parameters().len() != parameters.len() || !request.settings.is_utf8() {
         return None;
     }
     let mut bits = 0;
     for (number, as_text) in carried {
-        let (binary, _) = unit.parameter(number)?;
+        let (binary, _) = request.parameter(number)?;
         if binary && as_text {
             return None;
         }
@@ -144,8 +152,11 @@ pub(super) fn parameter_bits(
 
 /// Bit n: the unit wants column n in binary format. `None`: it says so of another number of columns, or its client takes its rows
 /// for other columns, of which it was told when it prepared the statement.
-pub(super) fn result_bits(unit: &Request, fields: &[Field]) -> Option<u64> {
-    let told = unit.analysis.as_ref().and_then(|analysis| analysis.shape);
+pub(super) fn result_bits(request: &Request, fields: &[Field]) -> Option<u64> {
+    let told = request
+        .analysis
+        .as_ref()
+        .and_then(|analysis| analysis.shape);
     let columns = fields
         .iter()
         .map(|field| (&*field.name, field.type_oid, field.type_modifier));
@@ -155,7 +166,7 @@ pub(super) fn result_bits(unit: &Request, fields: &[Field]) -> Option<u64> {
     let (columns, bit) = (fields.len(), |n: usize, format: i16| {
         u64::from(format == 1) << n
     });
-    match unit.result_formats() {
+    match request.result_formats() {
         [] => Some(0),
         [one] => Some((0..columns).map(|n| bit(n, *one)).sum()),
         all if all.len() == columns => Some(all.iter().enumerate().map(|(n, f)| bit(n, *f)).sum()),
@@ -164,8 +175,8 @@ pub(super) fn result_bits(unit: &Request, fields: &[Field]) -> Option<u64> {
 }
 
 /// The format in which the unit wants each column.
-pub(super) fn result_formats(unit: &Request, columns: usize) -> Vec<i16> {
-    match unit.result_formats() {
+pub(super) fn result_formats(request: &Request, columns: usize) -> Vec<i16> {
+    match request.result_formats() {
         [] => vec![0; columns],
         [one] => vec![*one; columns],
         all => all.to_vec(),

@@ -89,8 +89,8 @@ impl MultiRowPlan {
     }
 
     /// What members have in common: the template, and the values of DO UPDATE.
-    fn company(&self, unit: &Request) -> Option<u64> {
-        let shared = self.shared(unit)?;
+    fn company(&self, request: &Request) -> Option<u64> {
+        let shared = self.shared(request)?;
         if shared.is_empty() {
             return Some(self.template);
         }
@@ -99,18 +99,18 @@ impl MultiRowPlan {
         Some(hasher.finish())
     }
 
-    fn shared<'a>(&self, unit: &'a Request) -> Option<Vec<BoundValue<'a>>> {
+    fn shared<'a>(&self, request: &'a Request) -> Option<Vec<BoundValue<'a>>> {
         let numbers = self.several.shared.iter();
-        numbers.map(|number| unit.parameter(*number)).collect()
+        numbers.map(|number| request.parameter(*number)).collect()
     }
 
     /// The rows of a unit as the line knows them. `None`: one has no key that can be told apart, or for DO UPDATE two have
     /// the same: PostgreSQL has an error for that.
-    fn line_keys(&self, unit: &Request) -> Option<Arc<[LineKey]>> {
+    fn line_keys(&self, request: &Request) -> Option<Arc<[LineKey]>> {
         let mut distinct = BTreeSet::new();
         let mut keys = BTreeSet::new();
         for keys_of_row in &self.rows {
-            let row = keys_of_row.of(unit)?;
+            let row = keys_of_row.of(request)?;
             if keys_of_row.may_be_trimmed(&row) {
                 return None;
             }
@@ -128,24 +128,24 @@ impl GroupPlan for MultiRowPlan {
         Strategy::Merge
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, LineKeys)> {
-        if unit.template.hints().target_affect_row.is_some() {
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+        if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let parameter_formats = parameter_bits(unit, &self.parameters, self.carried())?;
+        let parameter_formats = parameter_bits(request, &self.parameters, self.carried())?;
         let mut own = self.several.own.iter();
-        if !own.all(|own| unit.is_even(&own.numbers)) {
+        if !own.all(|own| request.is_even(&own.numbers)) {
             return None;
         }
         let group = GroupId {
             strategy: Strategy::Merge,
-            template: self.company(unit)?,
-            settings: unit.settings.id,
+            template: self.company(request)?,
+            settings: request.settings.id,
             parameter_formats,
-            result_formats: result_bits(unit, &self.fields)?,
+            result_formats: result_bits(request, &self.fields)?,
             cohort: 0,
         };
-        Some((group, LineKeys::Many(self.line_keys(unit)?)))
+        Some((group, LineKeys::Many(self.line_keys(request)?)))
     }
 
     fn build(
@@ -237,32 +237,32 @@ impl Batch for MultiRowBatch {
 impl MultiRowBatch {
     fn build(
         plan: Arc<MultiRowPlan>,
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let first = units.first()?;
-        let owners = plan.owners(units)?;
+        let first = requests.first()?;
+        let owners = plan.owners(requests)?;
         let mut injected = Injected::default();
-        plan.write(units, server, &mut injected, out)?;
+        plan.write(requests, server, &mut injected, out)?;
         frontend::write_sync(out);
         injected.push_sync();
         let mut fields = BytesMut::new();
         write_columns(&plan.fields, first.result_formats(), &mut fields);
-        let member = |unit: &&PlannedRequest| {
+        let member = |request: &&PlannedRequest| {
             let mut answer = BytesMut::new();
-            write_head(unit.form, &mut answer);
-            if unit.form.is_described(!plan.fields.is_empty()) {
+            write_head(request.form, &mut answer);
+            if request.form.is_described(!plan.fields.is_empty()) {
                 answer.extend_from_slice(&fields);
             }
             MultiRowMember {
-                form: unit.form,
+                form: request.form,
                 rows: 0,
                 answer,
             }
         };
         Some(Self {
-            members: units.iter().map(member).collect(),
+            members: requests.iter().map(member).collect(),
             plan,
             owners,
             rows: 0,
@@ -329,16 +329,16 @@ impl MultiRowBatch {
 
 impl MultiRowPlan {
     /// Whose row is whose. `None`: two members are on one row, or another member's values are shared.
-    fn owners(&self, units: &[&PlannedRequest]) -> Option<HashMap<RowKey, usize>> {
-        let shared = self.shared(units.first()?)?;
+    fn owners(&self, requests: &[&PlannedRequest]) -> Option<HashMap<RowKey, usize>> {
+        let shared = self.shared(requests.first()?)?;
         let mut owners = HashMap::new();
-        for (number, unit) in units.iter().enumerate() {
+        for (number, request) in requests.iter().enumerate() {
             // Two companies may have the same hash.
-            if self.shared(unit)? != shared {
+            if self.shared(request)? != shared {
                 return None;
             }
             for rows in &self.rows {
-                if *owners.entry(rows.of(unit)?).or_insert(number) != number {
+                if *owners.entry(rows.of(request)?).or_insert(number) != number {
                     return None;
                 }
             }
@@ -349,12 +349,12 @@ impl MultiRowPlan {
     /// Writes the statement, without `Sync`.
     fn write(
         &self,
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
         injected: &mut Injected,
         out: &mut BytesMut,
     ) -> Option<()> {
-        let first = units.first()?;
+        let first = requests.first()?;
         let statement = Preparable {
             id: self.id,
             text: &self.several.text,
@@ -366,7 +366,7 @@ impl MultiRowPlan {
             (false, Some(PATIENCE)),
         ];
         values.extend(self.shared(first)?);
-        let arrays = self.arrays(units)?;
+        let arrays = self.arrays(requests)?;
         let arrays = arrays.iter();
         values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
         let key = self.rows.first().map_or(0, RowKeys::len);
@@ -379,19 +379,19 @@ impl MultiRowPlan {
     }
 
     /// The numbers of all rows, and an array for each parameter that members have of their own.
-    fn arrays(&self, units: &[&PlannedRequest]) -> Option<Vec<(bool, Vec<u8>)>> {
-        let rows = units.len() * self.rows.len();
+    fn arrays(&self, requests: &[&PlannedRequest]) -> Option<Vec<(bool, Vec<u8>)>> {
+        let rows = requests.len() * self.rows.len();
         let mut numbers = Array::int4(rows);
         (1..=rows).for_each(|number| numbers.push_int(number));
         let mut arrays = vec![numbers.finish()];
         for own in &self.several.own {
             let number = *own.numbers.first()?;
-            let (binary, _) = units.first()?.parameter(number)?;
+            let (binary, _) = requests.first()?.parameter(number)?;
             let oid = *self.parameters.get(number as usize - 1)?;
             let mut array = Array::new(binary, oid, rows);
-            for unit in units {
+            for request in requests {
                 for number in &own.numbers {
-                    array.push(unit.parameter(*number)?.1);
+                    array.push(request.parameter(*number)?.1);
                 }
             }
             arrays.push(array.finish());

@@ -23,11 +23,11 @@ use paceline_wire::backend::tag;
 mod tests;
 
 /// Reads share a pipeline whatever their templates and formats: only settings must agree.
-pub fn fits(unit: &Request) -> GroupId {
+pub fn fits(request: &Request) -> GroupId {
     GroupId {
         strategy: Strategy::Pipeline,
         template: 0,
-        settings: unit.settings.id,
+        settings: request.settings.id,
         parameter_formats: 0,
         result_formats: 0,
         cohort: 0,
@@ -120,18 +120,18 @@ impl PipelineBatch {
         let mut injected = Injected::default();
         let mut reads: Vec<Read> = Vec::with_capacity(members.len());
         let mut sent = HashMap::with_capacity(members.len());
-        for (member, unit) in members.iter().enumerate() {
-            let identity = ReadIdentity::of(unit);
+        for (member, request) in members.iter().enumerate() {
+            let identity = ReadIdentity::of(request);
             // What was asked for an earlier member may be older than what this one has parsed.
-            let place = sent.get(&identity).filter(|_| server.serves(unit));
+            let place = sent.get(&identity).filter(|_| server.serves(request));
             if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
                 read.members.push(member);
                 continue;
             }
             sent.insert(identity, reads.len());
-            write_read(unit, server, &mut injected, out);
+            write_read(request, server, &mut injected, out);
             reads.push(Read {
-                form: unit.form,
+                form: request.form,
                 members: vec![member],
             });
         }

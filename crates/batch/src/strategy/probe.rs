@@ -33,7 +33,7 @@ impl ProbePlan {
     fn write(
         &self,
         keys: &ProbeKeys<'_>,
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
         injected: &mut Injected,
         out: &mut BytesMut,
@@ -47,11 +47,11 @@ impl ProbePlan {
         let mut arrays = keys.arrays()?;
         arrays.push((false, keys.fingerprint.as_bytes().to_vec()));
         for carried in &self.carried {
-            let (binary, _) = units.first()?.parameter(carried.parameter)?;
+            let (binary, _) = requests.first()?.parameter(carried.parameter)?;
             let oid = *keys.parameters.get(carried.parameter as usize - 1)?;
-            let mut array = Array::new(binary, oid, units.len());
-            for unit in units {
-                array.push(unit.parameter(carried.parameter)?.1);
+            let mut array = Array::new(binary, oid, requests.len());
+            for request in requests {
+                array.push(request.parameter(carried.parameter)?.1);
             }
             arrays.push(array.finish());
         }
@@ -74,11 +74,11 @@ struct ProbeKeys<'a> {
 }
 
 impl<'a> ProbeKeys<'a> {
-    fn of(plan: &PlanRows<'a>, units: &[&PlannedRequest]) -> Option<Self> {
+    fn of(plan: &PlanRows<'a>, requests: &[&PlannedRequest]) -> Option<Self> {
         let keys = || plan.keys.iter();
-        let of_unit =
-            |unit: &&'_ PlannedRequest| keys().map(|key| key.of(unit)).collect::<Vec<_>>();
-        let rows: Option<Vec<RowKey>> = units.iter().flat_map(of_unit).collect();
+        let of_request =
+            |request: &&'_ PlannedRequest| keys().map(|key| key.of(request)).collect::<Vec<_>>();
+        let rows: Option<Vec<RowKey>> = requests.iter().flat_map(of_request).collect();
         Some(Self {
             rows: rows?,
             columns: plan.keys.first()?,
@@ -127,12 +127,12 @@ impl Probe {
     /// Writes the probe of requests that share one (see [`crate::line::WaitSpec::probe`]). Their settings must be in force on the
     /// server. `None`: they have no probe.
     pub fn build(
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
         let before = out.len();
-        let probe = Self::write(units, server, out);
+        let probe = Self::write(requests, server, out);
         if probe.is_none() && out.len() > before {
             out.truncate(before);
             server.retire_all();
@@ -141,23 +141,23 @@ impl Probe {
     }
 
     fn write(
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let plan = units.first()?.plan.as_ref()?;
+        let plan = requests.first()?.plan.as_ref()?;
         let probe = plan.probe()?;
-        let keys = ProbeKeys::of(&plan.rows()?, units)?;
-        let rows_each = keys.rows.len() / units.len();
+        let keys = ProbeKeys::of(&plan.rows()?, requests)?;
+        let rows_each = keys.rows.len() / requests.len();
         let mut injected = Injected::default();
-        probe.write(&keys, units, server, &mut injected, out)?;
+        probe.write(&keys, requests, server, &mut injected, out)?;
         frontend::write_sync(out);
         injected.push_sync();
         Some(Self {
             asked: plan
-                .unmet_guards(units)
+                .unmet_guards(requests)
                 .map_or(ProbeKind::Keys, ProbeKind::Guards),
-            met: vec![0; units.len()],
+            met: vec![0; requests.len()],
             rows_each,
             same: false,
             progress: StatementProgress::new(injected),

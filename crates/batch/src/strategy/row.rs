@@ -49,10 +49,10 @@ impl RowKeys {
     }
 
     /// The key of a unit's row. `None`: NULL, or not written in the usual way.
-    pub(super) fn of(&self, unit: &Request) -> Option<RowKey> {
+    pub(super) fn of(&self, request: &Request) -> Option<RowKey> {
         let columns = self.columns.iter();
         columns
-            .map(|column| KeyPart::read(column, &self.parameters, unit))
+            .map(|column| KeyPart::read(column, &self.parameters, request))
             .collect()
     }
 
@@ -104,10 +104,10 @@ impl KeyPart {
         Some(Self::text(bytes))
     }
 
-    fn read(column: &KeyColumn, parameters: &[u32], unit: &Request) -> Option<Self> {
+    fn read(column: &KeyColumn, parameters: &[u32], request: &Request) -> Option<Self> {
         let (binary, bytes) = match &column.value {
             KeyValue::Parameter(number) => {
-                let (binary, value) = unit.parameter(*number)?;
+                let (binary, value) = request.parameter(*number)?;
                 (binary, value?)
             }
             KeyValue::Constant { text, .. } => (false, text.as_bytes()),

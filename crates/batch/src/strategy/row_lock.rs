@@ -34,12 +34,12 @@ impl RowLock {
     /// Writes the statement that locks the row of this request. Its settings must be in force on the server. `None`: its row
     /// cannot be locked separately.
     pub fn build(
-        unit: &PlannedRequest,
+        request: &PlannedRequest,
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let plan = unit.plan.as_ref()?;
-        let (lock, row) = (plan.lock()?, plan.row_of(unit)?);
+        let plan = request.plan.as_ref()?;
+        let (lock, row) = (plan.lock()?, plan.row_of(request)?);
         let statement = Preparable {
             id: lock.id,
             text: &lock.text,

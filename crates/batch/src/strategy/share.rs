@@ -32,16 +32,16 @@ mod tests;
 pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// The same read under the same settings. `None`: its answer is likely to be too long.
-pub fn fits(unit: &Request) -> Option<GroupId> {
-    if unit.template.pace.last_bytes() > ANSWER_BYTES_MAX {
+pub fn fits(request: &Request) -> Option<GroupId> {
+    if request.template.pace.last_bytes() > ANSWER_BYTES_MAX {
         return None;
     }
     let mut hasher = DefaultHasher::new();
-    ReadIdentity::of(unit).hash(&mut hasher);
+    ReadIdentity::of(request).hash(&mut hasher);
     Some(GroupId {
         strategy: Strategy::Share,
         template: hasher.finish(),
-        settings: unit.settings.id,
+        settings: request.settings.id,
         parameter_formats: 0,
         result_formats: 0,
         cohort: 0,
@@ -50,8 +50,12 @@ pub fn fits(unit: &Request) -> Option<GroupId> {
 
 /// The member whose client has parsed the statement last: what is analysed after that serves all.
 fn latest(members: &[&PlannedRequest]) -> Option<Request> {
-    let since =
-        |unit: &&&PlannedRequest| unit.analysis.as_ref().map_or(0, |analysis| analysis.since);
+    let since = |request: &&&PlannedRequest| {
+        request
+            .analysis
+            .as_ref()
+            .map_or(0, |analysis| analysis.since)
+    };
     let mut latest = Request::clone(members.iter().max_by_key(since)?);
     if let Some(analysis) = &mut latest.analysis {
         // Not what its own `Parse` has left there.
@@ -141,16 +145,19 @@ impl ShareBatch {
         let (first, others) = members.split_first()?;
         let identity = ReadIdentity::of(first);
         // Two questions may have the same hash.
-        if others.iter().any(|unit| ReadIdentity::of(unit) != identity) {
+        if others
+            .iter()
+            .any(|request| ReadIdentity::of(request) != identity)
+        {
             return None;
         }
         let mut injected = Injected::default();
         let answer = BytesMut::with_capacity(first.template.pace.last_bytes());
-        match members.iter().all(|unit| server.serves(unit)) {
+        match members.iter().all(|request| server.serves(request)) {
             true => write_read(first, server, &mut injected, out),
             false => write_read(&latest(members)?, server, &mut injected, out),
         }
-        if !members.iter().all(|unit| server.serves(unit)) {
+        if !members.iter().all(|request| server.serves(request)) {
             return None;
         }
         Some(Self {

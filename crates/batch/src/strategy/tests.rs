@@ -4,9 +4,9 @@ use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
 use crate::template_stats::Fallback::{self, *};
-use crate::testing::folding::{Folding, INT4, INT8, table};
-use crate::testing::travelling::Travelling;
-use crate::testing::trip::Trip;
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, table};
+use crate::testing::group_run::GroupRun;
+use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
@@ -19,16 +19,16 @@ type Outcome = (Vec<(usize, Fallback)>, u64);
 fn outcome(strategy: Strategy, members: &[PlannedRequest], answers: &[Wire]) -> Outcome {
     let prelude = Prelude::new(&Templates::default());
     let mut server = ServerSide::new(SettingsBook::default().none(), 100);
-    let mut trip = Trip::leave(strategy, members, &prelude, &mut server).expect("it travels");
-    trip.answer([[parsed(), bound()].concat()]);
+    let mut run = GroupRun::send(strategy, members, &prelude, &mut server).expect("it travels");
+    run.answer([[parsed(), bound()].concat()]);
     answers
         .iter()
-        .for_each(|answer| drop(trip.answer([answer.clone()])));
-    trip.answer([ready('I')]);
-    assert!(trip.is_over());
-    let mut back = trip.back.clone();
+        .for_each(|answer| drop(run.answer([answer.clone()])));
+    run.answer([ready('I')]);
+    assert!(run.is_over());
+    let mut back = run.retried.clone();
     back.sort_by_key(|(member, _)| *member);
-    (back, trip.batch.rows_written())
+    (back, run.batch.rows_written())
 }
 
 /// `SET n = n - $1` on these rows.
@@ -39,7 +39,7 @@ fn fold(rows: &[&str], answers: &[Wire]) -> Outcome {
 fn fold_of(set: &str, rows: &[&str], answers: &[Wire]) -> Outcome {
     let table = table(&[("id", INT8), ("n", INT4)], &["id"]);
     let text = format!("UPDATE t SET {set} WHERE id = $2");
-    let mut folding = Folding::prepared(&text, &table, &[INT4, INT8], Vec::new());
+    let mut folding = FoldStatement::prepared(&text, &table, &[INT4, INT8], Vec::new());
     let members: Vec<PlannedRequest> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
     outcome(Strategy::Fold, &members, answers)
 }
@@ -123,7 +123,7 @@ fn a_fold_as_a_whole_fails_for_a_reason() {
 fn take(answers: &[Wire]) -> Outcome {
     let queue = table(&[("id", INT8)], &["id"]);
     let text = "DELETE FROM t WHERE id = (SELECT id FROM t ORDER BY id LIMIT 1)";
-    let mut pops = Travelling::taking(text, &queue, &[], Vec::new());
+    let mut pops = PlannedStatement::taking(text, &queue, &[], Vec::new());
     let members = [pops.texts(&[]), pops.texts(&[]), pops.texts(&[])];
     outcome(Strategy::Take, &members, answers)
 }

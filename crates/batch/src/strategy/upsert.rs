@@ -113,17 +113,17 @@ impl GroupPlan for UpsertPlan {
         Strategy::Merge
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, LineKeys)> {
-        if unit.template.hints().target_affect_row.is_some() {
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+        if request.template.hints().target_affect_row.is_some() {
             return None;
         }
         let own = self.upsert.own.iter();
         let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
-        let mut parameter_formats = parameter_bits(unit, &self.parameters, own)?;
+        let mut parameter_formats = parameter_bits(request, &self.parameters, own)?;
         if let Some(fold) = &self.fold {
-            parameter_formats |= fold.fits(unit)?.0.parameter_formats;
+            parameter_formats |= fold.fits(request)?.0.parameter_formats;
         }
-        let row = self.rows.of(unit)?;
+        let row = self.rows.of(request)?;
         if self.rows.may_be_trimmed(&row) {
             return None;
         }
@@ -131,9 +131,9 @@ impl GroupPlan for UpsertPlan {
         let group = GroupId {
             strategy: Strategy::Merge,
             template: self.template,
-            settings: unit.settings.id,
+            settings: request.settings.id,
             parameter_formats,
-            result_formats: result_bits(unit, &self.fields)?,
+            result_formats: result_bits(request, &self.fields)?,
             cohort: match self.rows.are_opaque() {
                 true => key.cohort(),
                 false => 0,
@@ -165,8 +165,8 @@ impl GroupPlan for UpsertPlan {
         self.fold.as_ref().and_then(|fold| fold.lock())
     }
 
-    fn row_of(&self, unit: &Request) -> Option<RowKey> {
-        self.rows.of(unit)
+    fn row_of(&self, request: &Request) -> Option<RowKey> {
+        self.rows.of(request)
     }
 
     fn rows(&self) -> Option<PlanRows<'_>> {
@@ -258,10 +258,10 @@ impl UpsertBatch {
         let first = members.first()?;
         let mut firsts = HashMap::new();
         let mut all = Vec::with_capacity(members.len());
-        for (number, unit) in members.iter().enumerate() {
-            let first = *firsts.entry(plan.rows.of(unit)?).or_insert(number);
+        for (number, request) in members.iter().enumerate() {
+            let first = *firsts.entry(plan.rows.of(request)?).or_insert(number);
             all.push(UpsertMember {
-                form: unit.form,
+                form: request.form,
                 inserts: plan.inserts(number, first),
                 answer: None,
             });
@@ -270,7 +270,8 @@ impl UpsertBatch {
             return None;
         }
         let inserting = members.iter().zip(&all);
-        let inserting = inserting.filter_map(|(unit, member)| member.inserts.then_some(*unit));
+        let inserting =
+            inserting.filter_map(|(request, member)| member.inserts.then_some(*request));
         let inserting: Vec<&PlannedRequest> = inserting.collect();
         let mut injected = Injected::default();
         let alone = firsts.len() == 1;

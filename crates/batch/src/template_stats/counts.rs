@@ -1,6 +1,6 @@
 //! Counters of one template in one pool.
 
-use super::metric_names::{NAMED_AFTER_UNITS, OTHER};
+use super::metric_names::{NAMED_AFTER_REQUESTS, OTHER};
 use crate::line::Strategy;
 use paceline_relay::template::Template;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Fallback {
 /// The units of a template that travelled by one strategy.
 #[derive(Debug, Default)]
 pub(super) struct GroupCounts {
-    pub(super) units: AtomicU64,
+    pub(super) requests: AtomicU64,
     pub(super) groups: AtomicU64,
     pub(super) largest_group: AtomicU64,
     pub(super) rows_written: AtomicU64,
@@ -66,7 +66,7 @@ pub(super) struct GroupCounts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupStats {
     /// Answered this way.
-    pub units: u64,
+    pub requests: u64,
     /// That answered at least one of them.
     pub groups: u64,
     /// Most units in one group.
@@ -109,7 +109,7 @@ impl TemplateStats {
     /// A unit travels alone.
     pub fn count_alone(&self) {
         let before = self.alone.fetch_add(1, Ordering::Relaxed);
-        if (before + 1).is_multiple_of(NAMED_AFTER_UNITS) {
+        if (before + 1).is_multiple_of(NAMED_AFTER_REQUESTS) {
             self.earns_name.store(true, Ordering::Relaxed);
         }
     }
@@ -161,12 +161,12 @@ impl TemplateStats {
     pub fn group_stats(&self, strategy: Strategy) -> Option<GroupStats> {
         let group_counts = self.group_counts(strategy);
         let fallbacks = group_counts.fallbacks();
-        if load(&group_counts.units) == 0 && fallbacks.is_empty() {
+        if load(&group_counts.requests) == 0 && fallbacks.is_empty() {
             return None;
         }
         let one_statement = matches!(strategy, Strategy::Fold | Strategy::Take | Strategy::Merge);
         Some(GroupStats {
-            units: load(&group_counts.units),
+            requests: load(&group_counts.requests),
             groups: load(&group_counts.groups),
             largest_group: load(&group_counts.largest_group),
             rows_written: one_statement.then(|| load(&group_counts.rows_written)),
@@ -176,8 +176,9 @@ impl TemplateStats {
     }
 
     /// All its units.
-    pub fn units(&self) -> u64 {
-        let group_counts = Strategy::ALL.map(|strategy| load(&self.group_counts(strategy).units));
+    pub fn requests(&self) -> u64 {
+        let group_counts =
+            Strategy::ALL.map(|strategy| load(&self.group_counts(strategy).requests));
         load(&self.alone) + group_counts.iter().sum::<u64>()
     }
 
@@ -200,7 +201,7 @@ impl GroupCounts {
     }
 
     pub(super) fn add(&self, other: &Self) {
-        add(&self.units, load(&other.units));
+        add(&self.requests, load(&other.requests));
         add(&self.groups, load(&other.groups));
         let largest = load(&other.largest_group);
         self.largest_group.fetch_max(largest, Ordering::Relaxed);

@@ -16,7 +16,7 @@ pub struct GroupSizes([Buckets; Strategy::ALL.len()]);
 #[derive(Debug, Default)]
 struct Buckets {
     groups: [AtomicU64; BUCKETS],
-    units: AtomicU64,
+    requests: AtomicU64,
 }
 
 /// The groups of one strategy.
@@ -25,19 +25,19 @@ pub struct SizeHistogram {
     /// How many had a size of each bucket; those of smaller buckets are not among them.
     pub groups: [u64; BUCKETS],
     /// The units in all of them.
-    pub units: u64,
+    pub requests: u64,
 }
 
 impl GroupSizes {
     /// A group has answered so many units. One that answered none is no group.
-    pub fn count(&self, strategy: Strategy, units: u64) {
-        let bucket = SIZE_BOUNDS.partition_point(|bound| *bound < units);
+    pub fn count(&self, strategy: Strategy, requests: u64) {
+        let bucket = SIZE_BOUNDS.partition_point(|bound| *bound < requests);
         if let Some(buckets) = self.0.get(strategy as usize)
             && let Some(groups) = buckets.groups.get(bucket)
-            && units > 0
+            && requests > 0
         {
             add(groups, 1);
-            add(&buckets.units, units);
+            add(&buckets.requests, requests);
         }
     }
 
@@ -46,9 +46,9 @@ impl GroupSizes {
         let buckets = self.0.get(strategy as usize)?;
         let sizes = SizeHistogram {
             groups: std::array::from_fn(|bucket| buckets.groups.get(bucket).map_or(0, load)),
-            units: load(&buckets.units),
+            requests: load(&buckets.requests),
         };
-        (sizes.units > 0).then_some(sizes)
+        (sizes.requests > 0).then_some(sizes)
     }
 }
 
@@ -58,6 +58,6 @@ impl SizeHistogram {
         for (groups, more) in self.groups.iter_mut().zip(other.groups) {
             *groups += more;
         }
-        self.units += other.units;
+        self.requests += other.requests;
     }
 }

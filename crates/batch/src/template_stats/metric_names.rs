@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const NAMES_MAX: usize = 1_000;
 
 /// A template that travels alone has a name after this many units; one that travels with others, after the first group.
-pub const NAMED_AFTER_UNITS: u64 = 100;
+pub const NAMED_AFTER_REQUESTS: u64 = 100;
 
 /// What metrics call the templates that have no name.
 pub const OTHER: &str = "other";

@@ -61,12 +61,12 @@ pub fn show_groups(seen: Vec<TemplateRow>, called: TemplateNaming, leases: u64) 
         rows.push(GroupsRow {
             template: LEASES.to_owned(),
             strategy: "lease",
-            units: leases,
+            requests: leases,
             ..GroupsRow::default()
         });
     }
     rows.sort_by(|a, b| {
-        let order = b.units.cmp(&a.units);
+        let order = b.requests.cmp(&a.requests);
         order.then_with(|| (&a.template, a.strategy).cmp(&(&b.template, b.strategy)))
     });
     Table {
@@ -99,7 +99,7 @@ fn together(seen: Vec<TemplateRow>, called: TemplateNaming) -> BTreeMap<String, 
 struct GroupsRow {
     template: String,
     strategy: &'static str,
-    units: u64,
+    requests: u64,
     /// `None` where there are no groups to count.
     groups: Option<GroupStats>,
     /// Of all units of the template.
@@ -112,7 +112,7 @@ impl GroupsRow {
     /// The rows of a template that has been used.
     fn of_template((text, seen): (String, TemplateRow)) -> Vec<Self> {
         let stats = &seen.stats;
-        let (all, alone) = (stats.units(), stats.alone());
+        let (all, alone) = (stats.requests(), stats.alone());
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let share = (all > 0).then(|| (all - alone) as f64 / all as f64);
         let template = shortened(&text, TEMPLATE_CHARS_MAX);
@@ -121,7 +121,7 @@ impl GroupsRow {
             Some(Self {
                 template: template.clone(),
                 strategy: strategy.name(),
-                units: group_stats.units,
+                requests: group_stats.requests,
                 groups: Some(group_stats),
                 share,
                 ..Self::default()
@@ -133,7 +133,7 @@ impl GroupsRow {
             rows.push(Self {
                 template,
                 strategy: "solo",
-                units: alone,
+                requests: alone,
                 share,
                 would_have_grouped: Some(would_have_grouped),
                 reason: seen.why_alone,
@@ -149,7 +149,7 @@ impl GroupsRow {
         vec![
             Some(self.template),
             Some(self.strategy.to_owned()),
-            Some(self.units.to_string()),
+            Some(self.requests.to_string()),
             number(groups.map(|g| g.groups)),
             groups.map(mean),
             number(groups.map(|g| g.largest_group)),
@@ -165,7 +165,7 @@ impl GroupsRow {
 
 fn mean(group_stats: &GroupStats) -> String {
     #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
-    let mean = group_stats.units as f64 / group_stats.groups.max(1) as f64;
+    let mean = group_stats.requests as f64 / group_stats.groups.max(1) as f64;
     format!("{mean:.1}")
 }
 

@@ -150,22 +150,22 @@ fn of_too_many_the_least_used_are_counted_together() {
         .snapshot()
         .by_template()
         .iter()
-        .map(|stats| stats.units())
+        .map(|stats| stats.requests())
         .sum();
     assert_eq!(total, all as u64);
     let half = TEMPLATES_MAX / 2;
     let others: usize = (1..=half).sum();
-    assert_eq!(by_template.others.units(), others as u64);
+    assert_eq!(by_template.others.requests(), others as u64);
     let newest = by_template.of(&template(TEMPLATES_MAX));
     newest.count_alone();
     let all = by_template.snapshot().by_template();
-    let mut units = all
+    let mut requests = all
         .iter()
         .filter(|stats| stats.template().is_some())
-        .map(|stats| stats.units());
-    assert!(units.any(|units| units == TEMPLATES_MAX as u64 + 2));
+        .map(|stats| stats.requests());
+    assert!(requests.any(|requests| requests == TEMPLATES_MAX as u64 + 2));
     // Back again, it starts at nothing.
-    assert_eq!(by_template.of(&template(0)).units(), 0);
+    assert_eq!(by_template.of(&template(0)).requests(), 0);
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn crowd(templates: &Templates, by_template: &mut StatsByTemplate, round: usize)
 fn totals(by_template: &StatsByTemplate) -> (u64, u64) {
     let all = by_template.snapshot().by_template();
     let others = all.iter().filter(|stats| stats.template().is_none());
-    let sum = others.map(|stats| stats.units()).sum();
-    (sum, all.iter().map(|stats| stats.units()).sum())
+    let sum = others.map(|stats| stats.requests()).sum();
+    (sum, all.iter().map(|stats| stats.requests()).sum())
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn who_counts_on_a_forgotten_tally_counts_among_the_others() {
         .unwrap()
         .group_stats(Strategy::Fold)
         .unwrap();
-    assert_eq!((fold.units, fold.rows_written), (3, Some(1)));
+    assert_eq!((fold.requests, fold.rows_written), (3, Some(1)));
 }
 
 /// A census is looked at while others go on counting, and forgetting.
@@ -249,14 +249,14 @@ fn a_census_counts_nothing_twice() {
     let snapshot = by_template.snapshot();
     crowd(&templates, &mut by_template, 1);
     let all = snapshot.by_template();
-    let units: Vec<u64> = all.iter().map(|stats| stats.units()).collect();
+    let requests: Vec<u64> = all.iter().map(|stats| stats.requests()).collect();
     // The early one, and the half of the crowd that was forgotten with it.
-    assert_eq!(units, [1, 9 * (TEMPLATES_MAX as u64 / 2 - 1)]);
+    assert_eq!(requests, [1, 9 * (TEMPLATES_MAX as u64 / 2 - 1)]);
 }
 
 /// Units of a template go alone until it has earned a name; whatever it counts from now on is shown under that.
 fn earn(by_template: &mut StatsByTemplate, template: &Arc<Template>) {
-    (0..NAMED_AFTER_UNITS).for_each(|_| by_template.of(template).count_alone());
+    (0..NAMED_AFTER_REQUESTS).for_each(|_| by_template.of(template).count_alone());
     by_template.of(template);
 }
 
@@ -265,7 +265,7 @@ fn by_name(by_template: &StatsByTemplate) -> Vec<(String, u64)> {
     let all = by_template.snapshot().by_name();
     let named = all
         .iter()
-        .map(|stats| (stats.name().to_owned(), stats.units()));
+        .map(|stats| (stats.name().to_owned(), stats.requests()));
     named.collect()
 }
 
@@ -273,20 +273,20 @@ fn by_name(by_template: &StatsByTemplate) -> Vec<(String, u64)> {
 fn a_name_is_earned_by_units_and_what_was_counted_before_stays_among_the_others() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let template = templates.prepared("SELECT n", &[]);
-    let other = |units| (OTHER.to_owned(), units);
-    for units in 1..=NAMED_AFTER_UNITS {
+    let other = |requests| (OTHER.to_owned(), requests);
+    for requests in 1..=NAMED_AFTER_REQUESTS {
         let stats = by_template.of(&template);
         assert!(stats.is_current());
         stats.count_alone();
-        assert_eq!(by_name(&by_template), [other(units)]);
-        assert_eq!(stats.is_current(), units < NAMED_AFTER_UNITS);
+        assert_eq!(by_name(&by_template), [other(requests)]);
+        assert_eq!(stats.is_current(), requests < NAMED_AFTER_REQUESTS);
     }
     let held = by_template.of(&template);
     (0..3).for_each(|_| held.count_alone());
     let named = (template.name().to_owned(), 3);
-    assert_eq!(by_name(&by_template), [named, other(NAMED_AFTER_UNITS)]);
+    assert_eq!(by_name(&by_template), [named, other(NAMED_AFTER_REQUESTS)]);
     let all = by_template.snapshot().by_template();
-    assert_eq!(all[0].units(), NAMED_AFTER_UNITS + 3);
+    assert_eq!(all[0].requests(), NAMED_AFTER_REQUESTS + 3);
 }
 
 #[test]
@@ -343,12 +343,15 @@ fn what_has_one_name_is_forgotten_together() {
         by_template.of(&often).count_alone();
     }
     let named = by_name(&by_template).into_iter();
-    let units: u64 = named
+    let requests: u64 = named
         .filter(|(name, _)| name == seldom.name())
-        .map(|(_, units)| units)
+        .map(|(_, requests)| requests)
         .sum();
     // The second one has the first one's name from its first unit on.
-    assert_eq!(units, 1 + NAMED_AFTER_UNITS + 3 * TEMPLATES_MAX as u64);
+    assert_eq!(
+        requests,
+        1 + NAMED_AFTER_REQUESTS + 3 * TEMPLATES_MAX as u64
+    );
 }
 
 /// What counts is what was used since some were forgotten last.
@@ -388,7 +391,7 @@ fn what_has_one_name_is_not_more_for_being_many() {
             .template()
             .is_some_and(|template| template.id == used.id)
     };
-    assert_eq!(all.iter().find(used).unwrap().units(), 30);
+    assert_eq!(all.iter().find(used).unwrap().requests(), 30);
 }
 
 #[test]
@@ -412,13 +415,16 @@ fn the_id_of_a_text_never_changes() {
 #[test]
 fn sizes_of_groups_are_counted_in_buckets() {
     let sizes = GroupSizes::default();
-    for units in [1, 2, 3, 4, 5, 1024, 1025, 0] {
-        sizes.count(Strategy::Fold, units);
+    for requests in [1, 2, 3, 4, 5, 1024, 1025, 0] {
+        sizes.count(Strategy::Fold, requests);
     }
     let mut folds = sizes.of(Strategy::Fold).unwrap();
     assert_eq!(folds.groups, [1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1, 1]);
-    assert_eq!(folds.units, 15 + 1024 + 1025);
+    assert_eq!(folds.requests, 15 + 1024 + 1025);
     assert_eq!(sizes.of(Strategy::Take), None);
     folds.add(&folds.clone());
-    assert_eq!((folds.groups[2], folds.units), (4, 2 * (15 + 1024 + 1025)));
+    assert_eq!(
+        (folds.groups[2], folds.requests),
+        (4, 2 * (15 + 1024 + 1025))
+    );
 }

@@ -13,7 +13,7 @@ pub(super) struct TrackedTemplate {
     /// What it counted before it had a name.
     pub(super) unnamed: Option<Arc<TemplateStats>>,
     /// Its units when some were forgotten last.
-    pub(super) units_then: u64,
+    pub(super) requests_then: u64,
 }
 
 impl TrackedTemplate {
@@ -22,12 +22,12 @@ impl TrackedTemplate {
             stats: TemplateStats::of(template),
             name,
             unnamed: None,
-            units_then: 0,
+            requests_then: 0,
         }
     }
 
-    pub(super) fn units(&self) -> u64 {
-        let unnamed = self.unnamed.as_ref().map_or(0, |stats| stats.units());
-        self.stats.units() + unnamed
+    pub(super) fn requests(&self) -> u64 {
+        let unnamed = self.unnamed.as_ref().map_or(0, |stats| stats.requests());
+        self.stats.requests() + unnamed
     }
 }

@@ -61,7 +61,7 @@ impl Exposition<'_> {
         for (labels, sizes) in series {
             let buckets: Vec<(f64, u64)> = bounds.iter().copied().zip(sizes.groups).collect();
             #[expect(clippy::cast_precision_loss, reason = "what monitoring keeps")]
-            let sum = sizes.units as f64;
+            let sum = sizes.requests as f64;
             let count = sizes.groups.iter().sum();
             let mut of_labels = out.encode_family(labels)?;
             of_labels.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;

@@ -245,14 +245,14 @@ impl Sheet {
             let labels = TemplateLabels { pool, template };
             add(&mut self.missed, labels, tally.would_have_grouped());
         }
-        add(&mut self.pool_units, pool.clone(), tally.units());
+        add(&mut self.pool_units, pool.clone(), tally.requests());
     }
 
     fn add_trips(&mut self, tally: &TemplateStats, strategy: Strategy, labels: &TripLabels) {
         let Some(counted) = tally.group_stats(strategy) else {
             return;
         };
-        add(&mut self.units, labels.clone(), counted.units);
+        add(&mut self.units, labels.clone(), counted.requests);
         add(&mut self.groups, labels.clone(), counted.groups);
         let largest = self.largest_group.entry(labels.clone()).or_default();
         *largest = counted.largest_group.max(*largest);

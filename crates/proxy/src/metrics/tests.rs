@@ -9,7 +9,7 @@ use super::*;
 use crate::pool::Pool;
 use crate::stats::CODES_MAX;
 use paceline_batch::line::Strategy;
-use paceline_batch::template_stats::{NAMED_AFTER_UNITS, NAMES_MAX, TEMPLATES_MAX};
+use paceline_batch::template_stats::{NAMED_AFTER_REQUESTS, NAMES_MAX, TEMPLATES_MAX};
 use paceline_config::Config;
 
 fn proxy() -> Arc<Proxy> {
@@ -32,7 +32,7 @@ fn run(pool: &Pool, text: &str, units: usize) {
 
 /// The same until the template has earned a name; then `units` more.
 fn run_named(pool: &Pool, text: &str, units: usize) {
-    (0..NAMED_AFTER_UNITS).for_each(|_| run(pool, text, 1));
+    (0..NAMED_AFTER_REQUESTS).for_each(|_| run(pool, text, 1));
     run(pool, text, units);
 }
 
@@ -65,7 +65,7 @@ fn templates_without_a_name_are_counted_together() {
     }
     let units = values(&proxy, "paceline_units_total{");
     assert_eq!(units.len(), NAMES_MAX + 2);
-    let unnamed = templates as u64 * NAMED_AFTER_UNITS;
+    let unnamed = templates as u64 * NAMED_AFTER_REQUESTS;
     assert_eq!(other(&proxy), unnamed + 6);
     let whole = values(&proxy, "paceline_pool_units_total{");
     assert_eq!(whole, [unnamed + 2 * templates as u64; 2]);
@@ -79,7 +79,7 @@ fn what_is_forgotten_goes_to_the_others() {
     let template = proxy.templates.prepared("DELETE FROM held", &[]);
     run_named(&pool, &template.text, 0);
     let (_, held) = pool.knowledge(&template, 0);
-    let (mut all, mut others) = (NAMED_AFTER_UNITS, 0);
+    let (mut all, mut others) = (NAMED_AFTER_REQUESTS, 0);
     for n in 0..3 * TEMPLATES_MAX {
         run(&pool, &format!("SELECT n{n} FROM t"), 1);
         held.count_alone();

@@ -185,7 +185,7 @@ impl Pool {
         conn: Box<ServerConn>,
     ) -> Option<(Box<ServerConn>, LineKeys)> {
         let seat = Seat::new(self, conn, entry.spec.keys);
-        match entry.unit.answer.send(Delivery::Seat(seat)) {
+        match entry.request.answer.send(Delivery::Seat(seat)) {
             Err(Delivery::Seat(seat)) => seat.unused(),
             _ => None,
         }

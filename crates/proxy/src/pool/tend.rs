@@ -155,7 +155,7 @@ impl Pool {
             .fetch_sub(entries.len() as u64, Ordering::Relaxed);
         for entry in entries {
             // A client that has gone needs no answer.
-            let _ = entry.unit.answer.send(Delivery::Fatal(told.clone()));
+            let _ = entry.request.answer.send(Delivery::Fatal(told.clone()));
         }
     }
 

@@ -85,7 +85,7 @@ impl Pool {
             self.is_unwanted(waiter, Unwanted::Cancelled);
             return false;
         };
-        let _ = entry.unit.answer.send(Delivery::cancelled());
+        let _ = entry.request.answer.send(Delivery::cancelled());
         true
     }
 
@@ -97,7 +97,7 @@ impl Pool {
         let mut out = BytesMut::new();
         error.write(&mut out);
         // A client that has gone needs no answer.
-        let _ = entry.unit.answer.send(Delivery::Fatal(out.freeze()));
+        let _ = entry.request.answer.send(Delivery::Fatal(out.freeze()));
         true
     }
 
@@ -147,7 +147,7 @@ impl Pool {
                     if let Some(entry) = inner.line.withdraw(now, waiter) {
                         self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
                         answered.push(waiter);
-                        let _ = entry.unit.answer.send(Delivery::Answer(answer));
+                        let _ = entry.request.answer.send(Delivery::Answer(answer));
                     }
                 }
             }
@@ -165,7 +165,7 @@ impl Pool {
         for (entry, why) in late {
             self.counters().waiting.fetch_sub(1, Ordering::Relaxed);
             // A client that has gone needs no answer.
-            let _ = entry.unit.answer.send(Delivery::timed_out(why));
+            let _ = entry.request.answer.send(Delivery::timed_out(why));
         }
     }
 }

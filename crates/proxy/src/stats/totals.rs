@@ -121,7 +121,7 @@ impl Pool {
         sizes.fold((0, 0), |(groups, units), sizes| {
             (
                 groups + sizes.groups.iter().sum::<u64>(),
-                units + sizes.units,
+                units + sizes.requests,
             )
         })
     }

@@ -60,11 +60,11 @@ impl Trip {
         room: Room,
     ) {
         let entries = self.entries.into_iter().flatten();
-        let mut waiting = entries.filter(|entry| !entry.unit.answer.is_closed());
+        let mut waiting = entries.filter(|entry| !entry.request.answer.is_closed());
         let leader = waiting.next();
         let others: Vec<_> = waiting.map(|entry| (entry, Retry::Alone)).collect();
         for (entry, _) in &others {
-            let unit = entry.unit.unit.as_ref();
+            let unit = entry.request.unit.as_ref();
             if let Some(tally) = unit.and_then(|unit| unit.stats.as_ref()) {
                 tally.count_fallback(Strategy::Share, Fallback::TooLong);
             }
@@ -73,7 +73,7 @@ impl Trip {
         let seat = Seat::underway(&owed.settle(), conn, underway, room);
         if let Some(leader) = leader {
             // With a client that has gone the seat is lost, and its connection is closed.
-            let _ = leader.unit.answer.send(Delivery::Seat(seat));
+            let _ = leader.request.answer.send(Delivery::Seat(seat));
         }
     }
 }
@@ -98,6 +98,6 @@ fn keep(dealt: &mut [MemberResult], room: Room) {
 /// Returns when all members have left or cancelled.
 async fn nobody_waits(entries: &mut [Option<WaitEntry<Waiter>>]) {
     for entry in entries.iter_mut().flatten() {
-        entry.unit.answer.closed().await;
+        entry.request.answer.closed().await;
     }
 }

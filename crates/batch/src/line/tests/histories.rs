@@ -49,7 +49,7 @@ struct Life {
     max_wait: Duration,
     now: Instant,
     /// Units so far; also the next one's number.
-    units: u64,
+    requests: u64,
     withdrawn: Vec<WaiterId>,
 }
 
@@ -61,7 +61,7 @@ impl Life {
             max_wait: limits.max_wait,
             // Far enough from the clock's beginning that deadlines in the past can be told.
             now: Instant::now() + Duration::from_secs(3_600),
-            units: 0,
+            requests: 0,
             withdrawn: Vec::new(),
         }
     }
@@ -87,13 +87,13 @@ impl Life {
     }
 
     fn submit(&mut self, spec: WaitSpec) {
-        let unit = self.new_unit();
-        let waiter = self.line.submit(self.now, spec.clone(), unit);
+        let request = self.new_request();
+        let waiter = self.line.submit(self.now, spec.clone(), request);
         self.model.submit(Waiting {
             waiter,
             spec,
             arrived: self.now,
-            unit,
+            request,
             since: None,
             blocked: None,
             probed: None,
@@ -101,9 +101,9 @@ impl Life {
         });
     }
 
-    fn new_unit(&mut self) -> u64 {
-        self.units += 1;
-        self.units
+    fn new_request(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
     }
 
     /// Those who wait no longer were behind somebody in flight, and leave alone in their places.
@@ -113,7 +113,7 @@ impl Life {
             self.model.timed_out(self.now, entry.waiter, why);
             self.withdrawn.push(entry.waiter);
             self.model.remove(&entry);
-            self.model.gone(entry.unit);
+            self.model.gone(entry.request);
         }
         self.model.note_free_rows(self.now);
         self.model.nobody_is_late(self.now);
@@ -130,7 +130,10 @@ impl Life {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
-        flight.entries.iter().for_each(|e| self.model.gone(e.unit));
+        flight
+            .entries
+            .iter()
+            .for_each(|e| self.model.gone(e.request));
         let concerned = |w: &&Waiting| {
             let several = matches!(w.spec.keys, LineKeys::Many(_));
             several
@@ -184,8 +187,8 @@ impl Life {
             assert_eq!(started, may, "{spec:?}");
         }
         if started {
-            let unit = self.new_unit();
-            self.model.gone(unit);
+            let request = self.new_request();
+            self.model.gone(request);
             let keys = spec.keys.as_slice().to_vec();
             keys.iter().for_each(|key| self.model.begin(self.now, *key));
             self.model.flights.push(Flight {
@@ -222,7 +225,10 @@ impl Life {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
-        flight.entries.iter().for_each(|e| self.model.gone(e.unit));
+        flight
+            .entries
+            .iter()
+            .for_each(|e| self.model.gone(e.request));
         let outcome = match (flight.lock, flight.entries.is_empty()) {
             (Some(lock), true) => return self.granted(flight.keys[0], lock),
             (Some(_), false) => LockOutcome::Contended,
@@ -297,7 +303,7 @@ impl Life {
         }
         served
             .iter()
-            .for_each(|e: &WaitEntry<u64>| self.model.gone(e.unit));
+            .for_each(|e: &WaitEntry<u64>| self.model.gone(e.request));
         self.change_slips(&mut back, how);
         self.model.put_back(&back);
         // In whatever order the answers came.
@@ -361,7 +367,7 @@ impl Life {
             .expect("who waits can be withdrawn");
         self.withdrawn.push(waiter);
         self.model.remove(&entry);
-        self.model.gone(entry.unit);
+        self.model.gone(entry.request);
     }
 
     fn expire(&mut self, micros: u64) {
@@ -372,33 +378,37 @@ impl Life {
             .waiting
             .iter()
             .filter(late)
-            .map(|w| w.unit)
+            .map(|w| w.request)
             .collect();
         let entries = self.line.expire(self.now, deadline);
         // Who waits for group_members is not late: then fewer may be.
-        let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
+        let requests: Vec<u64> = entries.iter().map(|e| e.request).collect();
         assert!(
-            units.iter().all(|unit| late.contains(unit)),
-            "{units:?} of {late:?}"
+            requests.iter().all(|request| late.contains(request)),
+            "{requests:?} of {late:?}"
         );
-        let expected = if self.max_wait.is_zero() { late } else { units };
+        let expected = if self.max_wait.is_zero() {
+            late
+        } else {
+            requests
+        };
         self.taken_out(entries, &expected);
     }
 
     fn drain(&mut self) {
-        let expected: Vec<u64> = self.model.waiting.iter().map(|w| w.unit).collect();
+        let expected: Vec<u64> = self.model.waiting.iter().map(|w| w.request).collect();
         let entries = self.line.drain(self.now);
         self.taken_out(entries, &expected);
         assert!(self.line.is_empty() && !self.line.has_ready());
     }
 
     fn taken_out(&mut self, entries: Vec<WaitEntry<u64>>, expected: &[u64]) {
-        let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
-        assert_eq!(units, expected);
+        let requests: Vec<u64> = entries.iter().map(|e| e.request).collect();
+        assert_eq!(requests, expected);
         for entry in entries {
             self.withdrawn.push(entry.waiter);
             self.model.remove(&entry);
-            self.model.gone(entry.unit);
+            self.model.gone(entry.request);
         }
     }
 
@@ -459,7 +469,11 @@ impl Life {
             "still waiting: {:?}",
             self.model.waiting
         );
-        assert_eq!(self.model.gone_len() as u64, self.units, "nobody is lost");
+        assert_eq!(
+            self.model.gone_len() as u64,
+            self.requests,
+            "nobody is lost"
+        );
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Waiting {
     pub(super) waiter: WaiterId,
     pub(super) spec: WaitSpec,
     pub(super) arrived: Instant,
-    pub(super) unit: u64,
+    pub(super) request: u64,
     /// Since when its row is free.
     pub(super) since: Option<Instant>,
     /// Since when it has waited for a row.
@@ -97,8 +97,11 @@ impl Model {
     }
 
     /// A unit is done with, and was not before.
-    pub(super) fn gone(&mut self, unit: u64) {
-        assert!(self.gone.insert(unit), "unit {unit} is done with twice");
+    pub(super) fn gone(&mut self, request: u64) {
+        assert!(
+            self.gone.insert(request),
+            "request {request} is done with twice"
+        );
     }
 
     pub(super) fn gone_len(&self) -> usize {
@@ -111,7 +114,10 @@ impl Model {
         let waiting = self
             .waiting
             .remove(place.expect("who leaves the line has waited in it"));
-        assert_eq!((waiting.unit, &waiting.spec), (entry.unit, &entry.spec));
+        assert_eq!(
+            (waiting.request, &waiting.spec),
+            (entry.request, &entry.spec)
+        );
         assert_eq!(waiting.arrived, entry.arrived);
     }
 
@@ -121,7 +127,7 @@ impl Model {
             waiter: e.waiter,
             spec: e.spec.clone(),
             arrived: e.arrived,
-            unit: e.unit,
+            request: e.request,
             since: None,
             blocked: None,
             probed: None,
@@ -406,7 +412,7 @@ impl Model {
         let most = self.group_size_max(group);
         assert!(
             entries.len() <= most,
-            "{} units left, at most {most} may",
+            "{} requests left, at most {most} may",
             entries.len()
         );
         let rows = |entries: &[WaitEntry<u64>]| -> usize {

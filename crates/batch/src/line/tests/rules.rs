@@ -197,12 +197,12 @@ fn other_settings_formats_or_cohorts_are_another_group() {
     others[2].result_formats = 1;
     others[3].cohort = 1;
     others[4].template = 1;
-    for (other, unit) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
+    for (other, request) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
         let spec = WaitSpec {
             group: Some(other),
             ..WaitSpec::default()
         };
-        scene.come(spec, unit);
+        scene.come(spec, request);
     }
     assert_eq!(scene.line.ready_len(), 5);
     for expected in ["a", "b", "c", "d", "e", ""] {
@@ -296,7 +296,7 @@ fn a_unit_that_waits_for_mates_can_be_withdrawn() {
     let mut scene = Scene::new(limits(8, 4, 50));
     let waiters = scene.come(fold(1), "ab");
     let withdrawn = scene.line.withdraw(scene.now, waiters[0]);
-    assert_eq!(withdrawn.map(|e| e.unit), Some('a'));
+    assert_eq!(withdrawn.map(|e| e.request), Some('a'));
     scene.pass(50);
     assert_eq!(scene.leaves(), "b");
     assert!(scene.line.is_empty() && scene.line.held_until().is_none());
@@ -555,7 +555,7 @@ fn the_late_are_those_who_could_have_left() {
         scene
             .line
             .late_mut(deadline)
-            .map(|unit| *unit)
+            .map(|request| *request)
             .collect::<String>()
     };
     assert_eq!(

@@ -20,10 +20,10 @@ impl Scene {
         }
     }
 
-    pub(super) fn come(&mut self, spec: WaitSpec, units: &str) -> Vec<WaiterId> {
-        units
+    pub(super) fn come(&mut self, spec: WaitSpec, requests: &str) -> Vec<WaiterId> {
+        requests
             .chars()
-            .map(|unit| self.line.submit(self.now, spec.clone(), unit))
+            .map(|request| self.line.submit(self.now, spec.clone(), request))
             .collect()
     }
 
@@ -37,7 +37,7 @@ impl Scene {
     /// Units that are asked about now, as a word.
     pub(super) fn probes(&mut self) -> String {
         match self.line.next(self.now) {
-            Some(NextStep::Probe(waiters)) => self.units(&waiters),
+            Some(NextStep::Probe(waiters)) => self.requests(&waiters),
             other => panic!("{other:?}"),
         }
     }
@@ -45,14 +45,17 @@ impl Scene {
     /// The unit whose row's lock is waited for now.
     pub(super) fn locks(&mut self) -> String {
         match self.line.next(self.now) {
-            Some(NextStep::Lock(waiter)) => self.units(&[waiter]),
+            Some(NextStep::Lock(waiter)) => self.requests(&[waiter]),
             other => panic!("{other:?}"),
         }
     }
 
-    fn units(&self, waiters: &[WaiterId]) -> String {
+    fn requests(&self, waiters: &[WaiterId]) -> String {
         let waiting = &self.line.waiting;
-        waiters.iter().map(|waiter| waiting[waiter].unit).collect()
+        waiters
+            .iter()
+            .map(|waiter| waiting[waiter].request)
+            .collect()
     }
 
     /// All that leave now come back after a while, as the lock of their row could not be had.
@@ -85,5 +88,5 @@ impl Scene {
 }
 
 pub(super) fn word(entries: &[WaitEntry<char>]) -> String {
-    entries.iter().map(|e| e.unit).collect()
+    entries.iter().map(|e| e.request).collect()
 }

@@ -36,7 +36,7 @@ impl Scene {
             ExpiredLimit::Query => 'q',
         };
         late.iter()
-            .flat_map(|(entry, why)| [entry.unit, letter(*why)])
+            .flat_map(|(entry, why)| [entry.request, letter(*why)])
             .collect()
     }
 

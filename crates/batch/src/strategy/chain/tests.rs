@@ -5,8 +5,8 @@ use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::template_stats::Fallback;
-use crate::testing::folding::{chain_facts, single};
-use crate::testing::trip::Trip;
+use crate::testing::fold_statement::{chain_facts, single};
+use crate::testing::group_run::GroupRun;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::Session;
 use paceline_relay::settings::SettingsBook;
@@ -38,14 +38,14 @@ impl Scene {
         }
     }
 
-    fn unit(&mut self, messages: Wire) -> PlannedRequest {
-        let mut unit = single(&mut self.session, &self.templates, messages);
-        unit.chain_facts = Some(Arc::clone(&self.chain_facts));
-        unit
+    fn request(&mut self, messages: Wire) -> PlannedRequest {
+        let mut request = single(&mut self.session, &self.templates, messages);
+        request.chain_facts = Some(Arc::clone(&self.chain_facts));
+        request
     }
 
     fn extended(&mut self, text: &str) -> PlannedRequest {
-        self.unit(
+        self.request(
             [
                 parse("", text),
                 bind(""),
@@ -57,16 +57,16 @@ impl Scene {
         )
     }
 
-    fn leave(&mut self, members: &[PlannedRequest]) -> Trip<'_> {
-        let trip = Trip::leave(Strategy::Chain, members, &self.prelude, &mut self.server);
-        trip.expect("a chain always travels")
+    fn leave(&mut self, members: &[PlannedRequest]) -> GroupRun<'_> {
+        let run = GroupRun::send(Strategy::Chain, members, &self.prelude, &mut self.server);
+        run.expect("a chain always travels")
     }
 
     /// Two by the extended protocol and a simple query between them.
     fn three(&mut self) -> [PlannedRequest; 3] {
         [
             self.extended(INSERT),
-            self.unit(query("DELETE FROM t WHERE id = 7")),
+            self.request(query("DELETE FROM t WHERE id = 7")),
             self.extended(INSERT),
         ]
     }
@@ -102,22 +102,22 @@ fn end() -> Wire {
 #[test]
 fn only_what_is_known_to_be_short_fits() {
     let mut scene = Scene::new();
-    let unit = scene.extended(INSERT);
-    assert_eq!(fits(&unit), None, "not known to be short");
-    (0..3).for_each(|_| unit.template.pace.record(100, 100));
+    let request = scene.extended(INSERT);
+    assert_eq!(fits(&request), None, "not known to be short");
+    (0..3).for_each(|_| request.template.pace.record(100, 100));
     assert_eq!(
-        fits(&unit).map(|group| group.strategy),
+        fits(&request).map(|group| group.strategy),
         Some(Strategy::Chain)
     );
-    unit.template.pace.record(1_000_000, 100);
-    assert_eq!(fits(&unit), None, "it has turned out long");
+    request.template.pace.record(1_000_000, 100);
+    assert_eq!(fits(&request), None, "it has turned out long");
     for text in [
         "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
         "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log VALUES ('now')",
     ] {
-        let unit = scene.extended(text);
-        (0..3).for_each(|_| unit.template.pace.record(100, 100));
-        assert_eq!(fits(&unit), None, "{text}");
+        let request = scene.extended(text);
+        (0..3).for_each(|_| request.template.pace.record(100, 100));
+        assert_eq!(fits(&request), None, "{text}");
     }
 }
 
@@ -164,7 +164,7 @@ fn all_members_stand_before_one_sync() {
 fn each_gets_its_own_answer_after_the_commit() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members);
+    let mut run = scene.leave(&members);
     let insert = |id| {
         [
             bound(),
@@ -183,25 +183,25 @@ fn each_gets_its_own_answer_after_the_commit() {
         insert("2"),
     ];
     assert!(
-        trip.answer(answers).is_empty(),
+        run.answer(answers).is_empty(),
         "nobody hears of it before the commit"
     );
-    let results = trip.answer([end()]);
+    let results = run.answer([end()]);
     let expected = [
         "0: parsed, bound, columns id, row 1, INSERT 0 1, ready I",
         "1: DELETE 1, ready I",
         "2: parsed, bound, columns id, row 2, INSERT 0 1, ready I",
     ];
     assert_eq!(results, expected);
-    assert!(trip.is_over() && !trip.batch.failed());
+    assert!(run.is_over() && !run.batch.failed());
 }
 
 #[test]
 fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members);
-    trip.answer([
+    let mut run = scene.leave(&members);
+    run.answer([
         prelude(),
         parsed(),
         bound(),
@@ -209,7 +209,7 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
         row(&["1"]),
         complete("INSERT 0 1"),
     ]);
-    let results = trip.answer([error("23505", "duplicate key"), ready('I')]);
+    let results = run.answer([error("23505", "duplicate key"), ready('I')]);
     assert_eq!(
         results,
         [
@@ -218,7 +218,7 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
             "2: retry SecondHalf"
         ]
     );
-    assert!(trip.batch.failed());
+    assert!(run.batch.failed());
     // What the server skipped is prepared the next time: nothing here, the chain's own statement is known.
     let sent = scene.leave(&members).sent();
     assert!(
@@ -231,12 +231,12 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
 fn what_was_relied_on_has_changed_so_all_is_undone() {
     let mut scene = Scene::new();
     let members = [
-        scene.unit(query("DELETE FROM t")),
-        scene.unit(query("DELETE FROM s")),
+        scene.request(query("DELETE FROM t")),
+        scene.request(query("DELETE FROM s")),
     ];
     let one = || [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
     let moved = "invalid input syntax for type boolean: \"paceline: moved: false\"";
-    let mut trip = scene.leave(&members);
+    let mut run = scene.leave(&members);
     let answers = [
         prelude(),
         one(),
@@ -246,13 +246,13 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
         error("22P02", moved),
         ready('I'),
     ];
-    let results = trip.answer(answers);
+    let results = run.answer(answers);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
-    assert_eq!(trip.back, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
-    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
+    assert_eq!(run.retried, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
+    assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
     // The same words from a member are its own error.
-    let mut trip = scene.leave(&members);
-    let results = trip.answer([
+    let mut run = scene.leave(&members);
+    let results = run.answer([
         bound(),
         complete("SET CONSTRAINTS"),
         bound(),
@@ -263,7 +263,7 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
         ready('I'),
     ]);
     assert_eq!(results, ["0: retry FirstHalf", "1: retry SecondHalf"]);
-    assert!(trip.batch.invalidation().is_none());
+    assert!(run.batch.invalidation().is_none());
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn who_is_not_known_to_be_silent_travels_in_no_chain() {
     let Scene {
         prelude, server, ..
     } = &mut scene;
-    assert!(Trip::leave(Strategy::Chain, &members, prelude, server).is_none());
+    assert!(GroupRun::send(Strategy::Chain, &members, prelude, server).is_none());
 }
 
 #[test]
@@ -282,8 +282,8 @@ fn a_borrowed_wait_sends_each_alone() {
     for sqlstate in ["55P03", "57014", "40P01"] {
         let mut scene = Scene::new();
         let members = scene.three();
-        let mut trip = scene.leave(&members);
-        let results = trip.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
+        let mut run = scene.leave(&members);
+        let results = run.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
         assert_eq!(
             results,
             ["0: retry Alone", "1: retry Alone", "2: retry Alone"]
@@ -295,8 +295,8 @@ fn a_borrowed_wait_sends_each_alone() {
 fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members);
-    trip.answer([parsed(), error("42501", "no"), ready('I')]);
+    let mut run = scene.leave(&members);
+    run.answer([parsed(), error("42501", "no"), ready('I')]);
     let sent = scene.leave(&members).sent();
     assert!(
         sent[0].starts_with("Bind") && sent[2].starts_with("Parse"),
@@ -308,8 +308,8 @@ fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
 fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
     let mut scene = Scene::new();
     let members = [scene.extended("DELETE FROM t")];
-    let mut trip = scene.leave(&members);
-    let results = trip.answer([
+    let mut run = scene.leave(&members);
+    let results = run.answer([
         notice("of the chain"),
         prelude(),
         parsed(),
@@ -329,10 +329,10 @@ fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
 fn a_notice_between_two_answers_is_the_second_ones() {
     let mut scene = Scene::new();
     let members = [
-        scene.unit(query("DELETE FROM t")),
-        scene.unit(query("DELETE FROM s")),
+        scene.request(query("DELETE FROM t")),
+        scene.request(query("DELETE FROM s")),
     ];
-    let mut trip = scene.leave(&members);
+    let mut run = scene.leave(&members);
     let one = [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
     let two = [
         parsed(),
@@ -342,7 +342,7 @@ fn a_notice_between_two_answers_is_the_second_ones() {
         complete("DELETE 2"),
     ]
     .concat();
-    let results = trip.answer([prelude(), one, two, end()]);
+    let results = run.answer([prelude(), one, two, end()]);
     assert_eq!(
         results,
         [

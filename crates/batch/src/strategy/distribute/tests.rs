@@ -4,9 +4,9 @@ use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::{INT4, INT8, TEXT, table};
-use crate::testing::travelling::Travelling;
-use crate::testing::trip::Trip;
+use crate::testing::fold_statement::{INT4, INT8, TEXT, table};
+use crate::testing::group_run::GroupRun;
+use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
@@ -17,24 +17,24 @@ use paceline_wire::Frames;
 use paceline_wire::frontend::{BindNames, BindValues, tag};
 
 /// Takes `$3` rows of lane `$1` for the worker `$2`.
-fn claims() -> Travelling {
+fn claims() -> PlannedStatement {
     let columns = [("id", INT8), ("lane", INT4), ("worker", TEXT)];
     let queue = table(&columns, &["id"]);
     let text = "UPDATE t SET worker = $2, lane = 0 WHERE id IN \
         (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING id";
     let parameters = [INT4, TEXT, INT8];
-    Travelling::taking(text, &queue, &parameters, vec![column("id", 20)])
+    PlannedStatement::taking(text, &queue, &parameters, vec![column("id", 20)])
 }
 
 /// Takes one row.
-fn pops() -> Travelling {
+fn pops() -> PlannedStatement {
     let queue = table(&[("id", INT8)], &["id"]);
     let text = "DELETE FROM t WHERE id = (SELECT id FROM t ORDER BY id LIMIT 1)";
-    Travelling::taking(text, &queue, &[], Vec::new())
+    PlannedStatement::taking(text, &queue, &[], Vec::new())
 }
 
 /// Reads `$2` messages of queue `$1` by a function.
-fn reads() -> Travelling {
+fn reads() -> PlannedStatement {
     let function = FunctionFacts {
         schema: "mq".to_owned(),
         name: "read".to_owned(),
@@ -44,16 +44,16 @@ fn reads() -> Travelling {
     };
     let text = "SELECT id FROM mq.read($1, $2)";
     let fields = vec![column("id", 20)];
-    Travelling::calling(text, &function, &["id", "body"], &[TEXT, INT4], fields)
+    PlannedStatement::calling(text, &function, &["id", "body"], &[TEXT, INT4], fields)
 }
 
 fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 100)
 }
 
-fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Trip<'a> {
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> GroupRun<'a> {
     let prelude = Prelude::new(&Templates::default());
-    Trip::leave(Strategy::Take, members, &prelude, server).expect("it travels")
+    GroupRun::send(Strategy::Take, members, &prelude, server).expect("it travels")
 }
 
 /// A row of the result.
@@ -78,8 +78,8 @@ fn limits_are_added_up_and_rows_know_their_consumers() {
         claims.texts(&["7", "cy", "3"]),
     ];
     let mut server = a_server();
-    let trip = leave(&members, &mut server);
-    let bind = Frames::new(&trip.sent).find(|f| f.tag == tag::BIND);
+    let run = leave(&members, &mut server);
+    let bind = Frames::new(&run.sent).find(|f| f.tag == tag::BIND);
     let bind = bind.expect("a Bind");
     let rest = BindNames::read(bind.body()).expect("a Bind").rest;
     let read = BindValues::read(rest, 0).expect("values");
@@ -105,7 +105,7 @@ fn rows_are_dealt_in_order_until_there_are_no_more() {
         claims.texts(&["7", "cy", "2"]),
     ];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
+    let mut run = leave(&members, &mut server);
     let rows = [
         parsed(),
         bound(),
@@ -114,17 +114,17 @@ fn rows_are_dealt_in_order_until_there_are_no_more() {
         taken(3, &[Some(b"13")]),
     ];
     assert!(
-        trip.answer(rows).is_empty(),
+        run.answer(rows).is_empty(),
         "nobody hears of it before the commit"
     );
-    let results = trip.answer([complete("SELECT 3"), ready('I')]);
+    let results = run.answer([complete("SELECT 3"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns id, row 11, row 12, UPDATE 2, ready I",
         "1: parsed, bound, columns id, row 13, UPDATE 1, ready I",
         "2: parsed, bound, columns id, UPDATE 0, ready I",
     ];
     assert_eq!(results, expected);
-    assert!(!trip.batch.failed() && trip.batch.invalidation().is_none());
+    assert!(!run.batch.failed() && run.batch.invalidation().is_none());
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn without_returning_rows_are_counted() {
     let mut pops = pops();
     let members = [pops.texts(&[]), pops.texts(&[])];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([
         parsed(),
         bound(),
         taken(1, &[]),
@@ -145,8 +145,8 @@ fn without_returning_rows_are_counted() {
         "1: parsed, bound, no data, DELETE 0, ready I",
     ];
     assert_eq!(results, expected);
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([bound(), nothing(1), complete("SELECT 1"), ready('I')]);
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([bound(), nothing(1), complete("SELECT 1"), ready('I')]);
     assert!(
         results.iter().all(|line| line.contains("DELETE 0")),
         "{results:?}"
@@ -158,8 +158,8 @@ fn tables_that_have_changed_void_the_plan() {
     let mut pops = pops();
     let members = [pops.texts(&[]), pops.texts(&[])];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([
         parsed(),
         bound(),
         nothing(0),
@@ -167,7 +167,7 @@ fn tables_that_have_changed_void_the_plan() {
         ready('I'),
     ]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
-    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
+    assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
 }
 
 #[test]
@@ -200,10 +200,10 @@ fn what_one_at_a_time_would_have_done_otherwise_goes_one_at_a_time_from_then_on(
             false,
         ),
     ] {
-        let mut trip = leave(&members, &mut server);
-        assert_eq!(trip.answer([error, ready('I')]), results);
-        assert!(trip.batch.failed());
-        let refused = matches!(trip.batch.invalidation(), Some(Invalidation::Refused(_)));
+        let mut run = leave(&members, &mut server);
+        assert_eq!(run.answer([error, ready('I')]), results);
+        assert!(run.batch.failed());
+        let refused = matches!(run.batch.invalidation(), Some(Invalidation::Refused(_)));
         assert_eq!(refused, void);
     }
 }
@@ -235,8 +235,8 @@ fn rows_of_a_function_are_dealt_like_those_of_a_table() {
     let mut reads = reads();
     let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([
         parsed(),
         bound(),
         taken(1, &[Some(b"11")]),
@@ -258,12 +258,12 @@ fn an_error_out_of_a_function_does_not_speak_against_the_statement() {
     let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
     let refused = || error("42P01", "relation \"mq.q_q\" does not exist");
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([parsed(), bound(), refused(), ready('I')]);
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([parsed(), bound(), refused(), ready('I')]);
     assert_eq!(results, ["0: retry FirstHalf", "1: retry SecondHalf"]);
-    assert!(trip.batch.invalidation().is_none());
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([refused(), ready('I')]);
+    assert!(run.batch.invalidation().is_none());
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([refused(), ready('I')]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
-    assert!(trip.batch.invalidation().is_some());
+    assert!(run.batch.invalidation().is_some());
 }

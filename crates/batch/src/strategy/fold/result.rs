@@ -79,7 +79,7 @@ impl FoldResult {
         }
         let mut fields = BytesMut::new();
         write_columns(&plan.fields, first.result_formats(), &mut fields);
-        let form = |n: &usize| members.get(*n).map_or(Form::Simple, |unit| unit.form);
+        let form = |n: &usize| members.get(*n).map_or(Form::Simple, |request| request.form);
         Some(Self {
             exactly_one: first.template.hints().target_affect_row == Some(1),
             answers: order.iter().map(|_| None).collect(),
@@ -200,8 +200,8 @@ impl FoldResult {
 fn sort_by_row(plan: &FoldPlan, members: &[&PlannedRequest]) -> Option<MembersByRow> {
     let mut rows: MembersByRow = Vec::new();
     let mut places: HashMap<RowKey, usize> = HashMap::new();
-    for (n, unit) in members.iter().enumerate() {
-        let row = plan.rows.of(unit)?;
+    for (n, request) in members.iter().enumerate() {
+        let row = plan.rows.of(request)?;
         let place = *places.entry(row).or_insert_with_key(|row| {
             rows.push((row.clone(), Vec::new()));
             rows.len() - 1

@@ -7,17 +7,17 @@ mod fitting;
 use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::{Folding, INT4, INT8, table};
-use crate::testing::trip::Trip;
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, table};
+use crate::testing::group_run::GroupRun;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::server::column;
 
 /// `qty = qty - $1` on a bigint key, guarded, with one RETURNING column.
-fn stock() -> Folding {
+fn stock() -> FoldStatement {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
-    Folding::prepared(
+    FoldStatement::prepared(
         "UPDATE t SET qty = qty - $1 WHERE id = $2 AND qty >= $1 RETURNING qty",
         &table,
         &[INT4, INT8],
@@ -26,18 +26,18 @@ fn stock() -> Folding {
 }
 
 /// The same without RETURNING.
-fn counter(hints: &str) -> Folding {
+fn counter(hints: &str) -> FoldStatement {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     let text = format!("UPDATE {hints} t SET qty = qty - $1 WHERE id = $2");
-    Folding::prepared(&text, &table, &[INT4, INT8], Vec::new())
+    FoldStatement::prepared(&text, &table, &[INT4, INT8], Vec::new())
 }
 
 fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 100)
 }
 
-fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<Trip<'a>> {
-    Trip::leave(
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<GroupRun<'a>> {
+    GroupRun::send(
         Strategy::Fold,
         members,
         &Prelude::new(&Templates::default()),

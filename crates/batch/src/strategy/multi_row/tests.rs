@@ -4,9 +4,9 @@ use crate::line::{GroupId, LineKeys, Strategy};
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::{INT4, INT8, TEXT, Type, table};
-use crate::testing::travelling::Travelling;
-use crate::testing::trip::Trip;
+use crate::testing::fold_statement::{INT4, INT8, TEXT, Type, table};
+use crate::testing::group_run::GroupRun;
+use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
@@ -19,25 +19,25 @@ const ADD: &str = "INSERT INTO t (id, n) VALUES ($1, $2), ($3, $4) \
 const NOTHING: &str =
     "INSERT INTO t (id, n) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO NOTHING RETURNING n";
 
-fn upserts(text: &str, id: Type) -> Travelling {
+fn upserts(text: &str, id: Type) -> PlannedStatement {
     let table = table(&[("id", id), ("n", INT4)], &["id"]);
     let parameters = [id, INT4, id, INT4, INT4];
     let parameters = &parameters[..if text == ADD { 5 } else { 4 }];
-    Travelling::upserting_several(text, &table, parameters, vec![column("n", 23)])
+    PlannedStatement::upserting_several(text, &table, parameters, vec![column("n", 23)])
 }
 
-fn place(upserts: &mut Travelling, values: &[&str]) -> Option<(GroupId, LineKeys)> {
-    let unit = upserts.texts(values);
-    upserts.plan.fits(&unit)
+fn place(upserts: &mut PlannedStatement, values: &[&str]) -> Option<(GroupId, LineKeys)> {
+    let request = upserts.texts(values);
+    upserts.plan.fits(&request)
 }
 
 fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 100)
 }
 
-fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<Trip<'a>> {
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Option<GroupRun<'a>> {
     let prelude = Prelude::new(&Templates::default());
-    Trip::leave(Strategy::Merge, members, &prelude, server)
+    GroupRun::send(Strategy::Merge, members, &prelude, server)
 }
 
 /// A row of the result.
@@ -62,7 +62,7 @@ fn a_unit_waits_for_each_of_its_rows_once_and_travels_with_those_that_add_the_sa
     assert_ne!(group, other, "they add something else");
     assert_eq!(keys, same_keys);
     // They are the rows that a unit on one of them waits for.
-    let mut one = Travelling::upserting(
+    let mut one = PlannedStatement::upserting(
         "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING",
         &table(&[("id", INT8), ("n", INT4)], &["id"]),
         &[INT8, INT4],
@@ -107,8 +107,8 @@ fn each_member_gets_its_rows_and_their_number() {
         nothing.texts(&["11", "5", "12", "6"]),
     ];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server).expect("it travels");
-    let executes = trip.sent().iter().filter(|m| m.contains("Execute")).count();
+    let mut run = leave(&members, &mut server).expect("it travels");
+    let executes = run.sent().iter().filter(|m| m.contains("Execute")).count();
     assert_eq!(executes, 1);
     let rows = [
         parsed(),
@@ -118,16 +118,16 @@ fn each_member_gets_its_rows_and_their_number() {
         event(10, b"4"),
     ]
     .concat();
-    assert!(trip.answer([rows, complete("SELECT 3")]).is_empty());
-    let results = trip.answer([ready('I')]);
+    assert!(run.answer([rows, complete("SELECT 3")]).is_empty());
+    let results = run.answer([ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, row 2, INSERT 0 2, ready I",
         "1: parsed, bound, columns n, row 4, INSERT 0 1, ready I",
         "2: parsed, bound, columns n, INSERT 0 0, ready I",
     ];
     assert_eq!(results, expected);
-    assert_eq!(trip.batch.rows_written(), 3);
-    assert!(trip.is_over() && !trip.batch.failed() && trip.batch.invalidation().is_none());
+    assert_eq!(run.batch.rows_written(), 3);
+    assert!(run.is_over() && !run.batch.failed() && run.batch.invalidation().is_none());
 }
 
 /// The line lets nobody leave so; two rows or companies may have the same hash.
@@ -175,16 +175,16 @@ fn errors_and_ddl_send_all_again() {
         (nobody(0), ["Alone", "Alone"], false, Some(false)),
     ] {
         let mut server = a_server();
-        let mut trip = leave(&members, &mut server).expect("it travels");
-        let results = trip.answer([answer, ready('I')]);
+        let mut run = leave(&members, &mut server).expect("it travels");
+        let results = run.answer([answer, ready('I')]);
         let expected: Vec<String> = (0..)
             .zip(expected)
             .map(|(n, how)| format!("{n}: again {how}"))
             .collect();
         assert_eq!(results, expected);
-        assert_eq!(trip.batch.failed(), failed);
+        assert_eq!(run.batch.failed(), failed);
         assert_eq!(
-            trip.batch
+            run.batch
                 .invalidation()
                 .map(|now| now != Invalidation::Changed),
             void
@@ -197,8 +197,8 @@ fn a_committed_row_that_is_nobodys_is_not_kept_quiet() {
     let mut nothing = upserts(NOTHING, INT8);
     let members = [nothing.texts(&["7", "1", "8", "2"])];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server).expect("it travels");
-    let results = trip.answer([event(9, b"1"), complete("SELECT 1"), ready('I')]);
+    let mut run = leave(&members, &mut server).expect("it travels");
+    let results = run.answer([event(9, b"1"), complete("SELECT 1"), ready('I')]);
     assert!(
         results.iter().all(|line| line.contains("08007")),
         "{results:?}"

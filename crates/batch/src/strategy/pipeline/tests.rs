@@ -3,8 +3,8 @@
 use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::single;
-use crate::testing::trip::{Trip, line};
+use crate::testing::fold_statement::single;
+use crate::testing::group_run::{GroupRun, line};
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::Session;
 use paceline_relay::settings::SettingsBook;
@@ -50,10 +50,10 @@ impl Scene {
             .map(|messages| single(&mut self.session, &self.templates, messages))
     }
 
-    fn leave(&mut self, members: &[PlannedRequest]) -> Trip<'_> {
+    fn leave(&mut self, members: &[PlannedRequest]) -> GroupRun<'_> {
         let prelude = Prelude::new(&self.templates);
-        let trip = Trip::leave(Strategy::Pipeline, members, &prelude, &mut self.server);
-        trip.expect("a pipeline always travels")
+        let run = GroupRun::send(Strategy::Pipeline, members, &prelude, &mut self.server);
+        run.expect("a pipeline always travels")
     }
 }
 
@@ -104,32 +104,32 @@ fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
 fn answers_are_dealt_as_they_come() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members);
+    let mut run = scene.leave(&members);
     assert_eq!(
-        trip.answer([simple_answer()]),
+        run.answer([simple_answer()]),
         ["0: columns a, row 1, SELECT 1, ready I"]
     );
-    let results = trip.answer([parsed(), full_answer()]);
+    let results = run.answer([parsed(), full_answer()]);
     assert_eq!(
         results,
         ["1: parsed, bound, columns b, row 2, SELECT 1, ready I"]
     );
-    assert!(!trip.is_over());
+    assert!(!run.is_over());
     assert_eq!(
-        trip.answer([parsed(), short_answer()]),
+        run.answer([parsed(), short_answer()]),
         ["2: bound, row 2, SELECT 1, ready I"]
     );
-    assert!(trip.is_over() && !trip.batch.failed());
+    assert!(run.is_over() && !run.batch.failed());
 }
 
 #[test]
 fn who_fails_is_told_its_error_alone() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members);
-    let failed = trip.answer([error("22012", "division by zero"), ready('I')]);
+    let mut run = scene.leave(&members);
+    let failed = run.answer([error("22012", "division by zero"), ready('I')]);
     assert_eq!(failed, ["0: retry Alone"]);
-    let results = trip.answer([parsed(), full_answer(), short_answer()]);
+    let results = run.answer([parsed(), full_answer(), short_answer()]);
     assert_eq!(results.len(), 2);
     assert!(
         results.iter().all(|line| line.contains("SELECT 1")),
@@ -141,15 +141,15 @@ fn who_fails_is_told_its_error_alone() {
 fn a_parse_that_fails_is_not_taken_for_known() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members);
-    trip.answer([
+    let mut run = scene.leave(&members);
+    run.answer([
         simple_answer(),
         error("42703", "no"),
         ready('I'),
         error("26000", "no"),
         ready('I'),
     ]);
-    assert!(trip.is_over());
+    assert!(run.is_over());
     let sent = scene.leave(&members[2..]).sent();
     assert!(sent[0].starts_with("Parse"), "{sent:?}");
 }
@@ -158,32 +158,32 @@ fn a_parse_that_fails_is_not_taken_for_known() {
 fn who_waits_behind_a_slow_member_may_go_elsewhere() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members);
-    trip.answer([simple_answer()]);
-    let abandoned = trip.batch.abandon().expect("reads can be abandoned");
+    let mut run = scene.leave(&members);
+    run.answer([simple_answer()]);
+    let abandoned = run.batch.abandon().expect("reads can be abandoned");
     let lines: Vec<String> = abandoned.iter().map(line).collect();
     assert_eq!(lines, ["1: retry Alone", "2: retry Alone"]);
     assert_eq!(
-        trip.batch.abandon().map(|results| results.len()),
+        run.batch.abandon().map(|results| results.len()),
         Some(0),
         "only once"
     );
-    let late = trip.answer([parsed(), full_answer(), short_answer()]);
+    let late = run.answer([parsed(), full_answer(), short_answer()]);
     assert!(late.is_empty(), "they are answered elsewhere: {late:?}");
-    assert!(trip.is_over());
+    assert!(run.is_over());
 }
 
 #[test]
 fn a_bind_that_fails_does_not_take_back_the_parse() {
     let mut scene = Scene::new();
     let members = scene.three();
-    let mut trip = scene.leave(&members[2..]);
-    let results = trip.answer([parsed(), error("22P02", "no"), ready('I')]);
+    let mut run = scene.leave(&members[2..]);
+    let results = run.answer([parsed(), error("22P02", "no"), ready('I')]);
     assert_eq!(results, ["0: retry Alone"]);
     // Now the server has the statement, and it is not parsed again, unless its client parses it.
-    let mut trip = scene.leave(&members[2..]);
-    assert!(!trip.sent()[0].starts_with("Parse"), "{:?}", trip.sent());
-    trip.answer([error("22P02", "no"), ready('I')]);
+    let mut run = scene.leave(&members[2..]);
+    assert!(!run.sent()[0].starts_with("Parse"), "{:?}", run.sent());
+    run.answer([error("22P02", "no"), ready('I')]);
     let again = scene.leave(&members[1..2]).sent();
     assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
 }
@@ -194,18 +194,18 @@ fn the_very_same_question_is_asked_once() {
     let [simple, full, short] = scene.three();
     let [_, again, _] = scene.three();
     let members = [full.clone(), simple.clone(), again, short, simple, full];
-    let mut trip = scene.leave(&members);
-    let sent = trip.sent();
+    let mut run = scene.leave(&members);
+    let sent = run.sent();
     let count = |kind: &str| sent.iter().filter(|line| line.starts_with(kind)).count();
     assert_eq!((count("Query"), count("Bind"), count("Sync")), (1, 2, 2));
     let answer = "parsed, bound, columns b, row 2, SELECT 1, ready I";
-    let results = trip.answer([parsed(), full_answer()]);
+    let results = run.answer([parsed(), full_answer()]);
     assert_eq!(results, [0, 2, 5].map(|n| format!("{n}: {answer}")));
-    let results = trip.answer([error("22012", "division by zero"), ready('I')]);
+    let results = run.answer([error("22012", "division by zero"), ready('I')]);
     assert_eq!(results, ["1: retry Alone", "4: retry Alone"]);
-    let results = trip.answer([parsed(), short_answer()]);
+    let results = run.answer([parsed(), short_answer()]);
     assert_eq!(results, ["3: bound, row 2, SELECT 1, ready I"]);
-    assert!(trip.is_over());
+    assert!(run.is_over());
 }
 
 #[test]

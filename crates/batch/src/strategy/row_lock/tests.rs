@@ -1,7 +1,7 @@
 //! The wait for a lock, message by message.
 
 use super::{LockProgress, RowLock};
-use crate::testing::folding::{Folding, INT4, INT8, table};
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, table};
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsBook;
@@ -13,9 +13,10 @@ use paceline_wire::Frames;
 fn waits(server: &mut ServerSide) -> (RowLock, Vec<String>) {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     let text = "UPDATE t SET qty = qty + $1 WHERE id = $2";
-    let unit = Folding::prepared(text, &table, &[INT4, INT8], Vec::new()).texts(&["1", "7"]);
+    let request =
+        FoldStatement::prepared(text, &table, &[INT4, INT8], Vec::new()).texts(&["1", "7"]);
     let mut out = BytesMut::new();
-    let lock = RowLock::build(&unit, server, &mut out).expect("it can be waited for");
+    let lock = RowLock::build(&request, server, &mut out).expect("it can be waited for");
     (lock, read_out::to_server(&out))
 }
 

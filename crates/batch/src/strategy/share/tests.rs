@@ -5,8 +5,8 @@ use crate::analysis::{Policy, TemplateAnalysis};
 use crate::line::{GroupId, Strategy};
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::single;
-use crate::testing::trip::Trip;
+use crate::testing::fold_statement::single;
+use crate::testing::group_run::GroupRun;
 use paceline_relay::analysis::Analysis;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::Session;
@@ -58,19 +58,19 @@ impl Scene {
         single(&mut self.session, &self.templates, query(text))
     }
 
-    fn leave(&mut self, members: &[PlannedRequest]) -> Option<Trip<'_>> {
+    fn leave(&mut self, members: &[PlannedRequest]) -> Option<GroupRun<'_>> {
         let prelude = Prelude::new(&self.templates);
-        Trip::leave(Strategy::Share, members, &prelude, &mut self.server)
+        GroupRun::send(Strategy::Share, members, &prelude, &mut self.server)
     }
 
-    fn twins(&mut self, count: usize) -> Trip<'_> {
+    fn twins(&mut self, count: usize) -> GroupRun<'_> {
         let members: Vec<PlannedRequest> = (0..count).map(|_| self.ask(PLAIN)).collect();
         self.leave(&members).expect("twins travel together")
     }
 }
 
-fn group(unit: &PlannedRequest) -> GroupId {
-    fits(unit).expect("a plain read may be shared")
+fn group(request: &PlannedRequest) -> GroupId {
+    fits(request).expect("a plain read may be shared")
 }
 
 fn begun() -> Wire {
@@ -125,21 +125,23 @@ fn texts_settings_and_protocols_are_kept_apart() {
 #[test]
 fn a_template_with_a_very_long_answer_is_not_shared() {
     let mut scene = Scene::new();
-    let unit = scene.ask(PLAIN);
-    unit.template
+    let request = scene.ask(PLAIN);
+    request
+        .template
         .pace
         .record(1, u32::try_from(ANSWER_BYTES_MAX).unwrap());
-    assert!(fits(&unit).is_some());
-    unit.template
+    assert!(fits(&request).is_some());
+    request
+        .template
         .pace
         .record(1, u32::try_from(ANSWER_BYTES_MAX + 1).unwrap());
-    assert_eq!(fits(&unit), None);
+    assert_eq!(fits(&request), None);
 }
 
 #[test]
 fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
     let mut scene = Scene::new();
-    let mut unit = scene.ask(PLAIN);
+    let mut request = scene.ask(PLAIN);
     let policy = |pipeline| Policy {
         hotspot: true,
         for_autocommit: true,
@@ -157,9 +159,9 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         timeouts: crate::line::ClientTimeouts::default(),
     };
     let mut strategy = |plain, on| {
-        let group = analysis(plain).decide(&mut unit, policy(on)).spec.group;
+        let group = analysis(plain).decide(&mut request, policy(on)).spec.group;
         let strategy = group.map(|id| id.strategy);
-        unit.template.pace.record(10, 100);
+        request.template.pace.record(10, 100);
         strategy
     };
     assert_eq!(strategy(false, true), None);
@@ -171,20 +173,16 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
 #[test]
 fn one_run_answers_all_and_only_when_it_is_complete() {
     let mut scene = Scene::new();
-    let mut trip = scene.twins(3);
-    let kinds: Vec<String> = trip
-        .sent()
-        .iter()
-        .map(|line| line[..4].to_owned())
-        .collect();
+    let mut run = scene.twins(3);
+    let kinds: Vec<String> = run.sent().iter().map(|line| line[..4].to_owned()).collect();
     assert_eq!(kinds, ["Pars", "Bind", "Desc", "Exec", "Sync"]);
-    assert!(trip.answer([begun()]).is_empty(), "nobody has a part of it");
-    assert!(trip.batch.buffered_len() > 0);
+    assert!(run.answer([begun()]).is_empty(), "nobody has a part of it");
+    assert!(run.batch.buffered_len() > 0);
     assert_eq!(
-        trip.answer([ended()]),
+        run.answer([ended()]),
         [0, 1, 2].map(|member| format!("{member}: {ANSWER}"))
     );
-    assert!(trip.is_over());
+    assert!(run.is_over());
     // What the clients parse is analysed for them, once for all.
     let again = scene.twins(2).sent();
     assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
@@ -195,9 +193,9 @@ fn simple_queries_are_asked_to_the_letter() {
     let mut scene = Scene::new();
     let text = "SELECT b  FROM t WHERE id = 1 -- and a remark";
     let members = [scene.query(text), scene.query(text)];
-    let mut trip = scene.leave(&members).expect("twins travel together");
-    assert_eq!(trip.sent(), [format!("Query {text}")]);
-    let results = trip.answer([columns(&["b"]), ended()]);
+    let mut run = scene.leave(&members).expect("twins travel together");
+    assert_eq!(run.sent(), [format!("Query {text}")]);
+    let results = run.answer([columns(&["b"]), ended()]);
     assert_eq!(
         results,
         [0, 1].map(|n| format!("{n}: columns b, SELECT 1, ready I"))
@@ -207,10 +205,10 @@ fn simple_queries_are_asked_to_the_letter() {
 #[test]
 fn a_read_that_fails_fails_for_each_alone() {
     let mut scene = Scene::new();
-    let mut trip = scene.twins(2);
-    let results = trip.answer([begun(), error("22012", "division by zero"), ready('I')]);
+    let mut run = scene.twins(2);
+    let results = run.answer([begun(), error("22012", "division by zero"), ready('I')]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
-    assert!(trip.is_over() && !trip.batch.failed());
+    assert!(run.is_over() && !run.batch.failed());
 }
 
 /// Clients that have prepared the statement: what serves all of them was analysed after the last of them had parsed it.
@@ -242,13 +240,13 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
         (&both, false),
         (&members[..], false),
     ] {
-        let mut trip = scene.leave(members).expect("they travel together");
-        let kinds = trip.sent();
+        let mut run = scene.leave(members).expect("they travel together");
+        let kinds = run.sent();
         assert_eq!(kinds.iter().any(|line| line.starts_with("Parse")), parses);
         let closes = kinds.iter().filter(|line| line.starts_with("Close"));
         let closes = closes.map(|_| closed()).collect::<Vec<_>>().concat();
         let parsed = if parses { parsed() } else { Wire::new() };
-        let results = trip.answer([closes, parsed, answer()]);
+        let results = run.answer([closes, parsed, answer()]);
         assert_eq!(results.len(), members.len());
     }
 }
@@ -256,21 +254,21 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
 #[test]
 fn an_answer_can_be_handed_over_while_rows_come_in() {
     let mut scene = Scene::new();
-    let mut trip = scene.twins(2);
-    assert!(trip.batch.hand_over(&bound()).is_none(), "nothing has come");
-    trip.answer([parsed(), bound(), columns(&["b"])]);
-    assert!(trip.batch.hand_over(b"C").is_none(), "no row has come");
-    let underway = trip.batch.hand_over(&row(&["2"])[..5]);
+    let mut run = scene.twins(2);
+    assert!(run.batch.hand_over(&bound()).is_none(), "nothing has come");
+    run.answer([parsed(), bound(), columns(&["b"])]);
+    assert!(run.batch.hand_over(b"C").is_none(), "no row has come");
+    let underway = run.batch.hand_over(&row(&["2"])[..5]);
     let answer = underway.expect("a row begins").answer;
     assert_eq!(
         read_out::to_client(&answer),
         ["parsed", "bound", "columns b"]
     );
 
-    let mut trip = scene.twins(2);
-    trip.answer([bound(), columns(&["b"]), row(&["2"])]);
-    assert!(trip.batch.hand_over(&[]).is_some());
-    let mut trip = scene.twins(2);
-    trip.answer([bound(), row(&["2"]), error("22012", "division by zero")]);
-    assert!(trip.batch.hand_over(&[]).is_none(), "it has failed");
+    let mut run = scene.twins(2);
+    run.answer([bound(), columns(&["b"]), row(&["2"])]);
+    assert!(run.batch.hand_over(&[]).is_some());
+    let mut run = scene.twins(2);
+    run.answer([bound(), row(&["2"]), error("22012", "division by zero")]);
+    assert!(run.batch.hand_over(&[]).is_none(), "it has failed");
 }

@@ -19,7 +19,7 @@ impl UpsertPlan {
     /// Writes the statement for these units, without `Sync`. `alone`: all are on one row; `one_each`: each is on one of its own.
     pub(super) fn write_insert(
         &self,
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         alone: bool,
         one_each: bool,
         server: &mut ServerSide,
@@ -36,7 +36,7 @@ impl UpsertPlan {
             types: &[0, 0],
         };
         injected.push(server.ensure(statement, out));
-        let first = units.first()?;
+        let first = requests.first()?;
         // Members on one row have the same lock to wait for, as each has alone; but a fold locks every partition.
         let patience = match one_each {
             true => PATIENCE_EACH.to_owned(),
@@ -49,16 +49,16 @@ impl UpsertPlan {
         ];
         let mut arrays = Vec::new();
         if !self.upsert.own.is_empty() {
-            let mut numbers = Array::int4(units.len());
-            (1..=units.len()).for_each(|number| numbers.push_int(number));
+            let mut numbers = Array::int4(requests.len());
+            (1..=requests.len()).for_each(|number| numbers.push_int(number));
             arrays.push(numbers.finish());
         }
         for number in self.upsert.own.iter().flat_map(|own| &own.numbers) {
             let (binary, _) = first.parameter(*number)?;
             let oid = *self.parameters.get(*number as usize - 1)?;
-            let mut array = Array::new(binary, oid, units.len());
-            for unit in units {
-                array.push(unit.parameter(*number)?.1);
+            let mut array = Array::new(binary, oid, requests.len());
+            for request in requests {
+                array.push(request.parameter(*number)?.1);
             }
             arrays.push(array.finish());
         }

@@ -4,9 +4,9 @@ use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::{INT4, INT8, NUMERIC, TEXT, Type, table};
-use crate::testing::travelling::Travelling;
-use crate::testing::trip::Trip;
+use crate::testing::fold_statement::{INT4, INT8, NUMERIC, TEXT, Type, table};
+use crate::testing::group_run::GroupRun;
+use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
@@ -16,22 +16,22 @@ use paceline_testing::messages::server::*;
 const COLUMNS: [(&str, Type); 2] = [("id", INT8), ("n", INT4)];
 
 /// Counts up `$2` on row `$1`.
-fn counter() -> Travelling {
+fn counter() -> PlannedStatement {
     let text = "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = t.n + $2 RETURNING n";
     let table = table(&COLUMNS, &["id"]);
-    Travelling::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
+    PlannedStatement::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
 }
 
-fn nothing(target: &str) -> Travelling {
+fn nothing(target: &str) -> PlannedStatement {
     let text =
         format!("INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT{target} DO NOTHING RETURNING n");
     let table = table(&COLUMNS, &["id"]);
-    Travelling::upserting(&text, &table, &[INT8, INT4], vec![column("n", 23)])
+    PlannedStatement::upserting(&text, &table, &[INT8, INT4], vec![column("n", 23)])
 }
 
-fn group(travelling: &mut Travelling, keys: &[&str]) -> Vec<PlannedRequest> {
+fn group(statement: &mut PlannedStatement, keys: &[&str]) -> Vec<PlannedRequest> {
     keys.iter()
-        .map(|key| travelling.texts(&[key, "1"]))
+        .map(|key| statement.texts(&[key, "1"]))
         .collect()
 }
 
@@ -39,9 +39,9 @@ fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 100)
 }
 
-fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Trip<'a> {
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> GroupRun<'a> {
     let prelude = Prelude::new(&Templates::default());
-    Trip::leave(Strategy::Merge, members, &prelude, server).expect("it travels")
+    GroupRun::send(Strategy::Merge, members, &prelude, server).expect("it travels")
 }
 
 /// A row of the INSERT's result.
@@ -74,9 +74,9 @@ fn who_is_first_is_inserted_and_the_others_are_applied_to_its_row() {
     let mut counter = counter();
     let members = group(&mut counter, &["7", "8", "7", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
+    let mut run = leave(&members, &mut server);
     assert_eq!(
-        trip.sent()
+        run.sent()
             .iter()
             .filter(|line| line.contains("Execute"))
             .count(),
@@ -96,10 +96,10 @@ fn who_is_first_is_inserted_and_the_others_are_applied_to_its_row() {
         .concat(),
     ];
     assert!(
-        trip.answer(rows).is_empty(),
+        run.answer(rows).is_empty(),
         "nobody hears of it before the commit"
     );
-    let mut results = trip.answer([ready('I')]);
+    let mut results = run.answer([ready('I')]);
     results.sort();
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
@@ -108,7 +108,7 @@ fn who_is_first_is_inserted_and_the_others_are_applied_to_its_row() {
         "3: parsed, bound, columns n, row 3, INSERT 0 1, ready I",
     ];
     assert_eq!(results, expected);
-    assert!(!trip.batch.failed() && trip.batch.invalidation().is_none());
+    assert!(!run.batch.failed() && run.batch.invalidation().is_none());
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn a_row_that_is_gone_again_or_locked_by_an_outsider_is_tried_again() {
     for (keys, how) in [(["7", "7"], "Alone"), (["7", "8"], "Row")] {
         let members = group(&mut counter, &keys);
         let mut server = a_server();
-        let mut trip = leave(&members, &mut server);
-        let results = trip.answer([
+        let mut run = leave(&members, &mut server);
+        let results = run.answer([
             none(1),
             complete("SELECT 1"),
             nobody_folded(),
@@ -136,8 +136,8 @@ fn who_meets_a_row_gets_nothing() {
     let mut nothing = nothing(" (id)");
     let members = group(&mut nothing, &["7", "8", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([inserted(7, b"1"), complete("SELECT 1"), ready('I')]);
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([inserted(7, b"1"), complete("SELECT 1"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
         "1: parsed, bound, columns n, INSERT 0 0, ready I",
@@ -151,8 +151,8 @@ fn where_the_conflict_may_be_with_another_key_the_second_on_a_row_goes_another_t
     let mut nothing = nothing("");
     let members = group(&mut nothing, &["7", "8", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([inserted(8, b"1"), complete("SELECT 1"), ready('I')]);
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([inserted(8, b"1"), complete("SELECT 1"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, INSERT 0 0, ready I",
         "1: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
@@ -183,16 +183,16 @@ fn errors_undo_all_and_send_them_again() {
         ),
     ] {
         let mut server = a_server();
-        let mut trip = leave(&members, &mut server);
-        assert_eq!(trip.answer([error, ready('I')]), expected);
-        assert_eq!(trip.batch.invalidation().is_some(), void);
-        assert!(trip.batch.failed());
+        let mut run = leave(&members, &mut server);
+        assert_eq!(run.answer([error, ready('I')]), expected);
+        assert_eq!(run.batch.invalidation().is_some(), void);
+        assert!(run.batch.failed());
     }
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([none(0), complete("SELECT 1"), ready('I')]);
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([none(0), complete("SELECT 1"), ready('I')]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
-    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
+    assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn a_committed_row_that_is_nobodys_is_not_kept_quiet() {
     let mut nothing = nothing(" (id)");
     let members = group(&mut nothing, &["7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([inserted(9, b"1"), complete("SELECT 1"), ready('I')]);
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([inserted(9, b"1"), complete("SELECT 1"), ready('I')]);
     assert!(
         results.iter().all(|line| line.contains("08007")),
         "{results:?}"
@@ -212,7 +212,7 @@ fn a_committed_row_that_is_nobodys_is_not_kept_quiet() {
 fn keys_that_may_come_back_as_something_else_do_not_travel() {
     let sql = "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
     let words = table(&[("id", TEXT), ("n", INT4)], &["id"]);
-    let mut words = Travelling::upserting(sql, &words, &[TEXT, INT4], Vec::new());
+    let mut words = PlannedStatement::upserting(sql, &words, &[TEXT, INT4], Vec::new());
     let plan = words.plan.clone();
     assert!(plan.fits(&words.texts(&["a b", "1"])).is_some());
     assert_eq!(plan.fits(&words.texts(&["a ", "1"])), None);
@@ -220,7 +220,7 @@ fn keys_that_may_come_back_as_something_else_do_not_travel() {
     assert_eq!(plan.fits(&null), None);
     // Only PostgreSQL can tell numerics apart: they travel with their equals in bytes.
     let prices = table(&[("id", NUMERIC), ("n", INT4)], &["id"]);
-    let mut prices = Travelling::upserting(sql, &prices, &[NUMERIC, INT4], Vec::new());
+    let mut prices = PlannedStatement::upserting(sql, &prices, &[NUMERIC, INT4], Vec::new());
     let plan = prices.plan.clone();
     let mut group = |price: &str| {
         plan.fits(&prices.texts(&[price, "1"]))
@@ -237,24 +237,24 @@ fn who_was_inserted_is_answered_even_if_facts_move_before_the_fold() {
     let mut counter = counter();
     let members = group(&mut counter, &["7", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
+    let mut run = leave(&members, &mut server);
     let moved = values(&[Some(&[0]), None, None, None, None]);
     let insert = [parsed(), bound(), inserted(7, b"1"), complete("SELECT 1")].concat();
     let fold = [parsed(), bound(), moved, complete("SELECT 1")].concat();
-    let results = trip.answer([insert, fold, ready('I')]);
+    let results = run.answer([insert, fold, ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
         "1: retry Alone",
     ];
     assert_eq!(results, expected);
-    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
+    assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
 }
 
 /// The same, with the proposed value.
-fn excluded() -> Travelling {
+fn excluded() -> PlannedStatement {
     let text = "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = t.n + EXCLUDED.n RETURNING n";
     let table = table(&COLUMNS, &["id"]);
-    Travelling::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
+    PlannedStatement::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
 }
 
 #[test]
@@ -262,15 +262,15 @@ fn members_on_keys_of_their_own_need_one_statement() {
     let mut excluded = excluded();
     let members = group(&mut excluded, &["7", "8", "9"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let executes = |trip: &Trip<'_>| {
-        trip.sent()
+    let mut run = leave(&members, &mut server);
+    let executes = |run: &GroupRun<'_>| {
+        run.sent()
             .iter()
             .filter(|line| line.contains("Execute"))
             .count()
     };
-    assert_eq!(executes(&trip), 1);
-    let results = trip.answer([
+    assert_eq!(executes(&run), 1);
+    let results = run.answer([
         inserted(9, b"1"),
         inserted(7, b"4"),
         complete("SELECT 2"),
@@ -283,8 +283,8 @@ fn members_on_keys_of_their_own_need_one_statement() {
     ];
     assert_eq!(results, expected);
     // After an error they go by two for a while.
-    let mut trip = leave(&members, &mut server);
-    let results = trip.answer([
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([
         error("55P03", "canceling statement due to lock timeout"),
         ready('I'),
     ]);

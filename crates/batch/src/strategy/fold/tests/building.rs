@@ -1,7 +1,7 @@
 //! What a group becomes.
 
 use super::{a_server, counter, leave, stock};
-use crate::testing::folding::{Folding, INT4, INT8, NUMERIC, TEXT, table};
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, NUMERIC, TEXT, table};
 use paceline_wire::frontend::{BindNames, BindValues, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames};
@@ -50,8 +50,8 @@ fn members_stand_in_order_of_row_and_arrival() {
         .map(|values| folding.texts(values))
         .collect();
     let mut server = a_server();
-    let trip = leave(&members, &mut server).expect("it travels");
-    let (values, formats) = bound(&trip.sent);
+    let run = leave(&members, &mut server).expect("it travels");
+    let (values, formats) = bound(&run.sent);
     let expected = [
         "{7,5,6}",
         "23:{0,2,4}",
@@ -85,13 +85,13 @@ fn a_group_on_one_row_waits_for_it() {
     let mut folding = stock();
     let members = [folding.texts(&["1", "7"]), folding.texts(&["2", "7"])];
     let mut server = a_server();
-    let trip = leave(&members, &mut server).expect("it travels");
-    let parse = &trip.sent()[0];
+    let run = leave(&members, &mut server).expect("it travels");
+    let parse = &run.sent()[0];
     assert!(
         parse.starts_with("Parse") && !parse.contains("SKIP LOCKED"),
         "{parse}"
     );
-    assert_eq!(bound(&trip.sent).0[..3], ["{7}", "23:{0}", "23:{2}"]);
+    assert_eq!(bound(&run.sent).0[..3], ["{7}", "23:{0}", "23:{2}"]);
 }
 
 #[test]
@@ -99,13 +99,13 @@ fn members_that_are_each_on_a_row_of_their_own_need_no_order() {
     let mut folding = stock();
     let members = [folding.texts(&["1", "7"]), folding.texts(&["2", "5"])];
     let mut server = a_server();
-    let trip = leave(&members, &mut server).expect("it travels");
-    let parse = &trip.sent()[0];
+    let run = leave(&members, &mut server).expect("it travels");
+    let parse = &run.sent()[0];
     assert!(
         !parse.contains("RECURSIVE") && parse.contains("lock_timeout"),
         "{parse}"
     );
-    let (values, formats) = bound(&trip.sent);
+    let (values, formats) = bound(&run.sent);
     assert_eq!(values, ["{7,5}", "(16400,{7})", "{1,2}"]);
     assert_eq!(formats, [1, 1, 1, 1, 0]);
 }
@@ -131,7 +131,7 @@ fn binary_values_travel_in_binary_arrays_and_keys_as_text() {
 fn text_values_are_quoted() {
     let table = table(&[("id", INT8), ("a", TEXT)], &["id"]);
     let text = "UPDATE t SET a = $2 WHERE id = $1";
-    let mut folding = Folding::prepared(text, &table, &[INT8, TEXT], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[INT8, TEXT], Vec::new());
     let members = [
         folding.texts(&["1", "NULL"]),
         folding.texts(&["1", r#"a,"b"\"#]),
@@ -146,7 +146,7 @@ fn text_values_are_quoted() {
 fn a_composite_key_has_an_array_for_each_column() {
     let table = table(&[("a", INT4), ("b", TEXT), ("n", INT4)], &["a", "b"]);
     let text = "UPDATE t SET n = $3 WHERE b = $1 AND a = $2";
-    let mut folding = Folding::prepared(text, &table, &[TEXT, INT4, INT4], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[TEXT, INT4, INT4], Vec::new());
     let members = [
         folding.texts(&["x", "1", "8"]),
         folding.texts(&["y", "1", "9"]),
@@ -171,7 +171,7 @@ fn a_composite_key_has_an_array_for_each_column() {
 fn keys_that_only_postgresql_can_compare_do_not_share_a_group() {
     let table = table(&[("id", NUMERIC), ("a", INT4)], &["id"]);
     let text = "UPDATE t SET a = a + 1 WHERE id = $1";
-    let mut folding = Folding::prepared(text, &table, &[NUMERIC], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[NUMERIC], Vec::new());
     let members = [folding.texts(&["1.0"]), folding.texts(&["1.00"])];
     let mut server = a_server();
     assert!(leave(&members, &mut server).is_none());

@@ -4,8 +4,8 @@ use super::{a_server, counter, leave, stock};
 use crate::strategy::GroupPlan;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
-use crate::testing::folding::{Folding, INT4, INT8, single, table};
-use crate::testing::trip::Trip;
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, single, table};
+use crate::testing::group_run::GroupRun;
 use paceline_relay::analysis::{Analysis, Shape};
 use paceline_relay::server::ServerSide;
 use paceline_testing::messages::Wire;
@@ -38,7 +38,7 @@ fn end() -> Wire {
 }
 
 /// A group of the counter on these rows.
-fn group<'a>(rows: &[&str], server: &'a mut ServerSide) -> Trip<'a> {
+fn group<'a>(rows: &[&str], server: &'a mut ServerSide) -> GroupRun<'a> {
     let mut folding = counter("");
     let members: Vec<_> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
     leave(&members, server).expect("it travels")
@@ -53,7 +53,7 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
         folding.texts(&["2", "7"]),
     ];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("it travels");
     let rows = [
         parsed(),
         bound(),
@@ -62,10 +62,10 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
         member(2, true, true, &[Some(b"39")]),
     ];
     assert!(
-        trip.answer(rows).is_empty(),
+        run.answer(rows).is_empty(),
         "nobody hears of it before the commit"
     );
-    let mut results = trip.answer([end()]);
+    let mut results = run.answer([end()]);
     results.sort();
     let expected = [
         "0: parsed, bound, columns qty, row 41, UPDATE 1, ready I",
@@ -73,18 +73,18 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
         "2: parsed, bound, columns qty, row 39, UPDATE 1, ready I",
     ];
     assert_eq!(results, expected);
-    assert!(trip.is_over() && !trip.batch.failed() && trip.batch.invalidation().is_none());
+    assert!(run.is_over() && !run.batch.failed() && run.batch.invalidation().is_none());
 }
 
 #[test]
 fn the_answer_has_the_form_of_the_question() {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     let text = "UPDATE t SET qty = 1 WHERE id = 5 RETURNING qty";
-    let mut folding = Folding::simple(text, &table, &[INT4, INT4], vec![column("qty", 23)]);
+    let mut folding = FoldStatement::simple(text, &table, &[INT4, INT4], vec![column("qty", 23)]);
     let members = [folding.query(text)];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server).expect("it travels");
-    let results = trip.answer([
+    let mut run = leave(&members, &mut server).expect("it travels");
+    let results = run.answer([
         parsed(),
         bound(),
         member(1, true, true, &[Some(b"1")]),
@@ -104,11 +104,11 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
         client::execute(),
         client::sync(),
     ];
-    let mut unit = single(&mut folding.session, &folding.templates, messages.concat());
-    unit.plan = Some(Arc::clone(&folding.plan) as Arc<dyn GroupPlan>);
+    let mut request = single(&mut folding.session, &folding.templates, messages.concat());
+    request.plan = Some(Arc::clone(&folding.plan) as Arc<dyn GroupPlan>);
     let mut server = a_server();
-    let mut trip = leave(&[unit], &mut server).expect("it travels");
-    let results = trip.answer([
+    let mut run = leave(&[request], &mut server).expect("it travels");
+    let results = run.answer([
         parsed(),
         bound(),
         member(1, true, true, &[Some(b"\0\0\0\x07")]),
@@ -121,7 +121,7 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
 #[test]
 fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
     let mut folding = stock();
-    let mut unit = folding.texts(&["1", "7"]);
+    let mut request = folding.texts(&["1", "7"]);
     let own = folding.plan.fields.iter();
     let own = Shape::of(own.map(|f| (&*f.name, f.type_oid, f.type_modifier)));
     for (shape, fits) in [
@@ -129,21 +129,21 @@ fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
         (Some(Shape::of([(&b"qty"[..], 700, -1)].into_iter())), false),
         (None, true),
     ] {
-        unit.analysis = Some(Analysis {
+        request.analysis = Some(Analysis {
             shape,
             ..Analysis::default()
         });
-        assert_eq!(folding.plan.fits(&unit).is_some(), fits, "{shape:?}");
+        assert_eq!(folding.plan.fits(&request).is_some(), fits, "{shape:?}");
     }
 }
 
 #[test]
 fn described_columns_carry_the_format_that_was_bound() {
     let mut folding = stock();
-    let unit = folding.bound(&[(false, Some(b"1")), (false, Some(b"7"))], &[1]);
+    let request = folding.bound(&[(false, Some(b"1")), (false, Some(b"7"))], &[1]);
     let mut server = a_server();
-    let mut trip = leave(&[unit], &mut server).expect("it travels");
-    let results = trip.answer([parsed(), bound(), member(1, true, false, &[None]), end()]);
+    let mut run = leave(&[request], &mut server).expect("it travels");
+    let results = run.answer([parsed(), bound(), member(1, true, false, &[None]), end()]);
     assert_eq!(
         results,
         ["0: parsed, bound, columns qty:b, UPDATE 0, ready I"]
@@ -154,8 +154,8 @@ fn described_columns_carry_the_format_that_was_bound() {
 fn behind_a_violation_the_rest_of_its_row_goes_again_in_order() {
     let mut server = a_server();
     // Places in the batch: row 7 has 1 to 4, row 8 has 5.
-    let mut trip = group(&["7", "7", "8", "7", "7"], &mut server);
-    let results = trip.answer([
+    let mut run = group(&["7", "7", "8", "7", "7"], &mut server);
+    let results = run.answer([
         parsed(),
         bound(),
         member(1, true, true, &[]),
@@ -196,8 +196,8 @@ fn a_row_that_is_missing_is_certain_only_where_its_lock_was_waited_for() {
 #[test]
 fn a_missing_row_after_a_violation_on_another_is_not_its_neighbours_fault() {
     let mut server = a_server();
-    let mut trip = group(&["7", "8", "8"], &mut server);
-    let results = trip.answer([parsed(), bound(), member(1, false, false, &[]), end()]);
+    let mut run = group(&["7", "8", "8"], &mut server);
+    let results = run.answer([parsed(), bound(), member(1, false, false, &[]), end()]);
     assert_eq!(results, ["0: retry Alone", "1: retry Row", "2: retry Row"]);
 }
 
@@ -206,17 +206,17 @@ fn a_member_that_must_change_one_row_and_does_not_gets_an_error() {
     let mut folding = counter("/*+ TARGET_AFFECT_ROW(1) */");
     let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "7"])];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("it travels");
     let rows = [member(1, true, true, &[]), member(2, true, false, &[])];
     let [one, two] = rows;
-    let results = trip.answer([parsed(), bound(), one, two, end()]);
+    let results = run.answer([parsed(), bound(), one, two, end()]);
     let expected = [
         "0: parsed, bound, no data, UPDATE 1, ready I".to_owned(),
         format!("1: parsed, bound, no data, {MISSED}, ready I"),
     ];
     assert_eq!(results, expected);
-    let mut trip = leave(&members, &mut server).expect("it travels");
-    let results = trip.answer([bound(), nobody(true), end()]);
+    let mut run = leave(&members, &mut server).expect("it travels");
+    let results = run.answer([bound(), nobody(true), end()]);
     assert!(
         results.iter().all(|line| line.contains(MISSED)),
         "{results:?}"
@@ -226,28 +226,28 @@ fn a_member_that_must_change_one_row_and_does_not_gets_an_error() {
 #[test]
 fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
     let mut server = a_server();
-    let mut trip = group(&["7", "8"], &mut server);
-    let results = trip.answer([parsed(), bound(), nobody(false), end()]);
+    let mut run = group(&["7", "8"], &mut server);
+    let results = run.answer([parsed(), bound(), nobody(false), end()]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert!(
-        trip.batch.invalidation() == Some(Invalidation::Changed),
+        run.batch.invalidation() == Some(Invalidation::Changed),
         "the facts must be read again"
     );
-    assert!(!trip.batch.failed());
+    assert!(!run.batch.failed());
 }
 
 #[test]
 fn an_error_sends_the_group_again_in_halves() {
     let mut server = a_server();
-    let mut trip = group(&["7", "8", "7", "9", "8"], &mut server);
+    let mut run = group(&["7", "8", "7", "9", "8"], &mut server);
     let rows = [
         parsed(),
         bound(),
         member(1, true, true, &[]),
         error("22003", "integer out of range"),
     ];
-    assert!(trip.answer(rows).is_empty());
-    let results = trip.answer([ready('I')]);
+    assert!(run.answer(rows).is_empty());
+    let results = run.answer([ready('I')]);
     let expected = [
         "0: retry FirstHalf",
         "1: retry FirstHalf",
@@ -256,24 +256,24 @@ fn an_error_sends_the_group_again_in_halves() {
         "4: retry SecondHalf",
     ];
     assert_eq!(results, expected);
-    assert!(trip.batch.failed() && trip.batch.invalidation().is_none());
+    assert!(run.batch.failed() && run.batch.invalidation().is_none());
 }
 
 #[test]
 fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
     let mut server = a_server();
-    let mut trip = group(&["7", "8", "7"], &mut server);
-    let results = trip.answer([error("42501", "permission denied for table t"), ready('I')]);
+    let mut run = group(&["7", "8", "7"], &mut server);
+    let results = run.answer([error("42501", "permission denied for table t"), ready('I')]);
     assert_eq!(
         results,
         ["0: retry Alone", "1: retry Alone", "2: retry Alone"]
     );
-    let invalidation = trip.batch.invalidation();
+    let invalidation = run.batch.invalidation();
     assert!(matches!(invalidation, Some(Invalidation::Refused(_))));
     // The Parse did not take place.
-    let mut trip = group(&["7", "8", "7"], &mut server);
-    assert!(trip.sent()[0].starts_with("Parse"));
-    trip.answer([parsed(), bound(), nobody(true), end()]);
+    let mut run = group(&["7", "8", "7"], &mut server);
+    assert!(run.sent()[0].starts_with("Parse"));
+    run.answer([parsed(), bound(), nobody(true), end()]);
 }
 
 #[test]
@@ -321,11 +321,11 @@ fn after_any_error_rows_of_one_member_each_go_like_others() {
         let mut folding = counter("");
         let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "8"])];
         let mut server = a_server();
-        let mut trip = leave(&members, &mut server).expect("it travels");
-        let results = trip.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
+        let mut run = leave(&members, &mut server).expect("it travels");
+        let results = run.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
         assert_eq!(results, ["0: retry Line", "1: retry Line"]);
         assert!(
-            trip.batch.invalidation().is_none(),
+            run.batch.invalidation().is_none(),
             "the fold itself is not refused"
         );
         let again = leave(&members, &mut server).expect("it travels").sent();
@@ -334,10 +334,10 @@ fn after_any_error_rows_of_one_member_each_go_like_others() {
 }
 
 /// An update of which PostgreSQL may evaluate a part even when there is no row.
-fn fails_unseen(rows: &[&str]) -> (Folding, Vec<PlannedRequest>) {
+fn fails_unseen(rows: &[&str]) -> (FoldStatement, Vec<PlannedRequest>) {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     let text = "UPDATE t SET qty = qty + (1 / $1) WHERE id = $2 AND qty > 0";
-    let mut folding = Folding::prepared(text, &table, &[INT4, INT8], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[INT4, INT8], Vec::new());
     let members = rows.iter().map(|row| folding.texts(&["1", row])).collect();
     (folding, members)
 }
@@ -346,8 +346,8 @@ fn fails_unseen(rows: &[&str]) -> (Folding, Vec<PlannedRequest>) {
 fn who_may_fail_without_a_row_goes_again_alone_if_there_is_none() {
     let (_, members) = fails_unseen(&["7", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server).expect("it travels");
-    let results = trip.answer([parsed(), bound(), nobody(true), end()]);
+    let mut run = leave(&members, &mut server).expect("it travels");
+    let results = run.answer([parsed(), bound(), nobody(true), end()]);
     assert_eq!(
         results,
         ["0: retry Alone", "1: retry Alone"],
@@ -360,11 +360,11 @@ fn a_partitioned_table_waits_for_no_partition_that_a_member_may_not_need() {
     let mut table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     table.extent.tree = vec![1, 2, 3];
     let text = "UPDATE t SET qty = qty + $1 WHERE id = $2";
-    let mut folding = Folding::prepared(text, &table, &[INT4, INT8], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[INT4, INT8], Vec::new());
     let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "7"])];
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server).expect("it travels");
-    let sent = trip.sent();
+    let mut run = leave(&members, &mut server).expect("it travels");
+    let sent = run.sent();
     assert!(sent[0].contains("lock_timeout"), "{}", sent[0]);
     assert_eq!(sent.iter().filter(|line| *line == "Sync").count(), 1);
     let limits = [
@@ -375,12 +375,12 @@ fn a_partitioned_table_waits_for_no_partition_that_a_member_may_not_need() {
     ]
     .concat();
     let late = error("55P03", "canceling statement due to lock timeout");
-    let results = trip.answer([limits.clone(), parsed(), bound(), late, ready('I')]);
+    let results = run.answer([limits.clone(), parsed(), bound(), late, ready('I')]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
-    let mut trip = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("it travels");
     let rows = [member(1, true, true, &[]), member(2, true, true, &[])].concat();
     let limits = [bound(), row(&["20ms", "200ms"]), complete("SELECT 1")].concat();
-    let results = trip.answer([limits, bound(), rows, end()]);
+    let results = run.answer([limits, bound(), rows, end()]);
     assert!(
         results
             .iter()

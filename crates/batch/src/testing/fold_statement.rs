@@ -31,9 +31,9 @@ pub(crate) const NUMERIC: Type = Type("numeric", 1700);
 pub(crate) const INT4_ARRAY: Type = Type("integer[]", 1007);
 
 /// A console that knows one parameter.
-pub(crate) struct Board;
+pub(crate) struct TestConsole;
 
-impl Console for Board {
+impl Console for TestConsole {
     fn variables(&self) -> Vec<(String, String)> {
         vec![("hotspot".to_owned(), "on".to_owned())]
     }
@@ -82,14 +82,14 @@ pub(crate) fn table(columns: &[(&str, Type)], key: &[&str]) -> TableFacts {
 }
 
 /// A session and a statement of it that folds.
-pub(crate) struct Folding {
+pub(crate) struct FoldStatement {
     pub(crate) templates: Templates,
     pub(crate) session: Session,
     pub(crate) plan: Arc<FoldPlan>,
     text: String,
 }
 
-impl Folding {
+impl FoldStatement {
     /// A statement that clients prepare.
     pub(crate) fn prepared(
         text: &str,
@@ -150,10 +150,10 @@ impl Folding {
             execute(),
             sync(),
         ];
-        self.unit(messages.concat())
+        self.request(messages.concat())
     }
 
-    /// As [`Folding::bound`], all in text.
+    /// As [`FoldStatement::bound`], all in text.
     pub(crate) fn texts(&mut self, values: &[&str]) -> PlannedRequest {
         let values: Vec<_> = values.iter().map(|v| (false, Some(v.as_bytes()))).collect();
         self.bound(&values, &[])
@@ -161,13 +161,13 @@ impl Folding {
 
     /// A simple query.
     pub(crate) fn query(&mut self, text: &str) -> PlannedRequest {
-        self.unit(query(text))
+        self.request(query(text))
     }
 
-    fn unit(&mut self, messages: Vec<u8>) -> PlannedRequest {
-        let mut unit = single(&mut self.session, &self.templates, messages);
-        unit.plan = Some(Arc::clone(&self.plan) as Arc<dyn GroupPlan>);
-        unit
+    fn request(&mut self, messages: Vec<u8>) -> PlannedRequest {
+        let mut request = single(&mut self.session, &self.templates, messages);
+        request.plan = Some(Arc::clone(&self.plan) as Arc<dyn GroupPlan>);
+        request
     }
 }
 
@@ -188,10 +188,10 @@ pub(crate) fn single(
 ) -> PlannedRequest {
     let bytes = Bytes::from(messages);
     loop {
-        match session.plan(&bytes, templates, &Board) {
-            Plan::Single(unit) => return unit.into(),
+        match session.plan(&bytes, templates, &TestConsole) {
+            Plan::Single(request) => return request.into(),
             Plan::Unparsed(unparsed) => templates.parse(&unparsed),
-            other => panic!("not a unit that may travel with others: {other:?}"),
+            other => panic!("not a request that a group may hold: {other:?}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Statements of a queue's consumers and upserts, as if PostgreSQL's catalog had been asked about them, and units of them.
 
-use super::folding::{Type, single, type_name};
+use super::fold_statement::{Type, single, type_name};
 use crate::strategy::GroupPlan;
 use crate::strategy::PlannedRequest;
 use crate::strategy::distribute::DistributePlan;
@@ -19,7 +19,7 @@ use paceline_wire::backend::Field;
 use std::sync::Arc;
 
 /// A session and a statement that it prepares.
-pub(crate) struct Travelling {
+pub(crate) struct PlannedStatement {
     templates: Templates,
     session: Session,
     pub(crate) plan: Arc<dyn GroupPlan>,
@@ -27,7 +27,7 @@ pub(crate) struct Travelling {
 }
 
 /// What PostgreSQL said of a statement.
-struct Described<'a> {
+struct DescribedStatement<'a> {
     templates: &'a Templates,
     template: &'a Template,
     statement: &'a Statement,
@@ -37,7 +37,7 @@ struct Described<'a> {
     fields: Vec<Field>,
 }
 
-impl Described<'_> {
+impl DescribedStatement<'_> {
     fn dealing(self, dealing: Dealing) -> Arc<dyn GroupPlan> {
         let prints = vec!["(16400,{7})".to_owned()];
         let (oids, fields) = (self.oids, self.fields);
@@ -47,7 +47,7 @@ impl Described<'_> {
     }
 }
 
-impl Travelling {
+impl PlannedStatement {
     /// A statement of a consumer.
     pub(crate) fn taking(
         text: &str,
@@ -118,11 +118,11 @@ impl Travelling {
         text: &str,
         parameters: &[Type],
         fields: Vec<Field>,
-        plan: impl FnOnce(Described<'_>) -> Arc<dyn GroupPlan>,
+        plan: impl FnOnce(DescribedStatement<'_>) -> Arc<dyn GroupPlan>,
     ) -> Self {
         let templates = Templates::default();
         let template = templates.prepared(text, &[0, 0]);
-        let plan = plan(Described {
+        let plan = plan(DescribedStatement {
             templates: &templates,
             template: &template,
             statement: template.statement.as_ref().expect("the text parses"),
@@ -148,9 +148,9 @@ impl Travelling {
             execute(),
             sync(),
         ];
-        let mut unit = single(&mut self.session, &self.templates, messages.concat());
-        unit.plan = Some(self.plan.clone());
-        unit
+        let mut request = single(&mut self.session, &self.templates, messages.concat());
+        request.plan = Some(self.plan.clone());
+        request
     }
 
     /// The same, all in text.

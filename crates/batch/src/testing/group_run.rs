@@ -12,19 +12,19 @@ use paceline_testing::read_out;
 use paceline_wire::Frames;
 
 /// A batch, and the server that it went to.
-pub(crate) struct Trip<'a> {
+pub(crate) struct GroupRun<'a> {
     pub(crate) batch: Box<dyn Batch>,
     server: &'a mut ServerSide,
     /// What was sent.
     pub(crate) sent: Vec<u8>,
     /// Why members came back, in the order in which they did.
-    pub(crate) back: Vec<(usize, Fallback)>,
+    pub(crate) retried: Vec<(usize, Fallback)>,
     over: bool,
 }
 
-impl<'a> Trip<'a> {
+impl<'a> GroupRun<'a> {
     /// A group leaves. `None`: it cannot travel together.
-    pub(crate) fn leave(
+    pub(crate) fn send(
         strategy: Strategy,
         members: &[PlannedRequest],
         prelude: &Prelude,
@@ -37,7 +37,7 @@ impl<'a> Trip<'a> {
             batch,
             server,
             sent: out.to_vec(),
-            back: Vec::new(),
+            retried: Vec::new(),
             over: false,
         })
     }
@@ -54,11 +54,11 @@ impl<'a> Trip<'a> {
             assert!(!self.over, "a message after the batch was over: {frame:?}");
             self.over = self.batch.receive(frame, self.server, &mut results);
         }
-        let back = results.iter().filter_map(|results| match results.outcome {
+        let retried = results.iter().filter_map(|results| match results.outcome {
             MemberOutcome::Retry(_, why) => Some((results.member, why)),
             MemberOutcome::Answer(_) => None,
         });
-        self.back.extend(back);
+        self.retried.extend(retried);
         results.iter().map(line).collect()
     }
 
