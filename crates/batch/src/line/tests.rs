@@ -1,9 +1,9 @@
 //! The line without a socket: its rules one by one, and generated histories against a naive model.
 
+mod fixture;
 mod histories;
 mod model;
 mod rules;
-mod scene;
 mod waits;
 
 use super::{GroupId, Limits, LineKey, LineKeys, Strategy, WaitSpec};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const INSERT: &str = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log DEFAULT VALUES RETURNING id";
 
-struct Scene {
+struct ChainFixture {
     templates: Templates,
     session: Session,
     prelude: Prelude,
@@ -26,7 +26,7 @@ struct Scene {
     server: ServerSide,
 }
 
-impl Scene {
+impl ChainFixture {
     fn new() -> Self {
         let (templates, none) = (Templates::default(), SettingsBook::default().none());
         Self {
@@ -101,8 +101,8 @@ fn end() -> Wire {
 
 #[test]
 fn only_what_is_known_to_be_short_fits() {
-    let mut scene = Scene::new();
-    let request = scene.extended(INSERT);
+    let mut fixture = ChainFixture::new();
+    let request = fixture.extended(INSERT);
     assert_eq!(fits(&request), None, "not known to be short");
     (0..3).for_each(|_| request.template.pace.record(100, 100));
     assert_eq!(
@@ -115,7 +115,7 @@ fn only_what_is_known_to_be_short_fits() {
         "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
         "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log VALUES ('now')",
     ] {
-        let request = scene.extended(text);
+        let request = fixture.extended(text);
         (0..3).for_each(|_| request.template.pace.record(100, 100));
         assert_eq!(fits(&request), None, "{text}");
     }
@@ -123,20 +123,20 @@ fn only_what_is_known_to_be_short_fits() {
 
 #[test]
 fn functions_that_may_change_settings_taint_the_server() {
-    let mut scene = Scene::new();
-    let mut members = scene.three();
-    scene.leave(&members);
-    assert!(!scene.server.tainted);
+    let mut fixture = ChainFixture::new();
+    let mut members = fixture.three();
+    fixture.leave(&members);
+    assert!(!fixture.server.tainted);
     members[1].taints = true;
-    scene.leave(&members);
-    assert!(scene.server.tainted);
+    fixture.leave(&members);
+    assert!(fixture.server.tainted);
 }
 
 #[test]
 fn all_members_stand_before_one_sync() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let sent = scene.leave(&members).sent();
+    let mut fixture = ChainFixture::new();
+    let members = fixture.three();
+    let sent = fixture.leave(&members).sent();
     let kinds: Vec<&str> = sent
         .iter()
         .filter_map(|line| line.split(' ').next())
@@ -162,9 +162,9 @@ fn all_members_stand_before_one_sync() {
 
 #[test]
 fn each_gets_its_own_answer_after_the_commit() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut run = scene.leave(&members);
+    let mut fixture = ChainFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     let insert = |id| {
         [
             bound(),
@@ -198,9 +198,9 @@ fn each_gets_its_own_answer_after_the_commit() {
 
 #[test]
 fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut run = scene.leave(&members);
+    let mut fixture = ChainFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     run.answer([
         prelude(),
         parsed(),
@@ -220,7 +220,7 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
     );
     assert!(run.batch.failed());
     // What the server skipped is prepared the next time: nothing here, the chain's own statement is known.
-    let sent = scene.leave(&members).sent();
+    let sent = fixture.leave(&members).sent();
     assert!(
         [0, 2].iter().all(|at| sent[*at].starts_with("Bind")),
         "{sent:?}"
@@ -229,14 +229,14 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
 
 #[test]
 fn what_was_relied_on_has_changed_so_all_is_undone() {
-    let mut scene = Scene::new();
+    let mut fixture = ChainFixture::new();
     let members = [
-        scene.request(query("DELETE FROM t")),
-        scene.request(query("DELETE FROM s")),
+        fixture.request(query("DELETE FROM t")),
+        fixture.request(query("DELETE FROM s")),
     ];
     let one = || [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
     let moved = "invalid input syntax for type boolean: \"paceline: moved: false\"";
-    let mut run = scene.leave(&members);
+    let mut run = fixture.leave(&members);
     let answers = [
         prelude(),
         one(),
@@ -251,7 +251,7 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
     assert_eq!(run.retried, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
     assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
     // The same words from a member are its own error.
-    let mut run = scene.leave(&members);
+    let mut run = fixture.leave(&members);
     let results = run.answer([
         bound(),
         complete("SET CONSTRAINTS"),
@@ -268,21 +268,21 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
 
 #[test]
 fn who_is_not_known_to_be_silent_travels_in_no_chain() {
-    let mut scene = Scene::new();
-    let mut members = scene.three();
+    let mut fixture = ChainFixture::new();
+    let mut members = fixture.three();
     members[2].chain_facts = None;
-    let Scene {
+    let ChainFixture {
         prelude, server, ..
-    } = &mut scene;
+    } = &mut fixture;
     assert!(GroupRun::send(Strategy::Chain, &members, prelude, server).is_none());
 }
 
 #[test]
 fn a_borrowed_wait_sends_each_alone() {
     for sqlstate in ["55P03", "57014", "40P01"] {
-        let mut scene = Scene::new();
-        let members = scene.three();
-        let mut run = scene.leave(&members);
+        let mut fixture = ChainFixture::new();
+        let members = fixture.three();
+        let mut run = fixture.leave(&members);
         let results = run.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
         assert_eq!(
             results,
@@ -293,11 +293,11 @@ fn a_borrowed_wait_sends_each_alone() {
 
 #[test]
 fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut run = scene.leave(&members);
+    let mut fixture = ChainFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     run.answer([parsed(), error("42501", "no"), ready('I')]);
-    let sent = scene.leave(&members).sent();
+    let sent = fixture.leave(&members).sent();
     assert!(
         sent[0].starts_with("Bind") && sent[2].starts_with("Parse"),
         "{sent:?}"
@@ -306,9 +306,9 @@ fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
 
 #[test]
 fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
-    let mut scene = Scene::new();
-    let members = [scene.extended("DELETE FROM t")];
-    let mut run = scene.leave(&members);
+    let mut fixture = ChainFixture::new();
+    let members = [fixture.extended("DELETE FROM t")];
+    let mut run = fixture.leave(&members);
     let results = run.answer([
         notice("of the chain"),
         prelude(),
@@ -327,12 +327,12 @@ fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
 
 #[test]
 fn a_notice_between_two_answers_is_the_second_ones() {
-    let mut scene = Scene::new();
+    let mut fixture = ChainFixture::new();
     let members = [
-        scene.request(query("DELETE FROM t")),
-        scene.request(query("DELETE FROM s")),
+        fixture.request(query("DELETE FROM t")),
+        fixture.request(query("DELETE FROM s")),
     ];
-    let mut run = scene.leave(&members);
+    let mut run = fixture.leave(&members);
     let one = [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
     let two = [
         parsed(),

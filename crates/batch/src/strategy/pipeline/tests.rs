@@ -18,13 +18,13 @@ use paceline_testing::messages::server::*;
 const FIRST: &str = "SELECT a FROM t WHERE id = 1";
 const SECOND: &str = "SELECT b FROM t";
 
-struct Scene {
+struct PipelineFixture {
     templates: Templates,
     session: Session,
     server: ServerSide,
 }
 
-impl Scene {
+impl PipelineFixture {
     fn new() -> Self {
         let none = SettingsBook::default().none();
         Self {
@@ -84,9 +84,9 @@ fn short_answer() -> Wire {
 
 #[test]
 fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let sent = scene.leave(&members).sent();
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let sent = fixture.leave(&members).sent();
     let kinds: Vec<&str> = sent
         .iter()
         .filter_map(|line| line.split(' ').next())
@@ -102,9 +102,9 @@ fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
 
 #[test]
 fn answers_are_dealt_as_they_come() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut run = scene.leave(&members);
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     assert_eq!(
         run.answer([simple_answer()]),
         ["0: columns a, row 1, SELECT 1, ready I"]
@@ -124,9 +124,9 @@ fn answers_are_dealt_as_they_come() {
 
 #[test]
 fn who_fails_is_told_its_error_alone() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut run = scene.leave(&members);
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     let failed = run.answer([error("22012", "division by zero"), ready('I')]);
     assert_eq!(failed, ["0: retry Alone"]);
     let results = run.answer([parsed(), full_answer(), short_answer()]);
@@ -139,9 +139,9 @@ fn who_fails_is_told_its_error_alone() {
 
 #[test]
 fn a_parse_that_fails_is_not_taken_for_known() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut run = scene.leave(&members);
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     run.answer([
         simple_answer(),
         error("42703", "no"),
@@ -150,15 +150,15 @@ fn a_parse_that_fails_is_not_taken_for_known() {
         ready('I'),
     ]);
     assert!(run.is_over());
-    let sent = scene.leave(&members[2..]).sent();
+    let sent = fixture.leave(&members[2..]).sent();
     assert!(sent[0].starts_with("Parse"), "{sent:?}");
 }
 
 #[test]
 fn who_waits_behind_a_slow_member_may_go_elsewhere() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut run = scene.leave(&members);
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     run.answer([simple_answer()]);
     let abandoned = run.batch.abandon().expect("reads can be abandoned");
     let lines: Vec<String> = abandoned.iter().map(line).collect();
@@ -175,26 +175,26 @@ fn who_waits_behind_a_slow_member_may_go_elsewhere() {
 
 #[test]
 fn a_bind_that_fails_does_not_take_back_the_parse() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut run = scene.leave(&members[2..]);
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members[2..]);
     let results = run.answer([parsed(), error("22P02", "no"), ready('I')]);
     assert_eq!(results, ["0: retry Alone"]);
     // Now the server has the statement, and it is not parsed again, unless its client parses it.
-    let mut run = scene.leave(&members[2..]);
+    let mut run = fixture.leave(&members[2..]);
     assert!(!run.sent()[0].starts_with("Parse"), "{:?}", run.sent());
     run.answer([error("22P02", "no"), ready('I')]);
-    let again = scene.leave(&members[1..2]).sent();
+    let again = fixture.leave(&members[1..2]).sent();
     assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
 }
 
 #[test]
 fn the_very_same_question_is_asked_once() {
-    let mut scene = Scene::new();
-    let [simple, full, short] = scene.three();
-    let [_, again, _] = scene.three();
+    let mut fixture = PipelineFixture::new();
+    let [simple, full, short] = fixture.three();
+    let [_, again, _] = fixture.three();
     let members = [full.clone(), simple.clone(), again, short, simple, full];
-    let mut run = scene.leave(&members);
+    let mut run = fixture.leave(&members);
     let sent = run.sent();
     let count = |kind: &str| sent.iter().filter(|line| line.starts_with(kind)).count();
     assert_eq!((count("Query"), count("Bind"), count("Sync")), (1, 2, 2));
@@ -210,22 +210,22 @@ fn the_very_same_question_is_asked_once() {
 
 #[test]
 fn other_values_or_formats_are_another_question() {
-    let mut scene = Scene::new();
-    let ask = |scene: &mut Scene, value: &'static [u8], results: &[i16]| {
+    let mut fixture = PipelineFixture::new();
+    let ask = |fixture: &mut PipelineFixture, value: &'static [u8], results: &[i16]| {
         let messages = [
             parse("", "SELECT b FROM t WHERE id = $1"),
             bind_values("", &[(false, Some(value))], results),
             execute(),
             sync(),
         ];
-        single(&mut scene.session, &scene.templates, messages.concat())
+        single(&mut fixture.session, &fixture.templates, messages.concat())
     };
     let members = [
-        ask(&mut scene, b"1", &[]),
-        ask(&mut scene, b"2", &[]),
-        ask(&mut scene, b"1", &[1]),
-        ask(&mut scene, b"1", &[]),
+        ask(&mut fixture, b"1", &[]),
+        ask(&mut fixture, b"2", &[]),
+        ask(&mut fixture, b"1", &[1]),
+        ask(&mut fixture, b"1", &[]),
     ];
-    let sent = scene.leave(&members).sent();
+    let sent = fixture.leave(&members).sent();
     assert_eq!(sent.iter().filter(|line| *line == "Sync").count(), 3);
 }

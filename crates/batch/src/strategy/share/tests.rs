@@ -22,7 +22,7 @@ use paceline_testing::read_out;
 const TEXT: &str = "SELECT b FROM t WHERE id = $1";
 const ANSWER: &str = "parsed, bound, columns b, row 2, SELECT 1, ready I";
 
-struct Scene {
+struct ShareFixture {
     templates: Templates,
     session: Session,
     server: ServerSide,
@@ -34,7 +34,7 @@ struct Ask<'a>(&'a str, &'a [u8], bool, &'a [i16], bool);
 
 const PLAIN: Ask<'_> = Ask(TEXT, b"1", false, &[], true);
 
-impl Scene {
+impl ShareFixture {
     fn new() -> Self {
         let none = SettingsBook::default().none();
         Self {
@@ -83,9 +83,9 @@ fn ended() -> Wire {
 
 #[test]
 fn only_the_very_same_question_is_shared() {
-    let mut scene = Scene::new();
-    let plain = scene.ask(PLAIN);
-    let same = scene.ask(PLAIN);
+    let mut fixture = ShareFixture::new();
+    let plain = fixture.ask(PLAIN);
+    let same = fixture.ask(PLAIN);
     assert_eq!(group(&plain), group(&same));
     let others = [
         Ask("SELECT c FROM t WHERE id = $1", b"1", false, &[], true),
@@ -95,37 +95,37 @@ fn only_the_very_same_question_is_shared() {
         Ask(TEXT, b"1", false, &[], false),
     ];
     for other in others {
-        let other = scene.ask(other);
+        let other = fixture.ask(other);
         assert_ne!(group(&plain), group(&other));
-        let together = scene.leave(&[plain.clone(), other]);
+        let together = fixture.leave(&[plain.clone(), other]);
         assert!(together.is_none(), "even if their hashes were the same");
     }
 }
 
 #[test]
 fn texts_settings_and_protocols_are_kept_apart() {
-    let mut scene = Scene::new();
+    let mut fixture = ShareFixture::new();
     let texts = [
         "SELECT b FROM t WHERE id = 1",
         "SELECT b FROM t WHERE id = 2",
     ];
-    let [one, two] = texts.map(|text| group(&scene.query(text)));
+    let [one, two] = texts.map(|text| group(&fixture.query(text)));
     assert_ne!(one, two, "literals are values");
-    assert_eq!(one, group(&scene.query(texts[0])));
+    assert_eq!(one, group(&fixture.query(texts[0])));
     let utc = paceline_sql::SessionChange::Set {
         name: "timezone".to_owned(),
         sql: "SET timezone = 'UTC'".to_owned(),
     };
     let book = SettingsBook::default();
     let base = book.none();
-    scene.session.settings = book.after(&base, &base, &utc);
-    assert_ne!(one, group(&scene.query(texts[0])));
+    fixture.session.settings = book.after(&base, &base, &utc);
+    assert_ne!(one, group(&fixture.query(texts[0])));
 }
 
 #[test]
 fn a_template_with_a_very_long_answer_is_not_shared() {
-    let mut scene = Scene::new();
-    let request = scene.ask(PLAIN);
+    let mut fixture = ShareFixture::new();
+    let request = fixture.ask(PLAIN);
     request
         .template
         .pace
@@ -140,8 +140,8 @@ fn a_template_with_a_very_long_answer_is_not_shared() {
 
 #[test]
 fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
-    let mut scene = Scene::new();
-    let mut request = scene.ask(PLAIN);
+    let mut fixture = ShareFixture::new();
+    let mut request = fixture.ask(PLAIN);
     let policy = |pipeline| Policy {
         hotspot: true,
         for_autocommit: true,
@@ -172,8 +172,8 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
 
 #[test]
 fn one_run_answers_all_and_only_when_it_is_complete() {
-    let mut scene = Scene::new();
-    let mut run = scene.twins(3);
+    let mut fixture = ShareFixture::new();
+    let mut run = fixture.twins(3);
     let kinds: Vec<String> = run.sent().iter().map(|line| line[..4].to_owned()).collect();
     assert_eq!(kinds, ["Pars", "Bind", "Desc", "Exec", "Sync"]);
     assert!(run.answer([begun()]).is_empty(), "nobody has a part of it");
@@ -184,16 +184,16 @@ fn one_run_answers_all_and_only_when_it_is_complete() {
     );
     assert!(run.is_over());
     // What the clients parse is analysed for them, once for all.
-    let again = scene.twins(2).sent();
+    let again = fixture.twins(2).sent();
     assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
 }
 
 #[test]
 fn simple_queries_are_asked_to_the_letter() {
-    let mut scene = Scene::new();
+    let mut fixture = ShareFixture::new();
     let text = "SELECT b  FROM t WHERE id = 1 -- and a remark";
-    let members = [scene.query(text), scene.query(text)];
-    let mut run = scene.leave(&members).expect("twins travel together");
+    let members = [fixture.query(text), fixture.query(text)];
+    let mut run = fixture.leave(&members).expect("twins travel together");
     assert_eq!(run.sent(), [format!("Query {text}")]);
     let results = run.answer([columns(&["b"]), ended()]);
     assert_eq!(
@@ -204,8 +204,8 @@ fn simple_queries_are_asked_to_the_letter() {
 
 #[test]
 fn a_read_that_fails_fails_for_each_alone() {
-    let mut scene = Scene::new();
-    let mut run = scene.twins(2);
+    let mut fixture = ShareFixture::new();
+    let mut run = fixture.twins(2);
     let results = run.answer([begun(), error("22012", "division by zero"), ready('I')]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert!(run.is_over() && !run.batch.failed());
@@ -214,20 +214,20 @@ fn a_read_that_fails_fails_for_each_alone() {
 /// Clients that have prepared the statement: what serves all of them was analysed after the last of them had parsed it.
 #[test]
 fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
-    let mut scene = Scene::new();
-    let prepared = scene.templates.prepared(TEXT, &[0, 0]);
+    let mut fixture = ShareFixture::new();
+    let prepared = fixture.templates.prepared(TEXT, &[0, 0]);
     let mut member = |since: u64| {
         let analysis = Analysis {
             since,
             ..Analysis::begun(since - 1, 0)
         };
-        scene.session.parse(b"p", prepared.clone(), analysis);
+        fixture.session.parse(b"p", prepared.clone(), analysis);
         let messages = [
             bind_values("p", &[(false, Some(b"1"))], &[]),
             execute(),
             sync(),
         ];
-        single(&mut scene.session, &scene.templates, messages.concat())
+        single(&mut fixture.session, &fixture.templates, messages.concat())
     };
     let members = [10, 30, 20].map(&mut member);
     let late = [member(40)];
@@ -240,7 +240,7 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
         (&both, false),
         (&members[..], false),
     ] {
-        let mut run = scene.leave(members).expect("they travel together");
+        let mut run = fixture.leave(members).expect("they travel together");
         let kinds = run.sent();
         assert_eq!(kinds.iter().any(|line| line.starts_with("Parse")), parses);
         let closes = kinds.iter().filter(|line| line.starts_with("Close"));
@@ -253,8 +253,8 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
 
 #[test]
 fn an_answer_can_be_handed_over_while_rows_come_in() {
-    let mut scene = Scene::new();
-    let mut run = scene.twins(2);
+    let mut fixture = ShareFixture::new();
+    let mut run = fixture.twins(2);
     assert!(run.batch.hand_over(&bound()).is_none(), "nothing has come");
     run.answer([parsed(), bound(), columns(&["b"])]);
     assert!(run.batch.hand_over(b"C").is_none(), "no row has come");
@@ -265,10 +265,10 @@ fn an_answer_can_be_handed_over_while_rows_come_in() {
         ["parsed", "bound", "columns b"]
     );
 
-    let mut run = scene.twins(2);
+    let mut run = fixture.twins(2);
     run.answer([bound(), columns(&["b"]), row(&["2"])]);
     assert!(run.batch.hand_over(&[]).is_some());
-    let mut run = scene.twins(2);
+    let mut run = fixture.twins(2);
     run.answer([bound(), row(&["2"]), error("22012", "division by zero")]);
     assert!(run.batch.hand_over(&[]).is_none(), "it has failed");
 }

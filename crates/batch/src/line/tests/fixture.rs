@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// A line, its clock, and units named by a letter.
-pub(super) struct Scene {
+pub(super) struct LineFixture {
     pub(super) line: Line<char>,
     pub(super) now: Instant,
 }
 
-impl Scene {
+impl LineFixture {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             line: Line::new(limits),
