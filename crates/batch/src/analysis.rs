@@ -1,6 +1,6 @@
 //! What was learned of a template from the catalog, and how its units travel because of it.
 
-use crate::line::{ClientTimeouts, GroupId, LineKeys, Strategy, TableId, WaitSpec};
+use crate::line::{ClientTimeouts, GroupId, LineKeys, TableId, WaitSpec};
 use crate::strategy::{
     ChainFacts, GroupPlan, PlannedRequest, STATEMENT_MAX, chain, pipeline, share,
 };
@@ -64,13 +64,13 @@ impl GroupingDecision {
     /// How a unit travels about whose template nothing is known yet: alone, and in its place.
     pub fn without_analysis(request: &Request, policy: Policy) -> Self {
         match request.template.effect() {
-            Some(Effect::Write) => alone_or(None).as_barrier(request, policy),
+            Some(Effect::Write) => alone_or(None).with_barrier(request, policy),
             _ => Self::default(),
         }
     }
 
     /// A write whose row is not known keeps its place among those that travel together.
-    fn as_barrier(mut self, request: &Request, policy: Policy) -> Self {
+    fn with_barrier(mut self, request: &Request, policy: Policy) -> Self {
         self.spec.barrier = policy.for_autocommit || policy.hotspot;
         self.spec.table = table_of(request);
         self
@@ -143,7 +143,7 @@ impl TemplateAnalysis {
     fn decide_write(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
         if self.timeouts.transaction.is_some() {
             // A group that takes longer than one member may would lose its connection, and nobody could tell what became of it.
-            return alone_or(None).as_barrier(request, policy);
+            return alone_or(None).with_barrier(request, policy);
         }
         let asked = self.is_requested(request, policy);
         let chain_facts = self.chain_facts.as_ref().ok();
@@ -153,10 +153,10 @@ impl TemplateAnalysis {
         request.chain_facts = chain_facts.cloned();
         // In a chain, or alone, consumers of a queue need not wait for one another.
         let plan = self.plan.as_ref().ok();
-        let plan = plan.filter(|plan| policy.lock_type || plan.strategy() == Strategy::Fold);
+        let plan = plan.filter(|plan| policy.lock_type || plan.orders_requests_outside_groups());
         let together = plan.and_then(|plan| Some((plan, plan.fits(request)?)));
         let Some((plan, (plan_group, keys))) = together else {
-            return alone_or(chain).as_barrier(request, policy);
+            return alone_or(chain).with_barrier(request, policy);
         };
         if !asked && !policy.for_autocommit {
             return GroupingDecision {
@@ -168,7 +168,7 @@ impl TemplateAnalysis {
             true => Some(plan_group),
             false => chain,
         };
-        let in_one = group.is_some_and(|id: GroupId| id.strategy != Strategy::Chain);
+        let in_one = group.is_some_and(|id: GroupId| id.strategy.rewrites());
         request.plan = Some(Arc::clone(plan));
         GroupingDecision {
             spec: WaitSpec {

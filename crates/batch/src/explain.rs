@@ -5,7 +5,7 @@
 mod tests;
 
 use crate::analysis::{Policy, TemplateAnalysis};
-use crate::line::Strategy;
+use crate::strategy::Strategy;
 use crate::strategy::share::ANSWER_BYTES_MAX;
 use paceline_relay::template::Template;
 use paceline_sql::Effect;
@@ -169,7 +169,7 @@ const NOT_SHORT: &str = "it is not known to be short";
 fn takes_target(strategy: Strategy, target: Option<u64>) -> bool {
     match target {
         None => true,
-        Some(rows) => rows == 1 && strategy == Strategy::Fold,
+        Some(rows) => rows == 1 && strategy.properties().checks_target,
     }
 }
 

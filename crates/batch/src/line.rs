@@ -26,7 +26,7 @@ pub use entry::{Dispatch, Limits, NextStep, WaitEntry, WaiterId};
 pub use multi_row::ROW_AWAITED_MAX;
 pub use queue::Line;
 pub use rows::{LockOutcome, WAIT_UNCHECKED_MAX};
-pub use spec::{ClientTimeouts, GroupId, LineKey, LineKeys, Strategy, TableId, WaitSpec};
+pub use spec::{ClientTimeouts, GroupId, LineKey, LineKeys, TableId, WaitSpec};
 pub use timeouts::ExpiredLimit;
 
 use entry::TimeoutStarts;
@@ -103,7 +103,7 @@ impl<T> Line<T> {
     /// Without a group, or with a question that nobody else asks.
     fn is_alone(&self, group: Option<GroupId>) -> bool {
         group.is_none_or(|id| {
-            id.strategy == Strategy::Share
+            id.strategy.properties().only_duplicates
                 && self
                     .group_members
                     .get(&id)

@@ -17,7 +17,7 @@ pub use metric_names::{NAMED_AFTER_REQUESTS, NAMES_MAX, NameQuota, OTHER};
 pub use show_groups::{TemplateNaming, TemplateRow, show_groups};
 pub use snapshot::StatsSnapshot;
 
-use crate::line::Strategy;
+use crate::strategy::Strategy;
 use counts::add;
 use metric_names::NameGrant;
 use paceline_relay::template::Template;

@@ -15,7 +15,8 @@ use bytes::{Bytes, BytesMut};
 use fares::Fares;
 use owed::Owed;
 use paceline_batch::analysis::TemplateAnalysis;
-use paceline_batch::line::{Dispatch, LineKeys, LockOutcome, Strategy, WaitEntry};
+use paceline_batch::line::{Dispatch, LineKeys, LockOutcome, WaitEntry};
+use paceline_batch::strategy::Strategy;
 use paceline_batch::strategy::{
     self, Batch, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
 };

@@ -1,7 +1,8 @@
 //! How units travel because of what was learned of them, and of what the user allows.
 
 use super::{GroupingDecision, Policy, TemplateAnalysis};
-use crate::line::{ClientTimeouts, LineKeys, Strategy};
+use crate::line::{ClientTimeouts, LineKeys};
+use crate::strategy::Strategy;
 use crate::testing::fold_statement::{INT4, INT8, chain_facts, single, table};
 use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::session::Session;

@@ -1,7 +1,7 @@
 //! Who leaves with the first one: units of its group whose rows are free, in order of arrival, up to a barrier and to the
 //! group's limits.
 
-use super::{Dispatch, GroupId, Line, LineKey, LineKeys, Strategy, WaitEntry, WaitSpec, WaiterId};
+use super::{Dispatch, GroupId, Line, LineKey, LineKeys, WaitEntry, WaitSpec, WaiterId};
 use std::ops::Bound;
 use std::time::Instant;
 
@@ -27,7 +27,9 @@ impl<T> Line<T> {
     pub(super) fn group_size_max(&self, first: WaiterId, group: Option<GroupId>) -> usize {
         let most = match group {
             None => 1,
-            Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
+            Some(id) if id.strategy.properties().waits_for_predecessors => {
+                self.limits.pipeline_depth_max
+            }
             Some(_) => self.limits.group_size_max,
         };
         let entry = self.waiting.get(&first);
@@ -85,7 +87,7 @@ impl<T> Line<T> {
         let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.spec.table);
         // A chain may be made of writes to several tables.
-        let table = table.filter(|_| group.is_none_or(|id| id.strategy != Strategy::Chain));
+        let table = table.filter(|_| group.is_none_or(|id| id.strategy.properties().one_table));
         let elsewhere =
             |spec: &WaitSpec| spec.table.is_some() && table.is_some() && spec.table != table;
         let mut waiting = self.waiting.range(behind).peekable();

@@ -1,5 +1,6 @@
 //! What the line must know of a unit: whom it may travel with, and what it waits for.
 
+use crate::strategy::Strategy;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,24 +70,19 @@ pub struct GroupId {
     pub cohort: u64,
 }
 
-/// How a group travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Strategy {
-    /// Reads back to back, each with its own Sync.
-    Pipeline,
-    /// The same read, asked once.
-    Share,
-    /// Writes in one implicit transaction.
-    Chain,
-    /// Single-row updates in one statement.
-    Fold,
-    /// Consumers of a queue in one statement.
-    Take,
-    /// Inserts in one statement.
-    Merge,
-}
-
 impl GroupId {
+    /// A group for which only the settings of its members must be the same.
+    pub fn of_settings(strategy: Strategy, settings: u64) -> Self {
+        Self {
+            strategy,
+            template: 0,
+            settings,
+            parameter_formats: 0,
+            result_formats: 0,
+            cohort: 0,
+        }
+    }
+
     /// Whether requests of these groups may share a group on this row.
     pub(super) fn meets(self, other: Self, row: LineKey) -> bool {
         let on_row = |id: Self| Self {
@@ -109,40 +105,6 @@ pub struct ClientTimeouts {
     pub statement: Option<Duration>,
     /// `transaction_timeout` (PostgreSQL 17), which ends the connection: no write travels with others under it.
     pub transaction: Option<Duration>,
-}
-
-impl Strategy {
-    /// Each of them.
-    pub const ALL: [Self; 6] = [
-        Self::Pipeline,
-        Self::Share,
-        Self::Chain,
-        Self::Fold,
-        Self::Take,
-        Self::Merge,
-    ];
-
-    /// What users call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pipeline => "pipeline",
-            Self::Share => "share",
-            Self::Chain => "chain",
-            Self::Fold => "fold",
-            Self::Take => "take",
-            Self::Merge => "merge",
-        }
-    }
-
-    /// Its units change nothing: they may be sent again, and left at any time.
-    pub fn reads(self) -> bool {
-        matches!(self, Self::Pipeline | Self::Share)
-    }
-
-    /// Another statement takes the place of its units' own.
-    pub fn rewrites(self) -> bool {
-        matches!(self, Self::Fold | Self::Take | Self::Merge)
-    }
 }
 
 /// What the line must know of a unit.

@@ -6,7 +6,8 @@ mod model;
 mod rules;
 mod waits;
 
-use super::{GroupId, Limits, LineKey, LineKeys, Strategy, WaitSpec};
+use super::{GroupId, Limits, LineKey, LineKeys, WaitSpec};
+use crate::strategy::Strategy;
 use std::time::Duration;
 
 /// A group of a strategy; `template` tells groups apart.

@@ -1,12 +1,12 @@
-//! Chain: hinted writes, and calls of declared functions, in one implicit transaction with one commit; each member gets its
-//! own answer after it.
+//! Chain: writes with a hint, and calls of declared functions, in one implicit transaction with one commit. Each member gets its own
+//! answer after the commit.
 //!
-//! Exactness: a later member sees what earlier ones wrote (READ COMMITTED takes a snapshot per statement). If any
-//! member fails, PostgreSQL undoes all; the group then goes again in halves until who is at fault is alone. A
-//! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs. Constraints that are deferred are
-//! checked at the end of each statement, as they would be at its own commit. Members are *silent*: they neither notify nor change
-//! settings (see [`paceline_sql::chain`]), or their functions are declared. The chain compares the facts behind this at its end,
-//! when it holds locks on all tables of its members; if they have changed, PostgreSQL undoes it.
+//! Exactness: a member sees what earlier members wrote, because READ COMMITTED takes a snapshot per statement. If a member fails,
+//! PostgreSQL undoes all of them; the halves of the group are then executed separately, until the member that fails is alone. A short
+//! `lock_timeout` keeps members from waiting for locks that only another member needs. Deferred constraints are checked at the end
+//! of each statement, as they would be at its own commit. Members send no notifications and change no settings (see
+//! [`paceline_sql::chain`]), or their functions are declared. At its end, when it holds locks on all tables of its members, the
+//! chain compares the facts that show this; if they have changed, PostgreSQL undoes it.
 
 use super::batch::Batch;
 use super::messages::{message, sqlstate, write_head, write_member, write_tail};
@@ -14,7 +14,8 @@ use super::outcome::Invalidation;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
 use super::plan::PlannedRequest;
 use super::prelude::{ChainFacts, PRELUDE_STATEMENTS, Prelude};
-use crate::line::{GroupId, Strategy};
+use crate::line::GroupId;
+use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
@@ -27,12 +28,12 @@ use paceline_wire::{Frame, frontend};
 #[cfg(test)]
 mod tests;
 
-/// SQLSTATEs by which PostgreSQL says that one of the two limits was met, or that two groups met head on.
-const BORROWED_WAIT: [&str; 3] = ["55P03", "57014", "40P01"];
+/// SQLSTATEs of an expired limit of the chain, and of a deadlock between two chains.
+const WAITED: [&str; 3] = ["55P03", "57014", "40P01"];
 
-/// Writes that are known to be short, if they are asked to travel with others. A member that must touch an exact number
-/// of rows is not one: whether it did is known only after it ran; nor is one that must be parsed when it comes, or that would
-/// read the number that another member has drawn from a sequence.
+/// The group of a write that is known to be short. `None` for a member that must change an exact number of rows, because that is
+/// known only after its execution; for one that must be parsed when it arrives; and for one that would read the number that another
+/// member has drawn from a sequence.
 pub fn fits(request: &Request) -> Option<GroupId> {
     let template = &request.template;
     let targeted = template.hints().target_affect_row.is_some();
@@ -40,34 +41,35 @@ pub fn fits(request: &Request) -> Option<GroupId> {
         && !template.is_parsed_alone()
         && !template.reads_numbers()
         && template.pace.is_short();
-    fits.then(|| GroupId {
-        strategy: Strategy::Chain,
-        template: 0,
-        settings: request.settings.id,
-        parameter_formats: 0,
-        result_formats: 0,
-        cohort: 0,
-    })
+    fits.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
 }
 
-/// A chain on its way.
+/// A chain in flight.
 #[derive(Debug)]
 pub struct ChainBatch {
     forms: Vec<Form>,
     injected: Injected,
+    stage: Stage,
     answers: Vec<BytesMut>,
-    /// So many statements of the prelude have not been answered yet.
-    prelude: usize,
-    /// What is answered now are the comparisons at the end.
-    in_checks: bool,
-    /// One of them has found a difference.
-    facts_changed: bool,
-    /// The answer of the last member is complete, that of the next one has not begun.
-    between: bool,
-    /// Notices that came in between: they are the next member's.
+    /// Notices between two members: they belong to the next one.
     notices: BytesMut,
-    /// SQLSTATE of the error that undid all.
+    /// SQLSTATE of the error that has undone the chain.
     error: Option<String>,
+    /// Whether the comparisons at the end have raised that error.
+    facts_changed: bool,
+}
+
+/// The part of the chain to which the next message belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The statements before the members; so many are not complete.
+    Prelude(usize),
+    /// The answer of a member is complete, that of the next one has not begun.
+    BetweenMembers,
+    /// The answer of the last member in `answers`.
+    InMember,
+    /// The comparisons after the members.
+    Checks,
 }
 
 impl Batch for ChainBatch {
@@ -83,48 +85,14 @@ impl Batch for ChainBatch {
                 self.finish(results);
                 return true;
             }
-            tag::ERROR_RESPONSE => {
-                if is_stale_plan(frame.body()) {
-                    server.retire_all();
-                }
-                let sqlstate = sqlstate(frame.body()).to_owned();
-                let says = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
-                self.facts_changed = self.in_checks && says;
-                self.error = Some(sqlstate);
-            }
+            tag::ERROR_RESPONSE => self.receive_error(frame, server),
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::PARAMETER_STATUS => {}
-            tag::COMMAND_COMPLETE if self.prelude > 0 => {
-                self.prelude -= 1;
-                self.between = self.prelude == 0;
-            }
-            _ if self.prelude > 0 || self.in_checks => {}
-            tag::BIND_COMPLETE if self.answers.len() == self.forms.len() => self.in_checks = true,
-            tag::BIND_COMPLETE => {
-                let form = self
-                    .forms
-                    .get(self.answers.len())
-                    .copied()
-                    .unwrap_or(Form::Simple);
-                let mut answer = std::mem::take(&mut self.notices);
-                write_head(form, &mut answer);
-                self.between = false;
-                self.answers.push(answer);
-            }
-            tag::NOTICE_RESPONSE if self.between => self.notices.put_slice(frame.bytes),
-            tag::NO_DATA if self.current_form() == Some(Form::Simple) => {}
-            _ => {
-                self.between =
-                    matches!(frame.tag, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE);
-                if let Some(answer) = self.answers.last_mut() {
-                    answer.put_slice(frame.bytes);
-                }
-            }
+            _ => self.receive_in_stage(frame),
         }
         false
     }
 
-    /// What was learned of the members' templates no longer holds.
     fn invalidation(&self) -> Option<Invalidation> {
         self.facts_changed.then_some(Invalidation::Changed)
     }
@@ -143,9 +111,9 @@ impl ChainBatch {
     ) -> Option<Self> {
         let mut checks: Vec<&ChainFacts> = Vec::new();
         for request in members {
-            let chain_facts = request.chain_facts.as_ref()?;
-            if checks.iter().all(|known| known.id != chain_facts.id) {
-                checks.push(chain_facts);
+            let facts = request.chain_facts.as_ref()?;
+            if checks.iter().all(|known| known.id != facts.id) {
+                checks.push(facts);
             }
         }
         let mut injected = Injected::default();
@@ -162,14 +130,54 @@ impl ChainBatch {
         Some(Self {
             forms: members.iter().map(|request| request.form).collect(),
             injected,
+            stage: Stage::Prelude(PRELUDE_STATEMENTS),
             answers: Vec::with_capacity(members.len()),
-            prelude: PRELUDE_STATEMENTS,
-            in_checks: false,
-            facts_changed: false,
-            between: false,
             notices: BytesMut::new(),
             error: None,
+            facts_changed: false,
         })
+    }
+
+    fn receive_error(&mut self, frame: Frame<'_>, server: &mut ServerSide) {
+        if is_stale_plan(frame.body()) {
+            server.retire_all();
+        }
+        let sqlstate = sqlstate(frame.body()).to_owned();
+        let changed = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
+        self.facts_changed = self.stage == Stage::Checks && changed;
+        self.error = Some(sqlstate);
+    }
+
+    fn receive_in_stage(&mut self, frame: Frame<'_>) {
+        match (self.stage, frame.tag) {
+            (Stage::Prelude(0 | 1), tag::COMMAND_COMPLETE) => self.stage = Stage::BetweenMembers,
+            (Stage::Prelude(left), tag::COMMAND_COMPLETE) => self.stage = Stage::Prelude(left - 1),
+            (Stage::Prelude(_) | Stage::Checks, _) => {}
+            (_, tag::BIND_COMPLETE) => self.begin_member(),
+            (Stage::BetweenMembers, tag::NOTICE_RESPONSE) => self.notices.put_slice(frame.bytes),
+            // A simple query has no `Describe` that this would answer.
+            (_, tag::NO_DATA) if self.current_form() == Some(Form::Simple) => {}
+            (_, complete) => {
+                self.stage = match complete {
+                    tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => Stage::BetweenMembers,
+                    _ => Stage::InMember,
+                };
+                if let Some(answer) = self.answers.last_mut() {
+                    answer.put_slice(frame.bytes);
+                }
+            }
+        }
+    }
+
+    fn begin_member(&mut self) {
+        let Some(form) = self.forms.get(self.answers.len()).copied() else {
+            self.stage = Stage::Checks;
+            return;
+        };
+        let mut answer = std::mem::take(&mut self.notices);
+        write_head(form, &mut answer);
+        self.answers.push(answer);
+        self.stage = Stage::InMember;
     }
 
     fn current_form(&self) -> Option<Form> {
@@ -179,23 +187,19 @@ impl ChainBatch {
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let members = self.forms.len();
         let Some(sqlstate) = &self.error else {
-            results.extend(
-                self.answers
-                    .drain(..)
-                    .enumerate()
-                    .map(|(member, mut answer)| {
-                        write_tail(&mut answer);
-                        MemberResult {
-                            member,
-                            outcome: MemberOutcome::Answer(answer.freeze()),
-                        }
-                    }),
-            );
+            let answers = self.answers.drain(..).enumerate();
+            results.extend(answers.map(|(member, mut answer)| {
+                write_tail(&mut answer);
+                MemberResult {
+                    member,
+                    outcome: MemberOutcome::Answer(answer.freeze()),
+                }
+            }));
             return;
         };
         if self.facts_changed {
             results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
-        } else if BORROWED_WAIT.contains(&sqlstate.as_str()) {
+        } else if WAITED.contains(&sqlstate.as_str()) {
             results.extend(retry(0..members, Retry::Alone, Fallback::Timeout));
         } else {
             results.extend(retry_halves(members, Fallback::Error));

@@ -1,56 +1,54 @@
-//! Take and merge: many members become one statement whose rows are dealt to them in order of arrival. Consumers of a
-//! queue have their limits added up and get rows in the queue's order (see [`paceline_sql::take`]); of inserts each
-//! member gets its own row (see [`paceline_sql::merge`]).
+//! Take and merge: one statement for all members, whose rows are distributed to them in order of arrival.
+//!
+//! Take adds up the limits of statements that take rows from a queue; each member gets rows in the order of the queue (see
+//! [`paceline_sql::take`]). Merge inserts the rows of all members; each gets its own row (see [`paceline_sql::merge`]).
 
-use super::array::Array;
+use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
-use super::messages::{
-    FORMATS_MAX, message, parameter_bits, result_bits, result_formats, write_columns, write_head,
-    write_tail,
-};
-use super::outcome::Invalidation;
+use super::described::DescribedTemplate;
+use super::explain_lines::{ExplainLines, value_text};
+use super::messages::{OwnStatement, is_true, message, read_number, write_tail};
 use super::outcome::{
     MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
 };
-use super::plan::{GroupPlan, PlannedRequest, Rewritten};
+use super::plan::{GroupPlan, PlannedRequest};
 use super::prelude::Prelude;
-use super::progress::{StatementEvent, StatementProgress, refusal};
-use crate::line::{GroupId, LineKey, LineKeys, Strategy};
+use super::statement_batch::{GroupResult, StatementBatch};
+use super::statement_progress::StatementError;
+use crate::line::{GroupId, LineKey, LineKeys};
+use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
 use bytes::BytesMut;
-use paceline_relay::request::{Form, Request};
-use paceline_relay::server::{Injected, Preparable, ServerSide};
+use paceline_relay::request::Request;
+use paceline_relay::server::{Injected, ServerSide};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::KeyValue;
 use paceline_sql::dealing::{Dealing, FEW, RESULT_COLUMNS};
-use paceline_wire::backend::{self, Field, tag};
-use paceline_wire::{Frame, frontend};
+use paceline_wire::backend::{self, Field};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
 
-/// Most rows that one member may ask for and still travel with others.
+/// Maximum number of rows that a member of a group may ask for.
 const LIMIT_MAX: u32 = 1_000;
 
-/// How the units of a template travel, as learned from the catalog.
+/// The plan of a template whose rows are distributed.
 #[derive(Debug)]
 pub struct DistributePlan {
     dealing: Dealing,
     id: u64,
     few_id: u64,
-    /// What the name of a queue starts with.
+    /// Hash of the template, with which the hash of a queue begins.
     seed: u64,
     fingerprints: Vec<String>,
-    /// OIDs of the template's parameters.
-    parameters: Vec<u32>,
-    /// RETURNING columns.
-    fields: Vec<Field>,
+    described: DescribedTemplate,
 }
 
 impl DistributePlan {
-    /// A plan from what PostgreSQL said of the template, and the fingerprints of what it said that of.
+    /// Makes a plan from the analysis of the template. `fingerprints` are those of the objects that it uses. `None` if there are too
+    /// many parameters or columns.
     pub fn new(
         template: &Template,
         dealing: Dealing,
@@ -59,34 +57,28 @@ impl DistributePlan {
         fields: Vec<Field>,
         templates: &Templates,
     ) -> Option<Self> {
-        let fits = parameters.len() <= FORMATS_MAX && fields.len() <= FORMATS_MAX;
         let mut hasher = DefaultHasher::new();
         template.id.hash(&mut hasher);
-        fits.then(|| Self {
+        Some(Self {
             dealing,
             id: templates.new_id(),
             few_id: templates.new_id(),
             seed: hasher.finish(),
             fingerprints,
-            parameters,
-            fields,
+            described: DescribedTemplate::new(parameters, fields)?,
         })
     }
 
-    /// What a group that asks for so many rows becomes.
-    fn statement(&self, rows: u32) -> Preparable<'_> {
+    /// The statement of a group that asks for this number of rows.
+    fn statement(&self, rows: u32) -> OwnStatement<'_> {
         let (id, text) = match &self.dealing.text_of_few {
             Some(text) if rows <= FEW => (self.few_id, text),
             _ => (self.id, &self.dealing.text),
         };
-        Preparable {
-            id,
-            text,
-            types: &[0, 0],
-        }
+        OwnStatement { id, text }
     }
 
-    /// Parameters that travel, and whether as text.
+    /// Parameters that the statement reads, and whether each is sent as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
         let shared = self.dealing.shared.iter().map(|number| (*number, false));
         let own = self.dealing.own.iter();
@@ -101,7 +93,7 @@ impl DistributePlan {
             .collect()
     }
 
-    /// How many rows a member asks for.
+    /// The number of rows that a member asks for.
     fn limit(&self, request: &Request) -> Option<u32> {
         let limit = match &self.dealing.limit {
             KeyValue::Constant { text, .. } => text.parse().ok()?,
@@ -112,6 +104,48 @@ impl DistributePlan {
         };
         let most = if self.dealing.single { 1 } else { LIMIT_MAX };
         (1..=most).contains(&limit).then_some(limit)
+    }
+
+    /// Whether the server rejects the statement itself. An error during execution may come from a function of the user's.
+    fn is_refused(&self, error: &StatementError) -> bool {
+        let raised = self.dealing.raises_anything && error.in_execution;
+        is_refusal(&error.sqlstate) && !raised
+    }
+
+    /// Writes `[Parse] Bind Execute`.
+    fn write(
+        &self,
+        requests: &[&PlannedRequest],
+        members: &[DistributeMember],
+        server: &mut ServerSide,
+        injected: &mut Injected,
+        out: &mut BytesMut,
+    ) -> Option<()> {
+        let first = requests.first()?;
+        let rows = members.last()?.last;
+        let total = i64::from(rows).to_be_bytes();
+        let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
+        let fingerprints = self.fingerprints.iter();
+        values.extend(fingerprints.map(|value| (false, Some(value.as_bytes()))));
+        for number in &self.dealing.shared {
+            values.push(first.parameter(*number)?);
+        }
+        let mut arrays = Vec::new();
+        if !self.dealing.own.is_empty() {
+            arrays.push(match self.dealing.queue {
+                true => members_of_rows(members),
+                false => Array::numbers(rows as usize),
+            });
+        }
+        for own in &self.dealing.own {
+            let requests = requests.iter().copied();
+            arrays.push(self.described.array(&own.numbers, requests)?);
+        }
+        values.extend(bound(&arrays));
+        let formats = self.described.result_formats(RESULT_COLUMNS, first);
+        self.statement(rows)
+            .write(&values, &formats, server, injected, out);
+        Some(())
     }
 }
 
@@ -127,26 +161,21 @@ impl GroupPlan for DistributePlan {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let parameter_formats = parameter_bits(request, &self.parameters, self.carried())?;
         self.limit(request)?;
         let mut own = self.dealing.own.iter();
         if !own.all(|own| request.is_even(&own.numbers)) {
             return None;
         }
-        // The values that decide which rows are picked are part of the queue's name.
+        // Requests with different shared values pick different rows, so that they take from different queues.
         let mut hasher = DefaultHasher::new();
         (self.seed, self.shared(request)?).hash(&mut hasher);
         let queue = hasher.finish();
-        let group = GroupId {
-            strategy: self.strategy(),
-            template: queue,
-            settings: request.settings.id,
-            parameter_formats,
-            result_formats: result_bits(request, &self.fields)?,
-            cohort: 0,
-        };
-        // Inserts do not stand in one another's way.
-        Some((group, self.dealing.queue.then_some(LineKey(queue)).into()))
+        let group = self
+            .described
+            .group_id(self.strategy(), queue, request, self.carried())?;
+        // Inserts do not wait for each other.
+        let keys = self.dealing.queue.then_some(LineKey(queue)).into();
+        Some((group, keys))
     }
 
     fn build(
@@ -156,244 +185,166 @@ impl GroupPlan for DistributePlan {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Box<dyn Batch>> {
-        Some(Box::new(DistributeBatch::build(
-            self, members, server, out,
-        )?))
+        let mut injected = Injected::default();
+        let result = DistributeResult::write(self, members, server, &mut injected, out)?;
+        Some(StatementBatch::send(result, injected, out))
     }
 
-    fn rewritten(&self) -> Rewritten<'_> {
-        Rewritten::Distribute(&self.dealing)
+    fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
+        let dealing = &self.dealing;
+        if dealing.queue {
+            lines.say("limit", value_text(&dealing.limit));
+        }
+        lines.parameters("shared", dealing.shared.iter().copied());
+        let own = dealing.own.iter().flat_map(|own| &own.numbers);
+        lines.parameters("own", own.copied());
+        if verbose {
+            if let Some(text) = &dealing.text_of_few {
+                lines.say("few rows", text);
+            }
+            lines.say("statement", &dealing.text);
+        }
     }
 
-    /// Its members take from a queue.
     fn is_queue(&self) -> bool {
         self.dealing.queue
     }
 }
 
-/// A group on its way.
+/// The members of a group, to which the rows are distributed.
 #[derive(Debug)]
-pub struct DistributeBatch {
+struct DistributeResult {
     plan: Arc<DistributePlan>,
     members: Vec<DistributeMember>,
-    /// Rows that were dealt.
+    /// Number of distributed rows.
     rows: u64,
-    progress: StatementProgress,
 }
 
 #[derive(Debug)]
 struct DistributeMember {
-    form: Form,
-    /// The number of its last row.
+    /// The number of the last row that the member may get, from 1.
     last: u32,
     rows: u32,
     answer: BytesMut,
 }
 
-impl Batch for DistributeBatch {
-    fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        results: &mut Vec<MemberResult>,
-    ) -> bool {
-        match self.progress.receive(frame, server) {
-            StatementEvent::Row => self.receive_row(frame.body()),
-            StatementEvent::End => self.finish(results),
-            StatementEvent::Other => {}
-        }
-        frame.tag == tag::READY_FOR_QUERY
-    }
-
-    /// The tables have changed, the statement is refused, or one at a time would have come out otherwise.
-    fn invalidation(&self) -> Option<Invalidation> {
-        self.progress.invalidation(|sqlstate, error| match () {
-            () if is_gone(sqlstate, error) => None,
-            () if is_uncertain(sqlstate, error) => {
-                Some("rows that were taken can be picked again".to_owned())
-            }
-            () => self.is_refused(sqlstate).then(|| refusal(sqlstate)),
-        })
-    }
-
-    fn failed(&self) -> bool {
-        self.progress.error().is_some()
-    }
-
-    /// Each row that was dealt was written once.
-    fn rows_written(&self) -> u64 {
-        self.rows
-    }
-}
-
-impl DistributeBatch {
-    fn build(
+impl DistributeResult {
+    /// Writes the statement of a group, without `Sync`.
+    fn write(
         plan: Arc<DistributePlan>,
-        members: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
+        injected: &mut Injected,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let first = members.first()?;
+        let first = requests.first()?;
         let shared = plan.shared(first)?;
+        let columns = plan.described.columns(first);
         let mut last = 0;
-        let mut all = Vec::with_capacity(members.len());
-        for request in members {
+        let mut members = Vec::with_capacity(requests.len());
+        for request in requests {
             // Two queues may have the same hash.
             if plan.shared(request)? != shared {
                 return None;
             }
             last += plan.limit(request)?;
             let mut answer = BytesMut::new();
-            write_head(request.form, &mut answer);
-            all.push(DistributeMember {
-                form: request.form,
+            plan.described
+                .begin_answer(request.form, &columns, &mut answer);
+            members.push(DistributeMember {
                 last,
                 rows: 0,
                 answer,
             });
         }
-        let mut injected = Injected::default();
-        let statement = plan.statement(last);
-        injected.push(server.ensure(statement, out));
-        plan.write_bind(members, &all, &server.name(statement.id), out)?;
-        frontend::write_execute(out);
-        frontend::write_sync(out);
-        injected.push_sync();
-        let mut fields = BytesMut::new();
-        write_columns(&plan.fields, first.result_formats(), &mut fields);
-        for member in &mut all {
-            if member.form.is_described(!plan.fields.is_empty()) {
-                member.answer.extend_from_slice(&fields);
-            }
-        }
+        plan.write(requests, &members, server, injected, out)?;
         Some(Self {
             plan,
-            members: all,
+            members,
             rows: 0,
-            progress: StatementProgress::new(injected),
         })
     }
 
-    /// The error speaks against the statement itself.
-    fn is_refused(&self, sqlstate: &str) -> bool {
-        let raised = self.plan.dealing.raises_anything && self.progress.has_begun();
-        is_refusal(sqlstate) && !raised
+    fn outcome(&self, member: DistributeMember) -> MemberOutcome {
+        if member.rows == 0 && self.plan.dealing.may_fail_unseen {
+            return MemberOutcome::Retry(Retry::Alone, Fallback::NoRow);
+        }
+        let mut answer = member.answer;
+        let tag = format!("{} {}", self.plan.dealing.tag, member.rows);
+        backend::write_command_complete(&mut answer, &tag);
+        write_tail(&mut answer);
+        MemberOutcome::Answer(answer.freeze())
+    }
+}
+
+impl GroupResult for DistributeResult {
+    fn len(&self) -> usize {
+        self.members.len()
     }
 
-    /// A row of the result: facts unchanged?, its number, RETURNING.
-    fn receive_row(&mut self, body: &[u8]) {
+    /// Columns: facts unchanged, number of the row, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) -> bool {
         let Ok(values) = backend::row_values(body) else {
-            return;
+            return true;
         };
         let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
-        let [same, number] = head else {
-            return;
+        let [same, number] = *head else {
+            return true;
         };
-        self.progress.facts_changed |= *same != Some(&[1][..]);
-        let number = number.and_then(|n| <[u8; 4]>::try_from(n).ok());
-        let Some(number) = number.map(u32::from_be_bytes) else {
-            return;
-        };
-        let place = self.members.partition_point(|member| member.last < number);
-        if let Some(member) = self.members.get_mut(place) {
-            member.rows += 1;
-            self.rows += 1;
-            if !self.plan.fields.is_empty() {
-                backend::write_row(&mut member.answer, returning.iter().copied());
+        if let Some(number) = read_number(number) {
+            let place = self.members.partition_point(|member| member.last < number);
+            if let Some(member) = self.members.get_mut(place) {
+                member.rows += 1;
+                self.rows += 1;
+                self.plan.described.write_row(returning, &mut member.answer);
             }
         }
+        is_true(same)
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
-        let members = self.members.len();
-        if let Some((sqlstate, error)) = self.progress.error() {
-            let why = if self.is_refused(sqlstate) {
-                Fallback::Refused
-            } else if is_gone(sqlstate, error) {
-                return results.extend(retry_halves(members, Fallback::Busy));
-            } else if is_uncertain(sqlstate, error) {
-                Fallback::Uncertain
-            } else if is_lock_timeout(sqlstate) {
-                Fallback::Timeout
-            } else {
-                return results.extend(retry_halves(members, Fallback::Error));
-            };
-            return results.extend(retry(0..members, Retry::Alone, why));
+        let members = std::mem::take(&mut self.members);
+        let members = members.into_iter().enumerate();
+        results.extend(members.map(|(number, member)| MemberResult {
+            member: number,
+            outcome: self.outcome(member),
+        }));
+    }
+
+    fn fail(&self, error: &StatementError, results: &mut Vec<MemberResult>) {
+        let members = self.len();
+        let reason = if self.plan.is_refused(error) {
+            Fallback::Refused
+        } else if is_gone(error) {
+            return results.extend(retry_halves(members, Fallback::Busy));
+        } else if is_uncertain(error) {
+            Fallback::Uncertain
+        } else if is_lock_timeout(&error.sqlstate) {
+            Fallback::Timeout
+        } else {
+            return results.extend(retry_halves(members, Fallback::Error));
+        };
+        results.extend(retry(0..members, Retry::Alone, reason));
+    }
+
+    fn refusal(&self, error: &StatementError) -> Option<String> {
+        if is_gone(error) {
+            None
+        } else if is_uncertain(error) {
+            Some("rows that were taken can be picked again".to_owned())
+        } else {
+            error.refusal().filter(|_| self.plan.is_refused(error))
         }
-        if self.progress.facts_changed {
-            return results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
-        }
-        for (
-            member,
-            DistributeMember {
-                rows, mut answer, ..
-            },
-        ) in self.members.drain(..).enumerate()
-        {
-            let unseen = rows == 0 && self.plan.dealing.may_fail_unseen;
-            let outcome = match unseen {
-                true => MemberOutcome::Retry(Retry::Alone, Fallback::NoRow),
-                false => {
-                    let tag = format!("{} {rows}", self.plan.dealing.tag);
-                    backend::write_command_complete(&mut answer, &tag);
-                    write_tail(&mut answer);
-                    MemberOutcome::Answer(answer.freeze())
-                }
-            };
-            results.push(MemberResult { member, outcome });
-        }
+    }
+
+    /// The statement writes each distributed row once.
+    fn rows_written(&self) -> u64 {
+        self.rows
     }
 }
 
-impl DistributePlan {
-    fn write_bind(
-        &self,
-        requests: &[&PlannedRequest],
-        members: &[DistributeMember],
-        name: &str,
-        out: &mut BytesMut,
-    ) -> Option<()> {
-        let first = requests.first()?;
-        let total = i64::from(members.last()?.last).to_be_bytes();
-        let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
-        values.extend(
-            self.fingerprints
-                .iter()
-                .map(|print| (false, Some(print.as_bytes()))),
-        );
-        for number in &self.dealing.shared {
-            values.push(first.parameter(*number)?);
-        }
-        let mut arrays = Vec::new();
-        if !self.dealing.own.is_empty() {
-            arrays.push(match self.dealing.queue {
-                true => members_of_rows(members),
-                false => numbers_of_rows(members),
-            });
-        }
-        for own in &self.dealing.own {
-            let number = *own.numbers.first()?;
-            let (binary, _) = first.parameter(number)?;
-            let oid = *self.parameters.get(number as usize - 1)?;
-            let mut array = Array::new(binary, oid, requests.len() * own.numbers.len());
-            for request in requests {
-                for number in &own.numbers {
-                    array.push(request.parameter(*number)?.1);
-                }
-            }
-            arrays.push(array.finish());
-        }
-        let arrays = arrays.iter();
-        values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
-        let mut formats = vec![1; RESULT_COLUMNS];
-        formats.extend(result_formats(first, self.fields.len()));
-        frontend::write_bind(out, name.as_bytes(), &values, &formats);
-        Some(())
-    }
-}
-
-/// The member (from 1) of each row.
-fn members_of_rows(members: &[DistributeMember]) -> (bool, Vec<u8>) {
+/// The number of the member, from 1, to which each row belongs.
+fn members_of_rows(members: &[DistributeMember]) -> ArrayValue {
     let rows = members.last().map_or(0, |member| member.last);
     let mut array = Array::int4(rows as usize);
     let mut first = 0;
@@ -401,14 +352,6 @@ fn members_of_rows(members: &[DistributeMember]) -> (bool, Vec<u8>) {
         (first..member.last).for_each(|_| array.push_int(place + 1));
         first = member.last;
     }
-    array.finish()
-}
-
-/// Each row counted from 1.
-fn numbers_of_rows(members: &[DistributeMember]) -> (bool, Vec<u8>) {
-    let rows = members.last().map_or(0, |member| member.last as usize);
-    let mut array = Array::int4(rows);
-    (1..=rows).for_each(|number| array.push_int(number));
     array.finish()
 }
 
@@ -421,10 +364,10 @@ fn read_integer(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-fn is_gone(sqlstate: &str, error: &[u8]) -> bool {
-    message(error).is_some_and(|message| Dealing::is_gone(sqlstate, &message))
+fn is_gone(error: &StatementError) -> bool {
+    message(&error.response).is_some_and(|text| Dealing::is_gone(&error.sqlstate, &text))
 }
 
-fn is_uncertain(sqlstate: &str, error: &[u8]) -> bool {
-    message(error).is_some_and(|message| Dealing::is_uncertain(sqlstate, &message))
+fn is_uncertain(error: &StatementError) -> bool {
+    message(&error.response).is_some_and(|text| Dealing::is_uncertain(&error.sqlstate, &text))
 }

@@ -1,5 +1,5 @@
-//! Fold: single-row updates of one template become one statement (see [`paceline_sql::fold`]): one lock, one new
-//! version and one commit per row, and an answer of its own for every member.
+//! Fold: updates of single rows by one template become one statement (see [`paceline_sql::fold`]). Each row gets one lock, one new
+//! version and one commit; each member gets an answer of its own.
 
 mod bind;
 mod plan;
@@ -9,23 +9,17 @@ pub use plan::FoldPlan;
 pub(super) use result::FoldResult;
 
 use super::batch::Batch;
-use super::messages::{parameter_bits, result_bits, write_columns};
-use super::outcome::Invalidation;
-use super::outcome::{MemberResult, Retry, is_refusal, retry};
-use super::plan::{
-    GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten, UnmetGuards,
-};
+use super::explain_lines::ExplainLines;
+use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
 use super::prelude::Prelude;
-use super::progress::{StatementEvent, StatementProgress, refusal};
-use super::row::RowKey;
-use crate::line::{GroupId, LineKeys, Strategy};
-use crate::template_stats::Fallback;
+use super::row_key::RowKey;
+use super::statement_batch::StatementBatch;
+use crate::line::{GroupId, LineKeys};
+use crate::strategy::Strategy;
 use bytes::BytesMut;
 use paceline_relay::request::Request;
 use paceline_relay::server::{Injected, ServerSide};
-use paceline_wire::backend::tag;
-use paceline_wire::{Frame, frontend};
-use plan::RowSpread;
+use paceline_sql::fold::Fold;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -42,22 +36,11 @@ impl GroupPlan for FoldPlan {
         }
         let carried = self.fold.carried.iter();
         let carried = carried.map(|carried| (carried.parameter, carried.as_text));
-        let parameter_formats = parameter_bits(request, &self.parameters, carried)?;
-        let key = self.rows.line_key(&self.rows.of(request)?);
-        let group = GroupId {
-            strategy: Strategy::Fold,
-            template: self.template,
-            settings: request.settings.id,
-            parameter_formats,
-            result_formats: result_bits(request, &self.fields)?,
-            // Values that only PostgreSQL can compare travel with their equals in bytes.
-            cohort: if self.rows.are_opaque() {
-                key.cohort()
-            } else {
-                0
-            },
-        };
-        Some((group, LineKeys::One(key)))
+        let id = self.template;
+        let group = self
+            .described
+            .group_id(Strategy::Fold, id, request, carried)?;
+        Some(self.rows.group_on_row(group, &self.rows.of(request)?))
     }
 
     fn build(
@@ -67,13 +50,25 @@ impl GroupPlan for FoldPlan {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Box<dyn Batch>> {
-        Some(Box::new(FoldBatch::build(
-            self, members, prelude, server, out,
-        )?))
+        let mut injected = Injected::default();
+        if self.fold.partitioned {
+            prelude.write_limits(server, &mut injected, out);
+        }
+        let result = FoldResult::write(self, members, server, &mut injected, out)?;
+        Some(StatementBatch::send(result, injected, out))
     }
 
-    fn rewritten(&self) -> Rewritten<'_> {
-        Rewritten::Fold(&self.fold)
+    fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
+        lines.key(&self.fold.key);
+        let carried = self.fold.carried.iter();
+        lines.parameters("own", carried.map(|carried| carried.parameter));
+        if verbose {
+            explain_statements(&self.fold, lines);
+        }
+    }
+
+    fn orders_requests_outside_groups(&self) -> bool {
+        true
     }
 
     fn probe(&self) -> Option<&ProbePlan> {
@@ -86,10 +81,10 @@ impl GroupPlan for FoldPlan {
 
     fn unmet_guards(&self, members: &[&PlannedRequest]) -> Option<UnmetGuards> {
         let answer = |member: &&PlannedRequest| {
-            let mut fields = BytesMut::new();
-            write_columns(&self.fields, member.result_formats(), &mut fields);
+            let columns = self.described.columns(member);
             let exactly_one = member.template.hints().target_affect_row == Some(1);
-            self.reply(member.form, &fields, exactly_one, None).freeze()
+            self.reply(member.form, &columns, exactly_one, None)
+                .freeze()
         };
         Some(UnmetGuards {
             answers: members.iter().map(answer).collect(),
@@ -104,86 +99,17 @@ impl GroupPlan for FoldPlan {
     fn rows(&self) -> Option<PlanRows<'_>> {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
-            parameters: &self.parameters,
+            described: &self.described,
             fingerprint: &self.fingerprint,
         })
     }
 }
 
-/// A fold on its way.
-#[derive(Debug)]
-pub struct FoldBatch {
-    result: FoldResult,
-    progress: StatementProgress,
-}
-
-impl Batch for FoldBatch {
-    fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        results: &mut Vec<MemberResult>,
-    ) -> bool {
-        match self.progress.receive(frame, server) {
-            StatementEvent::Row => {
-                self.progress.facts_changed |= !self.result.receive_row(frame.body())
-            }
-            StatementEvent::End => self.finish(results),
-            StatementEvent::Other => {}
-        }
-        frame.tag == tag::READY_FOR_QUERY
-    }
-
-    /// The table has changed, or the fold itself (not a member) is refused: for want of a right, or by its grammar.
-    fn invalidation(&self) -> Option<Invalidation> {
-        self.progress.invalidation(|sqlstate, _| {
-            let refused = is_refusal(sqlstate) && self.result.spread != RowSpread::OneEach;
-            refused.then(|| refusal(sqlstate))
-        })
-    }
-
-    fn failed(&self) -> bool {
-        self.progress.error().is_some()
-    }
-
-    /// One for each row that a member has changed.
-    fn rows_written(&self) -> u64 {
-        self.result.rows_written()
-    }
-
-    fn may_use_sequences(&self) -> bool {
-        false
-    }
-}
-
-impl FoldBatch {
-    fn build(
-        plan: Arc<FoldPlan>,
-        members: &[&PlannedRequest],
-        limits: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Option<Self> {
-        let mut injected = Injected::default();
-        if plan.fold.partitioned {
-            limits.write_limits(server, &mut injected, out);
-        }
-        let result = FoldResult::write(plan, members, server, &mut injected, out)?;
-        frontend::write_sync(out);
-        injected.push_sync();
-        Some(Self {
-            result,
-            progress: StatementProgress::new(injected),
-        })
-    }
-
-    fn finish(&mut self, results: &mut Vec<MemberResult>) {
-        match self.progress.error() {
-            Some((sqlstate, _)) => self.result.finish_error(sqlstate, results),
-            None if self.progress.facts_changed => {
-                results.extend(retry(0..self.result.len(), Retry::Alone, Fallback::Ddl));
-            }
-            None => self.result.finish(results),
-        }
+/// Appends the statements of a fold.
+pub(super) fn explain_statements(fold: &Fold, lines: &mut ExplainLines) {
+    lines.say("one row", &fold.one_row);
+    lines.say("many rows", &fold.many_rows);
+    if let Some(one_each) = &fold.one_each {
+        lines.say("one each", one_each);
     }
 }

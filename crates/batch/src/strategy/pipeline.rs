@@ -1,57 +1,47 @@
-//! Pipeline: short plain reads back to back on one connection, each with its own Sync: its own transaction, its
-//! own answer byte for byte. One that fails goes again alone, and is told its error there. Saves wake-ups and round trips on both sides.
+//! Pipeline: short plain reads one after the other on one connection, each with its own Sync, so each with its own transaction and
+//! its own answer, byte for byte. Saves wake-ups and round trips for clients and the server.
 //!
-//! Members that ask the very same are asked once, as in [`super::share`].
-//!
-//! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
+//! A member that fails is executed again alone, and gets its error there. Identical reads are executed once, as in
+//! [`super::share`]. Because reads change nothing, members behind a slow one may leave on other connections
+//! ([`Batch::abandon`]).
 
 use super::batch::Batch;
-use super::identical_reads::{ReadIdentity, write_read};
+use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
-use crate::line::{GroupId, Strategy};
+use crate::line::GroupId;
+use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
-use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::{Form, Request};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::Frame;
-use paceline_wire::backend::tag;
 
 #[cfg(test)]
 mod tests;
 
-/// Reads share a pipeline whatever their templates and formats: only settings must agree.
+/// The group of a read. Templates and formats may differ, settings may not.
 pub fn fits(request: &Request) -> GroupId {
-    GroupId {
-        strategy: Strategy::Pipeline,
-        template: 0,
-        settings: request.settings.id,
-        parameter_formats: 0,
-        result_formats: 0,
-        cohort: 0,
-    }
+    GroupId::of_settings(Strategy::Pipeline, request.settings.id)
 }
 
-/// A read that is sent.
+/// A read that was sent.
 #[derive(Debug)]
-struct Read {
+struct SentRead {
     form: Form,
-    /// The members that asked it.
+    /// The members that sent it.
     members: Vec<usize>,
 }
 
-/// A pipeline on its way.
+/// A pipeline in flight.
 #[derive(Debug)]
 pub struct PipelineBatch {
-    reads: Vec<Read>,
+    reads: Vec<SentRead>,
     injected: Injected,
-    /// The read whose answer comes now.
+    /// The read whose answer is next.
     current: usize,
-    answer: BytesMut,
-    /// The current read failed.
-    failed: bool,
+    answer: ReadAnswer,
     abandoned: bool,
 }
 
@@ -65,36 +55,17 @@ impl Batch for PipelineBatch {
         let Some(read) = self.reads.get(self.current) else {
             return true;
         };
-        match frame.tag {
-            tag::PARSE_COMPLETE => {
-                self.injected.complete();
-                read.form.write_parsed(&mut self.answer);
-            }
-            tag::CLOSE_COMPLETE => self.injected.complete(),
-            tag::READY_FOR_QUERY => {
-                self.injected.synced(server);
-                self.answer.put_slice(frame.bytes);
-                self.finish(results);
-            }
-            _ => {
-                if frame.tag == tag::ERROR_RESPONSE {
-                    let stale = is_stale_plan(frame.body());
-                    if stale {
-                        server.retire_all();
-                    }
-                    // An error may speak of the statement by its name on servers: alone it is told the client's. But who
-                    // goes again meets a statement that is prepared anew.
-                    self.failed = !(stale && read.form.relies_on_parsed());
-                }
-                self.answer.put_slice(frame.bytes);
-            }
+        let complete = self
+            .answer
+            .receive(read.form, frame, &mut self.injected, server);
+        if complete {
+            self.finish_read(results);
         }
         self.current == self.reads.len()
     }
 
-    /// Bytes of the answer that is coming.
     fn buffered_len(&self) -> usize {
-        self.answer.len()
+        self.answer.bytes.len()
     }
 
     fn abandon(&mut self) -> Option<Vec<MemberResult>> {
@@ -118,11 +89,11 @@ impl PipelineBatch {
         out: &mut BytesMut,
     ) -> Self {
         let mut injected = Injected::default();
-        let mut reads: Vec<Read> = Vec::with_capacity(members.len());
+        let mut reads: Vec<SentRead> = Vec::with_capacity(members.len());
         let mut sent = HashMap::with_capacity(members.len());
         for (member, request) in members.iter().enumerate() {
             let identity = ReadIdentity::of(request);
-            // What was asked for an earlier member may be older than what this one has parsed.
+            // The statement of an earlier member may be older than what this member's client has parsed.
             let place = sent.get(&identity).filter(|_| server.serves(request));
             if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
                 read.members.push(member);
@@ -130,7 +101,7 @@ impl PipelineBatch {
             }
             sent.insert(identity, reads.len());
             write_read(request, server, &mut injected, out);
-            reads.push(Read {
+            reads.push(SentRead {
                 form: request.form,
                 members: vec![member],
             });
@@ -139,15 +110,14 @@ impl PipelineBatch {
             reads,
             injected,
             current: 0,
-            answer: BytesMut::new(),
-            failed: false,
+            answer: ReadAnswer::default(),
             abandoned: false,
         }
     }
 
-    fn finish(&mut self, results: &mut Vec<MemberResult>) {
-        let answer = self.answer.split().freeze();
-        let failed = std::mem::take(&mut self.failed);
+    fn finish_read(&mut self, results: &mut Vec<MemberResult>) {
+        let answer = self.answer.bytes.split().freeze();
+        let failed = std::mem::take(&mut self.answer.failed);
         let members = self.reads.get(self.current).map(|read| &read.members);
         for &member in members.into_iter().flatten().filter(|_| !self.abandoned) {
             let outcome = match failed {

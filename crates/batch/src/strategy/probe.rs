@@ -5,19 +5,20 @@
 //! UPDATE is complete with `UPDATE 0`. If the key of INSERT … ON CONFLICT DO NOTHING exists, the INSERT does nothing, unless another
 //! transaction is changing that key; such a request leaves alone, so PostgreSQL decides. Every other request would wait.
 
-use super::array::Array;
+use super::array::{Array, ArrayValue, bound};
+use super::messages::{is_true, read_place};
 use super::plan::{PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
-use super::progress::{StatementEvent, StatementProgress};
-use super::row::{RowKey, RowKeys};
+use super::row_key::RowKey;
+use super::statement_progress::{StatementEvent, StatementProgress};
 use bytes::{Bytes, BytesMut};
-use paceline_relay::server::{Injected, Preparable, ServerSide};
-use paceline_wire::backend::{self, tag};
+use paceline_relay::server::{Injected, ServerSide};
+use paceline_wire::backend;
 use paceline_wire::{Frame, frontend};
 
 #[cfg(test)]
 mod tests;
 
-/// What a probe says of a request.
+/// The outcome of a probe for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeOutcome {
     /// PostgreSQL would make it wait.
@@ -29,7 +30,7 @@ pub enum ProbeOutcome {
 }
 
 impl ProbePlan {
-    /// Writes the read without `Sync`: keys of all requests, fingerprint, parameters.
+    /// Writes the read without `Sync`. Parameters: the keys of all requests, the fingerprint, the carried parameters.
     fn write(
         &self,
         keys: &ProbeKeys<'_>,
@@ -38,58 +39,38 @@ impl ProbePlan {
         injected: &mut Injected,
         out: &mut BytesMut,
     ) -> Option<()> {
-        let statement = Preparable {
-            id: self.id,
-            text: &self.text,
-            types: &[0, 0],
-        };
-        injected.push(server.ensure(statement, out));
         let mut arrays = keys.arrays()?;
-        arrays.push((false, keys.fingerprint.as_bytes().to_vec()));
+        arrays.push((false, keys.plan.fingerprint.as_bytes().to_vec()));
         for carried in &self.carried {
-            let (binary, _) = requests.first()?.parameter(carried.parameter)?;
-            let oid = *keys.parameters.get(carried.parameter as usize - 1)?;
-            let mut array = Array::new(binary, oid, requests.len());
-            for request in requests {
-                array.push(request.parameter(carried.parameter)?.1);
-            }
-            arrays.push(array.finish());
+            let requests = requests.iter().copied();
+            let described = keys.plan.described;
+            arrays.push(described.array(&[carried.parameter], requests)?);
         }
-        let values = arrays.iter();
-        let values: Vec<_> = values
-            .map(|(binary, bytes)| (*binary, Some(&**bytes)))
-            .collect();
-        frontend::write_bind(out, server.name(self.id).as_bytes(), &values, &[1]);
-        frontend::write_execute(out);
+        let values: Vec<_> = bound(&arrays).collect();
+        self.statement().write(&values, &[1], server, injected, out);
         Some(())
     }
 }
 
-/// ProbeKeys of the requests' rows, in order; all requests have the same number of rows.
+/// Keys of the requests' rows, in order; all requests have the same number of rows.
 struct ProbeKeys<'a> {
     rows: Vec<RowKey>,
-    columns: &'a RowKeys,
-    parameters: &'a [u32],
-    fingerprint: &'a str,
+    plan: PlanRows<'a>,
 }
 
 impl<'a> ProbeKeys<'a> {
-    fn of(plan: &PlanRows<'a>, requests: &[&PlannedRequest]) -> Option<Self> {
-        let keys = || plan.keys.iter();
-        let of_request =
-            |request: &&'_ PlannedRequest| keys().map(|key| key.of(request)).collect::<Vec<_>>();
+    fn of(plan: PlanRows<'a>, requests: &[&PlannedRequest]) -> Option<Self> {
+        let of_request = |request: &&'_ PlannedRequest| {
+            let keys = plan.keys.iter();
+            keys.map(|key| key.of(request)).collect::<Vec<_>>()
+        };
         let rows: Option<Vec<RowKey>> = requests.iter().flat_map(of_request).collect();
-        Some(Self {
-            rows: rows?,
-            columns: plan.keys.first()?,
-            parameters: plan.parameters,
-            fingerprint: plan.fingerprint,
-        })
+        Some(Self { rows: rows?, plan })
     }
 
     /// An array for each column.
-    fn arrays(&self) -> Option<Vec<(bool, Vec<u8>)>> {
-        let oids = self.columns.type_oids().enumerate();
+    fn arrays(&self) -> Option<Vec<ArrayValue>> {
+        let oids = self.plan.keys.first()?.type_oids().enumerate();
         let array = |(place, oid): (usize, u32)| {
             let binary = self.rows.first()?.get(place)?.binary;
             let mut array = Array::new(binary, oid, self.rows.len());
@@ -147,7 +128,7 @@ impl Probe {
     ) -> Option<Self> {
         let plan = requests.first()?.plan.as_ref()?;
         let probe = plan.probe()?;
-        let keys = ProbeKeys::of(&plan.rows()?, requests)?;
+        let keys = ProbeKeys::of(plan.rows()?, requests)?;
         let rows_each = keys.rows.len() / requests.len();
         let mut injected = Injected::default();
         probe.write(&keys, requests, server, &mut injected, out)?;
@@ -164,52 +145,52 @@ impl Probe {
         })
     }
 
-    /// Takes a message from the server. Returns true when the probe is complete.
+    /// Takes a message from the server. Returns true if the probe is complete.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> bool {
-        if self.progress.receive(frame, server) == StatementEvent::Row {
+        let event = self.progress.receive(frame, server);
+        if event == StatementEvent::Row {
             self.receive_row(frame.body());
         }
-        frame.tag == tag::READY_FOR_QUERY
+        event == StatementEvent::End
     }
 
-    /// A row of the result: whether the facts are unchanged, number of a key whose row exists.
+    /// Takes a row of the result. Columns: facts unchanged, number of a key whose row exists.
     fn receive_row(&mut self, body: &[u8]) {
         let values = backend::row_values(body).unwrap_or_default();
         let [same, number] = *values.as_slice() else {
             return;
         };
-        self.same = same == Some(&[1][..]);
-        let number = number.and_then(|n| <[u8; 4]>::try_from(n).ok());
-        let place =
-            number.and_then(|n| usize::try_from(u32::from_be_bytes(n)).ok()?.checked_sub(1));
+        self.same = is_true(same);
+        let place = read_place(number);
         if let Some(met) = place.and_then(|place| self.met.get_mut(place / self.rows_each)) {
             *met += 1;
         }
     }
 
-    /// The table has changed: what was learned of the template no longer holds.
+    /// Whether the table has changed, so that the analysis of the template no longer holds.
     pub fn facts_changed(&self) -> bool {
         match self.progress.error() {
             None => !self.same,
-            Some((sqlstate, _)) => is_of_class(sqlstate, &OF_STATEMENT),
+            Some(error) => is_of_class(&error.sqlstate, &OF_STATEMENT),
         }
     }
 
-    /// A request among others may be at fault for the error: each half of them must be probed by itself.
+    /// Whether one of several requests may cause the error, so that each half of them must be probed separately.
     pub fn must_be_halved(&self) -> bool {
         self.met.len() > 1 && self.is_refused()
     }
 
-    /// PostgreSQL refuses the read for what a request says.
+    /// Whether PostgreSQL rejects the read because of the values of a request.
     fn is_refused(&self) -> bool {
         let error = self.progress.error();
-        error.is_some_and(|(sqlstate, _)| {
-            !is_of_class(sqlstate, &OF_STATEMENT) && !is_of_class(sqlstate, &OF_THE_MOMENT)
+        error.is_some_and(|error| {
+            !is_of_class(&error.sqlstate, &OF_STATEMENT)
+                && !is_of_class(&error.sqlstate, &OF_THE_MOMENT)
         })
     }
 
-    /// What the probe says of each request. If the table has changed, all of them leave. So does a single one that the server
-    /// refuses: PostgreSQL may refuse the request without waiting for its row.
+    /// The outcome of each request. If the table has changed, all requests leave. So does a single request that the server
+    /// rejects, because PostgreSQL may reject it without waiting for its row.
     pub fn results(&self) -> Vec<ProbeOutcome> {
         let leaves = self.facts_changed() || self.is_refused();
         let failed = self.progress.error().is_some();
@@ -230,10 +211,11 @@ impl Probe {
     }
 }
 
-/// Classes of errors (PostgreSQL's appendix of error codes) of the statement itself, whatever its values: names, rights, plans.
+/// Classes of errors that the statement causes with any values: names, privileges, plans (see the error codes in the PostgreSQL
+/// documentation).
 const OF_STATEMENT: [&str; 4] = ["0A", "26", "3F", "42"];
 
-/// Of a connection, a time-out, a cancel request, a lock or a lack of something, which another statement may meet as well.
+/// Classes of errors that any statement may meet: connection, time-out, cancel request, lock, resources.
 const OF_THE_MOMENT: [&str; 9] = ["08", "25", "40", "53", "54", "55", "57", "58", "XX"];
 
 fn is_of_class(sqlstate: &str, classes: &[&str]) -> bool {

@@ -2,16 +2,16 @@
 //! transaction stays open; the batch of the group continues and ends that transaction.
 
 use super::plan::PlannedRequest;
-use super::progress::{StatementEvent, StatementProgress};
+use super::statement_progress::{StatementEvent, StatementProgress};
 use bytes::BytesMut;
-use paceline_relay::server::{Injected, Preparable, ServerSide};
+use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
 
 #[cfg(test)]
 mod tests;
 
-/// How far it has come.
+/// The progress of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockProgress {
     /// PostgreSQL has not granted the lock yet.
@@ -20,7 +20,7 @@ pub enum LockProgress {
     Granted,
     /// The statement failed. The caller must end the transaction ([`RowLock::end`]).
     Failed,
-    /// The transaction is over.
+    /// The transaction has ended.
     Over,
 }
 
@@ -31,8 +31,8 @@ pub struct RowLock {
 }
 
 impl RowLock {
-    /// Writes the statement that locks the row of this request. Its settings must be in force on the server. `None`: its row
-    /// cannot be locked separately.
+    /// Writes the statement that locks the row of this request. The request's settings must be in force on the server. `None` if
+    /// the row cannot be locked separately.
     pub fn build(
         request: &PlannedRequest,
         server: &mut ServerSide,
@@ -40,17 +40,11 @@ impl RowLock {
     ) -> Option<Self> {
         let plan = request.plan.as_ref()?;
         let (lock, row) = (plan.lock()?, plan.row_of(request)?);
-        let statement = Preparable {
-            id: lock.id,
-            text: &lock.text,
-            types: &[0, 0],
-        };
-        let mut injected = Injected::default();
-        injected.push(server.ensure(statement, out));
         let values = row.iter().map(|part| (part.binary, Some(&*part.bytes)));
         let values: Vec<_> = values.collect();
-        frontend::write_bind(out, server.name(lock.id).as_bytes(), &values, &[]);
-        frontend::write_execute(out);
+        let mut injected = Injected::default();
+        lock.statement()
+            .write(&values, &[], server, &mut injected, out);
         frontend::write_flush(out);
         Some(Self {
             progress: StatementProgress::new(injected),
@@ -59,12 +53,11 @@ impl RowLock {
 
     /// Takes a message from the server.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> LockProgress {
-        let event = self.progress.receive(frame, server);
-        match frame.tag {
-            _ if event == StatementEvent::End => LockProgress::Over,
-            tag::COMMAND_COMPLETE => LockProgress::Granted,
-            tag::ERROR_RESPONSE => LockProgress::Failed,
-            _ => LockProgress::Awaited,
+        match self.progress.receive(frame, server) {
+            StatementEvent::End => LockProgress::Over,
+            StatementEvent::Complete => LockProgress::Granted,
+            StatementEvent::Other if frame.tag == tag::ERROR_RESPONSE => LockProgress::Failed,
+            StatementEvent::Other | StatementEvent::Row => LockProgress::Awaited,
         }
     }
 

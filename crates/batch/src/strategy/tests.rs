@@ -1,8 +1,8 @@
 //! Why members come back, and what a group's statement has written. (What they are told is each strategy's own test.)
 
-use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
+use crate::strategy::Strategy;
 use crate::template_stats::Fallback::{self, *};
 use crate::testing::fold_statement::{FoldStatement, INT4, INT8, table};
 use crate::testing::group_run::GroupRun;

@@ -1,23 +1,23 @@
-//! Upserts: inserts with ON CONFLICT become one INSERT that does nothing where a row is there, and for DO UPDATE a fold
-//! of the members behind it, in one transaction (see [`paceline_sql::merge::upsert`]).
+//! Upserts: inserts of one row with ON CONFLICT become one INSERT that does nothing where a row exists and, under DO UPDATE, a fold
+//! of the members after it, in one transaction (see [`paceline_sql::merge::upsert`]).
 
-use super::backoff::GroupBackoff;
 use super::batch::Batch;
-use super::fold::{FoldPlan, FoldResult};
-use super::messages::{
-    FORMATS_MAX, parameter_bits, result_bits, unknown_key_errors, write_columns, write_head,
-    write_tail,
-};
-use super::outcome::Invalidation;
+use super::described::DescribedTemplate;
+use super::explain_lines::ExplainLines;
+use super::fold::{self, FoldPlan, FoldResult};
+use super::group_backoff::GroupBackoff;
+use super::messages::{is_true, unknown_key_errors, write_tail};
 use super::outcome::{
     MemberOutcome, MemberResult, Retry, fallback_reason, is_lock_timeout, is_refusal, retry,
     retry_halves,
 };
-use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
+use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan};
 use super::prelude::Prelude;
-use super::progress::{StatementEvent, StatementProgress, refusal};
-use super::row::{RowKey, RowKeys};
-use crate::line::{GroupId, LineKeys, Strategy};
+use super::row_key::{RowKey, RowKeys};
+use super::statement_batch::{GroupResult, StatementBatch};
+use super::statement_progress::StatementError;
+use crate::line::{GroupId, LineKeys};
+use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
@@ -26,36 +26,35 @@ use paceline_relay::server::{Injected, ServerSide};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
 use paceline_sql::merge::upsert::{Then, Upsert};
-use paceline_wire::backend::{self, Field, tag};
-use paceline_wire::{Frame, frontend};
+use paceline_wire::backend::{self, Field};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod bind;
 #[cfg(test)]
 mod tests;
 
-/// How the units of a template travel, as learned from the catalog.
+use bind::Insert;
+
+/// The plan of a template that inserts one row with ON CONFLICT.
 #[derive(Debug)]
 pub struct UpsertPlan {
     template: u64,
     upsert: Upsert,
     insert_id: u64,
     one_each_id: u64,
-    /// So many groups more go without the statement for members on keys of their own.
+    /// While it is on, no group uses the statement for members on keys of their own.
     backoff: GroupBackoff,
-    /// What DO UPDATE does.
+    /// The fold under DO UPDATE.
     fold: Option<Arc<FoldPlan>>,
     probe: Option<ProbePlan>,
     rows: RowKeys,
     fingerprint: String,
-    /// OIDs of the template's parameters.
-    parameters: Vec<u32>,
-    /// RETURNING columns.
-    fields: Vec<Field>,
+    described: DescribedTemplate,
 }
 
 impl UpsertPlan {
-    /// A plan from what PostgreSQL said of the template and its table.
+    /// Makes a plan from the analysis of the template and its table. `None` if there are too many parameters or columns.
     pub fn new(
         template: &Template,
         upsert: Upsert,
@@ -64,13 +63,11 @@ impl UpsertPlan {
         fields: Vec<Field>,
         templates: &Templates,
     ) -> Option<Self> {
-        if parameters.len() > FORMATS_MAX || fields.len() > FORMATS_MAX {
-            return None;
-        }
+        let described = DescribedTemplate::new(parameters.clone(), fields.clone())?;
+        let rows = RowKeys::new(&upsert.key, table, &parameters);
         let fold = match &upsert.then {
             Then::Nothing { .. } => None,
             Then::Fold(fold) => {
-                let (parameters, fields) = (parameters.clone(), fields.clone());
                 let fold = (**fold).clone();
                 let plan = FoldPlan::new(template, fold, table, parameters, fields, templates)?;
                 Some(Arc::new(plan))
@@ -83,16 +80,15 @@ impl UpsertPlan {
             backoff: GroupBackoff::default(),
             probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
             fold,
-            rows: RowKeys::new(&upsert.key, table, &parameters),
+            rows,
             upsert,
             fingerprint: table.fingerprint.value.clone(),
-            parameters,
-            fields,
+            described,
         })
     }
 
-    /// Which members stand in the INSERT. What comes after another one on its key is no matter for it if a fold
-    /// follows; if the conflict may be with some other key, it goes another time.
+    /// Whether the INSERT contains a member's row; `first` is the first member with its key. A later member is left to the fold
+    /// under DO UPDATE. Under DO NOTHING it returns to the line if the conflict may be with another key.
     fn inserts(&self, number: usize, first: usize) -> bool {
         match self.upsert.then {
             Then::Nothing { same_key: true } => true,
@@ -105,6 +101,23 @@ impl UpsertPlan {
             Then::Nothing { .. } => false,
             Then::Fold(fold) => fold.partitioned,
         }
+    }
+
+    /// A complete answer. `columns` describes its rows; `row` is the inserted row.
+    fn answer(&self, form: Form, columns: &BytesMut, row: Option<&[Option<&[u8]>]>) -> BytesMut {
+        let mut out = BytesMut::with_capacity(96);
+        self.described.begin_answer(form, columns, &mut out);
+        if let Some(row) = row {
+            self.described.write_row(row, &mut out);
+        }
+        let tag = if row.is_some() {
+            "INSERT 0 1"
+        } else {
+            "INSERT 0 0"
+        };
+        backend::write_command_complete(&mut out, tag);
+        write_tail(&mut out);
+        out
     }
 }
 
@@ -119,27 +132,13 @@ impl GroupPlan for UpsertPlan {
         }
         let own = self.upsert.own.iter();
         let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
-        let mut parameter_formats = parameter_bits(request, &self.parameters, own)?;
+        let (strategy, id) = (Strategy::Merge, self.template);
+        let mut group = self.described.group_id(strategy, id, request, own)?;
         if let Some(fold) = &self.fold {
-            parameter_formats |= fold.fits(request)?.0.parameter_formats;
+            group.parameter_formats |= fold.fits(request)?.0.parameter_formats;
         }
         let row = self.rows.of(request)?;
-        if self.rows.may_be_trimmed(&row) {
-            return None;
-        }
-        let key = self.rows.line_key(&row);
-        let group = GroupId {
-            strategy: Strategy::Merge,
-            template: self.template,
-            settings: request.settings.id,
-            parameter_formats,
-            result_formats: result_bits(request, &self.fields)?,
-            cohort: match self.rows.are_opaque() {
-                true => key.cohort(),
-                false => 0,
-            },
-        };
-        Some((group, LineKeys::One(key)))
+        (!self.rows.may_be_trimmed(&row)).then(|| self.rows.group_on_row(group, &row))
     }
 
     fn build(
@@ -149,18 +148,40 @@ impl GroupPlan for UpsertPlan {
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Box<dyn Batch>> {
-        Some(Box::new(UpsertBatch::build(self, members, server, out)?))
+        let mut injected = Injected::default();
+        let result = UpsertResult::write(self, members, server, &mut injected, out)?;
+        Some(StatementBatch::send(result, injected, out))
     }
 
-    fn rewritten(&self) -> Rewritten<'_> {
-        Rewritten::Upsert(&self.upsert)
+    fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
+        let upsert = &self.upsert;
+        lines.key(&upsert.key);
+        let fold = match &upsert.then {
+            Then::Fold(fold) => Some(fold),
+            Then::Nothing { .. } => None,
+        };
+        let inserted = upsert.own.iter().flat_map(|own| own.numbers.clone());
+        let changing = fold.into_iter().flat_map(|fold| &fold.carried);
+        let changing = changing.map(|carried| carried.parameter);
+        let own: BTreeSet<u32> = inserted.chain(changing).collect();
+        lines.parameters("own", own.into_iter());
+        if !verbose {
+            return;
+        }
+        lines.say("insert", &upsert.insert);
+        if let Some(one_each) = &upsert.one_each {
+            lines.say("one each", one_each);
+        }
+        if let Some(fold) = fold {
+            fold::explain_statements(fold, lines);
+        }
     }
 
     fn probe(&self) -> Option<&ProbePlan> {
         self.probe.as_ref()
     }
 
-    /// A row is locked before DO UPDATE; without DO UPDATE there is nothing to lock.
+    /// DO UPDATE locks the row first; DO NOTHING locks none.
     fn lock(&self) -> Option<&LockPlan> {
         self.fold.as_ref().and_then(|fold| fold.lock())
     }
@@ -172,95 +193,56 @@ impl GroupPlan for UpsertPlan {
     fn rows(&self) -> Option<PlanRows<'_>> {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
-            parameters: &self.parameters,
+            described: &self.described,
             fingerprint: &self.fingerprint,
         })
     }
 }
 
-/// A group on its way.
+/// The members of a group and their answers.
 #[derive(Debug)]
-pub struct UpsertBatch {
+struct UpsertResult {
     plan: Arc<UpsertPlan>,
     members: Vec<UpsertMember>,
     /// The first member of each row.
     firsts: HashMap<RowKey, usize>,
-    /// The answer to the INSERT is complete.
+    /// Whether the INSERT is complete.
     inserted: bool,
     inserted_rows: u64,
-    /// The tables are not what the fold takes them for: it has done nothing. The INSERT may have.
-    fold_moved: bool,
-    /// A row came back that is nobody's.
+    /// Whether a row has a key that no member has sent.
     unknown_key: bool,
-    /// Every member is on a key of its own, and there is no second statement.
-    one_each: bool,
-    result: Option<FoldResult>,
-    progress: StatementProgress,
-    /// What tells the columns of an answer.
-    fields: BytesMut,
+    insert: Insert,
+    fold: Option<FoldResult>,
+    /// Whether the fold reports changed facts, so that it has done nothing. The INSERT may have inserted rows.
+    fold_changed: bool,
+    /// The description of the rows.
+    columns: BytesMut,
 }
 
 #[derive(Debug)]
 struct UpsertMember {
     form: Form,
-    /// It stands in the INSERT.
+    /// Whether the INSERT contains its row.
     inserts: bool,
     /// Its answer, if its row was inserted.
     answer: Option<BytesMut>,
 }
 
-impl Batch for UpsertBatch {
-    fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        results: &mut Vec<MemberResult>,
-    ) -> bool {
-        let event = self.progress.receive(frame, server);
-        match (event, &mut self.result) {
-            (StatementEvent::Row, Some(result)) if self.inserted => {
-                self.fold_moved |= !result.receive_row(frame.body());
-                self.progress.facts_changed |= self.fold_moved;
-            }
-            (StatementEvent::Row, _) => self.receive_inserted(frame.body()),
-            (StatementEvent::End, _) => self.finish(results),
-            (StatementEvent::Other, _) => self.inserted |= frame.tag == tag::COMMAND_COMPLETE,
-        }
-        frame.tag == tag::READY_FOR_QUERY
-    }
-
-    /// The table has changed, or the statements are refused.
-    fn invalidation(&self) -> Option<Invalidation> {
-        let refused = |sqlstate: &str, _: &[u8]| {
-            let refused = is_refusal(sqlstate) && !self.one_each;
-            refused.then(|| refusal(sqlstate))
-        };
-        self.progress.invalidation(refused)
-    }
-
-    fn failed(&self) -> bool {
-        self.progress.error().is_some()
-    }
-
-    /// Rows that were inserted, and rows that a member has changed.
-    fn rows_written(&self) -> u64 {
-        self.inserted_rows + self.result.as_ref().map_or(0, FoldResult::rows_written)
-    }
-}
-
-impl UpsertBatch {
-    fn build(
+impl UpsertResult {
+    /// Writes the statements of a group, without `Sync`.
+    fn write(
         plan: Arc<UpsertPlan>,
-        members: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
+        injected: &mut Injected,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let first = members.first()?;
+        let first = requests.first()?;
         let mut firsts = HashMap::new();
-        let mut all = Vec::with_capacity(members.len());
-        for (number, request) in members.iter().enumerate() {
+        let mut members = Vec::with_capacity(requests.len());
+        for (number, request) in requests.iter().enumerate() {
             let first = *firsts.entry(plan.rows.of(request)?).or_insert(number);
-            all.push(UpsertMember {
+            members.push(UpsertMember {
                 form: request.form,
                 inserts: plan.inserts(number, first),
                 answer: None,
@@ -269,152 +251,160 @@ impl UpsertBatch {
         if plan.rows.are_opaque() && firsts.len() > 1 {
             return None;
         }
-        let inserting = members.iter().zip(&all);
+        let inserting = requests.iter().zip(&members);
         let inserting =
             inserting.filter_map(|(request, member)| member.inserts.then_some(*request));
         let inserting: Vec<&PlannedRequest> = inserting.collect();
-        let mut injected = Injected::default();
-        let alone = firsts.len() == 1;
-        let one_each = !alone
-            && firsts.len() == members.len()
-            && plan.upsert.one_each.is_some()
-            && !plan.backoff.is_on();
-        plan.write_insert(&inserting, alone, one_each, server, &mut injected, out)?;
-        let result = match &plan.fold {
-            Some(fold) if !one_each => {
+        let insert = plan.insert(firsts.len(), requests.len());
+        plan.write_insert(insert, &inserting, server, injected, out)?;
+        let fold = match &plan.fold {
+            Some(fold) if insert != Insert::OneEach => {
                 let fold = Arc::clone(fold);
-                Some(FoldResult::write(
-                    fold,
-                    members,
-                    server,
-                    &mut injected,
-                    out,
-                )?)
+                Some(FoldResult::write(fold, requests, server, injected, out)?)
             }
             _ => None,
         };
-        frontend::write_sync(out);
-        injected.push_sync();
-        let mut fields = BytesMut::new();
-        write_columns(&plan.fields, first.result_formats(), &mut fields);
         Some(Self {
+            columns: plan.described.columns(first),
             plan,
-            members: all,
+            members,
             firsts,
             inserted: false,
             inserted_rows: 0,
-            fold_moved: false,
             unknown_key: false,
-            one_each,
-            result,
-            progress: StatementProgress::new(injected),
-            fields,
+            insert,
+            fold,
+            fold_changed: false,
         })
     }
 
-    /// A row of the INSERT's result: facts unchanged?, key, RETURNING.
-    fn receive_inserted(&mut self, body: &[u8]) {
-        let Ok(values) = backend::row_values(body) else {
-            return;
-        };
+    /// Takes a row of the INSERT. Columns: facts unchanged, key, RETURNING.
+    fn receive_inserted(&mut self, body: &[u8]) -> bool {
+        let values = backend::row_values(body).unwrap_or_default();
         let Some((same, values)) = values.split_first() else {
-            return;
+            return true;
         };
-        self.progress.facts_changed |= *same != Some(&[1][..]);
         let (key, returning) = values.split_at(self.plan.upsert.key.len().min(values.len()));
-        if key.iter().any(Option::is_none) {
-            return;
-        }
-        self.inserted_rows += 1;
-        let member = match self.plan.rows.are_opaque() {
-            true => Some(0),
-            false => {
-                let key = self.plan.rows.returned(key);
-                key.and_then(|key| self.firsts.get(&key).copied())
+        if key.iter().all(Option::is_some) {
+            self.inserted_rows += 1;
+            let member = self.member_with(key);
+            match member.and_then(|member| self.members.get_mut(member)) {
+                Some(member) => {
+                    let answer = self
+                        .plan
+                        .answer(member.form, &self.columns, Some(returning));
+                    member.answer = Some(answer);
+                }
+                None => self.unknown_key = true,
             }
-        };
-        match member.and_then(|member| self.members.get_mut(member)) {
-            Some(member) => {
-                let row = Some(returning);
-                let answer = self
-                    .plan
-                    .answer(member.form, &self.fields, row, "INSERT 0 1");
-                member.answer = Some(answer);
-            }
-            None => self.unknown_key = true,
         }
+        is_true(*same)
     }
 
-    fn finish(&mut self, results: &mut Vec<MemberResult>) {
-        let members = self.members.len();
-        if let Some((sqlstate, _)) = self.progress.error() {
-            if let Some(result) = &self.result {
-                return result.finish_error(sqlstate, results);
-            }
-            if self.one_each {
-                self.plan.backoff.begin();
-                return results.extend(retry(0..members, Retry::Line, fallback_reason(sqlstate)));
-            }
-            let how = match sqlstate {
-                _ if is_refusal(sqlstate) => Retry::Alone,
-                _ if !is_lock_timeout(sqlstate) => {
-                    return results.extend(retry_halves(members, Fallback::Error));
+    /// The first member with a key.
+    fn member_with(&self, key: &[Option<&[u8]>]) -> Option<usize> {
+        if self.plan.rows.are_opaque() {
+            return Some(0);
+        }
+        let key = self.plan.rows.returned(key)?;
+        self.firsts.get(&key).copied()
+    }
+
+    /// The results of members under DO NOTHING whose rows were not inserted.
+    fn do_nothing(&self, results: &mut Vec<MemberResult>) {
+        let members = self.members.iter().enumerate();
+        results.extend(members.map(|(number, member)| MemberResult {
+            member: number,
+            outcome: match member.inserts {
+                true => {
+                    let answer = self.plan.answer(member.form, &self.columns, None);
+                    MemberOutcome::Answer(answer.freeze())
                 }
-                _ if self.firsts.len() == 1 => Retry::Blocked,
-                _ => Retry::Alone,
-            };
-            return results.extend(retry(0..members, how, fallback_reason(sqlstate)));
-        }
-        if self.unknown_key {
-            return results.extend(unknown_key_errors(
-                self.members.iter().map(|member| member.form),
-            ));
-        }
-        let (plan, fields) = (&self.plan, &self.fields);
-        let nothing = |form| plan.answer(form, fields, None, "INSERT 0 0");
-        match &mut self.result {
-            Some(result) if !self.fold_moved => result.finish(results),
-            _ if self.progress.facts_changed => {
-                results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
-            }
-            _ => results.extend(self.members.iter().enumerate().map(|(number, member)| {
-                MemberResult {
-                    member: number,
-                    outcome: match member.inserts {
-                        true => MemberOutcome::Answer(nothing(member.form).freeze()),
-                        false => MemberOutcome::Retry(Retry::Line, Fallback::Busy),
-                    },
-                }
-            })),
-        }
+                false => MemberOutcome::Retry(Retry::Line, Fallback::Busy),
+            },
+        }));
+    }
+
+    /// Replaces the results of members whose rows were inserted.
+    fn answer_inserted(&mut self, results: &mut [MemberResult]) {
         for MemberResult { member, outcome } in results {
-            let inserted = self.members.get_mut(*member).and_then(|m| m.answer.take());
-            if let Some(answer) = inserted {
+            let member = self.members.get_mut(*member);
+            if let Some(answer) = member.and_then(|member| member.answer.take()) {
                 *outcome = MemberOutcome::Answer(answer.freeze());
             }
         }
     }
+
+    fn finish_with(&mut self, facts_changed: bool, results: &mut Vec<MemberResult>) {
+        if self.unknown_key {
+            let forms = self.members.iter().map(|member| member.form);
+            return results.extend(unknown_key_errors(forms));
+        }
+        match &mut self.fold {
+            Some(fold) if !self.fold_changed => fold.finish(results),
+            _ if facts_changed => {
+                results.extend(retry(0..self.len(), Retry::Alone, Fallback::Ddl));
+            }
+            _ => self.do_nothing(results),
+        }
+        self.answer_inserted(results);
+    }
 }
 
-impl UpsertPlan {
-    /// A complete answer; `columns` tells what columns its rows have.
-    fn answer(
-        &self,
-        form: Form,
-        columns: &BytesMut,
-        row: Option<&[Option<&[u8]>]>,
-        tag: &str,
-    ) -> BytesMut {
-        let mut out = BytesMut::with_capacity(96);
-        write_head(form, &mut out);
-        if form.is_described(!self.fields.is_empty()) {
-            out.extend_from_slice(columns);
+impl GroupResult for UpsertResult {
+    fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    fn receive_row(&mut self, body: &[u8]) -> bool {
+        match &mut self.fold {
+            Some(fold) if self.inserted => {
+                let same = fold.receive_row(body);
+                self.fold_changed |= !same;
+                same
+            }
+            _ => self.receive_inserted(body),
         }
-        if let Some(row) = row.filter(|_| !self.fields.is_empty()) {
-            backend::write_row(&mut out, row.iter().copied());
+    }
+
+    fn statement_complete(&mut self) {
+        self.inserted = true;
+    }
+
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
+        self.finish_with(false, results);
+    }
+
+    fn finish_changed(&mut self, results: &mut Vec<MemberResult>) {
+        self.finish_with(true, results);
+    }
+
+    fn fail(&self, error: &StatementError, results: &mut Vec<MemberResult>) {
+        if let Some(fold) = &self.fold {
+            return fold.fail(error, results);
         }
-        backend::write_command_complete(&mut out, tag);
-        write_tail(&mut out);
-        out
+        let (members, reason) = (0..self.len(), fallback_reason(&error.sqlstate));
+        if self.insert == Insert::OneEach {
+            self.plan.backoff.begin();
+            results.extend(retry(members, Retry::Line, reason));
+        } else if is_refusal(&error.sqlstate) {
+            results.extend(retry(members, Retry::Alone, reason));
+        } else if !is_lock_timeout(&error.sqlstate) {
+            results.extend(retry_halves(self.len(), reason));
+        } else if self.insert == Insert::OneRow {
+            results.extend(retry(members, Retry::Blocked, reason));
+        } else {
+            results.extend(retry(members, Retry::Alone, reason));
+        }
+    }
+
+    /// An error of the statement in which each member has a key of its own may be due to a member.
+    fn refusal(&self, error: &StatementError) -> Option<String> {
+        error.refusal().filter(|_| self.insert != Insert::OneEach)
+    }
+
+    /// Inserted rows, and rows that the fold has updated.
+    fn rows_written(&self) -> u64 {
+        self.inserted_rows + self.fold.as_ref().map_or(0, FoldResult::rows_written)
     }
 }

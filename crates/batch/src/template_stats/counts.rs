@@ -1,40 +1,40 @@
-//! Counters of one template in one pool.
+//! Statistics of one template.
 
 use super::metric_names::{NAMED_AFTER_REQUESTS, OTHER};
-use crate::line::Strategy;
+use crate::strategy::{Execution, Strategy};
 use paceline_relay::template::Template;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Why a unit that left with a group came back.
+/// Why a request that had left with a group returned to the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fallback {
-    /// A member's error undid the group, or stopped it before this one.
+    /// The error of a member undid the group, or stopped it before this member.
     Error,
-    /// A lock, or a statement, took longer than a group waits.
+    /// The wait for a lock, or a statement, exceeded the limit of a group.
     Timeout,
-    /// DDL has changed the table since the catalog was asked.
+    /// DDL has changed the table since the catalog analysis.
     Ddl,
-    /// Its row is missing, or an outsider has locked it.
+    /// The row does not exist, or another session has locked it.
     Busy,
-    /// There was no row for it, and PostgreSQL may raise an error all the same.
+    /// The member got no row, and PostgreSQL may raise an error in such a case.
     NoRow,
-    /// PostgreSQL refuses the group's statement, not a member.
+    /// PostgreSQL rejects the statement of the group.
     Refused,
-    /// One at a time would have come out otherwise.
+    /// Without the group, the result might have been another.
     Uncertain,
-    /// A read in front of it took too long.
+    /// A read before this one in the pipeline took too long.
     Stalled,
-    /// The answer that it would have shared is too long to be kept.
+    /// The shared answer was too long to buffer.
     TooLong,
-    /// The group could not be put together: its settings are refused, or its queues differ after all.
+    /// The group could not be built: the server rejects its settings, or its queues differ.
     Unfit,
-    /// The connection was lost under a read.
+    /// The connection was lost during a read.
     Lost,
 }
 
 impl Fallback {
-    /// Each, and what users call it.
+    /// All reasons, with the names that users see.
     pub(super) const NAMES: [(Self, &str); 11] = [
         (Self::Error, "error"),
         (Self::Timeout, "timeout"),
@@ -50,7 +50,7 @@ impl Fallback {
     ];
 }
 
-/// The units of a template that travelled by one strategy.
+/// Counters of one template and one strategy.
 #[derive(Debug, Default)]
 pub(super) struct GroupCounts {
     pub(super) requests: AtomicU64,
@@ -62,40 +62,36 @@ pub(super) struct GroupCounts {
     pub(super) fallbacks: [AtomicU64; Fallback::NAMES.len()],
 }
 
-/// What was counted of a template's units that travelled by one strategy.
+/// Statistics of one template and one strategy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupStats {
-    /// Answered this way.
+    /// Answered requests.
     pub requests: u64,
-    /// That answered at least one of them.
+    /// Groups that answered at least one of them.
     pub groups: u64,
-    /// Most units in one group.
+    /// Maximum number of answered requests in one group.
     pub largest_group: u64,
-    /// `None`: each member's own statement ran.
+    /// `None` if the members' own statements are executed.
     pub rows_written: Option<u64>,
-    /// `None`: reads.
+    /// `None` for reads.
     pub commits_saved: Option<u64>,
-    /// How many came back, by reason; only reasons that there were.
+    /// Number of requests that returned to the line, by reason, without reasons that did not occur.
     pub fallbacks: Vec<(&'static str, u64)>,
 }
 
-/// Counts of one template in one pool.
+/// Statistics of one template in one pool.
 #[derive(Debug, Default)]
 pub struct TemplateStats {
-    /// `None`: of all templates that are not counted by themselves.
+    /// `None` if these are the statistics of all templates without statistics of their own.
     pub(super) template: Option<Arc<Template>>,
-    /// Used so often since it was asked last that its template should have a name.
+    /// Whether the template has been used often enough for a name in metrics since this was last checked.
     pub(super) earns_name: AtomicBool,
-    /// Another one will count the template's next units.
+    /// Whether the next requests of the template count elsewhere.
     pub(super) forgotten: AtomicBool,
     pub(super) alone: AtomicU64,
     pub(super) would_have_grouped: AtomicU64,
-    pub(super) pipeline: GroupCounts,
-    pub(super) share: GroupCounts,
-    pub(super) chain: GroupCounts,
-    pub(super) fold: GroupCounts,
-    pub(super) take: GroupCounts,
-    pub(super) merge: GroupCounts,
+    /// In the order of [`Strategy::ALL`].
+    pub(super) groups: [GroupCounts; Strategy::ALL.len()],
 }
 
 impl TemplateStats {
@@ -106,7 +102,7 @@ impl TemplateStats {
         })
     }
 
-    /// A unit travels alone.
+    /// Counts a request that is executed alone.
     pub fn count_alone(&self) {
         let before = self.alone.fetch_add(1, Ordering::Relaxed);
         if (before + 1).is_multiple_of(NAMED_AFTER_REQUESTS) {
@@ -114,93 +110,97 @@ impl TemplateStats {
         }
     }
 
-    /// A unit must wait that could travel with others if it had a hint or the switch were on.
+    /// Counts a request that must wait alone, but could join a group with a hint or with `hotspot_for_autocommit`.
     pub fn count_would_have_grouped(&self) {
         self.would_have_grouped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A unit left with a group and came back.
-    pub fn count_fallback(&self, strategy: Strategy, why: Fallback) {
-        if let Some(count) = self.group_counts(strategy).fallbacks.get(why as usize) {
+    /// Counts a request that left with a group and returned to the line.
+    pub fn count_fallback(&self, strategy: Strategy, reason: Fallback) {
+        let counts = self.group_counts(strategy);
+        if let Some(count) = counts.fallbacks.get(reason as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What its template is; `None`: it counts several.
+    /// The template. `None` if these are the statistics of several.
     pub fn template(&self) -> Option<&Arc<Template>> {
         self.template.as_ref()
     }
 
-    /// The template's next unit counts on it; else [`StatsByTemplate::of`] tells on which.
+    /// The name of the template in metrics, or that of all templates without a name.
+    pub fn name(&self) -> &str {
+        self.template().map_or(OTHER, |template| template.name())
+    }
+
+    /// Whether the template's next request counts here. Otherwise
+    /// [`StatsByTemplate::of`](super::StatsByTemplate::of) returns the statistics to use.
     pub fn is_current(&self) -> bool {
         !self.forgotten.load(Ordering::Relaxed) && !self.earns_name.load(Ordering::Relaxed)
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the array has an element for each strategy"
+    )]
     pub(super) fn group_counts(&self, strategy: Strategy) -> &GroupCounts {
-        match strategy {
-            Strategy::Pipeline => &self.pipeline,
-            Strategy::Share => &self.share,
-            Strategy::Chain => &self.chain,
-            Strategy::Fold => &self.fold,
-            Strategy::Take => &self.take,
-            Strategy::Merge => &self.merge,
-        }
+        &self.groups[strategy as usize]
     }
 
-    /// Units that travelled alone.
+    /// Number of requests that were executed alone.
     pub fn alone(&self) -> u64 {
         load(&self.alone)
     }
 
-    /// Units that had to wait and would have travelled with others.
+    /// Number of requests that had to wait alone, but could have joined a group with a hint or a switch.
     pub fn would_have_grouped(&self) -> u64 {
         load(&self.would_have_grouped)
     }
 
-    /// What was counted of one strategy; `None`: nothing.
+    /// The statistics of one strategy. `None` if nothing was counted.
     pub fn group_stats(&self, strategy: Strategy) -> Option<GroupStats> {
-        let group_counts = self.group_counts(strategy);
-        let fallbacks = group_counts.fallbacks();
-        if load(&group_counts.requests) == 0 && fallbacks.is_empty() {
+        let counts = self.group_counts(strategy);
+        let fallbacks = counts.fallbacks();
+        if load(&counts.requests) == 0 && fallbacks.is_empty() {
             return None;
         }
-        let one_statement = matches!(strategy, Strategy::Fold | Strategy::Take | Strategy::Merge);
+        let execution = strategy.properties().execution;
+        let one_statement = execution == Execution::OneStatement;
+        let writes = execution != Execution::OwnReads;
         Some(GroupStats {
-            requests: load(&group_counts.requests),
-            groups: load(&group_counts.groups),
-            largest_group: load(&group_counts.largest_group),
-            rows_written: one_statement.then(|| load(&group_counts.rows_written)),
-            commits_saved: (!strategy.reads()).then(|| load(&group_counts.commits_saved)),
+            requests: load(&counts.requests),
+            groups: load(&counts.groups),
+            largest_group: load(&counts.largest_group),
+            rows_written: one_statement.then(|| load(&counts.rows_written)),
+            commits_saved: writes.then(|| load(&counts.commits_saved)),
             fallbacks,
         })
     }
 
-    /// All its units.
+    /// Number of all requests.
     pub fn requests(&self) -> u64 {
-        let group_counts =
-            Strategy::ALL.map(|strategy| load(&self.group_counts(strategy).requests));
-        load(&self.alone) + group_counts.iter().sum::<u64>()
+        let grouped = self.groups.iter().map(|counts| load(&counts.requests));
+        load(&self.alone) + grouped.sum::<u64>()
     }
 
-    /// Adds what another one has counted.
+    /// Adds the counts of `other`.
     pub(super) fn add(&self, other: &Self) {
         add(&self.alone, load(&other.alone));
         add(&self.would_have_grouped, load(&other.would_have_grouped));
-        for strategy in Strategy::ALL {
-            self.group_counts(strategy)
-                .add(other.group_counts(strategy));
+        for (counts, more) in self.groups.iter().zip(&other.groups) {
+            counts.add(more);
         }
     }
 }
 
 impl GroupCounts {
-    pub(super) fn fallbacks(&self) -> Vec<(&'static str, u64)> {
+    fn fallbacks(&self) -> Vec<(&'static str, u64)> {
         let counts = Fallback::NAMES.iter().zip(&self.fallbacks);
         let named = counts.map(|((_, name), count)| (*name, load(count)));
         named.filter(|(_, count)| *count > 0).collect()
     }
 
-    pub(super) fn add(&self, other: &Self) {
+    fn add(&self, other: &Self) {
         add(&self.requests, load(&other.requests));
         add(&self.groups, load(&other.groups));
         let largest = load(&other.largest_group);
@@ -219,11 +219,4 @@ pub(super) fn load(count: &AtomicU64) -> u64 {
 
 pub(super) fn add(count: &AtomicU64, more: u64) {
     count.fetch_add(more, Ordering::Relaxed);
-}
-
-impl TemplateStats {
-    /// What metrics call its template, or all that have no name.
-    pub fn name(&self) -> &str {
-        self.template().map_or(OTHER, |template| template.name())
-    }
 }

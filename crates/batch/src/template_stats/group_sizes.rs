@@ -1,7 +1,7 @@
 //! How large groups were, by strategy, in buckets: one addition per group, without a lock.
 
 use super::counts::{add, load};
-use crate::line::Strategy;
+use crate::strategy::Strategy;
 use std::sync::atomic::AtomicU64;
 
 /// The largest group of each bucket; a further one takes all that are larger.

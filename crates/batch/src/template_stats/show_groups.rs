@@ -1,7 +1,7 @@
 //! `SHOW GROUPS`: the tallies of a pool as a table for people, one row per template and strategy.
 
 use super::{GroupStats, TemplateStats};
-use crate::line::Strategy;
+use crate::strategy::Strategy;
 use paceline_relay::show::Table;
 use paceline_relay::template::shortened;
 use std::collections::BTreeMap;

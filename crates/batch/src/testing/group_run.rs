@@ -1,8 +1,8 @@
 //! A group on its way: the test is the server.
 
-use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
+use crate::strategy::Strategy;
 use crate::strategy::{self, Batch, MemberOutcome, MemberResult};
 use crate::template_stats::Fallback;
 use bytes::BytesMut;

@@ -2,7 +2,7 @@
 
 use crate::learn::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
 use paceline_batch::explain::{AnalysisSummary, NOT_PLAIN};
-use paceline_batch::line::Strategy;
+use paceline_batch::strategy::Strategy;
 use paceline_config::Declared;
 use paceline_sql::Statement;
 

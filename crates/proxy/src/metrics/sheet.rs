@@ -8,7 +8,7 @@ use super::exposition::Exposition;
 use crate::pool::{Load, Pool};
 use crate::proxy::Proxy;
 use crate::stats::Durations;
-use paceline_batch::line::Strategy;
+use paceline_batch::strategy::Strategy;
 use paceline_batch::template_stats::{OTHER, SizeHistogram, TemplateStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, text};

@@ -8,7 +8,7 @@ use super::sheet::{NAME_BYTES_MAX, POOLS_MAX, text};
 use super::*;
 use crate::pool::Pool;
 use crate::stats::CODES_MAX;
-use paceline_batch::line::Strategy;
+use paceline_batch::strategy::Strategy;
 use paceline_batch::template_stats::{NAMED_AFTER_REQUESTS, NAMES_MAX, TEMPLATES_MAX};
 use paceline_config::Config;
 

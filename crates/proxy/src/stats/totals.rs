@@ -2,7 +2,7 @@
 
 use super::{Stats, load};
 use crate::pool::Pool;
-use paceline_batch::line::Strategy;
+use paceline_batch::strategy::Strategy;
 use std::fmt;
 use std::ops::AddAssign;
 

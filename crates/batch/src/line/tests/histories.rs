@@ -3,9 +3,10 @@
 use super::model::{Contended, Flight, Model, Waiting};
 use super::{group, limits};
 use crate::line::{
-    ClientTimeouts, Limits, Line, LineKey, LineKeys, LockOutcome, NextStep,
-    Strategy as GroupingDecision, WaitEntry, WaitSpec, WaiterId,
+    ClientTimeouts, Limits, Line, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec,
+    WaiterId,
 };
+use crate::strategy::Strategy as GroupStrategy;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ enum Step {
     GiveWay,
     /// A flight goes on, but nobody waits for its rows.
     GiveUp(usize),
-    NextStep,
+    Next,
     /// A flight ends; everybody was served.
     Land(usize),
     /// A flight ends; bit n: its unit n comes back.
@@ -72,7 +73,7 @@ impl Life {
             Step::StartAtOnce(spec) => self.start_at_once(spec),
             Step::GiveWay => self.expire_multi_row(),
             Step::GiveUp(which) => self.release_rows_early(*which),
-            Step::NextStep => drop(self.next()),
+            Step::Next => drop(self.next()),
             Step::Land(which) => self.release_rows(*which),
             Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
             Step::Blocked(which) => self.blocked(*which),
@@ -486,10 +487,10 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
         0.85,
         (
             prop::sample::select(vec![
-                GroupingDecision::Pipeline,
-                GroupingDecision::Share,
-                GroupingDecision::Chain,
-                GroupingDecision::Fold,
+                GroupStrategy::Pipeline,
+                GroupStrategy::Share,
+                GroupStrategy::Chain,
+                GroupStrategy::Fold,
             ]),
             0..2_u64,
         ),
@@ -514,7 +515,7 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
                 table: None,
                 group: id,
                 barrier: barrier && keys == LineKeys::Unknown,
-                probe: Some(group(GroupingDecision::Fold, 1))
+                probe: Some(group(GroupStrategy::Fold, 1))
                     .filter(|_| probed && keys != LineKeys::Unknown),
                 locks,
                 timeouts: ClientTimeouts {
@@ -536,7 +537,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => slips().prop_map(Step::StartAtOnce),
         4 => Just(Step::GiveWay),
         2 => any::<usize>().prop_map(Step::GiveUp),
-        12 => Just(Step::NextStep),
+        12 => Just(Step::Next),
         6 => any::<usize>().prop_map(Step::Land),
         5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),
         3 => any::<usize>().prop_map(Step::Blocked),

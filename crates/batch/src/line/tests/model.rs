@@ -1,9 +1,10 @@
 //! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
 
 use crate::line::{
-    Dispatch, ExpiredLimit, GroupId, Limits, LineKey, LineKeys, Strategy, WAIT_UNCHECKED_MAX,
-    WaitEntry, WaitSpec, WaiterId,
+    Dispatch, ExpiredLimit, GroupId, Limits, LineKey, LineKeys, WAIT_UNCHECKED_MAX, WaitEntry,
+    WaitSpec, WaiterId,
 };
+use crate::strategy::Strategy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 

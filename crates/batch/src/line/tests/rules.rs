@@ -2,7 +2,8 @@
 
 use super::fixture::{LineFixture, word};
 use super::{fold, group, limits, read, upsert};
-use crate::line::{GroupId, LineKey, ROW_AWAITED_MAX, Strategy, WaitSpec};
+use crate::line::{GroupId, LineKey, ROW_AWAITED_MAX, WaitSpec};
+use crate::strategy::Strategy;
 use std::time::Duration;
 
 fn alone(row: Option<u64>) -> WaitSpec {

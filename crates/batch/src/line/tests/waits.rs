@@ -2,7 +2,8 @@
 
 use super::fixture::{LineFixture, word};
 use super::{fold, group, limits, upsert};
-use crate::line::{ClientTimeouts, ExpiredLimit, LineKey, LockOutcome, Strategy, WaitSpec};
+use crate::line::{ClientTimeouts, ExpiredLimit, LineKey, LockOutcome, WaitSpec};
+use crate::strategy::Strategy;
 use std::time::Duration;
 
 /// A fold that can be asked about, and whose row's lock can be waited for.

@@ -1,9 +1,9 @@
 //! Chains without a server: who fits, what is sent, and that nobody hears anything before the commit.
 
 use super::{ChainFacts, Prelude, fits};
-use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
+use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
 use crate::testing::fold_statement::{chain_facts, single};
 use crate::testing::group_run::GroupRun;

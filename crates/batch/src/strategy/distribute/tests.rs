@@ -1,9 +1,9 @@
 //! Takes and merges without a server: who fits, what is sent, and what each member gets for what comes back.
 
-use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
+use crate::strategy::Strategy;
 use crate::testing::fold_statement::{INT4, INT8, TEXT, table};
 use crate::testing::group_run::GroupRun;
 use crate::testing::planned_statement::PlannedStatement;

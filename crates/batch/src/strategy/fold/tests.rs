@@ -4,9 +4,9 @@ mod building;
 mod distribute;
 mod fitting;
 
-use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
+use crate::strategy::Strategy;
 use crate::testing::fold_statement::{FoldStatement, INT4, INT8, table};
 use crate::testing::group_run::GroupRun;
 use paceline_relay::server::ServerSide;

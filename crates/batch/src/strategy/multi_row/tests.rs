@@ -1,9 +1,10 @@
 //! Upserts of several rows without a server: who fits, what is sent, and what each member gets for what comes back.
 
-use crate::line::{GroupId, LineKeys, Strategy};
+use crate::line::{GroupId, LineKeys};
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
+use crate::strategy::Strategy;
 use crate::testing::fold_statement::{INT4, INT8, TEXT, Type, table};
 use crate::testing::group_run::GroupRun;
 use crate::testing::planned_statement::PlannedStatement;
@@ -179,7 +180,7 @@ fn errors_and_ddl_send_all_again() {
         let results = run.answer([answer, ready('I')]);
         let expected: Vec<String> = (0..)
             .zip(expected)
-            .map(|(n, how)| format!("{n}: again {how}"))
+            .map(|(n, how)| format!("{n}: retry {how}"))
             .collect();
         assert_eq!(results, expected);
         assert_eq!(run.batch.failed(), failed);

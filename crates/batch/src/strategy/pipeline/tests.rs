@@ -1,8 +1,8 @@
 //! Pipelines without a server: each member its own Sync, its own answer, its own error.
 
-use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
+use crate::strategy::Strategy;
 use crate::testing::fold_statement::single;
 use crate::testing::group_run::{GroupRun, line};
 use paceline_relay::server::ServerSide;

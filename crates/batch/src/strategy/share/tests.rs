@@ -2,9 +2,10 @@
 
 use super::{ANSWER_BYTES_MAX, fits};
 use crate::analysis::{Policy, TemplateAnalysis};
-use crate::line::{GroupId, Strategy};
+use crate::line::GroupId;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
+use crate::strategy::Strategy;
 use crate::testing::fold_statement::single;
 use crate::testing::group_run::GroupRun;
 use paceline_relay::analysis::Analysis;

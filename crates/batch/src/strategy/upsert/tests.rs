@@ -1,9 +1,9 @@
 //! Upserts without a server: who fits, what is sent, and what each member gets for what comes back.
 
-use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
+use crate::strategy::Strategy;
 use crate::testing::fold_statement::{INT4, INT8, NUMERIC, TEXT, Type, table};
 use crate::testing::group_run::GroupRun;
 use crate::testing::planned_statement::PlannedStatement;
@@ -126,8 +126,8 @@ fn a_row_that_is_gone_again_or_locked_by_an_outsider_is_tried_again() {
             complete("SELECT 1"),
             ready('I'),
         ]);
-        let again = [0, 1].map(|member| format!("{member}: again {how}"));
-        assert_eq!(results, again);
+        let retried = [0, 1].map(|member| format!("{member}: retry {how}"));
+        assert_eq!(results, retried);
     }
 }
 

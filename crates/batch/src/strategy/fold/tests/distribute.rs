@@ -122,7 +122,7 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
 fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
     let mut folding = stock();
     let mut request = folding.texts(&["1", "7"]);
-    let own = folding.plan.fields.iter();
+    let own = folding.plan.described.fields.iter();
     let own = Shape::of(own.map(|f| (&*f.name, f.type_oid, f.type_modifier)));
     for (shape, fits) in [
         (Some(own), true),

@@ -1,8 +1,9 @@
 //! Which units fit, on which row, and with whom.
 
 use super::{counter, stock};
-use crate::line::{GroupId, LineKey, LineKeys, Strategy};
+use crate::line::{GroupId, LineKey, LineKeys};
 use crate::strategy::GroupPlan;
+use crate::strategy::Strategy;
 use crate::testing::fold_statement::{
     FoldStatement, INT4, INT4_ARRAY, INT8, NUMERIC, TEXT, Type, UUID, table,
 };

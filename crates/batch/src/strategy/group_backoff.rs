@@ -1,22 +1,22 @@
-//! After a statement for members on rows of their own has failed, groups go another way for a while: one that neither waits
-//! for an outsider nor fails with a member.
+//! After the statement for members on different rows has failed, the groups of its template use another statement for a while,
+//! which neither waits for a row that another session has locked nor fails because of one member.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// As many groups of the template go the other way.
+/// Number of groups that use the other statement after a failure.
 const GROUPS: u32 = 1_000;
 
-/// How many are left.
+/// Number of groups that still use the other statement.
 #[derive(Debug, Default)]
 pub(super) struct GroupBackoff(AtomicU32);
 
 impl GroupBackoff {
-    /// Such a statement has failed.
+    /// Starts after a failure.
     pub(super) fn begin(&self) {
         self.0.store(GROUPS, Ordering::Relaxed);
     }
 
-    /// Does the next group go the other way? Counts it.
+    /// Whether the next group uses the other statement. Counts that group.
     pub(super) fn is_on(&self) -> bool {
         let less = |left: u32| left.checked_sub(1);
         let counted = self

@@ -1,12 +1,12 @@
 //! LineKeys of rows in a form in which equal keys are equal bytes, without evaluating anything: see [`KeyClass`].
 
-use crate::line::LineKey;
+use crate::line::{GroupId, LineKey, LineKeys};
 use paceline_relay::request::Request;
 use paceline_sql::fold::{KeyClass, KeyColumn};
 use paceline_sql::{KeyValue, TableFacts};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How the rows of a table are told apart by the units of a template.
+/// The columns by which requests of a template identify a row.
 #[derive(Debug)]
 pub(super) struct RowKeys {
     columns: Vec<KeyColumn>,
@@ -32,23 +32,23 @@ impl RowKeys {
         }
     }
 
-    /// How many columns a key has.
+    /// Number of columns.
     pub(super) fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// OIDs of their types.
+    /// OIDs of the columns' types.
     pub(super) fn type_oids(&self) -> impl Iterator<Item = u32> {
         self.columns.iter().map(|column| column.type_oid)
     }
 
-    /// Only PostgreSQL can tell whether two keys are equal.
+    /// Whether only PostgreSQL can compare two keys.
     pub(super) fn are_opaque(&self) -> bool {
         let mut columns = self.columns.iter();
         columns.any(|column| column.class == KeyClass::Opaque)
     }
 
-    /// The key of a unit's row. `None`: NULL, or not written in the usual way.
+    /// The key of a request's row. `None` if it is NULL, or not in the form in which PostgreSQL prints it.
     pub(super) fn of(&self, request: &Request) -> Option<RowKey> {
         let columns = self.columns.iter();
         columns
@@ -56,7 +56,7 @@ impl RowKeys {
             .collect()
     }
 
-    /// The key of a row that comes back in binary format.
+    /// The key of a row of a result in binary format.
     pub(super) fn returned(&self, values: &[Option<&[u8]>]) -> Option<RowKey> {
         let columns = self.columns.iter().zip(values);
         columns
@@ -64,7 +64,7 @@ impl RowKeys {
             .collect()
     }
 
-    /// Blanks behind its end may get lost on the way into a column: varchar(n) cuts them off where they are too many.
+    /// Whether a column may store another key, because varchar(n) removes excess blanks at the end.
     pub(super) fn may_be_trimmed(&self, row: &RowKey) -> bool {
         let text = |column: &KeyColumn| column.class == KeyClass::Text;
         let parts = self.columns.iter().zip(row);
@@ -72,7 +72,18 @@ impl RowKeys {
         texts.any(|(_, part)| part.bytes.ends_with(b" "))
     }
 
-    /// As the line knows it.
+    /// The group and the key in the line of a request on this row. If only PostgreSQL can compare keys, a group has requests with
+    /// the same bytes only.
+    pub(super) fn group_on_row(&self, group: GroupId, row: &RowKey) -> (GroupId, LineKeys) {
+        let key = self.line_key(row);
+        let cohort = match self.are_opaque() {
+            true => key.cohort(),
+            false => group.cohort,
+        };
+        (GroupId { cohort, ..group }, LineKeys::One(key))
+    }
+
+    /// The key by which the line orders requests on this row.
     pub(super) fn line_key(&self, row: &RowKey) -> LineKey {
         let mut hasher = DefaultHasher::new();
         (self.seed, row).hash(&mut hasher);
@@ -80,7 +91,7 @@ impl RowKeys {
     }
 }
 
-/// A column's value in a key.
+/// The value of one column of a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPart {
     pub(super) binary: bool,
@@ -125,7 +136,7 @@ impl KeyPart {
             }
             KeyClass::Uuid => read_uuid(binary, bytes).map(Self::text),
             KeyClass::Text => Some(Self::text(bytes.to_vec())),
-            // 'now' is another moment for everybody.
+            // 'now' means another time for each request.
             KeyClass::Opaque if !binary && names_moment(bytes) => None,
             KeyClass::Opaque => Some(Self {
                 binary,
@@ -139,7 +150,7 @@ fn names_moment(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(paceline_sql::names_moment)
 }
 
-/// An integer parameter; text only as PostgreSQL itself would print it.
+/// Reads an integer. `None` if it is text in another form than PostgreSQL prints.
 fn read_integer(binary: bool, bytes: &[u8]) -> Option<i64> {
     if binary {
         return match *bytes {
@@ -156,7 +167,7 @@ fn read_integer(binary: bool, bytes: &[u8]) -> Option<i64> {
 const INT2: u32 = 21;
 const INT4: u32 = 23;
 
-/// Bytes of an integer in binary format.
+/// Length of an integer in binary format (bytes).
 fn integer_len(type_oid: u32) -> usize {
     match type_oid {
         INT2 => 2,
@@ -165,7 +176,7 @@ fn integer_len(type_oid: u32) -> usize {
     }
 }
 
-/// Does the type hold such a value?
+/// Whether the type has this value.
 fn fits_integer(type_oid: u32, value: i64) -> bool {
     match type_oid {
         INT2 => i16::try_from(value).is_ok(),
@@ -174,7 +185,7 @@ fn fits_integer(type_oid: u32, value: i64) -> bool {
     }
 }
 
-/// A uuid in lower case with hyphens; from text only if it is written that way but for its case.
+/// Reads a uuid as lower case text with hyphens. `None` if text has another form, apart from its case.
 fn read_uuid(binary: bool, bytes: &[u8]) -> Option<Vec<u8>> {
     const HYPHENS: [usize; 4] = [8, 13, 18, 23];
     if binary {
