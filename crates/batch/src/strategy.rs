@@ -7,6 +7,7 @@
 //! A request that no group takes needs no strategy: [`paceline_relay::relay`] relays it unchanged.
 
 mod array;
+mod batch;
 mod build;
 pub mod chain;
 mod described;
@@ -29,12 +30,12 @@ mod statement_batch;
 mod statement_progress;
 pub mod upsert;
 
-mod batch;
 pub use batch::Batch;
 pub use build::build;
 pub use described::FORMATS_MAX;
 pub use explain_lines::ExplainLines;
 pub use outcome::{Invalidation, MemberOutcome, MemberResult, Retry};
+use paceline_sql::Statement;
 pub use plan::{GroupPlan, PlannedRequest};
 pub use prelude::{ChainFacts, Prelude, STATEMENT_MAX};
 
@@ -59,6 +60,9 @@ pub struct Properties {
     pub name: &'static str,
     /// What the members become.
     pub execution: Execution,
+    /// Whether the text of a statement has the form that the strategy executes for a group. The catalog may still forbid it. For
+    /// strategies that execute the members' own statements the answer is false: [`TemplateAnalysis`](crate::analysis) decides.
+    pub recognizes: fn(&Statement) -> bool,
     /// Whether a member may have to wait for the answers of those in front of it. Then `pipeline_depth_max` limits the group, not
     /// `group_size_max`.
     pub waits_for_predecessors: bool,
@@ -73,6 +77,7 @@ pub struct Properties {
 const OWN_READS: Properties = Properties {
     name: "",
     execution: Execution::OwnReads,
+    recognizes: |_| false,
     waits_for_predecessors: false,
     only_duplicates: false,
     one_table: true,
@@ -121,14 +126,33 @@ strategies! {
     /// Writes in one implicit transaction ([`chain`]).
     Chain: Properties { name: "chain", ..OWN_WRITES };
     /// Updates of single rows in one statement ([`fold`]).
-    Fold: Properties { name: "fold", checks_target: true, ..ONE_STATEMENT };
+    Fold: Properties {
+        name: "fold",
+        recognizes: |statement| statement.update.is_some(),
+        checks_target: true,
+        ..ONE_STATEMENT
+    };
     /// Statements that take rows from a queue, in one statement ([`distribute`]).
-    Take: Properties { name: "take", ..ONE_STATEMENT };
+    Take: Properties {
+        name: "take",
+        recognizes: |statement| statement.take.is_some(),
+        ..ONE_STATEMENT
+    };
     /// Inserts in one statement ([`distribute`]; with ON CONFLICT [`upsert`], and [`multi_row`] for several rows each).
-    Merge: Properties { name: "merge", ..ONE_STATEMENT };
+    Merge: Properties {
+        name: "merge",
+        recognizes: |statement| statement.insert.is_some(),
+        ..ONE_STATEMENT
+    };
 }
 
 impl Strategy {
+    /// The strategy that executes statements of this form for a group, if the catalog permits it.
+    pub fn recognize(statement: &Statement) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|strategy| (strategy.properties().recognizes)(statement))
+    }
+
     /// The name that users see.
     pub const fn name(self) -> &'static str {
         self.properties().name

@@ -10,12 +10,7 @@ use paceline_sql::Statement;
 /// are called by.
 pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> AnalysisSummary<'static> {
     let parsed_alone = why_parsed_alone(statement);
-    let plan = match (&statement.update, &statement.take, &statement.insert) {
-        (Some(_), ..) => Ok(Strategy::Fold),
-        (_, Some(_), _) => Ok(Strategy::Take),
-        (.., Some(_)) => Ok(Strategy::Merge),
-        (None, None, None) => Err(NO_SHAPE),
-    };
+    let plan = Strategy::recognize(statement).ok_or(NO_SHAPE);
     let plan = parsed_alone.map_or(plan, Err);
     let plain_read = match (parsed_alone, statement.samples) {
         (Some(why), _) => Err(why),
