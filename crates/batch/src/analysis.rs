@@ -1,4 +1,4 @@
-//! What was learned of a template from the catalog, and how its units travel because of it.
+//! The result of the catalog analysis of a template, and the groups that its requests may join because of it.
 
 use crate::line::{ClientTimeouts, GroupId, LineKeys, TableId, WaitSpec};
 use crate::strategy::{
@@ -12,56 +12,56 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// A group is meant to take no longer than its members' `statement_timeout` divided by this.
+/// The size of a group is limited so that it should take at most its members' `statement_timeout` divided by this.
 const GROUP_PART_OF_TIMEOUT: u32 = 4;
 
-/// What is known of a template in one database, under one set of settings.
+/// The catalog analysis of a template in one database, under one set of settings.
 #[derive(Debug)]
 pub struct TemplateAnalysis {
-    /// How its units travel together in one statement, or why they do not.
+    /// The plan by which one statement executes its requests, or why there is none.
     pub plan: Result<Arc<dyn GroupPlan>, String>,
-    /// The facts that a chain with its requests relies on, or why no chain has them.
+    /// The facts that a chain with its requests relies on, or why its requests join no chain.
     pub chain_facts: Result<Arc<ChainFacts>, String>,
-    /// A read of tables only, with functions that are PostgreSQL's own and not volatile: may be pipelined and shared. Or why
-    /// its units travel alone, if it is a read.
+    /// Whether it reads tables only, and calls only functions of PostgreSQL's that are not volatile, so that its requests join
+    /// pipelines and shared reads. Otherwise why the reads run alone.
     pub plain_read: Result<(), String>,
-    /// Calls functions that may change the session.
-    pub taints: bool,
+    /// Whether it calls functions that may change the session.
+    pub may_change_session: bool,
     /// What it may do with sequences.
     pub sequences: SequenceUse,
-    /// It may read the last number of a sequence where its text does not say so, as far as the catalog tells: in a group it would
-    /// be another member's.
+    /// Whether it may read the last number of a sequence although its text does not say so. In a group that could be another
+    /// member's number.
     pub reads_numbers: bool,
-    /// Calls a function that the configuration declares: it travels as if it carried the hint.
+    /// Whether it calls a function that the configuration declares. Then its requests are treated as if they had the hint.
     pub declared: bool,
-    /// The time-outs that are in force under these settings.
+    /// The time-outs in force under these settings.
     pub timeouts: ClientTimeouts,
 }
 
-/// What a user allows (configuration of the database and user).
+/// The grouping that the configuration permits for a database and user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Hinted statements may travel together (`hotspot`).
+    /// Requests with a hint join groups (`hotspot`).
     pub hotspot: bool,
-    /// Un-hinted autocommit statements too (`hotspot_for_autocommit`).
+    /// Requests in autocommit without a hint, too (`hotspot_for_autocommit`).
     pub for_autocommit: bool,
-    /// Rows are locked once for a whole group: fold; else chain only (`hotspot_lock_type`).
+    /// One statement executes a group and locks each row once; otherwise only chains are used (`hotspot_lock_type`).
     pub lock_type: bool,
-    /// Plain reads may travel together: short ones in a pipeline, others with those that ask the same.
+    /// Plain reads join groups: short ones in pipelines, others with identical reads.
     pub pipeline: bool,
 }
 
-/// How a unit travels, and whether a hint or switch would have let it travel with others.
+/// How a request enters the line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupingDecision {
-    /// For the line.
+    /// Its spec for the line.
     pub spec: WaitSpec,
-    /// It could fold, but is neither hinted nor is `hotspot_for_autocommit` on.
+    /// Whether it runs alone only because it has no hint and `hotspot_for_autocommit` is off.
     pub would_group: bool,
 }
 
 impl GroupingDecision {
-    /// How a unit travels about whose template nothing is known yet: alone, and in its place.
+    /// The decision for a request whose template has not been analyzed: it runs alone. A write is a barrier.
     pub fn without_analysis(request: &Request, policy: Policy) -> Self {
         match request.template.effect() {
             Some(Effect::Write) => alone_or(None).with_barrier(request, policy),
@@ -69,7 +69,7 @@ impl GroupingDecision {
         }
     }
 
-    /// A write whose row is not known keeps its place among those that travel together.
+    /// Makes a barrier of a write whose row is not known.
     fn with_barrier(mut self, request: &Request, policy: Policy) -> Self {
         self.spec.barrier = policy.for_autocommit || policy.hotspot;
         self.spec.table = table_of(request);
@@ -77,7 +77,7 @@ impl GroupingDecision {
     }
 }
 
-/// The one table that a statement changes. `None`: it names none or several, or leaves that to a function.
+/// The only table that a statement changes. `None` if it names no table or several, or leaves that to a function.
 fn table_of(request: &Request) -> Option<TableId> {
     let statement = request.template.statement.as_ref()?;
     if statement.effect == Effect::Read {
@@ -92,14 +92,14 @@ fn table_of(request: &Request) -> Option<TableId> {
 }
 
 impl TemplateAnalysis {
-    /// Nothing may be assumed of it, for this reason.
+    /// An analysis that permits nothing, for this reason.
     pub fn refused(why: impl Into<String>) -> Self {
         let why = why.into();
         Self {
             plan: Err(why.clone()),
             chain_facts: Err(why.clone()),
             plain_read: Err(why),
-            taints: true,
+            may_change_session: true,
             sequences: SequenceUse::ANY,
             reads_numbers: true,
             declared: false,
@@ -107,9 +107,9 @@ impl TemplateAnalysis {
         }
     }
 
-    /// How `unit` travels; notes in it what its group will have to know of it.
+    /// Decides how a request enters the line, and stores in it what its group will need.
     pub fn decide(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
-        request.taints = self.taints && request.template.calls_functions();
+        request.taints = self.may_change_session && request.template.calls_functions();
         request.sequences = self.sequences;
         match request.template.effect() {
             Some(Effect::Read) if self.is_requested(request, policy) && self.writes(request) => {
@@ -130,19 +130,19 @@ impl TemplateAnalysis {
         }
     }
 
-    /// By a hint or by a declaration, does the user want it to travel with others?
+    /// Whether a hint or a declaration asks for groups.
     fn is_requested(&self, request: &Request, policy: Policy) -> bool {
         policy.hotspot && (self.declared || request.template.hints().commit_on_success)
     }
 
-    /// A SELECT whose functions may write: one of the user's own, whatever it is declared as in the catalog.
+    /// Whether a SELECT may write: it calls functions of the user's own, whatever their volatility in the catalog.
     fn writes(&self, request: &Request) -> bool {
-        self.declared || (self.taints && request.template.calls_functions())
+        self.declared || (self.may_change_session && request.template.calls_functions())
     }
 
     fn decide_write(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
         if self.timeouts.transaction.is_some() {
-            // A group that takes longer than one member may would lose its connection, and nobody could tell what became of it.
+            // If a group exceeded this limit, it would lose its connection, and its members' outcome would be unknown.
             return alone_or(None).with_barrier(request, policy);
         }
         let asked = self.is_requested(request, policy);
@@ -151,7 +151,7 @@ impl TemplateAnalysis {
             chain_facts.filter(|_| asked && !self.reads_numbers && self.permits_chain());
         let chain = chain_facts.and_then(|_| chain::fits(request));
         request.chain_facts = chain_facts.cloned();
-        // In a chain, or alone, consumers of a queue need not wait for one another.
+        // Alone, or in a chain, requests that take from a queue need not wait for each other.
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || plan.orders_requests_outside_groups());
         let together = plan.and_then(|plan| Some((plan, plan.fits(request)?)));
@@ -174,7 +174,7 @@ impl TemplateAnalysis {
             spec: WaitSpec {
                 group,
                 table: table_of(request).filter(|_| in_one),
-                // Which rows an insert meets is not known.
+                // It is not known which rows an insert conflicts with.
                 barrier: keys == LineKeys::Unknown,
                 keys,
                 probe: Some(plan_group).filter(|_| plan.probe().is_some()),
@@ -186,13 +186,13 @@ impl TemplateAnalysis {
         }
     }
 
-    /// A chain replaces its members' `statement_timeout`: a shorter one would be exceeded unnoticed.
+    /// Whether a chain may replace the `statement_timeout` of its members by its own: only if theirs is not shorter.
     fn permits_chain(&self) -> bool {
         let limit = self.timeouts.statement;
         limit.is_none_or(|limit| limit >= STATEMENT_MAX)
     }
 
-    /// Most units in a group so that none of them times out because of the others.
+    /// Maximum number of requests in a group that should not exceed its members' `statement_timeout`.
     fn size_max(&self, request: &Request) -> Option<usize> {
         let limit = self.timeouts.statement?;
         Some(

@@ -1,5 +1,5 @@
-//! How units of a template will travel if they must wait, and why not together: for people, who read it in
-//! `SHOW GROUPS` and from `paceline explain`. It decides nothing; [`TemplateAnalysis::travel`] does, unit by unit.
+//! How requests of a template would leave the line, in words, for `SHOW GROUPS` and `paceline explain`. The decision for each
+//! request is made by [`TemplateAnalysis::decide`].
 
 #[cfg(test)]
 mod tests;
@@ -11,18 +11,18 @@ use paceline_relay::template::Template;
 use paceline_sql::Effect;
 use std::fmt;
 
-/// What is known of a template, or assumed.
+/// The parts of an analysis that matter here. Without a server they are assumed from the text.
 #[derive(Debug, Clone, Copy)]
 pub struct AnalysisSummary<'a> {
-    /// How its units travel together in one statement, or why they do not.
+    /// The strategy that executes its requests by one statement, or why there is none.
     pub plan: Result<Strategy, &'a str>,
-    /// They may be chained, or why not.
+    /// Whether its requests may join chains, or why not.
     pub chain_facts: Result<(), &'a str>,
-    /// A read that may be pipelined and shared, or why not.
+    /// Whether it is a read whose requests may join pipelines and shared reads, or why not.
     pub plain_read: Result<(), &'a str>,
-    /// It calls functions of the user's own that may write.
-    pub taints: bool,
-    /// It calls a function that the configuration declares.
+    /// Whether it calls functions of the user's own, which may write.
+    pub may_change_session: bool,
+    /// Whether it calls a function that the configuration declares.
     pub declared: bool,
 }
 
@@ -39,20 +39,20 @@ impl<'a> From<&'a TemplateAnalysis> for AnalysisSummary<'a> {
                 Ok(()) => Ok(()),
                 Err(why) => Err(why),
             },
-            taints: analysis.taints,
+            may_change_session: analysis.may_change_session,
             declared: analysis.declared,
         }
     }
 }
 
-/// What a unit that must wait may expect.
+/// How a request that must wait would leave the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forecast {
-    /// Company.
+    /// With others.
     Together(Strategy),
-    /// Company, as soon as the template is known to be short.
+    /// With others, as soon as the template is known to be short.
     OnceShort(Strategy),
-    /// None, for this reason.
+    /// Alone, for this reason.
     Alone(String),
 }
 
@@ -61,7 +61,7 @@ const HOTSPOT_OFF: &str = "its hint does not count: hotspot is off";
 const DECLARED_OFF: &str = "its declaration does not count: hotspot is off";
 const CHAINS_ONLY: &str = "hotspot_lock_type is off: only hinted writes share a commit";
 const PIPELINE_OFF: &str = "pipeline is off";
-/// What makes a read one that travels alone, unless something else is known.
+/// Why a read runs alone if no other reason is known.
 pub const NOT_PLAIN: &str = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
 const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
 const SHARE: &str =
@@ -72,7 +72,7 @@ const TOO_LONG: &str = "its answers are longer than 8 MiB";
 const NEITHER: &str = "it is neither a read nor a write";
 
 impl Forecast {
-    /// Of a template's units under a policy. `hinted`: they carry `COMMIT_ON_SUCCESS`.
+    /// The forecast for the requests of a template under a policy. `hinted`: they have the hint `COMMIT_ON_SUCCESS`.
     pub fn of(
         template: &Template,
         summary: AnalysisSummary<'_>,
@@ -81,7 +81,7 @@ impl Forecast {
     ) -> Self {
         let asked = hinted || summary.declared;
         let of_write = || Self::of_write(template, summary, policy, hinted);
-        let writes = summary.declared || (summary.taints && template.calls_functions());
+        let writes = summary.declared || (summary.may_change_session && template.calls_functions());
         match template.effect() {
             Some(Effect::Read) if asked && policy.hotspot && writes => of_write(),
             Some(Effect::Read) => match summary.plain_read {
@@ -125,7 +125,7 @@ impl Forecast {
             _ => Self::alone(why),
         };
         match summary.plan {
-            // A SELECT has no plan that its shape could give it: what it misses is the chain.
+            // The SELECT could join a chain without `TARGET_AFFECT_ROW`.
             Err(_) if counts && target.is_some() && template.effect() == Some(&Effect::Read) => {
                 Self::alone(TARGET)
             }
@@ -152,7 +152,7 @@ impl Forecast {
         Self::Alone(why.to_owned())
     }
 
-    /// Why they travel alone even if they must wait; `None`: they do not.
+    /// Why requests that must wait leave alone. `None` if they do not.
     pub fn why_alone(self) -> Option<String> {
         match self {
             Self::Together(Strategy::Share) => Some(SHARE_ONLY.to_owned()),
@@ -165,7 +165,7 @@ impl Forecast {
 
 const NOT_SHORT: &str = "it is not known to be short";
 
-/// Can a group tell whether its members touched so many rows?
+/// Whether the result of a group says of each member that it changed this number of rows.
 fn takes_target(strategy: Strategy, target: Option<u64>) -> bool {
     match target {
         None => true,

@@ -1,6 +1,6 @@
-//! What became of the units of each template in a pool, counted: how they travelled, what that saved, and why some
-//! came back. A unit carries its template's tally along, so counting takes no lock and looks nothing up; only a
-//! template that is new to the pool is looked up in [`StatsByTemplate`].
+//! Statistics of the requests of each template in a pool: how they were executed, what groups have saved, and why requests
+//! returned to the line. A request carries the statistics of its template, so that counting takes no lock and no lookup.
+//! [`StatsByTemplate`] is only used for templates that are new to the pool.
 
 mod counts;
 mod group_sizes;
@@ -26,16 +26,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use tracked::TrackedTemplate;
 
-/// Templates that are counted each by itself, per pool. Of more, the least used are counted together.
+/// Maximum number of templates per pool with statistics of their own. Of more, the least used are counted together.
 pub const TEMPLATES_MAX: usize = 1_000;
 
-/// The members of a group that were served, template by template; counted when it is over.
+/// The answered members of a group by template. They are counted when the group ends.
 #[derive(Debug, Default)]
 pub struct AnsweredMembers(Vec<(Arc<TemplateStats>, u64)>);
 
 impl AnsweredMembers {
-    /// A member has its answer.
-    pub fn one(&mut self, stats: &Arc<TemplateStats>) {
+    /// Adds an answered member.
+    pub fn add(&mut self, stats: &Arc<TemplateStats>) {
         let mut parts = self.0.iter_mut();
         match parts.find(|(known, _)| Arc::ptr_eq(known, stats)) {
             Some((_, requests)) => *requests += 1,
@@ -43,11 +43,11 @@ impl AnsweredMembers {
         }
     }
 
-    /// The group is over; says how many were served. `rows` is what its statement has written; `committed`: with one commit
-    /// for all.
+    /// Counts the members when the group ends, and returns their number. `rows` is the number of row versions that the group's
+    /// statement has written; `committed` says that all members shared one commit.
     pub fn count(&mut self, strategy: Strategy, rows: u64, committed: bool) -> u64 {
         let mut all = 0;
-        // The one commit, and the rows of the one statement, are the first template's.
+        // The commit, and the rows of the statement, count for the first template.
         let mut commits = 1;
         let mut rows = rows;
         for (stats, requests) in self.0.drain(..) {
@@ -71,21 +71,21 @@ impl AnsweredMembers {
     }
 }
 
-/// The tallies of a pool. Nothing that was counted is ever lost, not even by who holds a tally that is forgotten.
+/// The statistics of a pool by template. No count is ever lost, not even one that is added to forgotten statistics.
 #[derive(Debug, Default)]
 pub struct StatsByTemplate {
-    /// By template.
+    /// By the id of the template.
     known: HashMap<u64, TrackedTemplate>,
-    /// Forgotten ones that requests in flight may still count on. They are part of the other templates until the last request ends.
+    /// Forgotten statistics that requests in flight may still change. They belong to `others` after the last of these requests.
     leaving: Vec<Arc<TemplateStats>>,
     others: Arc<TemplateStats>,
     names: Arc<NameQuota>,
-    /// By what metrics call them: several templates may have one name.
+    /// The names in use. Several templates may have one name.
     named: HashMap<String, Weak<NameGrant>>,
 }
 
 impl StatsByTemplate {
-    /// None yet; their templates are named as long as there are names.
+    /// Takes the names of templates from `names`.
     pub fn new(names: Arc<NameQuota>) -> Self {
         Self {
             names,
@@ -93,7 +93,7 @@ impl StatsByTemplate {
         }
     }
 
-    /// The tally on which the template's next unit counts.
+    /// The statistics in which the next request of a template counts.
     pub fn of(&mut self, template: &Arc<Template>) -> Arc<TemplateStats> {
         if let Some(shown) = self.known.get(&template.id) {
             let earns_name = shown.stats.earns_name.swap(false, Ordering::Relaxed);
@@ -112,8 +112,8 @@ impl StatsByTemplate {
         stats
     }
 
-    /// Its template has earned a name: what it counts from now on is shown under that, if there is one left. What it has
-    /// counted so far stays among the others, else their sum would fall.
+    /// Starts statistics under a name in metrics, if one is left, because the template has been used often enough. Earlier counts
+    /// remain in the sum of all templates without a name, which must not fall.
     fn track_by_name(&mut self, template: &Arc<Template>) -> Arc<TemplateStats> {
         let name = self.name(template.name());
         let shown = self.known.entry(template.id);
@@ -135,8 +135,8 @@ impl StatsByTemplate {
         Some(name)
     }
 
-    /// What the half has counted that was used less since the last time is the others' from now on. Templates of one name
-    /// stay or go together, as the most used of them does: what is shown under it must not fall.
+    /// Forgets the half of the templates that was used least since the last time. Templates of one name are forgotten together,
+    /// judged by the most used of them, because the sum under a name must not fall.
     fn forget_half(&mut self) {
         let mut by_name: HashMap<&str, (u64, Vec<u64>)> = HashMap::new();
         for (id, shown) in &mut self.known {
@@ -160,7 +160,7 @@ impl StatsByTemplate {
             ids.iter().for_each(|id| self.forget(*id));
         }
         self.named.retain(|_, name| name.strong_count() > 0);
-        self.settle();
+        self.merge_unused();
     }
 
     fn forget(&mut self, id: u64) {
@@ -170,8 +170,8 @@ impl StatsByTemplate {
         }
     }
 
-    /// A forgotten one that no request holds does not change any more.
-    fn settle(&mut self) {
+    /// Adds forgotten statistics that no request holds any more to the sum of the others.
+    fn merge_unused(&mut self) {
         for stats in std::mem::take(&mut self.leaving) {
             match Arc::try_unwrap(stats) {
                 Ok(stats) => self.others.add(&stats),
@@ -180,7 +180,8 @@ impl StatsByTemplate {
         }
     }
 
-    /// All of them, to be looked at at leisure: what is counted meanwhile is neither lost nor there twice.
+    /// All statistics at this moment. The caller can read them without a lock; counts that change meanwhile are neither lost nor
+    /// doubled.
     pub fn snapshot(&self) -> StatsSnapshot {
         let others = self.leaving.iter().chain([&self.others]);
         StatsSnapshot::new(self.known.values(), others)

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: requests and tables to fold on, and groups in flight.
+//! Test helpers: statements and tables, their requests, and groups in flight.
 
 pub(crate) mod fold_statement;
 pub(crate) mod group_run;

@@ -231,7 +231,7 @@ async fn ask(
         plan,
         chain_facts: silence,
         plain_read,
-        taints,
+        may_change_session: taints,
         timeouts: ClientTimeouts::default(),
         sequences,
         reads_numbers: !unread,

@@ -384,7 +384,7 @@ impl Trip {
                 && let Some(strategy) = self.strategy
             {
                 match outcome {
-                    MemberOutcome::Answer(_) => self.served.one(tally),
+                    MemberOutcome::Answer(_) => self.served.add(tally),
                     MemberOutcome::Retry(_, why) => tally.count_fallback(strategy, *why),
                 }
             }

@@ -24,7 +24,7 @@ fn analysis() -> TemplateAnalysis {
         plan: Err("no shape".to_owned()),
         chain_facts: Ok(chain_facts(&Templates::default())),
         plain_read: Err("not plain".to_owned()),
-        taints: false,
+        may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,
@@ -102,7 +102,7 @@ fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
         ..analysis()
     };
     let writes = TemplateAnalysis {
-        taints: true,
+        may_change_session: true,
         ..analysis()
     };
     let hinted = "SELECT /*+ COMMIT_ON_SUCCESS */ f(1)";

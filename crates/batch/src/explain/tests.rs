@@ -45,7 +45,7 @@ fn analysis(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Templ
         plan,
         chain_facts: Ok(chain_facts(&Templates::default())),
         plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
-        taints: false,
+        may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,
@@ -98,7 +98,7 @@ fn what_is_told_is_what_happens() {
         let cases = calls.map(|call| {
             known.map(|(taints, declared)| {
                 let (mut analysis, request) = refused(&call, false);
-                (analysis.taints, analysis.declared) = (taints, declared);
+                (analysis.may_change_session, analysis.declared) = (taints, declared);
                 (analysis, request)
             })
         });
@@ -191,7 +191,7 @@ fn why_a_call_travels_alone_is_what_stands_in_its_way() {
     };
     let call = |hints: &str, taints, declared| {
         let (mut analysis, request) = refused(&format!("SELECT {hints} f(1)"), false);
-        (analysis.taints, analysis.declared) = (taints, declared);
+        (analysis.may_change_session, analysis.declared) = (taints, declared);
         (analysis, request)
     };
     let told = |case, policy| prospect(&case, policy).to_string();

@@ -1,21 +1,22 @@
-//! Who leaves with the first one: units of its group whose rows are free, in order of arrival, up to a barrier and to the
-//! group's limits.
+//! Which requests leave with the first one: those of its group whose rows are free, in order of arrival, up to a barrier and to
+//! the limits of the group.
 
 use super::{Dispatch, GroupId, Line, LineKey, LineKeys, WaitEntry, WaitSpec, WaiterId};
 use std::ops::Bound;
 use std::time::Instant;
 
-/// Barriers behind the first of a group.
+/// Barriers behind the first request of a group.
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
-    /// Those of the group itself, as far as they matter, in order of arrival.
+    /// Barriers that belong to the group, in order of arrival, as far as they matter.
     own: Vec<WaiterId>,
-    /// Nobody of the group leaves across this one.
+    /// The first barrier that no member of the group may overtake.
     barrier: Option<WaiterId>,
 }
 
 impl Barriers {
-    /// The first one that followers on a unit's row are not taken across: a barrier of the group may yet have to stay.
+    /// The barrier behind `waiter` beyond which no request on the same row may be taken: even a barrier of the group may stay
+    /// behind.
     pub(super) fn behind(&self, waiter: WaiterId) -> Option<WaiterId> {
         let place = self.own.partition_point(|own| *own <= waiter);
         self.own.get(place).copied().or(self.barrier)
@@ -23,7 +24,7 @@ impl Barriers {
 }
 
 impl<T> Line<T> {
-    /// Most units that leave with the first one.
+    /// Maximum number of requests in the group of the first one.
     pub(super) fn group_size_max(&self, first: WaiterId, group: Option<GroupId>) -> usize {
         let most = match group {
             None => 1,
@@ -37,7 +38,7 @@ impl<T> Line<T> {
         own.map_or(most, |own| most.min(own.max(1)))
     }
 
-    /// The first one leaves, and whoever may come along.
+    /// Takes out the first request and the members of its group.
     pub(super) fn dispatch(
         &mut self,
         now: Instant,
@@ -75,8 +76,8 @@ impl<T> Line<T> {
         Dispatch { entries }
     }
 
-    /// Where a group ends. A barrier of its own is none to it, as they leave in order on the same trip, unless it would
-    /// overtake a write that stays. No look is taken behind so many of its own as fill the group.
+    /// The barriers of a group. A barrier that belongs to the group does not end it, because its members leave in order, unless a
+    /// write that stays would be overtaken. The search ends when the group's own barriers would fill it.
     pub(super) fn barriers(
         &self,
         first: WaiterId,
@@ -86,7 +87,7 @@ impl<T> Line<T> {
         let mut barriers = Barriers::default();
         let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.spec.table);
-        // A chain may be made of writes to several tables.
+        // The writes of such a group may change several tables.
         let table = table.filter(|_| group.is_none_or(|id| id.strategy.properties().one_table));
         let elsewhere =
             |spec: &WaitSpec| spec.table.is_some() && table.is_some() && spec.table != table;
@@ -116,7 +117,7 @@ impl<T> Line<T> {
         barriers
     }
 
-    /// A write that does not, or perhaps not, leave with the group.
+    /// Whether a write stays, or may stay, in the line when the group leaves.
     fn stays(&self, spec: &WaitSpec, group: Option<GroupId>) -> bool {
         let may_leave = match &spec.keys {
             LineKeys::Unknown if !spec.barrier => return false,
@@ -130,7 +131,7 @@ impl<T> Line<T> {
         spec.group != group || !may_leave
     }
 
-    /// Takes a ready unit and, if it is on one row, those right behind it there that belong to the same group.
+    /// Takes a ready request and, if it is on one row, the requests behind it on that row that belong to the same group.
     fn take_row(
         &mut self,
         now: Instant,
@@ -157,7 +158,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// Takes the first units on a row, as long as they are of the same group, and there is room for them.
+    /// Takes the first requests on a row while they belong to the same group and the group is not full.
     pub(super) fn take_followers(
         &mut self,
         now: Instant,
@@ -184,7 +185,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// A unit leaves for a connection.
+    /// Removes a request that leaves for a connection.
     fn leave(&mut self, now: Instant, waiter: WaiterId) -> Option<WaitEntry<T>> {
         self.unready(waiter);
         let mut entry = self.waiting.remove(&waiter)?;

@@ -1,4 +1,4 @@
-//! Requests that are to be probed, and rows that are to be checked.
+//! Requests to be probed, and rows to be checked.
 
 use super::entry::WaiterId;
 use super::spec::{GroupId, LineKey};
@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::{Duration, Instant};
 
-/// Shortest time between two checks of rows.
+/// Minimum time between two checks.
 const CHECKED_EVERY: Duration = Duration::from_millis(5);
 
 /// Requests to be probed, and rows to be checked.
@@ -45,13 +45,13 @@ impl Probes {
         }
     }
 
-    /// The first request to be probed, and since when it is.
+    /// The first request to be probed, and the time since which its probe is due.
     pub(super) fn first(&self) -> Option<(WaiterId, Instant)> {
         let first = self.due.first_key_value();
         first.map(|(waiter, (_, since))| (*waiter, *since))
     }
 
-    /// Number of different probes that are due.
+    /// Number of probes that are due. Requests of one group share a probe.
     pub(super) fn len(&self) -> usize {
         self.group_members.len()
     }

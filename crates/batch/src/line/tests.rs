@@ -1,4 +1,4 @@
-//! The line without a socket: its rules one by one, and generated histories against a naive model.
+//! The line without a socket: each rule, and generated histories against a simple model.
 
 mod fixture;
 mod histories;
@@ -10,7 +10,7 @@ use super::{GroupId, Limits, LineKey, LineKeys, WaitSpec};
 use crate::strategy::Strategy;
 use std::time::Duration;
 
-/// A group of a strategy; `template` tells groups apart.
+/// A group; `template` distinguishes groups of a strategy.
 fn group(strategy: Strategy, template: u64) -> GroupId {
     GroupId {
         strategy,
@@ -40,7 +40,7 @@ fn upsert(rows: &[u64]) -> WaitSpec {
     }
 }
 
-/// The spec of a read that may be pipelined.
+/// The spec of a read in a pipeline.
 fn read() -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Pipeline, 0)),

@@ -1,15 +1,15 @@
-//! How large groups were, by strategy, in buckets: one addition per group, without a lock.
+//! Histograms of group sizes by strategy. Counting a group is one addition without a lock.
 
 use super::counts::{add, load};
 use crate::strategy::Strategy;
 use std::sync::atomic::AtomicU64;
 
-/// The largest group of each bucket; a further one takes all that are larger.
+/// The maximum size of each bucket. One more bucket holds all larger groups.
 pub const SIZE_BOUNDS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 const BUCKETS: usize = SIZE_BOUNDS.len() + 1;
 
-/// The groups of a pool.
+/// The group sizes of a pool.
 #[derive(Debug, Default)]
 pub struct GroupSizes([Buckets; Strategy::ALL.len()]);
 
@@ -19,17 +19,17 @@ struct Buckets {
     requests: AtomicU64,
 }
 
-/// The groups of one strategy.
+/// The group sizes of one strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SizeHistogram {
-    /// How many had a size of each bucket; those of smaller buckets are not among them.
+    /// Number of groups per bucket, without those in smaller buckets.
     pub groups: [u64; BUCKETS],
-    /// The units in all of them.
+    /// Number of requests in all groups.
     pub requests: u64,
 }
 
 impl GroupSizes {
-    /// A group has answered so many units. One that answered none is no group.
+    /// Counts a group that has answered this number of requests, unless that is 0.
     pub fn count(&self, strategy: Strategy, requests: u64) {
         let bucket = SIZE_BOUNDS.partition_point(|bound| *bound < requests);
         if let Some(buckets) = self.0.get(strategy as usize)
@@ -41,7 +41,7 @@ impl GroupSizes {
         }
     }
 
-    /// What was counted of one strategy; `None`: nothing.
+    /// The histogram of one strategy. `None` if it is empty.
     pub fn of(&self, strategy: Strategy) -> Option<SizeHistogram> {
         let buckets = self.0.get(strategy as usize)?;
         let sizes = SizeHistogram {
@@ -53,7 +53,7 @@ impl GroupSizes {
 }
 
 impl SizeHistogram {
-    /// Counts the groups of another pool, too.
+    /// Adds the histogram of another pool.
     pub fn add(&mut self, other: &Self) {
         for (groups, more) in self.groups.iter_mut().zip(other.groups) {
             *groups += more;

@@ -1,21 +1,20 @@
-//! NameQuota of templates in metrics: each is a set of time series somewhere else, so their number has a limit for the whole
-//! process, and only who is used often gets one. Who has none is counted with the others of its pool. What was counted
-//! under a name stays there until nobody has the name any more, so no sum ever falls. No value that a text holds is in
-//! its name.
+//! Names of templates in metrics. Each name is a set of time series in the monitoring system, so their number is limited for the
+//! whole process, and only templates that are used often get one. The others of a pool are counted together. Counts under a name
+//! remain until no template has the name any more, so that no sum falls. No value from a text is part of a name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Templates that have names, all pools together.
+/// Maximum number of names in all pools.
 pub const NAMES_MAX: usize = 1_000;
 
-/// A template that travels alone has a name after this many units; one that travels with others, after the first group.
+/// A template gets a name after this many requests that were executed alone, or after its first group.
 pub const NAMED_AFTER_REQUESTS: u64 = 100;
 
-/// What metrics call the templates that have no name.
+/// The name in metrics of all templates without a name.
 pub const OTHER: &str = "other";
 
-/// The names that are left.
+/// Number of names that are left.
 #[derive(Debug)]
 pub struct NameQuota(AtomicUsize);
 
@@ -26,7 +25,7 @@ impl Default for NameQuota {
 }
 
 impl NameQuota {
-    /// One of them; `None`: there is none left.
+    /// Takes a name. `None` if none is left.
     pub(super) fn take(self: &Arc<Self>) -> Option<NameGrant> {
         let one_less = |left: usize| left.checked_sub(1);
         let taken = self
@@ -36,7 +35,7 @@ impl NameQuota {
     }
 }
 
-/// The right to a name; given back when it goes.
+/// The right to a name, which is returned on drop.
 #[derive(Debug)]
 pub(super) struct NameGrant(Arc<NameQuota>);
 

@@ -1,4 +1,4 @@
-//! `SHOW GROUPS`: the tallies of a pool as a table for people, one row per template and strategy.
+//! `SHOW GROUPS`: the statistics of a pool as a table with a row per template and strategy.
 
 use super::{GroupStats, TemplateStats};
 use crate::strategy::Strategy;
@@ -7,16 +7,16 @@ use paceline_relay::template::shortened;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most characters of a template that are shown.
+/// Maximum number of characters of a template.
 pub(super) const TEMPLATE_CHARS_MAX: usize = 300;
 
-/// What stands for the templates that are not counted by themselves.
+/// The text for templates without statistics of their own.
 pub(super) const OTHERS: &str = "(other templates)";
 
-/// What stands for units that are no single statement.
+/// The text for requests that are no single read or write.
 pub(super) const LEASES: &str = "(transactions, and what is not one read or write)";
 
-/// Its columns; docs/groups.md says what they mean.
+/// The columns, as described in docs/groups.md.
 pub(super) const COLUMNS: [&str; 12] = [
     "template",
     "strategy",
@@ -32,26 +32,26 @@ pub(super) const COLUMNS: [&str; 12] = [
     "reason",
 ];
 
-/// A tally, and why units of its template travel alone even if they must wait.
+/// Statistics of a template, and why its requests run alone even if they must wait.
 #[derive(Debug)]
 pub struct TemplateRow {
-    /// The counts.
+    /// The statistics.
     pub stats: Arc<TemplateStats>,
-    /// `None`: they do not.
+    /// `None` if they do not.
     pub why_alone: Option<String>,
 }
 
-/// How the table calls templates.
+/// How the table identifies templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateNaming {
-    /// By their text, for who may have written it.
+    /// By their text, for users who may have written it.
     Text,
-    /// As metrics call them ([`TemplateStats::name`]), for everybody else: the text may hold values.
+    /// By their names in metrics ([`TemplateStats::name`]), for other users, because a text may contain values.
     MetricName,
 }
 
-/// The table, rows with the most units first. `leases` is the number of units that were neither a single read nor a
-/// single write.
+/// Builds the table; rows with the most requests come first. `leases` is the number of requests that were no single read or
+/// write.
 pub fn show_groups(seen: Vec<TemplateRow>, called: TemplateNaming, leases: u64) -> Table {
     let mut rows: Vec<GroupsRow> = together(seen, called)
         .into_iter()
@@ -75,7 +75,7 @@ pub fn show_groups(seen: Vec<TemplateRow>, called: TemplateNaming, leases: u64) 
     }
 }
 
-/// What is called the same may be several templates: with literals of other types, or parsed anew after DDL.
+/// Adds up templates with the same text or name: they have literals of other types, or were parsed again after DDL.
 fn together(seen: Vec<TemplateRow>, called: TemplateNaming) -> BTreeMap<String, TemplateRow> {
     let mut sums: BTreeMap<String, TemplateRow> = BTreeMap::new();
     for TemplateRow { stats, why_alone } in seen {
@@ -94,22 +94,22 @@ fn together(seen: Vec<TemplateRow>, called: TemplateNaming) -> BTreeMap<String, 
     sums
 }
 
-/// A row, before it is text.
+/// A row before it is text.
 #[derive(Debug, Default)]
 struct GroupsRow {
     template: String,
     strategy: &'static str,
     requests: u64,
-    /// `None` where there are no groups to count.
+    /// `None` if the strategy has no groups.
     groups: Option<GroupStats>,
-    /// Of all units of the template.
+    /// The part of the template's requests that left with others.
     share: Option<f64>,
     would_have_grouped: Option<u64>,
     reason: Option<String>,
 }
 
 impl GroupsRow {
-    /// The rows of a template that has been used.
+    /// The rows of a template.
     fn of_template((text, seen): (String, TemplateRow)) -> Vec<Self> {
         let stats = &seen.stats;
         let (all, alone) = (stats.requests(), stats.alone());

@@ -1,10 +1,10 @@
-//! What a pool has counted, at one moment: for people by template, for metrics by name. Who counts on is not held up.
+//! The statistics of a pool at one moment: by template for users, by name for metrics. Requests that count meanwhile do not wait.
 
 use super::counts::TemplateStats;
 use super::tracked::TrackedTemplate;
 use std::sync::Arc;
 
-/// A template that is shown by itself.
+/// A template with statistics of its own.
 #[derive(Debug)]
 struct SnapshotEntry {
     stats: Arc<TemplateStats>,
@@ -21,7 +21,7 @@ impl SnapshotEntry {
         }
     }
 
-    /// All that it has counted.
+    /// Its statistics, including those from before it had a name.
     fn whole(self) -> Arc<TemplateStats> {
         let Some(unnamed) = self.unnamed else {
             return self.stats;
@@ -36,10 +36,10 @@ impl SnapshotEntry {
     }
 }
 
-/// The tallies of a pool at one moment.
+/// The statistics of a pool at one moment.
 #[derive(Debug)]
 pub struct StatsSnapshot {
-    /// In no order.
+    /// In no particular order.
     known: Vec<SnapshotEntry>,
     others: Vec<Arc<TemplateStats>>,
 }
@@ -55,14 +55,14 @@ impl StatsSnapshot {
         }
     }
 
-    /// All of each template that is shown by itself, and the sum of all others.
+    /// The statistics of each template, and the sum of all others.
     pub fn by_template(self) -> Vec<Arc<TemplateStats>> {
         let sum = self.sum_of_others();
         let known = self.known.into_iter().map(SnapshotEntry::whole);
         known.chain([Arc::new(sum)]).collect()
     }
 
-    /// Those that have names, what they counted since then, and the sum of all others.
+    /// The statistics of templates with names, since they have them, and the sum of all others.
     pub fn by_name(self) -> Vec<Arc<TemplateStats>> {
         let sum = self.sum_of_others();
         let mut all = Vec::with_capacity(self.known.len() + 1);

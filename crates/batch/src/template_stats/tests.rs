@@ -11,7 +11,7 @@ fn stats(templates: &Templates, text: &str) -> Arc<TemplateStats> {
 
 fn served(members: &[&Arc<TemplateStats>]) -> AnsweredMembers {
     let mut served = AnsweredMembers::default();
-    members.iter().for_each(|stats| served.one(stats));
+    members.iter().for_each(|stats| served.add(stats));
     served
 }
 

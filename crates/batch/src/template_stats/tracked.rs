@@ -1,18 +1,18 @@
-//! The counts of a template that is shown by itself.
+//! A template with statistics of its own.
 
 use super::counts::TemplateStats;
 use super::metric_names::NameGrant;
 use paceline_relay::template::Template;
 use std::sync::Arc;
 
-/// A template that is shown by itself; in metrics only what was counted since it has a name.
+/// A template with statistics of its own. Metrics show only what it counted since it has a name.
 #[derive(Debug)]
 pub(super) struct TrackedTemplate {
     pub(super) stats: Arc<TemplateStats>,
     pub(super) name: Option<Arc<NameGrant>>,
-    /// What it counted before it had a name.
+    /// The statistics from before it had a name.
     pub(super) unnamed: Option<Arc<TemplateStats>>,
-    /// Its units when some were forgotten last.
+    /// Number of its requests when templates were last forgotten.
     pub(super) requests_then: u64,
 }
 

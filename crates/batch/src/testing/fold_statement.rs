@@ -1,4 +1,4 @@
-//! Tables and statements that fold, as if PostgreSQL's catalog had been asked about them, and units of them.
+//! Tables, statements that fold, and their requests, as after a catalog analysis.
 
 use crate::strategy::ChainFacts;
 use crate::strategy::GroupPlan;
@@ -30,7 +30,7 @@ pub(crate) const UUID: Type = Type("uuid", 2950);
 pub(crate) const NUMERIC: Type = Type("numeric", 1700);
 pub(crate) const INT4_ARRAY: Type = Type("integer[]", 1007);
 
-/// A console that knows one parameter.
+/// A console with one parameter.
 pub(crate) struct TestConsole;
 
 impl Console for TestConsole {
@@ -81,7 +81,7 @@ pub(crate) fn table(columns: &[(&str, Type)], key: &[&str]) -> TableFacts {
     }
 }
 
-/// A session and a statement of it that folds.
+/// A session and a statement that folds.
 pub(crate) struct FoldStatement {
     pub(crate) templates: Templates,
     pub(crate) session: Session,
@@ -137,7 +137,7 @@ impl FoldStatement {
         }
     }
 
-    /// `Parse Bind Describe Execute Sync` with these values: binary?, bytes.
+    /// `Parse Bind Describe Execute Sync` with these values: whether binary, and the bytes.
     pub(crate) fn bound(
         &mut self,
         values: &[(bool, Option<&[u8]>)],
@@ -153,7 +153,7 @@ impl FoldStatement {
         self.request(messages.concat())
     }
 
-    /// As [`FoldStatement::bound`], all in text.
+    /// [`FoldStatement::bound`] with all values in text format.
     pub(crate) fn texts(&mut self, values: &[&str]) -> PlannedRequest {
         let values: Vec<_> = values.iter().map(|v| (false, Some(v.as_bytes()))).collect();
         self.bound(&values, &[])
@@ -171,7 +171,7 @@ impl FoldStatement {
     }
 }
 
-/// That the units of a template are silent, as PostgreSQL has said.
+/// Facts that permit requests in a chain.
 pub(crate) fn chain_facts(templates: &Templates) -> Arc<ChainFacts> {
     let fingerprint = Fingerprint {
         sql: "pg_catalog.to_regclass('t')::pg_catalog.text".to_owned(),
@@ -180,7 +180,7 @@ pub(crate) fn chain_facts(templates: &Templates) -> Arc<ChainFacts> {
     Arc::new(ChainFacts::new(fingerprint, templates))
 }
 
-/// The unit that these messages are.
+/// The request of these messages.
 pub(crate) fn single(
     session: &mut Session,
     templates: &Templates,

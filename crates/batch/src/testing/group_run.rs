@@ -1,4 +1,4 @@
-//! A group on its way: the test is the server.
+//! A group in flight, with the test as the server.
 
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
@@ -11,19 +11,19 @@ use paceline_testing::messages::Wire;
 use paceline_testing::read_out;
 use paceline_wire::Frames;
 
-/// A batch, and the server that it went to.
+/// A batch and its server.
 pub(crate) struct GroupRun<'a> {
     pub(crate) batch: Box<dyn Batch>,
     server: &'a mut ServerSide,
-    /// What was sent.
+    /// The messages that were sent.
     pub(crate) sent: Vec<u8>,
-    /// Why members came back, in the order in which they did.
+    /// Members that returned, with the reason, in order.
     pub(crate) retried: Vec<(usize, Fallback)>,
     over: bool,
 }
 
 impl<'a> GroupRun<'a> {
-    /// A group leaves. `None`: it cannot travel together.
+    /// Sends a group. `None` if these members cannot share one.
     pub(crate) fn send(
         strategy: Strategy,
         members: &[PlannedRequest],
@@ -42,12 +42,12 @@ impl<'a> GroupRun<'a> {
         })
     }
 
-    /// What was sent, message by message.
+    /// The messages that were sent, one by one.
     pub(crate) fn sent(&self) -> Vec<String> {
         read_out::to_server(&self.sent)
     }
 
-    /// The server answers; returns what is dealt because of it.
+    /// Answers as the server; returns the results that follow from it.
     pub(crate) fn answer<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
         let mut results = Vec::new();
         for frame in Frames::new(&messages.concat()) {
@@ -62,13 +62,13 @@ impl<'a> GroupRun<'a> {
         results.iter().map(line).collect()
     }
 
-    /// Nothing more is expected from the server.
+    /// Whether the answer is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 }
 
-/// A member and what becomes of it, in words.
+/// A result as text.
 pub(crate) fn line(results: &MemberResult) -> String {
     let outcome = match &results.outcome {
         MemberOutcome::Answer(answer) => read_out::to_client(answer).join(", "),

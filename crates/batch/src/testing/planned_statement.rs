@@ -1,4 +1,4 @@
-//! Statements of a queue's consumers and upserts, as if PostgreSQL's catalog had been asked about them, and units of them.
+//! Statements that take from a queue, upserts, and their requests, as after a catalog analysis.
 
 use super::fold_statement::{Type, single, type_name};
 use crate::strategy::GroupPlan;
@@ -26,7 +26,7 @@ pub(crate) struct PlannedStatement {
     text: String,
 }
 
-/// What PostgreSQL said of a statement.
+/// PostgreSQL's description of a statement.
 struct DescribedStatement<'a> {
     templates: &'a Templates,
     template: &'a Template,
@@ -48,7 +48,7 @@ impl DescribedStatement<'_> {
 }
 
 impl PlannedStatement {
-    /// A statement of a consumer.
+    /// A statement that takes from a queue.
     pub(crate) fn taking(
         text: &str,
         queue: &TableFacts,
@@ -63,7 +63,7 @@ impl PlannedStatement {
         })
     }
 
-    /// A call of a function with rows of these columns.
+    /// A call of a function that returns these columns.
     pub(crate) fn calling(
         text: &str,
         function: &FunctionFacts,
@@ -139,7 +139,7 @@ impl PlannedStatement {
         }
     }
 
-    /// `Parse Bind Describe Execute Sync` with these values: binary?, bytes.
+    /// `Parse Bind Describe Execute Sync` with these values: whether binary, and the bytes.
     pub(crate) fn bound(&mut self, values: &[(bool, Option<&[u8]>)]) -> PlannedRequest {
         let messages = [
             parse("", &self.text),
@@ -153,7 +153,7 @@ impl PlannedStatement {
         request
     }
 
-    /// The same, all in text.
+    /// [`PlannedStatement::bound`] with all values in text format.
     pub(crate) fn texts(&mut self, values: &[&str]) -> PlannedRequest {
         let values: Vec<_> = values.iter().map(|v| (false, Some(v.as_bytes()))).collect();
         self.bound(&values)

@@ -21,7 +21,7 @@ pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> AnalysisS
         plan,
         chain_facts: parsed_alone.map_or(Ok(()), Err),
         plain_read,
-        taints: false,
+        may_change_session: false,
         declared: false,
     };
     let called = |declared: &&Declared| statement.functions.contains(&declared.function);

@@ -189,7 +189,7 @@ impl Pool {
     /// Does the template call functions that may change the session?
     pub(crate) fn taints(&self, template: u64, settings: u64) -> Option<bool> {
         match &self.lock().learned.get(&(template, settings))?.stage {
-            Stage::Learned(learned, _) => Some(learned.taints),
+            Stage::Learned(learned, _) => Some(learned.may_change_session),
             Stage::Pending | Stage::Asked => None,
         }
     }

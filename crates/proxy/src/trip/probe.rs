@@ -91,7 +91,7 @@ fn count(units: &[(WaiterId, Arc<PlannedRequest>)], answered: &[WaiterId]) {
     let mut strategy = None;
     for (waiter, unit) in units {
         if let Some(tally) = unit.stats.as_ref().filter(|_| answered.contains(waiter)) {
-            served.one(tally);
+            served.add(tally);
             strategy = unit.plan.as_ref().map(|plan| plan.strategy());
         }
     }
