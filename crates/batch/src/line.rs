@@ -212,20 +212,20 @@ impl<T> Line<T> {
         }
     }
 
-    /// Returns requests that have left to their places, and releases the rows in `landed`, which may also belong to other members
+    /// Returns requests that have left to their places, and releases the rows in `released`, which may also belong to other members
     /// of their group. The specs may differ from those that left; the keys must be the same.
     pub fn put_back(
         &mut self,
         now: Instant,
         mut entries: Vec<WaitEntry<T>>,
-        landed: impl IntoIterator<Item = (LineKey, LockOutcome)>,
+        released: impl IntoIterator<Item = (LineKey, LockOutcome)>,
     ) {
         entries.sort_by_key(|e| e.waiter);
         let waiters: Vec<WaiterId> = entries.iter().map(|entry| entry.waiter).collect();
         for entry in entries.into_iter().rev() {
             self.return_to_place(now, entry);
         }
-        for (key, outcome) in landed {
+        for (key, outcome) in released {
             self.release_rows(now, key, outcome);
         }
         for waiter in waiters {

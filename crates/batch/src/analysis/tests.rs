@@ -1,4 +1,4 @@
-//! How units travel because of what was learned of them, and of what the user allows.
+//! Decisions by the analysis of a template and by the policy of the user.
 
 use super::{GroupingDecision, Policy, TemplateAnalysis};
 use crate::line::{ClientTimeouts, LineKeys};
@@ -18,7 +18,7 @@ const ALLOWED: Policy = Policy {
     pipeline: true,
 };
 
-/// Of a text about which the catalog told nothing that would let it travel with others.
+/// The analysis of a text for which the catalog permits no group.
 fn analysis() -> TemplateAnalysis {
     TemplateAnalysis {
         plan: Err("no shape".to_owned()),
@@ -32,7 +32,7 @@ fn analysis() -> TemplateAnalysis {
     }
 }
 
-/// How a text travels that is known to be short.
+/// The decision for a text that is known to be short.
 fn decide(text: &str, analysis: &TemplateAnalysis, policy: Policy) -> GroupingDecision {
     let (templates, none) = (Templates::default(), SettingsBook::default().none());
     let mut request = single(&mut Session::new(none), &templates, query(text));
@@ -40,11 +40,11 @@ fn decide(text: &str, analysis: &TemplateAnalysis, policy: Policy) -> GroupingDe
     analysis.decide(&mut request, policy)
 }
 
-fn strategy(travel: &GroupingDecision) -> Option<Strategy> {
-    travel.spec.group.map(|group| group.strategy)
+fn strategy(decision: &GroupingDecision) -> Option<Strategy> {
+    decision.spec.group.map(|group| group.strategy)
 }
 
-/// Its own limit would be exceeded unnoticed.
+/// The chain would not respect the shorter limit.
 #[test]
 fn a_shorter_statement_timeout_keeps_a_write_out_of_chains() {
     for (limit, group) in [(199, None), (200, Some(Strategy::Chain))] {
@@ -56,13 +56,13 @@ fn a_shorter_statement_timeout_keeps_a_write_out_of_chains() {
             ..analysis()
         };
         let text = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
-        let travel = decide(text, &limited, ALLOWED);
-        assert_eq!(strategy(&travel), group, "{limit} ms");
+        let decision = decide(text, &limited, ALLOWED);
+        assert_eq!(strategy(&decision), group, "{limit} ms");
     }
 }
 
 #[test]
-fn hinted_writes_go_by_chain_and_keep_their_place() {
+fn hinted_writes_join_chains_as_barriers() {
     let known = analysis();
     let hinted = decide(
         "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
@@ -137,9 +137,9 @@ fn declared_functions_need_no_hint() {
     );
 }
 
-/// Where only chains are allowed, consumers of a queue do not wait for one another.
+/// If only chains are permitted, requests that take from a queue do not wait for each other.
 #[test]
-fn consumers_that_share_no_statement_have_no_queue() {
+fn takes_without_a_common_statement_wait_for_no_queue() {
     for hint in ["", "/*+ COMMIT_ON_SUCCESS */"] {
         let text = format!(
             "DELETE {hint} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
@@ -173,9 +173,9 @@ fn consumers_that_share_no_statement_have_no_queue() {
     }
 }
 
-/// PostgreSQL ends the connection of a transaction that takes too long: the other members would take part in it.
+/// PostgreSQL ends the connection of a transaction that takes too long, which would affect the other members.
 #[test]
-fn no_write_travels_with_others_under_a_transaction_timeout() {
+fn no_write_joins_a_group_under_a_transaction_timeout() {
     let hinted = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
     let mut known = analysis();
     known.timeouts.transaction = Some(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! What is told of a template is what happens to its units.
+//! A forecast for a template is what happens to its requests.
 
 use super::*;
 use crate::strategy::{GroupPlan, PlannedRequest};
@@ -30,7 +30,7 @@ fn taking(hints: &str) -> (TemplateAnalysis, PlannedRequest) {
     (analysis(Ok(plan), false), request)
 }
 
-/// A unit about whose template nothing but this is known.
+/// A request of a template whose analysis permits nothing else.
 fn refused(text: &str, plain_read: bool) -> (TemplateAnalysis, PlannedRequest) {
     let mut session = Session::new(SettingsBook::default().none());
     let request = single(&mut session, &Templates::default(), query(text));
@@ -62,7 +62,10 @@ fn policies() -> impl Iterator<Item = Policy> {
     })
 }
 
-fn prospect((analysis, request): &(TemplateAnalysis, PlannedRequest), policy: Policy) -> Forecast {
+fn forecast_of(
+    (analysis, request): &(TemplateAnalysis, PlannedRequest),
+    policy: Policy,
+) -> Forecast {
     let hinted = request.template.hints().commit_on_success;
     Forecast::of(&request.template, analysis.into(), policy, hinted)
 }
@@ -83,7 +86,7 @@ const HINTS: [&str; 4] = [
 ];
 
 #[test]
-fn what_is_told_is_what_happens() {
+fn the_forecast_is_the_decision() {
     let writes = HINTS.iter().flat_map(|hints| {
         let other = format!("DELETE {hints} FROM t WHERE n = 1");
         let moment = format!("DELETE {hints} FROM t WHERE at < timestamptz E'now'");
@@ -105,26 +108,28 @@ fn what_is_told_is_what_happens() {
         cases.into_iter().flatten()
     });
     for case in writes.chain(reads).chain(calls) {
-        let early: Vec<_> = policies().map(|policy| prospect(&case, policy)).collect();
-        for (policy, told) in policies().zip(&early) {
+        let early: Vec<_> = policies()
+            .map(|policy| forecast_of(&case, policy))
+            .collect();
+        for (policy, forecast) in policies().zip(&early) {
             let happens = strategy(&case, policy);
-            match told {
+            match forecast {
                 Forecast::Together(strategy) => assert_eq!(happens, Some(*strategy)),
                 other => assert_eq!(happens, None, "{other:?} {policy:?}"),
             }
         }
         (0..3).for_each(|_| case.1.template.pace.record(1, 1));
-        for (policy, told) in policies().zip(early) {
+        for (policy, forecast) in policies().zip(early) {
             let happens = strategy(&case, policy);
-            match told {
+            match forecast {
                 Forecast::Alone(why) => assert_eq!(happens, None, "{why} {policy:?}"),
-                // Shared until it was known to be short.
+                // Shared until the template was known to be short.
                 Forecast::Together(Strategy::Share) => {
                     assert_eq!(happens, Some(Strategy::Pipeline));
                 }
                 Forecast::Together(strategy) | Forecast::OnceShort(strategy) => {
                     assert_eq!(happens, Some(strategy), "{policy:?}");
-                    assert_eq!(prospect(&case, policy), Forecast::Together(strategy));
+                    assert_eq!(forecast_of(&case, policy), Forecast::Together(strategy));
                 }
             }
         }
@@ -132,25 +137,25 @@ fn what_is_told_is_what_happens() {
 }
 
 #[test]
-fn the_reason_names_the_switch() {
+fn a_forecast_names_the_switch_that_is_off() {
     let cautious = Policy {
         hotspot: true,
         for_autocommit: false,
         lock_type: true,
         pipeline: true,
     };
-    let told = |case, policy| prospect(&case, policy).to_string();
+    let forecast = |case, policy| forecast_of(&case, policy).to_string();
     assert_eq!(
-        told(folding(""), cautious),
+        forecast(folding(""), cautious),
         "solo: it has no hint, and hotspot_for_autocommit is off"
     );
-    assert_eq!(told(folding(HINTS[1]), cautious), "fold");
+    assert_eq!(forecast(folding(HINTS[1]), cautious), "fold");
     let off = Policy {
         hotspot: false,
         ..cautious
     };
     assert_eq!(
-        told(folding(HINTS[1]), off),
+        forecast(folding(HINTS[1]), off),
         "solo: its hint does not count: hotspot is off"
     );
     let chains = Policy {
@@ -159,26 +164,26 @@ fn the_reason_names_the_switch() {
         ..cautious
     };
     assert_eq!(
-        told(folding(""), chains),
+        forecast(folding(""), chains),
         "solo: hotspot_lock_type is off: only hinted writes share a commit"
     );
     assert_eq!(
-        told(folding(HINTS[1]), chains),
+        forecast(folding(HINTS[1]), chains),
         "chain, once it is known to be short"
     );
     assert_eq!(
-        told(refused("DELETE FROM t", false), cautious),
+        forecast(refused("DELETE FROM t", false), cautious),
         "solo: of its shape"
     );
     assert_eq!(
-        told(refused("SELECT n FROM t", true), cautious),
+        forecast(refused("SELECT n FROM t", true), cautious),
         "share, with those that ask the very same; pipeline, once it is known to be short"
     );
 }
 
-/// Of calls that a hint or a declaration asks to travel, and of one whose function is declared and cannot be called for many.
+/// Forecasts for calls with a hint or a declaration, and for a declared function that one call cannot replace.
 #[test]
-fn why_a_call_travels_alone_is_what_stands_in_its_way() {
+fn a_forecast_of_a_call_names_what_prevents_a_group() {
     let on = Policy {
         hotspot: true,
         for_autocommit: false,
@@ -194,51 +199,51 @@ fn why_a_call_travels_alone_is_what_stands_in_its_way() {
         (analysis.may_change_session, analysis.declared) = (taints, declared);
         (analysis, request)
     };
-    let told = |case, policy| prospect(&case, policy).to_string();
+    let forecast = |case, policy| forecast_of(&case, policy).to_string();
     let chain = "chain, once it is known to be short";
-    assert_eq!(told(call("", true, true), on), chain);
+    assert_eq!(forecast(call("", true, true), on), chain);
     assert_eq!(
-        told(call("", true, true), off),
+        forecast(call("", true, true), off),
         "solo: its declaration does not count: hotspot is off"
     );
-    assert_eq!(told(call(HINTS[1], true, false), on), chain);
+    assert_eq!(forecast(call(HINTS[1], true, false), on), chain);
     assert_eq!(
-        told(call(HINTS[1], true, false), off),
+        forecast(call(HINTS[1], true, false), off),
         "solo: its hint does not count: hotspot is off"
     );
     assert_eq!(
-        told(call(HINTS[2], true, true), on),
+        forecast(call(HINTS[2], true, true), on),
         "solo: whether TARGET_AFFECT_ROW is met is known only after it ran"
     );
     let not_plain = format!("solo: {NOT_PLAIN}");
-    assert_eq!(told(call("", true, false), on), not_plain);
+    assert_eq!(forecast(call("", true, false), on), not_plain);
     let (_, request) = call("", true, false);
     let cannot = (
         TemplateAnalysis::refused("its limit is no integer"),
         request,
     );
-    assert_eq!(told(cannot, on), "solo: its limit is no integer");
+    assert_eq!(forecast(cannot, on), "solo: its limit is no integer");
 }
 
 #[test]
-fn what_travels_by_its_declaration_is_told_that_this_does_not_count() {
+fn a_forecast_says_that_a_declaration_does_not_count() {
     let off = Policy {
         hotspot: false,
         for_autocommit: false,
         lock_type: true,
         pipeline: true,
     };
-    let told = |hints: &str| {
+    let forecast = |hints: &str| {
         let (mut analysis, request) = folding(hints);
         analysis.declared = true;
-        prospect(&(analysis, request), off).to_string()
+        forecast_of(&(analysis, request), off).to_string()
     };
     assert_eq!(
-        told(""),
+        forecast(""),
         "solo: its declaration does not count: hotspot is off"
     );
     assert_eq!(
-        told(HINTS[1]),
+        forecast(HINTS[1]),
         "solo: its hint does not count: hotspot is off"
     );
 }

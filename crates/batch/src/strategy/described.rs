@@ -74,13 +74,13 @@ impl DescribedTemplate {
     /// Bit n is set if the request asks for column n in binary format. `None` if the request expects another number of columns,
     /// or if its client was told of other columns when it prepared the statement.
     fn result_bits(&self, request: &Request) -> Option<u64> {
-        let told = request
+        let known = request
             .analysis
             .as_ref()
             .and_then(|analysis| analysis.shape);
         let columns = self.fields.iter();
         let columns = columns.map(|field| (&*field.name, field.type_oid, field.type_modifier));
-        if told.is_some_and(|told| told != Shape::of(columns)) {
+        if known.is_some_and(|known| known != Shape::of(columns)) {
             return None;
         }
         let bit = |n: usize, format: i16| u64::from(format == 1) << n;

@@ -1,4 +1,4 @@
-//! Why members come back, and what a group's statement has written. (What they are told is each strategy's own test.)
+//! Why members return, and what a group's statement has written. The answers are tested with each strategy.
 
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
@@ -13,13 +13,14 @@ use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
 
-/// What became of a group: who came back and why, and the rows that were written.
+/// Members that returned, with the reason, and the number of written rows.
 type Outcome = (Vec<(usize, Fallback)>, u64);
 
 fn outcome(strategy: Strategy, members: &[PlannedRequest], answers: &[Wire]) -> Outcome {
     let prelude = Prelude::new(&Templates::default());
     let mut server = ServerSide::new(SettingsBook::default().none(), 100);
-    let mut run = GroupRun::send(strategy, members, &prelude, &mut server).expect("it travels");
+    let mut run = GroupRun::send(strategy, members, &prelude, &mut server)
+        .expect("these members share a group");
     run.answer([[parsed(), bound()].concat()]);
     answers
         .iter()
@@ -48,7 +49,7 @@ fn bit(yes: bool) -> Option<&'static [u8]> {
     Some(if yes { &[1] } else { &[0] })
 }
 
-/// A member's row: its place (from 1), do constraints hold?, was its row updated?
+/// The row of a member in the result: its place from 1, whether constraints hold, whether its row was updated.
 fn member(place: i32, fine: bool, hit: bool) -> Wire {
     let place = place.to_be_bytes();
     values(&[bit(true), Some(&place[..]), bit(fine), bit(hit)])
@@ -76,13 +77,13 @@ fn a_fold_writes_each_row_once_however_many_change_it() {
         member(3, true, true),
     ];
     assert_eq!(fold(&["7", "8", "7"], &two_rows), (vec![], 2));
-    let nobody = [member(1, true, false), member(2, true, false)];
-    assert_eq!(fold(&["7", "7"], &nobody), (vec![], 0));
+    let unchanged = [member(1, true, false), member(2, true, false)];
+    assert_eq!(fold(&["7", "7"], &unchanged), (vec![], 0));
 }
 
 #[test]
-fn a_violation_sends_back_its_member_and_those_behind_it() {
-    // Places: row 7 has 1 to 3, row 8 has 4.
+fn a_violation_returns_its_member_and_those_behind_it() {
+    // Places: the members on row 7 have 1 to 3, the one on row 8 has 4.
     let answers = [
         member(1, true, true),
         member(2, false, false),
@@ -93,23 +94,23 @@ fn a_violation_sends_back_its_member_and_those_behind_it() {
 }
 
 #[test]
-fn rows_that_are_locked_or_missing_are_busy() {
+fn locked_and_missing_rows_are_busy() {
     let answers = [member(1, true, true), member(2, true, true)];
     assert_eq!(fold(&["7", "7", "8"], &answers), (vec![(2, Busy)], 1));
 }
 
 #[test]
-fn an_error_that_might_be_unseen_is_looked_for_alone() {
+fn a_member_whose_error_the_fold_may_miss_is_executed_alone() {
     let missing = values(&[bit(true), None, None, None]);
     let (back, rows) = fold_of("n = 10 / $1", &["7", "7"], &[missing]);
     assert_eq!((back, rows), (all(2, NoRow), 0));
 }
 
 #[test]
-fn a_fold_as_a_whole_fails_for_a_reason() {
+fn a_failed_fold_has_a_reason() {
     let one_row = ["7", "7"];
-    let moved = values(&[bit(false), None, None, None]);
-    assert_eq!(fold(&one_row, &[moved]), (all(2, Ddl), 0));
+    let changed = values(&[bit(false), None, None, None]);
+    assert_eq!(fold(&one_row, &[changed]), (all(2, Ddl), 0));
     let refused = error("42501", "permission denied for table t");
     assert_eq!(fold(&one_row, &[refused]), (all(2, Refused), 0));
     let failed = error("22003", "integer out of range");
@@ -129,7 +130,7 @@ fn take(answers: &[Wire]) -> Outcome {
 }
 
 #[test]
-fn a_take_writes_the_rows_that_it_deals_and_fails_for_a_reason() {
+fn a_take_writes_the_rows_that_it_distributes_and_a_failed_one_has_a_reason() {
     let taken = |number: i32| values(&[bit(true), Some(&number.to_be_bytes()[..])]);
     assert_eq!(take(&[taken(1), taken(2)]), (vec![], 2));
     assert_eq!(take(&[values(&[bit(false), None])]), (all(3, Ddl), 0));

@@ -1,4 +1,4 @@
-//! Counting, forgetting, and the table.
+//! Counting, forgetting, and `SHOW GROUPS`.
 
 use super::show_groups::{COLUMNS, LEASES, OTHERS, TEMPLATE_CHARS_MAX};
 use super::*;
@@ -15,7 +15,7 @@ fn served(members: &[&Arc<TemplateStats>]) -> AnsweredMembers {
     served
 }
 
-/// The rows of the table, values joined by `|`; NULL is `-`.
+/// The rows of the table with values joined by `|`; NULL is `-`.
 fn rows(seen: Vec<(&Arc<TemplateStats>, Option<&str>)>, leases: u64) -> Vec<String> {
     let seen = seen.into_iter().map(|(stats, why)| TemplateRow {
         stats: Arc::clone(stats),
@@ -30,14 +30,14 @@ fn rows(seen: Vec<(&Arc<TemplateStats>, Option<&str>)>, leases: u64) -> Vec<Stri
 }
 
 #[test]
-fn every_fallback_stands_at_its_own_place() {
+fn names_of_fallbacks_are_in_the_order_of_the_enum() {
     for (place, (why, name)) in Fallback::NAMES.into_iter().enumerate() {
         assert_eq!(why as usize, place, "{name}");
     }
 }
 
 #[test]
-fn a_template_has_a_row_for_each_way_its_units_went() {
+fn a_template_has_a_row_for_each_strategy() {
     let fold = stats(&Templates::default(), "UPDATE t\n  SET n = 1");
     (0..3).for_each(|_| fold.count_alone());
     fold.count_would_have_grouped();
@@ -54,7 +54,7 @@ fn a_template_has_a_row_for_each_way_its_units_went() {
 }
 
 #[test]
-fn rows_with_most_units_come_first_and_leases_are_counted() {
+fn rows_with_most_requests_come_first_and_leases_are_counted() {
     let templates = Templates::default();
     let (rare, often) = (stats(&templates, "rare"), stats(&templates, "often"));
     rare.count_alone();
@@ -67,9 +67,9 @@ fn rows_with_most_units_come_first_and_leases_are_counted() {
     assert_eq!(rows(vec![(&rare, None), (&often, None)], 4), expected);
 }
 
-/// A template that was met and never used has no row.
+/// A template without requests has no row.
 #[test]
-fn nothing_counted_is_not_shown() {
+fn a_template_without_counts_has_no_row() {
     assert_eq!(
         rows(vec![(&stats(&Templates::default(), "x"), None)], 0),
         [""; 0]
@@ -109,7 +109,7 @@ fn reads_save_no_commits() {
 }
 
 #[test]
-fn templates_of_the_same_text_share_their_rows() {
+fn templates_of_the_same_text_share_rows() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let text = "SELECT n FROM t WHERE n = ";
     let template = |literal| templates.simple(&format!("{text}{literal}")).template;
@@ -126,7 +126,7 @@ fn templates_of_the_same_text_share_their_rows() {
 }
 
 #[test]
-fn a_long_text_is_cut() {
+fn a_long_text_is_shortened() {
     let text = "ä".repeat(TEMPLATE_CHARS_MAX + 1);
     let stats = stats(&Templates::default(), &text);
     stats.count_alone();
@@ -134,9 +134,9 @@ fn a_long_text_is_cut() {
     assert!(rows(vec![(&stats, None)], 0)[0].starts_with(&expected));
 }
 
-/// One after another, each used once more than the one before; the first one is used again at the end.
+/// Each template is used once more than the one before; the first one is used again at the end.
 #[test]
-fn of_too_many_the_least_used_are_counted_together() {
+fn the_least_used_templates_are_counted_together() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let template = |n: usize| templates.prepared(&format!("t{n}"), &[]);
     let mut all = 0;
@@ -164,12 +164,12 @@ fn of_too_many_the_least_used_are_counted_together() {
         .filter(|stats| stats.template().is_some())
         .map(|stats| stats.requests());
     assert!(requests.any(|requests| requests == TEMPLATES_MAX as u64 + 2));
-    // Back again, it starts at nothing.
+    // Used again, it starts at zero.
     assert_eq!(by_template.of(&template(0)).requests(), 0);
 }
 
 #[test]
-fn who_holds_the_tally_of_a_forgotten_template_learns_of_it() {
+fn forgotten_statistics_are_not_current() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let first = by_template.of(&templates.prepared("first", &[]));
     for n in 0..TEMPLATES_MAX {
@@ -196,7 +196,7 @@ fn every_column_and_reason_is_documented() {
     assert!(page.contains("1,000 are, per pool") && TEMPLATES_MAX == 1_000);
 }
 
-/// Fills the pool with templates that are used more often than those before, so that these are forgotten.
+/// Fills the pool with templates that are used more often than the earlier ones, so that these are forgotten.
 fn crowd(templates: &Templates, by_template: &mut StatsByTemplate, round: usize) {
     for n in 0..TEMPLATES_MAX {
         let stats = by_template.of(&templates.prepared(&format!("t{round}_{n}"), &[]));
@@ -212,7 +212,7 @@ fn totals(by_template: &StatsByTemplate) -> (u64, u64) {
 }
 
 #[test]
-fn who_counts_on_a_forgotten_tally_counts_among_the_others() {
+fn counts_on_forgotten_statistics_are_added_to_the_others() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let held = by_template.of(&templates.prepared("held", &[]));
     crowd(&templates, &mut by_template, 1);
@@ -225,7 +225,7 @@ fn who_counts_on_a_forgotten_tally_counts_among_the_others() {
     let (_, all) = totals(&by_template);
     held.count_alone();
     assert_eq!(totals(&by_template).1, all + 1);
-    // Nobody counts on it any more: its counts stay.
+    // No request holds the statistics any more: their counts remain.
     drop(held);
     crowd(&templates, &mut by_template, 3);
     assert!(by_template.leaving.is_empty());
@@ -239,9 +239,9 @@ fn who_counts_on_a_forgotten_tally_counts_among_the_others() {
     assert_eq!((fold.requests, fold.rows_written), (3, Some(1)));
 }
 
-/// A census is looked at while others go on counting, and forgetting.
+/// Other requests count, and templates are forgotten, while a snapshot is read.
 #[test]
-fn a_census_counts_nothing_twice() {
+fn a_snapshot_counts_nothing_twice() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     by_template
         .of(&templates.prepared("early", &[]))
@@ -250,17 +250,17 @@ fn a_census_counts_nothing_twice() {
     crowd(&templates, &mut by_template, 1);
     let all = snapshot.by_template();
     let requests: Vec<u64> = all.iter().map(|stats| stats.requests()).collect();
-    // The early one, and the half of the crowd that was forgotten with it.
+    // The early template, and the half of the others that was forgotten with it.
     assert_eq!(requests, [1, 9 * (TEMPLATES_MAX as u64 / 2 - 1)]);
 }
 
-/// Units of a template go alone until it has earned a name; whatever it counts from now on is shown under that.
+/// Counts requests that run alone until the template has earned a name; later counts appear under that name.
 fn earn(by_template: &mut StatsByTemplate, template: &Arc<Template>) {
     (0..NAMED_AFTER_REQUESTS).for_each(|_| by_template.of(template).count_alone());
     by_template.of(template);
 }
 
-/// Units by name; those of the others last.
+/// Requests by name; those of templates without a name are last.
 fn by_name(by_template: &StatsByTemplate) -> Vec<(String, u64)> {
     let all = by_template.snapshot().by_name();
     let named = all
@@ -270,7 +270,7 @@ fn by_name(by_template: &StatsByTemplate) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_name_is_earned_by_units_and_what_was_counted_before_stays_among_the_others() {
+fn requests_earn_a_name_and_earlier_counts_stay_with_the_others() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let template = templates.prepared("SELECT n", &[]);
     let other = |requests| (OTHER.to_owned(), requests);
@@ -290,7 +290,7 @@ fn a_name_is_earned_by_units_and_what_was_counted_before_stays_among_the_others(
 }
 
 #[test]
-fn a_name_is_earned_by_a_group() {
+fn a_group_earns_a_name() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let template = templates.prepared("SELECT n", &[]);
     served(&[&by_template.of(&template)]).count(Strategy::Share, 0, false);
@@ -300,7 +300,7 @@ fn a_name_is_earned_by_a_group() {
 }
 
 #[test]
-fn names_are_given_back_and_the_same_text_has_one() {
+fn names_are_returned_and_templates_of_one_text_share_one() {
     let (templates, names) = (Templates::default(), Arc::<NameQuota>::default());
     let mut by_template = StatsByTemplate::new(Arc::clone(&names));
     let mut others = StatsByTemplate::new(Arc::clone(&names));
@@ -313,7 +313,7 @@ fn names_are_given_back_and_the_same_text_has_one() {
     let named = |by_template: &StatsByTemplate| by_name(by_template).len() - 1;
     assert_eq!(named(&others), NAMES_MAX - 1);
     drop(by_template);
-    // Who got none earns another one, or the next.
+    // A template without a name earns one later.
     earn(&mut others, &template(TEMPLATES_MAX - 1));
     assert_eq!(named(&others), NAMES_MAX);
     others.of(&template(TEMPLATES_MAX));
@@ -327,9 +327,9 @@ fn names_are_given_back_and_the_same_text_has_one() {
     assert_eq!(left.len(), NAMES_MAX);
 }
 
-/// One is used seldom, the other one often; they have one name.
+/// One template is used seldom, the other one often; they have the same name.
 #[test]
-fn what_has_one_name_is_forgotten_together() {
+fn templates_of_one_name_are_forgotten_together() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let [seldom, often] =
         ["SELECT 'a'", "SELECT 'b'"].map(|text| templates.prepared(text, &[0, 0]));
@@ -347,16 +347,16 @@ fn what_has_one_name_is_forgotten_together() {
         .filter(|(name, _)| name == seldom.name())
         .map(|(_, requests)| requests)
         .sum();
-    // The second one has the first one's name from its first unit on.
+    // The second template has the first one's name from its first request on.
     assert_eq!(
         requests,
         1 + NAMED_AFTER_REQUESTS + 3 * TEMPLATES_MAX as u64
     );
 }
 
-/// What counts is what was used since some were forgotten last.
+/// Only requests since templates were last forgotten matter.
 #[test]
-fn what_is_not_used_any_more_is_forgotten() {
+fn unused_templates_are_forgotten() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let early = templates.prepared("early", &[]);
     (0..10_000).for_each(|_| by_template.of(&early).count_alone());
@@ -371,9 +371,9 @@ fn what_is_not_used_any_more_is_forgotten() {
     assert!(!named(&by_template));
 }
 
-/// Texts with values in them, each used once or twice, have one name: they push out nobody else.
+/// Texts with different values, each used once or twice, share a name and displace no other template.
 #[test]
-fn what_has_one_name_is_not_more_for_being_many() {
+fn many_templates_of_one_name_do_not_displace_others() {
     let (templates, mut by_template) = (Templates::default(), StatsByTemplate::default());
     let used = templates.prepared("used", &[]);
     for n in 0..3 * TEMPLATES_MAX {
@@ -395,7 +395,7 @@ fn what_has_one_name_is_not_more_for_being_many() {
 }
 
 #[test]
-fn no_value_is_in_a_name() {
+fn a_name_contains_no_value() {
     let templates = Templates::default();
     let name = |text: &str| templates.prepared(text, &[]).name().to_owned();
     let one = name("SELECT n FROM t WHERE secret = 'one' AND n > 17");
@@ -405,7 +405,7 @@ fn no_value_is_in_a_name() {
     assert_eq!(name("SELECT 'never ends").len(), 8);
 }
 
-/// The published test values of FNV-1a.
+/// The published test vectors of FNV-1a.
 #[test]
 fn the_id_of_a_text_never_changes() {
     let ids = ["", "a", "foobar"].map(text_id);

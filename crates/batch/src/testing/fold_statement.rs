@@ -126,7 +126,7 @@ impl FoldStatement {
         let update = statement.update.as_ref().expect("an update that may fold");
         let types: Vec<_> = parameters.iter().map(|t| type_name(t.0)).collect();
         let returning: Vec<_> = fields.iter().map(|_| type_name("text")).collect();
-        let fold = rewrite(update, table, &types, &returning).expect("it folds");
+        let fold = rewrite(update, table, &types, &returning).expect("the statement folds");
         let oids = parameters.iter().map(|t| t.1).collect();
         let plan = FoldPlan::new(template, fold, table, oids, fields, &templates);
         Self {
@@ -191,7 +191,7 @@ pub(crate) fn single(
         match session.plan(&bytes, templates, &TestConsole) {
             Plan::Single(request) => return request.into(),
             Plan::Unparsed(unparsed) => templates.parse(&unparsed),
-            other => panic!("not a request that a group may hold: {other:?}"),
+            other => panic!("not a single request: {other:?}"),
         }
     }
 }

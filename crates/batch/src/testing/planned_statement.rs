@@ -58,7 +58,7 @@ impl PlannedStatement {
         Self::new(text, parameters, fields, |d| {
             let take = d.statement.take.as_ref().expect("a consumer's statement");
             let taking = take::rewrite(take, queue, None, &d.types, &d.returning);
-            let taking = taking.expect("it travels");
+            let taking = taking.expect("these members share a group");
             d.dealing(taking)
         })
     }
@@ -75,7 +75,7 @@ impl PlannedStatement {
         Self::new(text, parameters, fields, |d| {
             let call = d.statement.call.as_ref().expect("a call");
             let dealing = call::rewrite(call, function, &columns, &d.types, &d.returning);
-            d.dealing(dealing.expect("it travels"))
+            d.dealing(dealing.expect("these members share a group"))
         })
     }
 
@@ -88,10 +88,10 @@ impl PlannedStatement {
     ) -> Self {
         Self::new(text, parameters, fields, |d| {
             let insert = d.statement.insert.as_ref().expect("an INSERT");
-            let change = upsert::on_conflict(insert, table, &d.types).expect("it folds");
+            let change = upsert::on_conflict(insert, table, &d.types).expect("the statement folds");
             let change = change.as_ref();
             let several = upsert::rewrite_several(insert, change, table, &d.types, &d.returning);
-            let several = several.expect("it travels");
+            let several = several.expect("these members share a group");
             let plan = MultiRowPlan::new(d.template, several, table, d.oids, d.fields, d.templates);
             Arc::new(plan.expect("few parameters and columns"))
         })
@@ -106,9 +106,9 @@ impl PlannedStatement {
     ) -> Self {
         Self::new(text, parameters, fields, |d| {
             let insert = d.statement.insert.as_ref().expect("an INSERT");
-            let change = upsert::on_conflict(insert, table, &d.types).expect("it folds");
+            let change = upsert::on_conflict(insert, table, &d.types).expect("the statement folds");
             let upsert = upsert::rewrite(insert, change.as_ref(), table, &d.types, &d.returning);
-            let upsert = upsert.expect("it travels");
+            let upsert = upsert.expect("these members share a group");
             let plan = UpsertPlan::new(d.template, upsert, table, d.oids, d.fields, d.templates);
             Arc::new(plan.expect("few parameters and columns"))
         })

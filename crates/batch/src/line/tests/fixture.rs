@@ -1,4 +1,4 @@
-//! A line with a clock that stands still until it is told to go on.
+//! A line with a clock that the test moves.
 
 use crate::line::{
     Dispatch, Limits, Line, LineKey, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
@@ -6,7 +6,7 @@ use crate::line::{
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// A line, its clock, and units named by a letter.
+/// A line, its clock, and requests named by letters.
 pub(super) struct LineFixture {
     pub(super) line: Line<char>,
     pub(super) now: Instant,
@@ -20,7 +20,7 @@ impl LineFixture {
         }
     }
 
-    pub(super) fn come(&mut self, spec: WaitSpec, requests: &str) -> Vec<WaiterId> {
+    pub(super) fn submit(&mut self, spec: WaitSpec, requests: &str) -> Vec<WaiterId> {
         requests
             .chars()
             .map(|request| self.line.submit(self.now, spec.clone(), request))
@@ -34,7 +34,7 @@ impl LineFixture {
         }
     }
 
-    /// Units that are asked about now, as a word.
+    /// The requests that are probed next.
     pub(super) fn probes(&mut self) -> String {
         match self.line.next(self.now) {
             Some(NextStep::Probe(waiters)) => self.requests(&waiters),
@@ -42,7 +42,7 @@ impl LineFixture {
         }
     }
 
-    /// The unit whose row's lock is waited for now.
+    /// The request whose row lock is requested next.
     pub(super) fn locks(&mut self) -> String {
         match self.line.next(self.now) {
             Some(NextStep::Lock(waiter)) => self.requests(&[waiter]),
@@ -58,19 +58,19 @@ impl LineFixture {
             .collect()
     }
 
-    /// All that leave now come back after a while, as the lock of their row could not be had.
+    /// All requests that leave now return after a while, because their row locks were not granted.
     pub(super) fn blocked(&mut self) -> String {
-        let entries = self.next().expect("somebody leaves").entries;
+        let entries = self.next().expect("a request leaves").entries;
         self.pass(20_000);
         let word = word(&entries);
         let keys = entries.iter().flat_map(|e| e.spec.keys.as_slice());
         let keys: BTreeSet<LineKey> = keys.copied().collect();
-        let landed = keys.into_iter().map(|key| (key, LockOutcome::Blocked));
-        self.line.put_back(self.now, entries, landed);
+        let released = keys.into_iter().map(|key| (key, LockOutcome::Blocked));
+        self.line.put_back(self.now, entries, released);
         word
     }
 
-    /// Who leaves now, as a word; empty: nobody.
+    /// The requests that leave next; empty if there are none.
     pub(super) fn leaves(&mut self) -> String {
         self.next().map(|d| word(&d.entries)).unwrap_or_default()
     }

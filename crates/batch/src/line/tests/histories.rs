@@ -1,4 +1,4 @@
-//! Generated histories: thousands of short lives of a line, each step judged by the model.
+//! Generated histories: thousands of short lives of a line, in which the model checks each step.
 
 use super::model::{Contended, Flight, Model, Waiting};
 use super::{group, limits};
@@ -10,31 +10,31 @@ use crate::strategy::Strategy as GroupStrategy;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// One step of a history; numbers choose among what there is at that moment.
+/// A step of a history. Numbers select among what exists at that moment.
 #[derive(Debug, Clone)]
 enum Step {
     Submit(WaitSpec),
     StartAtOnce(WaitSpec),
-    /// Who has waited for a row for long waits for it no longer.
-    GiveWay,
-    /// A flight goes on, but nobody waits for its rows.
-    GiveUp(usize),
+    /// Requests on several rows that have waited for long are detached.
+    ExpireMultiRow,
+    /// Rows of a flight are released although it continues.
+    ReleaseEarly(usize),
     Next,
-    /// A flight ends; everybody was served.
-    Land(usize),
-    /// A flight ends; bit n: its unit n comes back.
+    /// A flight ends, and all of its requests are answered.
+    Release(usize),
+    /// A flight ends. Requests whose bits are set return.
     PutBack(usize, u64, How),
-    /// A flight ends; all of its units come back, as the locks of their rows could not be had.
+    /// A flight ends, and all of its requests return because their row locks were not granted.
     Blocked(usize),
     Withdraw(usize),
-    /// Those who could have left so many microseconds ago or earlier.
+    /// Requests that were ready this many microseconds ago or earlier.
     Expire(u64),
     Drain,
-    /// So many microseconds pass.
+    /// This many microseconds pass.
     Pass(u64),
 }
 
-/// How units come back, as the pool does it.
+/// How requests return, as in the pool.
 #[derive(Debug, Clone, Copy)]
 enum How {
     AsTheyWere,
@@ -43,13 +43,13 @@ enum How {
     OnTheirRows,
 }
 
-/// A line and its model, side by side.
+/// A line and its model.
 struct Life {
     line: Line<u64>,
     model: Model,
     max_wait: Duration,
     now: Instant,
-    /// Units so far; also the next one's number.
+    /// Number of requests so far, and number of the next one.
     requests: u64,
     withdrawn: Vec<WaiterId>,
 }
@@ -60,7 +60,7 @@ impl Life {
             line: Line::new(limits),
             model: Model::new(limits),
             max_wait: limits.max_wait,
-            // Far enough from the clock's beginning that deadlines in the past can be told.
+            // Late enough that deadlines in the past can be represented.
             now: Instant::now() + Duration::from_secs(3_600),
             requests: 0,
             withdrawn: Vec::new(),
@@ -71,10 +71,10 @@ impl Life {
         match step {
             Step::Submit(spec) => self.submit(spec.clone()),
             Step::StartAtOnce(spec) => self.start_at_once(spec),
-            Step::GiveWay => self.expire_multi_row(),
-            Step::GiveUp(which) => self.release_rows_early(*which),
+            Step::ExpireMultiRow => self.expire_multi_row(),
+            Step::ReleaseEarly(which) => self.release_rows_early(*which),
             Step::Next => drop(self.next()),
-            Step::Land(which) => self.release_rows(*which),
+            Step::Release(which) => self.release_rows(*which),
             Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
             Step::Blocked(which) => self.blocked(*which),
             Step::Withdraw(which) => self.withdraw(*which),
@@ -107,17 +107,17 @@ impl Life {
         self.requests
     }
 
-    /// Those who wait no longer were behind somebody in flight, and leave alone in their places.
+    /// Detached requests were behind one in flight, and leave alone in their places.
     fn expire_multi_row(&mut self) {
         let late = self.line.tick(self.now);
         for (entry, why) in late {
             self.model.timed_out(self.now, entry.waiter, why);
             self.withdrawn.push(entry.waiter);
             self.model.remove(&entry);
-            self.model.gone(entry.request);
+            self.model.finished(entry.request);
         }
         self.model.note_free_rows(self.now);
-        self.model.nobody_is_late(self.now);
+        self.model.assert_no_limit_expired(self.now);
         let loose = self.note_loose();
         let behind = |spec: &WaitSpec| {
             let mut keys = spec.keys.as_slice().iter();
@@ -126,7 +126,7 @@ impl Life {
         assert!(loose.iter().all(behind));
     }
 
-    /// Who is on several rows stands on none that was given up.
+    /// No request on several rows waits for the rows that were released.
     fn release_rows_early(&mut self, which: usize) {
         let Some(flight) = self.take_flight(which) else {
             return;
@@ -134,7 +134,7 @@ impl Life {
         flight
             .entries
             .iter()
-            .for_each(|e| self.model.gone(e.request));
+            .for_each(|e| self.model.finished(e.request));
         let concerned = |w: &&Waiting| {
             let several = matches!(w.spec.keys, LineKeys::Many(_));
             several
@@ -154,7 +154,7 @@ impl Life {
             .for_each(|key| self.model.release_rows(*key, None, false));
     }
 
-    /// Those who wait for no row any longer leave alone; their slips as they were.
+    /// Detached requests leave alone; returns the specs that they had before.
     fn note_loose(&mut self) -> Vec<WaitSpec> {
         let mut loose = Vec::new();
         for place in 0..self.model.waiting.len() {
@@ -189,7 +189,7 @@ impl Life {
         }
         if started {
             let request = self.new_request();
-            self.model.gone(request);
+            self.model.finished(request);
             let keys = spec.keys.as_slice().to_vec();
             keys.iter().for_each(|key| self.model.begin(self.now, *key));
             self.model.flights.push(Flight {
@@ -200,7 +200,7 @@ impl Life {
         }
     }
 
-    /// True: a connection had something to do.
+    /// Whether a connection had something to do.
     fn next(&mut self) -> bool {
         let next = self.line.next(self.now);
         let left = next.is_some();
@@ -210,7 +210,7 @@ impl Life {
             Some(NextStep::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
             None => assert!(
                 self.model.ready(self.now).is_empty(),
-                "somebody could have left"
+                "a request could have left"
             ),
         }
         assert!(self.line.held_until().is_none_or(|until| until > self.now));
@@ -229,23 +229,23 @@ impl Life {
         flight
             .entries
             .iter()
-            .for_each(|e| self.model.gone(e.request));
+            .for_each(|e| self.model.finished(e.request));
         let outcome = match (flight.lock, flight.entries.is_empty()) {
             (Some(lock), true) => return self.granted(flight.keys[0], lock),
             (Some(_), false) => LockOutcome::Contended,
             (None, _) => LockOutcome::Free,
         };
-        self.land_as(&flight.keys, outcome);
+        self.release_as(&flight.keys, outcome);
     }
 
-    fn land_as(&mut self, keys: &[LineKey], outcome: LockOutcome) {
+    fn release_as(&mut self, keys: &[LineKey], outcome: LockOutcome) {
         for key in keys {
             self.line.release_rows(self.now, *key, outcome);
-            self.note_landing(*key, outcome);
+            self.note_release(*key, outcome);
         }
     }
 
-    fn note_landing(&mut self, key: LineKey, outcome: LockOutcome) {
+    fn note_release(&mut self, key: LineKey, outcome: LockOutcome) {
         let before = self.model.contended.get(&key);
         let contended = match (outcome, before) {
             (LockOutcome::Free, _) => None,
@@ -256,12 +256,12 @@ impl Life {
             .release_rows(key, contended, outcome == LockOutcome::Blocked);
     }
 
-    /// A lock is granted: who can leave with it does.
+    /// A lock is granted: all requests leave that can leave with it.
     fn granted(&mut self, key: LineKey, lock: WaitSpec) {
         let entries = self.line.take_locked(self.now, key, &lock);
         self.model.take_locked(key, &lock, &entries);
         if entries.is_empty() {
-            return self.land_as(&[key], LockOutcome::Contended);
+            return self.release_as(&[key], LockOutcome::Contended);
         }
         self.model.flights.push(Flight {
             entries,
@@ -274,29 +274,29 @@ impl Life {
         let Some(mut flight) = self.take_flight(which) else {
             return;
         };
-        self.change_slips(&mut flight.entries, How::OnTheirRows);
+        self.change_specs(&mut flight.entries, How::OnTheirRows);
         self.model.put_back(&flight.entries);
-        let landed: Vec<_> = flight
+        let released: Vec<_> = flight
             .keys
             .iter()
             .map(|key| (*key, LockOutcome::Blocked))
             .collect();
-        self.line.put_back(self.now, flight.entries, landed);
+        self.line.put_back(self.now, flight.entries, released);
         flight
             .keys
             .iter()
-            .for_each(|key| self.note_landing(*key, LockOutcome::Blocked));
+            .for_each(|key| self.note_release(*key, LockOutcome::Blocked));
     }
 
     fn put_back(&mut self, which: usize, who: u64, how: How) {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
-        let comes_back = |n: usize| who >> (n % 64) & 1 == 1;
-        let (mut back, mut served) = (Vec::new(), Vec::new());
+        let returns = |n: usize| who >> (n % 64) & 1 == 1;
+        let (mut returned, mut served) = (Vec::new(), Vec::new());
         for (n, entry) in flight.entries.into_iter().enumerate() {
-            if comes_back(n) {
-                &mut back
+            if returns(n) {
+                &mut returned
             } else {
                 &mut served
             }
@@ -304,26 +304,26 @@ impl Life {
         }
         served
             .iter()
-            .for_each(|e: &WaitEntry<u64>| self.model.gone(e.request));
-        self.change_slips(&mut back, how);
-        self.model.put_back(&back);
-        // In whatever order the answers came.
-        back.reverse();
-        let landed: Vec<_> = flight
+            .for_each(|e: &WaitEntry<u64>| self.model.finished(e.request));
+        self.change_specs(&mut returned, how);
+        self.model.put_back(&returned);
+        // The answers may have arrived in any order.
+        returned.reverse();
+        let released: Vec<_> = flight
             .keys
             .iter()
             .map(|key| (*key, LockOutcome::Free))
             .collect();
-        self.line.put_back(self.now, back, landed);
+        self.line.put_back(self.now, returned, released);
         flight
             .keys
             .iter()
-            .for_each(|key| self.note_landing(*key, LockOutcome::Free));
+            .for_each(|key| self.note_release(*key, LockOutcome::Free));
     }
 
-    fn change_slips(&mut self, back: &mut [WaitEntry<u64>], how: How) {
-        let middle = back.len().div_ceil(2);
-        let (first, second) = back.split_at_mut(middle);
+    fn change_specs(&mut self, returned: &mut [WaitEntry<u64>], how: How) {
+        let middle = returned.len().div_ceil(2);
+        let (first, second) = returned.split_at_mut(middle);
         for half in [first, second] {
             let cohort = self.line.new_cohort();
             for spec in half.iter_mut().map(|e| &mut e.spec) {
@@ -346,16 +346,16 @@ impl Life {
         }
     }
 
-    /// Whoever has departed cannot be withdrawn any more, and nobody twice.
+    /// A request that has left cannot be withdrawn, and no request can be withdrawn twice.
     fn withdraw(&mut self, which: usize) {
-        let departed = self
+        let left = self
             .model
             .flights
             .iter()
             .flat_map(|f| &f.entries)
             .map(|e| e.waiter);
         let withdrawn = self.withdrawn.iter().rev().take(3).copied();
-        let out_of_reach: Vec<WaiterId> = departed.chain(withdrawn).collect();
+        let out_of_reach: Vec<WaiterId> = left.chain(withdrawn).collect();
         for waiter in out_of_reach {
             assert!(self.line.withdraw(self.now, waiter).is_none());
         }
@@ -368,7 +368,7 @@ impl Life {
             .expect("who waits can be withdrawn");
         self.withdrawn.push(waiter);
         self.model.remove(&entry);
-        self.model.gone(entry.request);
+        self.model.finished(entry.request);
     }
 
     fn expire(&mut self, micros: u64) {
@@ -382,7 +382,7 @@ impl Life {
             .map(|w| w.request)
             .collect();
         let entries = self.line.expire(self.now, deadline);
-        // Who waits for group_members is not late: then fewer may be.
+        // A request that waits for group members is not late, so there may be fewer.
         let requests: Vec<u64> = entries.iter().map(|e| e.request).collect();
         assert!(
             requests.iter().all(|request| late.contains(request)),
@@ -409,7 +409,7 @@ impl Life {
         for entry in entries {
             self.withdrawn.push(entry.waiter);
             self.model.remove(&entry);
-            self.model.gone(entry.request);
+            self.model.finished(entry.request);
         }
     }
 
@@ -430,12 +430,13 @@ impl Life {
             }
             assert_eq!(self.line.held_until(), None);
         }
-        let held = |w: &&Waiting| self.model.row_is_free(w) && self.model.held(w, self.now);
+        let held =
+            |w: &&Waiting| self.model.row_is_free(w) && self.model.waits_for_members(w, self.now);
         if let Some(first) = self.model.waiting.iter().find(held) {
             let until = self
                 .line
                 .held_until()
-                .expect("somebody waits for group_members");
+                .expect("a request waits for group members");
             assert!(
                 until <= first.arrived + self.max_wait,
                 "it would leave too late"
@@ -443,7 +444,7 @@ impl Life {
         }
     }
 
-    /// No starvation: everything in flight lands, and the line empties itself.
+    /// No starvation: all flights end, and the line becomes empty.
     fn end(mut self) {
         self.now += Duration::from_millis(60);
         self.model.note_free_rows(self.now);
@@ -451,7 +452,7 @@ impl Life {
         while self.line.probes.len() > 0 {
             self.next();
         }
-        self.model.nobody_waits_unasked(self.now);
+        self.model.assert_all_probed(self.now);
         while !self.model.flights.is_empty() {
             self.release_rows(0);
             self.model.forget_rows();
@@ -471,9 +472,9 @@ impl Life {
             self.model.waiting
         );
         assert_eq!(
-            self.model.gone_len() as u64,
+            self.model.finished_len() as u64,
             self.requests,
-            "nobody is lost"
+            "no request is lost"
         );
     }
 }
@@ -482,8 +483,8 @@ fn pick<T>(from: &[T], which: usize) -> Option<&T> {
     from.get(which.checked_rem(from.len())?)
 }
 
-fn slips() -> impl Strategy<Value = WaitSpec> {
-    let travel = prop::option::weighted(
+fn specs() -> impl Strategy<Value = WaitSpec> {
+    let grouped = prop::option::weighted(
         0.85,
         (
             prop::sample::select(vec![
@@ -507,10 +508,10 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
         prop::option::weighted(0.2, 1..200_u64),
         prop::option::weighted(0.2, 1..200_u64),
     );
-    let spec = (travel, keys, prop::bool::weighted(0.3), waits);
+    let spec = (grouped, keys, prop::bool::weighted(0.3), waits);
     spec.prop_map(
-        |(travel, keys, barrier, (probed, locks, lock, statement))| {
-            let id = travel.map(|(strategy, template)| group(strategy, template));
+        |(grouped, keys, barrier, (probed, locks, lock, statement))| {
+            let id = grouped.map(|(strategy, template)| group(strategy, template));
             WaitSpec {
                 table: None,
                 group: id,
@@ -533,12 +534,12 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
 fn steps() -> impl Strategy<Value = Step> {
     let how = prop::sample::select(vec![How::AsTheyWere, How::Alone, How::Halves]);
     prop_oneof![
-        20 => slips().prop_map(Step::Submit),
-        4 => slips().prop_map(Step::StartAtOnce),
-        4 => Just(Step::GiveWay),
-        2 => any::<usize>().prop_map(Step::GiveUp),
+        20 => specs().prop_map(Step::Submit),
+        4 => specs().prop_map(Step::StartAtOnce),
+        4 => Just(Step::ExpireMultiRow),
+        2 => any::<usize>().prop_map(Step::ReleaseEarly),
         12 => Just(Step::Next),
-        6 => any::<usize>().prop_map(Step::Land),
+        6 => any::<usize>().prop_map(Step::Release),
         5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),
         3 => any::<usize>().prop_map(Step::Blocked),
         4 => any::<usize>().prop_map(Step::Withdraw),

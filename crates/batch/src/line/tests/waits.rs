@@ -1,4 +1,4 @@
-//! Rows that keep units waiting: probes, the wait for a lock, time-outs.
+//! Rows that keep requests waiting: probes, the wait for a lock, limits.
 
 use super::fixture::{LineFixture, word};
 use super::{fold, group, limits, upsert};
@@ -6,7 +6,7 @@ use crate::line::{ClientTimeouts, ExpiredLimit, LineKey, LockOutcome, WaitSpec};
 use crate::strategy::Strategy;
 use std::time::Duration;
 
-/// A fold that can be asked about, and whose row's lock can be waited for.
+/// A fold with a probe and a lock that can be requested separately.
 fn patient(row: u64) -> WaitSpec {
     WaitSpec {
         probe: Some(group(Strategy::Fold, 1)),
@@ -27,7 +27,7 @@ fn limited(row: u64, lock: Option<u64>, statement: Option<u64>) -> WaitSpec {
 }
 
 impl LineFixture {
-    /// So many milliseconds pass, and what is due is done; returns those whose time is up.
+    /// Moves the clock by milliseconds and does what is due; returns requests with an expired limit.
     fn tick(&mut self, millis: u64) -> String {
         self.pass(millis * 1_000);
         let late = self.line.tick(self.now);
@@ -41,19 +41,19 @@ impl LineFixture {
             .collect()
     }
 
-    /// The lock of a row is granted: who leaves with it?
+    /// The lock of a row is granted; returns the requests that leave with it.
     fn granted(&mut self, row: u64) -> String {
         word(&self.line.take_locked(self.now, LineKey(row), &patient(row)))
     }
 }
 
 #[test]
-fn who_waits_behind_a_row_for_long_is_asked_about_once() {
+fn a_request_that_waits_for_long_is_probed_once() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    fixture.come(fold(1), "a");
+    fixture.submit(fold(1), "a");
     assert_eq!(fixture.leaves(), "a");
-    fixture.come(patient(1), "b");
-    fixture.come(fold(1), "c");
+    fixture.submit(patient(1), "b");
+    fixture.submit(fold(1), "c");
     fixture.tick(19);
     assert!(!fixture.line.has_ready(), "not for long yet");
     assert!(fixture.line.due().is_some_and(|due| due > fixture.now));
@@ -65,22 +65,22 @@ fn who_waits_behind_a_row_for_long_is_asked_about_once() {
     assert_eq!(fixture.probes(), "b", "nothing can be asked about c");
     fixture.tick(100);
     assert!(!fixture.line.has_ready(), "once is enough");
-    fixture.come(patient(1), "de");
+    fixture.submit(patient(1), "de");
     assert_eq!(
         fixture.probes(),
         "de",
         "who comes later is asked about at once"
     );
     fixture.release_rows(&[1]);
-    assert_eq!(fixture.leaves(), "bcde", "they have kept their places");
+    assert_eq!(fixture.leaves(), "bcde", "they have their old places");
 }
 
 #[test]
-fn a_probe_that_failed_is_repeated_a_little_later() {
+fn a_failed_probe_is_repeated_later() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    fixture.come(fold(1), "a");
+    fixture.submit(fold(1), "a");
     assert_eq!(fixture.leaves(), "a");
-    let waiters = fixture.come(patient(1), "b");
+    let waiters = fixture.submit(patient(1), "b");
     fixture.tick(20);
     assert_eq!(fixture.probes(), "b");
     fixture.line.probe_failed(fixture.now, &waiters);
@@ -90,9 +90,9 @@ fn a_probe_that_failed_is_repeated_a_little_later() {
 }
 
 #[test]
-fn another_flight_of_the_row_is_another_reason_to_ask() {
+fn another_flight_of_the_row_causes_another_probe() {
     let mut fixture = LineFixture::new(limits(1, 4, 0));
-    fixture.come(patient(1), "abc");
+    fixture.submit(patient(1), "abc");
     assert_eq!(fixture.leaves(), "a");
     fixture.tick(20);
     assert_eq!(
@@ -107,11 +107,11 @@ fn another_flight_of_the_row_is_another_reason_to_ask() {
 }
 
 #[test]
-fn who_is_detached_leaves_by_itself_and_holds_up_nobody() {
+fn a_detached_request_leaves_alone_and_holds_up_no_other() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    fixture.come(fold(1), "a");
+    fixture.submit(fold(1), "a");
     assert_eq!(fixture.leaves(), "a");
-    let waiters = fixture.come(patient(1), "bc");
+    let waiters = fixture.submit(patient(1), "bc");
     fixture.line.detach(fixture.now, waiters[0]);
     assert_eq!(fixture.leaves(), "b");
     assert_eq!(fixture.leaves(), "");
@@ -124,22 +124,22 @@ fn who_is_detached_leaves_by_itself_and_holds_up_nobody() {
     );
 }
 
-/// First the lock is waited for; whoever is there when it is granted leaves with it.
+/// The lock is requested first. All requests that are in the line when it is granted leave with it.
 #[test]
-fn a_group_that_could_not_have_its_row_waits_for_the_lock_in_the_line() {
+fn a_group_without_its_lock_waits_for_it_in_the_line() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    fixture.come(patient(1), "ab");
+    fixture.submit(patient(1), "ab");
     assert_eq!(fixture.blocked(), "ab");
     assert_eq!(fixture.probes(), "ab", "before anything else");
     assert_eq!(fixture.locks(), "a");
     assert_eq!(fixture.leaves(), "", "the row is taken");
-    let waiters = fixture.come(patient(1), "cd");
+    let waiters = fixture.submit(patient(1), "cd");
     fixture.line.withdraw(fixture.now, waiters[0]);
-    fixture.come(fold(2), "x");
+    fixture.submit(fold(2), "x");
     assert_eq!(fixture.probes(), "d", "it has come before x");
     assert_eq!(fixture.leaves(), "x");
     assert_eq!(fixture.granted(1), "abd");
-    fixture.come(patient(1), "e");
+    fixture.submit(patient(1), "e");
     assert_eq!(fixture.probes(), "e");
     fixture
         .line
@@ -150,15 +150,15 @@ fn a_group_that_could_not_have_its_row_waits_for_the_lock_in_the_line() {
         "a row that was waited for long is so again"
     );
     assert_eq!(fixture.granted(1), "e");
-    fixture.come(patient(1), "f");
+    fixture.submit(patient(1), "f");
     fixture.release_rows(&[1]);
     assert_eq!(fixture.leaves(), "f", "that was quick");
 }
 
 #[test]
-fn where_the_lock_does_not_help_the_first_leaves_alone() {
+fn if_the_lock_does_not_help_the_first_request_leaves_alone() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    fixture.come(patient(1), "abc");
+    fixture.submit(patient(1), "abc");
     assert_eq!(fixture.blocked(), "abc");
     assert_eq!(fixture.probes(), "abc");
     assert_eq!(fixture.locks(), "a");
@@ -168,22 +168,22 @@ fn where_the_lock_does_not_help_the_first_leaves_alone() {
     assert_eq!(fixture.leaves(), "a");
     fixture.release_rows(&[1]);
     assert_eq!(fixture.leaves(), "bc", "that was enough");
-    // And so it does where the lock cannot be waited for.
+    // The same happens if the lock cannot be requested separately.
     fixture.release_rows(&[1]);
-    fixture.come(fold(1), "de");
+    fixture.submit(fold(1), "de");
     assert_eq!(fixture.blocked(), "de");
     assert_eq!(fixture.leaves(), "d");
 }
 
 #[test]
-fn a_lock_is_of_no_use_to_another_group() {
+fn a_granted_lock_is_not_used_by_another_group() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    let first = fixture.come(patient(1), "a");
+    let first = fixture.submit(patient(1), "a");
     let other = WaitSpec {
         group: Some(group(Strategy::Fold, 2)),
         ..patient(1)
     };
-    fixture.come(other, "b");
+    fixture.submit(other, "b");
     assert_eq!(fixture.blocked(), "a");
     assert_eq!(fixture.probes(), "ab");
     assert_eq!(fixture.locks(), "a");
@@ -196,30 +196,30 @@ fn a_lock_is_of_no_use_to_another_group() {
     assert_eq!(fixture.locks(), "b");
 }
 
-/// Units that travel on their own row only leave with those that came later.
+/// A request that may join groups on its own row only leaves with requests that arrived later.
 #[test]
-fn a_granted_lock_does_not_ask_for_cohorts() {
+fn a_granted_lock_ignores_cohorts() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
     let mut own = patient(1);
     own.group.as_mut().unwrap().cohort = LineKey(1).cohort();
-    fixture.come(own, "a");
+    fixture.submit(own, "a");
     assert_eq!(fixture.blocked(), "a");
     assert_eq!(fixture.probes(), "a");
     assert_eq!(fixture.locks(), "a");
-    fixture.come(patient(1), "b");
+    fixture.submit(patient(1), "b");
     assert_eq!(fixture.granted(1), "ab");
 }
 
 #[test]
-fn lock_timeout_counts_from_when_the_row_is_waited_for() {
+fn lock_timeout_counts_from_the_start_of_the_wait_for_the_row() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    fixture.come(limited(1, Some(50), None), "a");
+    fixture.submit(limited(1, Some(50), None), "a");
     assert_eq!(fixture.tick(100), "", "it waits for a connection");
     assert_eq!(fixture.leaves(), "a");
-    fixture.come(limited(1, Some(50), None), "b");
-    fixture.come(limited(1, None, None), "c");
+    fixture.submit(limited(1, Some(50), None), "b");
+    fixture.submit(limited(1, None, None), "c");
     assert_eq!(fixture.tick(49), "");
-    fixture.come(limited(1, Some(50), None), "d");
+    fixture.submit(limited(1, Some(50), None), "d");
     assert_eq!(
         fixture.line.due(),
         Some(fixture.now + Duration::from_millis(1))
@@ -232,9 +232,9 @@ fn lock_timeout_counts_from_when_the_row_is_waited_for() {
 }
 
 #[test]
-fn what_a_group_has_waited_for_a_lock_counts() {
+fn the_time_for_which_a_group_waited_for_a_lock_counts() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    fixture.come(limited(1, Some(50), None), "a");
+    fixture.submit(limited(1, Some(50), None), "a");
     let mut entries = fixture.next().unwrap().entries;
     fixture.pass(30_000);
     fixture.line.put_back(
@@ -247,9 +247,9 @@ fn what_a_group_has_waited_for_a_lock_counts() {
 }
 
 #[test]
-fn statement_timeout_goes_on_until_the_unit_is_served() {
+fn statement_timeout_counts_until_the_request_is_answered() {
     let mut fixture = LineFixture::new(limits(1, 4, 0));
-    fixture.come(limited(1, None, Some(50)), "ab");
+    fixture.submit(limited(1, None, Some(50)), "ab");
     assert_eq!(fixture.leaves(), "a");
     fixture.tick(30);
     assert_eq!(fixture.probes(), "b");
@@ -262,11 +262,11 @@ fn statement_timeout_goes_on_until_the_unit_is_served() {
     );
 }
 
-/// The length of a group is not its members' fault.
+/// The duration of a group does not count for its members.
 #[test]
-fn what_a_group_has_taken_in_vain_does_not_count() {
+fn the_time_of_an_undone_group_does_not_count() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    fixture.come(limited(1, None, Some(50)), "ab");
+    fixture.submit(limited(1, None, Some(50)), "ab");
     let mut entries = fixture.next().unwrap().entries;
     fixture.pass(60_000);
     entries
@@ -284,19 +284,19 @@ fn query_timeout_ends_every_wait_for_a_row() {
     let mut limits = limits(8, 4, 0);
     limits.query_timeout = Duration::from_millis(40);
     let mut fixture = LineFixture::new(limits);
-    fixture.come(fold(1), "a");
+    fixture.submit(fold(1), "a");
     assert_eq!(fixture.leaves(), "a");
-    fixture.come(upsert(&[1, 2]), "b");
+    fixture.submit(upsert(&[1, 2]), "b");
     assert_eq!(fixture.tick(40), "bq");
 }
 
 #[test]
-fn a_group_has_no_more_members_than_its_first_one_bears() {
+fn the_first_member_limits_the_size_of_the_group() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
     let small = WaitSpec {
         size_max: Some(2),
         ..patient(1)
     };
-    fixture.come(small, "abcde");
+    fixture.submit(small, "abcde");
     assert_eq!(fixture.leaves(), "ab");
 }

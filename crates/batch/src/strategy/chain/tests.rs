@@ -1,4 +1,4 @@
-//! Chains without a server: who fits, what is sent, and that nobody hears anything before the commit.
+//! Chains without a server: which requests fit, what is sent, and that no member is answered before the commit.
 
 use super::{ChainFacts, Prelude, fits};
 use crate::strategy::Invalidation;
@@ -59,10 +59,10 @@ impl ChainFixture {
 
     fn leave(&mut self, members: &[PlannedRequest]) -> GroupRun<'_> {
         let run = GroupRun::send(Strategy::Chain, members, &self.prelude, &mut self.server);
-        run.expect("a chain always travels")
+        run.expect("a chain is always built")
     }
 
-    /// Two by the extended protocol and a simple query between them.
+    /// Two members by the extended protocol with a simple query between them.
     fn three(&mut self) -> [PlannedRequest; 3] {
         [
             self.extended(INSERT),
@@ -72,7 +72,7 @@ impl ChainFixture {
     }
 }
 
-/// The server's answers up to the first member's.
+/// The server's answers up to that of the first member.
 fn prelude() -> Wire {
     [
         parsed(),
@@ -87,7 +87,7 @@ fn prelude() -> Wire {
     .concat()
 }
 
-/// Nothing has changed, and all is committed.
+/// The comparisons succeed, and the transaction is committed.
 fn end() -> Wire {
     [
         parsed(),
@@ -100,7 +100,7 @@ fn end() -> Wire {
 }
 
 #[test]
-fn only_what_is_known_to_be_short_fits() {
+fn only_requests_known_to_be_short_fit() {
     let mut fixture = ChainFixture::new();
     let request = fixture.extended(INSERT);
     assert_eq!(fits(&request), None, "not known to be short");
@@ -122,7 +122,7 @@ fn only_what_is_known_to_be_short_fits() {
 }
 
 #[test]
-fn functions_that_may_change_settings_taint_the_server() {
+fn functions_that_may_change_settings_mark_the_server_for_reset() {
     let mut fixture = ChainFixture::new();
     let mut members = fixture.three();
     fixture.leave(&members);
@@ -133,7 +133,7 @@ fn functions_that_may_change_settings_taint_the_server() {
 }
 
 #[test]
-fn all_members_stand_before_one_sync() {
+fn one_sync_follows_all_members() {
     let mut fixture = ChainFixture::new();
     let members = fixture.three();
     let sent = fixture.leave(&members).sent();
@@ -161,7 +161,7 @@ fn all_members_stand_before_one_sync() {
 }
 
 #[test]
-fn each_gets_its_own_answer_after_the_commit() {
+fn each_member_gets_its_own_answer_after_the_commit() {
     let mut fixture = ChainFixture::new();
     let members = fixture.three();
     let mut run = fixture.leave(&members);
@@ -184,7 +184,7 @@ fn each_gets_its_own_answer_after_the_commit() {
     ];
     assert!(
         run.answer(answers).is_empty(),
-        "nobody hears of it before the commit"
+        "no member is answered before the commit"
     );
     let results = run.answer([end()]);
     let expected = [
@@ -197,7 +197,7 @@ fn each_gets_its_own_answer_after_the_commit() {
 }
 
 #[test]
-fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
+fn an_error_undoes_the_chain_and_its_halves_are_retried() {
     let mut fixture = ChainFixture::new();
     let members = fixture.three();
     let mut run = fixture.leave(&members);
@@ -219,7 +219,7 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
         ]
     );
     assert!(run.batch.failed());
-    // What the server skipped is prepared the next time: nothing here, the chain's own statement is known.
+    // Statements that the server skipped are prepared the next time. Here, it has prepared the only one: the chain's own.
     let sent = fixture.leave(&members).sent();
     assert!(
         [0, 2].iter().all(|at| sent[*at].starts_with("Bind")),
@@ -228,14 +228,14 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
 }
 
 #[test]
-fn what_was_relied_on_has_changed_so_all_is_undone() {
+fn changed_facts_undo_the_chain() {
     let mut fixture = ChainFixture::new();
     let members = [
         fixture.request(query("DELETE FROM t")),
         fixture.request(query("DELETE FROM s")),
     ];
     let one = || [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
-    let moved = "invalid input syntax for type boolean: \"paceline: moved: false\"";
+    let changed = "invalid input syntax for type boolean: \"paceline: moved: false\"";
     let mut run = fixture.leave(&members);
     let answers = [
         prelude(),
@@ -243,14 +243,14 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
         one(),
         parsed(),
         bound(),
-        error("22P02", moved),
+        error("22P02", changed),
         ready('I'),
     ];
     let results = run.answer(answers);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert_eq!(run.retried, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
     assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
-    // The same words from a member are its own error.
+    // The same message from a member is the member's own error.
     let mut run = fixture.leave(&members);
     let results = run.answer([
         bound(),
@@ -259,7 +259,7 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
         complete("SELECT 1"),
         parsed(),
         bound(),
-        error("22P02", moved),
+        error("22P02", changed),
         ready('I'),
     ]);
     assert_eq!(results, ["0: retry FirstHalf", "1: retry SecondHalf"]);
@@ -267,7 +267,7 @@ fn what_was_relied_on_has_changed_so_all_is_undone() {
 }
 
 #[test]
-fn who_is_not_known_to_be_silent_travels_in_no_chain() {
+fn a_request_without_chain_facts_joins_no_chain() {
     let mut fixture = ChainFixture::new();
     let mut members = fixture.three();
     members[2].chain_facts = None;
@@ -278,7 +278,7 @@ fn who_is_not_known_to_be_silent_travels_in_no_chain() {
 }
 
 #[test]
-fn a_borrowed_wait_sends_each_alone() {
+fn after_a_time_out_each_member_is_executed_alone() {
     for sqlstate in ["55P03", "57014", "40P01"] {
         let mut fixture = ChainFixture::new();
         let members = fixture.three();
@@ -292,7 +292,7 @@ fn a_borrowed_wait_sends_each_alone() {
 }
 
 #[test]
-fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
+fn a_statement_that_the_server_skipped_is_parsed_again() {
     let mut fixture = ChainFixture::new();
     let members = fixture.three();
     let mut run = fixture.leave(&members);
@@ -305,7 +305,7 @@ fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
 }
 
 #[test]
-fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
+fn notices_of_members_are_sent_and_those_of_the_chain_are_not() {
     let mut fixture = ChainFixture::new();
     let members = [fixture.extended("DELETE FROM t")];
     let mut run = fixture.leave(&members);
@@ -326,7 +326,7 @@ fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
 }
 
 #[test]
-fn a_notice_between_two_answers_is_the_second_ones() {
+fn a_notice_between_two_answers_belongs_to_the_second() {
     let mut fixture = ChainFixture::new();
     let members = [
         fixture.request(query("DELETE FROM t")),

@@ -1,4 +1,4 @@
-//! Takes and merges without a server: who fits, what is sent, and what each member gets for what comes back.
+//! Takes and merges without a server: which requests fit, what is sent, and the result of each member.
 
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
@@ -53,7 +53,7 @@ fn a_server() -> ServerSide {
 
 fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> GroupRun<'a> {
     let prelude = Prelude::new(&Templates::default());
-    GroupRun::send(Strategy::Take, members, &prelude, server).expect("it travels")
+    GroupRun::send(Strategy::Take, members, &prelude, server).expect("these members share a group")
 }
 
 /// A row of the result.
@@ -64,13 +64,13 @@ fn taken(number: i32, returning: &[Option<&[u8]>]) -> Wire {
     values(&row)
 }
 
-/// The one row of a result in which nobody got anything.
+/// The only row of a result in which no member has one.
 fn nothing(same_facts: u8) -> Wire {
     values(&[Some(&[same_facts]), None])
 }
 
 #[test]
-fn limits_are_added_up_and_rows_know_their_consumers() {
+fn limits_are_added_up_and_rows_have_the_numbers_of_their_members() {
     let mut claims = claims();
     let members = [
         claims.texts(&["7", "ann", "2"]),
@@ -97,7 +97,7 @@ fn limits_are_added_up_and_rows_know_their_consumers() {
 }
 
 #[test]
-fn rows_are_dealt_in_order_until_there_are_no_more() {
+fn rows_are_distributed_in_order_while_there_are_any() {
     let mut claims = claims();
     let members = [
         claims.texts(&["7", "ann", "2"]),
@@ -115,7 +115,7 @@ fn rows_are_dealt_in_order_until_there_are_no_more() {
     ];
     assert!(
         run.answer(rows).is_empty(),
-        "nobody hears of it before the commit"
+        "no member is answered before the commit"
     );
     let results = run.answer([complete("SELECT 3"), ready('I')]);
     let expected = [
@@ -154,7 +154,7 @@ fn without_returning_rows_are_counted() {
 }
 
 #[test]
-fn tables_that_have_changed_void_the_plan() {
+fn changed_tables_invalidate_the_plan() {
     let mut pops = pops();
     let members = [pops.texts(&[]), pops.texts(&[])];
     let mut server = a_server();
@@ -171,11 +171,11 @@ fn tables_that_have_changed_void_the_plan() {
 }
 
 #[test]
-fn what_one_at_a_time_would_have_done_otherwise_goes_one_at_a_time_from_then_on() {
+fn an_uncertain_result_ends_the_use_of_the_statement() {
     let mut pops = pops();
     let members = [pops.texts(&[]), pops.texts(&[])];
     let mut server = a_server();
-    for (error, results, void) in [
+    for (error, results, invalidates) in [
         (
             error(
                 "22P02",
@@ -204,16 +204,16 @@ fn what_one_at_a_time_would_have_done_otherwise_goes_one_at_a_time_from_then_on(
         assert_eq!(run.answer([error, ready('I')]), results);
         assert!(run.batch.failed());
         let refused = matches!(run.batch.invalidation(), Some(Invalidation::Refused(_)));
-        assert_eq!(refused, void);
+        assert_eq!(refused, invalidates);
     }
 }
 
 #[test]
-fn only_consumers_of_the_same_rows_travel_together() {
+fn only_requests_for_the_same_rows_share_a_group() {
     let mut claims = claims();
     let plan = claims.plan.clone();
     let mut id = |values: &[&str]| plan.fits(&claims.texts(values));
-    let (group, key) = id(&["7", "ann", "1"]).expect("it travels");
+    let (group, key) = id(&["7", "ann", "1"]).expect("these members share a group");
     assert_eq!(id(&["7", "bob", "9"]), Some((group, key.clone())));
     assert_ne!(id(&["8", "ann", "1"]), Some((group, key.clone())));
     for limit in ["0", "-1", "1001", "all"] {
@@ -231,7 +231,7 @@ fn only_consumers_of_the_same_rows_travel_together() {
 }
 
 #[test]
-fn rows_of_a_function_are_dealt_like_those_of_a_table() {
+fn rows_of_a_function_are_distributed_like_those_of_a_table() {
     let mut reads = reads();
     let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
     let mut server = a_server();
@@ -251,9 +251,9 @@ fn rows_of_a_function_are_dealt_like_those_of_a_table() {
     assert_eq!(results, expected);
 }
 
-/// `undefined_table` speaks against a statement; raised by a user's function it is a member's own error.
+/// `undefined_table` is a refusal of the statement. Raised by a function of the user's, it is an error of the member.
 #[test]
-fn an_error_out_of_a_function_does_not_speak_against_the_statement() {
+fn an_error_raised_by_a_function_is_no_refusal_of_the_statement() {
     let mut reads = reads();
     let members = [reads.texts(&["q", "2"]), reads.texts(&["q", "1"])];
     let refused = || error("42P01", "relation \"mq.q_q\" does not exist");

@@ -1,4 +1,4 @@
-//! Folds without a server: who fits, what is sent, and what each member gets for what comes back.
+//! Folds without a server: which requests fit, what is sent, and the result of each member.
 
 mod building;
 mod distribute;
@@ -14,7 +14,7 @@ use paceline_relay::settings::SettingsBook;
 use paceline_relay::template::Templates;
 use paceline_testing::messages::server::column;
 
-/// `qty = qty - $1` on a bigint key, guarded, with one RETURNING column.
+/// `qty = qty - $1` on a bigint key with a guard and one RETURNING column.
 fn stock() -> FoldStatement {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     FoldStatement::prepared(
@@ -25,7 +25,7 @@ fn stock() -> FoldStatement {
     )
 }
 
-/// The same without RETURNING.
+/// The same statement without RETURNING.
 fn counter(hints: &str) -> FoldStatement {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     let text = format!("UPDATE {hints} t SET qty = qty - $1 WHERE id = $2");

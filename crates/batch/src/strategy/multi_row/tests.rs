@@ -1,4 +1,4 @@
-//! Upserts of several rows without a server: who fits, what is sent, and what each member gets for what comes back.
+//! Upserts of several rows without a server: which requests fit, what is sent, and the result of each member.
 
 use crate::line::{GroupId, LineKeys};
 use crate::strategy::Invalidation;
@@ -14,7 +14,7 @@ use paceline_relay::template::Templates;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
 
-/// Two rows; the fifth parameter is added to those that are there.
+/// Two rows; the fifth parameter is added to existing rows.
 const ADD: &str = "INSERT INTO t (id, n) VALUES ($1, $2), ($3, $4) \
     ON CONFLICT (id) DO UPDATE SET n = t.n + EXCLUDED.n + $5 RETURNING n";
 const NOTHING: &str =
@@ -46,35 +46,37 @@ fn event(key: i64, n: &[u8]) -> Wire {
     values(&[Some(&[1]), Some(&key.to_be_bytes()), Some(n)])
 }
 
-/// The one row of a result without rows of members.
-fn nobody(same_facts: u8) -> Wire {
+/// The only row of a result in which no member has one.
+fn no_rows(same_facts: u8) -> Wire {
     values(&[Some(&[same_facts]), None, None])
 }
 
 #[test]
-fn a_unit_waits_for_each_of_its_rows_once_and_travels_with_those_that_add_the_same() {
+fn a_request_waits_for_each_row_once_and_joins_requests_with_the_same_shared_values() {
     let mut add = upserts(ADD, INT8);
-    let (group, keys) = place(&mut add, &["7", "1", "8", "1", "2"]).expect("it travels");
+    let (group, keys) =
+        place(&mut add, &["7", "1", "8", "1", "2"]).expect("these members share a group");
     assert_eq!(group.strategy, Strategy::Merge);
     assert_eq!(keys.as_slice().len(), 2);
     let turned = place(&mut add, &["8", "3", "7", "4", "2"]);
     assert_eq!(turned, Some((group, keys.clone())), "in whatever order");
-    let (other, same_keys) = place(&mut add, &["7", "1", "8", "1", "3"]).expect("it travels");
+    let (other, same_keys) =
+        place(&mut add, &["7", "1", "8", "1", "3"]).expect("these members share a group");
     assert_ne!(group, other, "they add something else");
     assert_eq!(keys, same_keys);
-    // They are the rows that a unit on one of them waits for.
+    // A request on only one of these rows waits for the same key.
     let mut one = PlannedStatement::upserting(
         "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING",
         &table(&[("id", INT8), ("n", INT4)], &["id"]),
         &[INT8, INT4],
         Vec::new(),
     );
-    let (_, on_one) = place(&mut one, &["8", "1"]).expect("it travels");
+    let (_, on_one) = place(&mut one, &["8", "1"]).expect("these members share a group");
     assert!(keys.as_slice().contains(&on_one.as_slice()[0]));
 }
 
 #[test]
-fn what_only_postgresql_can_answer_travels_alone() {
+fn a_request_that_only_postgresql_can_answer_runs_alone() {
     let mut add = upserts(ADD, INT8);
     let twice = place(&mut add, &["7", "1", "7", "1", "2"]);
     assert_eq!(twice, None, "a row that DO UPDATE meets twice is an error");
@@ -108,7 +110,7 @@ fn each_member_gets_its_rows_and_their_number() {
         nothing.texts(&["11", "5", "12", "6"]),
     ];
     let mut server = a_server();
-    let mut run = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("these members share a group");
     let executes = run.sent().iter().filter(|m| m.contains("Execute")).count();
     assert_eq!(executes, 1);
     let rows = [
@@ -131,9 +133,9 @@ fn each_member_gets_its_rows_and_their_number() {
     assert!(run.is_over() && !run.batch.failed() && run.batch.invalidation().is_none());
 }
 
-/// The line lets nobody leave so; two rows or companies may have the same hash.
+/// The line does not put such members into one group, unless rows or shared values have the same hash.
 #[test]
-fn members_that_meet_do_not_travel_together() {
+fn members_on_one_row_share_no_group() {
     let mut add = upserts(ADD, INT8);
     let mut group = |one: [&str; 5], other: [&str; 5]| {
         let members = [add.texts(&one), add.texts(&other)];
@@ -148,13 +150,13 @@ fn members_that_meet_do_not_travel_together() {
 }
 
 #[test]
-fn errors_and_ddl_send_all_again() {
+fn errors_and_ddl_retry_all_members() {
     let mut add = upserts(ADD, INT8);
     let members = [
         add.texts(&["7", "1", "8", "2", "1"]),
         add.texts(&["9", "3", "10", "4", "1"]),
     ];
-    for (answer, expected, failed, void) in [
+    for (answer, expected, failed, invalidates) in [
         (
             error("23514", "a check"),
             ["FirstHalf", "SecondHalf"],
@@ -173,10 +175,10 @@ fn errors_and_ddl_send_all_again() {
             true,
             Some(true),
         ),
-        (nobody(0), ["Alone", "Alone"], false, Some(false)),
+        (no_rows(0), ["Alone", "Alone"], false, Some(false)),
     ] {
         let mut server = a_server();
-        let mut run = leave(&members, &mut server).expect("it travels");
+        let mut run = leave(&members, &mut server).expect("these members share a group");
         let results = run.answer([answer, ready('I')]);
         let expected: Vec<String> = (0..)
             .zip(expected)
@@ -188,17 +190,17 @@ fn errors_and_ddl_send_all_again() {
             run.batch
                 .invalidation()
                 .map(|now| now != Invalidation::Changed),
-            void
+            invalidates
         );
     }
 }
 
 #[test]
-fn a_committed_row_that_is_nobodys_is_not_kept_quiet() {
+fn a_committed_row_with_an_unknown_key_is_reported() {
     let mut nothing = upserts(NOTHING, INT8);
     let members = [nothing.texts(&["7", "1", "8", "2"])];
     let mut server = a_server();
-    let mut run = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("these members share a group");
     let results = run.answer([event(9, b"1"), complete("SELECT 1"), ready('I')]);
     assert!(
         results.iter().all(|line| line.contains("08007")),

@@ -1,4 +1,4 @@
-//! Pipelines without a server: each member its own Sync, its own answer, its own error.
+//! Pipelines without a server: each member has its own Sync, its own answer and its own error.
 
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
@@ -34,7 +34,7 @@ impl PipelineFixture {
         }
     }
 
-    /// A simple query, an extended unit with everything, and one that leaves out what it can.
+    /// A simple query, an extended request with all messages, and one with only the required messages.
     fn three(&mut self) -> [PlannedRequest; 3] {
         let prepared = self.templates.prepared(SECOND, &[0, 0]);
         self.session.prepare(b"p", prepared);
@@ -53,7 +53,7 @@ impl PipelineFixture {
     fn leave(&mut self, members: &[PlannedRequest]) -> GroupRun<'_> {
         let prelude = Prelude::new(&self.templates);
         let run = GroupRun::send(Strategy::Pipeline, members, &prelude, &mut self.server);
-        run.expect("a pipeline always travels")
+        run.expect("a pipeline is always built")
     }
 }
 
@@ -101,7 +101,7 @@ fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
 }
 
 #[test]
-fn answers_are_dealt_as_they_come() {
+fn each_answer_is_distributed_when_it_is_complete() {
     let mut fixture = PipelineFixture::new();
     let members = fixture.three();
     let mut run = fixture.leave(&members);
@@ -123,7 +123,7 @@ fn answers_are_dealt_as_they_come() {
 }
 
 #[test]
-fn who_fails_is_told_its_error_alone() {
+fn a_failed_member_gets_its_error_alone() {
     let mut fixture = PipelineFixture::new();
     let members = fixture.three();
     let mut run = fixture.leave(&members);
@@ -138,7 +138,7 @@ fn who_fails_is_told_its_error_alone() {
 }
 
 #[test]
-fn a_parse_that_fails_is_not_taken_for_known() {
+fn a_failed_parse_prepares_no_statement() {
     let mut fixture = PipelineFixture::new();
     let members = fixture.three();
     let mut run = fixture.leave(&members);
@@ -155,7 +155,7 @@ fn a_parse_that_fails_is_not_taken_for_known() {
 }
 
 #[test]
-fn who_waits_behind_a_slow_member_may_go_elsewhere() {
+fn members_behind_a_slow_one_can_be_abandoned() {
     let mut fixture = PipelineFixture::new();
     let members = fixture.three();
     let mut run = fixture.leave(&members);
@@ -174,13 +174,13 @@ fn who_waits_behind_a_slow_member_may_go_elsewhere() {
 }
 
 #[test]
-fn a_bind_that_fails_does_not_take_back_the_parse() {
+fn a_failed_bind_keeps_the_parsed_statement() {
     let mut fixture = PipelineFixture::new();
     let members = fixture.three();
     let mut run = fixture.leave(&members[2..]);
     let results = run.answer([parsed(), error("22P02", "no"), ready('I')]);
     assert_eq!(results, ["0: retry Alone"]);
-    // Now the server has the statement, and it is not parsed again, unless its client parses it.
+    // The server has the statement now. It is not parsed again unless a client parses it.
     let mut run = fixture.leave(&members[2..]);
     assert!(!run.sent()[0].starts_with("Parse"), "{:?}", run.sent());
     run.answer([error("22P02", "no"), ready('I')]);
@@ -189,7 +189,7 @@ fn a_bind_that_fails_does_not_take_back_the_parse() {
 }
 
 #[test]
-fn the_very_same_question_is_asked_once() {
+fn identical_reads_are_sent_once() {
     let mut fixture = PipelineFixture::new();
     let [simple, full, short] = fixture.three();
     let [_, again, _] = fixture.three();
@@ -209,7 +209,7 @@ fn the_very_same_question_is_asked_once() {
 }
 
 #[test]
-fn other_values_or_formats_are_another_question() {
+fn other_values_or_formats_make_another_read() {
     let mut fixture = PipelineFixture::new();
     let ask = |fixture: &mut PipelineFixture, value: &'static [u8], results: &[i16]| {
         let messages = [

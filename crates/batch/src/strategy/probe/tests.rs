@@ -1,4 +1,4 @@
-//! Whom a probe answers.
+//! Which requests a probe answers.
 
 use super::{Probe, ProbeOutcome};
 use crate::strategy::PlannedRequest;
@@ -22,7 +22,7 @@ fn a_server() -> ServerSide {
     ServerSide::new(SettingsBook::default().none(), 8)
 }
 
-/// Facts unchanged?, and the number of a unit that met its row.
+/// Whether the facts are unchanged, and the number of a request that met its row.
 fn met(same: bool, number: Option<u32>) -> Wire {
     let number = number.map(u32::to_be_bytes);
     values(&[
@@ -31,7 +31,7 @@ fn met(same: bool, number: Option<u32>) -> Wire {
     ])
 }
 
-/// What a probe of these units says when the server answers so.
+/// The outcome of these requests for this answer of the server.
 fn probed(requests: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire]) -> Vec<String> {
     let requests: Vec<&PlannedRequest> = requests.iter().collect();
     let probe = Probe::build(&requests, server, &mut BytesMut::new());
@@ -51,7 +51,7 @@ fn probed(requests: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire])
 }
 
 #[test]
-fn who_meets_no_row_is_answered() {
+fn a_request_that_meets_no_row_is_answered() {
     let mut folding = folding(TAKE);
     let requests = [folding.texts(&["1", "7"]), folding.texts(&["5", "7"])];
     let answer = [
@@ -66,10 +66,10 @@ fn who_meets_no_row_is_answered() {
 }
 
 #[test]
-fn a_table_that_has_changed_and_a_failed_probe_answer_nobody() {
+fn changed_tables_and_failed_probes_answer_no_request() {
     let mut folding = folding(TAKE);
     let requests = [folding.texts(&["1", "7"]), folding.texts(&["5", "7"])];
-    let moved = [
+    let changed = [
         parsed(),
         bound(),
         met(false, None),
@@ -77,7 +77,7 @@ fn a_table_that_has_changed_and_a_failed_probe_answer_nobody() {
         ready('I'),
     ];
     assert_eq!(
-        probed(&requests, &mut a_server(), &moved),
+        probed(&requests, &mut a_server(), &changed),
         ["leaves", "leaves"]
     );
     let failed = [error("57014", "canceling statement"), ready('I')];
@@ -95,9 +95,9 @@ fn a_table_that_has_changed_and_a_failed_probe_answer_nobody() {
     assert_eq!(alone, ["leaves"]);
 }
 
-/// PostgreSQL may raise an error of it all the same: it must say so itself.
+/// PostgreSQL may raise an error that the probe does not raise.
 #[test]
-fn who_might_fail_without_a_row_leaves() {
+fn a_request_that_may_fail_without_a_row_leaves() {
     let mut folding = folding("UPDATE t SET qty = 100 / $1 WHERE id = $2 AND qty >= 1");
     let requests = [folding.texts(&["0", "7"])];
     let answer = [
@@ -111,7 +111,7 @@ fn who_might_fail_without_a_row_leaves() {
 }
 
 #[test]
-fn what_is_asked_has_a_key_and_the_parameters_of_each_unit() {
+fn a_probe_has_the_key_and_the_parameters_of_each_request() {
     let mut folding = folding(TAKE);
     let requests = [folding.texts(&["1", "7"]), folding.texts(&["5", "8"])];
     let requests: Vec<&PlannedRequest> = requests.iter().collect();

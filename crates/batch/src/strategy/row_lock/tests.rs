@@ -20,7 +20,7 @@ fn waits(server: &mut ServerSide) -> (RowLock, Vec<String>) {
     (lock, read_out::to_server(&out))
 }
 
-fn told(lock: &mut RowLock, server: &mut ServerSide, message: &Wire) -> LockProgress {
+fn receive(lock: &mut RowLock, server: &mut ServerSide, message: &Wire) -> LockProgress {
     let frame = Frames::new(message).next().unwrap();
     lock.receive(frame, server)
 }
@@ -33,31 +33,34 @@ fn the_transaction_stays_open_when_the_lock_is_granted() {
     assert!(sent.last().unwrap().starts_with("Flush"), "{sent:?}");
     for message in [parsed(), bound()] {
         assert_eq!(
-            told(&mut lock, &mut server, &message),
+            receive(&mut lock, &mut server, &message),
             LockProgress::Awaited
         );
     }
     let granted = complete("SELECT 1");
     assert_eq!(
-        told(&mut lock, &mut server, &granted),
+        receive(&mut lock, &mut server, &granted),
         LockProgress::Granted
     );
     assert_eq!(server.prepared(), 1);
 }
 
 #[test]
-fn a_wait_that_fails_ends_with_its_sync() {
+fn a_failed_wait_ends_with_its_sync() {
     let mut server = ServerSide::new(SettingsBook::default().none(), 8);
     let (mut lock, _) = waits(&mut server);
     let timeout = error("55P03", "canceling statement due to lock timeout");
-    assert_eq!(told(&mut lock, &mut server, &timeout), LockProgress::Failed);
+    assert_eq!(
+        receive(&mut lock, &mut server, &timeout),
+        LockProgress::Failed
+    );
     let mut out = BytesMut::new();
     lock.end(&mut out);
     assert_eq!(read_out::to_server(&out), ["Sync"]);
     assert_eq!(
-        told(&mut lock, &mut server, &ready('I')),
+        receive(&mut lock, &mut server, &ready('I')),
         LockProgress::Over
     );
-    // It failed before its statement was taken.
+    // The error was raised before the server accepted the statement.
     assert_eq!(server.prepared(), 0);
 }

@@ -1,4 +1,5 @@
-//! A shared read without a server: who may join, one run, the same bytes for everybody, and an answer that becomes too long.
+//! Shared reads without a server: which reads are identical, one execution, the same bytes for all members, and an answer that
+//! becomes too long.
 
 use super::{ANSWER_BYTES_MAX, fits};
 use crate::analysis::{Policy, TemplateAnalysis};
@@ -29,7 +30,7 @@ struct ShareFixture {
     server: ServerSide,
 }
 
-/// How a unit asks: its text, its value and format, the formats of its results, `Describe` or not.
+/// The form of a request: its text, its value and format, its result formats, whether it has a `Describe`.
 #[derive(Clone, Copy)]
 struct Ask<'a>(&'a str, &'a [u8], bool, &'a [i16], bool);
 
@@ -64,9 +65,9 @@ impl ShareFixture {
         GroupRun::send(Strategy::Share, members, &prelude, &mut self.server)
     }
 
-    fn twins(&mut self, count: usize) -> GroupRun<'_> {
+    fn duplicates(&mut self, count: usize) -> GroupRun<'_> {
         let members: Vec<PlannedRequest> = (0..count).map(|_| self.ask(PLAIN)).collect();
-        self.leave(&members).expect("twins travel together")
+        self.leave(&members).expect("duplicates share a group")
     }
 }
 
@@ -83,7 +84,7 @@ fn ended() -> Wire {
 }
 
 #[test]
-fn only_the_very_same_question_is_shared() {
+fn only_identical_reads_are_shared() {
     let mut fixture = ShareFixture::new();
     let plain = fixture.ask(PLAIN);
     let same = fixture.ask(PLAIN);
@@ -104,7 +105,7 @@ fn only_the_very_same_question_is_shared() {
 }
 
 #[test]
-fn texts_settings_and_protocols_are_kept_apart() {
+fn texts_settings_and_protocols_distinguish_reads() {
     let mut fixture = ShareFixture::new();
     let texts = [
         "SELECT b FROM t WHERE id = 1",
@@ -124,7 +125,7 @@ fn texts_settings_and_protocols_are_kept_apart() {
 }
 
 #[test]
-fn a_template_with_a_very_long_answer_is_not_shared() {
+fn a_template_with_a_too_long_answer_is_not_shared() {
     let mut fixture = ShareFixture::new();
     let request = fixture.ask(PLAIN);
     request
@@ -172,29 +173,32 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
 }
 
 #[test]
-fn one_run_answers_all_and_only_when_it_is_complete() {
+fn one_execution_answers_all_members_when_it_is_complete() {
     let mut fixture = ShareFixture::new();
-    let mut run = fixture.twins(3);
+    let mut run = fixture.duplicates(3);
     let kinds: Vec<String> = run.sent().iter().map(|line| line[..4].to_owned()).collect();
     assert_eq!(kinds, ["Pars", "Bind", "Desc", "Exec", "Sync"]);
-    assert!(run.answer([begun()]).is_empty(), "nobody has a part of it");
+    assert!(
+        run.answer([begun()]).is_empty(),
+        "no member has a part of it"
+    );
     assert!(run.batch.buffered_len() > 0);
     assert_eq!(
         run.answer([ended()]),
         [0, 1, 2].map(|member| format!("{member}: {ANSWER}"))
     );
     assert!(run.is_over());
-    // What the clients parse is analysed for them, once for all.
-    let again = fixture.twins(2).sent();
+    // A `Parse` of the clients becomes one `Parse` for the group.
+    let again = fixture.duplicates(2).sent();
     assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
 }
 
 #[test]
-fn simple_queries_are_asked_to_the_letter() {
+fn simple_queries_are_sent_unchanged() {
     let mut fixture = ShareFixture::new();
     let text = "SELECT b  FROM t WHERE id = 1 -- and a remark";
     let members = [fixture.query(text), fixture.query(text)];
-    let mut run = fixture.leave(&members).expect("twins travel together");
+    let mut run = fixture.leave(&members).expect("duplicates share a group");
     assert_eq!(run.sent(), [format!("Query {text}")]);
     let results = run.answer([columns(&["b"]), ended()]);
     assert_eq!(
@@ -204,17 +208,17 @@ fn simple_queries_are_asked_to_the_letter() {
 }
 
 #[test]
-fn a_read_that_fails_fails_for_each_alone() {
+fn members_of_a_failed_read_are_executed_alone() {
     let mut fixture = ShareFixture::new();
-    let mut run = fixture.twins(2);
+    let mut run = fixture.duplicates(2);
     let results = run.answer([begun(), error("22012", "division by zero"), ready('I')]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert!(run.is_over() && !run.batch.failed());
 }
 
-/// Clients that have prepared the statement: what serves all of them was analysed after the last of them had parsed it.
+/// Clients have prepared the statement: it must have been analyzed after the last of them parsed it.
 #[test]
-fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
+fn a_prepared_statement_is_analyzed_late_enough_for_all_members() {
     let mut fixture = ShareFixture::new();
     let prepared = fixture.templates.prepared(TEXT, &[0, 0]);
     let mut member = |since: u64| {
@@ -241,7 +245,7 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
         (&both, false),
         (&members[..], false),
     ] {
-        let mut run = fixture.leave(members).expect("they travel together");
+        let mut run = fixture.leave(members).expect("these members share a group");
         let kinds = run.sent();
         assert_eq!(kinds.iter().any(|line| line.starts_with("Parse")), parses);
         let closes = kinds.iter().filter(|line| line.starts_with("Close"));
@@ -253,9 +257,9 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
 }
 
 #[test]
-fn an_answer_can_be_handed_over_while_rows_come_in() {
+fn an_answer_can_be_handed_over_while_the_server_sends_rows() {
     let mut fixture = ShareFixture::new();
-    let mut run = fixture.twins(2);
+    let mut run = fixture.duplicates(2);
     assert!(run.batch.hand_over(&bound()).is_none(), "nothing has come");
     run.answer([parsed(), bound(), columns(&["b"])]);
     assert!(run.batch.hand_over(b"C").is_none(), "no row has come");
@@ -266,10 +270,10 @@ fn an_answer_can_be_handed_over_while_rows_come_in() {
         ["parsed", "bound", "columns b"]
     );
 
-    let mut run = fixture.twins(2);
+    let mut run = fixture.duplicates(2);
     run.answer([bound(), columns(&["b"]), row(&["2"])]);
     assert!(run.batch.hand_over(&[]).is_some());
-    let mut run = fixture.twins(2);
+    let mut run = fixture.duplicates(2);
     run.answer([bound(), row(&["2"]), error("22012", "division by zero")]);
     assert!(run.batch.hand_over(&[]).is_none(), "it has failed");
 }

@@ -1,4 +1,4 @@
-//! What each member gets.
+//! The result of each member.
 
 use super::{a_server, counter, leave, stock};
 use crate::strategy::GroupPlan;
@@ -20,7 +20,7 @@ fn bit(yes: bool) -> Option<&'static [u8]> {
     Some(if yes { &[1] } else { &[0] })
 }
 
-/// A member's row in the fold's result: its place (from 1), do constraints hold?, was it updated?, RETURNING.
+/// The row of a member in the result: its place from 1, whether constraints hold, whether it was updated, RETURNING.
 fn member(place: i32, fine: bool, hit: bool, returning: &[Option<&[u8]>]) -> Wire {
     let place = place.to_be_bytes();
     let mut row = vec![bit(true), Some(&place[..]), bit(fine), bit(hit)];
@@ -28,8 +28,8 @@ fn member(place: i32, fine: bool, hit: bool, returning: &[Option<&[u8]>]) -> Wir
     values(&row)
 }
 
-/// The one row of a fold that found nothing to do.
-fn nobody(same_facts: bool) -> Wire {
+/// The only row of a fold that changed nothing.
+fn no_rows(same_facts: bool) -> Wire {
     values(&[bit(same_facts), None, None, None])
 }
 
@@ -37,15 +37,15 @@ fn end() -> Wire {
     [complete("SELECT 9"), ready('I')].concat()
 }
 
-/// A group of the counter on these rows.
+/// A group that updates these rows.
 fn group<'a>(rows: &[&str], server: &'a mut ServerSide) -> GroupRun<'a> {
     let mut folding = counter("");
     let members: Vec<_> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
-    leave(&members, server).expect("it travels")
+    leave(&members, server).expect("these members share a group")
 }
 
 #[test]
-fn each_member_is_answered_as_if_it_had_come_alone() {
+fn each_member_gets_the_answer_that_it_would_get_alone() {
     let mut folding = stock();
     let members = [
         folding.texts(&["1", "7"]),
@@ -53,7 +53,7 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
         folding.texts(&["2", "7"]),
     ];
     let mut server = a_server();
-    let mut run = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("these members share a group");
     let rows = [
         parsed(),
         bound(),
@@ -63,7 +63,7 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
     ];
     assert!(
         run.answer(rows).is_empty(),
-        "nobody hears of it before the commit"
+        "no member is answered before the commit"
     );
     let mut results = run.answer([end()]);
     results.sort();
@@ -77,13 +77,13 @@ fn each_member_is_answered_as_if_it_had_come_alone() {
 }
 
 #[test]
-fn the_answer_has_the_form_of_the_question() {
+fn the_answer_has_the_form_of_the_request() {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     let text = "UPDATE t SET qty = 1 WHERE id = 5 RETURNING qty";
     let mut folding = FoldStatement::simple(text, &table, &[INT4, INT4], vec![column("qty", 23)]);
     let members = [folding.query(text)];
     let mut server = a_server();
-    let mut run = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("these members share a group");
     let results = run.answer([
         parsed(),
         bound(),
@@ -94,7 +94,7 @@ fn the_answer_has_the_form_of_the_question() {
 }
 
 #[test]
-fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() {
+fn an_answer_describes_columns_only_on_describe_and_confirms_a_parse_only_on_parse() {
     let mut folding = stock();
     let template = folding.texts(&["1", "7"]).request.template;
     folding.session.prepare(b"p", template);
@@ -107,7 +107,7 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
     let mut request = single(&mut folding.session, &folding.templates, messages.concat());
     request.plan = Some(Arc::clone(&folding.plan) as Arc<dyn GroupPlan>);
     let mut server = a_server();
-    let mut run = leave(&[request], &mut server).expect("it travels");
+    let mut run = leave(&[request], &mut server).expect("these members share a group");
     let results = run.answer([
         parsed(),
         bound(),
@@ -117,9 +117,9 @@ fn without_describe_there_are_no_columns_and_without_parse_it_is_not_answered() 
     assert_eq!(results, ["0: bound, row \0\0\0\u{7}, UPDATE 1, ready I"]);
 }
 
-/// A client that was told other columns runs alone, where PostgreSQL says so.
+/// PostgreSQL raises the error for a client that expects other columns.
 #[test]
-fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
+fn a_client_with_other_columns_runs_alone() {
     let mut folding = stock();
     let mut request = folding.texts(&["1", "7"]);
     let own = folding.plan.described.fields.iter();
@@ -138,11 +138,11 @@ fn a_client_reads_its_rows_only_by_the_columns_that_it_was_told_of() {
 }
 
 #[test]
-fn described_columns_carry_the_format_that_was_bound() {
+fn described_columns_have_the_bound_format() {
     let mut folding = stock();
     let request = folding.bound(&[(false, Some(b"1")), (false, Some(b"7"))], &[1]);
     let mut server = a_server();
-    let mut run = leave(&[request], &mut server).expect("it travels");
+    let mut run = leave(&[request], &mut server).expect("these members share a group");
     let results = run.answer([parsed(), bound(), member(1, true, false, &[None]), end()]);
     assert_eq!(
         results,
@@ -151,9 +151,9 @@ fn described_columns_carry_the_format_that_was_bound() {
 }
 
 #[test]
-fn behind_a_violation_the_rest_of_its_row_goes_again_in_order() {
+fn members_behind_a_violation_on_the_row_are_retried_in_order() {
     let mut server = a_server();
-    // Places in the batch: row 7 has 1 to 4, row 8 has 5.
+    // Places: the members on row 7 have 1 to 4, the one on row 8 has 5.
     let mut run = group(&["7", "7", "8", "7", "7"], &mut server);
     let results = run.answer([
         parsed(),
@@ -174,10 +174,10 @@ fn behind_a_violation_the_rest_of_its_row_goes_again_in_order() {
 }
 
 #[test]
-fn a_row_that_is_missing_is_certain_only_where_its_lock_was_waited_for() {
+fn a_missing_row_is_certain_only_if_the_statement_waited_for_its_lock() {
     let mut server = a_server();
     let mut one_row = group(&["7", "7"], &mut server);
-    let results = one_row.answer([parsed(), bound(), nobody(true), end()]);
+    let results = one_row.answer([parsed(), bound(), no_rows(true), end()]);
     let none = "parsed, bound, no data, UPDATE 0, ready I";
     assert_eq!(results, [format!("0: {none}"), format!("1: {none}")]);
     let hit = "parsed, bound, no data, UPDATE 1, ready I";
@@ -194,7 +194,7 @@ fn a_row_that_is_missing_is_certain_only_where_its_lock_was_waited_for() {
 }
 
 #[test]
-fn a_missing_row_after_a_violation_on_another_is_not_its_neighbours_fault() {
+fn a_violation_on_another_row_does_not_affect_a_missing_row() {
     let mut server = a_server();
     let mut run = group(&["7", "8", "8"], &mut server);
     let results = run.answer([parsed(), bound(), member(1, false, false, &[]), end()]);
@@ -202,11 +202,11 @@ fn a_missing_row_after_a_violation_on_another_is_not_its_neighbours_fault() {
 }
 
 #[test]
-fn a_member_that_must_change_one_row_and_does_not_gets_an_error() {
+fn a_member_that_fails_to_change_its_target_row_gets_an_error() {
     let mut folding = counter("/*+ TARGET_AFFECT_ROW(1) */");
     let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "7"])];
     let mut server = a_server();
-    let mut run = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("these members share a group");
     let rows = [member(1, true, true, &[]), member(2, true, false, &[])];
     let [one, two] = rows;
     let results = run.answer([parsed(), bound(), one, two, end()]);
@@ -215,8 +215,8 @@ fn a_member_that_must_change_one_row_and_does_not_gets_an_error() {
         format!("1: parsed, bound, no data, {MISSED}, ready I"),
     ];
     assert_eq!(results, expected);
-    let mut run = leave(&members, &mut server).expect("it travels");
-    let results = run.answer([bound(), nobody(true), end()]);
+    let mut run = leave(&members, &mut server).expect("these members share a group");
+    let results = run.answer([bound(), no_rows(true), end()]);
     assert!(
         results.iter().all(|line| line.contains(MISSED)),
         "{results:?}"
@@ -224,10 +224,10 @@ fn a_member_that_must_change_one_row_and_does_not_gets_an_error() {
 }
 
 #[test]
-fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
+fn changed_facts_invalidate_the_plan_and_answer_no_member() {
     let mut server = a_server();
     let mut run = group(&["7", "8"], &mut server);
-    let results = run.answer([parsed(), bound(), nobody(false), end()]);
+    let results = run.answer([parsed(), bound(), no_rows(false), end()]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert!(
         run.batch.invalidation() == Some(Invalidation::Changed),
@@ -237,7 +237,7 @@ fn facts_that_have_moved_void_the_plan_and_nobody_was_served() {
 }
 
 #[test]
-fn an_error_sends_the_group_again_in_halves() {
+fn an_error_retries_the_group_in_halves() {
     let mut server = a_server();
     let mut run = group(&["7", "8", "7", "9", "8"], &mut server);
     let rows = [
@@ -260,7 +260,7 @@ fn an_error_sends_the_group_again_in_halves() {
 }
 
 #[test]
-fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
+fn after_a_refusal_each_member_is_executed_alone_and_the_plan_is_dropped() {
     let mut server = a_server();
     let mut run = group(&["7", "8", "7"], &mut server);
     let results = run.answer([error("42501", "permission denied for table t"), ready('I')]);
@@ -270,14 +270,14 @@ fn a_refusal_sends_each_alone_and_no_fold_is_tried_again() {
     );
     let invalidation = run.batch.invalidation();
     assert!(matches!(invalidation, Some(Invalidation::Refused(_))));
-    // The Parse did not take place.
+    // The server did not execute the Parse.
     let mut run = group(&["7", "8", "7"], &mut server);
     assert!(run.sent()[0].starts_with("Parse"));
-    run.answer([parsed(), bound(), nobody(true), end()]);
+    run.answer([parsed(), bound(), no_rows(true), end()]);
 }
 
 #[test]
-fn a_lock_that_one_row_does_not_get_blocks_it() {
+fn a_lock_time_out_of_a_group_on_one_row_blocks_it() {
     let mut server = a_server();
     let timed_out = || {
         let text = "storniere Anfrage wegen Zeit\u{fc}berschreitung einer Sperre";
@@ -296,9 +296,9 @@ fn a_lock_that_one_row_does_not_get_blocks_it() {
     assert_eq!(results, halves);
 }
 
-/// The group as a whole took too long, or somebody has cancelled it: who is at fault is found in halves, at last alone.
+/// A statement timeout, or a cancel request: the member that causes it is found in halves.
 #[test]
-fn a_cancelled_group_goes_again_in_halves() {
+fn a_cancelled_group_is_retried_in_halves() {
     for message in [
         "canceling statement due to statement timeout",
         "canceling autovacuum task",
@@ -312,7 +312,7 @@ fn a_cancelled_group_goes_again_in_halves() {
 }
 
 #[test]
-fn after_any_error_rows_of_one_member_each_go_like_others() {
+fn after_an_error_groups_on_different_rows_use_the_other_statement() {
     for (sqlstate, message) in [
         ("55P03", "canceling statement due to lock timeout"),
         ("23514", "a check"),
@@ -321,19 +321,21 @@ fn after_any_error_rows_of_one_member_each_go_like_others() {
         let mut folding = counter("");
         let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "8"])];
         let mut server = a_server();
-        let mut run = leave(&members, &mut server).expect("it travels");
+        let mut run = leave(&members, &mut server).expect("these members share a group");
         let results = run.answer([parsed(), bound(), error(sqlstate, message), ready('I')]);
         assert_eq!(results, ["0: retry Line", "1: retry Line"]);
         assert!(
             run.batch.invalidation().is_none(),
             "the fold itself is not refused"
         );
-        let again = leave(&members, &mut server).expect("it travels").sent();
+        let again = leave(&members, &mut server)
+            .expect("these members share a group")
+            .sent();
         assert!(again[0].contains("SKIP LOCKED"), "{}", again[0]);
     }
 }
 
-/// An update of which PostgreSQL may evaluate a part even when there is no row.
+/// PostgreSQL may evaluate a part of this update although there is no row.
 fn fails_unseen(rows: &[&str]) -> (FoldStatement, Vec<PlannedRequest>) {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
     let text = "UPDATE t SET qty = qty + (1 / $1) WHERE id = $2 AND qty > 0";
@@ -346,8 +348,8 @@ fn fails_unseen(rows: &[&str]) -> (FoldStatement, Vec<PlannedRequest>) {
 fn who_may_fail_without_a_row_goes_again_alone_if_there_is_none() {
     let (_, members) = fails_unseen(&["7", "7"]);
     let mut server = a_server();
-    let mut run = leave(&members, &mut server).expect("it travels");
-    let results = run.answer([parsed(), bound(), nobody(true), end()]);
+    let mut run = leave(&members, &mut server).expect("these members share a group");
+    let results = run.answer([parsed(), bound(), no_rows(true), end()]);
     assert_eq!(
         results,
         ["0: retry Alone", "1: retry Alone"],
@@ -363,7 +365,7 @@ fn a_partitioned_table_waits_for_no_partition_that_a_member_may_not_need() {
     let mut folding = FoldStatement::prepared(text, &table, &[INT4, INT8], Vec::new());
     let members = [folding.texts(&["1", "7"]), folding.texts(&["1", "7"])];
     let mut server = a_server();
-    let mut run = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("these members share a group");
     let sent = run.sent();
     assert!(sent[0].contains("lock_timeout"), "{}", sent[0]);
     assert_eq!(sent.iter().filter(|line| *line == "Sync").count(), 1);
@@ -377,7 +379,7 @@ fn a_partitioned_table_waits_for_no_partition_that_a_member_may_not_need() {
     let late = error("55P03", "canceling statement due to lock timeout");
     let results = run.answer([limits.clone(), parsed(), bound(), late, ready('I')]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
-    let mut run = leave(&members, &mut server).expect("it travels");
+    let mut run = leave(&members, &mut server).expect("these members share a group");
     let rows = [member(1, true, true, &[]), member(2, true, true, &[])].concat();
     let limits = [bound(), row(&["20ms", "200ms"]), complete("SELECT 1")].concat();
     let results = run.answer([limits, bound(), rows, end()]);

@@ -1,4 +1,4 @@
-//! Which units fit, on which row, and with whom.
+//! Which requests fit, on which row, and in which group.
 
 use super::{counter, stock};
 use crate::line::{GroupId, LineKey, LineKeys};
@@ -21,7 +21,7 @@ fn keyed(key: Type, parameter: Type) -> FoldStatement {
     )
 }
 
-/// Where a unit with this key stands: binary?, bytes.
+/// The group and row of a request with this key: whether binary, and the bytes.
 fn place(
     folding: &mut FoldStatement,
     binary: bool,
@@ -58,12 +58,12 @@ fn an_integer_is_the_same_row_however_it_is_written() {
     assert_eq!(
         other.map(|(group, _)| group),
         seven.map(|(group, _)| group),
-        "rows travel together"
+        "rows share a group"
     );
 }
 
 #[test]
-fn an_integer_that_is_oddly_written_or_that_no_row_can_have_runs_alone() {
+fn an_integer_in_an_unusual_form_or_out_of_range_runs_alone() {
     let mut folding = keyed(INT4, INT8);
     for key in [
         "+1",
@@ -149,7 +149,7 @@ fn text_is_the_same_row_byte_by_byte() {
 }
 
 #[test]
-fn keys_that_only_postgresql_can_compare_travel_with_their_likes() {
+fn opaque_keys_share_a_group_only_with_equal_bytes() {
     let mut folding = keyed(NUMERIC, NUMERIC);
     let (group, key) = place(&mut folding, false, Some(b"1.0")).expect("it fits");
     assert_eq!(place(&mut folding, false, Some(b"1.0")), Some((group, key)));
@@ -217,7 +217,7 @@ fn literals_of_a_simple_query_are_parameters() {
 }
 
 #[test]
-fn formats_and_settings_tell_groups_apart_and_the_format_of_a_key_does_not() {
+fn formats_and_settings_distinguish_groups_and_the_format_of_a_key_does_not() {
     let mut folding = stock();
     let (one, key) = (1_i32.to_be_bytes(), 7_i64.to_be_bytes());
     let mut group = |values: [(bool, &[u8]); 2], results: &[i16]| {
@@ -261,7 +261,7 @@ fn one_format_for_all_results_is_the_same_as_one_each() {
 }
 
 #[test]
-fn what_a_fold_cannot_answer_for_runs_alone() {
+fn a_request_that_a_fold_cannot_answer_runs_alone() {
     let mut wrong_count = counter("");
     let request = wrong_count.texts(&["1"]);
     assert_eq!(wrong_count.plan.fits(&request), None);
@@ -281,7 +281,7 @@ fn what_a_fold_cannot_answer_for_runs_alone() {
 }
 
 #[test]
-fn an_array_travels_in_its_text_form_only() {
+fn an_array_is_sent_as_text_only() {
     let table = table(&[("id", INT8), ("a", INT4_ARRAY)], &["id"]);
     let text = "UPDATE t SET a = $2 WHERE id = $1";
     let mut folding = FoldStatement::prepared(text, &table, &[INT8, INT4_ARRAY], Vec::new());
