@@ -49,7 +49,7 @@ pub fn fits(request: &Request) -> Option<GroupId> {
 pub struct ChainBatch {
     forms: Vec<Form>,
     injected: Injected,
-    stage: Stage,
+    stage: ChainStage,
     answers: Vec<BytesMut>,
     /// Notices between two members: they belong to the next one.
     notices: BytesMut,
@@ -61,7 +61,7 @@ pub struct ChainBatch {
 
 /// The part of the chain to which the next message belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ChainStage {
     /// The statements before the members; so many are not complete.
     Prelude(usize),
     /// The answer of a member is complete, that of the next one has not begun.
@@ -130,7 +130,7 @@ impl ChainBatch {
         Some(Self {
             forms: members.iter().map(|request| request.form).collect(),
             injected,
-            stage: Stage::Prelude(PRELUDE_STATEMENTS),
+            stage: ChainStage::Prelude(PRELUDE_STATEMENTS),
             answers: Vec::with_capacity(members.len()),
             notices: BytesMut::new(),
             error: None,
@@ -144,23 +144,29 @@ impl ChainBatch {
         }
         let sqlstate = sqlstate(frame.body()).to_owned();
         let changed = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
-        self.facts_changed = self.stage == Stage::Checks && changed;
+        self.facts_changed = self.stage == ChainStage::Checks && changed;
         self.error = Some(sqlstate);
     }
 
     fn receive_in_stage(&mut self, frame: Frame<'_>) {
         match (self.stage, frame.tag) {
-            (Stage::Prelude(0 | 1), tag::COMMAND_COMPLETE) => self.stage = Stage::BetweenMembers,
-            (Stage::Prelude(left), tag::COMMAND_COMPLETE) => self.stage = Stage::Prelude(left - 1),
-            (Stage::Prelude(_) | Stage::Checks, _) => {}
+            (ChainStage::Prelude(0 | 1), tag::COMMAND_COMPLETE) => {
+                self.stage = ChainStage::BetweenMembers
+            }
+            (ChainStage::Prelude(left), tag::COMMAND_COMPLETE) => {
+                self.stage = ChainStage::Prelude(left - 1)
+            }
+            (ChainStage::Prelude(_) | ChainStage::Checks, _) => {}
             (_, tag::BIND_COMPLETE) => self.begin_member(),
-            (Stage::BetweenMembers, tag::NOTICE_RESPONSE) => self.notices.put_slice(frame.bytes),
+            (ChainStage::BetweenMembers, tag::NOTICE_RESPONSE) => {
+                self.notices.put_slice(frame.bytes)
+            }
             // A simple query has no `Describe` that this would answer.
             (_, tag::NO_DATA) if self.current_form() == Some(Form::Simple) => {}
             (_, complete) => {
                 self.stage = match complete {
-                    tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => Stage::BetweenMembers,
-                    _ => Stage::InMember,
+                    tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => ChainStage::BetweenMembers,
+                    _ => ChainStage::InMember,
                 };
                 if let Some(answer) = self.answers.last_mut() {
                     answer.put_slice(frame.bytes);
@@ -171,13 +177,13 @@ impl ChainBatch {
 
     fn begin_member(&mut self) {
         let Some(form) = self.forms.get(self.answers.len()).copied() else {
-            self.stage = Stage::Checks;
+            self.stage = ChainStage::Checks;
             return;
         };
         let mut answer = std::mem::take(&mut self.notices);
         write_head(form, &mut answer);
         self.answers.push(answer);
-        self.stage = Stage::InMember;
+        self.stage = ChainStage::InMember;
     }
 
     fn current_form(&self) -> Option<Form> {

@@ -3,13 +3,13 @@
 
 use super::array::{Array, ArrayValue};
 use super::messages::{write_columns, write_head};
-use super::plan::PlannedRequest;
 use crate::line::GroupId;
 use crate::strategy::Strategy;
 use bytes::BytesMut;
 use paceline_relay::analysis::Shape;
 use paceline_relay::request::{Form, Request};
 use paceline_wire::backend::{self, Field};
+use std::ops::Deref;
 
 /// Maximum number of parameters, and of RETURNING columns, of a template whose requests join groups: a [`GroupId`] has one bit for
 /// the format of each.
@@ -107,10 +107,10 @@ impl DescribedTemplate {
     }
 
     /// The requests' values of a parameter as an array; `numbers` are the parameters of each request that hold one.
-    pub(super) fn array<'a>(
+    pub(super) fn array<'a, R: Deref<Target = Request> + 'a>(
         &self,
         numbers: &[u32],
-        requests: impl ExactSizeIterator<Item = &'a PlannedRequest>,
+        requests: impl ExactSizeIterator<Item = &'a R>,
     ) -> Option<ArrayValue> {
         let oid = *self.parameters.get(*numbers.first()? as usize - 1)?;
         let len = requests.len() * numbers.len();

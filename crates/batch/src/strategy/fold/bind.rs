@@ -3,7 +3,8 @@
 use super::super::array::{Array, ArrayValue, bound};
 use super::super::plan::PlannedRequest;
 use super::super::row_key::RowKey;
-use super::plan::{FoldPlan, RowSpread};
+use super::super::row_spread::RowSpread;
+use super::plan::FoldPlan;
 use bytes::BytesMut;
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::fold::RESULT_COLUMNS;

@@ -1,10 +1,10 @@
 //! The plan of a fold: the statements of the template and the keys of its rows.
 
 use super::super::described::DescribedTemplate;
-use super::super::group_backoff::GroupBackoff;
 use super::super::messages::{OwnStatement, write_tail};
 use super::super::plan::{LockPlan, ProbePlan};
 use super::super::row_key::RowKeys;
+use super::super::row_spread::{GroupBackoff, RowSpread};
 use bytes::BytesMut;
 use paceline_relay::errors::not_exactly;
 use paceline_relay::request::Form;
@@ -33,17 +33,6 @@ pub(super) struct StatementIds {
     one_row: u64,
     many_rows: u64,
     one_each: u64,
-}
-
-/// The distribution of the members of a group over rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowSpread {
-    /// All members on one row.
-    OneRow,
-    /// Several rows, some of which have several members.
-    ManyRows,
-    /// Each member on a row of its own.
-    OneEach,
 }
 
 impl FoldPlan {
@@ -102,16 +91,9 @@ impl FoldPlan {
         out
     }
 
-    /// The spread of a group for which a statement exists.
+    /// The spread of a group, which selects its statement.
     pub(super) fn spread(&self, rows: usize, members: usize) -> RowSpread {
-        if rows == 1 {
-            return RowSpread::OneRow;
-        }
-        let each = rows == members && self.fold.one_each.is_some();
-        match each && !self.backoff.is_on() {
-            true => RowSpread::OneEach,
-            false => RowSpread::ManyRows,
-        }
+        RowSpread::of(rows, members, self.fold.one_each.is_some(), &self.backoff)
     }
 
     pub(super) fn statement(&self, spread: RowSpread) -> Option<OwnStatement<'_>> {

@@ -7,10 +7,11 @@ use super::super::outcome::{
 };
 use super::super::plan::PlannedRequest;
 use super::super::row_key::RowKey;
+use super::super::row_spread::RowSpread;
 use super::super::statement_batch::GroupResult;
 use super::super::statement_progress::StatementError;
 use super::bind::{MembersByRow, write_statement};
-use super::plan::{FoldPlan, RowSpread};
+use super::plan::FoldPlan;
 use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};

@@ -3,7 +3,8 @@
 use super::super::array::{Array, bound};
 use super::super::messages::OwnStatement;
 use super::super::plan::PlannedRequest;
-use super::UpsertPlan;
+use super::super::row_spread::RowSpread;
+use super::plan::UpsertPlan;
 use bytes::BytesMut;
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::UNCHECKED_WAIT_MS;
@@ -14,48 +15,25 @@ const LOCK_TIMEOUT: &str = "5ms";
 /// The same if each member may have to wait for a lock: the minimum that PostgreSQL accepts.
 const LOCK_TIMEOUT_EACH: &str = "1ms";
 
-/// The INSERT of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Insert {
-    /// All members have one key.
-    OneRow,
-    /// Several keys, some of which may have several members.
-    ManyRows,
-    /// Each member has a key of its own, and no second statement follows.
-    OneEach,
-}
-
 impl UpsertPlan {
-    /// The INSERT of a group with this number of keys and members.
-    pub(super) fn insert(&self, keys: usize, members: usize) -> Insert {
-        if keys == 1 {
-            return Insert::OneRow;
-        }
-        let each = keys == members && self.upsert.one_each.is_some();
-        match each && !self.backoff.is_on() {
-            true => Insert::OneEach,
-            false => Insert::ManyRows,
-        }
-    }
-
     /// Writes `[Parse] Bind Execute` for these requests.
     pub(super) fn write_insert(
         &self,
-        insert: Insert,
+        spread: RowSpread,
         requests: &[&PlannedRequest],
         server: &mut ServerSide,
         injected: &mut Injected,
         out: &mut BytesMut,
     ) -> Option<()> {
         let (id, text) = match &self.upsert.one_each {
-            Some(text) if insert == Insert::OneEach => (self.one_each_id, text),
+            Some(text) if spread == RowSpread::OneEach => (self.one_each_id, text),
             _ => (self.insert_id, &self.upsert.insert),
         };
-        let lock_timeout = match insert {
-            Insert::OneEach => LOCK_TIMEOUT_EACH.to_owned(),
+        let lock_timeout = match spread {
+            RowSpread::OneEach => LOCK_TIMEOUT_EACH.to_owned(),
             // Alone, each member would wait for the same lock. A fold of a partitioned table locks every partition, though.
-            Insert::OneRow if !self.is_partitioned() => format!("{UNCHECKED_WAIT_MS}ms"),
-            Insert::OneRow | Insert::ManyRows => LOCK_TIMEOUT.to_owned(),
+            RowSpread::OneRow if !self.is_partitioned() => format!("{UNCHECKED_WAIT_MS}ms"),
+            RowSpread::OneRow | RowSpread::ManyRows => LOCK_TIMEOUT.to_owned(),
         };
         let mut values = vec![
             (false, Some(self.fingerprint.as_bytes())),
