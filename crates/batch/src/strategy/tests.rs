@@ -14,9 +14,9 @@ use paceline_testing::messages::Wire;
 use paceline_testing::messages::server::*;
 
 /// Members that returned, with the reason, and the number of written rows.
-type Outcome = (Vec<(usize, Fallback)>, u64);
+type GroupOutcome = (Vec<(usize, Fallback)>, u64);
 
-fn outcome(strategy: Strategy, members: &[PlannedRequest], answers: &[Wire]) -> Outcome {
+fn outcome(strategy: Strategy, members: &[PlannedRequest], answers: &[Wire]) -> GroupOutcome {
     let prelude = Prelude::new(&Templates::default());
     let mut server = ServerSide::new(SettingsBook::default().none(), 100);
     let mut run = GroupRun::send(strategy, members, &prelude, &mut server)
@@ -33,11 +33,11 @@ fn outcome(strategy: Strategy, members: &[PlannedRequest], answers: &[Wire]) -> 
 }
 
 /// `SET n = n - $1` on these rows.
-fn fold(rows: &[&str], answers: &[Wire]) -> Outcome {
+fn fold(rows: &[&str], answers: &[Wire]) -> GroupOutcome {
     fold_of("n = n - $1", rows, answers)
 }
 
-fn fold_of(set: &str, rows: &[&str], answers: &[Wire]) -> Outcome {
+fn fold_of(set: &str, rows: &[&str], answers: &[Wire]) -> GroupOutcome {
     let table = table(&[("id", INT8), ("n", INT4)], &["id"]);
     let text = format!("UPDATE t SET {set} WHERE id = $2");
     let mut folding = FoldStatement::prepared(&text, &table, &[INT4, INT8], Vec::new());
@@ -121,7 +121,7 @@ fn a_failed_fold_has_a_reason() {
     assert_eq!(fold(&one_each, &failed), (all(2, Error), 0));
 }
 
-fn take(answers: &[Wire]) -> Outcome {
+fn take(answers: &[Wire]) -> GroupOutcome {
     let queue = table(&[("id", INT8)], &["id"]);
     let text = "DELETE FROM t WHERE id = (SELECT id FROM t ORDER BY id LIMIT 1)";
     let mut pops = PlannedStatement::taking(text, &queue, &[], Vec::new());

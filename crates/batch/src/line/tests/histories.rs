@@ -1,6 +1,6 @@
 //! Generated histories: thousands of short lives of a line, in which the model checks each step.
 
-use super::model::{Contended, Flight, Model, Waiting};
+use super::model::{Contended, Flight, LineModel, ModelWaiter};
 use super::{group, limits};
 use crate::line::{
     ClientTimeouts, Limits, Line, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec,
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// A step of a history. Numbers select among what exists at that moment.
 #[derive(Debug, Clone)]
-enum Step {
+enum HistoryStep {
     Submit(WaitSpec),
     StartAtOnce(WaitSpec),
     /// Requests on several rows that have waited for long are detached.
@@ -46,7 +46,7 @@ enum How {
 /// A line and its model.
 struct Life {
     line: Line<u64>,
-    model: Model,
+    model: LineModel,
     max_wait: Duration,
     now: Instant,
     /// Number of requests so far, and number of the next one.
@@ -58,7 +58,7 @@ impl Life {
     fn new(limits: Limits) -> Self {
         Self {
             line: Line::new(limits),
-            model: Model::new(limits),
+            model: LineModel::new(limits),
             max_wait: limits.max_wait,
             // Late enough that deadlines in the past can be represented.
             now: Instant::now() + Duration::from_secs(3_600),
@@ -67,20 +67,20 @@ impl Life {
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &HistoryStep) {
         match step {
-            Step::Submit(spec) => self.submit(spec.clone()),
-            Step::StartAtOnce(spec) => self.start_at_once(spec),
-            Step::ExpireMultiRow => self.expire_multi_row(),
-            Step::ReleaseEarly(which) => self.release_rows_early(*which),
-            Step::Next => drop(self.next()),
-            Step::Release(which) => self.release_rows(*which),
-            Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
-            Step::Blocked(which) => self.blocked(*which),
-            Step::Withdraw(which) => self.withdraw(*which),
-            Step::Expire(micros) => self.expire(*micros),
-            Step::Drain => self.drain(),
-            Step::Pass(micros) => self.now += Duration::from_micros(*micros),
+            HistoryStep::Submit(spec) => self.submit(spec.clone()),
+            HistoryStep::StartAtOnce(spec) => self.start_at_once(spec),
+            HistoryStep::ExpireMultiRow => self.expire_multi_row(),
+            HistoryStep::ReleaseEarly(which) => self.release_rows_early(*which),
+            HistoryStep::Next => drop(self.next()),
+            HistoryStep::Release(which) => self.release_rows(*which),
+            HistoryStep::PutBack(which, who, how) => self.put_back(*which, *who, *how),
+            HistoryStep::Blocked(which) => self.blocked(*which),
+            HistoryStep::Withdraw(which) => self.withdraw(*which),
+            HistoryStep::Expire(micros) => self.expire(*micros),
+            HistoryStep::Drain => self.drain(),
+            HistoryStep::Pass(micros) => self.now += Duration::from_micros(*micros),
         }
         self.model.forget_rows();
         self.model.note_free_rows(self.now);
@@ -90,7 +90,7 @@ impl Life {
     fn submit(&mut self, spec: WaitSpec) {
         let request = self.new_request();
         let waiter = self.line.submit(self.now, spec.clone(), request);
-        self.model.submit(Waiting {
+        self.model.submit(ModelWaiter {
             waiter,
             spec,
             arrived: self.now,
@@ -135,7 +135,7 @@ impl Life {
             .entries
             .iter()
             .for_each(|e| self.model.finished(e.request));
-        let concerned = |w: &&Waiting| {
+        let concerned = |w: &&ModelWaiter| {
             let several = matches!(w.spec.keys, LineKeys::Many(_));
             several
                 && w.spec
@@ -373,7 +373,7 @@ impl Life {
 
     fn expire(&mut self, micros: u64) {
         let deadline = self.now - Duration::from_micros(micros);
-        let late = |w: &&Waiting| w.since.is_some_and(|since| since <= deadline);
+        let late = |w: &&ModelWaiter| w.since.is_some_and(|since| since <= deadline);
         let late: Vec<u64> = self
             .model
             .waiting
@@ -417,7 +417,7 @@ impl Life {
         assert_eq!(self.line.len(), self.model.waiting.len());
         if self.max_wait.is_zero() {
             let ready = self.model.ready(self.now);
-            let waiters = |w: &Waiting| w.waiter;
+            let waiters = |w: &ModelWaiter| w.waiter;
             let known: Vec<WaiterId> = self.line.ready.keys().copied().collect();
             assert_eq!(known, ready.iter().map(waiters).collect::<Vec<_>>());
             if self.line.probes.len() == 0 {
@@ -430,8 +430,9 @@ impl Life {
             }
             assert_eq!(self.line.held_until(), None);
         }
-        let held =
-            |w: &&Waiting| self.model.row_is_free(w) && self.model.waits_for_members(w, self.now);
+        let held = |w: &&ModelWaiter| {
+            self.model.row_is_free(w) && self.model.waits_for_members(w, self.now)
+        };
         if let Some(first) = self.model.waiting.iter().find(held) {
             let until = self
                 .line
@@ -531,23 +532,23 @@ fn specs() -> impl Strategy<Value = WaitSpec> {
     )
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps() -> impl Strategy<Value = HistoryStep> {
     let how = prop::sample::select(vec![How::AsTheyWere, How::Alone, How::Halves]);
     prop_oneof![
-        20 => specs().prop_map(Step::Submit),
-        4 => specs().prop_map(Step::StartAtOnce),
-        4 => Just(Step::ExpireMultiRow),
-        2 => any::<usize>().prop_map(Step::ReleaseEarly),
-        12 => Just(Step::Next),
-        6 => any::<usize>().prop_map(Step::Release),
-        5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),
-        3 => any::<usize>().prop_map(Step::Blocked),
-        4 => any::<usize>().prop_map(Step::Withdraw),
-        2 => (0..60_u64).prop_map(Step::Expire),
-        1 => Just(Step::Drain),
-        6 => (1..20_u64).prop_map(Step::Pass),
-        3 => Just(Step::Pass(21_000)),
-        2 => Just(Step::Pass(100_000)),
+        20 => specs().prop_map(HistoryStep::Submit),
+        4 => specs().prop_map(HistoryStep::StartAtOnce),
+        4 => Just(HistoryStep::ExpireMultiRow),
+        2 => any::<usize>().prop_map(HistoryStep::ReleaseEarly),
+        12 => Just(HistoryStep::Next),
+        6 => any::<usize>().prop_map(HistoryStep::Release),
+        5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| HistoryStep::PutBack(which, who, how)),
+        3 => any::<usize>().prop_map(HistoryStep::Blocked),
+        4 => any::<usize>().prop_map(HistoryStep::Withdraw),
+        2 => (0..60_u64).prop_map(HistoryStep::Expire),
+        1 => Just(HistoryStep::Drain),
+        6 => (1..20_u64).prop_map(HistoryStep::Pass),
+        3 => Just(HistoryStep::Pass(21_000)),
+        2 => Just(HistoryStep::Pass(100_000)),
     ]
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// A waiting request.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
+pub(super) struct ModelWaiter {
     pub(super) waiter: WaiterId,
     pub(super) spec: WaitSpec,
     pub(super) arrived: Instant,
@@ -64,10 +64,10 @@ fn assert_no_shared_rows(entries: &[WaitEntry<u64>]) {
 
 /// All invariants of a line.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(super) struct LineModel {
     limits: Limits,
     /// In order of arrival.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<ModelWaiter>,
     pub(super) flights: Vec<Flight>,
     /// Requests that were answered, withdrawn, expired or drained.
     finished: BTreeSet<u64>,
@@ -76,7 +76,7 @@ pub(super) struct Model {
     kept_waiting: BTreeMap<LineKey, Instant>,
 }
 
-impl Model {
+impl LineModel {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -88,7 +88,7 @@ impl Model {
         }
     }
 
-    pub(super) fn submit(&mut self, waiting: Waiting) {
+    pub(super) fn submit(&mut self, waiting: ModelWaiter) {
         let last = self.waiting.iter().map(|w| w.waiter).max();
         assert!(
             last.is_none_or(|last| last < waiting.waiter),
@@ -124,7 +124,7 @@ impl Model {
 
     /// Requests of a flight return.
     pub(super) fn put_back(&mut self, entries: &[WaitEntry<u64>]) {
-        self.waiting.extend(entries.iter().map(|e| Waiting {
+        self.waiting.extend(entries.iter().map(|e| ModelWaiter {
             waiter: e.waiter,
             spec: e.spec.clone(),
             arrived: e.arrived,
@@ -146,7 +146,7 @@ impl Model {
     }
 
     /// Whether it waits for others to join it.
-    pub(super) fn waits_for_members(&self, waiting: &Waiting, now: Instant) -> bool {
+    pub(super) fn waits_for_members(&self, waiting: &ModelWaiter, now: Instant) -> bool {
         let waits = |id: GroupId| {
             let reads = matches!(id.strategy, Strategy::Pipeline | Strategy::Share);
             !reads && id.cohort == 0
@@ -156,7 +156,7 @@ impl Model {
     }
 
     /// Whether no request in flight or in front of it changes one of its rows.
-    pub(super) fn row_is_free(&self, waiting: &Waiting) -> bool {
+    pub(super) fn row_is_free(&self, waiting: &ModelWaiter) -> bool {
         waiting.spec.keys.as_slice().iter().all(|key| {
             let first = self.waiting.iter().find(|w| on(&w.spec, *key));
             !self.in_flight(*key) && first.is_some_and(|w| w.waiter == waiting.waiter)
@@ -220,7 +220,7 @@ impl Model {
         }
     }
 
-    fn is_long(&self, now: Instant, waiting: &Waiting) -> bool {
+    fn is_long(&self, now: Instant, waiting: &ModelWaiter) -> bool {
         let long = |key: &LineKey| {
             let kept_waiting = self.kept_waiting.get(key);
             let kept_waiting = kept_waiting.is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX);
@@ -230,12 +230,12 @@ impl Model {
     }
 
     /// Whether a row for which it waits is in flight.
-    fn is_busy(&self, waiting: &Waiting) -> bool {
+    fn is_busy(&self, waiting: &ModelWaiter) -> bool {
         let mut keys = waiting.spec.keys.as_slice().iter();
         keys.any(|key| self.in_flight(*key) || self.contended.contains_key(key))
     }
 
-    fn is_contended(&self, waiting: &Waiting) -> bool {
+    fn is_contended(&self, waiting: &ModelWaiter) -> bool {
         match waiting.spec.keys {
             LineKeys::One(key) => self.contended.contains_key(&key),
             _ => false,
@@ -360,7 +360,7 @@ impl Model {
 
     /// Checks that no request waits for its only row beyond its `lock_timeout`. For several rows the limit counts for each row.
     pub(super) fn assert_no_limit_expired(&self, now: Instant) {
-        let single = |w: &&Waiting| matches!(w.spec.keys, LineKeys::One(_));
+        let single = |w: &&ModelWaiter| matches!(w.spec.keys, LineKeys::One(_));
         for waiting in self.waiting.iter().filter(single) {
             let end = waiting.blocked.zip(waiting.spec.timeouts.lock);
             assert!(
@@ -371,15 +371,15 @@ impl Model {
     }
 
     /// Requests that may leave now, in order of arrival.
-    pub(super) fn ready(&self, now: Instant) -> Vec<Waiting> {
-        let may_leave = |w: &&Waiting| self.row_is_free(w) && !self.waits_for_members(w, now);
+    pub(super) fn ready(&self, now: Instant) -> Vec<ModelWaiter> {
+        let may_leave = |w: &&ModelWaiter| self.row_is_free(w) && !self.waits_for_members(w, now);
         self.waiting.iter().filter(may_leave).cloned().collect()
     }
 
     /// Number of groups that the ready requests would form.
     pub(super) fn ready_len(&self, now: Instant) -> usize {
         let ready = self.ready(now);
-        let by_itself = |w: &&Waiting| w.spec.group.is_none() || self.is_contended(w);
+        let by_itself = |w: &&ModelWaiter| w.spec.group.is_none() || self.is_contended(w);
         let alone = ready.iter().filter(by_itself).count();
         let groups = ready.iter().filter(|w| !by_itself(w));
         let groups: Vec<GroupId> = groups.filter_map(|w| w.spec.group).collect();
@@ -491,12 +491,12 @@ impl Model {
             .iter()
             .filter(|w| w.waiter > head.waiter)
             .collect();
-        let stays = |w: &&&Waiting| {
+        let stays = |w: &&&ModelWaiter| {
             let writes = w.spec.barrier || w.spec.keys != LineKeys::Unknown;
             writes && (w.spec.group != group || self.may_stay(&w.spec.keys))
         };
         let first_to_stay = behind.iter().find(stays).map(|w| w.waiter);
-        let stops = |w: &&&Waiting| {
+        let stops = |w: &&&ModelWaiter| {
             let overtakes = first_to_stay.is_some_and(|first| first < w.waiter);
             w.spec.barrier && (w.spec.group != group || overtakes)
         };
@@ -505,7 +505,7 @@ impl Model {
 
     /// Whether requests on these rows may not leave with their group.
     fn may_stay(&self, keys: &LineKeys) -> bool {
-        let several = |w: &Waiting| matches!(w.spec.keys, LineKeys::Many(_));
+        let several = |w: &ModelWaiter| matches!(w.spec.keys, LineKeys::Many(_));
         match keys {
             LineKeys::Unknown => false,
             LineKeys::One(key) => {
@@ -528,7 +528,7 @@ impl Model {
     /// Checks that requests on one row leave in order of arrival.
     fn assert_none_overtaken(&self, entries: &[WaitEntry<u64>]) {
         for entry in entries {
-            let shares = |w: &&Waiting| {
+            let shares = |w: &&ModelWaiter| {
                 let mut keys = entry.spec.keys.as_slice().iter();
                 w.waiter < entry.waiter && keys.any(|key| on(&w.spec, *key))
             };
@@ -549,7 +549,7 @@ impl Model {
         own_barrier: Option<WaiterId>,
         (keys, single): (&BTreeSet<LineKey>, &BTreeSet<LineKey>),
     ) {
-        let could = |w: &Waiting| w.spec.group == group && barrier.is_none_or(|b| w.waiter < b);
+        let could = |w: &ModelWaiter| w.spec.group == group && barrier.is_none_or(|b| w.waiter < b);
         let group_members = self.ready(now).into_iter();
         let group_members = group_members.filter(|w| could(w) && !self.is_contended(w));
         let other_rows: Vec<_> = group_members
