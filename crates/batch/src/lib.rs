@@ -16,7 +16,7 @@
 //! | `crates/proxy/src/learn/NAME.rs` | new: asks the catalog whether the tables permit it, and makes the plan |
 //! | `crates/proxy/src/learn.rs` | declares that module; `ask_plan` calls it |
 //!
-//! [`strategy::distribute`] is the shortest example. The line, `SHOW GROUPS`, metrics and `paceline explain` need no change, because
+//! [`strategy::distribute`] is an example in one file. The line, `SHOW GROUPS`, metrics and `paceline explain` need no change, because
 //! they read the table; configuration does not name strategies. `docs/groups.md` and `docs/metrics.md` list the names for users.
 //!
 //! A strategy that executes the members' own statements has its code in `crates/batch/src/strategy/NAME.rs`, too, with

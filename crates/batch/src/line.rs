@@ -5,8 +5,8 @@
 //! - A request that leaves takes along every waiting request of the same [`GroupId`] whose row is free, up to a limit.
 //! - Requests on one key leave in order of arrival, whatever their groups.
 //!
-//! The rules for requests on several rows are in [`multi_row`]; those for rows that keep requests waiting are in [`row`],
-//! [`probe`] and [`timeouts`].
+//! The rules for requests on several rows are in `multi_row`; those for rows that keep requests waiting are in `row`,
+//! `probe` and `timeouts`.
 
 mod dispatch;
 mod entry;

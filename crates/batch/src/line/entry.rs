@@ -35,11 +35,11 @@ pub struct Dispatch<T> {
 /// What a free server connection does next.
 #[derive(Debug)]
 pub enum NextStep<T> {
-    /// Executes these requests. Their rows are in flight until [`Line::release_rows`].
+    /// Executes these requests. Their rows are in flight until [`Line::release_rows`](super::Line::release_rows).
     Group(Dispatch<T>),
     /// Probes these requests, which stay in the line.
     Probe(Vec<WaiterId>),
-    /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::release_rows`].
+    /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::release_rows`](super::Line::release_rows).
     Lock(WaiterId),
 }
 
@@ -56,7 +56,7 @@ pub struct Limits {
     pub query_timeout: Duration,
 }
 
-/// Start of a request's limits, or an earlier time. When a limit seems to have expired, [`Line::time_out`] corrects the start by
+/// Start of a request's limits, or an earlier time. When a limit seems to have expired, [`Line::time_out`](super::Line::time_out) corrects the start by
 /// the time at which the row was in flight.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TimeoutStarts {

@@ -13,7 +13,7 @@ use std::time::Duration;
 const LIMITS: &str = "SELECT pg_catalog.set_config('lock_timeout', '20ms', true), \
      pg_catalog.set_config('statement_timeout', '200ms', true)";
 
-/// The statement timeout of [`LIMITS`].
+/// The statement timeout inside a chain.
 pub const STATEMENT_MAX: Duration = Duration::from_millis(200);
 
 /// PostgreSQL raises a WARNING because there is no transaction block. The setting still lasts until the Sync of the chain.
