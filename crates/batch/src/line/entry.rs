@@ -39,7 +39,8 @@ pub enum NextStep<T> {
     Group(Dispatch<T>),
     /// Probes these requests, which stay in the line.
     Probe(Vec<WaiterId>),
-    /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::release_rows`](super::Line::release_rows).
+    /// Waits for the row lock of this request, which stays in the line. The row is in flight until
+    /// [`Line::release_rows`](super::Line::release_rows).
     Lock(WaiterId),
 }
 
@@ -56,8 +57,8 @@ pub struct Limits {
     pub query_timeout: Duration,
 }
 
-/// Start of a request's limits, or an earlier time. When a limit seems to have expired, [`Line::time_out`](super::Line::time_out) corrects the start by
-/// the time at which the row was in flight.
+/// Start of a request's limits, or an earlier time. When a limit seems to have expired, [`Line::time_out`](super::Line::time_out)
+/// corrects the start by the time at which the row was in flight.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TimeoutStarts {
     /// Time at which PostgreSQL alone would have started the statement.

@@ -1,10 +1,10 @@
 //! State of a row that requests wait for: whether a request on it is in flight, and how the next one leaves the line.
 //!
-//! A group waits for a row lock in PostgreSQL for at most [`WAIT_UNCHECKED_MAX`](super::WAIT_UNCHECKED_MAX). If it does not get the lock, it has done
-//! nothing, its members return to the line, and the row is *contended*: a server connection waits for the lock while the requests
-//! stay in the line, where they can be withdrawn, cancelled and time out. When PostgreSQL grants the lock, the requests that are
-//! in the line then leave with that connection. If the lock cannot be waited for separately, or that does not help, the first
-//! request leaves alone and waits in PostgreSQL, as it does without Paceline.
+//! A group waits for a row lock in PostgreSQL for at most [`WAIT_UNCHECKED_MAX`](super::WAIT_UNCHECKED_MAX). If it does not get
+//! the lock, it has no effect, its members return to the line, and the row is *contended*: a server connection waits for the lock
+//! while the requests stay in the line, where they can be withdrawn, cancelled and time out. When PostgreSQL grants the lock, the
+//! requests that are in the line then leave with that connection. If no separate statement can request the lock, or that does not
+//! help, the first request leaves alone and waits in PostgreSQL, as it does without Paceline.
 
 use super::rows::LockOutcome;
 use super::{GroupId, Line, LineKey, LineKeys, NextStep, WaitEntry, WaitSpec, WaiterId};

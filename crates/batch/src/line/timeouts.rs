@@ -1,10 +1,10 @@
-//! Client time-outs that count while a request waits for a row. When one expires, the line gives the request up, as PostgreSQL
+//! Client time-outs that count while a request waits for a row. When one expires, the line removes the request, as PostgreSQL
 //! would cancel its statement.
 //!
-//! `lock_timeout` counts from the start of the wait for the row. `statement_timeout` and `query_timeout` count from the time at which
-//! PostgreSQL alone would have started the statement: from arrival if a request on its row was in flight then, else from the time at which it
-//! left the line. Time spent waiting for a server connection before that does not count. The time of a group that was
-//! undone for another reason than a lock does not count either.
+//! `lock_timeout` counts from the start of the wait for the row. `statement_timeout` and `query_timeout` count from the time at
+//! which PostgreSQL alone would have started the statement: from arrival if a request on its row was in flight then, else from
+//! the time at which it left the line. Time spent waiting for a server connection before that does not count. Neither does the
+//! time of a group that was undone for another reason than a lock.
 
 use super::entry::TimeoutStarts;
 use super::{Line, WaitEntry, WaiterId};

@@ -62,7 +62,7 @@ pub struct ChainBatch {
 /// The part of the chain to which the next message belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChainStage {
-    /// The statements before the members; so many are not complete.
+    /// The statements before the members, with the number of those that are not complete.
     Prelude(usize),
     /// The answer of a member is complete, that of the next one has not begun.
     BetweenMembers,

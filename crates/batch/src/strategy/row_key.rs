@@ -1,4 +1,5 @@
-//! LineKeys of rows in a form in which equal keys are equal bytes, without evaluating anything: see [`KeyClass`].
+//! Keys of rows in a form in which equal keys are equal bytes, so that no expression is evaluated to compare them (see
+//! [`KeyClass`]).
 
 use crate::line::{GroupId, LineKey, LineKeys};
 use paceline_relay::request::Request;
@@ -12,7 +13,7 @@ pub(super) struct RowKeys {
     columns: Vec<KeyColumn>,
     /// OIDs of the template's parameters.
     parameters: Vec<u32>,
-    /// TableId and key columns: what a key's hash starts with.
+    /// Hash of the table and the key columns, with which the hash of a key begins.
     seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The progress of a batch that is one statement, or one transaction of two: what the server says of the whole.
+//! The progress of a batch that is one statement, or two in one transaction: the messages of the server that concern all members.
 
 use super::messages::sqlstate;
 use super::outcome::is_refusal;

@@ -1,4 +1,4 @@
-//! Why members return, and what a group's statement has written. The answers are tested with each strategy.
+//! Why members return, and what a group's statement has written. The tests of each strategy check the answers.
 
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
