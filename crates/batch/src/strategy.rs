@@ -34,6 +34,7 @@ pub use batch::Batch;
 pub use build::build;
 pub use described::FORMATS_MAX;
 pub use explain_lines::ExplainLines;
+pub use messages::BatchWriter;
 pub use outcome::{Invalidation, MemberOutcome, MemberResult, Retry};
 use paceline_sql::Statement;
 pub use plan::{GroupPlan, PlannedRequest};

@@ -2,6 +2,7 @@
 
 use super::batch::Batch;
 use super::chain::ChainBatch;
+use super::messages::BatchWriter;
 use super::pipeline::PipelineBatch;
 use super::plan::PlannedRequest;
 use super::prelude::Prelude;
@@ -29,7 +30,7 @@ pub fn build(
         return None;
     }
     let before = out.len();
-    let batch = write(strategy, members, prelude, server, out);
+    let batch = write(strategy, members, prelude, BatchWriter::new(server, out));
     if batch.is_none() && out.len() > before {
         // The statements in the discarded messages never reach the server.
         out.truncate(before);
@@ -48,17 +49,16 @@ fn write(
     strategy: Strategy,
     members: &[&PlannedRequest],
     prelude: &Prelude,
-    server: &mut ServerSide,
-    out: &mut BytesMut,
+    writer: BatchWriter<'_>,
 ) -> Option<Box<dyn Batch>> {
     Some(match strategy {
-        Strategy::Pipeline => Box::new(PipelineBatch::build(members, server, out)),
-        Strategy::Share => Box::new(ShareBatch::build(members, server, out)?),
-        Strategy::Chain => Box::new(ChainBatch::build(members, prelude, server, out)?),
+        Strategy::Pipeline => Box::new(PipelineBatch::build(members, writer)),
+        Strategy::Share => Box::new(ShareBatch::build(members, writer)?),
+        Strategy::Chain => Box::new(ChainBatch::build(members, prelude, writer)?),
         // Every other strategy executes one statement, which the plan of its template writes.
         _ => {
             let plan = Arc::clone(members.first()?.plan.as_ref()?);
-            plan.build(members, prelude, server, out)?
+            plan.build(members, prelude, writer)?
         }
     })
 }

@@ -9,7 +9,7 @@
 //! chain compares the facts that show this; if they have changed, PostgreSQL undoes it.
 
 use super::batch::Batch;
-use super::messages::{message, sqlstate, write_head, write_member, write_tail};
+use super::messages::{BatchWriter, message, sqlstate, write_head, write_member, write_tail};
 use super::outcome::Invalidation;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
 use super::plan::PlannedRequest;
@@ -22,8 +22,8 @@ use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::{Form, Request};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::chain::is_moved;
+use paceline_wire::Frame;
 use paceline_wire::backend::tag;
-use paceline_wire::{Frame, frontend};
 
 #[cfg(test)]
 mod tests;
@@ -106,8 +106,7 @@ impl ChainBatch {
     pub(super) fn build(
         members: &[&PlannedRequest],
         prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Self> {
         let mut checks: Vec<&ChainFacts> = Vec::new();
         for request in members {
@@ -116,20 +115,18 @@ impl ChainBatch {
                 checks.push(facts);
             }
         }
-        let mut injected = Injected::default();
-        prelude.write(server, &mut injected, out);
+        prelude.write(&mut writer);
         for request in members {
-            write_member(request, server, &mut injected, out);
+            write_member(request, &mut writer);
         }
         for check in checks {
-            check.write(server, &mut injected, out);
+            check.write(&mut writer);
         }
-        frontend::write_sync(out);
-        injected.push_sync();
-        server.tainted |= members.iter().any(|request| request.taints);
+        writer.sync();
+        writer.server.tainted |= members.iter().any(|request| request.taints);
         Some(Self {
             forms: members.iter().map(|request| request.form).collect(),
-            injected,
+            injected: writer.injected,
             stage: ChainStage::Prelude(PRELUDE_STATEMENTS),
             answers: Vec::with_capacity(members.len()),
             notices: BytesMut::new(),

@@ -7,7 +7,7 @@ use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::{ExplainLines, value_text};
-use super::messages::{OwnStatement, is_true, message, read_number, write_tail};
+use super::messages::{BatchWriter, OwnStatement, is_true, message, read_number, write_tail};
 use super::outcome::{
     MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
 };
@@ -20,7 +20,6 @@ use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use paceline_relay::request::Request;
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::KeyValue;
 use paceline_sql::dealing::{Dealing, FEW, RESULT_COLUMNS};
@@ -117,9 +116,7 @@ impl DistributePlan {
         &self,
         requests: &[&PlannedRequest],
         members: &[DistributeMember],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
         let first = requests.first()?;
         let rows = members.last()?.last;
@@ -143,8 +140,7 @@ impl DistributePlan {
         }
         values.extend(bound(&arrays));
         let formats = self.described.result_formats(RESULT_COLUMNS, first);
-        self.statement(rows)
-            .write(&values, &formats, server, injected, out);
+        self.statement(rows).write(&values, &formats, writer);
         Some(())
     }
 }
@@ -182,12 +178,10 @@ impl GroupPlan for DistributePlan {
         self: Arc<Self>,
         members: &[&PlannedRequest],
         _prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
-        let mut injected = Injected::default();
-        let result = DistributeResult::write(self, members, server, &mut injected, out)?;
-        Some(StatementBatch::send(result, injected, out))
+        let result = DistributeResult::write(self, members, &mut writer)?;
+        Some(StatementBatch::send(result, writer))
     }
 
     fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
@@ -233,9 +227,7 @@ impl DistributeResult {
     fn write(
         plan: Arc<DistributePlan>,
         requests: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) -> Option<Self> {
         let first = requests.first()?;
         let shared = plan.shared(first)?;
@@ -257,7 +249,7 @@ impl DistributeResult {
                 answer,
             });
         }
-        plan.write(requests, &members, server, injected, out)?;
+        plan.write(requests, &members, writer)?;
         Some(Self {
             plan,
             members,

@@ -10,15 +10,14 @@ pub(super) use result::FoldResult;
 
 use super::batch::Batch;
 use super::explain_lines::ExplainLines;
+use super::messages::BatchWriter;
 use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
 use super::prelude::Prelude;
 use super::row_key::RowKey;
 use super::statement_batch::StatementBatch;
 use crate::line::{GroupId, LineKeys};
 use crate::strategy::Strategy;
-use bytes::BytesMut;
 use paceline_relay::request::Request;
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::fold::Fold;
 use std::sync::Arc;
 
@@ -47,15 +46,13 @@ impl GroupPlan for FoldPlan {
         self: Arc<Self>,
         members: &[&PlannedRequest],
         prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
-        let mut injected = Injected::default();
         if self.fold.partitioned {
-            prelude.write_limits(server, &mut injected, out);
+            prelude.write_limits(&mut writer);
         }
-        let result = FoldResult::write(self, members, server, &mut injected, out)?;
-        Some(StatementBatch::send(result, injected, out))
+        let result = FoldResult::write(self, members, &mut writer)?;
+        Some(StatementBatch::send(result, writer))
     }
 
     fn explain(&self, lines: &mut ExplainLines, verbose: bool) {

@@ -1,7 +1,7 @@
 //! Reads that are sent as their clients sent them, each with its own Sync: which of them are identical, how one is written, and how
 //! its answer is collected.
 
-use super::messages::write_member;
+use super::messages::{BatchWriter, write_member};
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::{Form, Request};
@@ -33,24 +33,19 @@ impl<'a> ReadIdentity<'a> {
 }
 
 /// Writes a read with its Sync.
-pub(super) fn write_read(
-    request: &Request,
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) {
+pub(super) fn write_read(request: &Request, writer: &mut BatchWriter<'_>) {
     match request.form {
         // Unchanged, so that PostgreSQL's answer is the same to the byte.
         Form::Simple => {
-            server.unnamed = None;
-            out.put_slice(&request.bytes);
+            writer.server.unnamed = None;
+            writer.injected.push_sync();
+            writer.out.put_slice(&request.bytes);
         }
         Form::Extended { .. } => {
-            write_member(request, server, injected, out);
-            frontend::write_sync(out);
+            write_member(request, writer);
+            writer.sync();
         }
     }
-    injected.push_sync();
 }
 
 /// The answer to one read.

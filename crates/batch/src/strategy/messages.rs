@@ -9,6 +9,32 @@ use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{ErrorResponse, frame};
 use std::borrow::Cow;
 
+/// The messages of a batch while they are written.
+#[derive(Debug)]
+pub struct BatchWriter<'a> {
+    /// The server that gets the messages.
+    pub(super) server: &'a mut ServerSide,
+    /// Messages of Paceline's own among them.
+    pub(super) injected: Injected,
+    pub(super) out: &'a mut BytesMut,
+}
+
+impl<'a> BatchWriter<'a> {
+    pub(super) fn new(server: &'a mut ServerSide, out: &'a mut BytesMut) -> Self {
+        Self {
+            server,
+            injected: Injected::default(),
+            out,
+        }
+    }
+
+    /// Writes a `Sync`.
+    pub(super) fn sync(&mut self) {
+        frontend::write_sync(self.out);
+        self.injected.push_sync();
+    }
+}
+
 /// A statement of Paceline's own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnStatement<'a> {
@@ -23,20 +49,18 @@ impl OwnStatement<'_> {
         self,
         values: &[(bool, Option<&[u8]>)],
         result_formats: &[i16],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) {
         let statement = Preparable {
             id: self.id,
             text: self.text,
             types: &[0, 0],
         };
-        let ensured = server.ensure(statement, out);
-        injected.push(ensured);
+        let ensured = writer.server.ensure(statement, writer.out);
+        writer.injected.push(ensured);
         let name = ensured.key.name();
-        frontend::write_bind(out, name.as_bytes(), values, result_formats);
-        frontend::write_execute(out);
+        frontend::write_bind(writer.out, name.as_bytes(), values, result_formats);
+        frontend::write_execute(writer.out);
     }
 }
 
@@ -61,51 +85,35 @@ pub(super) fn unknown_key_errors(
 
 /// Writes `[Parse] Bind [Describe] Execute` of a member. If the client parses its statement in the request, so does the server;
 /// a statement that the client has prepared before has the server's own name.
-pub(super) fn write_member(
-    request: &Request,
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) {
+pub(super) fn write_member(request: &Request, writer: &mut BatchWriter<'_>) {
     match (request.form, &request.analysis) {
-        (Form::Simple, _) => write_simple_member(request, server, injected, out),
+        (Form::Simple, _) => write_simple_member(request, writer),
         (Form::Extended { describe, .. }, None) => {
             let template = &request.template;
-            write_unnamed(
-                template.text.as_bytes(),
-                &template.types,
-                server,
-                injected,
-                out,
-            );
-            write_bind(request, b"", describe, out);
+            write_unnamed(template.text.as_bytes(), &template.types, writer);
+            write_bind(request, b"", describe, writer.out);
         }
         (Form::Extended { describe, .. }, Some(analysis)) => {
             let statement = (&*request.template).into();
-            let ensured = server.ensure_for(statement, analysis, analysis.since, out);
-            injected.push(ensured);
-            write_bind(request, ensured.key.name().as_bytes(), describe, out);
+            let server = &mut writer.server;
+            let ensured = server.ensure_for(statement, analysis, analysis.since, writer.out);
+            writer.injected.push(ensured);
+            write_bind(request, ensured.key.name().as_bytes(), describe, writer.out);
         }
     }
-    frontend::write_execute(out);
+    frontend::write_execute(writer.out);
 }
 
 /// Writes the `Parse` of an unnamed statement.
-fn write_unnamed(
-    text: &[u8],
-    types: &[u8],
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) {
+fn write_unnamed(text: &[u8], types: &[u8], writer: &mut BatchWriter<'_>) {
     frontend::Parse {
         name: b"",
         text,
         types,
     }
-    .write(out);
-    server.unnamed = None;
-    injected.push_unnamed();
+    .write(writer.out);
+    writer.server.unnamed = None;
+    writer.injected.push_unnamed();
 }
 
 fn write_bind(request: &Request, statement: &[u8], describe: bool, out: &mut BytesMut) {
@@ -125,18 +133,13 @@ fn write_bind(request: &Request, statement: &[u8], describe: bool, out: &mut Byt
 }
 
 /// Writes a simple query as messages of the extended protocol. The text keeps its literals, so that its meaning is the same.
-fn write_simple_member(
-    request: &Request,
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) {
+fn write_simple_member(request: &Request, writer: &mut BatchWriter<'_>) {
     let query = request.frames().next().map(|f| f.body());
     let query = query.unwrap_or_default();
     let text = query.strip_suffix(&[0]).unwrap_or(query);
-    write_unnamed(text, &[0, 0], server, injected, out);
-    frontend::write_bind(out, b"", &[], &[]);
-    frontend::write_describe_portal(out);
+    write_unnamed(text, &[0, 0], writer);
+    frontend::write_bind(writer.out, b"", &[], &[]);
+    frontend::write_describe_portal(writer.out);
 }
 
 /// Writes the messages with which an answer to `form` begins.

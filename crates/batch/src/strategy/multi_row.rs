@@ -5,7 +5,7 @@ use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
-use super::messages::{OwnStatement, is_true, unknown_key_errors, write_tail};
+use super::messages::{BatchWriter, OwnStatement, is_true, unknown_key_errors, write_tail};
 use super::outcome::{MemberOutcome, MemberResult};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan};
 use super::prelude::Prelude;
@@ -16,7 +16,6 @@ use crate::strategy::Strategy;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::{Form, Request};
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
 use paceline_sql::merge::upsert::{RESULT_COLUMNS, Several};
@@ -131,13 +130,7 @@ impl MultiRowPlan {
     }
 
     /// Writes `[Parse] Bind Execute`.
-    fn write(
-        &self,
-        requests: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) -> Option<()> {
+    fn write(&self, requests: &[&PlannedRequest], writer: &mut BatchWriter<'_>) -> Option<()> {
         let first = requests.first()?;
         let arrays = self.arrays(requests)?;
         let mut values = vec![
@@ -152,7 +145,7 @@ impl MultiRowPlan {
             id: self.id,
             text: &self.several.text,
         };
-        statement.write(&values, &formats, server, injected, out);
+        statement.write(&values, &formats, writer);
         Some(())
     }
 
@@ -191,12 +184,10 @@ impl GroupPlan for MultiRowPlan {
         self: Arc<Self>,
         members: &[&PlannedRequest],
         _prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
-        let mut injected = Injected::default();
-        let result = MultiRowResult::write(self, members, server, &mut injected, out)?;
-        Some(StatementBatch::send(result, injected, out))
+        let result = MultiRowResult::write(self, members, &mut writer)?;
+        Some(StatementBatch::send(result, writer))
     }
 
     fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
@@ -253,13 +244,11 @@ impl MultiRowResult {
     fn write(
         plan: Arc<MultiRowPlan>,
         requests: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) -> Option<Self> {
         let first = requests.first()?;
         let owners = plan.owners(requests)?;
-        plan.write(requests, server, injected, out)?;
+        plan.write(requests, writer)?;
         let columns = plan.described.columns(first);
         let member = |request: &&PlannedRequest| {
             let mut answer = BytesMut::new();

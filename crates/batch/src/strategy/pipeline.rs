@@ -7,12 +7,12 @@
 
 use super::batch::Batch;
 use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
+use super::messages::BatchWriter;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
 use crate::line::GroupId;
 use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
-use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::{Form, Request};
 use paceline_relay::server::{Injected, ServerSide};
@@ -83,24 +83,21 @@ impl Batch for PipelineBatch {
 }
 
 impl PipelineBatch {
-    pub(super) fn build(
-        members: &[&PlannedRequest],
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Self {
-        let mut injected = Injected::default();
+    pub(super) fn build(members: &[&PlannedRequest], mut writer: BatchWriter<'_>) -> Self {
         let mut reads: Vec<SentRead> = Vec::with_capacity(members.len());
         let mut sent = HashMap::with_capacity(members.len());
         for (member, request) in members.iter().enumerate() {
             let identity = ReadIdentity::of(request);
             // The statement of an earlier member may be older than what this member's client has parsed.
-            let place = sent.get(&identity).filter(|_| server.serves(request));
+            let place = sent
+                .get(&identity)
+                .filter(|_| writer.server.serves(request));
             if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
                 read.members.push(member);
                 continue;
             }
             sent.insert(identity, reads.len());
-            write_read(request, server, &mut injected, out);
+            write_read(request, &mut writer);
             reads.push(SentRead {
                 form: request.form,
                 members: vec![member],
@@ -108,7 +105,7 @@ impl PipelineBatch {
         }
         Self {
             reads,
-            injected,
+            injected: writer.injected,
             current: 0,
             answer: ReadAnswer::default(),
             abandoned: false,

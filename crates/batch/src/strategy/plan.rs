@@ -3,15 +3,14 @@
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
-use super::messages::OwnStatement;
+use super::messages::{BatchWriter, OwnStatement};
 use super::prelude::{ChainFacts, Prelude};
 use super::row_key::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKeys};
 use crate::strategy::Strategy;
 use crate::template_stats::TemplateStats;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use paceline_relay::request::Request;
-use paceline_relay::server::ServerSide;
 use paceline_relay::template::Templates;
 use paceline_sql::fold::Carried;
 use std::fmt::Debug;
@@ -32,8 +31,7 @@ pub trait GroupPlan: Debug + Send + Sync {
         self: Arc<Self>,
         members: &[&PlannedRequest],
         prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>>;
 
     /// Appends what `paceline explain` shows of the plan; with `verbose`, also the statements.

@@ -1,8 +1,6 @@
 //! Paceline's own statements in a chain: limits before the members, comparisons of the catalog after them.
 
-use super::messages::OwnStatement;
-use bytes::BytesMut;
-use paceline_relay::server::{Injected, ServerSide};
+use super::messages::{BatchWriter, OwnStatement};
 use paceline_relay::template::Templates;
 use paceline_sql::Fingerprint;
 use paceline_sql::chain::check_sql;
@@ -38,32 +36,22 @@ impl Prelude {
         }
     }
 
-    pub(super) fn write(
-        &self,
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) {
+    pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
         let constraints = OwnStatement {
             id: self.constraints_id,
             text: CONSTRAINTS,
         };
-        constraints.write(&[], &[], server, injected, out);
-        self.write_limits(server, injected, out);
+        constraints.write(&[], &[], writer);
+        self.write_limits(writer);
     }
 
     /// Writes only the statement that limits waiting.
-    pub(super) fn write_limits(
-        &self,
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) {
+    pub(super) fn write_limits(&self, writer: &mut BatchWriter<'_>) {
         let limits = OwnStatement {
             id: self.limits_id,
             text: LIMITS,
         };
-        limits.write(&[], &[], server, injected, out);
+        limits.write(&[], &[], writer);
     }
 }
 
@@ -86,17 +74,12 @@ impl ChainFacts {
     }
 
     /// Writes the statement that raises an error if the facts have changed.
-    pub(super) fn write(
-        &self,
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) {
+    pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
         let check = OwnStatement {
             id: self.id,
             text: &self.check,
         };
         let value = (false, Some(self.fingerprint.as_bytes()));
-        check.write(&[value], &[], server, injected, out);
+        check.write(&[value], &[], writer);
     }
 }

@@ -6,14 +6,14 @@
 //! transaction is changing that key; such a request leaves alone, so PostgreSQL decides. Every other request would wait.
 
 use super::array::{Array, ArrayValue, bound};
-use super::messages::{is_true, read_place};
+use super::messages::{BatchWriter, is_true, read_place};
 use super::plan::{PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
 use super::row_key::RowKey;
 use super::statement_progress::{StatementEvent, StatementProgress};
 use bytes::{Bytes, BytesMut};
-use paceline_relay::server::{Injected, ServerSide};
+use paceline_relay::server::ServerSide;
+use paceline_wire::Frame;
 use paceline_wire::backend;
-use paceline_wire::{Frame, frontend};
 
 #[cfg(test)]
 mod tests;
@@ -35,9 +35,7 @@ impl ProbePlan {
         &self,
         keys: &ProbeKeys<'_>,
         requests: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
         let mut arrays = keys.arrays()?;
         arrays.push((false, keys.plan.fingerprint.as_bytes().to_vec()));
@@ -47,7 +45,7 @@ impl ProbePlan {
             arrays.push(described.array(&[carried.parameter], requests)?);
         }
         let values: Vec<_> = bound(&arrays).collect();
-        self.statement().write(&values, &[1], server, injected, out);
+        self.statement().write(&values, &[1], writer);
         Some(())
     }
 }
@@ -130,10 +128,9 @@ impl Probe {
         let probe = plan.probe()?;
         let keys = ProbeKeys::of(plan.rows()?, requests)?;
         let rows_each = keys.rows.len() / requests.len();
-        let mut injected = Injected::default();
-        probe.write(&keys, requests, server, &mut injected, out)?;
-        frontend::write_sync(out);
-        injected.push_sync();
+        let mut writer = BatchWriter::new(server, out);
+        probe.write(&keys, requests, &mut writer)?;
+        writer.sync();
         Some(Self {
             asked: plan
                 .unmet_guards(requests)
@@ -141,7 +138,7 @@ impl Probe {
             met: vec![0; requests.len()],
             rows_each,
             same: false,
-            progress: StatementProgress::new(injected),
+            progress: StatementProgress::new(writer.injected),
         })
     }
 

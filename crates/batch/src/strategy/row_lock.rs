@@ -1,10 +1,11 @@
 //! Waits for the lock of one row before a group on that row is built. `Flush` follows the statement instead of `Sync`, so its
 //! transaction stays open; the batch of the group continues and ends that transaction.
 
+use super::messages::BatchWriter;
 use super::plan::PlannedRequest;
 use super::statement_progress::{StatementEvent, StatementProgress};
 use bytes::BytesMut;
-use paceline_relay::server::{Injected, ServerSide};
+use paceline_relay::server::ServerSide;
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
 
@@ -42,12 +43,11 @@ impl RowLock {
         let (lock, row) = (plan.lock()?, plan.row_of(request)?);
         let values = row.iter().map(|part| (part.binary, Some(&*part.bytes)));
         let values: Vec<_> = values.collect();
-        let mut injected = Injected::default();
-        lock.statement()
-            .write(&values, &[], server, &mut injected, out);
-        frontend::write_flush(out);
+        let mut writer = BatchWriter::new(server, out);
+        lock.statement().write(&values, &[], &mut writer);
+        frontend::write_flush(writer.out);
         Some(Self {
-            progress: StatementProgress::new(injected),
+            progress: StatementProgress::new(writer.injected),
         })
     }
 

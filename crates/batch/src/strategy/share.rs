@@ -12,6 +12,7 @@
 
 use super::batch::Batch;
 use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
+use super::messages::BatchWriter;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
 use crate::line::GroupId;
@@ -104,11 +105,7 @@ impl Batch for ShareBatch {
 }
 
 impl ShareBatch {
-    pub(super) fn build(
-        members: &[&PlannedRequest],
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Option<Self> {
+    pub(super) fn build(members: &[&PlannedRequest], mut writer: BatchWriter<'_>) -> Option<Self> {
         let (first, others) = members.split_first()?;
         let identity = ReadIdentity::of(first);
         // Different reads may have the same hash.
@@ -118,19 +115,18 @@ impl ShareBatch {
         {
             return None;
         }
-        let mut injected = Injected::default();
         let bytes = BytesMut::with_capacity(first.template.pace.last_bytes());
-        match members.iter().all(|request| server.serves(request)) {
-            true => write_read(first, server, &mut injected, out),
-            false => write_read(&latest(members)?, server, &mut injected, out),
+        match members.iter().all(|request| writer.server.serves(request)) {
+            true => write_read(first, &mut writer),
+            false => write_read(&latest(members)?, &mut writer),
         }
-        if !members.iter().all(|request| server.serves(request)) {
+        if !members.iter().all(|request| writer.server.serves(request)) {
             return None;
         }
         Some(Self {
             form: first.form,
             members: members.len(),
-            injected,
+            injected: writer.injected,
             answer: ReadAnswer {
                 bytes,
                 ..ReadAnswer::default()

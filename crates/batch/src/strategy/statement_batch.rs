@@ -2,14 +2,14 @@
 //! result of each member. A strategy only reads the rows ([`GroupResult`]).
 
 use super::batch::Batch;
+use super::messages::BatchWriter;
 use super::outcome::{
     Invalidation, MemberResult, Retry, fallback_reason, is_refusal, retry, retry_halves,
 };
 use super::statement_progress::{StatementError, StatementEvent, StatementProgress};
 use crate::template_stats::Fallback;
-use bytes::BytesMut;
-use paceline_relay::server::{Injected, ServerSide};
-use paceline_wire::{Frame, frontend};
+use paceline_relay::server::ServerSide;
+use paceline_wire::Frame;
 use std::fmt::Debug;
 
 /// The result of a group's statement, as far as strategies differ in it.
@@ -65,12 +65,11 @@ pub(super) struct StatementBatch<R> {
 }
 
 impl<R: GroupResult + 'static> StatementBatch<R> {
-    /// Ends the messages of a group with `Sync`. `injected` are the messages in front of it.
-    pub(super) fn send(result: R, mut injected: Injected, out: &mut BytesMut) -> Box<dyn Batch> {
-        frontend::write_sync(out);
-        injected.push_sync();
+    /// Ends the messages of a group with `Sync`.
+    pub(super) fn send(result: R, mut writer: BatchWriter<'_>) -> Box<dyn Batch> {
+        writer.sync();
         Box::new(Self {
-            progress: StatementProgress::new(injected),
+            progress: StatementProgress::new(writer.injected),
             facts_changed: false,
             result,
         })

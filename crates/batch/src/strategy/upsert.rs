@@ -10,15 +10,14 @@ pub use plan::UpsertPlan;
 use super::batch::Batch;
 use super::explain_lines::ExplainLines;
 use super::fold;
+use super::messages::BatchWriter;
 use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan};
 use super::prelude::Prelude;
 use super::row_key::RowKey;
 use super::statement_batch::StatementBatch;
 use crate::line::{GroupId, LineKeys};
 use crate::strategy::Strategy;
-use bytes::BytesMut;
 use paceline_relay::request::Request;
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::merge::upsert::Then;
 use result::UpsertResult;
 use std::collections::BTreeSet;
@@ -51,12 +50,10 @@ impl GroupPlan for UpsertPlan {
         self: Arc<Self>,
         members: &[&PlannedRequest],
         _prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
-        let mut injected = Injected::default();
-        let result = UpsertResult::write(self, members, server, &mut injected, out)?;
-        Some(StatementBatch::send(result, injected, out))
+        let result = UpsertResult::write(self, members, &mut writer)?;
+        Some(StatementBatch::send(result, writer))
     }
 
     fn explain(&self, lines: &mut ExplainLines, verbose: bool) {

@@ -1,12 +1,11 @@
 //! The statement of a group with the values of its members as arrays.
 
 use super::super::array::{Array, ArrayValue, bound};
+use super::super::messages::BatchWriter;
 use super::super::plan::PlannedRequest;
 use super::super::row_key::RowKey;
 use super::super::row_spread::RowSpread;
 use super::plan::FoldPlan;
-use bytes::BytesMut;
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::fold::RESULT_COLUMNS;
 
 /// The row of each key, with the numbers of its members in order of arrival.
@@ -19,9 +18,7 @@ pub(super) fn write_statement(
     spread: RowSpread,
     rows: &MembersByRow,
     members: &[&PlannedRequest],
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
+    writer: &mut BatchWriter<'_>,
 ) -> Option<()> {
     let mut arrays = keys(plan, rows)?;
     if spread != RowSpread::OneEach {
@@ -42,7 +39,7 @@ pub(super) fn write_statement(
         .described
         .result_formats(RESULT_COLUMNS, members.first()?);
     let statement = plan.statement(spread)?;
-    statement.write(&values, &formats, server, injected, out);
+    statement.write(&values, &formats, writer);
     Some(())
 }
 

@@ -1,6 +1,6 @@
 //! The result of a fold: its rows number the members by row, then by arrival.
 
-use super::super::messages::{is_true, read_place};
+use super::super::messages::{BatchWriter, is_true, read_place};
 use super::super::outcome::{
     MemberOutcome, MemberResult, Retry, fallback_reason, is_lock_timeout, is_refusal, retry,
     retry_halves,
@@ -16,7 +16,6 @@ use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use paceline_relay::request::Form;
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::fold::RESULT_COLUMNS;
 use paceline_wire::backend;
 use std::sync::Arc;
@@ -50,9 +49,7 @@ impl FoldResult {
     pub(in crate::strategy) fn write(
         plan: Arc<FoldPlan>,
         members: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) -> Option<Self> {
         let first = members.first()?;
         let rows = sort_by_row(&plan, members)?;
@@ -60,7 +57,7 @@ impl FoldResult {
         if spread != RowSpread::OneRow && plan.rows.are_opaque() {
             return None;
         }
-        write_statement(&plan, spread, &rows, members, server, injected, out)?;
+        write_statement(&plan, spread, &rows, members, writer)?;
         let mut row_start = Vec::with_capacity(members.len());
         for (_, members) in &rows {
             let start = row_start.len();

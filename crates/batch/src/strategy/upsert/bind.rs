@@ -1,12 +1,10 @@
 //! The INSERT of a group: the values of its members as arrays.
 
 use super::super::array::{Array, bound};
-use super::super::messages::OwnStatement;
+use super::super::messages::{BatchWriter, OwnStatement};
 use super::super::plan::PlannedRequest;
 use super::super::row_spread::RowSpread;
 use super::plan::UpsertPlan;
-use bytes::BytesMut;
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::UNCHECKED_WAIT_MS;
 use paceline_sql::merge::upsert::RESULT_COLUMNS;
 
@@ -21,9 +19,7 @@ impl UpsertPlan {
         &self,
         spread: RowSpread,
         requests: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
         let (id, text) = match &self.upsert.one_each {
             Some(text) if spread == RowSpread::OneEach => (self.one_each_id, text),
@@ -52,7 +48,7 @@ impl UpsertPlan {
         let formats = self
             .described
             .result_formats(own_columns, requests.first()?);
-        OwnStatement { id, text }.write(&values, &formats, server, injected, out);
+        OwnStatement { id, text }.write(&values, &formats, writer);
         Some(())
     }
 }

@@ -1,7 +1,7 @@
 //! The result of an upsert: the rows of the INSERT, then those of the fold.
 
 use super::super::fold::FoldResult;
-use super::super::messages::{is_true, unknown_key_errors};
+use super::super::messages::{BatchWriter, is_true, unknown_key_errors};
 use super::super::outcome::{
     MemberOutcome, MemberResult, Retry, fallback_reason, is_lock_timeout, is_refusal, retry,
     retry_halves,
@@ -16,7 +16,6 @@ use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::Form;
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::backend;
 use std::sync::Arc;
 
@@ -54,9 +53,7 @@ impl UpsertResult {
     pub(super) fn write(
         plan: Arc<UpsertPlan>,
         requests: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) -> Option<Self> {
         let first = requests.first()?;
         let mut firsts = HashMap::new();
@@ -77,11 +74,11 @@ impl UpsertResult {
             inserting.filter_map(|(request, member)| member.inserts.then_some(*request));
         let inserting: Vec<&PlannedRequest> = inserting.collect();
         let spread = plan.spread(firsts.len(), requests.len());
-        plan.write_insert(spread, &inserting, server, injected, out)?;
+        plan.write_insert(spread, &inserting, writer)?;
         let fold = match &plan.fold {
             Some(fold) if spread != RowSpread::OneEach => {
                 let fold = Arc::clone(fold);
-                Some(FoldResult::write(fold, requests, server, injected, out)?)
+                Some(FoldResult::write(fold, requests, writer)?)
             }
             _ => None,
         };
