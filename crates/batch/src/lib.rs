@@ -1,15 +1,35 @@
-//! The line in which requests wait for a server connection, and the groups in which they leave it: one file per strategy, what the
-//! catalog analysis says of a template, and what is counted.
+//! The line, in which requests wait for a server connection; the strategies, by which groups of them are executed; the catalog
+//! analysis of their templates; and the statistics.
 //!
-//! Pure: no sockets, no clock, no randomness, no runtime. Bytes and the time are arguments, bytes are results.
+//! No sockets, no clock, no randomness, no runtime: bytes and the time are arguments, bytes are results.
+//!
+//! # Adding a strategy
+//!
+//! A strategy that executes one statement for a group, as [`strategy::fold`] does, has new files and touches three others:
+//!
+//! | file | change |
+//! |---|---|
+//! | `crates/sql/src/statement/NAME.rs` | new: finds the parts of the statement in its text, and rewrites it for a group |
+//! | `crates/sql/src/statement.rs` | declares that module; a field of `Statement` for the parts. No change if `Statement` has them |
+//! | `crates/batch/src/strategy/NAME.rs` | new: the plan ([`strategy::GroupPlan`]: the group of a request, the messages of a group, the lines of `paceline explain`) and the rows of the result (`GroupResult`, from which `StatementBatch` makes the whole [`strategy::Batch`]) |
+//! | `crates/batch/src/strategy.rs` | declares that module; a row in the table `strategies!` |
+//! | `crates/proxy/src/learn/NAME.rs` | new: asks the catalog whether the tables permit it, and makes the plan |
+//! | `crates/proxy/src/learn.rs` | declares that module; `ask_plan` calls it |
+//!
+//! [`strategy::distribute`] is an example in one file. The line, `SHOW GROUPS`, metrics and `paceline explain` need no change, because
+//! they read the table; configuration does not name strategies. `docs/groups.md` and `docs/metrics.md` list the names for users.
+//!
+//! A strategy that executes the members' own statements has its code in `crates/batch/src/strategy/NAME.rs`, too, with
+//! [`strategy::chain`] as the example. Besides `strategy.rs` it touches `strategy/build.rs`, which builds its batch, and
+//! `analysis.rs`, which decides which requests join its groups; `explain.rs` says so in words.
 
 #![warn(clippy::missing_errors_doc)]
 
-pub mod learned;
+pub mod analysis;
+pub mod explain;
 pub mod line;
-pub mod prospect;
 pub mod strategy;
-pub mod tally;
+pub mod template_stats;
 
 #[cfg(test)]
 mod testing;

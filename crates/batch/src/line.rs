@@ -1,15 +1,14 @@
-//! The line: units that wait for a server connection, and the rule that says who goes next and with whom.
+//! The line: requests that wait for a server connection, and the rules by which they leave.
 //!
-//! A plain data structure. It knows no sockets, no SQL and no clock (`now` is an argument); what waits is an
-//! opaque `T`. The rules:
-//! - units leave in order of arrival; a unit whose row (key) is in flight waits for it without holding up others;
-//! - whoever leaves takes along every waiting unit of the same [`GroupId`] whose row is free, up to a limit;
-//! - units on one key leave strictly in order of arrival, whatever their group.
+//! A plain data structure without sockets, SQL or clock: `now` is an argument, and the request is an opaque `T`. The rules:
+//! - Requests leave in order of arrival. A request whose row (key) is in flight waits for it, and holds up no other request.
+//! - A request that leaves takes along every waiting request of the same [`GroupId`] whose row is free, up to a limit.
+//! - Requests on one key leave in order of arrival, whatever their groups.
 //!
-//! What is different for units on several rows is in [`several`]; what happens where a row is waited for long, in [`row`],
-//! [`probe`] and [`time_outs`].
+//! The rules for requests on several rows are in `multi_row`; those for rows that keep requests waiting are in `row`,
+//! `probe` and `timeouts`.
 
-mod departing;
+mod dispatch;
 mod entry;
 mod multi_row;
 mod probe;
@@ -20,22 +19,22 @@ mod rows;
 mod spec;
 #[cfg(test)]
 mod tests;
-mod time_outs;
+mod timeouts;
 
-pub use entry::{Dispatch, Entry, Limits, Next, WaiterId};
+pub use entry::{Dispatch, Limits, NextStep, WaitEntry, WaiterId};
 pub use multi_row::ROW_AWAITED_MAX;
 pub use queue::Line;
 pub use rows::{LockOutcome, WAIT_UNCHECKED_MAX};
-pub use spec::{GroupId, Key, Keys, Strategy, Table, Timeouts, WaitSpec};
-pub use time_outs::TimeOut;
+pub use spec::{ClientTimeouts, GroupId, LineKey, LineKeys, TableId, WaitSpec};
+pub use timeouts::ExpiredLimit;
 
-use entry::Clocks;
+use entry::TimeoutStarts;
 use queue::Ready;
 use rows::Contention;
 use std::time::{Duration, Instant};
 
 impl<T> Line<T> {
-    /// Other limits hold from now on, for those who wait, too.
+    /// Replaces the limits, also for requests that already wait.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         let held = std::mem::take(&mut self.held);
@@ -50,12 +49,12 @@ impl<T> Line<T> {
         waiting.into_iter().for_each(|t| self.note_deadline(t));
     }
 
-    /// Units that wait.
+    /// Number of waiting requests.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// When a unit that waits came; `None`: it does not wait any more.
+    /// Time at which a waiting request arrived. `None` if it no longer waits.
     pub fn arrived(&self, waiter: WaiterId) -> Option<Instant> {
         self.waiting.get(&waiter).map(|entry| entry.arrived)
     }
@@ -63,16 +62,16 @@ impl<T> Line<T> {
     /// A waiting request.
     pub fn get(&self, waiter: WaiterId) -> Option<(&WaitSpec, &T)> {
         let entry = self.waiting.get(&waiter);
-        entry.map(|entry| (&entry.spec, &entry.unit))
+        entry.map(|entry| (&entry.spec, &entry.request))
     }
 
-    /// When the first of those who wait came.
+    /// Time at which the first waiting request arrived.
     pub fn oldest(&self) -> Option<Instant> {
         let first = self.waiting.first_key_value();
         first.map(|(_, entry)| entry.arrived)
     }
 
-    /// Nobody waits.
+    /// Whether no request waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -82,57 +81,60 @@ impl<T> Line<T> {
         !self.ready.is_empty() || self.probes.len() > 0
     }
 
-    /// Number of server connections that would have something to do.
+    /// Number of free server connections that would have something to do.
     pub fn ready_len(&self) -> usize {
         let alone = self
             .ready
             .values()
             .filter(|ready| ready.group.is_none())
             .count();
-        alone + self.mates.len() + self.probes.len()
+        alone + self.group_members.len() + self.probes.len()
     }
 
-    /// Since when the first of those who could leave, and travel alone, could; looks no further than `most` places.
+    /// Time since which the first request that would leave alone is ready. Only the first `most` ready requests are examined.
     pub fn oldest_ready_alone(&self, most: usize) -> Option<Instant> {
         let mut front = self.ready.values().take(most);
         front
-            .find(|ready| self.travels_alone(ready.group))
+            .find(|ready| self.is_alone(ready.group))
             .map(|ready| ready.since)
     }
 
-    /// Without a group, or with a question that nobody else asks.
-    fn travels_alone(&self, group: Option<GroupId>) -> bool {
+    /// Whether a request of this group leaves alone: it has no group, or no other request duplicates it.
+    fn is_alone(&self, group: Option<GroupId>) -> bool {
         group.is_none_or(|id| {
-            id.strategy == Strategy::Share
-                && self.mates.get(&id).is_none_or(|mates| mates.len() < 2)
+            id.strategy.properties().only_duplicates
+                && self
+                    .group_members
+                    .get(&id)
+                    .is_none_or(|group_members| group_members.len() < 2)
         })
     }
 
-    /// Since when a free server connection would have had something to do.
+    /// Time since which a free server connection would have had something to do.
     pub fn oldest_ready(&self) -> Option<Instant> {
         let ready = self.ready.first_key_value().map(|(_, ready)| ready.since);
         let probe = self.probes.first().map(|(_, since)| since);
         ready.into_iter().chain(probe).min()
     }
 
-    /// A unit arrives and stands in the line.
-    pub fn submit(&mut self, now: Instant, spec: WaitSpec, unit: T) -> WaiterId {
+    /// Adds a request at the end of the line.
+    pub fn submit(&mut self, now: Instant, spec: WaitSpec, request: T) -> WaiterId {
         let waiter = WaiterId(self.next_waiter);
         self.next_waiter += 1;
         if spec.barrier {
             self.barriers.insert(waiter);
         }
-        self.note_several(now, waiter, &spec.keys);
+        self.note_multi_row(now, waiter, &spec.keys);
         for key in spec.keys.as_slice() {
             self.rows.entry(*key).or_default().queue.push_back(waiter);
         }
         let free = self.rows_are_free(waiter, &spec.keys);
-        let entry = Entry {
+        let entry = WaitEntry {
             waiter,
             spec,
             arrived: now,
-            unit,
-            clocks: Clocks::default(),
+            request,
+            timeout_starts: TimeoutStarts::default(),
             deadline: None,
             probed: None,
         };
@@ -155,14 +157,14 @@ impl<T> Line<T> {
         self.note_deadline(waiter);
     }
 
-    /// Is the unit the first of each of its rows, and none of them in flight?
-    fn rows_are_free(&self, waiter: WaiterId, keys: &Keys) -> bool {
+    /// Whether the request is the first on each of its rows, and none of these rows is in flight.
+    fn rows_are_free(&self, waiter: WaiterId, keys: &LineKeys) -> bool {
         let mut rows = keys.as_slice().iter().map(|key| self.rows.get(key));
         rows.all(|row| row.is_some_and(|r| !r.in_flight && r.queue.front() == Some(&waiter)))
     }
 
-    /// A connection is free and a unit arrives: may it start without standing in the line? If so, its row is in
-    /// flight until [`Line::release_rows`].
+    /// Whether a request that arrives while a connection is free may start at once. If so, its rows are in flight until
+    /// [`Line::release_rows`].
     pub fn start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> bool {
         let waits = self.limits.max_wait > Duration::ZERO && spec.group.is_some();
         let keys = spec.keys.as_slice();
@@ -175,8 +177,8 @@ impl<T> Line<T> {
         true
     }
 
-    /// What a server connection that is free does next.
-    pub fn next(&mut self, now: Instant) -> Option<Next<T>> {
+    /// Takes out what a free server connection does next.
+    pub fn next(&mut self, now: Instant) -> Option<NextStep<T>> {
         self.release_held(now);
         let ready = self.ready.first_key_value();
         let ready = ready.map(|(waiter, ready)| (*waiter, *ready));
@@ -187,12 +189,12 @@ impl<T> Line<T> {
         }
         match ready? {
             (first, Ready { locks: true, .. }) => self.wait_for_lock(now, first),
-            (first, Ready { group, .. }) => Some(Next::Group(self.depart(now, first, group))),
+            (first, Ready { group, .. }) => Some(NextStep::Group(self.dispatch(now, first, group))),
         }
     }
 
-    /// The first unit of a row that is not in flight becomes ready.
-    fn promote(&mut self, now: Instant, key: Key) {
+    /// Makes the first request on a row ready, if the row is not in flight.
+    fn promote(&mut self, now: Instant, key: LineKey) {
         let Some(row) = self.rows.get_mut(&key) else {
             return;
         };
@@ -210,20 +212,20 @@ impl<T> Line<T> {
         }
     }
 
-    /// Units that left come back to their places, and rows of theirs and of others that left with them land; their slips may
-    /// have changed, their keys may not. Not yet counted as waiting by anyone but the line.
+    /// Returns requests that have left to their places, and releases the rows in `released`, which may also belong to other members
+    /// of their group. The specs may differ from those that left; the keys must be the same.
     pub fn put_back(
         &mut self,
         now: Instant,
-        mut entries: Vec<Entry<T>>,
-        landed: impl IntoIterator<Item = (Key, LockOutcome)>,
+        mut entries: Vec<WaitEntry<T>>,
+        released: impl IntoIterator<Item = (LineKey, LockOutcome)>,
     ) {
         entries.sort_by_key(|e| e.waiter);
         let waiters: Vec<WaiterId> = entries.iter().map(|entry| entry.waiter).collect();
         for entry in entries.into_iter().rev() {
             self.return_to_place(now, entry);
         }
-        for (key, outcome) in landed {
+        for (key, outcome) in released {
             self.release_rows(now, key, outcome);
         }
         for waiter in waiters {
@@ -234,23 +236,23 @@ impl<T> Line<T> {
         }
     }
 
-    fn return_to_place(&mut self, now: Instant, mut entry: Entry<T>) {
+    fn return_to_place(&mut self, now: Instant, mut entry: WaitEntry<T>) {
         let (waiter, keys) = (entry.waiter, entry.spec.keys.clone());
         if entry.spec.barrier {
             self.barriers.insert(waiter);
         }
         entry.probed = None;
         self.waiting.insert(waiter, Box::new(entry));
-        self.note_several(now, waiter, &keys);
+        self.note_multi_row(now, waiter, &keys);
         for key in keys.as_slice() {
             self.rows.entry(*key).or_default().queue.push_front(waiter);
         }
-        if keys == Keys::Unknown {
+        if keys == LineKeys::Unknown {
             self.make_ready(now, waiter);
         }
     }
 
-    /// Whether it waits for others to join it (`hotspot_update_max_wait_time`).
+    /// Whether the request waits for others to join it (`hotspot_update_max_wait_time`).
     fn is_held(&self, waiter: WaiterId) -> bool {
         let entry = self.waiting.get(&waiter);
         entry.is_some_and(|e| {
@@ -259,27 +261,27 @@ impl<T> Line<T> {
         })
     }
 
-    /// A cohort that no other unit belongs to.
+    /// A number that no other cohort has.
     pub fn new_cohort(&mut self) -> u64 {
         self.next_cohort += 1;
         self.next_cohort
     }
 
-    /// A unit leaves the line without being served: its client left or cancelled. `None`: it has departed.
-    pub fn withdraw(&mut self, now: Instant, waiter: WaiterId) -> Option<Entry<T>> {
+    /// Takes a request out of the line because its client has cancelled it or disconnected. `None` if it has left.
+    pub fn withdraw(&mut self, now: Instant, waiter: WaiterId) -> Option<WaitEntry<T>> {
         self.unready(waiter);
         let mut entry = self.waiting.remove(&waiter)?;
         self.forget_deadline(waiter, entry.deadline.take());
-        self.forget_several(waiter, &entry.spec.keys);
+        self.forget_multi_row(waiter, &entry.spec.keys);
         for key in entry.spec.keys.as_slice() {
             self.promote(now, *key);
         }
         Some(*entry)
     }
 
-    /// Takes out every unit that could have left since `deadline` or longer. Who waits for a row is not late: alone it
-    /// would wait for the row, too.
-    pub fn expire(&mut self, now: Instant, deadline: Instant) -> Vec<Entry<T>> {
+    /// Takes out every request that has been ready since `deadline` or longer. A request that waits for a row is not ready;
+    /// alone, it would wait for the row, too.
+    pub fn expire(&mut self, now: Instant, deadline: Instant) -> Vec<WaitEntry<T>> {
         let late = self
             .ready
             .iter()
@@ -290,17 +292,17 @@ impl<T> Line<T> {
             .collect()
     }
 
-    /// Units that could leave and have been here since `deadline` or longer, in order of arrival.
+    /// Ready requests that arrived at `deadline` or earlier, in order of arrival.
     pub fn late_mut(&mut self, deadline: Instant) -> impl Iterator<Item = &mut T> {
         let ready = &self.ready;
         let old = self.waiting.iter_mut();
         old.take_while(move |(_, entry)| entry.arrived <= deadline)
             .filter(|(waiter, _)| ready.contains_key(waiter))
-            .map(|(_, entry)| &mut entry.unit)
+            .map(|(_, entry)| &mut entry.request)
     }
 
-    /// Takes out everybody.
-    pub fn drain(&mut self, now: Instant) -> Vec<Entry<T>> {
+    /// Takes out all requests.
+    pub fn drain(&mut self, now: Instant) -> Vec<WaitEntry<T>> {
         let mut all: Vec<WaiterId> = self.waiting.keys().copied().collect();
         all.sort_unstable();
         all.into_iter()
@@ -308,25 +310,25 @@ impl<T> Line<T> {
             .collect()
     }
 
-    /// Time of the next call of [`Line::tick`].
+    /// Time at which [`Line::tick`] must be called next.
     pub fn due(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         let due = [
             self.held_until(),
-            self.gives_way_at(),
+            self.multi_row_check_at(),
             self.next_check(),
             deadline,
         ];
         due.into_iter().flatten().min()
     }
 
-    /// When a unit that waits for mates may leave, if any does.
+    /// Time at which the first request that waits for group members may leave.
     fn held_until(&self) -> Option<Instant> {
         self.held.first().map(|(until, _)| *until)
     }
 
-    /// Does what is due by the clock. Returns requests of which a time-out has expired.
-    pub fn tick(&mut self, now: Instant) -> Vec<(Entry<T>, TimeOut)> {
+    /// Does everything that is due at `now`. Returns the requests of which a limit has expired.
+    pub fn tick(&mut self, now: Instant) -> Vec<(WaitEntry<T>, ExpiredLimit)> {
         let late = self.time_out(now);
         self.release_held(now);
         self.expire_multi_row(now);
@@ -339,8 +341,8 @@ impl<T> Line<T> {
             return;
         };
         let row = match entry.spec.keys {
-            Keys::One(key) => self.rows.get(&key),
-            Keys::Unknown | Keys::Several(_) => None,
+            LineKeys::One(key) => self.rows.get(&key),
+            LineKeys::Unknown | LineKeys::Many(_) => None,
         };
         let contention = row.map(|row| row.contention).unwrap_or_default();
         if contention == Contention::None {
@@ -372,11 +374,11 @@ impl<T> Line<T> {
         };
         self.ready.insert(waiter, ready);
         if let Some(id) = group {
-            self.mates.entry(id).or_default().insert(waiter);
+            self.group_members.entry(id).or_default().insert(waiter);
         }
     }
 
-    /// Units that have waited for mates long enough may leave.
+    /// Makes requests ready that have waited for group members long enough.
     pub fn release_held(&mut self, now: Instant) {
         while let Some(&(until, waiter)) = self.held.first() {
             if until > now {
@@ -394,11 +396,11 @@ impl<T> Line<T> {
         if let Some(Ready {
             group: Some(id), ..
         }) = self.ready.remove(&waiter)
-            && let Some(mates) = self.mates.get_mut(&id)
+            && let Some(group_members) = self.group_members.get_mut(&id)
         {
-            mates.remove(&waiter);
-            if mates.is_empty() {
-                self.mates.remove(&id);
+            group_members.remove(&waiter);
+            if group_members.is_empty() {
+                self.group_members.remove(&id);
             }
         }
         if let Some(entry) = self.waiting.get(&waiter).filter(|_| !self.held.is_empty()) {

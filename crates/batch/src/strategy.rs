@@ -1,14 +1,20 @@
-//! Strategies: how a group becomes a batch of messages on one server connection, and how the answers are dealt
-//! back to its members. One file each, with the same three steps: *fits*, *build*, *deal*.
+//! Strategies: how a group of requests becomes messages for one server connection, and how the answer becomes a result for each
+//! member of the group.
 //!
-//! (A request that travels alone needs no batch: see [`paceline_relay::relay`].)
+//! [`Strategy`] is the table of all strategies. Each has a file of its own with three steps: `fits` (which requests may share a
+//! group), `build` (the messages) and `receive` (the results). The documentation of the crate says how to add one.
+//!
+//! A request that no group takes needs no strategy: [`paceline_relay::relay`] relays it unchanged.
 
 mod array;
-mod backoff;
 mod batch;
+mod build;
 pub mod chain;
-pub mod dealing;
+mod described;
+pub mod distribute;
+mod explain_lines;
 pub mod fold;
+mod identical_reads;
 mod messages;
 pub mod multi_row;
 mod outcome;
@@ -16,80 +22,150 @@ pub mod pipeline;
 mod plan;
 mod prelude;
 pub mod probe;
-mod progress;
-mod question;
-mod row;
+mod row_key;
 pub mod row_lock;
+mod row_spread;
 pub mod share;
+mod statement_batch;
+mod statement_progress;
 pub mod upsert;
 
-use crate::line::Strategy;
 pub use batch::Batch;
-use bytes::BytesMut;
-pub use messages::FORMATS_MAX;
-pub use outcome::{Again, Dealt, Invalidation, MemberOutcome};
-use paceline_relay::request::RequestForm;
-use paceline_relay::sequences::SequenceState;
-use paceline_relay::server::ServerSide;
-pub use plan::{GroupPlan, PlannedRequest, Rewritten};
-pub use prelude::{Prelude, STATEMENT_MAX, Silence};
-use std::sync::Arc;
+pub use build::build;
+pub use described::FORMATS_MAX;
+pub use explain_lines::ExplainLines;
+pub use messages::BatchWriter;
+pub use outcome::{Invalidation, MemberOutcome, MemberResult, Retry};
+use paceline_sql::Statement;
+pub use plan::{GroupPlan, PlannedRequest};
+pub use prelude::{ChainFacts, Prelude, STATEMENT_MAX};
 
 #[cfg(test)]
 mod tests;
 
-/// Writes the messages of a group. Every member has the same [`crate::line::GroupId`], and their settings are in
-/// force on the server. `None`: this group cannot travel together after all.
-pub fn build(
-    strategy: Strategy,
-    members: &[&PlannedRequest],
-    prelude: &Prelude,
-    server: &mut ServerSide,
-    out: &mut BytesMut,
-) -> Option<Box<dyn Batch>> {
-    let fits = |member: &&PlannedRequest| {
-        is_read(member, server) && (strategy.rewrites() || server.fits(member))
-    };
-    if !members.iter().all(fits) {
-        return None;
-    }
-    let before = out.len();
-    let batch = write(strategy, members, prelude, server, out);
-    if batch.is_none() && out.len() > before {
-        // What was written is not sent, and the server does not get to know the statements in it.
-        out.truncate(before);
-        server.retire_all();
-    }
-    if batch.as_ref().is_some_and(|batch| batch.may_draw()) {
-        server.sequences = SequenceState::Mixed;
-    }
-    batch
+/// What the members of a group become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Execution {
+    /// Each member's own read. A read changes nothing: it may be sent twice, and a member may leave the group at any time.
+    OwnReads,
+    /// Each member's own write, all in one transaction with one commit.
+    OwnWrites,
+    /// One statement in place of the members' own, with one commit. The [`GroupPlan`] of the template writes it.
+    OneStatement,
 }
 
-fn write(
-    strategy: Strategy,
-    members: &[&PlannedRequest],
-    prelude: &Prelude,
-    server: &mut ServerSide,
-    out: &mut BytesMut,
-) -> Option<Box<dyn Batch>> {
-    Some(match strategy {
-        Strategy::Pipeline => Box::new(pipeline::PipelineBatch::build(members, server, out)),
-        Strategy::Share => Box::new(share::ShareBatch::build(members, server, out)?),
-        Strategy::Chain => Box::new(chain::ChainBatch::build(members, prelude, server, out)?),
-        Strategy::Fold | Strategy::Take | Strategy::Merge => {
-            let plan = Arc::clone(members.first()?.plan.as_ref()?);
-            plan.build(members, prelude, server, out)?
+/// Properties of a strategy that do not depend on its requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Properties {
+    /// The name in `SHOW GROUPS`, metrics and `paceline explain`.
+    pub name: &'static str,
+    /// What the members become.
+    pub execution: Execution,
+    /// Whether the text of a statement has the form that the strategy executes for a group. The catalog may still forbid it. For
+    /// strategies that execute the members' own statements the answer is false: [`TemplateAnalysis`](crate::analysis) decides.
+    pub recognizes: fn(&Statement) -> bool,
+    /// Whether a member may have to wait for the answers of those in front of it. Then `pipeline_depth_max` limits the group, not
+    /// `group_size_max`.
+    pub waits_for_predecessors: bool,
+    /// Whether all members are the same request. Then a request without a duplicate gains nothing from its group.
+    pub only_duplicates: bool,
+    /// Whether all members change the same table. Then writes to other tables are no barriers to the group.
+    pub one_table: bool,
+    /// Whether the result says of each member that it changed exactly one row (the hint `TARGET_AFFECT_ROW(1)`).
+    pub checks_target: bool,
+}
+
+const OWN_READS: Properties = Properties {
+    name: "",
+    execution: Execution::OwnReads,
+    recognizes: |_| false,
+    waits_for_predecessors: false,
+    only_duplicates: false,
+    one_table: true,
+    checks_target: false,
+};
+
+const OWN_WRITES: Properties = Properties {
+    execution: Execution::OwnWrites,
+    one_table: false,
+    ..OWN_READS
+};
+
+const ONE_STATEMENT: Properties = Properties {
+    execution: Execution::OneStatement,
+    ..OWN_READS
+};
+
+/// Declares [`Strategy`] from one row per strategy: its documentation, its variant, its properties.
+macro_rules! strategies {
+    ($($(#[$doc:meta])+ $strategy:ident: $properties:expr;)+) => {
+        /// How a group is executed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Strategy {
+            $($(#[$doc])+ $strategy,)+
         }
-    })
+
+        impl Strategy {
+            /// All strategies.
+            pub const ALL: [Self; [$(stringify!($strategy)),+].len()] = [$(Self::$strategy),+];
+
+            /// The properties of this strategy.
+            pub const fn properties(self) -> Properties {
+                match self {
+                    $(Self::$strategy => $properties,)+
+                }
+            }
+        }
+    };
 }
 
-/// Does this server make the same tokens of a member's text as the parser here?
-fn is_read(member: &PlannedRequest, server: &ServerSide) -> bool {
-    let query = || member.frames().next().map(|frame| frame.body());
-    let text = match member.form {
-        RequestForm::Simple => query().and_then(|body| std::str::from_utf8(body).ok()),
-        RequestForm::Extended { .. } => Some(member.template.text.as_str()),
+strategies! {
+    /// Short reads one after the other, each with its own Sync ([`pipeline`]).
+    Pipeline: Properties { name: "pipeline", waits_for_predecessors: true, ..OWN_READS };
+    /// Identical reads, of which PostgreSQL executes one ([`share`]).
+    Share: Properties { name: "share", only_duplicates: true, ..OWN_READS };
+    /// Writes in one implicit transaction ([`chain`]).
+    Chain: Properties { name: "chain", ..OWN_WRITES };
+    /// Updates of single rows in one statement ([`fold`]).
+    Fold: Properties {
+        name: "fold",
+        recognizes: |statement| statement.update.is_some(),
+        checks_target: true,
+        ..ONE_STATEMENT
     };
-    text.is_some_and(|text| server.tokenizes_alike(text))
+    /// Statements that take rows from a queue, in one statement ([`distribute`]).
+    Take: Properties {
+        name: "take",
+        recognizes: |statement| statement.take.is_some(),
+        ..ONE_STATEMENT
+    };
+    /// Inserts in one statement ([`distribute`]; with ON CONFLICT [`upsert`], and [`multi_row`] for several rows each).
+    Merge: Properties {
+        name: "merge",
+        recognizes: |statement| statement.insert.is_some(),
+        ..ONE_STATEMENT
+    };
+}
+
+impl Strategy {
+    /// The strategy that executes statements of this form for a group, if the catalog permits it.
+    pub fn recognize(statement: &Statement) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|strategy| (strategy.properties().recognizes)(statement))
+    }
+
+    /// The name that users see.
+    pub const fn name(self) -> &'static str {
+        self.properties().name
+    }
+
+    /// Whether its requests only read, so that they may be sent again.
+    pub fn reads(self) -> bool {
+        self.properties().execution == Execution::OwnReads
+    }
+
+    /// Whether one statement takes the place of the members' own.
+    pub fn rewrites(self) -> bool {
+        self.properties().execution == Execution::OneStatement
+    }
 }

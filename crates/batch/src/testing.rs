@@ -1,5 +1,5 @@
-//! What the tests of this crate share: requests and tables to fold on, and groups in flight.
+//! Test helpers: statements and tables, their requests, and groups in flight.
 
-pub(crate) mod folding;
-pub(crate) mod travelling;
-pub(crate) mod trip;
+pub(crate) mod fold_statement;
+pub(crate) mod group_run;
+pub(crate) mod planned_statement;

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::cli::Explain;
 use anyhow::{Context, anyhow, bail};
-use paceline_batch::learned::{Learned, Policy};
+use paceline_batch::analysis::{Policy, TemplateAnalysis};
 use paceline_config::{Settings, Upstream};
 use paceline_pool::address::Address;
 use paceline_pool::analysis;
@@ -101,7 +101,7 @@ async fn ask(
     template: &Template,
     statement: &Statement,
     templates: &Templates,
-) -> anyhow::Result<Learned> {
+) -> anyhow::Result<TemplateAnalysis> {
     let (settings, declared) = (&question.settings, &question.declared);
     let none = SettingsInterner::default().none();
     let limit = settings.timeouts.server_connect_timeout;

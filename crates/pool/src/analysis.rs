@@ -15,7 +15,7 @@ pub use template::{analyze, why_parsed_alone};
 use crate::pool::{Pool, PooledServer};
 use crate::server::{ServerConn, ServerError};
 use crate::shared::Shared;
-use paceline_batch::learned::Learned;
+use paceline_batch::analysis::TemplateAnalysis;
 use paceline_relay::request::Request;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
@@ -24,14 +24,14 @@ use reasons::NOT_DESCRIBED;
 use std::sync::Arc;
 
 /// The analysis of a template that one client has taken on. If this is dropped without a result, other clients may analyse it.
-pub struct TemplateAnalysis {
+pub struct AnalysisTask {
     pool: Arc<Pool>,
     template: Arc<Template>,
     settings: Arc<SessionSettings>,
-    result: Option<Learned>,
+    result: Option<TemplateAnalysis>,
 }
 
-impl Drop for TemplateAnalysis {
+impl Drop for AnalysisTask {
     fn drop(&mut self) {
         let (template, settings) = (self.template.id, self.settings.id);
         self.pool
@@ -39,7 +39,7 @@ impl Drop for TemplateAnalysis {
     }
 }
 
-impl TemplateAnalysis {
+impl AnalysisTask {
     /// Of the template of this request, under its settings.
     pub fn new(pool: &Arc<Pool>, request: &Request) -> Self {
         Self {
@@ -78,9 +78,9 @@ async fn ask(
     template: &Template,
     settings: &Arc<SessionSettings>,
     shared: &Shared,
-) -> Result<Option<Learned>, ServerError> {
+) -> Result<Option<TemplateAnalysis>, ServerError> {
     let Some(statement) = &template.statement else {
-        return Ok(Some(Learned::refused(NOT_DESCRIBED)));
+        return Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED)));
     };
     let (templates, config) = (&shared.templates, Arc::clone(&shared.config()));
     let declared = &config.declared;
@@ -88,7 +88,7 @@ async fn ask(
         Ok(learned) => Ok(Some(learned)),
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // DDL has run meanwhile, or a privilege is missing: the template is not grouped.
-        Err(ServerError::Refused(_)) => Ok(Some(Learned::refused(NOT_DESCRIBED))),
+        Err(ServerError::Refused(_)) => Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED))),
         Err(error) => Err(error),
     }
 }

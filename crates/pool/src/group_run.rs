@@ -14,7 +14,7 @@ use crate::server::ServerConn;
 use bytes::BytesMut;
 use guard::RunGuard;
 use lock::Locked;
-use paceline_batch::line::{Dispatch, Keys};
+use paceline_batch::line::{Dispatch, LineKeys};
 use run::{GroupRun, Outcome};
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Wor
     let mut next = Some(work);
     loop {
         let mut run = match next {
-            None => return guard.release().check_in(Some(conn), &Keys::Unknown),
+            None => return guard.release().check_in(Some(conn), &LineKeys::Unknown),
             Some(Work::Group(group)) if group.entries.len() == 1 => {
                 return hand_over(guard, group, conn);
             }

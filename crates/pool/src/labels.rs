@@ -1,6 +1,6 @@
 //! The names under which metrics show a pool.
 
-use paceline_batch::tally::OTHER;
+use paceline_batch::template_stats::OTHER;
 use prometheus_client::encoding::EncodeLabelSet;
 
 /// Pools that metrics tell apart: the first ones; all others are one.

@@ -48,7 +48,7 @@ use arc_swap::{ArcSwap, Cache, Guard};
 use bytes::Bytes;
 use config::PolicyCell;
 use login_backoff::LoginBackoff;
-use paceline_batch::line::{Dispatch, Key, Keys, Line, WaitSpec, WaiterId};
+use paceline_batch::line::{Dispatch, Line, LineKey, LineKeys, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::request::PartialAnswer;
 use replicas::Replicas;
@@ -223,7 +223,7 @@ pub enum CheckoutResult {
 pub struct PooledServer {
     pool: Arc<Pool>,
     conn: Option<Box<ServerConn>>,
-    keys: Keys,
+    keys: LineKeys,
     used: bool,
     underway: Option<(PartialAnswer, ResultReservation)>,
 }
@@ -241,7 +241,7 @@ pub(crate) enum Work {
 /// A row whose lock a server connection waits for.
 pub(crate) struct LockWait {
     /// The row, which is in flight.
-    pub(crate) key: Key,
+    pub(crate) key: LineKey,
     /// The first request that waits for the row. It stays in the line.
     pub(crate) request: Arc<PlannedRequest>,
     /// What the line knows of that request.

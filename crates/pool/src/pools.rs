@@ -13,7 +13,7 @@ use crate::pool::{ExclusiveUse, Neighbours, Pool, PoolConfig, PoolState};
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
-use paceline_batch::learned::Policy;
+use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
 use paceline_config::{Config, Database};
 use paceline_wire::ErrorResponse;

@@ -312,7 +312,11 @@ impl ServerConn {
     }
 
     /// Makes it what it was when it was fresh, by `server_reset_query`; empty is nothing.
-    pub async fn reset(&mut self, sql: &str, none: Arc<SessionSettings>) -> Result<(), ServerError> {
+    pub async fn reset(
+        &mut self,
+        sql: &str,
+        none: Arc<SessionSettings>,
+    ) -> Result<(), ServerError> {
         if !sql.is_empty() {
             self.query(sql).await?;
         }

@@ -8,7 +8,7 @@ use crate::quota::QuotaBook;
 use crate::result_memory::ResultMemory;
 use arc_swap::{ArcSwap, Guard};
 use paceline_batch::strategy::Prelude;
-use paceline_batch::tally::Names;
+use paceline_batch::template_stats::NameQuota;
 use paceline_config::Config;
 use paceline_net::busy_poll::BusyPoll;
 use paceline_relay::settings::SettingsInterner;
@@ -39,7 +39,7 @@ pub struct Shared {
     /// Credentials for logins to servers.
     pub credentials: CredentialStore,
     /// Names of templates in metrics.
-    pub template_names: Arc<Names>,
+    pub template_names: Arc<NameQuota>,
     /// Keeps the event loop awake while messages come.
     pub busy_poll: BusyPoll,
     /// The time that the console shows.

@@ -24,8 +24,8 @@ use counter::{add, load};
 use durations::DurationCounts;
 use errors::ErrorCounts;
 use marks::Marks;
-use paceline_batch::line::Strategy;
-use paceline_batch::tally::GroupSizes;
+use paceline_batch::strategy::Strategy;
+use paceline_batch::template_stats::GroupSizes;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct Stats {
     errors: ErrorCounts,
     /// Transactions and requests that got a server connection of their own.
     own: AtomicU64,
-    /// Sizes of groups.
+    /// SizeHistogram of groups.
     pub sizes: GroupSizes,
     /// The counts at the beginnings of the last two periods.
     marks: Mutex<Marks>,
@@ -172,7 +172,7 @@ impl Stats {
         let (groups, grouped) = sizes.fold((0, 0), |(groups, requests), sizes| {
             (
                 groups + sizes.groups.iter().sum::<u64>(),
-                requests + sizes.units,
+                requests + sizes.requests,
             )
         });
         let (transactions, queries) = (self.transaction_durations(), self.query_durations());

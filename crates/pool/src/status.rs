@@ -2,7 +2,7 @@
 
 use crate::counters::Counters;
 use crate::pool::Pool;
-use paceline_batch::tally::Called;
+use paceline_batch::template_stats::TemplateNaming;
 use paceline_config::keys;
 use paceline_relay::local_show::{ShowSource, ShowTable};
 use std::sync::atomic::Ordering;
@@ -49,7 +49,7 @@ impl ShowSource for Pool {
     }
 
     fn groups(&self) -> ShowTable {
-        self.groups(Called::ByText)
+        self.groups(TemplateNaming::Text)
     }
 }
 

@@ -35,7 +35,7 @@ mod quote;
 mod references;
 mod row_wait;
 mod sequences;
-mod statement;
+pub mod statement;
 pub mod take;
 mod tree;
 mod type_name;

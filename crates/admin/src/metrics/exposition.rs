@@ -1,7 +1,7 @@
 //! Values as the text that monitoring reads; the syntax is `prometheus-client`'s.
 
 use super::catalog::Metric;
-use paceline_batch::tally::{SIZE_BOUNDS, Sizes};
+use paceline_batch::template_stats::{SIZE_BOUNDS, SizeHistogram};
 use paceline_pool::stats::{BOUNDS_MICROS, Durations};
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet,
@@ -52,7 +52,7 @@ impl Exposition<'_> {
     pub(super) fn sizes<L: EncodeLabelSet>(
         &mut self,
         metric: &Metric,
-        series: &BTreeMap<L, Sizes>,
+        series: &BTreeMap<L, SizeHistogram>,
     ) -> fmt::Result {
         let mut out = self.begin(metric)?;
         #[expect(clippy::cast_precision_loss, reason = "they are small powers of two")]
@@ -61,7 +61,7 @@ impl Exposition<'_> {
         for (labels, sizes) in series {
             let buckets: Vec<(f64, u64)> = bounds.iter().copied().zip(sizes.groups).collect();
             #[expect(clippy::cast_precision_loss, reason = "what monitoring keeps")]
-            let sum = sizes.units as f64;
+            let sum = sizes.requests as f64;
             let count = sizes.groups.iter().sum();
             let mut of_labels = out.encode_family(labels)?;
             of_labels.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;

@@ -5,8 +5,8 @@
 
 use super::catalog;
 use super::exposition::Exposition;
-use paceline_batch::line::Strategy;
-use paceline_batch::tally::{Sizes, TemplateStats};
+use paceline_batch::strategy::Strategy;
+use paceline_batch::template_stats::{SizeHistogram, TemplateStats};
 use paceline_pool::labels::PoolLabels;
 use paceline_pool::pool::{Pool, PoolLoad};
 use paceline_pool::stats::Durations;
@@ -75,7 +75,7 @@ struct Scrape {
     commits_saved: Series<TripLabels>,
     fallbacks: Series<FallbackLabels>,
     missed: Series<TemplateLabels>,
-    sizes: BTreeMap<StrategyLabels, Sizes>,
+    sizes: BTreeMap<StrategyLabels, SizeHistogram>,
     pool_units: Series<PoolLabels>,
     pool_clients: Series<StateLabels>,
     pool_servers: Series<StateLabels>,
@@ -200,19 +200,19 @@ impl Scrape {
         if tally.alone() > 0 {
             add(&mut self.units, labels("solo"), tally.alone());
         }
-        if tally.missed() > 0 {
+        if tally.would_have_grouped() > 0 {
             let (pool, template) = (pool.clone(), template.clone());
             let labels = TemplateLabels { pool, template };
-            add(&mut self.missed, labels, tally.missed());
+            add(&mut self.missed, labels, tally.would_have_grouped());
         }
-        add(&mut self.pool_units, pool.clone(), tally.units());
+        add(&mut self.pool_units, pool.clone(), tally.requests());
     }
 
     fn add_trips(&mut self, tally: &TemplateStats, strategy: Strategy, labels: &TripLabels) {
-        let Some(counted) = tally.counted(strategy) else {
+        let Some(counted) = tally.group_stats(strategy) else {
             return;
         };
-        add(&mut self.units, labels.clone(), counted.units);
+        add(&mut self.units, labels.clone(), counted.requests);
         add(&mut self.groups, labels.clone(), counted.groups);
         let largest = self.largest_group.entry(labels.clone()).or_default();
         *largest = counted.largest_group.max(*largest);

@@ -6,8 +6,8 @@ mod boards;
 use super::catalog::ALL;
 use super::scrape::text;
 use super::*;
-use paceline_batch::line::Strategy;
-use paceline_batch::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};
+use paceline_batch::strategy::Strategy;
+use paceline_batch::template_stats::{NAMED_AFTER_REQUESTS, NAMES_MAX, TEMPLATES_MAX};
 use paceline_config::Config;
 use paceline_pool::labels::{NAME_BYTES_MAX, POOLS_MAX};
 use paceline_pool::pool::Pool;
@@ -28,12 +28,12 @@ fn pool(proxy: &Arc<Proxy>, database: &str, user: &str) -> Arc<Pool> {
 /// Units of a template are carried out alone.
 fn run(pool: &Pool, text: &str, units: usize) {
     let template = pool.shared.templates.prepared(text, &[0, 0]);
-    (0..units).for_each(|_| pool.analysis(&template, 0).1.goes_alone());
+    (0..units).for_each(|_| pool.analysis(&template, 0).1.count_alone());
 }
 
 /// The same until the template has earned a name; then `units` more.
 fn run_named(pool: &Pool, text: &str, units: usize) {
-    (0..NAMED_AFTER_UNITS).for_each(|_| run(pool, text, 1));
+    (0..NAMED_AFTER_REQUESTS).for_each(|_| run(pool, text, 1));
     run(pool, text, units);
 }
 
@@ -66,7 +66,7 @@ fn templates_without_a_name_are_counted_together() {
     }
     let units = values(&proxy, "paceline_units_total{");
     assert_eq!(units.len(), NAMES_MAX + 2);
-    let unnamed = templates as u64 * NAMED_AFTER_UNITS;
+    let unnamed = templates as u64 * NAMED_AFTER_REQUESTS;
     assert_eq!(other(&proxy), unnamed + 6);
     let whole = values(&proxy, "paceline_pool_units_total{");
     assert_eq!(whole, [unnamed + 2 * templates as u64; 2]);
@@ -80,10 +80,10 @@ fn what_is_forgotten_goes_to_the_others() {
     let template = proxy.shared.templates.prepared("DELETE FROM held", &[]);
     run_named(&pool, &template.text, 0);
     let (_, held) = pool.analysis(&template, 0);
-    let (mut all, mut others) = (NAMED_AFTER_UNITS, 0);
-    for n in 0..3 * TALLIES_MAX {
+    let (mut all, mut others) = (NAMED_AFTER_REQUESTS, 0);
+    for n in 0..3 * TEMPLATES_MAX {
         run(&pool, &format!("SELECT n{n} FROM t"), 1);
-        held.goes_alone();
+        held.count_alone();
         all += 2;
         if n % 250 == 0 {
             let now: u64 = values(&proxy, "paceline_units_total{").iter().sum();
@@ -93,8 +93,8 @@ fn what_is_forgotten_goes_to_the_others() {
             others = other(&proxy);
         }
     }
-    assert!(others > TALLIES_MAX as u64);
-    let newest = format!("SELECT n{} FROM t", 3 * TALLIES_MAX - 1);
+    assert!(others > TEMPLATES_MAX as u64);
+    let newest = format!("SELECT n{} FROM t", 3 * TEMPLATES_MAX - 1);
     run_named(&pool, &newest, 1);
     assert!(text(&proxy).unwrap().contains(&newest));
 }

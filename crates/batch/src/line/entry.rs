@@ -1,75 +1,76 @@
-//! What waits in the line, and what leaves it.
+//! Requests in the line, and groups that leave it.
 
 use super::spec::WaitSpec;
 use std::time::{Duration, Instant};
 
-/// Place in the order of arrival; also names a waiting unit.
+/// Identifies a waiting request; its order is the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(pub(super) u64);
 
-/// A unit in the line or on its way.
+/// A request in the line or in flight.
 #[derive(Debug)]
-pub struct Entry<T> {
-    /// Its place.
+pub struct WaitEntry<T> {
+    /// Its place in the order of arrival.
     pub waiter: WaiterId,
-    /// What the line knows of it.
+    /// What the line must know of it.
     pub spec: WaitSpec,
-    /// When it came.
+    /// Time of arrival.
     pub arrived: Instant,
-    /// The unit.
-    pub unit: T,
-    pub(super) clocks: Clocks,
-    /// It is among those whose time is up then.
+    /// The request.
+    pub request: T,
+    pub(super) timeout_starts: TimeoutStarts,
+    /// The deadline under which the line files it.
     pub(super) deadline: Option<Instant>,
-    /// When it was asked about last.
+    /// Time of its last probe.
     pub(super) probed: Option<Instant>,
 }
 
-/// Those who leave together: one entry travels as it is, several by the strategy of their group.
+/// The requests that leave together: one is relayed unchanged, several are executed by the strategy of their group.
 #[derive(Debug)]
 pub struct Dispatch<T> {
     /// In order of arrival; never empty.
-    pub entries: Vec<Entry<T>>,
+    pub entries: Vec<WaitEntry<T>>,
 }
 
 /// What a free server connection does next.
 #[derive(Debug)]
-pub enum Next<T> {
-    /// Carries out these requests. Their rows are in flight until [`Line::release_rows`].
+pub enum NextStep<T> {
+    /// Executes these requests. Their rows are in flight until [`Line::release_rows`](super::Line::release_rows).
     Group(Dispatch<T>),
     /// Probes these requests, which stay in the line.
     Probe(Vec<WaiterId>),
-    /// Waits for the row lock of this request, which stays in the line. The row is in flight until [`Line::release_rows`].
+    /// Waits for the row lock of this request, which stays in the line. The row is in flight until
+    /// [`Line::release_rows`](super::Line::release_rows).
     Lock(WaiterId),
 }
 
 /// Limits of a line.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most units in a group; of units on several rows, so many that they have as many rows.
+    /// Maximum requests per group. For requests on several rows the limit applies to the number of rows.
     pub group_size_max: usize,
-    /// Most units in a pipeline: a few, because each waits for those in front of it.
+    /// Maximum requests per pipeline, in which each waits for the answers to those before it.
     pub pipeline_depth_max: usize,
-    /// How long a unit that could leave with others waits for them (`hotspot_update_max_wait_time`).
+    /// Time for which a ready write waits for group members (`hotspot_update_max_wait_time`).
     pub max_wait: Duration,
-    /// Longest wait for a row (`query_timeout`); zero: for ever.
+    /// Maximum wait for a row (`query_timeout`); zero is no limit.
     pub query_timeout: Duration,
 }
 
-/// Start of a request's time-outs, or an earlier time: [`Line::time_out`] corrects it when a time-out seems to have expired, by
-/// when the row was in flight.
+/// Start of a request's limits, or an earlier time. When a limit seems to have expired, [`Line::time_out`](super::Line::time_out)
+/// corrects the start by the time at which the row was in flight.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Clocks {
-    /// PostgreSQL alone would have started the statement.
+pub(super) struct TimeoutStarts {
+    /// Time at which PostgreSQL alone would have started the statement.
     pub(super) begun: Option<Instant>,
-    /// `begun` needs no correction.
+    /// Whether `begun` needs no correction.
     pub(super) has_begun: bool,
-    /// The wait for the row began.
+    /// Start of the wait for the row.
     pub(super) blocked: Option<Instant>,
 }
 
-impl Clocks {
-    /// `busy` is the start of the flights of the row that the request waits for, if one is in flight.
+impl TimeoutStarts {
+    /// `busy` is the time since which the row that the request waits for has been in flight, if it is.
     pub(super) fn correct(&mut self, now: Instant, busy: Option<Instant>) {
         let since = busy.unwrap_or(now);
         self.blocked = self.blocked.map(|blocked| blocked.max(since));

@@ -1,68 +1,70 @@
-//! Units on several rows: they wait for all of them at once, in each row's order of arrival.
+//! Requests on several rows: they wait for all of their rows at once, in each row's order of arrival.
 //!
-//! Whoever waits for one row alone would wait for it in PostgreSQL, too. Whoever stands behind a unit on several rows waits
-//! for what that one waits for, and alone perhaps would not: so it waits for no row that has been in flight for long.
+//! A request that waits for one row would wait for it in PostgreSQL, too. A request behind one on several rows also waits for
+//! that one's other rows, for which it might not wait alone. Therefore a request on several rows waits for no row that has been
+//! in flight for long.
 
-use super::{Key, Keys, Line, LockOutcome, WaiterId};
+use super::{Line, LineKey, LineKeys, LockOutcome, WaiterId};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// A row that has been in flight for longer than this, or at most than twice this, is awaited by nobody who waits for other
-/// rows, too. Commits on a slow disk should be shorter.
+/// Maximum time for which a row that is in flight is awaited by a request that also waits for other rows; the line may take up to
+/// twice as long to notice. Longer than a commit on a slow disk.
 pub const ROW_AWAITED_MAX: Duration = Duration::from_millis(100);
 
 impl<T> Line<T> {
-    /// Units on several rows whose rows have been in flight for long leave by themselves, as units do whose rows are not
-    /// known.
+    /// Detaches requests on several rows if a row has been in flight for longer than [`ROW_AWAITED_MAX`].
     pub(super) fn expire_multi_row(&mut self, now: Instant) {
-        if self.several.look_at.is_none_or(|at| at > now) {
+        if self.multi_row.next_check.is_none_or(|at| at > now) {
             return;
         }
-        let waiting: Vec<WaiterId> = self.several.waiting.iter().copied().collect();
+        let waiting: Vec<WaiterId> = self.multi_row.waiting.iter().copied().collect();
         let (late, patient): (Vec<WaiterId>, Vec<WaiterId>) =
             waiting.into_iter().partition(|t| self.waits_long(now, *t));
         self.detach_all(now, &late.into_iter().collect());
-        self.several.look_at = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
+        self.multi_row.next_check = (!patient.is_empty()).then(|| now + ROW_AWAITED_MAX);
     }
 
-    /// Rows are free because who is on them has been for long, and still is: the units on several rows that stand on them
-    /// would only come to the same, one after the other. They leave by themselves.
-    pub fn release_rows_early(&mut self, now: Instant, keys: &[Key]) {
+    /// Releases rows although the request on them is still in flight, because it has taken long. Requests on several rows that
+    /// wait for them are detached: each would only take long in its turn.
+    pub fn release_rows_early(&mut self, now: Instant, keys: &[LineKey]) {
         let rows = keys.iter().filter_map(|key| self.rows.get(key));
         let waiting = rows.flat_map(|row| &row.queue).copied();
-        let late = waiting.filter(|waiter| self.several.waiting.contains(waiter));
+        let late = waiting.filter(|waiter| self.multi_row.waiting.contains(waiter));
         self.detach_all(now, &late.collect());
         for key in keys {
             self.release_rows(now, *key, LockOutcome::Free);
         }
     }
 
-    /// When [`Line::expire_multi_row`] has something to do.
-    pub(super) fn gives_way_at(&self) -> Option<Instant> {
-        self.several.look_at
+    /// Time at which [`Line::expire_multi_row`] must check again.
+    pub(super) fn multi_row_check_at(&self) -> Option<Instant> {
+        self.multi_row.next_check
     }
 
-    /// A unit stands in the line.
-    pub(super) fn note_several(&mut self, now: Instant, waiter: WaiterId, keys: &Keys) {
-        let Keys::Several(keys) = keys else {
+    /// Registers a request that begins to wait.
+    pub(super) fn note_multi_row(&mut self, now: Instant, waiter: WaiterId, keys: &LineKeys) {
+        let LineKeys::Many(keys) = keys else {
             return;
         };
-        self.several.waiting.insert(waiter);
-        self.several.look_at.get_or_insert(now + ROW_AWAITED_MAX);
+        self.multi_row.waiting.insert(waiter);
+        self.multi_row
+            .next_check
+            .get_or_insert(now + ROW_AWAITED_MAX);
         for key in keys.iter() {
-            self.rows.entry(*key).or_default().several += 1;
+            self.rows.entry(*key).or_default().multi_row += 1;
         }
     }
 
-    /// It does no longer.
-    pub(super) fn forget_several(&mut self, waiter: WaiterId, keys: &Keys) {
-        let Keys::Several(keys) = keys else {
+    /// Reverses [`Line::note_multi_row`].
+    pub(super) fn forget_multi_row(&mut self, waiter: WaiterId, keys: &LineKeys) {
+        let LineKeys::Many(keys) = keys else {
             return;
         };
-        self.several.waiting.remove(&waiter);
+        self.multi_row.waiting.remove(&waiter);
         for key in keys.iter() {
             if let Some(row) = self.rows.get_mut(key) {
-                row.several -= 1;
+                row.multi_row -= 1;
             }
         }
     }
@@ -77,14 +79,14 @@ impl<T> Line<T> {
             })
     }
 
-    /// It waits for no row any more, and leaves by itself.
+    /// Detaches a request from its rows: it waits for none of them and leaves alone.
     pub fn detach(&mut self, now: Instant, waiter: WaiterId) {
         if self.waiting.contains_key(&waiter) && !self.ready.contains_key(&waiter) {
             self.detach_all(now, &BTreeSet::from([waiter]));
         }
     }
 
-    /// They wait for no row any more.
+    /// Detaches these requests from their rows. They become barriers, like all writes whose rows are not known.
     fn detach_all(&mut self, now: Instant, late: &BTreeSet<WaiterId>) {
         let mut rows = BTreeSet::new();
         for waiter in late {
@@ -96,7 +98,7 @@ impl<T> Line<T> {
             entry.spec.probe = None;
             entry.spec.barrier = true;
             self.barriers.insert(*waiter);
-            self.forget_several(*waiter, &keys);
+            self.forget_multi_row(*waiter, &keys);
             rows.extend(keys.as_slice().iter().copied());
             self.make_ready(now, *waiter);
         }

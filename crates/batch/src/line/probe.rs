@@ -3,7 +3,7 @@
 //!
 //! A probe removes no request from the line. Each request is probed once per wait for its row.
 
-use super::{Key, Keys, Line, Next, WAIT_UNCHECKED_MAX, WaiterId};
+use super::{Line, LineKey, LineKeys, NextStep, WAIT_UNCHECKED_MAX, WaiterId};
 use std::cmp::Reverse;
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ impl<T> Line<T> {
     }
 
     /// Schedules a check of the row for when its requests will have waited for [`WAIT_UNCHECKED_MAX`].
-    pub(super) fn check_later(&mut self, key: Key) {
+    pub(super) fn check_later(&mut self, key: LineKey) {
         let Some(row) = self.rows.get_mut(&key) else {
             return;
         };
@@ -50,7 +50,7 @@ impl<T> Line<T> {
     }
 
     /// Schedules probes for all requests that wait for the row, if it has kept them waiting for [`WAIT_UNCHECKED_MAX`].
-    pub(super) fn probe_row(&mut self, now: Instant, key: Key) {
+    pub(super) fn probe_row(&mut self, now: Instant, key: LineKey) {
         let Some(row) = self.rows.get(&key) else {
             return;
         };
@@ -60,7 +60,7 @@ impl<T> Line<T> {
         }
     }
 
-    fn probe(&mut self, now: Instant, waiter: WaiterId, key: Key) {
+    fn probe(&mut self, now: Instant, waiter: WaiterId, key: LineKey) {
         let since = self.rows.get(&key).and_then(|row| row.since);
         let Some(entry) = self.waiting.get_mut(&waiter) else {
             return;
@@ -76,7 +76,7 @@ impl<T> Line<T> {
     }
 
     /// Schedules a probe for a request that begins to wait, or a check of its rows.
-    pub(super) fn await_rows(&mut self, now: Instant, waiter: WaiterId, keys: &Keys) {
+    pub(super) fn await_rows(&mut self, now: Instant, waiter: WaiterId, keys: &LineKeys) {
         for key in keys.as_slice() {
             let Some(row) = self.rows.get(key) else {
                 continue;
@@ -88,14 +88,14 @@ impl<T> Line<T> {
         }
     }
 
-    pub(super) fn next_probe(&mut self, now: Instant) -> Next<T> {
+    pub(super) fn next_probe(&mut self, now: Instant) -> NextStep<T> {
         let waiters = self.probes.take(self.limits.group_size_max);
         for waiter in &waiters {
             if let Some(entry) = self.waiting.get_mut(waiter) {
                 entry.probed = Some(now);
             }
         }
-        Next::Probe(waiters)
+        NextStep::Probe(waiters)
     }
 
     /// Allows another probe of these requests after [`WAIT_UNCHECKED_MAX`], because theirs failed.

@@ -1,28 +1,28 @@
 //! The state of a line.
 
-use super::entry::{Entry, Limits, WaiterId};
+use super::entry::{Limits, WaitEntry, WaiterId};
 use super::probes::Probes;
-use super::rows::Row;
-use super::spec::{GroupId, Key};
+use super::rows::RowState;
+use super::spec::{GroupId, LineKey};
 use foldhash::{HashMap, HashMapExt};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// Units on several rows that wait.
+/// Waiting requests on several rows.
 #[derive(Debug, Default)]
-pub(super) struct Several {
+pub(super) struct MultiRowWaits {
     pub(super) waiting: BTreeSet<WaiterId>,
-    /// Time of the next check of the rows that they wait for. `None`: no request waits.
-    pub(super) look_at: Option<Instant>,
+    /// Time of the next check of their rows. `None` if no such request waits.
+    pub(super) next_check: Option<Instant>,
 }
 
-/// A unit that may leave.
+/// A request that may leave.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ready {
-    /// The group that it may lead.
+    /// The group of which it may be the first member.
     pub(super) group: Option<GroupId>,
-    /// A server connection waits for its row lock first.
+    /// Whether a server connection must wait for its row lock first.
     pub(super) locks: bool,
     pub(super) since: Instant,
 }
@@ -34,16 +34,17 @@ pub struct Line<T> {
     pub(super) next_waiter: u64,
     pub(super) next_cohort: u64,
     /// Boxed: the map moves its entries when one leaves.
-    pub(super) waiting: BTreeMap<WaiterId, Box<Entry<T>>>,
-    /// Units that may leave now: not keyed, or the first of a row that is not in flight.
+    pub(super) waiting: BTreeMap<WaiterId, Box<WaitEntry<T>>>,
+    /// Requests that may leave now: their rows are not known, or they are the first on a row that is not in flight.
     pub(super) ready: BTreeMap<WaiterId, Ready>,
-    pub(super) mates: FxHashMap<GroupId, BTreeSet<WaiterId>>,
-    /// Units that would be ready but wait for mates until then.
+    pub(super) group_members: FxHashMap<GroupId, BTreeSet<WaiterId>>,
+    /// Requests that wait for group members until this time.
     pub(super) held: BTreeSet<(Instant, WaiterId)>,
-    /// Keys are hashes of values that clients send. The map hashes them again with a secret, so that no client can cause collisions.
-    pub(super) rows: HashMap<Key, Row>,
+    /// A [`LineKey`] is a hash of values that clients send. The map hashes it again with a secret, so that no client can cause
+    /// collisions.
+    pub(super) rows: HashMap<LineKey, RowState>,
     pub(super) barriers: BTreeSet<WaiterId>,
-    pub(super) several: Several,
+    pub(super) multi_row: MultiRowWaits,
     pub(super) probes: Probes,
     pub(super) deadlines: BTreeSet<(Instant, WaiterId)>,
 }
@@ -57,11 +58,11 @@ impl<T> Line<T> {
             next_cohort: 0,
             waiting: BTreeMap::new(),
             ready: BTreeMap::new(),
-            mates: FxHashMap::default(),
+            group_members: FxHashMap::default(),
             held: BTreeSet::new(),
             rows: HashMap::new(),
             barriers: BTreeSet::new(),
-            several: Several::default(),
+            multi_row: MultiRowWaits::default(),
             probes: Probes::default(),
             deadlines: BTreeSet::new(),
         }

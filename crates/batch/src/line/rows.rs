@@ -10,7 +10,7 @@ pub const WAIT_UNCHECKED_MAX: Duration = Duration::from_millis(paceline_sql::UNC
 
 /// A row that requests in the line or in flight change.
 #[derive(Debug, Default)]
-pub(super) struct Row {
+pub(super) struct RowState {
     /// A request on this row is in flight, or a server connection waits for its lock.
     pub(super) in_flight: bool,
     /// Start of that flight; after attempts that did not get the lock, start of the first one.
@@ -24,7 +24,7 @@ pub(super) struct Row {
     /// Waiting requests in order of arrival; may name requests that were withdrawn.
     pub(super) queue: VecDeque<WaiterId>,
     /// Number of waiting requests that also wait for other rows.
-    pub(super) several: usize,
+    pub(super) multi_row: usize,
 }
 
 /// How the next request on a row leaves the line.
@@ -50,7 +50,7 @@ pub enum LockOutcome {
     Blocked,
 }
 
-impl Row {
+impl RowState {
     /// Its flight, or its attempts to get the lock, have lasted for `limit` or longer.
     pub(super) fn has_kept_waiting(&self, now: Instant, limit: Duration) -> bool {
         self.since

@@ -1,94 +1,92 @@
-//! What the line must know of a unit: whom it may travel with, and what it waits for.
+//! What the line must know of a request: which group it may join, and what it waits for.
 
+use crate::strategy::Strategy;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A row, as far as the line can tell rows apart: two rows may share a key (they then only wait for one another).
+/// Identifies a row. Two rows may have the same key; then requests on one wait for requests on the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(pub u64);
+pub struct LineKey(pub u64);
 
-impl Key {
-    /// The cohort of units that travel with others on this row only.
+impl LineKey {
+    /// The cohort of requests that join groups on this row only.
     pub fn cohort(self) -> u64 {
         self.0 | 1
     }
 }
 
-/// The rows that a unit changes.
+/// The rows that a request changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Keys {
-    /// Not known: it waits for no row.
+pub enum LineKeys {
+    /// The rows are not known, so the request waits for none.
     #[default]
     Unknown,
-    /// It waits for this one, and may leave with others on it.
-    One(Key),
-    /// It waits for all of these at once, and leaves with nobody else on one of them. Each is named once.
-    Several(Arc<[Key]>),
+    /// The request waits for this row, and may join a group of requests on the row.
+    One(LineKey),
+    /// The request waits for all of these rows at once, and joins no group with another request on one of them. Without
+    /// duplicates.
+    Many(Arc<[LineKey]>),
 }
 
-impl Keys {
-    /// Each of them.
-    pub fn as_slice(&self) -> &[Key] {
+impl LineKeys {
+    /// All keys.
+    pub fn as_slice(&self) -> &[LineKey] {
         match self {
             Self::Unknown => &[],
             Self::One(key) => std::slice::from_ref(key),
-            Self::Several(keys) => keys,
+            Self::Many(keys) => keys,
         }
     }
 
-    /// How many there are besides the first.
+    /// Number of keys after the first.
     pub(super) fn further(&self) -> usize {
         self.as_slice().len().saturating_sub(1)
     }
 }
 
-impl From<Option<Key>> for Keys {
-    fn from(key: Option<Key>) -> Self {
+impl From<Option<LineKey>> for LineKeys {
+    fn from(key: Option<LineKey>) -> Self {
         key.map_or(Self::Unknown, Self::One)
     }
 }
 
-/// A table, as far as the line can tell tables apart: two may look the same.
+/// Identifies a table. Two tables may have the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Table(pub u64);
+pub struct TableId(pub u64);
 
-/// Which units may share a trip, and which strategy carries them.
+/// Requests with the same value may share a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupId {
-    /// How the group travels.
+    /// The strategy that executes the group.
     pub strategy: Strategy,
-    /// The template, for strategies that need the same one; else 0.
+    /// Identifies the template or, for [`share`](crate::strategy::share) and similar strategies, the template and the shared
+    /// values. 0 if templates may differ.
     pub template: u64,
     /// The session settings in force.
     pub settings: u64,
-    /// Bit n: parameter n is in binary format.
+    /// Bit n is set if parameter n is in binary format.
     pub parameter_formats: u64,
-    /// Bit n: result column n is in binary format.
+    /// Bit n is set if result column n is in binary format.
     pub result_formats: u64,
-    /// Units that came back from a failed trip travel only with those of the same cohort; 0: never came back.
+    /// Requests that have returned from a failed group join groups of the same cohort only. 0 if the request has not returned.
     pub cohort: u64,
 }
 
-/// How a group travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Strategy {
-    /// Reads back to back, each with its own Sync.
-    Pipeline,
-    /// The same read, asked once.
-    Share,
-    /// Writes in one implicit transaction.
-    Chain,
-    /// Single-row updates in one statement.
-    Fold,
-    /// Consumers of a queue in one statement.
-    Take,
-    /// Inserts in one statement.
-    Merge,
-}
-
 impl GroupId {
+    /// A group whose members need only have the same settings.
+    pub fn of_settings(strategy: Strategy, settings: u64) -> Self {
+        Self {
+            strategy,
+            template: 0,
+            settings,
+            parameter_formats: 0,
+            result_formats: 0,
+            cohort: 0,
+        }
+    }
+
     /// Whether requests of these groups may share a group on this row.
-    pub(super) fn meets(self, other: Self, row: Key) -> bool {
+    pub(super) fn meets(self, other: Self, row: LineKey) -> bool {
         let on_row = |id: Self| Self {
             cohort: match id.cohort {
                 cohort if cohort == row.cohort() => 0,
@@ -102,69 +100,34 @@ impl GroupId {
 
 /// Time-outs of a client that count while its request waits for a row. `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Timeouts {
+pub struct ClientTimeouts {
     /// `lock_timeout`, from the start of the wait for the row.
     pub lock: Option<Duration>,
     /// `statement_timeout`, from the time at which PostgreSQL alone would have started the statement.
     pub statement: Option<Duration>,
-    /// `transaction_timeout` (PostgreSQL 17), which ends the connection: no write travels with others under it.
+    /// `transaction_timeout` (PostgreSQL 17). It ends the connection, so no write under it joins a group.
     pub transaction: Option<Duration>,
 }
 
-impl Strategy {
-    /// Each of them.
-    pub const ALL: [Self; 6] = [
-        Self::Pipeline,
-        Self::Share,
-        Self::Chain,
-        Self::Fold,
-        Self::Take,
-        Self::Merge,
-    ];
-
-    /// What users call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pipeline => "pipeline",
-            Self::Share => "share",
-            Self::Chain => "chain",
-            Self::Fold => "fold",
-            Self::Take => "take",
-            Self::Merge => "merge",
-        }
-    }
-
-    /// Its units change nothing: they may be sent again, and left at any time.
-    pub fn reads(self) -> bool {
-        matches!(self, Self::Pipeline | Self::Share)
-    }
-
-    /// Another statement takes the place of its units' own.
-    pub fn rewrites(self) -> bool {
-        matches!(self, Self::Fold | Self::Take | Self::Merge)
-    }
-}
-
-/// What the line must know of a unit.
+/// What the line must know of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WaitSpec {
-    /// Whom it may travel with; `None`: alone.
+    /// The group that it may join. `None` if it leaves alone.
     pub group: Option<GroupId>,
-    /// The rows it changes.
-    pub keys: Keys,
-    /// The table it changes.
-    pub table: Option<Table>,
-    /// It changes a row of its table (of any, if that is not known), but which one is not known: nobody who came later
-    /// and changes that table may leave with somebody who came earlier, and it leaves with none of those who came
-    /// earlier if that means to overtake another one.
+    /// The rows that it changes.
+    pub keys: LineKeys,
+    /// The table that it changes.
+    pub table: Option<TableId>,
+    /// Whether it changes a row that is not known, of its table or of any table. No later request that changes the table leaves
+    /// with an earlier one; and the barrier itself leaves with an earlier request only if it overtakes no other.
     pub barrier: bool,
     /// Set if a probe can check whether PostgreSQL would answer the request without its row lock. Requests with the same value
     /// share a probe.
     pub probe: Option<GroupId>,
-    /// A server connection can wait for its row lock before its group is built.
+    /// Whether a server connection can wait for its row lock before its group is built.
     pub locks: bool,
     /// Time-outs of its client.
-    pub timeouts: Timeouts,
-    /// Maximum size of a group that it is the first member of, if less than [`Limits::group_size_max`](super::Limits).
+    pub timeouts: ClientTimeouts,
+    /// Maximum size of a group of which it is the first member, if less than [`Limits::group_size_max`](super::Limits).
     pub size_max: Option<usize>,
 }

@@ -1,15 +1,16 @@
-//! The line without a socket: its rules one by one, and generated histories against a naive model.
+//! The line without a socket: each rule, and generated histories against a simple model.
 
+mod fixture;
 mod histories;
 mod model;
 mod rules;
-mod scene;
 mod waits;
 
-use super::{GroupId, Key, Keys, Limits, Strategy, WaitSpec};
+use super::{GroupId, Limits, LineKey, LineKeys, WaitSpec};
+use crate::strategy::Strategy;
 use std::time::Duration;
 
-/// A group of a strategy; `template` tells groups apart.
+/// A group; `template` distinguishes groups of a strategy.
 fn group(strategy: Strategy, template: u64) -> GroupId {
     GroupId {
         strategy,
@@ -25,7 +26,7 @@ fn group(strategy: Strategy, template: u64) -> GroupId {
 fn fold(row: u64) -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Fold, 1)),
-        keys: Keys::One(Key(row)),
+        keys: LineKeys::One(LineKey(row)),
         ..WaitSpec::default()
     }
 }
@@ -34,12 +35,12 @@ fn fold(row: u64) -> WaitSpec {
 fn upsert(rows: &[u64]) -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Merge, 1)),
-        keys: Keys::Several(rows.iter().copied().map(Key).collect()),
+        keys: LineKeys::Many(rows.iter().copied().map(LineKey).collect()),
         ..WaitSpec::default()
     }
 }
 
-/// The spec of a read that may be pipelined.
+/// The spec of a read in a pipeline.
 fn read() -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Pipeline, 0)),

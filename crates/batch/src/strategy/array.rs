@@ -1,9 +1,12 @@
-//! One-dimensional arrays as parameters, in text or binary format (PostgreSQL documentation, "Array Input and
-//! Output Syntax"; `array_send` for the binary form).
+//! One-dimensional arrays as parameters, in text or binary format (PostgreSQL documentation, "Array Input and Output Syntax";
+//! for the binary format see `array_send`).
 
 use bytes::{BufMut, BytesMut};
 
-/// An array that is being written.
+/// A complete array: whether it is in binary format, and its bytes.
+pub(super) type ArrayValue = (bool, Vec<u8>);
+
+/// An array to which elements are appended.
 #[derive(Debug)]
 pub(super) struct Array {
     binary: bool,
@@ -12,13 +15,14 @@ pub(super) struct Array {
     len: usize,
 }
 
-/// Bytes before the elements of a binary array; of these, where the flag for NULLs stands.
+/// Bytes before the elements of a binary array.
 const HEADER_LEN: usize = 20;
+/// Position of the flag for NULLs in the header.
 const NULL_FLAG: usize = 7;
 const INT4: u32 = 23;
 
 impl Array {
-    /// An array of `len` elements of a type.
+    /// An array for `len` elements of the type with the OID `element`.
     pub(super) fn new(binary: bool, element: u32, len: usize) -> Self {
         let mut out = BytesMut::with_capacity(HEADER_LEN + len * 8);
         if binary {
@@ -43,13 +47,20 @@ impl Array {
         Self::new(true, INT4, len)
     }
 
-    /// Appends a number that counts members.
+    /// The numbers from 1 to `len`.
+    pub(super) fn numbers(len: usize) -> ArrayValue {
+        let mut array = Self::int4(len);
+        (1..=len).for_each(|number| array.push_int(number));
+        array.finish()
+    }
+
+    /// Appends an int4.
     pub(super) fn push_int(&mut self, value: usize) {
         let value = i32::try_from(value).unwrap_or(i32::MAX);
         self.push(Some(&value.to_be_bytes()));
     }
 
-    /// Appends a value in the array's format, `None` for NULL.
+    /// Appends a value in the format of the array; `None` is NULL.
     pub(super) fn push(&mut self, value: Option<&[u8]>) {
         self.len += 1;
         self.has_null |= value.is_none();
@@ -78,8 +89,8 @@ impl Array {
         self.out.put_u8(b'"');
     }
 
-    /// Its format and bytes.
-    pub(super) fn finish(mut self) -> (bool, Vec<u8>) {
+    /// The complete array.
+    pub(super) fn finish(mut self) -> ArrayValue {
         if !self.binary {
             self.out.put_u8(b'}');
         } else if self.has_null
@@ -91,7 +102,13 @@ impl Array {
     }
 }
 
-/// A number: needs no quotes.
+/// Complete arrays as the values of a `Bind`.
+pub(super) fn bound(arrays: &[ArrayValue]) -> impl Iterator<Item = (bool, Option<&[u8]>)> {
+    let arrays = arrays.iter();
+    arrays.map(|(binary, bytes)| (*binary, Some(&**bytes)))
+}
+
+/// Whether an element needs no quotes because it is a number.
 fn is_plain(value: &[u8]) -> bool {
     !value.is_empty()
         && value
@@ -104,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_elements_are_quoted_unless_they_are_numbers() {
+    fn text_elements_other_than_numbers_are_quoted() {
         let mut array = Array::new(false, 25, 4);
         array.push(Some(b"-1.5"));
         array.push(None);
@@ -115,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binary_array_tells_of_its_nulls() {
+    fn a_binary_array_with_a_null_has_the_null_flag() {
         let mut array = Array::int4(2);
         array.push_int(7);
         array.push(None);

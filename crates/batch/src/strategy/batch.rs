@@ -1,52 +1,55 @@
 //! A group in flight.
 
-use super::outcome::{Dealt, Invalidation};
+use super::outcome::{Invalidation, MemberResult};
 use paceline_relay::request::PartialAnswer;
 use paceline_relay::server::ServerSide;
 use paceline_wire::Frame;
 use std::fmt::Debug;
 
-/// A group whose messages were written, up to the end of its answer.
+/// A group whose messages are written, until its answer is complete.
 pub trait Batch: Debug + Send + Sync {
-    /// Takes a message from the server; verdicts that it settles are appended to `dealt`. True: the batch is over.
+    /// Takes a message from the server and appends the results that are known because of it. Returns true if the answer is
+    /// complete.
     fn receive(
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool;
 
-    /// What no longer holds of the members' templates.
+    /// What the answer has shown to be wrong in the analysis of the members' templates.
     fn invalidation(&self) -> Option<Invalidation> {
         None
     }
 
-    /// The server has refused the batch as a whole.
+    /// Whether an error has undone the whole batch.
     fn failed(&self) -> bool {
         false
     }
 
-    /// Row versions that the group's one statement has written; 0 if each member's own statement ran.
+    /// Number of row versions that the group's one statement has written; 0 if the members' own statements ran.
     fn rows_written(&self) -> u64 {
         0
     }
 
-    /// Bytes of answers that are kept.
-    fn kept(&self) -> usize {
+    /// Number of bytes of answers that wait for their end.
+    fn buffered_len(&self) -> usize {
         0
     }
 
-    /// Its members may draw numbers of sequences, by defaults or triggers if not by their texts.
-    fn may_draw(&self) -> bool {
+    /// Whether members may draw numbers from sequences, be it by defaults or triggers.
+    fn may_use_sequences(&self) -> bool {
         true
     }
 
-    /// Members of a pipeline that are not answered yet, if this is one; they may go elsewhere.
-    fn abandon(&mut self) -> Option<Vec<Dealt>> {
+    /// Gives up the members of a pipeline that have no answer yet, so that they can leave on other connections. `None` for other
+    /// strategies.
+    fn abandon(&mut self) -> Option<Vec<MemberResult>> {
         None
     }
 
-    /// Gives a shared answer up to one member (see [`share`](super::share)). `rest` is what has come and was not received.
+    /// Hands a shared answer over to one member, which relays the rest (see [`share`](super::share)). `rest` holds the bytes that
+    /// the server has sent and this batch has not received.
     fn hand_over(&mut self, _rest: &[u8]) -> Option<PartialAnswer> {
         None
     }

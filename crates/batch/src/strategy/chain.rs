@@ -1,73 +1,75 @@
-//! Chain: hinted writes, and calls of declared functions, in one implicit transaction with one commit; each member gets its
-//! own answer after it.
+//! Chain: writes with a hint, and calls of declared functions, in one implicit transaction with one commit. Each member gets its own
+//! answer after the commit.
 //!
-//! Exactness: a later member sees what earlier ones wrote (READ COMMITTED takes a snapshot per statement). If any
-//! member fails, PostgreSQL undoes all; the group then goes again in halves until who is at fault is alone. A
-//! short `lock_timeout` keeps members from waiting for locks that only a neighbour needs. Constraints that are deferred are
-//! checked at the end of each statement, as they would be at its own commit. Members are *silent*: they neither notify nor change
-//! settings (see [`paceline_sql::chain`]), or their functions are declared. The chain compares the facts behind this at its end,
-//! when it holds locks on all tables of its members; if they have changed, PostgreSQL undoes it.
+//! Exactness: a member sees what earlier members wrote, because READ COMMITTED takes a snapshot per statement. If a member fails,
+//! PostgreSQL undoes all of them; the halves of the group are then executed separately, until the member that fails is alone. A short
+//! `lock_timeout` keeps members from waiting for locks that only another member needs. Deferred constraints are checked at the end
+//! of each statement, as they would be at its own commit. Members send no notifications and change no settings (see
+//! [`paceline_sql::chain`]), or their functions are declared. At its end, when it holds locks on all tables of its members, the
+//! chain compares the facts that show this; if they have changed, PostgreSQL undoes it.
 
 use super::batch::Batch;
-use super::messages::{message, sqlstate, write_head, write_member, write_tail};
+use super::messages::{BatchWriter, message, sqlstate, write_head, write_member, write_tail};
 use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, MemberOutcome, again, halves};
+use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
 use super::plan::PlannedRequest;
-use super::prelude::{PRELUDE_STATEMENTS, Prelude, Silence};
-use crate::line::{GroupId, Strategy};
-use crate::tally::Fallback;
+use super::prelude::{ChainFacts, PRELUDE_STATEMENTS, Prelude};
+use crate::line::GroupId;
+use crate::strategy::Strategy;
+use crate::template_stats::Fallback;
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::chain::is_moved;
+use paceline_wire::Frame;
 use paceline_wire::backend::tag;
-use paceline_wire::{Frame, frontend};
 
 #[cfg(test)]
 mod tests;
 
-/// SQLSTATEs by which PostgreSQL says that one of the two limits was met, or that two groups met head on.
-const BORROWED_WAIT: [&str; 3] = ["55P03", "57014", "40P01"];
+/// SQLSTATEs of an expired limit of the chain, and of a deadlock between two chains.
+const WAITED: [&str; 3] = ["55P03", "57014", "40P01"];
 
-/// Writes that are known to be short, if they are asked to travel with others. A member that must touch an exact number
-/// of rows is not one: whether it did is known only after it ran; nor is one that must be parsed when it comes, or that would
-/// read the number that another member has drawn from a sequence.
-pub fn fits(unit: &Request) -> Option<GroupId> {
-    let template = &unit.template;
+/// The group of a write that is known to be short. `None` for a member that must change an exact number of rows, because that is
+/// known only after its execution; for one that must be parsed when it arrives; and for one that would read the number that another
+/// member has drawn from a sequence.
+pub fn fits(request: &Request) -> Option<GroupId> {
+    let template = &request.template;
     let targeted = template.hints().target_affect_row.is_some();
     let fits = !targeted
         && !template.is_parsed_alone()
         && !template.reads_numbers()
         && template.pace.is_short();
-    fits.then(|| GroupId {
-        strategy: Strategy::Chain,
-        template: 0,
-        settings: unit.settings.id,
-        parameter_formats: 0,
-        result_formats: 0,
-        cohort: 0,
-    })
+    fits.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
 }
 
-/// A chain on its way.
+/// A chain in flight.
 #[derive(Debug)]
 pub struct ChainBatch {
     forms: Vec<RequestForm>,
     injected: Injected,
+    stage: ChainStage,
     answers: Vec<BytesMut>,
-    /// So many statements of the prelude have not been answered yet.
-    prelude: usize,
-    /// What is answered now are the comparisons at the end.
-    in_checks: bool,
-    /// One of them has found a difference.
-    moved: bool,
-    /// The answer of the last member is complete, that of the next one has not begun.
-    between: bool,
-    /// Notices that came in between: they are the next member's.
+    /// Notices between two members: they belong to the next one.
     notices: BytesMut,
-    /// SQLSTATE of the error that undid all.
+    /// SQLSTATE of the error that has undone the chain.
     error: Option<String>,
+    /// Whether the comparisons at the end have raised that error.
+    facts_changed: bool,
+}
+
+/// The part of the chain to which the next message belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChainStage {
+    /// The statements before the members, with the number of those that are not complete.
+    Prelude(usize),
+    /// The answer of a member is complete, that of the next one has not begun.
+    BetweenMembers,
+    /// The answer of the last member in `answers`.
+    InMember,
+    /// The comparisons after the members.
+    Checks,
 }
 
 impl Batch for ChainBatch {
@@ -75,58 +77,24 @@ impl Batch for ChainBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
         match frame.tag {
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
-                self.settle(dealt);
+                self.finish(results);
                 return true;
             }
-            tag::ERROR_RESPONSE => {
-                if is_stale_plan(frame.body()) {
-                    server.retire_all();
-                }
-                let sqlstate = sqlstate(frame.body()).to_owned();
-                let says = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
-                self.moved = self.in_checks && says;
-                self.error = Some(sqlstate);
-            }
+            tag::ERROR_RESPONSE => self.receive_error(frame, server),
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::PARAMETER_STATUS => {}
-            tag::COMMAND_COMPLETE if self.prelude > 0 => {
-                self.prelude -= 1;
-                self.between = self.prelude == 0;
-            }
-            _ if self.prelude > 0 || self.in_checks => {}
-            tag::BIND_COMPLETE if self.answers.len() == self.forms.len() => self.in_checks = true,
-            tag::BIND_COMPLETE => {
-                let form = self
-                    .forms
-                    .get(self.answers.len())
-                    .copied()
-                    .unwrap_or(RequestForm::Simple);
-                let mut answer = std::mem::take(&mut self.notices);
-                write_head(form, &mut answer);
-                self.between = false;
-                self.answers.push(answer);
-            }
-            tag::NOTICE_RESPONSE if self.between => self.notices.put_slice(frame.bytes),
-            tag::NO_DATA if self.current_form() == Some(RequestForm::Simple) => {}
-            _ => {
-                self.between =
-                    matches!(frame.tag, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE);
-                if let Some(answer) = self.answers.last_mut() {
-                    answer.put_slice(frame.bytes);
-                }
-            }
+            _ => self.receive_in_stage(frame),
         }
         false
     }
 
-    /// What was learned of the members' templates no longer holds.
     fn invalidation(&self) -> Option<Invalidation> {
-        self.moved.then_some(Invalidation::Changed)
+        self.facts_changed.then_some(Invalidation::Changed)
     }
 
     fn failed(&self) -> bool {
@@ -138,67 +106,106 @@ impl ChainBatch {
     pub(super) fn build(
         members: &[&PlannedRequest],
         prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Self> {
-        let mut checks: Vec<&Silence> = Vec::new();
-        for unit in members {
-            let silence = unit.silence.as_ref()?;
-            if checks.iter().all(|known| known.id != silence.id) {
-                checks.push(silence);
+        let mut checks: Vec<&ChainFacts> = Vec::new();
+        for request in members {
+            let facts = request.chain_facts.as_ref()?;
+            if checks.iter().all(|known| known.id != facts.id) {
+                checks.push(facts);
             }
         }
-        let mut injected = Injected::default();
-        prelude.write(server, &mut injected, out);
-        for unit in members {
-            write_member(unit, server, &mut injected, out);
+        prelude.write(&mut writer);
+        for request in members {
+            write_member(request, &mut writer);
         }
         for check in checks {
-            check.write(server, &mut injected, out);
+            check.write(&mut writer);
         }
-        frontend::write_sync(out);
-        injected.push_sync();
-        server.needs_reset |= members.iter().any(|unit| unit.may_change_session);
+        writer.sync();
+        writer.server.needs_reset |= members.iter().any(|request| request.may_change_session);
         Some(Self {
-            forms: members.iter().map(|unit| unit.form).collect(),
-            injected,
+            forms: members.iter().map(|request| request.form).collect(),
+            injected: writer.injected,
+            stage: ChainStage::Prelude(PRELUDE_STATEMENTS),
             answers: Vec::with_capacity(members.len()),
-            prelude: PRELUDE_STATEMENTS,
-            in_checks: false,
-            moved: false,
-            between: false,
             notices: BytesMut::new(),
             error: None,
+            facts_changed: false,
         })
+    }
+
+    fn receive_error(&mut self, frame: Frame<'_>, server: &mut ServerSide) {
+        if is_stale_plan(frame.body()) {
+            server.retire_all();
+        }
+        let sqlstate = sqlstate(frame.body()).to_owned();
+        let changed = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
+        self.facts_changed = self.stage == ChainStage::Checks && changed;
+        self.error = Some(sqlstate);
+    }
+
+    fn receive_in_stage(&mut self, frame: Frame<'_>) {
+        match (self.stage, frame.tag) {
+            (ChainStage::Prelude(0 | 1), tag::COMMAND_COMPLETE) => {
+                self.stage = ChainStage::BetweenMembers
+            }
+            (ChainStage::Prelude(left), tag::COMMAND_COMPLETE) => {
+                self.stage = ChainStage::Prelude(left - 1)
+            }
+            (ChainStage::Prelude(_) | ChainStage::Checks, _) => {}
+            (_, tag::BIND_COMPLETE) => self.begin_member(),
+            (ChainStage::BetweenMembers, tag::NOTICE_RESPONSE) => {
+                self.notices.put_slice(frame.bytes)
+            }
+            // A simple query has no `Describe` that this would answer.
+            (_, tag::NO_DATA) if self.current_form() == Some(RequestForm::Simple) => {}
+            (_, complete) => {
+                self.stage = match complete {
+                    tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => ChainStage::BetweenMembers,
+                    _ => ChainStage::InMember,
+                };
+                if let Some(answer) = self.answers.last_mut() {
+                    answer.put_slice(frame.bytes);
+                }
+            }
+        }
+    }
+
+    fn begin_member(&mut self) {
+        let Some(form) = self.forms.get(self.answers.len()).copied() else {
+            self.stage = ChainStage::Checks;
+            return;
+        };
+        let mut answer = std::mem::take(&mut self.notices);
+        write_head(form, &mut answer);
+        self.answers.push(answer);
+        self.stage = ChainStage::InMember;
     }
 
     fn current_form(&self) -> Option<RequestForm> {
         self.forms.get(self.answers.len().checked_sub(1)?).copied()
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let members = self.forms.len();
         let Some(sqlstate) = &self.error else {
-            dealt.extend(
-                self.answers
-                    .drain(..)
-                    .enumerate()
-                    .map(|(member, mut answer)| {
-                        write_tail(&mut answer);
-                        Dealt {
-                            member,
-                            verdict: MemberOutcome::Answer(answer.freeze()),
-                        }
-                    }),
-            );
+            let answers = self.answers.drain(..).enumerate();
+            results.extend(answers.map(|(member, mut answer)| {
+                write_tail(&mut answer);
+                MemberResult {
+                    member,
+                    outcome: MemberOutcome::Answer(answer.freeze()),
+                }
+            }));
             return;
         };
-        if self.moved {
-            dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
-        } else if BORROWED_WAIT.contains(&sqlstate.as_str()) {
-            dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
+        if self.facts_changed {
+            results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
+        } else if WAITED.contains(&sqlstate.as_str()) {
+            results.extend(retry(0..members, Retry::Alone, Fallback::Timeout));
         } else {
-            dealt.extend(halves(members, Fallback::Error));
+            results.extend(retry_halves(members, Fallback::Error));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Fold: single-row updates of one template become one statement (see [`paceline_sql::fold`]): one lock, one new
-//! version and one commit per row, and an answer of its own for every member.
+//! Fold: updates of single rows by one template become one statement (see [`paceline_sql::fold`]). Each row gets one lock, one new
+//! version and one commit; each member gets an answer of its own.
 
 mod bind;
 mod plan;
@@ -9,23 +9,16 @@ pub use plan::FoldPlan;
 pub(super) use result::FoldResult;
 
 use super::batch::Batch;
-use super::messages::{parameter_bits, result_bits, write_columns};
-use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, again, is_refusal};
-use super::plan::{
-    GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten, UnmetGuards,
-};
+use super::explain_lines::ExplainLines;
+use super::messages::BatchWriter;
+use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
 use super::prelude::Prelude;
-use super::progress::{Came, StatementProgress, refusal};
-use super::row::RowKey;
-use crate::line::{GroupId, Keys, Strategy};
-use crate::tally::Fallback;
-use bytes::BytesMut;
+use super::row_key::RowKey;
+use super::statement_batch::StatementBatch;
+use crate::line::{GroupId, LineKeys};
+use crate::strategy::Strategy;
 use paceline_relay::request::Request;
-use paceline_relay::server::{Injected, ServerSide};
-use paceline_wire::backend::tag;
-use paceline_wire::{Frame, frontend};
-use plan::Spread;
+use paceline_sql::fold::Fold;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -36,44 +29,43 @@ impl GroupPlan for FoldPlan {
         Strategy::Fold
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
-        if !matches!(unit.template.hints().target_affect_row, None | Some(1)) {
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+        if !matches!(request.template.hints().target_affect_row, None | Some(1)) {
             return None;
         }
         let carried = self.fold.carried.iter();
         let carried = carried.map(|carried| (carried.parameter, carried.as_text));
-        let parameter_formats = parameter_bits(unit, &self.parameters, carried)?;
-        let key = self.rows.line_key(&self.rows.of(unit)?);
-        let group = GroupId {
-            strategy: Strategy::Fold,
-            template: self.template,
-            settings: unit.settings.id,
-            parameter_formats,
-            result_formats: result_bits(unit, &self.fields)?,
-            // Values that only PostgreSQL can compare travel with their equals in bytes.
-            cohort: if self.rows.are_opaque() {
-                key.cohort()
-            } else {
-                0
-            },
-        };
-        Some((group, Keys::One(key)))
+        let id = self.template;
+        let group = self
+            .described
+            .group_id(Strategy::Fold, id, request, carried)?;
+        Some(self.rows.group_on_row(group, &self.rows.of(request)?))
     }
 
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
         prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
-        Some(Box::new(FoldBatch::build(
-            self, members, prelude, server, out,
-        )?))
+        if self.fold.partitioned {
+            prelude.write_limits(&mut writer);
+        }
+        let result = FoldResult::write(self, members, &mut writer)?;
+        Some(StatementBatch::send(result, writer))
     }
 
-    fn rewritten(&self) -> Rewritten<'_> {
-        Rewritten::Fold(&self.fold)
+    fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
+        lines.key(&self.fold.key);
+        let carried = self.fold.carried.iter();
+        lines.parameters("own", carried.map(|carried| carried.parameter));
+        if verbose {
+            explain_statements(&self.fold, lines);
+        }
+    }
+
+    fn orders_requests_outside_groups(&self) -> bool {
+        true
     }
 
     fn probe(&self) -> Option<&ProbePlan> {
@@ -86,10 +78,10 @@ impl GroupPlan for FoldPlan {
 
     fn unmet_guards(&self, members: &[&PlannedRequest]) -> Option<UnmetGuards> {
         let answer = |member: &&PlannedRequest| {
-            let mut fields = BytesMut::new();
-            write_columns(&self.fields, member.result_formats(), &mut fields);
+            let columns = self.described.columns(member);
             let exactly_one = member.template.hints().target_affect_row == Some(1);
-            self.reply(member.form, &fields, exactly_one, None).freeze()
+            self.reply(member.form, &columns, exactly_one, None)
+                .freeze()
         };
         Some(UnmetGuards {
             answers: members.iter().map(answer).collect(),
@@ -97,91 +89,24 @@ impl GroupPlan for FoldPlan {
         })
     }
 
-    fn row_of(&self, unit: &Request) -> Option<RowKey> {
-        self.rows.of(unit)
+    fn row_of(&self, request: &Request) -> Option<RowKey> {
+        self.rows.of(request)
     }
 
     fn rows(&self) -> Option<PlanRows<'_>> {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
-            parameters: &self.parameters,
+            described: &self.described,
             fingerprint: &self.fingerprint,
         })
     }
 }
 
-/// A fold on its way.
-#[derive(Debug)]
-pub struct FoldBatch {
-    result: FoldResult,
-    progress: StatementProgress,
-}
-
-impl Batch for FoldBatch {
-    fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
-    ) -> bool {
-        match self.progress.receive(frame, server) {
-            Came::Row => self.progress.facts_moved |= !self.result.receive_row(frame.body()),
-            Came::End => self.settle(dealt),
-            Came::Other => {}
-        }
-        frame.tag == tag::READY_FOR_QUERY
-    }
-
-    /// The table has changed, or the fold itself (not a member) is refused: for want of a right, or by its grammar.
-    fn invalidation(&self) -> Option<Invalidation> {
-        self.progress.invalidation(|sqlstate, _| {
-            let refused = is_refusal(sqlstate) && self.result.spread != Spread::OneEach;
-            refused.then(|| refusal(sqlstate))
-        })
-    }
-
-    fn failed(&self) -> bool {
-        self.progress.error().is_some()
-    }
-
-    /// One for each row that a member has changed.
-    fn rows_written(&self) -> u64 {
-        self.result.rows_written()
-    }
-
-    fn may_draw(&self) -> bool {
-        false
-    }
-}
-
-impl FoldBatch {
-    fn build(
-        plan: Arc<FoldPlan>,
-        members: &[&PlannedRequest],
-        limits: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Option<Self> {
-        let mut injected = Injected::default();
-        if plan.fold.partitioned {
-            limits.write_limits(server, &mut injected, out);
-        }
-        let result = FoldResult::write(plan, members, server, &mut injected, out)?;
-        frontend::write_sync(out);
-        injected.push_sync();
-        Some(Self {
-            result,
-            progress: StatementProgress::new(injected),
-        })
-    }
-
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
-        match self.progress.error() {
-            Some((sqlstate, _)) => self.result.settle_error(sqlstate, dealt),
-            None if self.progress.facts_moved => {
-                dealt.extend(again(0..self.result.len(), Again::Alone, Fallback::Ddl));
-            }
-            None => self.result.settle(dealt),
-        }
+/// Appends the statements of a fold.
+pub(super) fn explain_statements(fold: &Fold, lines: &mut ExplainLines) {
+    lines.say("one row", &fold.one_row);
+    lines.say("many rows", &fold.many_rows);
+    if let Some(one_each) = &fold.one_each {
+        lines.say("one each", one_each);
     }
 }

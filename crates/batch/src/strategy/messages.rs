@@ -1,22 +1,74 @@
-//! Messages of groups: members' statements as they go to the server, and the parts of answers.
+//! Messages of groups: statements of members and of Paceline as the server gets them, and the parts of answers to clients.
 
-use super::outcome::{Dealt, MemberOutcome};
+use super::outcome::{MemberOutcome, MemberResult};
 use bytes::BytesMut;
-use paceline_relay::analysis::ColumnsId;
 use paceline_relay::request::{Request, RequestForm};
-use paceline_relay::server::{Injected, ServerSide};
+use paceline_relay::server::{Injected, Preparable, ServerSide};
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{ErrorResponse, frame};
 use std::borrow::Cow;
 
-/// Most parameters and RETURNING columns of a template that travels: their formats are a bit each in a
-/// [`GroupId`](crate::line::GroupId).
-pub const FORMATS_MAX: usize = 64;
+/// The messages of a batch while they are written.
+#[derive(Debug)]
+pub struct BatchWriter<'a> {
+    /// The server that gets the messages.
+    pub(super) server: &'a mut ServerSide,
+    /// Messages of Paceline's own among them.
+    pub(super) injected: Injected,
+    pub(super) out: &'a mut BytesMut,
+}
 
-/// It is committed, but for which members is not known, as a row came back whose key none has sent. No type that
-/// [`row::RowKeys`] takes is known to come to this.
-pub(super) fn nobodys(members: impl Iterator<Item = RequestForm>) -> impl Iterator<Item = Dealt> {
+impl<'a> BatchWriter<'a> {
+    pub(super) fn new(server: &'a mut ServerSide, out: &'a mut BytesMut) -> Self {
+        Self {
+            server,
+            injected: Injected::default(),
+            out,
+        }
+    }
+
+    /// Writes a `Sync`.
+    pub(super) fn sync(&mut self) {
+        frontend::write_sync(self.out);
+        self.injected.push_sync();
+    }
+}
+
+/// A statement of Paceline's own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnStatement<'a> {
+    /// Its id among all templates.
+    pub(super) id: u64,
+    pub(super) text: &'a str,
+}
+
+impl OwnStatement<'_> {
+    /// Writes `[Parse] Bind Execute`. Each value has its format: true is binary.
+    pub(super) fn write(
+        self,
+        values: &[(bool, Option<&[u8]>)],
+        result_formats: &[i16],
+        writer: &mut BatchWriter<'_>,
+    ) {
+        let statement = Preparable {
+            id: self.id,
+            text: self.text,
+            types: &[0, 0],
+        };
+        let ensured = writer.server.ensure(statement, writer.out);
+        writer.injected.push(ensured);
+        let name = ensured.key.name();
+        frontend::write_bind(writer.out, name.as_bytes(), values, result_formats);
+        frontend::write_execute(writer.out);
+    }
+}
+
+/// The results of members whose statement is committed if a row has a key that no member has sent: then it is not known which
+/// member the row belongs to. No type that [`RowKeys`](super::row_key::RowKeys) accepts is known to cause this.
+pub(super) fn unknown_key_errors(
+    members: impl Iterator<Item = RequestForm>,
+) -> impl Iterator<Item = MemberResult> {
     members.enumerate().map(|(member, form)| {
         let mut out = BytesMut::new();
         write_head(form, &mut out);
@@ -24,50 +76,48 @@ pub(super) fn nobodys(members: impl Iterator<Item = RequestForm>) -> impl Iterat
             .with_detail("The statement was committed.")
             .write(&mut out);
         write_tail(&mut out);
-        Dealt {
+        MemberResult {
             member,
-            verdict: MemberOutcome::Answer(out.freeze()),
+            outcome: MemberOutcome::Answer(out.freeze()),
         }
     })
 }
 
-/// Writes `[Parse] Bind [Describe] Execute` of a member. What its client parses with the unit is analysed with the unit; what the
-/// client has prepared before has the server's own name.
-pub(super) fn write_member(
-    unit: &Request,
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) {
-    match (unit.form, &unit.analysis) {
-        (RequestForm::Simple, _) => write_simple_member(unit, server, injected, out),
+/// Writes `[Parse] Bind [Describe] Execute` of a member. If the client parses its statement in the request, so does the server;
+/// a statement that the client has prepared before has the server's own name.
+pub(super) fn write_member(request: &Request, writer: &mut BatchWriter<'_>) {
+    match (request.form, &request.analysis) {
+        (RequestForm::Simple, _) => write_simple_member(request, writer),
         (RequestForm::Extended { describe, .. }, None) => {
-            write_unnamed(unit.template.text.as_bytes(), &unit.template.types, out);
-            server.unnamed = None;
-            injected.push_unnamed();
-            write_bind(unit, b"", describe, out);
+            let template = &request.template;
+            write_unnamed(template.text.as_bytes(), &template.types, writer);
+            write_bind(request, b"", describe, writer.out);
         }
         (RequestForm::Extended { describe, .. }, Some(analysis)) => {
-            let statement = (&*unit.template).into();
-            let ensured = server.ensure_for(statement, analysis, analysis.since, out);
-            injected.push(ensured);
-            write_bind(unit, ensured.key.name().as_bytes(), describe, out);
+            let statement = (&*request.template).into();
+            let server = &mut writer.server;
+            let ensured = server.ensure_for(statement, analysis, analysis.since, writer.out);
+            writer.injected.push(ensured);
+            write_bind(request, ensured.key.name().as_bytes(), describe, writer.out);
         }
     }
-    frontend::write_execute(out);
+    frontend::write_execute(writer.out);
 }
 
-pub(super) fn write_unnamed(text: &[u8], types: &[u8], out: &mut BytesMut) {
+/// Writes the `Parse` of an unnamed statement.
+fn write_unnamed(text: &[u8], types: &[u8], writer: &mut BatchWriter<'_>) {
     frontend::Parse {
         name: b"",
         text,
         types,
     }
-    .write(out);
+    .write(writer.out);
+    writer.server.unnamed = None;
+    writer.injected.push_unnamed();
 }
 
-pub(super) fn write_bind(unit: &Request, statement: &[u8], describe: bool, out: &mut BytesMut) {
-    let bind = unit.frames().find(|f| f.tag == frontend::tag::BIND);
+fn write_bind(request: &Request, statement: &[u8], describe: bool, out: &mut BytesMut) {
+    let bind = request.frames().find(|f| f.tag == frontend::tag::BIND);
     let rest = bind
         .and_then(|f| BindNames::read(f.body()).ok())
         .map(|names| names.rest);
@@ -82,22 +132,17 @@ pub(super) fn write_bind(unit: &Request, statement: &[u8], describe: bool, out: 
     }
 }
 
-/// A simple query as the extended protocol has it: its own text, literals and all, so that it means the same.
-pub(super) fn write_simple_member(
-    unit: &Request,
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) {
-    let query = unit.frames().next().map(|f| f.body()).unwrap_or_default();
-    write_unnamed(query.strip_suffix(&[0]).unwrap_or(query), &[0, 0], out);
-    server.unnamed = None;
-    injected.push_unnamed();
-    frontend::write_bind(out, b"", &[], &[]);
-    frontend::write_describe_portal(out);
+/// Writes a simple query as messages of the extended protocol. The text keeps its literals, so that its meaning is the same.
+fn write_simple_member(request: &Request, writer: &mut BatchWriter<'_>) {
+    let query = request.frames().next().map(|f| f.body());
+    let query = query.unwrap_or_default();
+    let text = query.strip_suffix(&[0]).unwrap_or(query);
+    write_unnamed(text, &[0, 0], writer);
+    frontend::write_bind(writer.out, b"", &[], &[]);
+    frontend::write_describe_portal(writer.out);
 }
 
-/// What stands in front of an answer to `form`.
+/// Writes the messages with which an answer to `form` begins.
 pub(super) fn write_head(form: RequestForm, out: &mut BytesMut) {
     form.write_parsed(out);
     if let RequestForm::Extended { .. } = form {
@@ -105,12 +150,12 @@ pub(super) fn write_head(form: RequestForm, out: &mut BytesMut) {
     }
 }
 
-/// What ends an answer.
+/// Writes the message with which an answer ends.
 pub(super) fn write_tail(out: &mut BytesMut) {
     Status::Idle.write(out);
 }
 
-/// The answer to `Describe` of a portal with these columns.
+/// Writes the answer to `Describe` of a portal with these columns.
 pub(super) fn write_columns(fields: &[Field], formats: &[i16], out: &mut BytesMut) {
     match fields {
         [] => frame::write_empty(out, tag::NO_DATA),
@@ -118,60 +163,24 @@ pub(super) fn write_columns(fields: &[Field], formats: &[i16], out: &mut BytesMu
     }
 }
 
-/// Bit n - 1: parameter n of those that travel is in binary format; `carried` tells them, and which travel as text. `None`: the
-/// unit has another number of parameters, an encoding in which text cannot be taken apart byte by byte, or in binary format
-/// what travels as text.
-pub(super) fn parameter_bits(
-    unit: &Request,
-    parameters: &[u32],
-    carried: impl IntoIterator<Item = (u32, bool)>,
-) -> Option<u64> {
-    if unit.parameters().len() != parameters.len() || !unit.settings.is_utf8() {
-        return None;
-    }
-    let mut bits = 0;
-    for (number, as_text) in carried {
-        let (binary, _) = unit.parameter(number)?;
-        if binary && as_text {
-            return None;
-        }
-        bits |= u64::from(binary) << (number - 1);
-    }
-    Some(bits)
+/// Whether a binary boolean is true.
+pub(super) fn is_true(value: Option<&[u8]>) -> bool {
+    value == Some(&[1])
 }
 
-/// Bit n: the unit wants column n in binary format. `None`: it says so of another number of columns, or its client takes its rows
-/// for other columns, of which it was told when it prepared the statement.
-pub(super) fn result_bits(unit: &Request, fields: &[Field]) -> Option<u64> {
-    let told = unit.analysis.as_ref().and_then(|analysis| analysis.columns);
-    let columns = fields
-        .iter()
-        .map(|field| (&*field.name, field.type_oid, field.type_modifier));
-    if told.is_some_and(|told| told != ColumnsId::of(columns)) {
-        return None;
-    }
-    let (columns, bit) = (fields.len(), |n: usize, format: i16| {
-        u64::from(format == 1) << n
-    });
-    match unit.result_formats() {
-        [] => Some(0),
-        [one] => Some((0..columns).map(|n| bit(n, *one)).sum()),
-        all if all.len() == columns => Some(all.iter().enumerate().map(|(n, f)| bit(n, *f)).sum()),
-        _ => None,
-    }
+/// A binary int4 that is not negative.
+pub(super) fn read_number(value: Option<&[u8]>) -> Option<u32> {
+    let number = i32::from_be_bytes(<[u8; 4]>::try_from(value?).ok()?);
+    u32::try_from(number).ok()
 }
 
-/// The format in which the unit wants each column.
-pub(super) fn result_formats(unit: &Request, columns: usize) -> Vec<i16> {
-    match unit.result_formats() {
-        [] => vec![0; columns],
-        [one] => vec![*one; columns],
-        all => all.to_vec(),
-    }
+/// A place, from 0, that a statement counts from 1 as a binary int4.
+pub(super) fn read_place(value: Option<&[u8]>) -> Option<usize> {
+    usize::try_from(read_number(value)?).ok()?.checked_sub(1)
 }
 
-/// The text of an `ErrorResponse`, header included. Only what Paceline's own statements put into it means the same in every
-/// language.
+/// The text of an `ErrorResponse`, header included. PostgreSQL translates its texts; only those that Paceline's own statements
+/// raise are the same in every language.
 pub(super) fn message(error: &[u8]) -> Option<Cow<'_, str>> {
     let body = error.get(frame::HEADER_LEN..).unwrap_or_default();
     Some(String::from_utf8_lossy(backend::error_field_bytes(

@@ -1,30 +1,25 @@
-//! Upserts of several rows each: one statement with the rows of all members (see
-//! [`paceline_sql::merge::upsert::Several`]). No two members have a row with the same key: the line sees to that, as each
-//! waits for all of its rows.
+//! Upserts of several rows each: one statement with the rows of all members (see [`paceline_sql::merge::upsert::Several`]). No two
+//! members have a row with the same key, because each waits in the line for all of its rows.
 
-use super::array::Array;
+use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
-use super::messages::{
-    FORMATS_MAX, nobodys, parameter_bits, result_bits, result_formats, write_columns, write_head,
-    write_tail,
-};
-use super::outcome::Invalidation;
-use super::outcome::{Again, Dealt, MemberOutcome, again, halves, is_refusal, why};
-use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
+use super::described::DescribedTemplate;
+use super::explain_lines::ExplainLines;
+use super::messages::{BatchWriter, OwnStatement, is_true, unknown_key_errors, write_tail};
+use super::outcome::{MemberOutcome, MemberResult};
+use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan};
 use super::prelude::Prelude;
-use super::progress::{Came, StatementProgress, refusal};
-use super::row::{RowKey, RowKeys};
-use crate::line::{GroupId, Key, Keys, Strategy};
-use crate::tally::Fallback;
+use super::row_key::{RowKey, RowKeys};
+use super::statement_batch::{GroupResult, StatementBatch};
+use crate::line::{GroupId, LineKey, LineKeys};
+use crate::strategy::Strategy;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::{Request, RequestForm};
-use paceline_relay::server::{Injected, Preparable, ServerSide};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
 use paceline_sql::merge::upsert::{RESULT_COLUMNS, Several};
 use paceline_wire::backend::{self, Field};
-use paceline_wire::{Frame, frontend};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -32,30 +27,28 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// A parameter: is it in binary format, and its bytes.
-type Value<'a> = (bool, Option<&'a [u8]>);
+/// A parameter: whether it is in binary format, and its bytes.
+type BoundValue<'a> = (bool, Option<&'a [u8]>);
 
-/// Longest wait for a lock that perhaps only another member needs: the shortest there is, as each row may be waited for.
-const PATIENCE: &[u8] = b"1ms";
+/// Maximum wait for a lock that perhaps only another member needs. The minimum that PostgreSQL accepts, because the statement may
+/// wait once for each row.
+const LOCK_TIMEOUT: &[u8] = b"1ms";
 
-/// How the units of a template travel, as learned from the catalog.
+/// The plan of a template whose requests insert several rows each.
 #[derive(Debug)]
 pub struct MultiRowPlan {
     several: Several,
     template: u64,
     id: u64,
     probe: Option<ProbePlan>,
-    /// Row by row.
+    /// The key of each row of a request.
     rows: Vec<RowKeys>,
     fingerprint: String,
-    /// OIDs of the template's parameters.
-    parameters: Vec<u32>,
-    /// RETURNING columns.
-    fields: Vec<Field>,
+    described: DescribedTemplate,
 }
 
 impl MultiRowPlan {
-    /// A plan from what PostgreSQL said of the template and its table.
+    /// Makes a plan from the analysis of the template and its table. `None` if there are too many parameters or columns.
     pub fn new(
         template: &Template,
         several: Several,
@@ -64,31 +57,29 @@ impl MultiRowPlan {
         fields: Vec<Field>,
         templates: &Templates,
     ) -> Option<Self> {
-        let fits = parameters.len() <= FORMATS_MAX && fields.len() <= FORMATS_MAX;
         let keys_of_row = |columns: &Vec<_>| RowKeys::new(columns, table, &parameters);
         let rows: Vec<RowKeys> = several.keys.iter().map(keys_of_row).collect();
-        fits.then(|| Self {
+        Some(Self {
             template: template.id,
             id: templates.new_id(),
             probe: ProbePlan::new(several.probe.as_ref(), &[], templates),
             rows,
             several,
             fingerprint: table.fingerprint.value.clone(),
-            parameters,
-            fields,
+            described: DescribedTemplate::new(parameters, fields)?,
         })
     }
 
-    /// Parameters that travel, and whether as text.
+    /// Parameters that the statement reads, and whether each is sent as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
         let shared = self.several.shared.iter().map(|number| (*number, false));
         let own = self.several.own.iter();
         shared.chain(own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text))))
     }
 
-    /// What members have in common: the template, and the values of DO UPDATE.
-    fn company(&self, unit: &Request) -> Option<u64> {
-        let shared = self.shared(unit)?;
+    /// Identifies what all members have in common: the template, and the values of DO UPDATE.
+    fn shared_id(&self, request: &Request) -> Option<u64> {
+        let shared = self.shared(request)?;
         if shared.is_empty() {
             return Some(self.template);
         }
@@ -97,18 +88,18 @@ impl MultiRowPlan {
         Some(hasher.finish())
     }
 
-    fn shared<'a>(&self, unit: &'a Request) -> Option<Vec<Value<'a>>> {
+    fn shared<'a>(&self, request: &'a Request) -> Option<Vec<BoundValue<'a>>> {
         let numbers = self.several.shared.iter();
-        numbers.map(|number| unit.parameter(*number)).collect()
+        numbers.map(|number| request.parameter(*number)).collect()
     }
 
-    /// The rows of a unit as the line knows them. `None`: one has no key that can be told apart, or for DO UPDATE two have
-    /// the same: PostgreSQL has an error for that.
-    fn line_keys(&self, unit: &Request) -> Option<Arc<[Key]>> {
+    /// The keys by which the line orders a request. `None` if a row has no comparable key, or if two rows have the same key and the
+    /// clause is DO UPDATE, for which PostgreSQL raises an error.
+    fn line_keys(&self, request: &Request) -> Option<Arc<[LineKey]>> {
         let mut distinct = BTreeSet::new();
         let mut keys = BTreeSet::new();
         for keys_of_row in &self.rows {
-            let row = keys_of_row.of(unit)?;
+            let row = keys_of_row.of(request)?;
             if keys_of_row.may_be_trimmed(&row) {
                 return None;
             }
@@ -119,6 +110,54 @@ impl MultiRowPlan {
         }
         Some(keys.into_iter().collect())
     }
+
+    /// The member to which each row belongs. `None` if two members have the same row, or different shared values.
+    fn owners(&self, requests: &[&PlannedRequest]) -> Option<HashMap<RowKey, usize>> {
+        let shared = self.shared(requests.first()?)?;
+        let mut owners = HashMap::new();
+        for (number, request) in requests.iter().enumerate() {
+            // Different shared values may have the same hash.
+            if self.shared(request)? != shared {
+                return None;
+            }
+            for rows in &self.rows {
+                if *owners.entry(rows.of(request)?).or_insert(number) != number {
+                    return None;
+                }
+            }
+        }
+        Some(owners)
+    }
+
+    /// Writes `[Parse] Bind Execute`.
+    fn write(&self, requests: &[&PlannedRequest], writer: &mut BatchWriter<'_>) -> Option<()> {
+        let first = requests.first()?;
+        let arrays = self.arrays(requests)?;
+        let mut values = vec![
+            (false, Some(self.fingerprint.as_bytes())),
+            (false, Some(LOCK_TIMEOUT)),
+        ];
+        values.extend(self.shared(first)?);
+        values.extend(bound(&arrays));
+        let key = self.rows.first().map_or(0, RowKeys::len);
+        let formats = self.described.result_formats(RESULT_COLUMNS + key, first);
+        let statement = OwnStatement {
+            id: self.id,
+            text: &self.several.text,
+        };
+        statement.write(&values, &formats, writer);
+        Some(())
+    }
+
+    /// The numbers of all rows, and an array for each parameter with a value per member.
+    fn arrays(&self, requests: &[&PlannedRequest]) -> Option<Vec<ArrayValue>> {
+        let mut arrays = vec![Array::numbers(requests.len() * self.rows.len())];
+        for own in &self.several.own {
+            let requests = requests.iter().copied();
+            arrays.push(self.described.array(&own.numbers, requests)?);
+        }
+        Some(arrays)
+    }
 }
 
 impl GroupPlan for MultiRowPlan {
@@ -126,41 +165,44 @@ impl GroupPlan for MultiRowPlan {
         Strategy::Merge
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
-        if unit.template.hints().target_affect_row.is_some() {
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+        if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let parameter_formats = parameter_bits(unit, &self.parameters, self.carried())?;
         let mut own = self.several.own.iter();
-        if !own.all(|own| unit.is_even(&own.numbers)) {
+        if !own.all(|own| request.is_even(&own.numbers)) {
             return None;
         }
-        let group = GroupId {
-            strategy: Strategy::Merge,
-            template: self.company(unit)?,
-            settings: unit.settings.id,
-            parameter_formats,
-            result_formats: result_bits(unit, &self.fields)?,
-            cohort: 0,
-        };
-        Some((group, Keys::Several(self.line_keys(unit)?)))
+        let (strategy, id) = (Strategy::Merge, self.shared_id(request)?);
+        let group = self
+            .described
+            .group_id(strategy, id, request, self.carried())?;
+        Some((group, LineKeys::Many(self.line_keys(request)?)))
     }
 
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
         _prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
-        Some(Box::new(MultiRowBatch::build(self, members, server, out)?))
+        let result = MultiRowResult::write(self, members, &mut writer)?;
+        Some(StatementBatch::send(result, writer))
     }
 
-    fn rewritten(&self) -> Rewritten<'_> {
-        Rewritten::Several(&self.several)
+    fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
+        for key in &self.several.keys {
+            lines.key(key);
+        }
+        lines.parameters("shared", self.several.shared.iter().copied());
+        let own = self.several.own.iter().flat_map(|own| &own.numbers);
+        lines.parameters("own", own.copied());
+        if verbose {
+            lines.say("statement", &self.several.text);
+        }
     }
 
-    fn is_of_several_rows(&self) -> bool {
+    fn is_multi_row(&self) -> bool {
         true
     }
 
@@ -171,227 +213,110 @@ impl GroupPlan for MultiRowPlan {
     fn rows(&self) -> Option<PlanRows<'_>> {
         Some(PlanRows {
             keys: &self.rows,
-            parameters: &self.parameters,
+            described: &self.described,
             fingerprint: &self.fingerprint,
         })
     }
 }
 
-/// A group on its way.
+/// The members of a group and their answers.
 #[derive(Debug)]
-pub struct MultiRowBatch {
+struct MultiRowResult {
     plan: Arc<MultiRowPlan>,
-    members: Vec<Member>,
-    /// Whose row it is.
+    members: Vec<MultiRowMember>,
+    /// The member to which each row belongs.
     owners: HashMap<RowKey, usize>,
-    /// Rows that came back.
+    /// Number of rows in the result.
     rows: u64,
-    /// A row came back that is nobody's.
-    strange: bool,
-    progress: StatementProgress,
+    /// Whether a row has a key that no member has sent.
+    unknown_key: bool,
 }
 
 #[derive(Debug)]
-struct Member {
+struct MultiRowMember {
     form: RequestForm,
     rows: u32,
     answer: BytesMut,
 }
 
-impl Batch for MultiRowBatch {
-    fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
-    ) -> bool {
-        match self.progress.receive(frame, server) {
-            Came::Row => self.receive_row(frame.body()),
-            Came::End => {
-                self.settle(dealt);
-                return true;
-            }
-            Came::Other => {}
-        }
-        false
-    }
-
-    /// The table has changed, or the statement is refused.
-    fn invalidation(&self) -> Option<Invalidation> {
-        let refused = |sqlstate: &str, _: &[u8]| is_refusal(sqlstate).then(|| refusal(sqlstate));
-        self.progress.invalidation(refused)
-    }
-
-    fn failed(&self) -> bool {
-        self.progress.error().is_some()
-    }
-
-    /// Rows that were inserted or changed.
-    fn rows_written(&self) -> u64 {
-        self.rows
-    }
-}
-
-impl MultiRowBatch {
-    fn build(
+impl MultiRowResult {
+    /// Writes the statement of a group, without `Sync`.
+    fn write(
         plan: Arc<MultiRowPlan>,
-        units: &[&PlannedRequest],
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        requests: &[&PlannedRequest],
+        writer: &mut BatchWriter<'_>,
     ) -> Option<Self> {
-        let first = units.first()?;
-        let owners = plan.owners(units)?;
-        let mut injected = Injected::default();
-        plan.write(units, server, &mut injected, out)?;
-        frontend::write_sync(out);
-        injected.push_sync();
-        let mut fields = BytesMut::new();
-        write_columns(&plan.fields, first.result_formats(), &mut fields);
-        let member = |unit: &&PlannedRequest| {
+        let first = requests.first()?;
+        let owners = plan.owners(requests)?;
+        plan.write(requests, writer)?;
+        let columns = plan.described.columns(first);
+        let member = |request: &&PlannedRequest| {
             let mut answer = BytesMut::new();
-            write_head(unit.form, &mut answer);
-            if unit.form.is_described(!plan.fields.is_empty()) {
-                answer.extend_from_slice(&fields);
-            }
-            Member {
-                form: unit.form,
+            plan.described
+                .begin_answer(request.form, &columns, &mut answer);
+            MultiRowMember {
+                form: request.form,
                 rows: 0,
                 answer,
             }
         };
         Some(Self {
-            members: units.iter().map(member).collect(),
+            members: requests.iter().map(member).collect(),
             plan,
             owners,
             rows: 0,
-            strange: false,
-            progress: StatementProgress::new(injected),
+            unknown_key: false,
         })
     }
 
-    /// A row of the result: facts unchanged?, key, RETURNING.
-    fn receive_row(&mut self, body: &[u8]) {
-        let values = backend::row_values(body).unwrap_or_default();
-        let Some((same, values)) = values.split_first() else {
-            return;
-        };
-        self.progress.facts_moved |= *same != Some(&[1][..]);
-        let Some(rows) = self.plan.rows.first() else {
-            return;
-        };
-        let (key, returning) = values.split_at(rows.len().min(values.len()));
-        if key.iter().any(Option::is_none) {
-            return;
-        }
-        self.rows += 1;
-        let owner = rows.returned(key).and_then(|key| self.owners.get(&key));
-        match owner.and_then(|owner| self.members.get_mut(*owner)) {
-            Some(member) => {
-                member.rows += 1;
-                if !self.plan.fields.is_empty() {
-                    backend::write_row(&mut member.answer, returning.iter().copied());
-                }
-            }
-            None => self.strange = true,
-        }
+    fn unknown_key_errors(&self, results: &mut Vec<MemberResult>) {
+        results.extend(unknown_key_errors(self.members.iter().map(|m| m.form)));
+    }
+}
+
+impl GroupResult for MultiRowResult {
+    fn len(&self) -> usize {
+        self.members.len()
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
-        let members = self.members.len();
-        if let Some((sqlstate, _)) = self.progress.error() {
-            if is_refusal(sqlstate) {
-                return dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
+    /// Columns: facts unchanged, key, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) -> bool {
+        let values = backend::row_values(body).unwrap_or_default();
+        let (Some((same, values)), Some(rows)) = (values.split_first(), self.plan.rows.first())
+        else {
+            return true;
+        };
+        let (key, returning) = values.split_at(rows.len().min(values.len()));
+        if key.iter().all(Option::is_some) {
+            self.rows += 1;
+            let owner = rows.returned(key).and_then(|key| self.owners.get(&key));
+            match owner.and_then(|owner| self.members.get_mut(*owner)) {
+                Some(member) => {
+                    member.rows += 1;
+                    self.plan.described.write_row(returning, &mut member.answer);
+                }
+                None => self.unknown_key = true,
             }
-            // An outsider's row concerns those who have it, too.
-            return dealt.extend(halves(members, why(sqlstate)));
         }
-        if self.strange {
-            return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));
-        }
-        if self.progress.facts_moved {
-            return dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
+        is_true(*same)
+    }
+
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
+        if self.unknown_key {
+            return self.unknown_key_errors(results);
         }
         for (number, mut member) in self.members.drain(..).enumerate() {
             let tag = format!("INSERT 0 {}", member.rows);
             backend::write_command_complete(&mut member.answer, &tag);
             write_tail(&mut member.answer);
-            dealt.push(Dealt {
+            results.push(MemberResult {
                 member: number,
-                verdict: MemberOutcome::Answer(member.answer.freeze()),
+                outcome: MemberOutcome::Answer(member.answer.freeze()),
             });
         }
     }
-}
 
-impl MultiRowPlan {
-    /// Whose row is whose. `None`: two members are on one row, or another member's values are shared.
-    fn owners(&self, units: &[&PlannedRequest]) -> Option<HashMap<RowKey, usize>> {
-        let shared = self.shared(units.first()?)?;
-        let mut owners = HashMap::new();
-        for (number, unit) in units.iter().enumerate() {
-            // Two companies may have the same hash.
-            if self.shared(unit)? != shared {
-                return None;
-            }
-            for rows in &self.rows {
-                if *owners.entry(rows.of(unit)?).or_insert(number) != number {
-                    return None;
-                }
-            }
-        }
-        Some(owners)
-    }
-
-    /// Writes the statement, without `Sync`.
-    fn write(
-        &self,
-        units: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) -> Option<()> {
-        let first = units.first()?;
-        let statement = Preparable {
-            id: self.id,
-            text: &self.several.text,
-            types: &[0, 0],
-        };
-        injected.push(server.ensure(statement, out));
-        let mut values = vec![
-            (false, Some(self.fingerprint.as_bytes())),
-            (false, Some(PATIENCE)),
-        ];
-        values.extend(self.shared(first)?);
-        let arrays = self.arrays(units)?;
-        let arrays = arrays.iter();
-        values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
-        let key = self.rows.first().map_or(0, RowKeys::len);
-        let mut formats = vec![1; RESULT_COLUMNS + key];
-        formats.extend(result_formats(first, self.fields.len()));
-        let name = server.name(self.id);
-        frontend::write_bind(out, name.as_bytes(), &values, &formats);
-        frontend::write_execute(out);
-        Some(())
-    }
-
-    /// The numbers of all rows, and an array for each parameter that members have of their own.
-    fn arrays(&self, units: &[&PlannedRequest]) -> Option<Vec<(bool, Vec<u8>)>> {
-        let rows = units.len() * self.rows.len();
-        let mut numbers = Array::int4(rows);
-        (1..=rows).for_each(|number| numbers.push_int(number));
-        let mut arrays = vec![numbers.finish()];
-        for own in &self.several.own {
-            let number = *own.numbers.first()?;
-            let (binary, _) = units.first()?.parameter(number)?;
-            let oid = *self.parameters.get(number as usize - 1)?;
-            let mut array = Array::new(binary, oid, rows);
-            for unit in units {
-                for number in &own.numbers {
-                    array.push(unit.parameter(*number)?.1);
-                }
-            }
-            arrays.push(array.finish());
-        }
-        Some(arrays)
+    fn rows_written(&self) -> u64 {
+        self.rows
     }
 }

@@ -1,25 +1,34 @@
-//! What becomes of a group's members, and of what is known of their template.
+//! Results of a group: for each member, and for the analysis of their template.
 
-use crate::tally::Fallback;
+use crate::template_stats::Fallback;
 use bytes::Bytes;
 
-/// What becomes of a member.
+/// The result of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MemberOutcome {
-    /// Its answer, complete.
-    Answer(Bytes),
-    /// It was not served and nothing of it has happened: it goes again, for this reason.
-    Again(Again, Fallback),
+pub struct MemberResult {
+    /// Number of the member in its group, from 0.
+    pub member: usize,
+    /// Its outcome.
+    pub outcome: MemberOutcome,
 }
 
-/// How a member goes again.
+/// The outcome of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemberOutcome {
+    /// The complete answer.
+    Answer(Bytes),
+    /// No effect of the member is committed: it returns to the line, for this reason.
+    Retry(Retry, Fallback),
+}
+
+/// How a member leaves the line again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Again {
-    /// By itself.
+pub enum Retry {
+    /// Alone.
     Alone,
-    /// With others on its own row.
+    /// With other members on its own row.
     Row,
-    /// The same, but the lock of the row could not be had.
+    /// With other members on its own row, whose lock was not granted in time.
     Blocked,
     /// As if it had not left.
     Line,
@@ -29,41 +38,32 @@ pub enum Again {
     SecondHalf,
 }
 
-/// A member's verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dealt {
-    /// Number of the member in its group, from 0.
-    pub member: usize,
-    /// What becomes of it.
-    pub verdict: MemberOutcome,
-}
-
-/// What a group has shown of its members' template: what was known of it no longer holds.
+/// Why the analysis of a template no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalidation {
-    /// The catalog has changed: it must be asked again.
+    /// The catalog has changed.
     Changed,
-    /// The server refuses the group's statement, for this reason.
+    /// The server rejects the group's statement, for this reason.
     Refused(String),
 }
 
-/// The same verdict for many.
-pub(super) fn again(
+/// The same retry for these members.
+pub(super) fn retry(
     members: impl IntoIterator<Item = usize>,
-    how: Again,
-    why: Fallback,
-) -> impl Iterator<Item = Dealt> {
-    members.into_iter().map(move |member| Dealt {
+    how: Retry,
+    reason: Fallback,
+) -> impl Iterator<Item = MemberResult> {
+    members.into_iter().map(move |member| MemberResult {
         member,
-        verdict: MemberOutcome::Again(how, why),
+        outcome: MemberOutcome::Retry(how, reason),
     })
 }
 
-/// The two halves of a group that failed: each travels again by itself, in order, until who is at fault is alone.
-pub(super) fn halves(members: usize, why: Fallback) -> impl Iterator<Item = Dealt> {
+/// The two halves of a failed group. Each leaves by itself, in order, until the member that causes the error is alone.
+pub(super) fn retry_halves(members: usize, reason: Fallback) -> impl Iterator<Item = MemberResult> {
     let middle = members.div_ceil(2);
-    let first = again(0..middle, Again::FirstHalf, why);
-    first.chain(again(middle..members, Again::SecondHalf, why))
+    let first = retry(0..middle, Retry::FirstHalf, reason);
+    first.chain(retry(middle..members, Retry::SecondHalf, reason))
 }
 
 /// SQLSTATE class 42: syntax error or access rule violation.
@@ -71,14 +71,14 @@ pub(super) fn is_refusal(sqlstate: &str) -> bool {
     sqlstate.starts_with("42")
 }
 
-/// A lock was not granted in time. (What 57014 means, a time-out, a cancel request or autovacuum's, no field tells in every
-/// language: it is an error like others.)
+/// Whether a lock was not granted in time. SQLSTATE 57014 does not count: it may report a time-out, a cancel request or
+/// autovacuum, and only the message, which is translated, says which.
 pub(super) fn is_lock_timeout(sqlstate: &str) -> bool {
     sqlstate == "55P03"
 }
 
-/// Why the members of a group go again that this has undone.
-pub(super) fn why(sqlstate: &str) -> Fallback {
+/// The reason that is counted for members of a group that this error has undone.
+pub(super) fn fallback_reason(sqlstate: &str) -> Fallback {
     match sqlstate {
         _ if is_refusal(sqlstate) => Fallback::Refused,
         _ if is_lock_timeout(sqlstate) => Fallback::Timeout,

@@ -1,57 +1,47 @@
-//! Pipeline: short plain reads back to back on one connection, each with its own Sync: its own transaction, its
-//! own answer byte for byte. One that fails goes again alone, and is told its error there. Saves wake-ups and round trips on both sides.
+//! Pipeline: short plain reads one after the other on one connection, each with its own Sync, so each with its own transaction and
+//! its own answer, byte for byte. Saves wake-ups and round trips for clients and the server.
 //!
-//! Members that ask the very same are asked once, as in [`super::share`].
-//!
-//! Reads change nothing, so a member behind one that turns out slow may go elsewhere ([`Batch::abandon`]).
+//! A member that fails is executed again alone, and gets its error there. Identical reads are executed once, as in
+//! [`super::share`]. Because reads change nothing, members behind a slow one may leave on other connections
+//! ([`Batch::abandon`]).
 
 use super::batch::Batch;
-use super::outcome::{Again, Dealt, MemberOutcome, again};
+use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
+use super::messages::BatchWriter;
+use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
-use super::question::{Question, ask};
-use crate::line::{GroupId, Strategy};
-use crate::tally::Fallback;
-use bytes::{BufMut, BytesMut};
+use crate::line::GroupId;
+use crate::strategy::Strategy;
+use crate::template_stats::Fallback;
 use foldhash::{HashMap, HashMapExt};
-use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::Frame;
-use paceline_wire::backend::tag;
 
 #[cfg(test)]
 mod tests;
 
-/// Reads share a pipeline whatever their templates and formats: only settings must agree.
-pub fn fits(unit: &Request) -> GroupId {
-    GroupId {
-        strategy: Strategy::Pipeline,
-        template: 0,
-        settings: unit.settings.id,
-        parameter_formats: 0,
-        result_formats: 0,
-        cohort: 0,
-    }
+/// The group of a read. Templates and formats may differ, settings may not.
+pub fn fits(request: &Request) -> GroupId {
+    GroupId::of_settings(Strategy::Pipeline, request.settings.id)
 }
 
-/// A read that is sent.
+/// A read that was sent.
 #[derive(Debug)]
-struct Read {
+struct SentRead {
     form: RequestForm,
-    /// The members that asked it.
+    /// The members that sent it.
     members: Vec<usize>,
 }
 
-/// A pipeline on its way.
+/// A pipeline in flight.
 #[derive(Debug)]
 pub struct PipelineBatch {
-    reads: Vec<Read>,
+    reads: Vec<SentRead>,
     injected: Injected,
-    /// The read whose answer comes now.
+    /// The read whose answer is next.
     current: usize,
-    answer: BytesMut,
-    /// The current read failed.
-    failed: bool,
+    answer: ReadAnswer,
     abandoned: bool,
 }
 
@@ -60,101 +50,78 @@ impl Batch for PipelineBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
         let Some(read) = self.reads.get(self.current) else {
             return true;
         };
-        match frame.tag {
-            tag::PARSE_COMPLETE => {
-                self.injected.complete();
-                read.form.write_parsed(&mut self.answer);
-            }
-            tag::CLOSE_COMPLETE => self.injected.complete(),
-            tag::READY_FOR_QUERY => {
-                self.injected.synced(server);
-                self.answer.put_slice(frame.bytes);
-                self.settle(dealt);
-            }
-            _ => {
-                if frame.tag == tag::ERROR_RESPONSE {
-                    let stale = is_stale_plan(frame.body());
-                    if stale {
-                        server.retire_all();
-                    }
-                    // An error may speak of the statement by its name on servers: alone it is told the client's. But who
-                    // goes again meets a statement that is prepared anew.
-                    self.failed = !(stale && read.form.relies_on_parsed());
-                }
-                self.answer.put_slice(frame.bytes);
-            }
+        let complete = self
+            .answer
+            .receive(read.form, frame, &mut self.injected, server);
+        if complete {
+            self.finish_read(results);
         }
         self.current == self.reads.len()
     }
 
-    /// Bytes of the answer that is coming.
-    fn kept(&self) -> usize {
-        self.answer.len()
+    fn buffered_len(&self) -> usize {
+        self.answer.bytes.len()
     }
 
-    fn abandon(&mut self) -> Option<Vec<Dealt>> {
+    fn abandon(&mut self) -> Option<Vec<MemberResult>> {
         if std::mem::replace(&mut self.abandoned, true) {
             return Some(Vec::new());
         }
         let rest = self.reads.iter().skip(self.current);
         let members = rest.flat_map(|read| read.members.clone());
-        Some(again(members, Again::Alone, Fallback::Stalled).collect())
+        Some(retry(members, Retry::Alone, Fallback::Stalled).collect())
     }
 
-    fn may_draw(&self) -> bool {
+    fn may_use_sequences(&self) -> bool {
         false
     }
 }
 
 impl PipelineBatch {
-    pub(super) fn build(
-        members: &[&PlannedRequest],
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Self {
-        let mut injected = Injected::default();
-        let mut reads: Vec<Read> = Vec::with_capacity(members.len());
-        let mut asked = HashMap::with_capacity(members.len());
-        for (member, unit) in members.iter().enumerate() {
-            let question = Question::of(unit);
-            // What was asked for an earlier member may be older than what this one has parsed.
-            let place = asked.get(&question).filter(|_| server.serves(unit));
+    pub(super) fn build(members: &[&PlannedRequest], mut writer: BatchWriter<'_>) -> Self {
+        let mut reads: Vec<SentRead> = Vec::with_capacity(members.len());
+        let mut sent = HashMap::with_capacity(members.len());
+        for (member, request) in members.iter().enumerate() {
+            let identity = ReadIdentity::of(request);
+            // The statement of an earlier member may be older than what this member's client has parsed.
+            let place = sent
+                .get(&identity)
+                .filter(|_| writer.server.serves(request));
             if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
                 read.members.push(member);
                 continue;
             }
-            asked.insert(question, reads.len());
-            ask(unit, server, &mut injected, out);
-            reads.push(Read {
-                form: unit.form,
+            sent.insert(identity, reads.len());
+            write_read(request, &mut writer);
+            reads.push(SentRead {
+                form: request.form,
                 members: vec![member],
             });
         }
         Self {
             reads,
-            injected,
+            injected: writer.injected,
             current: 0,
-            answer: BytesMut::new(),
-            failed: false,
+            answer: ReadAnswer::default(),
             abandoned: false,
         }
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
-        let answer = self.answer.split().freeze();
-        let failed = std::mem::take(&mut self.failed);
+    fn finish_read(&mut self, results: &mut Vec<MemberResult>) {
+        let answer = self.answer.bytes.split().freeze();
+        let failed = std::mem::take(&mut self.answer.failed);
         let members = self.reads.get(self.current).map(|read| &read.members);
         for &member in members.into_iter().flatten().filter(|_| !self.abandoned) {
-            let verdict = match failed {
-                true => MemberOutcome::Again(Again::Alone, Fallback::Error),
+            let outcome = match failed {
+                true => MemberOutcome::Retry(Retry::Alone, Fallback::Error),
                 false => MemberOutcome::Answer(answer.clone()),
             };
-            dealt.push(Dealt { member, verdict });
+            results.push(MemberResult { member, outcome });
         }
         self.current += 1;
     }

@@ -1,112 +1,104 @@
-//! What the catalog analysis says of a template: how its requests become one statement.
+//! The result of the catalog analysis for a template whose requests one statement can execute.
 
 use super::batch::Batch;
-use super::prelude::{Prelude, Silence};
-use super::row::{RowKey, RowKeys};
-use crate::line::{GroupId, Keys, Strategy};
-use crate::tally::TemplateStats;
-use bytes::{Bytes, BytesMut};
+use super::described::DescribedTemplate;
+use super::explain_lines::ExplainLines;
+use super::messages::{BatchWriter, OwnStatement};
+use super::prelude::{ChainFacts, Prelude};
+use super::row_key::{RowKey, RowKeys};
+use crate::line::{GroupId, LineKeys};
+use crate::strategy::Strategy;
+use crate::template_stats::TemplateStats;
+use bytes::Bytes;
 use paceline_relay::request::Request;
-use paceline_relay::server::ServerSide;
 use paceline_relay::template::Templates;
-use paceline_sql::dealing::Dealing;
-use paceline_sql::fold::{Carried, Fold};
-use paceline_sql::merge::upsert::{Several, Upsert};
+use paceline_sql::fold::Carried;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// How the requests of a template travel together in one statement.
+/// How one statement executes the requests of a template. A new strategy implements the first four methods.
 pub trait GroupPlan: Debug + Send + Sync {
-    /// The strategy as users know it.
+    /// The strategy.
     fn strategy(&self) -> Strategy;
 
-    /// The companions of a request, and what it waits for while that is in flight, if anything. `None`: this one must run alone.
-    fn fits(&self, request: &Request) -> Option<(GroupId, Keys)>;
+    /// The group that a request may join, and the rows for which it waits in the line. `None` if the request must run alone.
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)>;
 
-    /// Writes the messages of a group. `None`: it cannot travel together after all.
+    /// Writes the messages of a group. `None` if these members cannot share a group after all; the caller discards what was
+    /// written.
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
         prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>>;
 
-    /// The rewritten statement, for `paceline explain`.
-    fn rewritten(&self) -> Rewritten<'_>;
+    /// Appends what `paceline explain` shows of the plan; with `verbose`, also the statements.
+    fn explain(&self, lines: &mut ExplainLines, verbose: bool);
 
-    /// Do its requests take from a queue? What they wait for meanwhile is not the rows of one another.
+    /// Whether requests take rows from a queue. Then they wait for the queue, not for a row.
     fn is_queue(&self) -> bool {
         false
     }
 
-    /// Do its requests change several rows each?
-    fn is_of_several_rows(&self) -> bool {
+    /// Whether each request changes several rows.
+    fn is_multi_row(&self) -> bool {
         false
     }
 
-    /// The probe of its requests. `None`: PostgreSQL locks their rows before it decides anything.
+    /// Whether requests wait for each other's rows even if they leave the line alone or in a chain.
+    fn orders_requests_outside_groups(&self) -> bool {
+        false
+    }
+
+    /// The probe of requests that wait for a row. `None` if PostgreSQL locks the row before it decides anything.
     fn probe(&self) -> Option<&ProbePlan> {
         None
     }
 
-    /// The rows of its requests, for a probe.
+    /// The rows of requests, for a probe.
     fn rows(&self) -> Option<PlanRows<'_>> {
         None
     }
 
-    /// What requests with a guard are answered if no row meets it. `None`: they have no guards.
+    /// The answers of requests whose guards no row meets. `None` if the requests have no guards.
     fn unmet_guards(&self, _members: &[&PlannedRequest]) -> Option<UnmetGuards> {
         None
     }
 
-    /// The statement that locks a request's row, if there is one.
+    /// The statement that locks the row of a request. `None` if its lock cannot be requested separately.
     fn lock(&self) -> Option<&LockPlan> {
         None
     }
 
-    /// The row that the lock is for.
+    /// The row that [`GroupPlan::lock`] locks for a request.
     fn row_of(&self, _request: &Request) -> Option<RowKey> {
         None
     }
 }
 
-/// The statement of a plan.
-#[derive(Debug, Clone, Copy)]
-pub enum Rewritten<'a> {
-    /// Updates of single rows.
-    Fold(&'a Fold),
-    /// Consumers of a queue, and inserts: rows are dealt in order.
-    Deal(&'a Dealing),
-    /// Inserts with ON CONFLICT.
-    Upsert(&'a Upsert),
-    /// The same of several rows each.
-    Several(&'a Several),
-}
-
-/// The keys of the rows that requests of a plan change.
+/// The rows that requests of a plan change.
 #[derive(Debug)]
 pub struct PlanRows<'a> {
     pub(super) keys: &'a [RowKeys],
-    /// OIDs of the template's parameters.
-    pub(super) parameters: &'a [u32],
+    pub(super) described: &'a DescribedTemplate,
     pub(super) fingerprint: &'a str,
 }
 
-/// The answers of requests whose guards are not met.
+/// The answers of requests whose guards are false.
 #[derive(Debug)]
 pub struct UnmetGuards {
     pub(super) answers: Vec<Bytes>,
-    /// The statement may fail where the probe does not see it.
+    /// Whether the statement may raise an error that the probe does not raise.
     pub(super) may_fail_unseen: bool,
 }
 
 /// The probe of a template.
 #[derive(Debug)]
 pub struct ProbePlan {
-    pub(super) id: u64,
-    pub(super) text: String,
+    id: u64,
+    text: String,
     /// Parameters that it reads besides the key.
     pub(super) carried: Vec<Carried>,
 }
@@ -123,13 +115,20 @@ impl ProbePlan {
             carried: carried.to_vec(),
         })
     }
+
+    pub(super) fn statement(&self) -> OwnStatement<'_> {
+        OwnStatement {
+            id: self.id,
+            text: &self.text,
+        }
+    }
 }
 
-/// The statement that locks the row.
+/// The statement that locks a row.
 #[derive(Debug)]
 pub struct LockPlan {
-    pub(super) id: u64,
-    pub(super) text: String,
+    id: u64,
+    text: String,
 }
 
 impl LockPlan {
@@ -139,19 +138,26 @@ impl LockPlan {
             text: text.to_owned(),
         }
     }
+
+    pub(super) fn statement(&self) -> OwnStatement<'_> {
+        OwnStatement {
+            id: self.id,
+            text: &self.text,
+        }
+    }
 }
 
-/// A request, and what is known of its template when it is put in line.
+/// A request with the analysis of its template at the time at which it enters the line.
 #[derive(Debug, Clone)]
 pub struct PlannedRequest {
     /// The request.
     pub request: Box<Request>,
-    /// How it travels with others in one statement, if it does.
+    /// The plan, if one statement can execute it with others.
     pub plan: Option<Arc<dyn GroupPlan>>,
-    /// The facts that a chain with it relies on.
-    pub silence: Option<Arc<Silence>>,
-    /// Where it is counted.
-    pub tally: Option<Arc<TemplateStats>>,
+    /// The facts that a chain with this request relies on.
+    pub chain_facts: Option<Arc<ChainFacts>>,
+    /// The statistics of its template.
+    pub stats: Option<Arc<TemplateStats>>,
 }
 
 impl From<Box<Request>> for PlannedRequest {
@@ -159,8 +165,8 @@ impl From<Box<Request>> for PlannedRequest {
         Self {
             request,
             plan: None,
-            silence: None,
-            tally: None,
+            chain_facts: None,
+            stats: None,
         }
     }
 }

@@ -1,36 +1,34 @@
-//! Statements of Paceline's own around those of members: limits before them, comparisons after them.
+//! Paceline's own statements in a chain: limits before the members, comparisons of the catalog after them.
 
-use bytes::BytesMut;
-use paceline_relay::server::{Injected, Preparable, ServerSide};
+use super::messages::{BatchWriter, OwnStatement};
 use paceline_relay::template::Templates;
 use paceline_sql::Fingerprint;
 use paceline_sql::chain::check_sql;
-use paceline_wire::frontend;
 use std::time::Duration;
 
-/// Longest wait for a lock inside a chain; then each member runs alone. The statement limit is for members that
-/// wait for something else, such as a slow trigger.
-const PRELUDE: &str = "SELECT pg_catalog.set_config('lock_timeout', '20ms', true), \
+/// Limits the wait for a lock inside a chain; after a timeout each member runs alone. The statement timeout is for members that
+/// wait for anything else, such as a slow trigger.
+const LIMITS: &str = "SELECT pg_catalog.set_config('lock_timeout', '20ms', true), \
      pg_catalog.set_config('statement_timeout', '200ms', true)";
 
-/// The same as a duration.
+/// The statement timeout inside a chain.
 pub const STATEMENT_MAX: Duration = Duration::from_millis(200);
 
-/// PostgreSQL warns that there is no transaction block: the chain's transaction has none, but lasts until its Sync.
+/// PostgreSQL raises a WARNING because there is no transaction block. The setting still lasts until the Sync of the chain.
 const CONSTRAINTS: &str = "SET CONSTRAINTS ALL IMMEDIATE";
 
-/// The statements that start every chain.
+/// The statements at the start of every chain.
 #[derive(Debug)]
 pub struct Prelude {
     limits_id: u64,
     constraints_id: u64,
 }
 
-/// How many they are.
+/// Number of statements in a [`Prelude`].
 pub(super) const PRELUDE_STATEMENTS: usize = 2;
 
 impl Prelude {
-    /// With ids of its own.
+    /// Assigns new ids to the statements.
     pub fn new(templates: &Templates) -> Self {
         Self {
             limits_id: templates.new_id(),
@@ -38,57 +36,35 @@ impl Prelude {
         }
     }
 
-    pub(super) fn write(
-        &self,
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) {
-        write_own(self.constraints_id, CONSTRAINTS, &[], server, injected, out);
-        self.write_limits(server, injected, out);
+    pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
+        let constraints = OwnStatement {
+            id: self.constraints_id,
+            text: CONSTRAINTS,
+        };
+        constraints.write(&[], &[], writer);
+        self.write_limits(writer);
     }
 
-    /// Writes the statement that limits waiting, and its execution.
-    pub(super) fn write_limits(
-        &self,
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) {
-        write_own(self.limits_id, PRELUDE, &[], server, injected, out);
+    /// Writes only the statement that limits waiting.
+    pub(super) fn write_limits(&self, writer: &mut BatchWriter<'_>) {
+        let limits = OwnStatement {
+            id: self.limits_id,
+            text: LIMITS,
+        };
+        limits.write(&[], &[], writer);
     }
 }
 
-/// Writes a statement of the chain's own, and its execution.
-fn write_own(
-    id: u64,
-    text: &str,
-    values: &[(bool, Option<&[u8]>)],
-    server: &mut ServerSide,
-    injected: &mut Injected,
-    out: &mut BytesMut,
-) {
-    let statement = Preparable {
-        id,
-        text,
-        types: &[0, 0],
-    };
-    let ensured = server.ensure(statement, out);
-    injected.push(ensured);
-    frontend::write_bind(out, ensured.key.name().as_bytes(), values, &[]);
-    frontend::write_execute(out);
-}
-
-/// The facts that make requests of a template silent, from the catalog analysis.
+/// The facts that permit the requests of a template in a chain: they send no notifications and change no settings.
 #[derive(Debug)]
-pub struct Silence {
+pub struct ChainFacts {
     pub(super) id: u64,
     check: String,
     fingerprint: String,
 }
 
-impl Silence {
-    /// As PostgreSQL has said.
+impl ChainFacts {
+    /// The facts of the objects that this fingerprint covers.
     pub fn new(fingerprint: Fingerprint, templates: &Templates) -> Self {
         Self {
             id: templates.new_id(),
@@ -97,14 +73,13 @@ impl Silence {
         }
     }
 
-    /// Writes the statement that compares.
-    pub(super) fn write(
-        &self,
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
-    ) {
+    /// Writes the statement that raises an error if the facts have changed.
+    pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
+        let check = OwnStatement {
+            id: self.id,
+            text: &self.check,
+        };
         let value = (false, Some(self.fingerprint.as_bytes()));
-        write_own(self.id, &self.check, &[value], server, injected, out);
+        check.write(&[value], &[], writer);
     }
 }

@@ -5,21 +5,22 @@
 //! UPDATE is complete with `UPDATE 0`. If the key of INSERT … ON CONFLICT DO NOTHING exists, the INSERT does nothing, unless another
 //! transaction is changing that key; such a request leaves alone, so PostgreSQL decides. Every other request would wait.
 
-use super::array::Array;
+use super::array::{Array, ArrayValue, bound};
+use super::messages::{BatchWriter, is_true, read_place};
 use super::plan::{PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
-use super::progress::{Came, StatementProgress};
-use super::row::{RowKey, RowKeys};
+use super::row_key::RowKey;
+use super::statement_progress::{StatementEvent, StatementProgress};
 use bytes::{Bytes, BytesMut};
-use paceline_relay::server::{Injected, Preparable, ServerSide};
-use paceline_wire::backend::{self, tag};
-use paceline_wire::{Frame, frontend};
+use paceline_relay::server::ServerSide;
+use paceline_wire::Frame;
+use paceline_wire::backend;
 
 #[cfg(test)]
 mod tests;
 
-/// What a probe says of a request.
+/// The outcome of a probe for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probed {
+pub enum ProbeOutcome {
     /// PostgreSQL would make it wait.
     Waits,
     /// PostgreSQL would give this answer.
@@ -29,67 +30,45 @@ pub enum Probed {
 }
 
 impl ProbePlan {
-    /// Writes the read without `Sync`: keys of all requests, fingerprint, parameters.
+    /// Writes the read without `Sync`. Parameters: the keys of all requests, the fingerprint, the carried parameters.
     fn write(
         &self,
-        keys: &Keys<'_>,
-        units: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        keys: &ProbeKeys<'_>,
+        requests: &[&PlannedRequest],
+        writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
-        let statement = Preparable {
-            id: self.id,
-            text: &self.text,
-            types: &[0, 0],
-        };
-        injected.push(server.ensure(statement, out));
         let mut arrays = keys.arrays()?;
-        arrays.push((false, keys.fingerprint.as_bytes().to_vec()));
+        arrays.push((false, keys.plan.fingerprint.as_bytes().to_vec()));
         for carried in &self.carried {
-            let (binary, _) = units.first()?.parameter(carried.parameter)?;
-            let oid = *keys.parameters.get(carried.parameter as usize - 1)?;
-            let mut array = Array::new(binary, oid, units.len());
-            for unit in units {
-                array.push(unit.parameter(carried.parameter)?.1);
-            }
-            arrays.push(array.finish());
+            let requests = requests.iter().copied();
+            let described = keys.plan.described;
+            arrays.push(described.array(&[carried.parameter], requests)?);
         }
-        let values = arrays.iter();
-        let values: Vec<_> = values
-            .map(|(binary, bytes)| (*binary, Some(&**bytes)))
-            .collect();
-        frontend::write_bind(out, server.name(self.id).as_bytes(), &values, &[1]);
-        frontend::write_execute(out);
+        let values: Vec<_> = bound(&arrays).collect();
+        self.statement().write(&values, &[1], writer);
         Some(())
     }
 }
 
 /// Keys of the requests' rows, in order; all requests have the same number of rows.
-struct Keys<'a> {
+struct ProbeKeys<'a> {
     rows: Vec<RowKey>,
-    columns: &'a RowKeys,
-    parameters: &'a [u32],
-    fingerprint: &'a str,
+    plan: PlanRows<'a>,
 }
 
-impl<'a> Keys<'a> {
-    fn of(plan: &PlanRows<'a>, units: &[&PlannedRequest]) -> Option<Self> {
-        let keys = || plan.keys.iter();
-        let of_unit =
-            |unit: &&'_ PlannedRequest| keys().map(|key| key.of(unit)).collect::<Vec<_>>();
-        let rows: Option<Vec<RowKey>> = units.iter().flat_map(of_unit).collect();
-        Some(Self {
-            rows: rows?,
-            columns: plan.keys.first()?,
-            parameters: plan.parameters,
-            fingerprint: plan.fingerprint,
-        })
+impl<'a> ProbeKeys<'a> {
+    fn of(plan: PlanRows<'a>, requests: &[&PlannedRequest]) -> Option<Self> {
+        let of_request = |request: &&'_ PlannedRequest| {
+            let keys = plan.keys.iter();
+            keys.map(|key| key.of(request)).collect::<Vec<_>>()
+        };
+        let rows: Option<Vec<RowKey>> = requests.iter().flat_map(of_request).collect();
+        Some(Self { rows: rows?, plan })
     }
 
     /// An array for each column.
-    fn arrays(&self) -> Option<Vec<(bool, Vec<u8>)>> {
-        let oids = self.columns.type_oids().enumerate();
+    fn arrays(&self) -> Option<Vec<ArrayValue>> {
+        let oids = self.plan.keys.first()?.type_oids().enumerate();
         let array = |(place, oid): (usize, u32)| {
             let binary = self.rows.first()?.get(place)?.binary;
             let mut array = Array::new(binary, oid, self.rows.len());
@@ -105,7 +84,7 @@ impl<'a> Keys<'a> {
 /// A probe in flight.
 #[derive(Debug)]
 pub struct Probe {
-    asked: Asked,
+    asked: ProbeKind,
     /// Number of rows of each request that the read has found.
     met: Vec<usize>,
     /// Rows per request.
@@ -116,7 +95,7 @@ pub struct Probe {
 
 /// How the result is read.
 #[derive(Debug)]
-enum Asked {
+enum ProbeKind {
     /// A request without a row gets its answer from here.
     Guards(UnmetGuards),
     /// A request whose rows all exist leaves alone.
@@ -127,12 +106,12 @@ impl Probe {
     /// Writes the probe of requests that share one (see [`crate::line::WaitSpec::probe`]). Their settings must be in force on the
     /// server. `None`: they have no probe.
     pub fn build(
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
         let before = out.len();
-        let probe = Self::write(units, server, out);
+        let probe = Self::write(requests, server, out);
         if probe.is_none() && out.len() > before {
             out.truncate(before);
             server.retire_all();
@@ -141,97 +120,99 @@ impl Probe {
     }
 
     fn write(
-        units: &[&PlannedRequest],
+        requests: &[&PlannedRequest],
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let plan = units.first()?.plan.as_ref()?;
+        let plan = requests.first()?.plan.as_ref()?;
         let probe = plan.probe()?;
-        let keys = Keys::of(&plan.rows()?, units)?;
-        let rows_each = keys.rows.len() / units.len();
-        let mut injected = Injected::default();
-        probe.write(&keys, units, server, &mut injected, out)?;
-        frontend::write_sync(out);
-        injected.push_sync();
+        let keys = ProbeKeys::of(plan.rows()?, requests)?;
+        let rows_each = keys.rows.len() / requests.len();
+        let mut writer = BatchWriter::new(server, out);
+        probe.write(&keys, requests, &mut writer)?;
+        writer.sync();
         Some(Self {
-            asked: plan.unmet_guards(units).map_or(Asked::Keys, Asked::Guards),
-            met: vec![0; units.len()],
+            asked: plan
+                .unmet_guards(requests)
+                .map_or(ProbeKind::Keys, ProbeKind::Guards),
+            met: vec![0; requests.len()],
             rows_each,
             same: false,
-            progress: StatementProgress::new(injected),
+            progress: StatementProgress::new(writer.injected),
         })
     }
 
-    /// Takes a message from the server. Returns true when the probe is complete.
+    /// Takes a message from the server. Returns true if the probe is complete.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> bool {
-        if self.progress.receive(frame, server) == Came::Row {
+        let event = self.progress.receive(frame, server);
+        if event == StatementEvent::Row {
             self.receive_row(frame.body());
         }
-        frame.tag == tag::READY_FOR_QUERY
+        event == StatementEvent::End
     }
 
-    /// A row of the result: whether the facts are unchanged, number of a key whose row exists.
+    /// Takes a row of the result. Columns: facts unchanged, number of a key whose row exists.
     fn receive_row(&mut self, body: &[u8]) {
         let values = backend::row_values(body).unwrap_or_default();
         let [same, number] = *values.as_slice() else {
             return;
         };
-        self.same = same == Some(&[1][..]);
-        let number = number.and_then(|n| <[u8; 4]>::try_from(n).ok());
-        let place =
-            number.and_then(|n| usize::try_from(u32::from_be_bytes(n)).ok()?.checked_sub(1));
+        self.same = is_true(same);
+        let place = read_place(number);
         if let Some(met) = place.and_then(|place| self.met.get_mut(place / self.rows_each)) {
             *met += 1;
         }
     }
 
-    /// The table has changed: what was learned of the template no longer holds.
-    pub fn facts_moved(&self) -> bool {
+    /// Whether the table has changed, so that the analysis of the template no longer holds.
+    pub fn facts_changed(&self) -> bool {
         match self.progress.error() {
             None => !self.same,
-            Some((sqlstate, _)) => is_of_class(sqlstate, &OF_STATEMENT),
+            Some(error) => is_of_class(&error.sqlstate, &OF_STATEMENT),
         }
     }
 
-    /// A request among others may be at fault for the error: each half of them must be probed by itself.
+    /// Whether one of several requests may cause the error, so that each half of them must be probed separately.
     pub fn must_be_halved(&self) -> bool {
         self.met.len() > 1 && self.is_refused()
     }
 
-    /// PostgreSQL refuses the read for what a request says.
+    /// Whether PostgreSQL rejects the read because of the values of a request.
     fn is_refused(&self) -> bool {
         let error = self.progress.error();
-        error.is_some_and(|(sqlstate, _)| {
-            !is_of_class(sqlstate, &OF_STATEMENT) && !is_of_class(sqlstate, &OF_THE_MOMENT)
+        error.is_some_and(|error| {
+            !is_of_class(&error.sqlstate, &OF_STATEMENT)
+                && !is_of_class(&error.sqlstate, &OF_THE_MOMENT)
         })
     }
 
-    /// What the probe says of each request. If the table has changed, all of them leave. So does a single one that the server
-    /// refuses: PostgreSQL may refuse the request without waiting for its row.
-    pub fn verdicts(&self) -> Vec<Probed> {
-        let leaves = self.facts_moved() || self.is_refused();
+    /// The outcome of each request. If the table has changed, all requests leave. So does a single request that the server
+    /// rejects, because PostgreSQL may reject it without waiting for its row.
+    pub fn results(&self) -> Vec<ProbeOutcome> {
+        let leaves = self.facts_changed() || self.is_refused();
         let failed = self.progress.error().is_some();
-        let verdict = |(place, met): (usize, &usize)| match &self.asked {
-            _ if leaves => Probed::Leaves,
-            _ if failed => Probed::Waits,
-            Asked::Guards(_) if *met > 0 => Probed::Waits,
-            Asked::Guards(guards) if guards.may_fail_unseen => Probed::Leaves,
-            Asked::Guards(guards) => guards
+        let outcome = |(place, met): (usize, &usize)| match &self.asked {
+            _ if leaves => ProbeOutcome::Leaves,
+            _ if failed => ProbeOutcome::Waits,
+            ProbeKind::Guards(_) if *met > 0 => ProbeOutcome::Waits,
+            ProbeKind::Guards(guards) if guards.may_fail_unseen => ProbeOutcome::Leaves,
+            ProbeKind::Guards(guards) => guards
                 .answers
                 .get(place)
                 .cloned()
-                .map_or(Probed::Waits, Probed::Answer),
-            Asked::Keys if *met == self.rows_each => Probed::Leaves,
-            Asked::Keys => Probed::Waits,
+                .map_or(ProbeOutcome::Waits, ProbeOutcome::Answer),
+            ProbeKind::Keys if *met == self.rows_each => ProbeOutcome::Leaves,
+            ProbeKind::Keys => ProbeOutcome::Waits,
         };
-        self.met.iter().enumerate().map(verdict).collect()
+        self.met.iter().enumerate().map(outcome).collect()
     }
 }
 
-/// Classes of errors (PostgreSQL's appendix of error codes) of the statement itself, whatever its values: names, rights, plans.
+/// Classes of errors that the statement causes with any values: names, privileges, plans (see the error codes in the PostgreSQL
+/// documentation).
 const OF_STATEMENT: [&str; 4] = ["0A", "26", "3F", "42"];
 
-/// Of a connection, a time-out, a cancel request, a lock or a lack of something, which another statement may meet as well.
+/// Classes of errors that any statement may meet: connection, time-out, cancel request, lock, resources.
 const OF_THE_MOMENT: [&str; 9] = ["08", "25", "40", "53", "54", "55", "57", "58", "XX"];
 
 fn is_of_class(sqlstate: &str, classes: &[&str]) -> bool {

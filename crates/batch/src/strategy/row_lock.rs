@@ -1,26 +1,27 @@
 //! Waits for the lock of one row before a group on that row is built. `Flush` follows the statement instead of `Sync`, so its
 //! transaction stays open; the batch of the group continues and ends that transaction.
 
+use super::messages::BatchWriter;
 use super::plan::PlannedRequest;
-use super::progress::{Came, StatementProgress};
+use super::statement_progress::{StatementEvent, StatementProgress};
 use bytes::BytesMut;
-use paceline_relay::server::{Injected, Preparable, ServerSide};
+use paceline_relay::server::ServerSide;
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, frontend};
 
 #[cfg(test)]
 mod tests;
 
-/// How far it has come.
+/// The progress of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lock {
+pub enum LockProgress {
     /// PostgreSQL has not granted the lock yet.
     Awaited,
     /// The row is locked, or does not exist. The transaction is open.
     Granted,
     /// The statement failed. The caller must end the transaction ([`RowLock::end`]).
     Failed,
-    /// The transaction is over.
+    /// The transaction has ended.
     Over,
 }
 
@@ -31,40 +32,32 @@ pub struct RowLock {
 }
 
 impl RowLock {
-    /// Writes the statement that locks the row of this request. Its settings must be in force on the server. `None`: its row
-    /// cannot be locked separately.
+    /// Writes the statement that locks the row of this request. The request's settings must be in force on the server. `None` if
+    /// the row cannot be locked separately.
     pub fn build(
-        unit: &PlannedRequest,
+        request: &PlannedRequest,
         server: &mut ServerSide,
         out: &mut BytesMut,
     ) -> Option<Self> {
-        let plan = unit.plan.as_ref()?;
-        let (lock, row) = (plan.lock()?, plan.row_of(unit)?);
-        let statement = Preparable {
-            id: lock.id,
-            text: &lock.text,
-            types: &[0, 0],
-        };
-        let mut injected = Injected::default();
-        injected.push(server.ensure(statement, out));
+        let plan = request.plan.as_ref()?;
+        let (lock, row) = (plan.lock()?, plan.row_of(request)?);
         let values = row.iter().map(|part| (part.binary, Some(&*part.bytes)));
         let values: Vec<_> = values.collect();
-        frontend::write_bind(out, server.name(lock.id).as_bytes(), &values, &[]);
-        frontend::write_execute(out);
-        frontend::write_flush(out);
+        let mut writer = BatchWriter::new(server, out);
+        lock.statement().write(&values, &[], &mut writer);
+        frontend::write_flush(writer.out);
         Some(Self {
-            progress: StatementProgress::new(injected),
+            progress: StatementProgress::new(writer.injected),
         })
     }
 
     /// Takes a message from the server.
-    pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> Lock {
-        let came = self.progress.receive(frame, server);
-        match frame.tag {
-            _ if came == Came::End => Lock::Over,
-            tag::COMMAND_COMPLETE => Lock::Granted,
-            tag::ERROR_RESPONSE => Lock::Failed,
-            _ => Lock::Awaited,
+    pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> LockProgress {
+        match self.progress.receive(frame, server) {
+            StatementEvent::End => LockProgress::Over,
+            StatementEvent::Complete => LockProgress::Granted,
+            StatementEvent::Other if frame.tag == tag::ERROR_RESPONSE => LockProgress::Failed,
+            StatementEvent::Other | StatementEvent::Row => LockProgress::Awaited,
         }
     }
 

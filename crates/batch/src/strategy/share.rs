@@ -1,23 +1,24 @@
-//! Share: members that ask the very same read are asked once, and each gets a copy of the answer. All of them have arrived
-//! before the read starts, so nobody reads anything older than its arrival.
+//! Share: PostgreSQL executes one of several identical reads, and each member gets a copy of the answer. All members arrived before
+//! the read starts, so no member reads data older than its arrival.
 //!
-//! The answer is kept until it is complete, and nobody is given a part of it before: then each member takes it from the
-//! same bytes at its own pace, and the connection is free at once, however slowly somebody reads. Who has a part of one
-//! run's answer could not be given the rest of another one (rows may come in another order, or be others by then), so
-//! streaming to all would mean that all wait for the slowest. An answer that is too long to be kept is therefore
-//! *handed over*: it becomes the read of one member alone, who takes what has come and relays on; the others have got
-//! nothing yet and run their own.
+//! The answer is buffered until it is complete, and no member gets a part of it before. Then each member takes the same bytes at its
+//! own pace, and the connection is free at once, however slowly a client reads. Streaming to all members would make all wait for the
+//! slowest: a member that has a part of one execution's answer cannot continue with another execution's, whose rows may differ or
+//! have another order.
 //!
-//! A read that fails has done nothing: its members go again alone, and each is told its error there.
+//! An answer that is too long to buffer is *handed over*: it becomes the read of one member, which takes the buffered part and relays
+//! the rest. The other members, which have got nothing, execute their own reads. If the read fails, all members are executed alone,
+//! and each gets its error there.
 
 use super::batch::Batch;
-use super::outcome::{Again, Dealt, MemberOutcome, again};
+use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
+use super::messages::BatchWriter;
+use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
-use super::question::{Question, ask};
-use crate::line::{GroupId, Strategy};
-use crate::tally::Fallback;
-use bytes::{BufMut, BytesMut};
-use paceline_relay::errors::is_stale_plan;
+use crate::line::GroupId;
+use crate::strategy::Strategy;
+use crate::template_stats::Fallback;
+use bytes::BytesMut;
 use paceline_relay::request::PartialAnswer;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
@@ -28,48 +29,43 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 #[cfg(test)]
 mod tests;
 
-/// Longest answer that is kept for the members of a group (bytes).
+/// Maximum length of a buffered answer (bytes).
 pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The same read under the same settings. `None`: its answer is likely to be too long.
-pub fn fits(unit: &Request) -> Option<GroupId> {
-    if unit.template.pace.last_bytes() > ANSWER_BYTES_MAX {
+/// The group of identical reads under the same settings. `None` if the last answer to this template was too long.
+pub fn fits(request: &Request) -> Option<GroupId> {
+    if request.template.pace.last_bytes() > ANSWER_BYTES_MAX {
         return None;
     }
     let mut hasher = DefaultHasher::new();
-    Question::of(unit).hash(&mut hasher);
+    ReadIdentity::of(request).hash(&mut hasher);
     Some(GroupId {
-        strategy: Strategy::Share,
         template: hasher.finish(),
-        settings: unit.settings.id,
-        parameter_formats: 0,
-        result_formats: 0,
-        cohort: 0,
+        ..GroupId::of_settings(Strategy::Share, request.settings.id)
     })
 }
 
-/// The member whose client has parsed the statement last: what is analysed after that serves all.
+/// The member whose client has parsed the statement last. A statement that the server analyses after that serves all members.
 fn latest(members: &[&PlannedRequest]) -> Option<Request> {
-    let since =
-        |unit: &&&PlannedRequest| unit.analysis.as_ref().map_or(0, |analysis| analysis.since);
+    let since = |request: &&&PlannedRequest| {
+        let analysis = request.analysis.as_ref();
+        analysis.map_or(0, |analysis| analysis.since)
+    };
     let mut latest = Request::clone(members.iter().max_by_key(since)?);
     if let Some(analysis) = &mut latest.analysis {
-        // Not what its own `Parse` has left there.
+        // Not the statement that the client's own `Parse` has prepared.
         analysis.parse = 0;
     }
     Some(latest)
 }
 
-/// A shared read on its way.
+/// A shared read in flight.
 #[derive(Debug)]
 pub struct ShareBatch {
     form: RequestForm,
     members: usize,
     injected: Injected,
-    answer: BytesMut,
-    /// A row has come.
-    rows: bool,
-    failed: bool,
+    answer: ReadAnswer,
 }
 
 impl Batch for ShareBatch {
@@ -77,100 +73,75 @@ impl Batch for ShareBatch {
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
+        results: &mut Vec<MemberResult>,
     ) -> bool {
-        match frame.tag {
-            tag::PARSE_COMPLETE => {
-                self.injected.complete();
-                self.form.write_parsed(&mut self.answer);
-                return false;
-            }
-            tag::CLOSE_COMPLETE => {
-                self.injected.complete();
-                return false;
-            }
-            tag::DATA_ROW => self.rows = true,
-            tag::ERROR_RESPONSE => {
-                let stale = is_stale_plan(frame.body());
-                if stale {
-                    server.retire_all();
-                }
-                // An error may speak of the statement by its name on servers: alone they are told the clients'. But who
-                // goes again meets a statement that is prepared anew.
-                self.failed = !(stale && self.form.relies_on_parsed());
-            }
-            _ => {}
+        let complete = self
+            .answer
+            .receive(self.form, frame, &mut self.injected, server);
+        if complete {
+            self.finish(results);
         }
-        self.answer.put_slice(frame.bytes);
-        if frame.tag != tag::READY_FOR_QUERY {
-            return false;
-        }
-        self.injected.synced(server);
-        self.settle(dealt);
-        true
+        complete
     }
 
-    /// Bytes of the answer so far.
-    fn kept(&self) -> usize {
-        self.answer.len()
+    fn buffered_len(&self) -> usize {
+        self.answer.bytes.len()
     }
 
-    /// Gives the answer up to one member. `rest` is what has come and was not received. `None`: that can be done only
-    /// while rows are coming in.
+    /// `None` unless the server is sending rows.
     fn hand_over(&mut self, rest: &[u8]) -> Option<PartialAnswer> {
         let next = Header::read(rest).ok().flatten();
         let row_next = next.is_some_and(|header| header.tag == tag::DATA_ROW);
-        let coming = (self.rows || row_next) && !self.failed;
-        coming.then(|| PartialAnswer {
+        let sends_rows = (self.answer.has_rows || row_next) && !self.answer.failed;
+        sends_rows.then(|| PartialAnswer {
             form: self.form,
-            answer: self.answer.split(),
+            answer: self.answer.bytes.split(),
         })
     }
 
-    fn may_draw(&self) -> bool {
+    fn may_use_sequences(&self) -> bool {
         false
     }
 }
 
 impl ShareBatch {
-    pub(super) fn build(
-        members: &[&PlannedRequest],
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Option<Self> {
+    pub(super) fn build(members: &[&PlannedRequest], mut writer: BatchWriter<'_>) -> Option<Self> {
         let (first, others) = members.split_first()?;
-        let question = Question::of(first);
-        // Two questions may have the same hash.
-        if others.iter().any(|unit| Question::of(unit) != question) {
+        let identity = ReadIdentity::of(first);
+        // Different reads may have the same hash.
+        if others
+            .iter()
+            .any(|request| ReadIdentity::of(request) != identity)
+        {
             return None;
         }
-        let mut injected = Injected::default();
-        let answer = BytesMut::with_capacity(first.template.pace.last_bytes());
-        match members.iter().all(|unit| server.serves(unit)) {
-            true => ask(first, server, &mut injected, out),
-            false => ask(&latest(members)?, server, &mut injected, out),
+        let bytes = BytesMut::with_capacity(first.template.pace.last_bytes());
+        match members.iter().all(|request| writer.server.serves(request)) {
+            true => write_read(first, &mut writer),
+            false => write_read(&latest(members)?, &mut writer),
         }
-        if !members.iter().all(|unit| server.serves(unit)) {
+        if !members.iter().all(|request| writer.server.serves(request)) {
             return None;
         }
         Some(Self {
             form: first.form,
             members: members.len(),
-            injected,
-            answer,
-            rows: false,
-            failed: false,
+            injected: writer.injected,
+            answer: ReadAnswer {
+                bytes,
+                ..ReadAnswer::default()
+            },
         })
     }
 
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
-        if self.failed {
-            return dealt.extend(again(0..self.members, Again::Alone, Fallback::Error));
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
+        if self.answer.failed {
+            return results.extend(retry(0..self.members, Retry::Alone, Fallback::Error));
         }
-        let answer = self.answer.split().freeze();
-        dealt.extend((0..self.members).map(|member| Dealt {
+        let answer = self.answer.bytes.split().freeze();
+        results.extend((0..self.members).map(|member| MemberResult {
             member,
-            verdict: MemberOutcome::Answer(answer.clone()),
+            outcome: MemberOutcome::Answer(answer.clone()),
         }));
     }
 }

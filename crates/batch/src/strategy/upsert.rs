@@ -1,418 +1,103 @@
-//! Upserts: inserts with ON CONFLICT become one INSERT that does nothing where a row is there, and for DO UPDATE a fold
-//! of the members behind it, in one transaction (see [`paceline_sql::merge::upsert`]).
-
-use super::backoff::Backoff;
-use super::batch::Batch;
-use super::fold::{FoldPlan, FoldResult};
-use super::messages::{
-    FORMATS_MAX, nobodys, parameter_bits, result_bits, write_columns, write_head, write_tail,
-};
-use super::outcome::Invalidation;
-use super::outcome::{
-    Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal, why,
-};
-use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, Rewritten};
-use super::prelude::Prelude;
-use super::progress::{Came, StatementProgress, refusal};
-use super::row::{RowKey, RowKeys};
-use crate::line::{GroupId, Keys, Strategy};
-use crate::tally::Fallback;
-use bytes::BytesMut;
-use foldhash::{HashMap, HashMapExt};
-use paceline_relay::request::{Request, RequestForm};
-use paceline_relay::server::{Injected, ServerSide};
-use paceline_relay::template::{Template, Templates};
-use paceline_sql::TableFacts;
-use paceline_sql::merge::upsert::{Then, Upsert};
-use paceline_wire::backend::{self, Field, tag};
-use paceline_wire::{Frame, frontend};
-use std::sync::Arc;
+//! Upserts: inserts of one row with ON CONFLICT become one INSERT that does nothing where a row exists and, under DO UPDATE, a fold
+//! of the members after it, in one transaction (see [`paceline_sql::merge::upsert`]).
 
 mod bind;
+mod plan;
+mod result;
+
+pub use plan::UpsertPlan;
+
+use super::batch::Batch;
+use super::explain_lines::ExplainLines;
+use super::fold;
+use super::messages::BatchWriter;
+use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan};
+use super::prelude::Prelude;
+use super::row_key::RowKey;
+use super::statement_batch::StatementBatch;
+use crate::line::{GroupId, LineKeys};
+use crate::strategy::Strategy;
+use paceline_relay::request::Request;
+use paceline_sql::merge::upsert::Then;
+use result::UpsertResult;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 #[cfg(test)]
 mod tests;
-
-/// How the units of a template travel, as learned from the catalog.
-#[derive(Debug)]
-pub struct UpsertPlan {
-    template: u64,
-    upsert: Upsert,
-    insert_id: u64,
-    one_each_id: u64,
-    /// So many groups more go without the statement for members on keys of their own.
-    backoff: Backoff,
-    /// What DO UPDATE does.
-    fold: Option<Arc<FoldPlan>>,
-    probe: Option<ProbePlan>,
-    rows: RowKeys,
-    fingerprint: String,
-    /// OIDs of the template's parameters.
-    parameters: Vec<u32>,
-    /// RETURNING columns.
-    fields: Vec<Field>,
-}
-
-impl UpsertPlan {
-    /// A plan from what PostgreSQL said of the template and its table.
-    pub fn new(
-        template: &Template,
-        upsert: Upsert,
-        table: &TableFacts,
-        parameters: Vec<u32>,
-        fields: Vec<Field>,
-        templates: &Templates,
-    ) -> Option<Self> {
-        if parameters.len() > FORMATS_MAX || fields.len() > FORMATS_MAX {
-            return None;
-        }
-        let fold = match &upsert.then {
-            Then::Nothing { .. } => None,
-            Then::Fold(fold) => {
-                let (parameters, fields) = (parameters.clone(), fields.clone());
-                let fold = (**fold).clone();
-                let plan = FoldPlan::new(template, fold, table, parameters, fields, templates)?;
-                Some(Arc::new(plan))
-            }
-        };
-        Some(Self {
-            template: template.id,
-            insert_id: templates.new_id(),
-            one_each_id: templates.new_id(),
-            backoff: Backoff::default(),
-            probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
-            fold,
-            rows: RowKeys::new(&upsert.key, table, &parameters),
-            upsert,
-            fingerprint: table.fingerprint.value.clone(),
-            parameters,
-            fields,
-        })
-    }
-
-    /// Which members stand in the INSERT. What comes after another one on its key is no matter for it if a fold
-    /// follows; if the conflict may be with some other key, it goes another time.
-    fn inserts(&self, number: usize, first: usize) -> bool {
-        match self.upsert.then {
-            Then::Nothing { same_key: true } => true,
-            Then::Nothing { same_key: false } | Then::Fold(_) => number == first,
-        }
-    }
-
-    fn is_partitioned(&self) -> bool {
-        match &self.upsert.then {
-            Then::Nothing { .. } => false,
-            Then::Fold(fold) => fold.partitioned,
-        }
-    }
-}
 
 impl GroupPlan for UpsertPlan {
     fn strategy(&self) -> Strategy {
         Strategy::Merge
     }
 
-    fn fits(&self, unit: &Request) -> Option<(GroupId, Keys)> {
-        if unit.template.hints().target_affect_row.is_some() {
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+        if request.template.hints().target_affect_row.is_some() {
             return None;
         }
         let own = self.upsert.own.iter();
         let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
-        let mut parameter_formats = parameter_bits(unit, &self.parameters, own)?;
+        let (strategy, id) = (Strategy::Merge, self.template);
+        let mut group = self.described.group_id(strategy, id, request, own)?;
         if let Some(fold) = &self.fold {
-            parameter_formats |= fold.fits(unit)?.0.parameter_formats;
+            group.parameter_formats |= fold.fits(request)?.0.parameter_formats;
         }
-        let row = self.rows.of(unit)?;
-        if self.rows.may_be_trimmed(&row) {
-            return None;
-        }
-        let key = self.rows.line_key(&row);
-        let group = GroupId {
-            strategy: Strategy::Merge,
-            template: self.template,
-            settings: unit.settings.id,
-            parameter_formats,
-            result_formats: result_bits(unit, &self.fields)?,
-            cohort: match self.rows.are_opaque() {
-                true => key.cohort(),
-                false => 0,
-            },
-        };
-        Some((group, Keys::One(key)))
+        let row = self.rows.of(request)?;
+        (!self.rows.may_be_trimmed(&row)).then(|| self.rows.group_on_row(group, &row))
     }
 
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
         _prelude: &Prelude,
-        server: &mut ServerSide,
-        out: &mut BytesMut,
+        mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
-        Some(Box::new(UpsertBatch::build(self, members, server, out)?))
+        let result = UpsertResult::write(self, members, &mut writer)?;
+        Some(StatementBatch::send(result, writer))
     }
 
-    fn rewritten(&self) -> Rewritten<'_> {
-        Rewritten::Upsert(&self.upsert)
+    fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
+        let upsert = &self.upsert;
+        lines.key(&upsert.key);
+        let fold = match &upsert.then {
+            Then::Fold(fold) => Some(fold),
+            Then::Nothing { .. } => None,
+        };
+        let inserted = upsert.own.iter().flat_map(|own| own.numbers.clone());
+        let changing = fold.into_iter().flat_map(|fold| &fold.carried);
+        let changing = changing.map(|carried| carried.parameter);
+        let own: BTreeSet<u32> = inserted.chain(changing).collect();
+        lines.parameters("own", own.into_iter());
+        if !verbose {
+            return;
+        }
+        lines.say("insert", &upsert.insert);
+        if let Some(one_each) = &upsert.one_each {
+            lines.say("one each", one_each);
+        }
+        if let Some(fold) = fold {
+            fold::explain_statements(fold, lines);
+        }
     }
 
     fn probe(&self) -> Option<&ProbePlan> {
         self.probe.as_ref()
     }
 
-    /// A row is locked before DO UPDATE; without DO UPDATE there is nothing to lock.
+    /// DO UPDATE locks the row first; DO NOTHING locks none.
     fn lock(&self) -> Option<&LockPlan> {
         self.fold.as_ref().and_then(|fold| fold.lock())
     }
 
-    fn row_of(&self, unit: &Request) -> Option<RowKey> {
-        self.rows.of(unit)
+    fn row_of(&self, request: &Request) -> Option<RowKey> {
+        self.rows.of(request)
     }
 
     fn rows(&self) -> Option<PlanRows<'_>> {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
-            parameters: &self.parameters,
+            described: &self.described,
             fingerprint: &self.fingerprint,
         })
-    }
-}
-
-/// A group on its way.
-#[derive(Debug)]
-pub struct UpsertBatch {
-    plan: Arc<UpsertPlan>,
-    members: Vec<Member>,
-    /// The first member of each row.
-    firsts: HashMap<RowKey, usize>,
-    /// The answer to the INSERT is complete.
-    inserted: bool,
-    inserted_rows: u64,
-    /// The tables are not what the fold takes them for: it has done nothing. The INSERT may have.
-    fold_moved: bool,
-    /// A row came back that is nobody's.
-    strange: bool,
-    /// Every member is on a key of its own, and there is no second statement.
-    one_each: bool,
-    result: Option<FoldResult>,
-    progress: StatementProgress,
-    /// What tells the columns of an answer.
-    fields: BytesMut,
-}
-
-#[derive(Debug)]
-struct Member {
-    form: RequestForm,
-    /// It stands in the INSERT.
-    inserts: bool,
-    /// Its answer, if its row was inserted.
-    answer: Option<BytesMut>,
-}
-
-impl Batch for UpsertBatch {
-    fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        server: &mut ServerSide,
-        dealt: &mut Vec<Dealt>,
-    ) -> bool {
-        let came = self.progress.receive(frame, server);
-        match (came, &mut self.result) {
-            (Came::Row, Some(result)) if self.inserted => {
-                self.fold_moved |= !result.receive_row(frame.body());
-                self.progress.facts_moved |= self.fold_moved;
-            }
-            (Came::Row, _) => self.receive_inserted(frame.body()),
-            (Came::End, _) => self.settle(dealt),
-            (Came::Other, _) => self.inserted |= frame.tag == tag::COMMAND_COMPLETE,
-        }
-        frame.tag == tag::READY_FOR_QUERY
-    }
-
-    /// The table has changed, or the statements are refused.
-    fn invalidation(&self) -> Option<Invalidation> {
-        let refused = |sqlstate: &str, _: &[u8]| {
-            let refused = is_refusal(sqlstate) && !self.one_each;
-            refused.then(|| refusal(sqlstate))
-        };
-        self.progress.invalidation(refused)
-    }
-
-    fn failed(&self) -> bool {
-        self.progress.error().is_some()
-    }
-
-    /// Rows that were inserted, and rows that a member has changed.
-    fn rows_written(&self) -> u64 {
-        self.inserted_rows + self.result.as_ref().map_or(0, FoldResult::rows_written)
-    }
-}
-
-impl UpsertBatch {
-    fn build(
-        plan: Arc<UpsertPlan>,
-        members: &[&PlannedRequest],
-        server: &mut ServerSide,
-        out: &mut BytesMut,
-    ) -> Option<Self> {
-        let first = members.first()?;
-        let mut firsts = HashMap::new();
-        let mut all = Vec::with_capacity(members.len());
-        for (number, unit) in members.iter().enumerate() {
-            let first = *firsts.entry(plan.rows.of(unit)?).or_insert(number);
-            all.push(Member {
-                form: unit.form,
-                inserts: plan.inserts(number, first),
-                answer: None,
-            });
-        }
-        if plan.rows.are_opaque() && firsts.len() > 1 {
-            return None;
-        }
-        let inserting = members.iter().zip(&all);
-        let inserting = inserting.filter_map(|(unit, member)| member.inserts.then_some(*unit));
-        let inserting: Vec<&PlannedRequest> = inserting.collect();
-        let mut injected = Injected::default();
-        let alone = firsts.len() == 1;
-        let one_each = !alone
-            && firsts.len() == members.len()
-            && plan.upsert.one_each.is_some()
-            && !plan.backoff.is_on();
-        plan.write_insert(&inserting, alone, one_each, server, &mut injected, out)?;
-        let result = match &plan.fold {
-            Some(fold) if !one_each => {
-                let fold = Arc::clone(fold);
-                Some(FoldResult::write(
-                    fold,
-                    members,
-                    server,
-                    &mut injected,
-                    out,
-                )?)
-            }
-            _ => None,
-        };
-        frontend::write_sync(out);
-        injected.push_sync();
-        let mut fields = BytesMut::new();
-        write_columns(&plan.fields, first.result_formats(), &mut fields);
-        Some(Self {
-            plan,
-            members: all,
-            firsts,
-            inserted: false,
-            inserted_rows: 0,
-            fold_moved: false,
-            strange: false,
-            one_each,
-            result,
-            progress: StatementProgress::new(injected),
-            fields,
-        })
-    }
-
-    /// A row of the INSERT's result: facts unchanged?, key, RETURNING.
-    fn receive_inserted(&mut self, body: &[u8]) {
-        let Ok(values) = backend::row_values(body) else {
-            return;
-        };
-        let Some((same, values)) = values.split_first() else {
-            return;
-        };
-        self.progress.facts_moved |= *same != Some(&[1][..]);
-        let (key, returning) = values.split_at(self.plan.upsert.key.len().min(values.len()));
-        if key.iter().any(Option::is_none) {
-            return;
-        }
-        self.inserted_rows += 1;
-        let member = match self.plan.rows.are_opaque() {
-            true => Some(0),
-            false => {
-                let key = self.plan.rows.returned(key);
-                key.and_then(|key| self.firsts.get(&key).copied())
-            }
-        };
-        match member.and_then(|member| self.members.get_mut(member)) {
-            Some(member) => {
-                let row = Some(returning);
-                let answer = self
-                    .plan
-                    .answer(member.form, &self.fields, row, "INSERT 0 1");
-                member.answer = Some(answer);
-            }
-            None => self.strange = true,
-        }
-    }
-
-    fn settle(&mut self, dealt: &mut Vec<Dealt>) {
-        let members = self.members.len();
-        if let Some((sqlstate, _)) = self.progress.error() {
-            if let Some(result) = &self.result {
-                return result.settle_error(sqlstate, dealt);
-            }
-            if self.one_each {
-                self.plan.backoff.begin();
-                return dealt.extend(again(0..members, Again::Line, why(sqlstate)));
-            }
-            let how = match sqlstate {
-                _ if is_refusal(sqlstate) => Again::Alone,
-                _ if !is_lock_timeout(sqlstate) => {
-                    return dealt.extend(halves(members, Fallback::Error));
-                }
-                _ if self.firsts.len() == 1 => Again::Blocked,
-                _ => Again::Alone,
-            };
-            return dealt.extend(again(0..members, how, why(sqlstate)));
-        }
-        if self.strange {
-            return dealt.extend(nobodys(self.members.iter().map(|member| member.form)));
-        }
-        let (plan, fields) = (&self.plan, &self.fields);
-        let nothing = |form| plan.answer(form, fields, None, "INSERT 0 0");
-        match &mut self.result {
-            Some(result) if !self.fold_moved => result.settle(dealt),
-            _ if self.progress.facts_moved => {
-                dealt.extend(again(0..members, Again::Alone, Fallback::Ddl));
-            }
-            _ => dealt.extend(
-                self.members
-                    .iter()
-                    .enumerate()
-                    .map(|(number, member)| Dealt {
-                        member: number,
-                        verdict: match member.inserts {
-                            true => MemberOutcome::Answer(nothing(member.form).freeze()),
-                            false => MemberOutcome::Again(Again::Line, Fallback::Busy),
-                        },
-                    }),
-            ),
-        }
-        for Dealt { member, verdict } in dealt {
-            let inserted = self.members.get_mut(*member).and_then(|m| m.answer.take());
-            if let Some(answer) = inserted {
-                *verdict = MemberOutcome::Answer(answer.freeze());
-            }
-        }
-    }
-}
-
-impl UpsertPlan {
-    /// A complete answer; `columns` tells what columns its rows have.
-    fn answer(
-        &self,
-        form: RequestForm,
-        columns: &BytesMut,
-        row: Option<&[Option<&[u8]>]>,
-        tag: &str,
-    ) -> BytesMut {
-        let mut out = BytesMut::with_capacity(96);
-        write_head(form, &mut out);
-        if form.is_described(!self.fields.is_empty()) {
-            out.extend_from_slice(columns);
-        }
-        if let Some(row) = row.filter(|_| !self.fields.is_empty()) {
-            backend::write_row(&mut out, row.iter().copied());
-        }
-        backend::write_command_complete(&mut out, tag);
-        write_tail(&mut out);
-        out
     }
 }

@@ -1,67 +1,37 @@
 //! What is known of a statement, in lines of a label and a text.
 
-use paceline_batch::learned::{Learned, Policy};
-use paceline_batch::prospect::{Outlook, Prospect};
-use paceline_batch::strategy::Rewritten;
+use paceline_batch::analysis::{Policy, TemplateAnalysis};
+use paceline_batch::explain::{AnalysisSummary, Forecast};
+use paceline_batch::strategy::ExplainLines;
 use paceline_relay::template::{Simple, Template};
-use paceline_sql::dealing::{Dealing, OwnParameter};
-use paceline_sql::fold::{Fold, KeyClass, KeyColumn};
-use paceline_sql::merge::upsert::{Several, Then, Upsert};
-use paceline_sql::{KeyValue, LiteralKind, quote_literal};
-use std::collections::BTreeSet;
+use paceline_sql::{LiteralKind, quote_literal};
 
-/// Characters of a label, the space behind it included.
-const LABEL_WIDTH: usize = 12;
-
-/// Lines of an answer.
-#[derive(Default)]
-struct Lines(Vec<String>);
-
-impl Lines {
-    fn say(&mut self, label: &str, text: impl AsRef<str>) {
-        let text = text.as_ref();
-        self.0.push(format!("{label:LABEL_WIDTH$}{text}"));
-    }
-
-    fn about(simple: &Simple) -> Self {
-        let mut lines = Self::default();
-        let words: Vec<&str> = simple.template.text.split_whitespace().collect();
-        lines.say("template", words.join(" "));
-        let literals = (1..).zip(&simple.literals);
-        let literals = literals.map(|(n, literal)| {
-            let value = match literal.kind {
-                LiteralKind::Unknown => quote_literal(&literal.text),
-                _ => literal.text.clone(),
-            };
-            format!("${n} = {value}")
-        });
-        lines.list("literals", literals);
-        lines
-    }
-
-    /// Nothing if there is nothing to list.
-    fn list(&mut self, label: &str, items: impl Iterator<Item = String>) {
-        let items: Vec<String> = items.collect();
-        if !items.is_empty() {
-            self.say(label, items.join(", "));
-        }
-    }
-
-    fn finish(self) -> String {
-        self.0.join("\n")
-    }
+fn about(simple: &Simple) -> ExplainLines {
+    let mut lines = ExplainLines::default();
+    let words: Vec<&str> = simple.template.text.split_whitespace().collect();
+    lines.say("template", words.join(" "));
+    let literals = (1..).zip(&simple.literals);
+    let literals = literals.map(|(n, literal)| {
+        let value = match literal.kind {
+            LiteralKind::Unknown => quote_literal(&literal.text),
+            _ => literal.text.clone(),
+        };
+        format!("${n} = {value}")
+    });
+    lines.list("literals", literals);
+    lines
 }
 
 /// Of a text that is relayed without a second look.
 pub(super) fn lease(simple: &Simple, why: &str) -> String {
-    let mut lines = Lines::about(simple);
+    let mut lines = about(simple);
     lines.say("as it is", format!("lease: {why}"));
     lines.finish()
 }
 
 /// Of a statement about which only its text is known.
-pub(super) fn of_shape(simple: &Simple, outlook: Outlook<'_>, policy: Policy) -> String {
-    let mut lines = Lines::about(simple);
+pub(super) fn of_shape(simple: &Simple, outlook: AnalysisSummary<'_>, policy: Policy) -> String {
+    let mut lines = about(simple);
     lines.say(
         "catalog",
         "not asked (no server is named): the tables may yet forbid what follows",
@@ -73,30 +43,31 @@ pub(super) fn of_shape(simple: &Simple, outlook: Outlook<'_>, policy: Policy) ->
 /// Of a statement about which PostgreSQL was asked.
 pub(super) fn of_learned(
     simple: &Simple,
-    learned: &Learned,
+    learned: &TemplateAnalysis,
     policy: Policy,
     place: &str,
     verbose: bool,
 ) -> String {
-    let mut lines = Lines::about(simple);
+    let mut lines = about(simple);
     lines.say("catalog", format!("asked at {place}"));
     prospects(&mut lines, &simple.template, learned.into(), policy);
-    match learned.plan.as_ref().map(|plan| plan.rewritten()) {
-        Ok(Rewritten::Fold(fold)) => of_fold(&mut lines, fold, verbose),
-        Ok(Rewritten::Deal(dealing)) => of_dealing(&mut lines, dealing, verbose),
-        Ok(Rewritten::Upsert(upsert)) => of_upsert(&mut lines, upsert, verbose),
-        Ok(Rewritten::Several(several)) => of_several(&mut lines, several, verbose),
-        Err(_) => {}
+    if let Ok(plan) = &learned.plan {
+        plan.explain(&mut lines, verbose);
     }
     lines.finish()
 }
 
 /// How it travels as it is, and what a hint or the switch would change.
-fn prospects(lines: &mut Lines, template: &Template, outlook: Outlook<'_>, policy: Policy) {
+fn prospects(
+    lines: &mut ExplainLines,
+    template: &Template,
+    outlook: AnalysisSummary<'_>,
+    policy: Policy,
+) {
     let hinted = template.hints().commit_on_success;
-    let now = Prospect::of(template, outlook, policy, hinted);
+    let now = Forecast::of(template, outlook, policy, hinted);
     lines.say("as it is", now.to_string());
-    let with_hint = Prospect::of(template, outlook, policy, true);
+    let with_hint = Forecast::of(template, outlook, policy, true);
     if with_hint != now {
         lines.say(
             "hint",
@@ -107,103 +78,8 @@ fn prospects(lines: &mut Lines, template: &Template, outlook: Outlook<'_>, polic
         for_autocommit: true,
         ..policy
     };
-    let switched = Prospect::of(template, outlook, switched, hinted);
+    let switched = Forecast::of(template, outlook, switched, hinted);
     if switched != now {
         lines.say("switch", format!("{switched}; with hotspot_for_autocommit"));
-    }
-}
-
-fn of_fold(lines: &mut Lines, fold: &Fold, verbose: bool) {
-    of_key(lines, &fold.key);
-    let own = fold.carried.iter().map(|carried| carried.parameter);
-    lines.list("own", own.map(|number| format!("${number}")));
-    if verbose {
-        of_fold_statements(lines, fold);
-    }
-}
-
-fn of_fold_statements(lines: &mut Lines, fold: &Fold) {
-    lines.say("one row", &fold.one_row);
-    lines.say("many rows", &fold.many_rows);
-    if let Some(one_each) = &fold.one_each {
-        lines.say("one each", one_each);
-    }
-}
-
-fn of_key(lines: &mut Lines, key: &[KeyColumn]) {
-    let equal = |column: &KeyColumn| format!("{} = {}", column.name, value(&column.value));
-    lines.list("key", key.iter().map(equal));
-    if key.iter().any(|column| column.class == KeyClass::Opaque) {
-        lines.say(
-            "",
-            "only PostgreSQL can compare such keys: a group is of one key",
-        );
-    }
-}
-
-fn of_upsert(lines: &mut Lines, upsert: &Upsert, verbose: bool) {
-    of_key(lines, &upsert.key);
-    let inserted = upsert.own.iter().flat_map(|own| own.numbers.clone());
-    let changing = match &upsert.then {
-        Then::Fold(fold) => fold.carried.as_slice(),
-        Then::Nothing { .. } => &[],
-    };
-    let changing = changing.iter().map(|carried| carried.parameter);
-    let own: BTreeSet<u32> = inserted.chain(changing).collect();
-    lines.list("own", own.iter().map(|number| format!("${number}")));
-    if !verbose {
-        return;
-    }
-    lines.say("insert", &upsert.insert);
-    if let Some(one_each) = &upsert.one_each {
-        lines.say("one each", one_each);
-    }
-    if let Then::Fold(fold) = &upsert.then {
-        of_fold_statements(lines, fold);
-    }
-}
-
-fn of_several(lines: &mut Lines, several: &Several, verbose: bool) {
-    for key in &several.keys {
-        of_key(lines, key);
-    }
-    let shared = several.shared.iter();
-    lines.list("shared", shared.map(|number| format!("${number}")));
-    of_own(lines, &several.own);
-    if verbose {
-        lines.say("statement", &several.text);
-    }
-}
-
-fn of_own(lines: &mut Lines, own: &[OwnParameter]) {
-    let numbers = own.iter().flat_map(|own| &own.numbers);
-    lines.list("own", numbers.map(|number| format!("${number}")));
-}
-
-fn of_dealing(lines: &mut Lines, dealing: &Dealing, verbose: bool) {
-    if dealing.queue {
-        lines.say("limit", value(&dealing.limit));
-    }
-    lines.list(
-        "shared",
-        dealing.shared.iter().map(|number| format!("${number}")),
-    );
-    of_own(lines, &dealing.own);
-    if verbose {
-        if let Some(text) = &dealing.text_of_few {
-            lines.say("few rows", text);
-        }
-        lines.say("statement", &dealing.text);
-    }
-}
-
-fn value(value: &KeyValue) -> String {
-    match value {
-        KeyValue::Parameter(number) => format!("${number}"),
-        KeyValue::Constant {
-            kind: LiteralKind::Unknown,
-            text,
-        } => quote_literal(text),
-        KeyValue::Constant { text, .. } => text.clone(),
     }
 }

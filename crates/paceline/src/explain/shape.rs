@@ -1,32 +1,27 @@
 //! What the text of a statement tells when PostgreSQL is not asked.
 
-use paceline_batch::line::Strategy;
-use paceline_batch::prospect::{NOT_PLAIN, Outlook};
+use paceline_batch::explain::{AnalysisSummary, NOT_PLAIN};
+use paceline_batch::strategy::Strategy;
 use paceline_config::Declared;
 use paceline_pool::analysis::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
 use paceline_sql::Statement;
 
 /// What may be expected if the tables forbid nothing, and if functions are those that are declared by the names they
 /// are called by.
-pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> Outlook<'static> {
+pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> AnalysisSummary<'static> {
     let parsed_alone = why_parsed_alone(statement);
-    let plan = match (&statement.update, &statement.take, &statement.insert) {
-        (Some(_), ..) => Ok(Strategy::Fold),
-        (_, Some(_), _) => Ok(Strategy::Take),
-        (.., Some(_)) => Ok(Strategy::Merge),
-        (None, None, None) => Err(NO_SHAPE),
-    };
+    let plan = Strategy::recognize(statement).ok_or(NO_SHAPE);
     let plan = parsed_alone.map_or(plan, Err);
     let plain_read = match (parsed_alone, statement.samples) {
         (Some(why), _) => Err(why),
         (_, true) => Err(NOT_PLAIN),
         (None, false) => Ok(()),
     };
-    let shape = Outlook {
+    let shape = AnalysisSummary {
         plan,
-        silence: parsed_alone.map_or(Ok(()), Err),
+        chain_facts: parsed_alone.map_or(Ok(()), Err),
         plain_read,
-        taints: false,
+        may_change_session: false,
         declared: false,
     };
     let called = |declared: &&Declared| statement.functions.contains(&declared.function);
@@ -39,23 +34,27 @@ pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> Outlook<'
     }
 }
 
-fn of_declared<'a>(shape: Outlook<'a>, statement: &Statement, function: &Declared) -> Outlook<'a> {
+fn of_declared<'a>(
+    shape: AnalysisSummary<'a>,
+    statement: &Statement,
+    function: &Declared,
+) -> AnalysisSummary<'a> {
     let call = statement.call.as_ref();
     let takes = call.is_some_and(|call| call.function == function.function);
     match function.role.limit() {
-        Some(_) if takes && why_parsed_alone(statement).is_none() => Outlook {
+        Some(_) if takes && why_parsed_alone(statement).is_none() => AnalysisSummary {
             plan: Ok(Strategy::Take),
             declared: true,
             ..shape
         },
         Some(_) if why_parsed_alone(statement).is_some() => shape,
-        Some(_) => Outlook {
+        Some(_) => AnalysisSummary {
             plan: shape.plan.map_err(|_| OTHER_CALL),
             plain_read: Err(OTHER_CALL),
             declared: shape.plan.is_ok(),
             ..shape
         },
-        None => Outlook {
+        None => AnalysisSummary {
             plain_read: shape.plain_read.and(Err(NO_SHAPE)),
             declared: true,
             ..shape

@@ -1,7 +1,7 @@
 //! Asking the catalog, and reading its answers.
 
 use crate::server::{Rows, ServerConn, ServerError};
-use paceline_batch::line::Timeouts;
+use paceline_batch::line::ClientTimeouts;
 use paceline_sql::TypeName;
 use paceline_sql::facts::{Added, Extent, Fingerprint, Names};
 use paceline_sql::{Column, Name, TableFacts, facts};
@@ -108,13 +108,13 @@ pub(super) fn first(rows: &Rows) -> Option<&str> {
 }
 
 /// The time-outs that are in force; zero is none.
-pub(super) fn read_timeouts(rows: Option<&Rows>) -> Timeouts {
+pub(super) fn read_timeouts(rows: Option<&Rows>) -> ClientTimeouts {
     let row = rows.and_then(|rows| rows.first());
     let limit = |place: usize| {
         let millis = row?.get(place)?.as_ref()?.parse().ok()?;
         Some(Duration::from_millis(millis)).filter(|limit| !limit.is_zero())
     };
-    Timeouts {
+    ClientTimeouts {
         lock: limit(0),
         statement: limit(1),
         transaction: limit(2),

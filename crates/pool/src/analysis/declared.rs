@@ -5,7 +5,7 @@ use super::catalog::{ask_names, ask_types, first};
 use super::describe::{describe, harmless_sql};
 use super::reasons::{FOREIGN, NO_TYPE, TOO_MANY};
 use crate::server::{Rows, ServerConn, ServerError};
-use paceline_batch::strategy::dealing::DealPlan;
+use paceline_batch::strategy::distribute::DistributePlan;
 use paceline_config::{Declared, Role};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::{Fingerprint, Names};
@@ -49,7 +49,7 @@ pub(super) async fn ask_call(
     call: &Call,
     limit_argument: usize,
     templates: &Templates,
-) -> Result<Result<DealPlan, String>, ServerError> {
+) -> Result<Result<DistributePlan, String>, ServerError> {
     let (parameters, fields) = match describe(conn, template).await? {
         Ok(described) => described,
         Err(why) => return Ok(Err(why)),
@@ -94,7 +94,7 @@ pub(super) async fn ask_call(
         Err(refusal) => Err(refusal.to_string()),
         Ok(dealing) => {
             let prints = vec![function.fingerprint.value];
-            DealPlan::new(template, dealing, prints, parameters, fields, templates)
+            DistributePlan::new(template, dealing, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
         }
     })

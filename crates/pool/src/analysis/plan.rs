@@ -6,7 +6,7 @@ use super::describe::{Described, describe, harmless_but_types_sql, harmless_sql}
 use super::reasons::{FOREIGN, NO_SHAPE, NO_TABLE, NO_TYPE, OTHER_CALL, TOO_MANY};
 use crate::server::{ServerConn, ServerError};
 use paceline_batch::strategy::GroupPlan;
-use paceline_batch::strategy::dealing::DealPlan;
+use paceline_batch::strategy::distribute::DistributePlan;
 use paceline_batch::strategy::fold::FoldPlan;
 use paceline_batch::strategy::multi_row::MultiRowPlan;
 use paceline_batch::strategy::upsert::UpsertPlan;
@@ -97,7 +97,7 @@ async fn ask_take(
     template: &Template,
     take: &Take,
     templates: &Templates,
-) -> Result<Result<DealPlan, String>, ServerError> {
+) -> Result<Result<DistributePlan, String>, ServerError> {
     let (parameters, fields) = match describe(conn, template).await? {
         Ok(described) => described,
         Err(why) => return Ok(Err(why)),
@@ -150,7 +150,7 @@ async fn ask_take(
         Ok(taking) => {
             let prints = tables.into_iter().map(|table| table.fingerprint.value);
             let prints = prints.collect();
-            DealPlan::new(template, taking, prints, parameters, fields, templates)
+            DistributePlan::new(template, taking, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
         }
     })
@@ -194,7 +194,7 @@ async fn ask_insert(
             Ok(dealing) => dealing,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let plan = DealPlan::new(
+        let plan = DistributePlan::new(
             template,
             dealing,
             vec![table.fingerprint.value],

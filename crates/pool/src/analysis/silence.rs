@@ -3,7 +3,7 @@
 
 use super::catalog::{first, read_oids};
 use crate::server::{ServerConn, ServerError};
-use paceline_batch::strategy::Silence;
+use paceline_batch::strategy::ChainFacts;
 use paceline_config::Declared;
 use paceline_relay::template::Templates;
 use paceline_sql::chain::{Member, Reach};
@@ -22,7 +22,7 @@ pub(super) async fn ask_silence(
     vouched: &[Name],
     declared: &[Declared],
     templates: &Templates,
-) -> Result<Result<Arc<Silence>, String>, ServerError> {
+) -> Result<Result<Arc<ChainFacts>, String>, ServerError> {
     if statement.effect == Effect::Read && statement.functions.is_empty() {
         return Ok(Err(NEITHER.to_owned()));
     }
@@ -50,7 +50,7 @@ pub(super) async fn ask_silence(
     Ok(match known {
         Some(value) => {
             let value = value.to_owned();
-            Ok(Arc::new(Silence::new(
+            Ok(Arc::new(ChainFacts::new(
                 Fingerprint { sql, value },
                 templates,
             )))

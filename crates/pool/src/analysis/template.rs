@@ -6,9 +6,9 @@ use super::plan::{VALUES_OF_ROWS, ask_plan};
 use super::reasons::{ESCAPES, MOMENT, NOT_DESCRIBED, READ_OTHERWISE};
 use super::silence::ask_silence;
 use crate::server::{ServerConn, ServerError};
-use paceline_batch::learned::Learned;
-use paceline_batch::line::Timeouts;
-use paceline_batch::prospect::NOT_PLAIN;
+use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::explain::NOT_PLAIN;
+use paceline_batch::line::ClientTimeouts;
 use paceline_batch::strategy::GroupPlan;
 use paceline_config::{Declared, Role};
 use paceline_relay::settings::SessionSettings;
@@ -33,7 +33,7 @@ pub async fn analyze(
     settings: &Arc<SessionSettings>,
     templates: &Templates,
     declared: &[Declared],
-) -> Result<Learned, ServerError> {
+) -> Result<TemplateAnalysis, ServerError> {
     conn.adopt(settings).await?;
     // The next user of the connection resets it.
     conn.side.analysis_settings_set = true;
@@ -42,8 +42,10 @@ pub async fn analyze(
         .await?;
     let session = ask_session(conn).await?;
     let mut learned = match session::searches_pg_catalog_first(&session) {
-        _ if !conn.side.tokenizes_alike(&template.text) => Learned::refused(READ_OTHERWISE),
-        false => Learned::refused(session::OTHER_PATH),
+        _ if !conn.side.tokenizes_alike(&template.text) => {
+            TemplateAnalysis::refused(READ_OTHERWISE)
+        }
+        false => TemplateAnalysis::refused(session::OTHER_PATH),
         true => {
             let unsupported = session::unsupported(&session);
             ask(conn, template, statement, unsupported, templates, declared).await?
@@ -60,7 +62,7 @@ async fn ask(
     unsupported: Option<String>,
     templates: &Templates,
     declared: &[Declared],
-) -> Result<Learned, ServerError> {
+) -> Result<TemplateAnalysis, ServerError> {
     let vouched = declared;
     let declared = ask_declared(conn, &statement.functions, vouched).await?;
     let (functions, operators) = (&statement.functions, &statement.operators);
@@ -90,7 +92,7 @@ async fn ask(
         unread,
     ] = yes.as_slice()
     else {
-        return Ok(Learned::refused(NOT_DESCRIBED));
+        return Ok(TemplateAnalysis::refused(NOT_DESCRIBED));
     };
     let plain = harmless && types && fields && tables;
     let sequences = match statement.effect {
@@ -99,7 +101,7 @@ async fn ask(
         _ => SequenceUse::ANY,
     };
     let parsed_alone = why_parsed_alone(statement);
-    let (plan, silence) = match parsed_alone.map(str::to_owned).or(unsupported) {
+    let (plan, chain_facts) = match parsed_alone.map(str::to_owned).or(unsupported) {
         Some(why) => (Err(why.clone()), Err(why)),
         None => {
             let called: Vec<Name> = declared.iter().map(|(name, _)| name.clone()).collect();
@@ -117,13 +119,13 @@ async fn ask(
         Err(why) if takes_many(&declared) || parsed_alone.is_some() => Err(why.clone()),
         _ => Err(NOT_PLAIN.to_owned()),
     };
-    Ok(Learned {
+    Ok(TemplateAnalysis {
         declared: is_asked(&declared, &plan),
         plan,
-        silence,
+        chain_facts,
         plain_read,
-        taints,
-        timeouts: Timeouts::default(),
+        may_change_session: taints,
+        timeouts: ClientTimeouts::default(),
         sequences,
         reads_numbers: !unread,
     })

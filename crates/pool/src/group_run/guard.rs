@@ -1,22 +1,22 @@
 //! What a group run must give back to its pool. If a batch panics, its task ends, and the pool goes on with one connection less.
 
 use crate::pool::{Pool, Waiter};
-use paceline_batch::line::{Dispatch, Entry, Key};
-use paceline_batch::strategy::Again;
+use paceline_batch::line::{Dispatch, LineKey, WaitEntry};
+use paceline_batch::strategy::Retry;
 use std::sync::Arc;
 
 /// A connection, and the rows that are in flight because of the group on it. If this is dropped before another owner has taken the
 /// connection, the connection counts as lost, and the flight of the rows ends.
 pub(super) struct RunGuard {
     pub(super) pool: Arc<Pool>,
-    rows: Vec<Key>,
+    rows: Vec<LineKey>,
     released: bool,
 }
 
 /// The rows of all these requests, each once.
-fn rows_of(entries: &[Entry<Waiter>]) -> Vec<Key> {
+fn rows_of(entries: &[WaitEntry<Waiter>]) -> Vec<LineKey> {
     let rows = entries.iter().flat_map(|entry| entry.spec.keys.as_slice());
-    let mut rows: Vec<Key> = rows.copied().collect();
+    let mut rows: Vec<LineKey> = rows.copied().collect();
     rows.sort_unstable();
     rows.dedup();
     rows
@@ -33,7 +33,7 @@ impl RunGuard {
     }
 
     /// Adds the row whose lock the connection waits for.
-    pub(super) fn add_row(&mut self, row: Key) {
+    pub(super) fn add_row(&mut self, row: LineKey) {
         self.rows = vec![row];
     }
 
@@ -43,7 +43,7 @@ impl RunGuard {
     }
 
     /// Takes the rows, whose flight the caller ends.
-    pub(super) fn take_rows(&mut self) -> Vec<Key> {
+    pub(super) fn take_rows(&mut self) -> Vec<LineKey> {
         std::mem::take(&mut self.rows)
     }
 
@@ -54,7 +54,7 @@ impl RunGuard {
     }
 
     /// The connection is lost; these requests are tried again.
-    pub(super) fn connection_lost(mut self, again: Vec<(Entry<Waiter>, Again)>) {
+    pub(super) fn connection_lost(mut self, again: Vec<(WaitEntry<Waiter>, Retry)>) {
         self.released = true;
         let rows = self.take_rows();
         self.pool.run_lost(rows, again);
@@ -74,12 +74,12 @@ impl Drop for RunGuard {
 mod tests {
     use super::*;
     use crate::testing;
-    use paceline_batch::line::Keys;
+    use paceline_batch::line::LineKeys;
 
     #[tokio::test]
     async fn a_batch_that_panics_costs_its_pool_one_connection() {
         let pool = testing::pool();
-        let row = Keys::One(Key(7));
+        let row = LineKeys::One(LineKey(7));
         let (group, _result) = pool.dequeue_one(&row).unwrap();
         assert!(pool.dequeue_one(&row).is_none(), "the row is in flight");
         let mut guard = RunGuard::new(Arc::clone(&pool));
@@ -96,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn another_owner_of_the_connection_gives_it_back() {
         let pool = testing::pool();
-        pool.dequeue_one(&Keys::Unknown).unwrap();
+        pool.dequeue_one(&LineKeys::Unknown).unwrap();
         RunGuard::new(Arc::clone(&pool)).release();
         assert_eq!(pool.load().0.servers_active, 1);
     }

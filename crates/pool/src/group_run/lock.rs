@@ -8,7 +8,7 @@ use crate::pool::{LockWait, Pool, Work};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_batch::line::{LockOutcome, WAIT_UNCHECKED_MAX};
-use paceline_batch::strategy::row_lock::{Lock, RowLock};
+use paceline_batch::strategy::row_lock::{LockProgress, RowLock};
 use paceline_net::optional_timeout;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,10 +113,10 @@ async fn run(
     let (mut cancelled, mut outcome) = (false, LockOutcome::Blocked);
     loop {
         match receive(&mut lock, conn)? {
-            Lock::Granted => return Ok(Ended::Granted(lock)),
-            Lock::Failed => lock.end(out),
-            Lock::Over => return Ok(Ended::Over(outcome)),
-            Lock::Awaited => {}
+            LockProgress::Granted => return Ok(Ended::Granted(lock)),
+            LockProgress::Failed => lock.end(out),
+            LockProgress::Over => return Ok(Ended::Over(outcome)),
+            LockProgress::Awaited => {}
         }
         let waited = optional_timeout(LOOK_EVERY, exchange(conn, out)).await;
         if let Some(read) = waited {
@@ -129,11 +129,11 @@ async fn run(
 }
 
 /// Feeds whole messages to the wait, up to the first that changes its state.
-fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<Lock, ServerError> {
-    let mut state = Lock::Awaited;
+fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<LockProgress, ServerError> {
+    let mut state = LockProgress::Awaited;
     feed(conn, |frame, side| {
         state = lock.receive(frame, side);
-        state != Lock::Awaited
+        state != LockProgress::Awaited
     })?;
     Ok(state)
 }
@@ -145,7 +145,7 @@ async fn end(
     out: &mut BytesMut,
 ) -> Result<(), ServerError> {
     lock.end(out);
-    while receive(&mut lock, conn)? != Lock::Over {
+    while receive(&mut lock, conn)? != LockProgress::Over {
         exchange(conn, out).await?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use paceline_batch::line::WaiterId;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::probe::Probe;
-use paceline_batch::tally::Served;
+use paceline_batch::template_stats::AnsweredMembers;
 use std::sync::Arc;
 
 /// A connection that is free again, and what it does next.
@@ -66,11 +66,11 @@ async fn run(
             parts.extend(<[_; 2]>::from(part.split_at(part.len() / 2)));
             continue;
         }
-        if probe.facts_moved() {
+        if probe.facts_changed() {
             pool.set_analysis(first.template.id, first.settings.id, None);
         }
         let waiters = part.iter().map(|(waiter, _)| *waiter);
-        let answered = pool.probed(waiters.zip(probe.verdicts()).collect());
+        let answered = pool.probed(waiters.zip(probe.results()).collect());
         count(part, &answered);
     }
     Ok(())
@@ -78,12 +78,12 @@ async fn run(
 
 /// Counts the answered requests as a group that wrote nothing.
 fn count(requests: &[(WaiterId, Arc<PlannedRequest>)], answered: &[WaiterId]) {
-    let mut served = Served::default();
+    let mut served = AnsweredMembers::default();
     let mut strategy = None;
     for (waiter, request) in requests {
-        let stats = request.tally.as_ref();
+        let stats = request.stats.as_ref();
         if let Some(stats) = stats.filter(|_| answered.contains(waiter)) {
-            served.one(stats);
+            served.add(stats);
             strategy = request.plan.as_ref().map(|plan| plan.strategy());
         }
     }

@@ -9,12 +9,13 @@ use crate::pool::{Pool, WaitResult, Waiter, Work};
 use crate::result_memory::ResultReservation;
 use crate::server::{ServerConn, ServerError, abandon};
 use bytes::BytesMut;
-use paceline_batch::learned::Learned;
-use paceline_batch::line::{Dispatch, Entry, LockOutcome, Strategy};
+use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::line::{Dispatch, LockOutcome, WaitEntry};
+use paceline_batch::strategy::Strategy;
 use paceline_batch::strategy::{
-    self, Again, Batch, Dealt, Invalidation, MemberOutcome, PlannedRequest,
+    self, Batch, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
 };
-use paceline_batch::tally::{Fallback, Served};
+use paceline_batch::template_stats::{AnsweredMembers, Fallback};
 use paceline_net::optional_timeout;
 use paceline_relay::request::PartialAnswer;
 use std::io;
@@ -35,11 +36,11 @@ const PIPELINE_ANSWER_MAX: usize = 1024 * 1024;
 /// A group on a server connection.
 pub(super) struct GroupRun {
     /// `None` where the member has been answered or put back into the line.
-    pub(super) entries: Vec<Option<Entry<Waiter>>>,
+    pub(super) entries: Vec<Option<WaitEntry<Waiter>>>,
     /// `None` if it could not be built, and while it runs.
     pub(super) batch: Option<Box<dyn Batch>>,
     strategy: Option<Strategy>,
-    served: Served,
+    served: AnsweredMembers,
     since: Instant,
     /// How the flight of the rows ends.
     pub(super) outcome: LockOutcome,
@@ -48,7 +49,7 @@ pub(super) struct GroupRun {
 /// How a run ended.
 pub(super) enum Outcome {
     /// The batch is complete; these members have their outcome.
-    Finished(Vec<Dealt>),
+    Finished(Vec<MemberResult>),
     /// A shared answer is too long to be kept: its beginning, and its memory.
     HandedOver(PartialAnswer, ResultReservation),
 }
@@ -63,7 +64,7 @@ impl GroupRun {
                 .map(|id| id.strategy),
             entries: entries.into_iter().map(Some).collect(),
             batch: None,
-            served: Served::default(),
+            served: AnsweredMembers::default(),
             since: Instant::now(),
             outcome: LockOutcome::Free,
         }
@@ -72,7 +73,7 @@ impl GroupRun {
     /// Whether the connection already has the settings of the group.
     pub(super) fn has_settings(&self, conn: &ServerConn) -> bool {
         let first = self.entries.iter().flatten().next();
-        let request = first.and_then(|entry| entry.unit.request.as_deref());
+        let request = first.and_then(|entry| entry.request.request.as_deref());
         request.is_none_or(|request| conn.side.has(&request.settings))
     }
 
@@ -85,7 +86,7 @@ impl GroupRun {
     ) -> Result<(), ServerError> {
         out.clear();
         let first = self.entries.iter().flatten().next();
-        let Some(first) = first.and_then(|entry| entry.unit.request.clone()) else {
+        let Some(first) = first.and_then(|entry| entry.request.request.clone()) else {
             return Ok(());
         };
         conn.info.request_begins(pool.shared.clock.seconds());
@@ -102,8 +103,9 @@ impl GroupRun {
     /// Appends the batch to `out`, if it can be built.
     pub(super) fn build(&mut self, pool: &Pool, conn: &mut ServerConn, out: &mut BytesMut) {
         let entries = self.entries.iter().flatten();
-        let requests: Vec<&PlannedRequest> =
-            entries.filter_map(|e| e.unit.request.as_deref()).collect();
+        let requests: Vec<&PlannedRequest> = entries
+            .filter_map(|e| e.request.request.as_deref())
+            .collect();
         if let Some(strategy) = self
             .strategy
             .filter(|_| requests.len() == self.entries.len())
@@ -158,8 +160,8 @@ impl GroupRun {
             if pipeline {
                 // Members that must be tried again wait for the end.
                 let answered =
-                    |dealt: &mut Dealt| matches!(dealt.verdict, MemberOutcome::Answer(_));
-                let answered: Vec<Dealt> = dealt.extract_if(.., answered).collect();
+                    |dealt: &mut MemberResult| matches!(dealt.outcome, MemberOutcome::Answer(_));
+                let answered: Vec<MemberResult> = dealt.extract_if(.., answered).collect();
                 self.count(pool, &answered);
                 self.distribute(answered);
             }
@@ -173,7 +175,7 @@ impl GroupRun {
                 }
                 None => {}
             }
-            if pipeline && conn.input.len() + batch.kept() > PIPELINE_ANSWER_MAX {
+            if pipeline && conn.input.len() + batch.buffered_len() > PIPELINE_ANSWER_MAX {
                 return Err(io::Error::other("an answer in a pipeline is too long").into());
             }
         }
@@ -187,7 +189,7 @@ impl GroupRun {
         self.count(pool, &abandoned);
         let again = self.take_again(&abandoned);
         for (entry, _) in &again {
-            if let Some(request) = &entry.unit.request {
+            if let Some(request) = &entry.request.request {
                 request.template.pace.record(u32::MAX, 0);
             }
         }
@@ -200,7 +202,7 @@ impl GroupRun {
         &mut self,
         guard: &mut RunGuard,
         conn: &mut ServerConn,
-        dealt: &[Dealt],
+        dealt: &[MemberResult],
     ) -> Option<Work> {
         let pool = &guard.pool;
         pool.shared.busy_poll.message_received();
@@ -233,7 +235,7 @@ impl GroupRun {
             .entries
             .iter()
             .flatten()
-            .find_map(|e| e.unit.request.as_ref());
+            .find_map(|e| e.request.request.as_ref());
         if let Some(request) = first.filter(|_| committed && one_template) {
             let micros = u32::try_from(self.since.elapsed().as_micros()).unwrap_or(u32::MAX);
             let pace = &request.template.pace;
@@ -246,10 +248,10 @@ impl GroupRun {
     fn invalidate(&self, pool: &Pool, invalidation: Invalidation) {
         let mut instead = match invalidation {
             Invalidation::Changed => None,
-            Invalidation::Refused(why) => Some(Learned::refused(why)),
+            Invalidation::Refused(why) => Some(TemplateAnalysis::refused(why)),
         };
         let entries = self.entries.iter().flatten();
-        let requests = entries.filter_map(|entry| entry.unit.request.as_ref());
+        let requests = entries.filter_map(|entry| entry.request.request.as_ref());
         let mut seen = Vec::new();
         for request in requests {
             let template = (request.template.id, request.settings.id);
@@ -261,20 +263,20 @@ impl GroupRun {
     }
 
     /// Counts the outcomes of members before the members get them.
-    fn count(&mut self, pool: &Pool, dealt: &[Dealt]) {
+    fn count(&mut self, pool: &Pool, dealt: &[MemberResult]) {
         let mut stats = RunStats::default();
-        for Dealt { member, verdict } in dealt {
+        for MemberResult { member, outcome } in dealt {
             let entry = self.entries.get(*member).and_then(Option::as_ref);
-            let request = entry.and_then(|entry| entry.unit.request.as_ref());
-            if let (Some(request), MemberOutcome::Answer(answer)) = (request, verdict) {
+            let request = entry.and_then(|entry| entry.request.request.as_ref());
+            if let (Some(request), MemberOutcome::Answer(answer)) = (request, outcome) {
                 stats.add(request, answer, &pool.stats);
             }
-            if let Some(template) = request.and_then(|request| request.tally.as_ref())
+            if let Some(template) = request.and_then(|request| request.stats.as_ref())
                 && let Some(strategy) = self.strategy
             {
-                match verdict {
-                    MemberOutcome::Answer(_) => self.served.one(template),
-                    MemberOutcome::Again(_, why) => template.came_back(strategy, *why),
+                match outcome {
+                    MemberOutcome::Answer(_) => self.served.add(template),
+                    MemberOutcome::Retry(_, why) => template.count_fallback(strategy, *why),
                 }
             }
         }
@@ -291,10 +293,10 @@ impl GroupRun {
         }
     }
 
-    fn take_again(&mut self, dealt: &[Dealt]) -> Vec<(Entry<Waiter>, Again)> {
+    fn take_again(&mut self, dealt: &[MemberResult]) -> Vec<(WaitEntry<Waiter>, Retry)> {
         let mut again = Vec::new();
-        for Dealt { member, verdict } in dealt {
-            if let MemberOutcome::Again(how, _) = verdict
+        for MemberResult { member, outcome } in dealt {
+            if let MemberOutcome::Retry(how, _) = outcome
                 && let Some(entry) = self.entries.get_mut(*member).and_then(Option::take)
             {
                 again.push((entry, *how));
@@ -304,22 +306,22 @@ impl GroupRun {
     }
 
     /// Sends the members their answers.
-    pub(super) fn distribute(&mut self, dealt: Vec<Dealt>) {
-        for Dealt { member, verdict } in dealt {
-            if let MemberOutcome::Answer(answer) = verdict
+    pub(super) fn distribute(&mut self, dealt: Vec<MemberResult>) {
+        for MemberResult { member, outcome } in dealt {
+            if let MemberOutcome::Answer(answer) = outcome
                 && let Some(entry) = self.entries.get_mut(member).and_then(Option::take)
             {
                 // A client that has left needs no answer.
-                let _ = entry.unit.answer.send(WaitResult::Answer(answer));
+                let _ = entry.request.answer.send(WaitResult::Answer(answer));
             }
         }
     }
 
     /// The outcome that all members are relayed alone.
-    pub(super) fn all_alone(&self, why: Fallback) -> Vec<Dealt> {
-        let alone = |member| Dealt {
+    pub(super) fn all_alone(&self, why: Fallback) -> Vec<MemberResult> {
+        let alone = |member| MemberResult {
             member,
-            verdict: MemberOutcome::Again(Again::Alone, why),
+            outcome: MemberOutcome::Retry(Retry::Alone, why),
         };
         (0..self.entries.len()).map(alone).collect()
     }
@@ -343,7 +345,10 @@ impl GroupRun {
             false => messages::timed_out("query timeout"),
         };
         for entry in self.entries.into_iter().flatten() {
-            let _ = entry.unit.answer.send(WaitResult::Fatal(message.clone()));
+            let _ = entry
+                .request
+                .answer
+                .send(WaitResult::Fatal(message.clone()));
         }
         guard.connection_lost(Vec::new());
     }

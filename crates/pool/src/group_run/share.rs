@@ -7,10 +7,11 @@ use crate::pool::{Pool, PooledServer, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
-use paceline_batch::line::{Entry, Strategy};
+use paceline_batch::line::WaitEntry;
+use paceline_batch::strategy::Strategy;
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
-use paceline_batch::strategy::{Again, Dealt, MemberOutcome};
-use paceline_batch::tally::Fallback;
+use paceline_batch::strategy::{MemberOutcome, MemberResult, Retry};
+use paceline_batch::template_stats::Fallback;
 use paceline_relay::request::PartialAnswer;
 use std::io;
 
@@ -29,7 +30,7 @@ impl GroupRun {
         let mut dealt = Vec::new();
         let mut given_up = false;
         while !feed(conn, |frame, side| batch.receive(frame, side, &mut dealt))? {
-            let kept = batch.kept() + conn.input.len();
+            let kept = batch.buffered_len() + conn.input.len();
             let fits = kept <= ANSWER_BYTES_MAX;
             if !(fits && memory.grow_to(kept)) {
                 match batch.hand_over(&conn.input) {
@@ -63,31 +64,31 @@ impl GroupRun {
         memory: ResultReservation,
     ) {
         let entries = self.entries.into_iter().flatten();
-        let mut waiting = entries.filter(|entry| !entry.unit.answer.is_closed());
+        let mut waiting = entries.filter(|entry| !entry.request.answer.is_closed());
         let leader = waiting.next();
-        let others: Vec<_> = waiting.map(|entry| (entry, Again::Alone)).collect();
+        let others: Vec<_> = waiting.map(|entry| (entry, Retry::Alone)).collect();
         for (entry, _) in &others {
-            let request = entry.unit.request.as_ref();
-            if let Some(stats) = request.and_then(|request| request.tally.as_ref()) {
-                stats.came_back(Strategy::Share, Fallback::TooLong);
+            let request = entry.request.request.as_ref();
+            if let Some(stats) = request.and_then(|request| request.stats.as_ref()) {
+                stats.count_fallback(Strategy::Share, Fallback::TooLong);
             }
         }
         guard.pool.resubmit(others);
         let server = PooledServer::with_underway(&guard.release(), conn, underway, memory);
         if let Some(leader) = leader {
             // If the client has left, the connection is dropped and closed.
-            let _ = leader.unit.answer.send(WaitResult::Server(server));
+            let _ = leader.request.answer.send(WaitResult::Server(server));
         }
     }
 }
 
 /// Makes the answers copies of one, which keeps its memory until the last copy is dropped.
-fn share_memory(dealt: &mut [Dealt], memory: ResultReservation) {
+fn share_memory(dealt: &mut [MemberResult], memory: ResultReservation) {
     let mut answers = dealt
         .iter_mut()
-        .filter_map(|dealt| match &mut dealt.verdict {
+        .filter_map(|dealt| match &mut dealt.outcome {
             MemberOutcome::Answer(answer) => Some(answer),
-            MemberOutcome::Again(..) => None,
+            MemberOutcome::Retry(..) => None,
         });
     let Some(first) = answers.next() else {
         return;
@@ -99,8 +100,8 @@ fn share_memory(dealt: &mut [Dealt], memory: ResultReservation) {
 }
 
 /// Returns when all members have left or cancelled.
-async fn all_left(entries: &mut [Option<Entry<Waiter>>]) {
+async fn all_left(entries: &mut [Option<WaitEntry<Waiter>>]) {
     for entry in entries.iter_mut().flatten() {
-        entry.unit.answer.closed().await;
+        entry.request.answer.closed().await;
     }
 }

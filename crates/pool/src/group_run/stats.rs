@@ -2,7 +2,7 @@
 //! alone, and took as long as the group until it was answered. Members that are answered together are counted together.
 
 use crate::stats::{Prepared, Stats, state_of};
-use paceline_relay::request::{RequestForm, Request};
+use paceline_relay::request::{Request, RequestForm};
 use std::time::Instant;
 
 /// Members that are answered together.

@@ -8,7 +8,7 @@ use super::{DisconnectSignal, ExclusiveUse, Inner, Pool, PoolState, Servers, Wai
 use crate::close_reason;
 use crate::messages;
 use crate::server::{Generation, ServerConn};
-use paceline_batch::line::Entry;
+use paceline_batch::line::WaitEntry;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio::sync::watch;
@@ -73,7 +73,7 @@ impl Pool {
     }
 
     /// Takes out of `again`, and rejects, the requests that were in the line when the database was killed.
-    pub(super) fn fail_killed(&self, inner: &Inner, again: &mut Vec<Entry<Waiter>>) {
+    pub(super) fn fail_killed(&self, inner: &Inner, again: &mut Vec<WaitEntry<Waiter>>) {
         let Some(killed_at) = inner.admin.killed_at else {
             return;
         };

@@ -1,8 +1,8 @@
 //! What a pool has found out from PostgreSQL: analyses of templates, statements that PostgreSQL has accepted, and the parameters that
 //! it reports under settings.
 
-use paceline_batch::learned::Learned;
-use paceline_batch::tally::{Names, Tallies, TemplateStats};
+use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::template_stats::{NameQuota, StatsByTemplate, TemplateStats};
 use paceline_relay::server::StatementKey;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
@@ -29,7 +29,7 @@ type Key = (u64, u64);
 pub(super) struct Analyses {
     by_template: FxHashMap<Key, Entry>,
     /// Statistics by template.
-    pub(super) stats: Tallies,
+    pub(super) stats: StatsByTemplate,
     accepted: FxHashSet<Key>,
     /// By settings, which keep their id as long as they are here.
     parameters: FxHashMap<u64, (Arc<SessionSettings>, Vec<(String, String)>)>,
@@ -49,13 +49,13 @@ enum Progress {
     /// PostgreSQL is being asked.
     Running,
     /// The result, and its time.
-    Done(Arc<Learned>, Instant),
+    Done(Arc<TemplateAnalysis>, Instant),
 }
 
 /// What is known of a template when a request arrives.
 pub enum Analysis {
     /// The result of the analysis.
-    Done(Arc<Learned>),
+    Done(Arc<TemplateAnalysis>),
     /// Another client will analyse the template.
     Pending,
     /// PostgreSQL is being asked now.
@@ -79,10 +79,10 @@ impl Entry {
 }
 
 impl Analyses {
-    pub(super) fn new(names: &Arc<Names>) -> Self {
+    pub(super) fn new(names: &Arc<NameQuota>) -> Self {
         Self {
             by_template: FxHashMap::default(),
-            stats: Tallies::new(Arc::clone(names)),
+            stats: StatsByTemplate::new(Arc::clone(names)),
             accepted: FxHashSet::default(),
             parameters: FxHashMap::default(),
             parameters_are_old: false,
@@ -135,7 +135,7 @@ impl Analyses {
         }
     }
 
-    pub(super) fn set(&mut self, template: u64, settings: u64, result: Option<Learned>) {
+    pub(super) fn set(&mut self, template: u64, settings: u64, result: Option<TemplateAnalysis>) {
         let key = (template, settings);
         match (result, self.by_template.get_mut(&key)) {
             (Some(result), Some(entry)) => {
@@ -149,7 +149,7 @@ impl Analyses {
     }
 
     /// The result of an analysis that is done.
-    pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<Learned>> {
+    pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<TemplateAnalysis>> {
         match &self.by_template.get(&(template, settings))?.progress {
             Progress::Done(learned, _) => Some(learned),
             Progress::Pending | Progress::Running => None,
@@ -157,7 +157,7 @@ impl Analyses {
     }
 
     /// The results of all analyses that are done, by template.
-    pub(super) fn all_done(&self) -> impl Iterator<Item = (u64, Arc<Learned>)> {
+    pub(super) fn all_done(&self) -> impl Iterator<Item = (u64, Arc<TemplateAnalysis>)> {
         let entries = self.by_template.iter();
         entries.filter_map(|((template, _), entry)| match &entry.progress {
             Progress::Done(learned, _) => Some((*template, Arc::clone(learned))),

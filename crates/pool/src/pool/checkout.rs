@@ -3,7 +3,7 @@
 use super::{Pool, PooledServer, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::ServerConn;
-use paceline_batch::line::{Entry, Keys};
+use paceline_batch::line::{LineKeys, WaitEntry};
 use paceline_relay::request::PartialAnswer;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -35,7 +35,7 @@ impl WaitResult {
 /// The rows that are in flight because of a request.
 pub struct Rows<'a> {
     pool: &'a Arc<Pool>,
-    keys: &'a mut Keys,
+    keys: &'a mut LineKeys,
 }
 
 impl Rows<'_> {
@@ -47,7 +47,7 @@ impl Rows<'_> {
 }
 
 impl PooledServer {
-    pub(super) fn new(pool: &Arc<Pool>, conn: Box<ServerConn>, keys: Keys) -> Box<Self> {
+    pub(super) fn new(pool: &Arc<Pool>, conn: Box<ServerConn>, keys: LineKeys) -> Box<Self> {
         Box::new(Self {
             pool: Arc::clone(pool),
             conn: Some(conn),
@@ -64,7 +64,7 @@ impl PooledServer {
         underway: PartialAnswer,
         memory: ResultReservation,
     ) -> Box<Self> {
-        let mut server = Self::new(pool, conn, Keys::Unknown);
+        let mut server = Self::new(pool, conn, LineKeys::Unknown);
         server.used = true;
         server.underway = Some((underway, memory));
         server
@@ -81,7 +81,7 @@ impl PooledServer {
     }
 
     /// Takes the connection back from a client that has not received it.
-    pub(super) fn into_unused(mut self) -> Option<(Box<ServerConn>, Keys)> {
+    pub(super) fn into_unused(mut self) -> Option<(Box<ServerConn>, LineKeys)> {
         let keys = std::mem::take(&mut self.keys);
         self.conn.take().map(|conn| (conn, keys))
     }
@@ -127,11 +127,11 @@ impl Pool {
     /// Gives a connection to the client whose request is next. Returns it if that client has left.
     pub(crate) fn hand_over(
         self: &Arc<Self>,
-        entry: Entry<Waiter>,
+        entry: WaitEntry<Waiter>,
         conn: Box<ServerConn>,
-    ) -> Option<(Box<ServerConn>, Keys)> {
+    ) -> Option<(Box<ServerConn>, LineKeys)> {
         let server = PooledServer::new(self, conn, entry.spec.keys);
-        match entry.unit.answer.send(WaitResult::Server(server)) {
+        match entry.request.answer.send(WaitResult::Server(server)) {
             Err(WaitResult::Server(server)) => server.into_unused(),
             _ => None,
         }

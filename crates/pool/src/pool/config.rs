@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::settings::SettingsInForce;
-use paceline_batch::learned::Policy;
+use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -8,15 +8,17 @@ use super::{
 use crate::counters::Counters;
 use crate::group_run;
 use crate::server::ServerConn;
-use paceline_batch::line::{Dispatch, Entry, Key, Keys, LockOutcome, Next, WaitSpec, WaiterId};
-use paceline_batch::strategy::{Again, PlannedRequest};
+use paceline_batch::line::{
+    Dispatch, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
+};
+use paceline_batch::strategy::{PlannedRequest, Retry};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tokio::sync::oneshot;
 
-fn release_rows(inner: &mut Inner, now: Instant, keys: &Keys) {
+fn release_rows(inner: &mut Inner, now: Instant, keys: &LineKeys) {
     for key in keys.as_slice() {
         inner.line.release_rows(now, *key, LockOutcome::Free);
     }
@@ -83,7 +85,7 @@ impl Pool {
     }
 
     /// Lets other requests have the rows, though the request that uses them goes on.
-    pub(super) fn release_rows_early(self: &Arc<Self>, keys: &Keys) {
+    pub(super) fn release_rows_early(self: &Arc<Self>, keys: &LineKeys) {
         let now = Instant::now();
         let mut inner = self.lock();
         inner.line.release_rows_early(now, keys.as_slice());
@@ -92,7 +94,7 @@ impl Pool {
     }
 
     /// Ends the flight of rows.
-    pub(super) fn release_rows(self: &Arc<Self>, keys: &Keys) {
+    pub(super) fn release_rows(self: &Arc<Self>, keys: &LineKeys) {
         let now = Instant::now();
         let mut inner = self.lock();
         release_rows(&mut inner, now, keys);
@@ -115,7 +117,7 @@ impl Pool {
     }
 
     /// Takes a request out of the line. Requests behind it may get connections that were idle because of it.
-    pub(super) fn take_out(self: &Arc<Self>, waiter: WaiterId) -> Option<Entry<Waiter>> {
+    pub(super) fn take_out(self: &Arc<Self>, waiter: WaiterId) -> Option<WaitEntry<Waiter>> {
         let now = Instant::now();
         let mut inner = self.lock();
         let entry = inner.line.withdraw(now, waiter)?;
@@ -126,7 +128,7 @@ impl Pool {
     }
 
     /// Takes a connection back, or counts it as lost (`None`), and ends the flight of rows.
-    pub(crate) fn check_in(self: &Arc<Self>, conn: Option<Box<ServerConn>>, keys: &Keys) {
+    pub(crate) fn check_in(self: &Arc<Self>, conn: Option<Box<ServerConn>>, keys: &LineKeys) {
         let now = Instant::now();
         let mut inner = self.lock();
         release_rows(&mut inner, now, keys);
@@ -169,8 +171,8 @@ impl Pool {
     pub(crate) fn finish_run(
         self: &Arc<Self>,
         conn: &mut ServerConn,
-        rows: Vec<(Key, LockOutcome)>,
-        again: Vec<(Entry<Waiter>, Again)>,
+        rows: Vec<(LineKey, LockOutcome)>,
+        again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) -> Option<Work> {
         let now = Instant::now();
         self.shared.counters.came_back(again.len());
@@ -191,7 +193,11 @@ impl Pool {
     }
 
     /// Ends a group run whose connection is lost.
-    pub(crate) fn run_lost(self: &Arc<Self>, keys: Vec<Key>, again: Vec<(Entry<Waiter>, Again)>) {
+    pub(crate) fn run_lost(
+        self: &Arc<Self>,
+        keys: Vec<LineKey>,
+        again: Vec<(WaitEntry<Waiter>, Retry)>,
+    ) {
         let now = Instant::now();
         self.shared.counters.came_back(again.len());
         let mut inner = self.lock();
@@ -217,7 +223,7 @@ impl Pool {
     }
 
     /// Puts members of a pipeline that has stalled back into the line.
-    pub(crate) fn resubmit(self: &Arc<Self>, again: Vec<(Entry<Waiter>, Again)>) {
+    pub(crate) fn resubmit(self: &Arc<Self>, again: Vec<(WaitEntry<Waiter>, Retry)>) {
         let now = Instant::now();
         self.shared.counters.came_back(again.len());
         let mut inner = self.lock();
@@ -231,39 +237,39 @@ impl Pool {
         &self,
         inner: &mut Inner,
         now: Instant,
-        again: Vec<(Entry<Waiter>, Again)>,
-        mut rows: Vec<(Key, LockOutcome)>,
+        again: Vec<(WaitEntry<Waiter>, Retry)>,
+        mut rows: Vec<(LineKey, LockOutcome)>,
     ) {
-        let mut cohorts: HashMap<Again, u64> = HashMap::new();
+        let mut cohorts: HashMap<Retry, u64> = HashMap::new();
         let mut entries = Vec::with_capacity(again.len());
         for (mut entry, how) in again {
-            if how == Again::Blocked {
+            if how == Retry::Blocked {
                 rows.iter_mut()
                     .filter(|(key, _)| entry.spec.keys.as_slice().contains(key))
                     .for_each(|(_, outcome)| *outcome = LockOutcome::Blocked);
-            } else if how != Again::Row {
+            } else if how != Retry::Row {
                 entry.restart();
             }
-            if entry.unit.answer.is_closed() {
+            if entry.request.answer.is_closed() {
                 continue;
             }
             if inner.unwanted.remove(&entry.waiter).is_some() {
-                let _ = entry.unit.answer.send(WaitResult::cancelled());
+                let _ = entry.request.answer.send(WaitResult::cancelled());
                 continue;
             }
             let waiting = &self.shared.counters.waiting;
             waiting.fetch_add(1, Ordering::Relaxed);
             let group = &mut entry.spec.group;
             match (how, &entry.spec.keys) {
-                (Again::Line | Again::Blocked, _) => {}
-                (Again::Row, Keys::One(key)) => {
+                (Retry::Line | Retry::Blocked, _) => {}
+                (Retry::Row, LineKeys::One(key)) => {
                     *group = group.map(|mut id| {
                         id.cohort = key.cohort();
                         id
                     });
                 }
-                (Again::Alone | Again::Row, _) => *group = None,
-                (Again::FirstHalf | Again::SecondHalf, _) => {
+                (Retry::Alone | Retry::Row, _) => *group = None,
+                (Retry::FirstHalf | Retry::SecondHalf, _) => {
                     let cohort = cohorts
                         .entry(how)
                         .or_insert_with(|| inner.line.new_cohort());
@@ -304,17 +310,17 @@ impl Pool {
     fn dequeue(&self, inner: &mut Inner, now: Instant) -> Option<Work> {
         loop {
             match inner.line.next(now)? {
-                Next::Group(group) => {
+                NextStep::Group(group) => {
                     self.count_dequeued(&group.entries, now);
                     return Some(Work::Group(group));
                 }
-                Next::Probe(waiters) => {
+                NextStep::Probe(waiters) => {
                     let requests = inner.to_probe(waiters);
                     if !requests.is_empty() {
                         return Some(Work::Probe(requests));
                     }
                 }
-                Next::Lock(waiter) => {
+                NextStep::Lock(waiter) => {
                     if let Some(wait) = inner.lock_wait(now, waiter) {
                         return Some(Work::Lock(wait));
                     }
@@ -324,11 +330,11 @@ impl Pool {
     }
 
     /// Counts requests that have left the line together.
-    pub(super) fn count_dequeued(&self, entries: &[Entry<Waiter>], now: Instant) {
+    pub(super) fn count_dequeued(&self, entries: &[WaitEntry<Waiter>], now: Instant) {
         let waiting = &self.shared.counters.waiting;
         waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
-        let is_request = |entry: &&Entry<Waiter>| entry.unit.purpose == Purpose::Request;
-        let waited = |entry: &Entry<Waiter>| now.saturating_duration_since(entry.arrived);
+        let is_request = |entry: &&WaitEntry<Waiter>| entry.request.purpose == Purpose::Request;
+        let waited = |entry: &WaitEntry<Waiter>| now.saturating_duration_since(entry.arrived);
         let requests = entries.iter().filter(is_request);
         self.stats.assigned(requests.map(waited));
     }
@@ -336,7 +342,8 @@ impl Pool {
     /// Counts a group of writes that has a connection. (Before, the line may still change it.)
     fn count_group(&self, group: &Dispatch<Waiter>) {
         let members = group.entries.len();
-        let reads = |entry: &Entry<Waiter>| entry.spec.group.is_some_and(|id| id.strategy.reads());
+        let reads =
+            |entry: &WaitEntry<Waiter>| entry.spec.group.is_some_and(|id| id.strategy.reads());
         if members > 1 && !group.entries.first().is_some_and(reads) {
             self.shared.counters.group_sent(members);
         }

@@ -4,9 +4,9 @@
 mod tests;
 
 use super::Pool;
-use paceline_batch::learned::Learned;
-use paceline_batch::prospect::Prospect;
-use paceline_batch::tally::{self, Called, Seen, TemplateStats};
+use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::explain::Forecast;
+use paceline_batch::template_stats::{self, TemplateNaming, TemplateRow, TemplateStats};
 use paceline_relay::local_show::ShowTable;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,34 +15,38 @@ const NOT_ANALYZED: &str = "PostgreSQL has not been asked about it yet";
 
 impl Pool {
     /// The rows of `SHOW GROUPS`.
-    pub fn groups(&self, called: Called) -> ShowTable {
+    pub fn groups(&self, called: TemplateNaming) -> ShowTable {
         let seen = self
             .template_stats()
             .into_iter()
-            .map(|(stats, learned)| Seen {
+            .map(|(stats, learned)| TemplateRow {
                 why_alone: self.why_alone(&stats, learned.as_deref()),
-                tally: stats,
+                stats,
             });
-        tally::table(seen.collect(), called, self.stats.transactions_begun())
+        template_stats::show_groups(seen.collect(), called, self.stats.transactions_begun())
     }
 
     /// The statistics of all templates, each with its analysis.
-    fn template_stats(&self) -> Vec<(Arc<TemplateStats>, Option<Arc<Learned>>)> {
+    fn template_stats(&self) -> Vec<(Arc<TemplateStats>, Option<Arc<TemplateAnalysis>>)> {
         let inner = self.lock();
-        let learned: HashMap<u64, Arc<Learned>> = inner.analyses.all_done().collect();
-        let census = inner.analyses.stats.census();
+        let learned: HashMap<u64, Arc<TemplateAnalysis>> = inner.analyses.all_done().collect();
+        let census = inner.analyses.stats.snapshot();
         drop(inner);
         let of = |stats: &TemplateStats| learned.get(&stats.template()?.id).map(Arc::clone);
         let all = census.by_template().into_iter();
         all.map(|stats| (Arc::clone(&stats), of(&stats))).collect()
     }
 
-    fn why_alone(&self, stats: &TemplateStats, learned: Option<&Learned>) -> Option<String> {
+    fn why_alone(
+        &self,
+        stats: &TemplateStats,
+        learned: Option<&TemplateAnalysis>,
+    ) -> Option<String> {
         let template = stats.template()?;
         let Some(learned) = learned else {
             return Some(NOT_ANALYZED.to_owned());
         };
         let hinted = template.hints().commit_on_success;
-        Prospect::of(template, learned.into(), self.policy(), hinted).why_alone()
+        Forecast::of(template, learned.into(), self.policy(), hinted).why_alone()
     }
 }

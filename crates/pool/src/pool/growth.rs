@@ -6,7 +6,7 @@ use crate::credentials::Credential;
 use crate::quota::ServerSlot;
 use crate::server::{Generation, GenerationGuard, ServerConn, ServerError, ServerLog};
 use bytes::{Bytes, BytesMut};
-use paceline_batch::line::Entry;
+use paceline_batch::line::WaitEntry;
 use paceline_config::PoolSettings;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -145,12 +145,15 @@ impl Pool {
     }
 
     /// Ends the connections of these clients with an error.
-    pub(super) fn reject(&self, entries: Vec<Entry<Waiter>>, message: &Bytes) {
+    pub(super) fn reject(&self, entries: Vec<WaitEntry<Waiter>>, message: &Bytes) {
         let waiting = &self.shared.counters.waiting;
         waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
         for entry in entries {
             // A client that has left needs no answer.
-            let _ = entry.unit.answer.send(WaitResult::Fatal(message.clone()));
+            let _ = entry
+                .request
+                .answer
+                .send(WaitResult::Fatal(message.clone()));
         }
     }
 

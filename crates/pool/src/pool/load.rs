@@ -1,7 +1,7 @@
 //! What a pool does at one moment, for metrics. The lock is held only to count and to copy pointers.
 
 use super::Pool;
-use paceline_batch::tally::StatsSnapshot;
+use paceline_batch::template_stats::StatsSnapshot;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ impl Pool {
         let idle = servers.idle.len() + servers.suspended.len();
         let (open, opening, tested) = (servers.open, servers.opening, servers.checking);
         let oldest = inner.line.oldest();
-        let stats = inner.analyses.stats.census();
+        let stats = inner.analyses.stats.snapshot();
         drop(inner);
         // A login that asks for a user waits here, too, and is no client of this pool.
         let clients = self.clients.load(Ordering::Relaxed).max(waiting);

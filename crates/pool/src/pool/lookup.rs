@@ -2,8 +2,8 @@
 
 use super::{Analysis, Pool};
 use crate::server::ServerConn;
-use paceline_batch::learned::Learned;
-use paceline_batch::tally::TemplateStats;
+use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::template_stats::TemplateStats;
 use paceline_relay::server::StatementKey;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
@@ -47,7 +47,7 @@ impl Pool {
     }
 
     /// Ends an analysis. `None`: there is no result, and the next client asks again.
-    pub fn set_analysis(&self, template: u64, settings: u64, result: Option<Learned>) {
+    pub fn set_analysis(&self, template: u64, settings: u64, result: Option<TemplateAnalysis>) {
         self.lock().analyses.set(template, settings, result);
         self.signals.analyzed.notify_waiters();
     }
@@ -56,7 +56,7 @@ impl Pool {
     pub fn changes_session(&self, template: u64, settings: u64) -> Option<bool> {
         let inner = self.lock();
         let learned = inner.analyses.done(template, settings);
-        learned.map(|learned| learned.taints)
+        learned.map(|learned| learned.may_change_session)
     }
 
     /// Notes that PostgreSQL has accepted these statements under their settings.

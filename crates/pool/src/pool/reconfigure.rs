@@ -4,7 +4,7 @@ use super::{Inner, Pool, PoolConfig};
 use crate::address::Address;
 use crate::close_reason;
 use crate::server::Generation;
-use paceline_batch::learned::Policy;
+use paceline_batch::analysis::Policy;
 use std::sync::Arc;
 use std::time::Instant;
 

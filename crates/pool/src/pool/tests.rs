@@ -5,7 +5,7 @@ use crate::pools::Pools;
 use crate::quota::Full;
 use crate::server::{GenerationGuard, ServerError};
 use bytes::BytesMut;
-use paceline_batch::line::Next;
+use paceline_batch::line::NextStep;
 use paceline_config::Config;
 use paceline_net::Stream;
 use paceline_relay::server::StatementKey;
@@ -27,7 +27,7 @@ impl Pool {
     /// Dequeues a request on this row for a further connection. `None`: the row is in flight.
     pub(crate) fn dequeue_one(
         &self,
-        row: &Keys,
+        row: &LineKeys,
     ) -> Option<(Dispatch<Waiter>, oneshot::Receiver<WaitResult>)> {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -45,7 +45,7 @@ impl Pool {
         let waiter = inner.line.submit(now, spec, waiter);
         let dispatch = inner.line.next(now);
         match dispatch {
-            Some(Next::Group(dispatch)) => {
+            Some(NextStep::Group(dispatch)) => {
                 inner.servers.open += 1;
                 Some((dispatch, waits))
             }
@@ -257,7 +257,7 @@ async fn a_retired_connection_leaves_its_slot_to_the_next() {
     conn.slot = Some(pool.quotas.server_slot(&settings).unwrap());
     pool.lock().servers.opening -= 1;
     let _waits = wait_in(&pool);
-    pool.check_in(Some(conn), &Keys::Unknown);
+    pool.check_in(Some(conn), &LineKeys::Unknown);
     let inner = pool.lock();
     assert_eq!((inner.servers.open, inner.servers.opening), (1, 1));
 }

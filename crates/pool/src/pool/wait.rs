@@ -2,7 +2,9 @@
 
 use super::{Inner, LockWait, Pool, Unwanted, WaitResult, Waiter};
 use crate::messages;
-use paceline_batch::line::{Dispatch, Entry, Key, Keys, LockOutcome, TimeOut, WaiterId};
+use paceline_batch::line::{
+    Dispatch, ExpiredLimit, LineKey, LineKeys, LockOutcome, WaitEntry, WaiterId,
+};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::probe;
 use paceline_wire::ErrorResponse;
@@ -11,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// The result of a probe.
-pub(crate) type Probed = (WaiterId, probe::Probed);
+pub(crate) type Probed = (WaiterId, probe::ProbeOutcome);
 
 impl Inner {
     /// The requests to be probed.
@@ -26,7 +28,7 @@ impl Inner {
     /// The wait for a request's row lock. `None`: nothing is known of the request, and the flight of the row ends.
     pub(super) fn lock_wait(&mut self, now: Instant, waiter: WaiterId) -> Option<Box<LockWait>> {
         let (spec, waiter) = self.line.get(waiter)?;
-        let Keys::One(key) = spec.keys else {
+        let LineKeys::One(key) = spec.keys else {
             return None;
         };
         let (spec, request) = (spec.clone(), waiter.request.clone());
@@ -51,7 +53,7 @@ impl Pool {
             self.set_unwanted(waiter, Unwanted::Cancelled);
             return false;
         };
-        let _ = entry.unit.answer.send(WaitResult::cancelled());
+        let _ = entry.request.answer.send(WaitResult::cancelled());
         true
     }
 
@@ -62,7 +64,7 @@ impl Pool {
         };
         // A client that has left needs no answer.
         let _ = entry
-            .unit
+            .request
             .answer
             .send(WaitResult::Fatal(messages::fatal(&error)));
         true
@@ -80,7 +82,7 @@ impl Pool {
     /// Whether one of these requests in flight was cancelled, or a time-out of it has expired.
     pub(crate) fn must_cancel<'a>(
         &self,
-        mut entries: impl Iterator<Item = &'a Entry<Waiter>>,
+        mut entries: impl Iterator<Item = &'a WaitEntry<Waiter>>,
     ) -> bool {
         let (now, inner) = (Instant::now(), self.lock());
         let cancelled = |waiter| inner.unwanted.get(waiter) == Some(&Unwanted::Cancelled);
@@ -88,7 +90,7 @@ impl Pool {
     }
 
     /// Whether a request still waits for the row.
-    pub(crate) fn is_awaited(&self, key: Key) -> bool {
+    pub(crate) fn is_awaited(&self, key: LineKey) -> bool {
         self.lock().line.is_awaited(key)
     }
 
@@ -108,13 +110,13 @@ impl Pool {
         let mut inner = self.lock();
         for (waiter, what) in probed {
             match what {
-                probe::Probed::Waits => {}
-                probe::Probed::Leaves => inner.line.detach(now, waiter),
-                probe::Probed::Answer(answer) => {
+                probe::ProbeOutcome::Waits => {}
+                probe::ProbeOutcome::Leaves => inner.line.detach(now, waiter),
+                probe::ProbeOutcome::Answer(answer) => {
                     if let Some(entry) = inner.line.withdraw(now, waiter) {
                         self.shared.counters.waiting.fetch_sub(1, Ordering::Relaxed);
                         answered.push(waiter);
-                        let _ = entry.unit.answer.send(WaitResult::Answer(answer));
+                        let _ = entry.request.answer.send(WaitResult::Answer(answer));
                     }
                 }
             }
@@ -128,22 +130,24 @@ impl Pool {
     }
 
     /// Answers requests whose time-out has expired.
-    pub(super) fn answer_late(&self, late: Vec<(Entry<Waiter>, TimeOut)>) {
+    pub(super) fn answer_late(&self, late: Vec<(WaitEntry<Waiter>, ExpiredLimit)>) {
         for (entry, why) in late {
             self.shared.counters.waiting.fetch_sub(1, Ordering::Relaxed);
             // A client that has left needs no answer.
-            let _ = entry.unit.answer.send(WaitResult::timed_out(why));
+            let _ = entry.request.answer.send(WaitResult::timed_out(why));
         }
     }
 }
 
 impl WaitResult {
     /// The answer to a request whose time-out has expired, in PostgreSQL's words.
-    fn timed_out(why: TimeOut) -> Self {
+    fn timed_out(why: ExpiredLimit) -> Self {
         match why {
-            TimeOut::Lock => failed("55P03", "canceling statement due to lock timeout"),
-            TimeOut::Statement => failed("57014", "canceling statement due to statement timeout"),
-            TimeOut::Query => Self::Fatal(messages::timed_out("query timeout")),
+            ExpiredLimit::Lock => failed("55P03", "canceling statement due to lock timeout"),
+            ExpiredLimit::Statement => {
+                failed("57014", "canceling statement due to statement timeout")
+            }
+            ExpiredLimit::Query => Self::Fatal(messages::timed_out("query timeout")),
         }
     }
 

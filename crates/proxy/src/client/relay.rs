@@ -15,14 +15,14 @@ use paceline_batch::line::ROW_AWAITED_MAX;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_net::optional_timeout;
-use paceline_pool::analysis::TemplateAnalysis;
+use paceline_pool::analysis::AnalysisTask;
 use paceline_pool::messages;
 use paceline_pool::pool::{DisconnectSignal, PooledServer, Rows, WaitResult};
 use paceline_pool::pools::Exclusive;
 use paceline_pool::result_memory::ResultReservation;
 use paceline_pool::server::{ServerConn, ServerError, deliver};
 use paceline_relay::relay::{ListenNeed, RelayContext, RelayState, Wrap};
-use paceline_relay::request::{RequestForm, PartialAnswer};
+use paceline_relay::request::{PartialAnswer, RequestForm};
 use paceline_relay::template::{Template, Unparsed};
 use paceline_sql::SequenceUse;
 use paceline_wire::Frames;
@@ -43,7 +43,7 @@ const NAMES_BYTES: usize = 128;
 const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
 
 /// A unit whose template is measured, and what is to be found out about it.
-type Watched = (Arc<PlannedRequest>, Option<TemplateAnalysis>);
+type Watched = (Arc<PlannedRequest>, Option<AnalysisTask>);
 
 /// The end of an answer that waits for notifications, without a server connection.
 struct AwaitedEnd {
@@ -262,7 +262,7 @@ impl Client {
 fn held_max(unit: &PlannedRequest) -> Option<Duration> {
     match unit.plan.as_ref()? {
         plan if plan.is_queue() => Some(QUEUE_HELD_MAX),
-        plan if plan.is_of_several_rows() => Some(ROW_AWAITED_MAX),
+        plan if plan.is_multi_row() => Some(ROW_AWAITED_MAX),
         _ => None,
     }
 }
@@ -311,7 +311,9 @@ impl<'a> RelayTask<'a> {
         if let Some(uses) = uses {
             relay.first_request_uses(uses);
         }
-        if known.is_some_and(|known| matches!(known.form, RequestForm::Extended { describe: true, .. })) {
+        if known
+            .is_some_and(|known| matches!(known.form, RequestForm::Extended { describe: true, .. }))
+        {
             relay.first_request_describes();
         }
         let query = known.filter(|known| matches!(known.form, RequestForm::Simple));
@@ -542,11 +544,11 @@ fn with_context_knowing<R>(
         session: &mut client.session,
         server: &mut conn.side,
         templates: &client.proxy.shared.templates,
-        book: &client.proxy.shared.settings_interner,
-        console: &**pool,
-        taints: &taints,
-        state: &pool_settings.state,
-        known,
+        interner: &client.proxy.shared.settings_interner,
+        show_source: &**pool,
+        may_change_session: &taints,
+        policy: &pool_settings.state,
+        query: known,
     };
     work(&mut context)
 }

@@ -4,15 +4,15 @@ use super::idle_timer::{IdleLimit, IdleTimer};
 use super::{Client, End, disconnected, shut_down};
 use crate::shared_listen::mail;
 use bytes::{Bytes, BytesMut};
-use paceline_batch::learned::Travel;
-use paceline_batch::line::{Keys, WaitSpec};
+use paceline_batch::analysis::GroupingDecision;
+use paceline_batch::line::{LineKeys, WaitSpec};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
-use paceline_pool::analysis::TemplateAnalysis;
+use paceline_pool::analysis::AnalysisTask;
 use paceline_pool::pool::{Analysis, CheckoutResult, DisconnectSignal, PooledServer, WaitResult};
 use paceline_pool::stats::{Prepared, first_state};
 use paceline_relay::relay::Wrap;
-use paceline_relay::request::{Boundary, RequestForm, Request};
+use paceline_relay::request::{Boundary, Request, RequestForm};
 use paceline_relay::session::RequestPlan;
 use paceline_relay::settings::IdleTimeout;
 use paceline_relay::template::Template;
@@ -170,7 +170,9 @@ impl Client {
                 self.carry_out_alone(unit.bytes, wrap).await
             }
             RequestPlan::Group(unit) => self.carry_out_single(unit).await,
-            RequestPlan::Prepare if self.mode != PoolMode::Session => self.carry_out_names(bytes).await,
+            RequestPlan::Prepare if self.mode != PoolMode::Session => {
+                self.carry_out_names(bytes).await
+            }
             RequestPlan::Relay | RequestPlan::Prepare | RequestPlan::Unparsed(_) => {
                 let wrap = self.wrap(&bytes).await;
                 self.carry_out_alone(bytes, wrap).await
@@ -189,7 +191,9 @@ impl Client {
                 self.turn.all();
             }
             match plan {
-                RequestPlan::Unparsed(unparsed) => Box::pin(self.proxy.shared.parse(unparsed)).await,
+                RequestPlan::Unparsed(unparsed) => {
+                    Box::pin(self.proxy.shared.parse(unparsed)).await
+                }
                 plan => return plan,
             }
         }
@@ -283,20 +287,24 @@ impl Client {
             Analysis::Running => Box::pin(self.pool.analysis_soon(&unit.template, settings)).await,
             known => known,
         };
-        unit.tally = Some(Arc::clone(&tally));
+        unit.stats = Some(Arc::clone(&tally));
         let (travel, learn) = match &knowledge {
-            Analysis::Done(learned) => (learned.travel(&mut unit, self.pool.policy()), None),
-            Analysis::Pending | Analysis::Running => {
-                (Travel::unlearned(&unit, self.pool.policy()), None)
-            }
+            Analysis::Done(learned) => (learned.decide(&mut unit, self.pool.policy()), None),
+            Analysis::Pending | Analysis::Running => (
+                GroupingDecision::without_analysis(&unit, self.pool.policy()),
+                None,
+            ),
             Analysis::Needed => {
-                let question = TemplateAnalysis::new(&self.pool, &unit);
-                (Travel::unlearned(&unit, self.pool.policy()), Some(question))
+                let question = AnalysisTask::new(&self.pool, &unit);
+                (
+                    GroupingDecision::without_analysis(&unit, self.pool.policy()),
+                    Some(question),
+                )
             }
         };
         let wrap = match (unit.template.hints().target_affect_row, &travel.spec.keys) {
             (None, _) => Wrap::No,
-            (Some(1), Keys::One(_)) => Wrap::OneRow,
+            (Some(1), LineKeys::One(_)) => Wrap::OneRow,
             _ => Wrap::Begin,
         };
         let shown = travel.spec.group.is_some() || travel.spec.probe.is_some();
@@ -313,7 +321,7 @@ impl Client {
             CheckoutResult::Waiting(waiter, waits) => (waiter, waits),
         };
         if travel.would_group {
-            tally.would_have_grouped();
+            tally.count_would_have_grouped();
         }
         let delivery = self.wait(waiter, waits, reads).await?;
         if let Some(answer) = delivery.answer() {
@@ -335,10 +343,10 @@ impl Client {
         server: Box<PooledServer>,
         unit: Arc<PlannedRequest>,
         wrap: Wrap,
-        learn: Option<TemplateAnalysis>,
+        learn: Option<AnalysisTask>,
     ) -> Result<(), End> {
-        if let Some(tally) = &unit.tally {
-            tally.goes_alone();
+        if let Some(tally) = &unit.stats {
+            tally.count_alone();
         }
         let bytes = unit.bytes.clone();
         Box::pin(self.relay(server, &bytes, wrap, Some((unit, learn)))).await

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use paceline_pool::address::{Address, DatabaseAddress};
 use paceline_pool::pool::Pool;
 use paceline_relay::shared_listen::{
-    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenerId, NoRoom, SharedListen, ListenRequestId,
+    CLIENT_CHANNELS_MAX, DATABASE_CHANNELS_MAX, ListenRequestId, ListenerId, NoRoom, SharedListen,
 };
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::named_pools::named_pools;
 use crate::console::table::{Columns, Row, Value};
-use paceline_batch::tally::Called;
+use paceline_batch::template_stats::TemplateNaming;
 use paceline_pool::pool::{Pool, PoolName};
 use paceline_pool::stats::micros;
 use paceline_proxy::proxy::Proxy;
@@ -100,7 +100,7 @@ pub(super) fn groups(proxy: &Proxy) -> Vec<Row> {
     let kinds = GROUPS_COLUMNS.kinds.chars().skip(2);
     let mut rows = Vec::new();
     for (name, pool) in named_pools(proxy) {
-        for shown in pool.groups(Called::ByName).rows {
+        for shown in pool.groups(TemplateNaming::MetricName).rows {
             let named = [name.database.clone().into(), name.user.clone().into()];
             let values = shown.into_iter().zip(kinds.clone());
             let values = values.map(|(value, kind)| typed(value, kind));

@@ -1,39 +1,40 @@
-//! Generated histories: thousands of short lives of a line, each step judged by the model.
+//! Generated histories: thousands of short lives of a line, in which the model checks each step.
 
-use super::model::{Contended, Flight, Model, Waiting};
+use super::model::{Contended, Flight, LineModel, ModelWaiter};
 use super::{group, limits};
 use crate::line::{
-    Entry, Key, Keys, Limits, Line, LockOutcome, Next, Strategy as Travel, Timeouts, WaitSpec,
+    ClientTimeouts, Limits, Line, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec,
     WaiterId,
 };
+use crate::strategy::Strategy as GroupStrategy;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// One step of a history; numbers choose among what there is at that moment.
+/// A step of a history. Numbers select among what exists at that moment.
 #[derive(Debug, Clone)]
-enum Step {
+enum HistoryStep {
     Submit(WaitSpec),
     StartAtOnce(WaitSpec),
-    /// Who has waited for a row for long waits for it no longer.
-    GiveWay,
-    /// A flight goes on, but nobody waits for its rows.
-    GiveUp(usize),
+    /// Requests on several rows that have waited for long are detached.
+    ExpireMultiRow,
+    /// Rows of a flight are released although it continues.
+    ReleaseEarly(usize),
     Next,
-    /// A flight ends; everybody was served.
-    Land(usize),
-    /// A flight ends; bit n: its unit n comes back.
+    /// A flight ends, and all of its requests are answered.
+    Release(usize),
+    /// A flight ends. Requests whose bits are set return.
     PutBack(usize, u64, How),
-    /// A flight ends; all of its units come back, as the locks of their rows could not be had.
+    /// A flight ends, and all of its requests return because their row locks were not granted.
     Blocked(usize),
     Withdraw(usize),
-    /// Those who could have left so many microseconds ago or earlier.
+    /// Requests that were ready this many microseconds ago or earlier.
     Expire(u64),
     Drain,
-    /// So many microseconds pass.
+    /// This many microseconds pass.
     Pass(u64),
 }
 
-/// How units come back, as the pool does it.
+/// How requests return, as in the pool.
 #[derive(Debug, Clone, Copy)]
 enum How {
     AsTheyWere,
@@ -42,14 +43,14 @@ enum How {
     OnTheirRows,
 }
 
-/// A line and its model, side by side.
+/// A line and its model.
 struct Life {
     line: Line<u64>,
-    model: Model,
+    model: LineModel,
     max_wait: Duration,
     now: Instant,
-    /// Units so far; also the next one's number.
-    units: u64,
+    /// Number of requests so far, and number of the next one.
+    requests: u64,
     withdrawn: Vec<WaiterId>,
 }
 
@@ -57,29 +58,29 @@ impl Life {
     fn new(limits: Limits) -> Self {
         Self {
             line: Line::new(limits),
-            model: Model::new(limits),
+            model: LineModel::new(limits),
             max_wait: limits.max_wait,
-            // Far enough from the clock's beginning that deadlines in the past can be told.
+            // Late enough that deadlines in the past can be represented.
             now: Instant::now() + Duration::from_secs(3_600),
-            units: 0,
+            requests: 0,
             withdrawn: Vec::new(),
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &HistoryStep) {
         match step {
-            Step::Submit(spec) => self.submit(spec.clone()),
-            Step::StartAtOnce(spec) => self.start_at_once(spec),
-            Step::GiveWay => self.expire_multi_row(),
-            Step::GiveUp(which) => self.release_rows_early(*which),
-            Step::Next => drop(self.next()),
-            Step::Land(which) => self.release_rows(*which),
-            Step::PutBack(which, who, how) => self.put_back(*which, *who, *how),
-            Step::Blocked(which) => self.blocked(*which),
-            Step::Withdraw(which) => self.withdraw(*which),
-            Step::Expire(micros) => self.expire(*micros),
-            Step::Drain => self.drain(),
-            Step::Pass(micros) => self.now += Duration::from_micros(*micros),
+            HistoryStep::Submit(spec) => self.submit(spec.clone()),
+            HistoryStep::StartAtOnce(spec) => self.start_at_once(spec),
+            HistoryStep::ExpireMultiRow => self.expire_multi_row(),
+            HistoryStep::ReleaseEarly(which) => self.release_rows_early(*which),
+            HistoryStep::Next => drop(self.next()),
+            HistoryStep::Release(which) => self.release_rows(*which),
+            HistoryStep::PutBack(which, who, how) => self.put_back(*which, *who, *how),
+            HistoryStep::Blocked(which) => self.blocked(*which),
+            HistoryStep::Withdraw(which) => self.withdraw(*which),
+            HistoryStep::Expire(micros) => self.expire(*micros),
+            HistoryStep::Drain => self.drain(),
+            HistoryStep::Pass(micros) => self.now += Duration::from_micros(*micros),
         }
         self.model.forget_rows();
         self.model.note_free_rows(self.now);
@@ -87,13 +88,13 @@ impl Life {
     }
 
     fn submit(&mut self, spec: WaitSpec) {
-        let unit = self.new_unit();
-        let waiter = self.line.submit(self.now, spec.clone(), unit);
-        self.model.submit(Waiting {
+        let request = self.new_request();
+        let waiter = self.line.submit(self.now, spec.clone(), request);
+        self.model.submit(ModelWaiter {
             waiter,
             spec,
             arrived: self.now,
-            unit,
+            request,
             since: None,
             blocked: None,
             probed: None,
@@ -101,22 +102,22 @@ impl Life {
         });
     }
 
-    fn new_unit(&mut self) -> u64 {
-        self.units += 1;
-        self.units
+    fn new_request(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
     }
 
-    /// Those who wait no longer were behind somebody in flight, and leave alone in their places.
+    /// Detached requests were behind one in flight, and leave alone in their places.
     fn expire_multi_row(&mut self) {
         let late = self.line.tick(self.now);
         for (entry, why) in late {
             self.model.timed_out(self.now, entry.waiter, why);
             self.withdrawn.push(entry.waiter);
             self.model.remove(&entry);
-            self.model.gone(entry.unit);
+            self.model.finished(entry.request);
         }
         self.model.note_free_rows(self.now);
-        self.model.nobody_is_late(self.now);
+        self.model.assert_no_limit_expired(self.now);
         let loose = self.note_loose();
         let behind = |spec: &WaitSpec| {
             let mut keys = spec.keys.as_slice().iter();
@@ -125,14 +126,17 @@ impl Life {
         assert!(loose.iter().all(behind));
     }
 
-    /// Who is on several rows stands on none that was given up.
+    /// No request on several rows waits for the rows that were released.
     fn release_rows_early(&mut self, which: usize) {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
-        flight.entries.iter().for_each(|e| self.model.gone(e.unit));
-        let concerned = |w: &&Waiting| {
-            let several = matches!(w.spec.keys, Keys::Several(_));
+        flight
+            .entries
+            .iter()
+            .for_each(|e| self.model.finished(e.request));
+        let concerned = |w: &&ModelWaiter| {
+            let several = matches!(w.spec.keys, LineKeys::Many(_));
             several
                 && w.spec
                     .keys
@@ -150,7 +154,7 @@ impl Life {
             .for_each(|key| self.model.release_rows(*key, None, false));
     }
 
-    /// Those who wait for no row any longer leave alone; their slips as they were.
+    /// Detached requests leave alone; returns the specs that they had before.
     fn note_loose(&mut self) -> Vec<WaitSpec> {
         let mut loose = Vec::new();
         for place in 0..self.model.waiting.len() {
@@ -159,10 +163,10 @@ impl Life {
             if waiting.spec == *spec {
                 continue;
             }
-            assert!(matches!(waiting.spec.keys, Keys::Several(_)));
+            assert!(matches!(waiting.spec.keys, LineKeys::Many(_)));
             let expected = WaitSpec {
                 group: None,
-                keys: Keys::Unknown,
+                keys: LineKeys::Unknown,
                 barrier: true,
                 probe: None,
                 ..waiting.spec.clone()
@@ -175,7 +179,7 @@ impl Life {
     }
 
     fn start_at_once(&mut self, spec: &WaitSpec) {
-        let row_is_free = |key: &Key| !self.model.in_flight(*key) && !self.model.awaited(*key);
+        let row_is_free = |key: &LineKey| !self.model.in_flight(*key) && !self.model.awaited(*key);
         let free = spec.keys.as_slice().iter().all(row_is_free);
         let may = free && !self.line.has_ready();
         let started = self.line.start_at_once(self.now, spec);
@@ -184,8 +188,8 @@ impl Life {
             assert_eq!(started, may, "{spec:?}");
         }
         if started {
-            let unit = self.new_unit();
-            self.model.gone(unit);
+            let request = self.new_request();
+            self.model.finished(request);
             let keys = spec.keys.as_slice().to_vec();
             keys.iter().for_each(|key| self.model.begin(self.now, *key));
             self.model.flights.push(Flight {
@@ -196,17 +200,17 @@ impl Life {
         }
     }
 
-    /// True: a connection had something to do.
+    /// Whether a connection had something to do.
     fn next(&mut self) -> bool {
         let next = self.line.next(self.now);
         let left = next.is_some();
         match next {
-            Some(Next::Group(dispatch)) => self.model.depart(self.now, dispatch),
-            Some(Next::Probe(waiters)) => self.model.probe(self.now, &waiters),
-            Some(Next::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
+            Some(NextStep::Group(dispatch)) => self.model.dispatch(self.now, dispatch),
+            Some(NextStep::Probe(waiters)) => self.model.probe(self.now, &waiters),
+            Some(NextStep::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
             None => assert!(
                 self.model.ready(self.now).is_empty(),
-                "somebody could have left"
+                "a request could have left"
             ),
         }
         assert!(self.line.held_until().is_none_or(|until| until > self.now));
@@ -222,23 +226,26 @@ impl Life {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
-        flight.entries.iter().for_each(|e| self.model.gone(e.unit));
+        flight
+            .entries
+            .iter()
+            .for_each(|e| self.model.finished(e.request));
         let outcome = match (flight.lock, flight.entries.is_empty()) {
             (Some(lock), true) => return self.granted(flight.keys[0], lock),
             (Some(_), false) => LockOutcome::Contended,
             (None, _) => LockOutcome::Free,
         };
-        self.land_as(&flight.keys, outcome);
+        self.release_as(&flight.keys, outcome);
     }
 
-    fn land_as(&mut self, keys: &[Key], outcome: LockOutcome) {
+    fn release_as(&mut self, keys: &[LineKey], outcome: LockOutcome) {
         for key in keys {
             self.line.release_rows(self.now, *key, outcome);
-            self.note_landing(*key, outcome);
+            self.note_release(*key, outcome);
         }
     }
 
-    fn note_landing(&mut self, key: Key, outcome: LockOutcome) {
+    fn note_release(&mut self, key: LineKey, outcome: LockOutcome) {
         let before = self.model.contended.get(&key);
         let contended = match (outcome, before) {
             (LockOutcome::Free, _) => None,
@@ -249,12 +256,12 @@ impl Life {
             .release_rows(key, contended, outcome == LockOutcome::Blocked);
     }
 
-    /// A lock is granted: who can leave with it does.
-    fn granted(&mut self, key: Key, lock: WaitSpec) {
+    /// A lock is granted: all requests leave that can leave with it.
+    fn granted(&mut self, key: LineKey, lock: WaitSpec) {
         let entries = self.line.take_locked(self.now, key, &lock);
         self.model.take_locked(key, &lock, &entries);
         if entries.is_empty() {
-            return self.land_as(&[key], LockOutcome::Contended);
+            return self.release_as(&[key], LockOutcome::Contended);
         }
         self.model.flights.push(Flight {
             entries,
@@ -267,29 +274,29 @@ impl Life {
         let Some(mut flight) = self.take_flight(which) else {
             return;
         };
-        self.change_slips(&mut flight.entries, How::OnTheirRows);
+        self.change_specs(&mut flight.entries, How::OnTheirRows);
         self.model.put_back(&flight.entries);
-        let landed: Vec<_> = flight
+        let released: Vec<_> = flight
             .keys
             .iter()
             .map(|key| (*key, LockOutcome::Blocked))
             .collect();
-        self.line.put_back(self.now, flight.entries, landed);
+        self.line.put_back(self.now, flight.entries, released);
         flight
             .keys
             .iter()
-            .for_each(|key| self.note_landing(*key, LockOutcome::Blocked));
+            .for_each(|key| self.note_release(*key, LockOutcome::Blocked));
     }
 
     fn put_back(&mut self, which: usize, who: u64, how: How) {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
-        let comes_back = |n: usize| who >> (n % 64) & 1 == 1;
-        let (mut back, mut served) = (Vec::new(), Vec::new());
+        let returns = |n: usize| who >> (n % 64) & 1 == 1;
+        let (mut returned, mut served) = (Vec::new(), Vec::new());
         for (n, entry) in flight.entries.into_iter().enumerate() {
-            if comes_back(n) {
-                &mut back
+            if returns(n) {
+                &mut returned
             } else {
                 &mut served
             }
@@ -297,33 +304,33 @@ impl Life {
         }
         served
             .iter()
-            .for_each(|e: &Entry<u64>| self.model.gone(e.unit));
-        self.change_slips(&mut back, how);
-        self.model.put_back(&back);
-        // In whatever order the answers came.
-        back.reverse();
-        let landed: Vec<_> = flight
+            .for_each(|e: &WaitEntry<u64>| self.model.finished(e.request));
+        self.change_specs(&mut returned, how);
+        self.model.put_back(&returned);
+        // The answers may have arrived in any order.
+        returned.reverse();
+        let released: Vec<_> = flight
             .keys
             .iter()
             .map(|key| (*key, LockOutcome::Free))
             .collect();
-        self.line.put_back(self.now, back, landed);
+        self.line.put_back(self.now, returned, released);
         flight
             .keys
             .iter()
-            .for_each(|key| self.note_landing(*key, LockOutcome::Free));
+            .for_each(|key| self.note_release(*key, LockOutcome::Free));
     }
 
-    fn change_slips(&mut self, back: &mut [Entry<u64>], how: How) {
-        let middle = back.len().div_ceil(2);
-        let (first, second) = back.split_at_mut(middle);
+    fn change_specs(&mut self, returned: &mut [WaitEntry<u64>], how: How) {
+        let middle = returned.len().div_ceil(2);
+        let (first, second) = returned.split_at_mut(middle);
         for half in [first, second] {
             let cohort = self.line.new_cohort();
             for spec in half.iter_mut().map(|e| &mut e.spec) {
                 spec.group = match how {
                     How::OnTheirRows => spec.group.map(|mut id| {
                         id.cohort = match spec.keys {
-                            Keys::One(key) => key.cohort(),
+                            LineKeys::One(key) => key.cohort(),
                             _ => id.cohort,
                         };
                         id
@@ -339,16 +346,16 @@ impl Life {
         }
     }
 
-    /// Whoever has departed cannot be withdrawn any more, and nobody twice.
+    /// A request that has left cannot be withdrawn, and no request can be withdrawn twice.
     fn withdraw(&mut self, which: usize) {
-        let departed = self
+        let left = self
             .model
             .flights
             .iter()
             .flat_map(|f| &f.entries)
             .map(|e| e.waiter);
         let withdrawn = self.withdrawn.iter().rev().take(3).copied();
-        let out_of_reach: Vec<WaiterId> = departed.chain(withdrawn).collect();
+        let out_of_reach: Vec<WaiterId> = left.chain(withdrawn).collect();
         for waiter in out_of_reach {
             assert!(self.line.withdraw(self.now, waiter).is_none());
         }
@@ -361,44 +368,48 @@ impl Life {
             .expect("who waits can be withdrawn");
         self.withdrawn.push(waiter);
         self.model.remove(&entry);
-        self.model.gone(entry.unit);
+        self.model.finished(entry.request);
     }
 
     fn expire(&mut self, micros: u64) {
         let deadline = self.now - Duration::from_micros(micros);
-        let late = |w: &&Waiting| w.since.is_some_and(|since| since <= deadline);
+        let late = |w: &&ModelWaiter| w.since.is_some_and(|since| since <= deadline);
         let late: Vec<u64> = self
             .model
             .waiting
             .iter()
             .filter(late)
-            .map(|w| w.unit)
+            .map(|w| w.request)
             .collect();
         let entries = self.line.expire(self.now, deadline);
-        // Who waits for mates is not late: then fewer may be.
-        let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
+        // A request that waits for group members is not late, so there may be fewer.
+        let requests: Vec<u64> = entries.iter().map(|e| e.request).collect();
         assert!(
-            units.iter().all(|unit| late.contains(unit)),
-            "{units:?} of {late:?}"
+            requests.iter().all(|request| late.contains(request)),
+            "{requests:?} of {late:?}"
         );
-        let expected = if self.max_wait.is_zero() { late } else { units };
+        let expected = if self.max_wait.is_zero() {
+            late
+        } else {
+            requests
+        };
         self.taken_out(entries, &expected);
     }
 
     fn drain(&mut self) {
-        let expected: Vec<u64> = self.model.waiting.iter().map(|w| w.unit).collect();
+        let expected: Vec<u64> = self.model.waiting.iter().map(|w| w.request).collect();
         let entries = self.line.drain(self.now);
         self.taken_out(entries, &expected);
         assert!(self.line.is_empty() && !self.line.has_ready());
     }
 
-    fn taken_out(&mut self, entries: Vec<Entry<u64>>, expected: &[u64]) {
-        let units: Vec<u64> = entries.iter().map(|e| e.unit).collect();
-        assert_eq!(units, expected);
+    fn taken_out(&mut self, entries: Vec<WaitEntry<u64>>, expected: &[u64]) {
+        let requests: Vec<u64> = entries.iter().map(|e| e.request).collect();
+        assert_eq!(requests, expected);
         for entry in entries {
             self.withdrawn.push(entry.waiter);
             self.model.remove(&entry);
-            self.model.gone(entry.unit);
+            self.model.finished(entry.request);
         }
     }
 
@@ -406,7 +417,7 @@ impl Life {
         assert_eq!(self.line.len(), self.model.waiting.len());
         if self.max_wait.is_zero() {
             let ready = self.model.ready(self.now);
-            let waiters = |w: &Waiting| w.waiter;
+            let waiters = |w: &ModelWaiter| w.waiter;
             let known: Vec<WaiterId> = self.line.ready.keys().copied().collect();
             assert_eq!(known, ready.iter().map(waiters).collect::<Vec<_>>());
             if self.line.probes.len() == 0 {
@@ -419,9 +430,14 @@ impl Life {
             }
             assert_eq!(self.line.held_until(), None);
         }
-        let held = |w: &&Waiting| self.model.row_is_free(w) && self.model.held(w, self.now);
+        let held = |w: &&ModelWaiter| {
+            self.model.row_is_free(w) && self.model.waits_for_members(w, self.now)
+        };
         if let Some(first) = self.model.waiting.iter().find(held) {
-            let until = self.line.held_until().expect("somebody waits for mates");
+            let until = self
+                .line
+                .held_until()
+                .expect("a request waits for group members");
             assert!(
                 until <= first.arrived + self.max_wait,
                 "it would leave too late"
@@ -429,7 +445,7 @@ impl Life {
         }
     }
 
-    /// No starvation: everything in flight lands, and the line empties itself.
+    /// No starvation: all flights end, and the line becomes empty.
     fn end(mut self) {
         self.now += Duration::from_millis(60);
         self.model.note_free_rows(self.now);
@@ -437,7 +453,7 @@ impl Life {
         while self.line.probes.len() > 0 {
             self.next();
         }
-        self.model.nobody_waits_unasked(self.now);
+        self.model.assert_all_probed(self.now);
         while !self.model.flights.is_empty() {
             self.release_rows(0);
             self.model.forget_rows();
@@ -456,7 +472,11 @@ impl Life {
             "still waiting: {:?}",
             self.model.waiting
         );
-        assert_eq!(self.model.gone_len() as u64, self.units, "nobody is lost");
+        assert_eq!(
+            self.model.finished_len() as u64,
+            self.requests,
+            "no request is lost"
+        );
     }
 }
 
@@ -464,24 +484,24 @@ fn pick<T>(from: &[T], which: usize) -> Option<&T> {
     from.get(which.checked_rem(from.len())?)
 }
 
-fn slips() -> impl Strategy<Value = WaitSpec> {
-    let travel = prop::option::weighted(
+fn specs() -> impl Strategy<Value = WaitSpec> {
+    let grouped = prop::option::weighted(
         0.85,
         (
             prop::sample::select(vec![
-                Travel::Pipeline,
-                Travel::Share,
-                Travel::Chain,
-                Travel::Fold,
+                GroupStrategy::Pipeline,
+                GroupStrategy::Share,
+                GroupStrategy::Chain,
+                GroupStrategy::Fold,
             ]),
             0..2_u64,
         ),
     );
-    let several = prop::collection::btree_set((0..4_u64).prop_map(Key), 1..4);
+    let several = prop::collection::btree_set((0..4_u64).prop_map(LineKey), 1..4);
     let keys = prop_oneof![
-        3 => Just(Keys::Unknown),
-        5 => (0..4_u64).prop_map(|key| Keys::One(Key(key))),
-        3 => several.prop_map(|keys| Keys::Several(keys.into_iter().collect())),
+        3 => Just(LineKeys::Unknown),
+        5 => (0..4_u64).prop_map(|key| LineKeys::One(LineKey(key))),
+        3 => several.prop_map(|keys| LineKeys::Many(keys.into_iter().collect())),
     ];
     let waits = (
         prop::bool::weighted(0.5),
@@ -489,17 +509,18 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
         prop::option::weighted(0.2, 1..200_u64),
         prop::option::weighted(0.2, 1..200_u64),
     );
-    let spec = (travel, keys, prop::bool::weighted(0.3), waits);
+    let spec = (grouped, keys, prop::bool::weighted(0.3), waits);
     spec.prop_map(
-        |(travel, keys, barrier, (probed, locks, lock, statement))| {
-            let id = travel.map(|(strategy, template)| group(strategy, template));
+        |(grouped, keys, barrier, (probed, locks, lock, statement))| {
+            let id = grouped.map(|(strategy, template)| group(strategy, template));
             WaitSpec {
                 table: None,
                 group: id,
-                barrier: barrier && keys == Keys::Unknown,
-                probe: Some(group(Travel::Fold, 1)).filter(|_| probed && keys != Keys::Unknown),
+                barrier: barrier && keys == LineKeys::Unknown,
+                probe: Some(group(GroupStrategy::Fold, 1))
+                    .filter(|_| probed && keys != LineKeys::Unknown),
                 locks,
-                timeouts: Timeouts {
+                timeouts: ClientTimeouts {
                     lock: lock.map(Duration::from_millis),
                     statement: statement.map(Duration::from_millis),
                     transaction: None,
@@ -511,23 +532,23 @@ fn slips() -> impl Strategy<Value = WaitSpec> {
     )
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps() -> impl Strategy<Value = HistoryStep> {
     let how = prop::sample::select(vec![How::AsTheyWere, How::Alone, How::Halves]);
     prop_oneof![
-        20 => slips().prop_map(Step::Submit),
-        4 => slips().prop_map(Step::StartAtOnce),
-        4 => Just(Step::GiveWay),
-        2 => any::<usize>().prop_map(Step::GiveUp),
-        12 => Just(Step::Next),
-        6 => any::<usize>().prop_map(Step::Land),
-        5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| Step::PutBack(which, who, how)),
-        3 => any::<usize>().prop_map(Step::Blocked),
-        4 => any::<usize>().prop_map(Step::Withdraw),
-        2 => (0..60_u64).prop_map(Step::Expire),
-        1 => Just(Step::Drain),
-        6 => (1..20_u64).prop_map(Step::Pass),
-        3 => Just(Step::Pass(21_000)),
-        2 => Just(Step::Pass(100_000)),
+        20 => specs().prop_map(HistoryStep::Submit),
+        4 => specs().prop_map(HistoryStep::StartAtOnce),
+        4 => Just(HistoryStep::ExpireMultiRow),
+        2 => any::<usize>().prop_map(HistoryStep::ReleaseEarly),
+        12 => Just(HistoryStep::Next),
+        6 => any::<usize>().prop_map(HistoryStep::Release),
+        5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| HistoryStep::PutBack(which, who, how)),
+        3 => any::<usize>().prop_map(HistoryStep::Blocked),
+        4 => any::<usize>().prop_map(HistoryStep::Withdraw),
+        2 => (0..60_u64).prop_map(HistoryStep::Expire),
+        1 => Just(HistoryStep::Drain),
+        6 => (1..20_u64).prop_map(HistoryStep::Pass),
+        3 => Just(HistoryStep::Pass(21_000)),
+        2 => Just(HistoryStep::Pass(100_000)),
     ]
 }
 

@@ -1,93 +1,94 @@
-//! A line as anybody would write it first: a list, searched from the front. It judges what the real one does.
+//! The simplest line: a list that is searched from the front. It checks what the real line does.
 
 use crate::line::{
-    Dispatch, Entry, GroupId, Key, Keys, Limits, Strategy, TimeOut, WAIT_UNCHECKED_MAX, WaitSpec,
-    WaiterId,
+    Dispatch, ExpiredLimit, GroupId, Limits, LineKey, LineKeys, WAIT_UNCHECKED_MAX, WaitEntry,
+    WaitSpec, WaiterId,
 };
+use crate::strategy::Strategy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// A unit that waits, as the model knows it.
+/// A waiting request.
 #[derive(Debug, Clone)]
-pub(super) struct Waiting {
+pub(super) struct ModelWaiter {
     pub(super) waiter: WaiterId,
     pub(super) spec: WaitSpec,
     pub(super) arrived: Instant,
-    pub(super) unit: u64,
-    /// Since when its row is free.
+    pub(super) request: u64,
+    /// Time since which its rows are free.
     pub(super) since: Option<Instant>,
-    /// Since when it has waited for a row.
+    /// Time since which it has waited for a row.
     pub(super) blocked: Option<Instant>,
-    /// When it was asked about.
+    /// Time of its last probe.
     pub(super) probed: Option<Instant>,
-    /// A row has kept it waiting for long.
+    /// Whether a row has kept it waiting for long.
     pub(super) long: bool,
 }
 
-/// Units on their way.
+/// Requests in flight.
 #[derive(Debug)]
 pub(super) struct Flight {
-    pub(super) entries: Vec<Entry<u64>>,
-    pub(super) keys: Vec<Key>,
-    /// The lock of its row is waited for, because of a unit that was like this.
+    pub(super) entries: Vec<WaitEntry<u64>>,
+    pub(super) keys: Vec<LineKey>,
+    /// Set while the lock of its row is requested: the spec of the request for which it is.
     pub(super) lock: Option<WaitSpec>,
 }
 
-/// A row that could not be had at once.
+/// A row whose lock was not granted at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contended {
-    /// Its lock is waited for.
+    /// The lock is requested first.
     Lock,
-    /// Units leave by themselves.
+    /// Requests leave alone.
     Alone,
 }
 
-/// Does the unit change this row?
-pub(super) fn on(spec: &WaitSpec, key: Key) -> bool {
+/// Whether the request changes this row.
+pub(super) fn on(spec: &WaitSpec, key: LineKey) -> bool {
     spec.keys.as_slice().contains(&key)
 }
 
-/// Who is on several rows leaves with nobody else on one of them.
-fn nobody_is_met_on_several_rows(entries: &[Entry<u64>]) {
+/// A request on several rows shares none of them with another request of its group.
+fn assert_no_shared_rows(entries: &[WaitEntry<u64>]) {
     for one in entries {
-        let Keys::Several(keys) = &one.spec.keys else {
+        let LineKeys::Many(keys) = &one.spec.keys else {
             continue;
         };
         let others = entries.iter().filter(|other| other.waiter != one.waiter);
         let met = others
             .flat_map(|other| other.spec.keys.as_slice())
             .find(|key| keys.contains(key));
-        assert!(met.is_none(), "{one:?} meets somebody on {met:?}");
+        assert!(met.is_none(), "{one:?} shares a row: {met:?}");
     }
 }
 
-/// Everything that should be true of a line.
+/// All invariants of a line.
 #[derive(Debug)]
-pub(super) struct Model {
+pub(super) struct LineModel {
     limits: Limits,
     /// In order of arrival.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<ModelWaiter>,
     pub(super) flights: Vec<Flight>,
-    /// Units that are done with: served, withdrawn, expired or drained.
-    gone: BTreeSet<u64>,
-    pub(super) contended: BTreeMap<Key, Contended>,
-    /// Since when rows have kept units waiting.
-    kept: BTreeMap<Key, Instant>,
+    /// Requests that were answered, withdrawn, expired or drained.
+    finished: BTreeSet<u64>,
+    pub(super) contended: BTreeMap<LineKey, Contended>,
+    /// Time since which rows have kept requests waiting.
+    kept_waiting: BTreeMap<LineKey, Instant>,
 }
 
-impl Model {
+impl LineModel {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
             waiting: Vec::new(),
             flights: Vec::new(),
-            gone: BTreeSet::new(),
+            finished: BTreeSet::new(),
             contended: BTreeMap::new(),
-            kept: BTreeMap::new(),
+            kept_waiting: BTreeMap::new(),
         }
     }
 
-    pub(super) fn submit(&mut self, waiting: Waiting) {
+    pub(super) fn submit(&mut self, waiting: ModelWaiter) {
         let last = self.waiting.iter().map(|w| w.waiter).max();
         assert!(
             last.is_none_or(|last| last < waiting.waiter),
@@ -96,32 +97,38 @@ impl Model {
         self.waiting.push(waiting);
     }
 
-    /// A unit is done with, and was not before.
-    pub(super) fn gone(&mut self, unit: u64) {
-        assert!(self.gone.insert(unit), "unit {unit} is done with twice");
+    /// A request is finished, and was not before.
+    pub(super) fn finished(&mut self, request: u64) {
+        assert!(
+            self.finished.insert(request),
+            "request {request} finished twice"
+        );
     }
 
-    pub(super) fn gone_len(&self) -> usize {
-        self.gone.len()
+    pub(super) fn finished_len(&self) -> usize {
+        self.finished.len()
     }
 
-    /// Takes a unit out of the line for good.
-    pub(super) fn remove(&mut self, entry: &Entry<u64>) {
+    /// Removes a request from the line.
+    pub(super) fn remove(&mut self, entry: &WaitEntry<u64>) {
         let place = self.waiting.iter().position(|w| w.waiter == entry.waiter);
         let waiting = self
             .waiting
-            .remove(place.expect("who leaves the line has waited in it"));
-        assert_eq!((waiting.unit, &waiting.spec), (entry.unit, &entry.spec));
+            .remove(place.expect("a request that leaves has waited"));
+        assert_eq!(
+            (waiting.request, &waiting.spec),
+            (entry.request, &entry.spec)
+        );
         assert_eq!(waiting.arrived, entry.arrived);
     }
 
-    /// Units of a flight come back.
-    pub(super) fn put_back(&mut self, entries: &[Entry<u64>]) {
-        self.waiting.extend(entries.iter().map(|e| Waiting {
+    /// Requests of a flight return.
+    pub(super) fn put_back(&mut self, entries: &[WaitEntry<u64>]) {
+        self.waiting.extend(entries.iter().map(|e| ModelWaiter {
             waiter: e.waiter,
             spec: e.spec.clone(),
             arrived: e.arrived,
-            unit: e.unit,
+            request: e.request,
             since: None,
             blocked: None,
             probed: None,
@@ -130,16 +137,16 @@ impl Model {
         self.waiting.sort_by_key(|w| w.waiter);
     }
 
-    pub(super) fn in_flight(&self, key: Key) -> bool {
+    pub(super) fn in_flight(&self, key: LineKey) -> bool {
         self.flights.iter().any(|flight| flight.keys.contains(&key))
     }
 
-    pub(super) fn awaited(&self, key: Key) -> bool {
+    pub(super) fn awaited(&self, key: LineKey) -> bool {
         self.waiting.iter().any(|w| on(&w.spec, key))
     }
 
-    /// It waits for others to come along.
-    pub(super) fn held(&self, waiting: &Waiting, now: Instant) -> bool {
+    /// Whether it waits for others to join it.
+    pub(super) fn waits_for_members(&self, waiting: &ModelWaiter, now: Instant) -> bool {
         let waits = |id: GroupId| {
             let reads = matches!(id.strategy, Strategy::Pipeline | Strategy::Share);
             !reads && id.cohort == 0
@@ -148,15 +155,15 @@ impl Model {
         waits && waiting.arrived + self.limits.max_wait > now
     }
 
-    /// Nobody in flight or in front of it changes one of its rows.
-    pub(super) fn row_is_free(&self, waiting: &Waiting) -> bool {
+    /// Whether no request in flight or in front of it changes one of its rows.
+    pub(super) fn row_is_free(&self, waiting: &ModelWaiter) -> bool {
         waiting.spec.keys.as_slice().iter().all(|key| {
             let first = self.waiting.iter().find(|w| on(&w.spec, *key));
             !self.in_flight(*key) && first.is_some_and(|w| w.waiter == waiting.waiter)
         })
     }
 
-    /// Rows may have become free in this step.
+    /// Notes rows that may have become free in this step.
     pub(super) fn note_free_rows(&mut self, now: Instant) {
         let free: Vec<bool> = self.waiting.iter().map(|w| self.row_is_free(w)).collect();
         let seen: Vec<[bool; 3]> = self
@@ -181,56 +188,61 @@ impl Model {
     }
 
     /// A row is in flight from now on.
-    pub(super) fn begin(&mut self, now: Instant, key: Key) {
-        self.kept.entry(key).or_insert(now);
+    pub(super) fn begin(&mut self, now: Instant, key: LineKey) {
+        self.kept_waiting.entry(key).or_insert(now);
     }
 
-    /// A row is in flight no longer; it could not be had, or only after its lock was waited for.
-    pub(super) fn release_rows(&mut self, key: Key, contended: Option<Contended>, blocked: bool) {
-        // A row that nobody waits for is forgotten.
+    /// A row is no longer in flight. Its lock was not granted, or only after a wait.
+    pub(super) fn release_rows(
+        &mut self,
+        key: LineKey,
+        contended: Option<Contended>,
+        blocked: bool,
+    ) {
+        // A row for which no request waits is forgotten.
         match contended.filter(|_| self.awaited(key)) {
             Some(how) => self.contended.insert(key, how),
             None => self.contended.remove(&key),
         };
         if !blocked || !self.awaited(key) {
-            self.kept.remove(&key);
+            self.kept_waiting.remove(&key);
         }
     }
 
-    /// Rows that nobody uses are forgotten, and what was known of them.
+    /// Forgets unused rows.
     pub(super) fn forget_rows(&mut self) {
-        let used = |key: &Key| self.in_flight(*key) || self.awaited(*key);
-        let known = self.kept.keys().chain(self.contended.keys());
-        let unused: Vec<Key> = known.filter(|key| !used(key)).copied().collect();
+        let used = |key: &LineKey| self.in_flight(*key) || self.awaited(*key);
+        let known = self.kept_waiting.keys().chain(self.contended.keys());
+        let unused: Vec<LineKey> = known.filter(|key| !used(key)).copied().collect();
         for key in unused {
-            self.kept.remove(&key);
+            self.kept_waiting.remove(&key);
             self.contended.remove(&key);
         }
     }
 
-    fn is_long(&self, now: Instant, waiting: &Waiting) -> bool {
-        let long = |key: &Key| {
-            let kept = self.kept.get(key);
-            let kept = kept.is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX);
-            kept && (self.in_flight(*key) || self.contended.contains_key(key))
+    fn is_long(&self, now: Instant, waiting: &ModelWaiter) -> bool {
+        let long = |key: &LineKey| {
+            let kept_waiting = self.kept_waiting.get(key);
+            let kept_waiting = kept_waiting.is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX);
+            kept_waiting && (self.in_flight(*key) || self.contended.contains_key(key))
         };
         waiting.spec.keys.as_slice().iter().any(long)
     }
 
-    /// Somebody is on its way with a row that it waits for.
-    fn is_busy(&self, waiting: &Waiting) -> bool {
+    /// Whether a row for which it waits is in flight.
+    fn is_busy(&self, waiting: &ModelWaiter) -> bool {
         let mut keys = waiting.spec.keys.as_slice().iter();
         keys.any(|key| self.in_flight(*key) || self.contended.contains_key(key))
     }
 
-    fn is_contended(&self, waiting: &Waiting) -> bool {
+    fn is_contended(&self, waiting: &ModelWaiter) -> bool {
         match waiting.spec.keys {
-            Keys::One(key) => self.contended.contains_key(&key),
+            LineKeys::One(key) => self.contended.contains_key(&key),
             _ => false,
         }
     }
 
-    /// Judges whom a probe is about.
+    /// Checks which requests a probe is for.
     pub(super) fn probe(&mut self, now: Instant, waiters: &[WaiterId]) {
         assert!(
             !waiters.is_empty()
@@ -242,49 +254,49 @@ impl Model {
         let mut ids = BTreeSet::new();
         for waiter in waiters {
             let place = self.waiting.iter().position(|w| w.waiter == *waiter);
-            let waiting = self.waiting[place.expect("who is asked about waits")].clone();
-            let id = waiting.spec.probe.expect("it can be asked about");
+            let waiting = self.waiting[place.expect("a probed request waits")].clone();
+            let id = waiting.spec.probe.expect("it has a probe");
             ids.insert((id.template, id.settings));
             let keys = waiting.spec.keys.as_slice();
-            assert!(waiting.long, "nothing kept it waiting: {waiting:?}");
+            assert!(waiting.long, "no row has kept it waiting: {waiting:?}");
             let again = |at: Instant| {
                 keys.iter()
-                    .filter_map(|key| self.kept.get(key))
-                    .any(|kept| *kept > at)
+                    .filter_map(|key| self.kept_waiting.get(key))
+                    .any(|kept_waiting| *kept_waiting > at)
             };
             assert!(
                 waiting.probed.is_none_or(again),
-                "asked about twice: {waiting:?}"
+                "probed twice: {waiting:?}"
             );
             self.waiting[place.expect("it waits")].probed = Some(now);
         }
         assert_eq!(ids.len(), 1, "of one kind");
     }
 
-    /// Everybody whom a row has kept waiting for long was asked about.
-    pub(super) fn nobody_waits_unasked(&self, now: Instant) {
+    /// Checks that every request that a row has kept waiting for long was probed.
+    pub(super) fn assert_all_probed(&self, now: Instant) {
         for waiting in &self.waiting {
-            let long = |key: &&Key| {
-                let kept = self
-                    .kept
+            let long = |key: &&LineKey| {
+                let kept_waiting = self
+                    .kept_waiting
                     .get(key)
                     .is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX * 2);
-                self.in_flight(**key) && kept
+                self.in_flight(**key) && kept_waiting
             };
             if waiting.spec.probe.is_some()
                 && waiting.spec.keys.as_slice().iter().any(|key| long(&key))
             {
-                assert!(waiting.probed.is_some(), "not asked about: {waiting:?}");
+                assert!(waiting.probed.is_some(), "not probed: {waiting:?}");
             }
         }
     }
 
-    /// Judges whose row's lock is waited for, and notes it.
+    /// Checks for which request a row lock is requested, and notes it.
     pub(super) fn wait_for_lock(&mut self, now: Instant, waiter: WaiterId) {
         let ready = self.ready(now);
-        let first = ready.first().expect("somebody could leave");
+        let first = ready.first().expect("a request could leave");
         assert_eq!(first.waiter, waiter);
-        let Keys::One(key) = first.spec.keys else {
+        let LineKeys::One(key) = first.spec.keys else {
             panic!("no single row: {first:?}");
         };
         assert_eq!(self.contended.get(&key), Some(&Contended::Lock));
@@ -297,8 +309,13 @@ impl Model {
         });
     }
 
-    /// Judges who leaves with a lock that is granted.
-    pub(super) fn take_locked(&mut self, key: Key, lock: &WaitSpec, entries: &[Entry<u64>]) {
+    /// Checks which requests leave with a granted lock.
+    pub(super) fn take_locked(
+        &mut self,
+        key: LineKey,
+        lock: &WaitSpec,
+        entries: &[WaitEntry<u64>],
+    ) {
         let ours = |id: Option<GroupId>| {
             let plain = |id: GroupId| GroupId {
                 cohort: if id.cohort == key.cohort() {
@@ -311,38 +328,39 @@ impl Model {
             id.map(plain) == lock.group.map(plain)
         };
         let first = self.waiting.iter().find(|w| on(&w.spec, key));
-        let fits = first.is_some_and(|w| ours(w.spec.group) && matches!(w.spec.keys, Keys::One(_)));
+        let fits =
+            first.is_some_and(|w| ours(w.spec.group) && matches!(w.spec.keys, LineKeys::One(_)));
         assert_eq!(!entries.is_empty(), fits, "{first:?}");
-        assert!(entries.len() <= self.most(lock.group));
+        assert!(entries.len() <= self.group_size_max(lock.group));
         assert!(
             entries
                 .iter()
-                .all(|e| ours(e.spec.group) && e.spec.keys == Keys::One(key))
+                .all(|e| ours(e.spec.group) && e.spec.keys == LineKeys::One(key))
         );
         entries.iter().for_each(|e| self.remove(e));
-        self.nobody_was_passed(entries);
+        self.assert_none_overtaken(entries);
     }
 
-    /// Judges a unit whose time is up.
-    pub(super) fn timed_out(&self, now: Instant, waiter: WaiterId, why: TimeOut) {
+    /// Checks a request with an expired limit.
+    pub(super) fn timed_out(&self, now: Instant, waiter: WaiterId, why: ExpiredLimit) {
         let waiting = self.waiting.iter().find(|w| w.waiter == waiter);
-        let waiting = waiting.expect("who times out has waited");
+        let waiting = waiting.expect("a request with an expired limit has waited");
         let limit = match why {
-            TimeOut::Lock => waiting.spec.timeouts.lock,
-            TimeOut::Statement => waiting.spec.timeouts.statement,
-            TimeOut::Query => None,
+            ExpiredLimit::Lock => waiting.spec.timeouts.lock,
+            ExpiredLimit::Statement => waiting.spec.timeouts.statement,
+            ExpiredLimit::Query => None,
         };
         let limit = limit.expect("it has such a limit");
         assert!(waiting.arrived + limit <= now);
-        if why == TimeOut::Lock {
+        if why == ExpiredLimit::Lock {
             let waits = waiting.blocked.is_some() || self.is_contended(waiting);
             assert!(waits, "it has its row: {waiting:?}");
         }
     }
 
-    /// Nobody waits for its only row beyond its `lock_timeout`. (Of several rows each counts by itself.)
-    pub(super) fn nobody_is_late(&self, now: Instant) {
-        let single = |w: &&Waiting| matches!(w.spec.keys, Keys::One(_));
+    /// Checks that no request waits for its only row beyond its `lock_timeout`. For several rows the limit counts for each row.
+    pub(super) fn assert_no_limit_expired(&self, now: Instant) {
+        let single = |w: &&ModelWaiter| matches!(w.spec.keys, LineKeys::One(_));
         for waiting in self.waiting.iter().filter(single) {
             let end = waiting.blocked.zip(waiting.spec.timeouts.lock);
             assert!(
@@ -352,16 +370,16 @@ impl Model {
         }
     }
 
-    /// Those who may leave now, in order of arrival.
-    pub(super) fn ready(&self, now: Instant) -> Vec<Waiting> {
-        let may_leave = |w: &&Waiting| self.row_is_free(w) && !self.held(w, now);
+    /// Requests that may leave now, in order of arrival.
+    pub(super) fn ready(&self, now: Instant) -> Vec<ModelWaiter> {
+        let may_leave = |w: &&ModelWaiter| self.row_is_free(w) && !self.waits_for_members(w, now);
         self.waiting.iter().filter(may_leave).cloned().collect()
     }
 
-    /// How many departures those who may leave could make up.
+    /// Number of groups that the ready requests would form.
     pub(super) fn ready_len(&self, now: Instant) -> usize {
         let ready = self.ready(now);
-        let by_itself = |w: &&Waiting| w.spec.group.is_none() || self.is_contended(w);
+        let by_itself = |w: &&ModelWaiter| w.spec.group.is_none() || self.is_contended(w);
         let alone = ready.iter().filter(by_itself).count();
         let groups = ready.iter().filter(|w| !by_itself(w));
         let groups: Vec<GroupId> = groups.filter_map(|w| w.spec.group).collect();
@@ -372,62 +390,62 @@ impl Model {
         alone + distinct.count()
     }
 
-    /// Judges who leaves, and lets them.
-    pub(super) fn depart(&mut self, now: Instant, dispatch: Dispatch<u64>) {
+    /// Checks which requests leave, and removes them.
+    pub(super) fn dispatch(&mut self, now: Instant, dispatch: Dispatch<u64>) {
         let entries = dispatch.entries;
         let ready = self.ready(now);
         let head = entries.first().expect("a dispatch is never empty");
         assert_eq!(
             Some(head.waiter),
             ready.first().map(|w| w.waiter),
-            "the oldest of those who may leave goes first"
+            "the oldest ready request leaves first"
         );
         let contended = self.is_contended(&ready[0]);
         if contended {
             let locks = ready[0].spec.locks && ready[0].spec.group.is_some();
-            let Keys::One(key) = head.spec.keys else {
+            let LineKeys::One(key) = head.spec.keys else {
                 panic!("only single rows are contended: {head:?}");
             };
             let alone = self.contended.get(&key) == Some(&Contended::Alone);
             assert!(entries.len() == 1 && (alone || !locks), "{entries:?}");
         }
         let group = head.spec.group.filter(|_| !contended);
-        let most = self.most(group);
+        let most = self.group_size_max(group);
         assert!(
             entries.len() <= most,
-            "{} units left, at most {most} may",
+            "{} requests left, at most {most} may",
             entries.len()
         );
-        let rows = |entries: &[Entry<u64>]| -> usize {
+        let rows = |entries: &[WaitEntry<u64>]| -> usize {
             let rows = entries.iter().map(|e| e.spec.keys.as_slice().len().max(1));
             rows.sum()
         };
-        // In whatever order they were taken, without the last one there was room.
+        // In any order of taking, there was room before the last request.
         let largest = entries.iter().map(|e| e.spec.keys.as_slice().len().max(1));
         let before = rows(&entries) - largest.max().unwrap_or_default();
         assert!(before < most, "{before} rows were enough");
         assert!(
             entries.is_sorted_by(|a, b| a.waiter < b.waiter),
-            "in order of arrival, nobody twice"
+            "in order of arrival, without duplicates"
         );
         assert!(
             entries.iter().all(|e| e.spec.group == head.spec.group),
             "one group"
         );
         let barrier = self.barrier(head);
-        let across = |e: &&Entry<u64>| barrier.is_some_and(|barrier| e.waiter >= barrier);
+        let across = |e: &&WaitEntry<u64>| barrier.is_some_and(|barrier| e.waiter >= barrier);
         assert!(
             !entries.iter().any(|e| across(&e)),
-            "nobody leaves across {barrier:?}"
+            "no request leaves across {barrier:?}"
         );
         let keys = entries.iter().flat_map(|e| e.spec.keys.as_slice());
-        let keys: BTreeSet<Key> = keys.copied().collect();
-        nobody_is_met_on_several_rows(&entries);
+        let keys: BTreeSet<LineKey> = keys.copied().collect();
+        assert_no_shared_rows(&entries);
         assert!(
             !keys.iter().any(|key| self.in_flight(*key)),
             "one flight per row"
         );
-        // Followers on a row stop at a barrier of their own group: there might have been no room for it.
+        // Requests on a row stop at a barrier of their own group, because the group might have been full.
         let own = |spec: &WaitSpec| spec.barrier && spec.group == head.spec.group;
         let left = entries.iter().filter(|e| own(&e.spec)).map(|e| e.waiter);
         let held = self
@@ -435,22 +453,28 @@ impl Model {
             .iter()
             .filter(|w| own(&w.spec))
             .map(|w| w.waiter);
-        let fence = left
+        let own_barrier = left
             .chain(held)
             .filter(|t| *t > head.waiter || head.spec.barrier)
             .min();
         let room = rows(&entries) < most;
         entries.iter().for_each(|e| self.remove(e));
-        self.nobody_was_passed(&entries);
+        self.assert_none_overtaken(&entries);
         keys.iter().for_each(|key| self.begin(now, *key));
         if group.is_some() && room {
-            let one = |e: &&Entry<u64>| matches!(e.spec.keys, Keys::One(_));
+            let one = |e: &&WaitEntry<u64>| matches!(e.spec.keys, LineKeys::One(_));
             let single = entries.iter().filter(one);
-            let single: BTreeSet<Key> = single
+            let single: BTreeSet<LineKey> = single
                 .flat_map(|e| e.spec.keys.as_slice())
                 .copied()
                 .collect();
-            self.nobody_was_forgotten(now, head.spec.group, barrier, fence, (&keys, &single));
+            self.assert_none_left_behind(
+                now,
+                head.spec.group,
+                barrier,
+                own_barrier,
+                (&keys, &single),
+            );
         }
         self.flights.push(Flight {
             entries,
@@ -459,41 +483,41 @@ impl Model {
         });
     }
 
-    /// The first barrier behind a unit that is not of its group, or that would leave a write in front of it behind.
-    fn barrier(&self, head: &Entry<u64>) -> Option<WaiterId> {
+    /// The first barrier that ends a group: it belongs to another group, or would overtake a write that stays.
+    fn barrier(&self, head: &WaitEntry<u64>) -> Option<WaiterId> {
         let group = head.spec.group;
         let behind: Vec<_> = self
             .waiting
             .iter()
             .filter(|w| w.waiter > head.waiter)
             .collect();
-        let stays = |w: &&&Waiting| {
-            let writes = w.spec.barrier || w.spec.keys != Keys::Unknown;
+        let stays = |w: &&&ModelWaiter| {
+            let writes = w.spec.barrier || w.spec.keys != LineKeys::Unknown;
             writes && (w.spec.group != group || self.may_stay(&w.spec.keys))
         };
         let first_to_stay = behind.iter().find(stays).map(|w| w.waiter);
-        let stops = |w: &&&Waiting| {
+        let stops = |w: &&&ModelWaiter| {
             let overtakes = first_to_stay.is_some_and(|first| first < w.waiter);
             w.spec.barrier && (w.spec.group != group || overtakes)
         };
         behind.iter().find(stops).map(|w| w.waiter)
     }
 
-    /// Units on these rows perhaps do not leave with their group.
-    fn may_stay(&self, keys: &Keys) -> bool {
-        let several = |w: &Waiting| matches!(w.spec.keys, Keys::Several(_));
+    /// Whether requests on these rows may not leave with their group.
+    fn may_stay(&self, keys: &LineKeys) -> bool {
+        let several = |w: &ModelWaiter| matches!(w.spec.keys, LineKeys::Many(_));
         match keys {
-            Keys::Unknown => false,
-            Keys::One(key) => {
+            LineKeys::Unknown => false,
+            LineKeys::One(key) => {
                 let mut behind = self.waiting.iter().filter(|w| several(w));
                 let taken = self.in_flight(*key) || self.contended.contains_key(key);
                 taken || behind.any(|w| on(&w.spec, *key))
             }
-            Keys::Several(_) => true,
+            LineKeys::Many(_) => true,
         }
     }
 
-    fn most(&self, group: Option<GroupId>) -> usize {
+    fn group_size_max(&self, group: Option<GroupId>) -> usize {
         match group {
             None => 1,
             Some(id) if id.strategy == Strategy::Pipeline => self.limits.pipeline_depth_max,
@@ -501,43 +525,44 @@ impl Model {
         }
     }
 
-    /// Units on one row leave strictly in order of arrival.
-    fn nobody_was_passed(&self, entries: &[Entry<u64>]) {
+    /// Checks that requests on one row leave in order of arrival.
+    fn assert_none_overtaken(&self, entries: &[WaitEntry<u64>]) {
         for entry in entries {
-            let shares = |w: &&Waiting| {
+            let shares = |w: &&ModelWaiter| {
                 let mut keys = entry.spec.keys.as_slice().iter();
                 w.waiter < entry.waiter && keys.any(|key| on(&w.spec, *key))
             };
             let passed = self.waiting.iter().find(shares);
             assert!(
                 passed.is_none(),
-                "{entry:?} has passed {passed:?} on its row"
+                "{entry:?} has overtaken {passed:?} on its row"
             );
         }
     }
 
-    /// There was room: everybody of the group who could come did.
-    fn nobody_was_forgotten(
+    /// Checks that every request of the group that could leave did, because there was room.
+    fn assert_none_left_behind(
         &self,
         now: Instant,
         group: Option<GroupId>,
         barrier: Option<WaiterId>,
-        fence: Option<WaiterId>,
-        (keys, single): (&BTreeSet<Key>, &BTreeSet<Key>),
+        own_barrier: Option<WaiterId>,
+        (keys, single): (&BTreeSet<LineKey>, &BTreeSet<LineKey>),
     ) {
-        let could = |w: &Waiting| w.spec.group == group && barrier.is_none_or(|b| w.waiter < b);
-        let mates = self.ready(now).into_iter();
-        let mates = mates.filter(|w| could(w) && !self.is_contended(w));
-        let other_rows: Vec<_> = mates
+        let could = |w: &ModelWaiter| w.spec.group == group && barrier.is_none_or(|b| w.waiter < b);
+        let group_members = self.ready(now).into_iter();
+        let group_members = group_members.filter(|w| could(w) && !self.is_contended(w));
+        let other_rows: Vec<_> = group_members
             .filter(|w| !w.spec.keys.as_slice().iter().any(|key| keys.contains(key)))
             .collect();
         assert!(other_rows.is_empty(), "left behind: {other_rows:?}");
         for key in single {
             let next = self.waiting.iter().find(|w| on(&w.spec, *key));
-            let next = next.filter(|w| matches!(w.spec.keys, Keys::One(_)));
-            let fenced = next.is_some_and(|w| fence.is_some_and(|fence| fence < w.waiter));
+            let next = next.filter(|w| matches!(w.spec.keys, LineKeys::One(_)));
+            let behind_barrier =
+                next.is_some_and(|w| own_barrier.is_some_and(|own_barrier| own_barrier < w.waiter));
             assert!(
-                fenced || !next.is_some_and(&could),
+                behind_barrier || !next.is_some_and(&could),
                 "left behind on its row: {next:?}"
             );
         }

@@ -1,18 +1,19 @@
-//! The line's rules, one by one.
+//! The rules of the line, one by one.
 
-use super::scene::{Scene, word};
+use super::fixture::{LineFixture, word};
 use super::{fold, group, limits, read, upsert};
-use crate::line::{GroupId, Key, ROW_AWAITED_MAX, Strategy, WaitSpec};
+use crate::line::{GroupId, LineKey, ROW_AWAITED_MAX, WaitSpec};
+use crate::strategy::Strategy;
 use std::time::Duration;
 
 fn alone(row: Option<u64>) -> WaitSpec {
     WaitSpec {
-        keys: row.map(Key).into(),
+        keys: row.map(LineKey).into(),
         ..WaitSpec::default()
     }
 }
 
-/// A read that may be shared.
+/// A read that can be shared.
 fn ask_for(question: u64) -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Share, question)),
@@ -30,66 +31,69 @@ fn barrier(group: Option<GroupId>) -> WaitSpec {
 }
 
 #[test]
-fn a_row_in_flight_holds_up_its_own_units_only() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(fold(1), "ab");
-    assert_eq!(scene.leaves(), "ab");
-    scene.come(fold(1), "c");
-    scene.come(fold(2), "d");
-    assert_eq!(scene.line.ready_len(), 1);
-    assert_eq!(scene.leaves(), "d");
-    assert_eq!(scene.leaves(), "");
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "c");
+fn a_row_in_flight_holds_up_only_requests_on_it() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(fold(1), "ab");
+    assert_eq!(fixture.leaves(), "ab");
+    fixture.submit(fold(1), "c");
+    fixture.submit(fold(2), "d");
+    assert_eq!(fixture.line.ready_len(), 1);
+    assert_eq!(fixture.leaves(), "d");
+    assert_eq!(fixture.leaves(), "");
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "c");
 }
 
 #[test]
-fn whoever_leaves_takes_its_group_along_from_all_rows_in_order_of_arrival() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(fold(1), "a");
-    scene.come(alone(None), "b");
-    scene.come(fold(2), "c");
-    scene.come(fold(1), "d");
-    assert_eq!(scene.leaves(), "acd");
-    assert_eq!(scene.leaves(), "b");
+fn a_group_leaves_from_all_rows_in_order_of_arrival() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(fold(1), "a");
+    fixture.submit(alone(None), "b");
+    fixture.submit(fold(2), "c");
+    fixture.submit(fold(1), "d");
+    assert_eq!(fixture.leaves(), "acd");
+    assert_eq!(fixture.leaves(), "b");
 }
 
-/// For those who are held already, too; and who leaves the line is held no longer.
+/// New limits also apply to requests that wait for group members; a request that leaves the line no longer waits for them.
 #[test]
-fn other_limits_hold_at_once() {
-    let mut scene = Scene::new(limits(8, 4, 1_000_000));
-    scene.come(fold(1), "a");
-    scene.come(fold(2), "b");
-    assert_eq!(scene.leaves(), "");
-    let held_until = scene.line.held_until().unwrap();
-    scene.line.set_limits(limits(1, 4, 10));
-    assert!(scene.line.held_until().unwrap() < held_until);
-    scene.line.release_held(held_until);
-    assert_eq!(scene.leaves(), "a");
-    assert_eq!(scene.leaves(), "b");
-    assert!(scene.line.is_empty() && scene.line.held_until().is_none());
-}
-
-#[test]
-fn the_same_question_leaves_with_all_its_twins_and_is_not_held_for_more() {
-    let mut scene = Scene::new(limits(3, 2, 10));
-    scene.come(ask_for(1), "a");
-    scene.come(ask_for(2), "b");
-    scene.come(ask_for(1), "cde");
-    assert_eq!(scene.line.ready_len(), 2);
-    assert_eq!((scene.leaves(), scene.leaves()), ("acd".into(), "b".into()));
-    assert_eq!(scene.leaves(), "e");
+fn new_limits_apply_at_once() {
+    let mut fixture = LineFixture::new(limits(8, 4, 1_000_000));
+    fixture.submit(fold(1), "a");
+    fixture.submit(fold(2), "b");
+    assert_eq!(fixture.leaves(), "");
+    let held_until = fixture.line.held_until().unwrap();
+    fixture.line.set_limits(limits(1, 4, 10));
+    assert!(fixture.line.held_until().unwrap() < held_until);
+    fixture.line.release_held(held_until);
+    assert_eq!(fixture.leaves(), "a");
+    assert_eq!(fixture.leaves(), "b");
+    assert!(fixture.line.is_empty() && fixture.line.held_until().is_none());
 }
 
 #[test]
-fn a_question_that_nobody_else_asks_travels_alone() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(ask_for(1), "ab");
-    assert_eq!(scene.line.oldest_ready_alone(8), None);
-    scene.come(ask_for(2), "c");
-    assert!(scene.line.oldest_ready_alone(8).is_some());
+fn identical_reads_leave_together_and_do_not_wait_for_more() {
+    let mut fixture = LineFixture::new(limits(3, 2, 10));
+    fixture.submit(ask_for(1), "a");
+    fixture.submit(ask_for(2), "b");
+    fixture.submit(ask_for(1), "cde");
+    assert_eq!(fixture.line.ready_len(), 2);
     assert_eq!(
-        scene.line.oldest_ready_alone(2),
+        (fixture.leaves(), fixture.leaves()),
+        ("acd".into(), "b".into())
+    );
+    assert_eq!(fixture.leaves(), "e");
+}
+
+#[test]
+fn a_read_without_a_duplicate_leaves_alone() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(ask_for(1), "ab");
+    assert_eq!(fixture.line.oldest_ready_alone(8), None);
+    fixture.submit(ask_for(2), "c");
+    assert!(fixture.line.oldest_ready_alone(8).is_some());
+    assert_eq!(
+        fixture.line.oldest_ready_alone(2),
         None,
         "it does not look so far"
     );
@@ -97,99 +101,99 @@ fn a_question_that_nobody_else_asks_travels_alone() {
 
 #[test]
 fn groups_and_pipelines_have_their_own_limits() {
-    let mut scene = Scene::new(limits(3, 2, 0));
-    scene.come(fold(1), "abcde");
-    scene.come(read(), "xyz");
+    let mut fixture = LineFixture::new(limits(3, 2, 0));
+    fixture.submit(fold(1), "abcde");
+    fixture.submit(read(), "xyz");
     assert_eq!(
-        (scene.leaves(), scene.leaves()),
+        (fixture.leaves(), fixture.leaves()),
         ("abc".into(), "xy".into())
     );
     assert_eq!(
-        (scene.leaves(), scene.leaves()),
+        (fixture.leaves(), fixture.leaves()),
         ("z".into(), String::new())
     );
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "de");
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "de");
 }
 
 #[test]
-fn a_stranger_on_the_row_is_not_overtaken() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(fold(1), "a");
-    scene.come(alone(Some(1)), "b");
-    scene.come(fold(1), "c");
+fn a_request_of_another_group_on_the_row_is_not_overtaken() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(fold(1), "a");
+    fixture.submit(alone(Some(1)), "b");
+    fixture.submit(fold(1), "c");
     for expected in ["a", "b", "c"] {
-        assert_eq!(scene.leaves(), expected);
-        assert_eq!(scene.leaves(), "");
-        scene.release_rows(&[1]);
+        assert_eq!(fixture.leaves(), expected);
+        assert_eq!(fixture.leaves(), "");
+        fixture.release_rows(&[1]);
     }
 }
 
 #[test]
-fn nobody_leaves_with_others_across_a_barrier() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(fold(1), "a");
-    let waiters = scene.come(barrier(None), "bc");
-    scene.come(fold(2), "d");
-    scene.come(fold(1), "e");
-    assert_eq!(scene.leaves(), "a");
-    assert_eq!(scene.leaves(), "b");
-    assert!(scene.line.withdraw(scene.now, waiters[1]).is_some());
-    scene.come(fold(3), "f");
-    assert_eq!(scene.leaves(), "df");
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "e");
-    assert!(scene.line.barriers.is_empty());
+fn no_request_joins_a_group_across_a_barrier() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(fold(1), "a");
+    let waiters = fixture.submit(barrier(None), "bc");
+    fixture.submit(fold(2), "d");
+    fixture.submit(fold(1), "e");
+    assert_eq!(fixture.leaves(), "a");
+    assert_eq!(fixture.leaves(), "b");
+    assert!(fixture.line.withdraw(fixture.now, waiters[1]).is_some());
+    fixture.submit(fold(3), "f");
+    assert_eq!(fixture.leaves(), "df");
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "e");
+    assert!(fixture.line.barriers.is_empty());
 }
 
 #[test]
-fn barriers_of_one_group_travel_together_in_order() {
-    let mut scene = Scene::new(limits(8, 4, 0));
+fn barriers_of_one_group_leave_together_in_order() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
     let chain = group(Strategy::Chain, 0);
-    scene.come(barrier(Some(chain)), "abc");
-    scene.come(barrier(None), "d");
-    scene.come(barrier(Some(chain)), "e");
-    assert_eq!(scene.leaves(), "abc");
-    assert_eq!(scene.leaves(), "d");
-    assert_eq!(scene.leaves(), "e");
+    fixture.submit(barrier(Some(chain)), "abc");
+    fixture.submit(barrier(None), "d");
+    fixture.submit(barrier(Some(chain)), "e");
+    assert_eq!(fixture.leaves(), "abc");
+    assert_eq!(fixture.leaves(), "d");
+    assert_eq!(fixture.leaves(), "e");
 }
 
 #[test]
-fn who_may_be_on_any_row_overtakes_nobody_by_leaving_with_others() {
-    let mut scene = Scene::new(limits(8, 4, 0));
+fn a_request_on_an_unknown_row_overtakes_no_other_by_joining_a_group() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
     let chain = group(Strategy::Chain, 0);
-    scene.come(barrier(Some(chain)), "a");
-    scene.come(read(), "r");
-    scene.come(barrier(Some(chain)), "b");
-    scene.come(fold(1), "c");
-    scene.come(barrier(Some(chain)), "d");
-    scene.come(fold(2), "e");
-    assert_eq!(scene.leaves(), "ab");
-    assert_eq!(scene.leaves(), "r");
-    assert_eq!(scene.leaves(), "c");
-    assert_eq!(scene.leaves(), "d");
-    assert_eq!(scene.leaves(), "e");
+    fixture.submit(barrier(Some(chain)), "a");
+    fixture.submit(read(), "r");
+    fixture.submit(barrier(Some(chain)), "b");
+    fixture.submit(fold(1), "c");
+    fixture.submit(barrier(Some(chain)), "d");
+    fixture.submit(fold(2), "e");
+    assert_eq!(fixture.leaves(), "ab");
+    assert_eq!(fixture.leaves(), "r");
+    assert_eq!(fixture.leaves(), "c");
+    assert_eq!(fixture.leaves(), "d");
+    assert_eq!(fixture.leaves(), "e");
 }
 
 #[test]
-fn who_is_on_a_row_does_not_take_the_place_of_a_barrier_of_its_group() {
-    let mut scene = Scene::new(limits(4, 4, 0));
+fn a_request_on_a_row_does_not_displace_a_barrier_of_its_group() {
+    let mut fixture = LineFixture::new(limits(4, 4, 0));
     let chain = group(Strategy::Chain, 0);
     let keyed = WaitSpec {
         group: Some(chain),
         ..alone(Some(1))
     };
-    scene.come(keyed.clone(), "a");
-    scene.come(barrier(Some(chain)), "b");
-    scene.come(keyed, "cdefg");
-    assert_eq!(scene.leaves(), "ab");
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "cdef");
+    fixture.submit(keyed.clone(), "a");
+    fixture.submit(barrier(Some(chain)), "b");
+    fixture.submit(keyed, "cdefg");
+    assert_eq!(fixture.leaves(), "ab");
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "cdef");
 }
 
 #[test]
-fn other_settings_formats_or_cohorts_are_another_group() {
-    let mut scene = Scene::new(limits(8, 4, 0));
+fn other_settings_formats_or_cohorts_make_another_group() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
     let id = group(Strategy::Chain, 0);
     let mut others = [id; 5];
     others[0].settings = 1;
@@ -197,370 +201,386 @@ fn other_settings_formats_or_cohorts_are_another_group() {
     others[2].result_formats = 1;
     others[3].cohort = 1;
     others[4].template = 1;
-    for (other, unit) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
+    for (other, request) in others.into_iter().zip(["a", "b", "c", "d", "e"]) {
         let spec = WaitSpec {
             group: Some(other),
             ..WaitSpec::default()
         };
-        scene.come(spec, unit);
+        fixture.submit(spec, request);
     }
-    assert_eq!(scene.line.ready_len(), 5);
+    assert_eq!(fixture.line.ready_len(), 5);
     for expected in ["a", "b", "c", "d", "e", ""] {
-        assert_eq!(scene.leaves(), expected);
+        assert_eq!(fixture.leaves(), expected);
     }
 }
 
 #[test]
-fn a_unit_starts_at_once_only_where_it_passes_nobody() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    assert!(scene.line.start_at_once(scene.now, &fold(1)));
+fn a_request_starts_at_once_only_if_it_overtakes_no_other() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    assert!(fixture.line.start_at_once(fixture.now, &fold(1)));
     assert!(
-        !scene.line.start_at_once(scene.now, &fold(1)),
+        !fixture.line.start_at_once(fixture.now, &fold(1)),
         "its row is in flight"
     );
-    assert!(scene.line.start_at_once(scene.now, &fold(2)), "another row");
-    scene.release_rows(&[1]);
     assert!(
-        scene.line.start_at_once(scene.now, &fold(1)),
+        fixture.line.start_at_once(fixture.now, &fold(2)),
+        "another row"
+    );
+    fixture.release_rows(&[1]);
+    assert!(
+        fixture.line.start_at_once(fixture.now, &fold(1)),
         "the row is free again"
     );
-    scene.come(fold(1), "a");
+    fixture.submit(fold(1), "a");
     assert!(
-        scene.line.start_at_once(scene.now, &alone(None)),
-        "who waits for a row holds up nobody"
+        fixture.line.start_at_once(fixture.now, &alone(None)),
+        "a request that waits for a row holds up no other"
     );
-    scene.come(alone(None), "b");
+    fixture.submit(alone(None), "b");
     assert!(
-        !scene.line.start_at_once(scene.now, &alone(None)),
-        "somebody could leave"
+        !fixture.line.start_at_once(fixture.now, &alone(None)),
+        "a request could leave"
     );
 }
 
 #[test]
-fn with_a_wait_for_mates_no_group_starts_at_once() {
-    let mut scene = Scene::new(limits(8, 4, 50));
-    assert!(!scene.line.start_at_once(scene.now, &fold(1)));
-    assert!(scene.line.start_at_once(scene.now, &alone(Some(1))));
+fn with_max_wait_no_request_of_a_group_starts_at_once() {
+    let mut fixture = LineFixture::new(limits(8, 4, 50));
+    assert!(!fixture.line.start_at_once(fixture.now, &fold(1)));
+    assert!(fixture.line.start_at_once(fixture.now, &alone(Some(1))));
 }
 
 #[test]
-fn a_unit_waits_for_mates_until_its_time_and_they_come_along() {
-    let mut scene = Scene::new(limits(8, 4, 50));
-    let due = scene.now + Duration::from_micros(50);
-    scene.come(fold(1), "a");
+fn a_request_waits_for_group_members_for_max_wait() {
+    let mut fixture = LineFixture::new(limits(8, 4, 50));
+    let due = fixture.now + Duration::from_micros(50);
+    fixture.submit(fold(1), "a");
     assert_eq!(
-        (scene.line.held_until(), scene.line.has_ready()),
+        (fixture.line.held_until(), fixture.line.has_ready()),
         (Some(due), false)
     );
-    scene.pass(30);
-    scene.come(fold(1), "b");
-    scene.come(alone(None), "c");
+    fixture.pass(30);
+    fixture.submit(fold(1), "b");
+    fixture.submit(alone(None), "c");
     assert_eq!(
-        scene.leaves(),
+        fixture.leaves(),
         "c",
-        "who cannot travel with others does not wait for them"
+        "a request that joins no group does not wait for one"
     );
-    assert_eq!(scene.leaves(), "");
-    scene.pass(19);
-    assert_eq!(scene.leaves(), "");
-    scene.pass(1);
-    assert_eq!(scene.leaves(), "ab");
-    assert_eq!(scene.line.held_until(), None);
+    assert_eq!(fixture.leaves(), "");
+    fixture.pass(19);
+    assert_eq!(fixture.leaves(), "");
+    fixture.pass(1);
+    assert_eq!(fixture.leaves(), "ab");
+    assert_eq!(fixture.line.held_until(), None);
 }
 
 #[test]
-fn reads_and_units_that_came_back_do_not_wait_for_mates() {
-    let mut scene = Scene::new(limits(8, 4, 50));
-    scene.come(read(), "a");
-    assert_eq!(scene.leaves(), "a");
-    scene.come(fold(1), "b");
-    scene.pass(40);
-    scene.come(fold(1), "c");
-    scene.pass(10);
-    let mut back = scene
+fn reads_and_returned_requests_do_not_wait_for_group_members() {
+    let mut fixture = LineFixture::new(limits(8, 4, 50));
+    fixture.submit(read(), "a");
+    assert_eq!(fixture.leaves(), "a");
+    fixture.submit(fold(1), "b");
+    fixture.pass(40);
+    fixture.submit(fold(1), "c");
+    fixture.pass(10);
+    let mut returned = fixture
         .next()
         .expect("the time of the first has come")
         .entries;
-    assert_eq!(word(&back), "bc");
-    back.remove(0);
-    for id in back.iter_mut().filter_map(|e| e.spec.group.as_mut()) {
+    assert_eq!(word(&returned), "bc");
+    returned.remove(0);
+    for id in returned.iter_mut().filter_map(|e| e.spec.group.as_mut()) {
         id.cohort = 7;
     }
-    scene.line.put_back(scene.now, back, []);
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "c");
+    fixture.line.put_back(fixture.now, returned, []);
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "c");
 }
 
 #[test]
-fn a_unit_that_waits_for_mates_can_be_withdrawn() {
-    let mut scene = Scene::new(limits(8, 4, 50));
-    let waiters = scene.come(fold(1), "ab");
-    let withdrawn = scene.line.withdraw(scene.now, waiters[0]);
-    assert_eq!(withdrawn.map(|e| e.unit), Some('a'));
-    scene.pass(50);
-    assert_eq!(scene.leaves(), "b");
-    assert!(scene.line.is_empty() && scene.line.held_until().is_none());
+fn a_request_that_waits_for_group_members_can_be_withdrawn() {
+    let mut fixture = LineFixture::new(limits(8, 4, 50));
+    let waiters = fixture.submit(fold(1), "ab");
+    let withdrawn = fixture.line.withdraw(fixture.now, waiters[0]);
+    assert_eq!(withdrawn.map(|e| e.request), Some('a'));
+    fixture.pass(50);
+    assert_eq!(fixture.leaves(), "b");
+    assert!(fixture.line.is_empty() && fixture.line.held_until().is_none());
 }
 
 #[test]
-fn who_comes_back_stands_where_it_stood() {
-    let mut scene = Scene::new(limits(3, 4, 0));
-    scene.come(fold(1), "abcd");
-    let mut back = scene.next().expect("three leave").entries;
-    scene.come(fold(1), "e");
-    // The first was served, the second runs alone, the third goes on after it.
-    back.remove(0);
-    back[0].spec.group = None;
-    back.reverse();
-    scene.line.put_back(scene.now, back, []);
-    assert_eq!((scene.line.len(), scene.leaves()), (4, String::new()));
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "b");
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "cde");
+fn a_returned_request_has_its_old_place() {
+    let mut fixture = LineFixture::new(limits(3, 4, 0));
+    fixture.submit(fold(1), "abcd");
+    let mut returned = fixture.next().expect("three leave").entries;
+    fixture.submit(fold(1), "e");
+    // The first request was answered, the second runs alone, the third leaves after it.
+    returned.remove(0);
+    returned[0].spec.group = None;
+    returned.reverse();
+    fixture.line.put_back(fixture.now, returned, []);
+    assert_eq!((fixture.line.len(), fixture.leaves()), (4, String::new()));
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "b");
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "cde");
 }
 
 #[test]
-fn halves_that_come_back_travel_one_after_the_other() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(fold(1), "ab");
-    scene.come(fold(2), "cd");
-    let mut back = scene.next().expect("all leave").entries;
-    for (n, entry) in back.iter_mut().enumerate() {
+fn returned_halves_leave_one_after_the_other() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(fold(1), "ab");
+    fixture.submit(fold(2), "cd");
+    let mut returned = fixture.next().expect("all leave").entries;
+    for (n, entry) in returned.iter_mut().enumerate() {
         let id = entry.spec.group.as_mut().expect("a fold");
         id.cohort = 1 + u64::from(n >= 2);
     }
-    scene.line.put_back(scene.now, back, []);
-    scene.release_rows(&[1, 2]);
-    scene.come(fold(3), "x");
-    assert_eq!(scene.leaves(), "ab");
-    assert_eq!(scene.leaves(), "cd");
-    assert_eq!(scene.leaves(), "x");
+    fixture.line.put_back(fixture.now, returned, []);
+    fixture.release_rows(&[1, 2]);
+    fixture.submit(fold(3), "x");
+    assert_eq!(fixture.leaves(), "ab");
+    assert_eq!(fixture.leaves(), "cd");
+    assert_eq!(fixture.leaves(), "x");
 }
 
 #[test]
-fn withdrawing_the_first_of_a_row_lets_the_next_one_leave() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    let waiters = scene.come(alone(Some(1)), "abc");
-    assert!(scene.line.withdraw(scene.now, waiters[1]).is_some());
-    assert!(scene.line.withdraw(scene.now, waiters[0]).is_some());
+fn withdrawing_the_first_request_on_a_row_lets_the_next_one_leave() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    let waiters = fixture.submit(alone(Some(1)), "abc");
+    assert!(fixture.line.withdraw(fixture.now, waiters[1]).is_some());
+    assert!(fixture.line.withdraw(fixture.now, waiters[0]).is_some());
     assert!(
-        scene.line.withdraw(scene.now, waiters[0]).is_none(),
+        fixture.line.withdraw(fixture.now, waiters[0]).is_none(),
         "only once"
     );
-    assert_eq!(scene.leaves(), "c");
+    assert_eq!(fixture.leaves(), "c");
     assert!(
-        scene.line.withdraw(scene.now, waiters[2]).is_none(),
-        "it has departed"
+        fixture.line.withdraw(fixture.now, waiters[2]).is_none(),
+        "it has left"
     );
 }
 
 #[test]
-fn expiry_takes_those_who_could_have_left_by_the_deadline_and_nobody_else() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(alone(Some(1)), "a");
-    assert_eq!(scene.leaves(), "a");
-    scene.come(alone(Some(1)), "bc");
-    scene.come(read(), "x");
-    scene.pass(10);
-    let deadline = scene.now;
-    scene.come(read(), "y");
-    scene.pass(10);
-    scene.come(read(), "z");
+fn expire_takes_exactly_the_requests_that_were_ready_at_the_deadline() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(alone(Some(1)), "a");
+    assert_eq!(fixture.leaves(), "a");
+    fixture.submit(alone(Some(1)), "bc");
+    fixture.submit(read(), "x");
+    fixture.pass(10);
+    let deadline = fixture.now;
+    fixture.submit(read(), "y");
+    fixture.pass(10);
+    fixture.submit(read(), "z");
     assert_eq!(
-        scene.line.oldest_ready(),
+        fixture.line.oldest_ready(),
         Some(deadline - Duration::from_micros(10))
     );
-    assert_eq!(word(&scene.line.expire(scene.now, deadline)), "xy");
-    assert_eq!(word(&scene.line.expire(scene.now, deadline)), "");
-    // Who waits for a row is not late, however long that takes; from then on its time runs.
-    let landed = scene.now;
-    scene.release_rows(&[1]);
-    scene.pass(5);
-    assert_eq!(word(&scene.line.expire(scene.now, landed)), "bz");
-    assert_eq!(scene.leaves(), "c");
+    assert_eq!(word(&fixture.line.expire(fixture.now, deadline)), "xy");
+    assert_eq!(word(&fixture.line.expire(fixture.now, deadline)), "");
+    // A request that waits for a row is not late, however long it waits. Its time starts when it has the row.
+    let released = fixture.now;
+    fixture.release_rows(&[1]);
+    fixture.pass(5);
+    assert_eq!(word(&fixture.line.expire(fixture.now, released)), "bz");
+    assert_eq!(fixture.leaves(), "c");
 }
 
 #[test]
 fn draining_leaves_rows_in_flight_as_they_are() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(fold(1), "a");
-    assert_eq!(scene.leaves(), "a");
-    scene.come(fold(1), "b");
-    scene.come(read(), "c");
-    assert_eq!(word(&scene.line.drain(scene.now)), "bc");
-    scene.come(fold(1), "d");
-    assert_eq!(scene.leaves(), "");
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "d");
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(fold(1), "a");
+    assert_eq!(fixture.leaves(), "a");
+    fixture.submit(fold(1), "b");
+    fixture.submit(read(), "c");
+    assert_eq!(word(&fixture.line.drain(fixture.now)), "bc");
+    fixture.submit(fold(1), "d");
+    assert_eq!(fixture.leaves(), "");
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "d");
 }
 
 #[test]
-fn a_row_that_nobody_uses_is_forgotten() {
-    let mut scene = Scene::new(limits(8, 4, 0));
+fn an_unused_row_is_forgotten() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
     for row in 0..100 {
-        scene.come(fold(row), "a");
-        assert_eq!(scene.leaves(), "a");
-        scene.release_rows(&[row]);
-        let waiters = scene.come(fold(row), "b");
-        scene.line.withdraw(scene.now, waiters[0]);
+        fixture.submit(fold(row), "a");
+        assert_eq!(fixture.leaves(), "a");
+        fixture.release_rows(&[row]);
+        let waiters = fixture.submit(fold(row), "b");
+        fixture.line.withdraw(fixture.now, waiters[0]);
     }
-    assert!(scene.line.rows.is_empty() && scene.line.mates.is_empty());
+    assert!(fixture.line.rows.is_empty() && fixture.line.group_members.is_empty());
 }
 
 #[test]
-fn who_is_on_several_rows_waits_for_all_of_them_in_each_rows_order() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(upsert(&[1, 2]), "a");
-    scene.come(upsert(&[2, 3]), "b");
-    scene.come(upsert(&[4, 5]), "c");
-    scene.come(fold(3), "d");
-    scene.come(fold(6), "e");
-    assert_eq!(scene.leaves(), "ac", "nobody meets another one on a row");
-    assert_eq!(scene.leaves(), "e");
-    assert_eq!(scene.leaves(), "", "what is behind keeps its place");
-    scene.release_rows(&[1, 2]);
-    scene.come(upsert(&[1, 5]), "f");
-    assert_eq!(scene.leaves(), "b", "5 is in flight");
-    scene.release_rows(&[4, 5]);
-    assert_eq!(scene.leaves(), "f");
-    scene.release_rows(&[2, 3]);
-    assert_eq!(scene.leaves(), "d");
-    assert!(!scene.line.start_at_once(scene.now, &upsert(&[7, 3])));
-    assert!(scene.line.start_at_once(scene.now, &upsert(&[7, 8])));
-    assert!(!scene.line.start_at_once(scene.now, &fold(8)));
+fn a_multi_row_request_waits_for_all_its_rows_in_each_rows_order() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(upsert(&[1, 2]), "a");
+    fixture.submit(upsert(&[2, 3]), "b");
+    fixture.submit(upsert(&[4, 5]), "c");
+    fixture.submit(fold(3), "d");
+    fixture.submit(fold(6), "e");
+    assert_eq!(
+        fixture.leaves(),
+        "ac",
+        "no two requests have a row in common"
+    );
+    assert_eq!(fixture.leaves(), "e");
+    assert_eq!(fixture.leaves(), "", "what is behind keeps its place");
+    fixture.release_rows(&[1, 2]);
+    fixture.submit(upsert(&[1, 5]), "f");
+    assert_eq!(fixture.leaves(), "b", "5 is in flight");
+    fixture.release_rows(&[4, 5]);
+    assert_eq!(fixture.leaves(), "f");
+    fixture.release_rows(&[2, 3]);
+    assert_eq!(fixture.leaves(), "d");
+    assert!(!fixture.line.start_at_once(fixture.now, &upsert(&[7, 3])));
+    assert!(fixture.line.start_at_once(fixture.now, &upsert(&[7, 8])));
+    assert!(!fixture.line.start_at_once(fixture.now, &fold(8)));
 }
 
 #[test]
-fn who_comes_back_to_several_rows_stands_where_it_stood() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(upsert(&[1, 2]), "a");
-    scene.come(upsert(&[3, 4]), "b");
-    let mut back = scene.next().expect("both leave").entries;
-    scene.come(fold(2), "c");
-    let late = scene.come(upsert(&[2, 4]), "d");
-    for (cohort, entry) in (1..).zip(&mut back) {
+fn a_returned_multi_row_request_has_its_old_places() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(upsert(&[1, 2]), "a");
+    fixture.submit(upsert(&[3, 4]), "b");
+    let mut returned = fixture.next().expect("both leave").entries;
+    fixture.submit(fold(2), "c");
+    let late = fixture.submit(upsert(&[2, 4]), "d");
+    for (cohort, entry) in (1..).zip(&mut returned) {
         let id = entry.spec.group.as_mut().expect("an upsert");
         id.cohort = cohort;
     }
-    scene.line.put_back(scene.now, back, []);
-    scene.release_rows(&[1, 2, 3, 4]);
-    assert_eq!((scene.leaves(), scene.leaves()), ("a".into(), "b".into()));
-    scene.release_rows(&[1, 2, 3, 4]);
-    assert_eq!(scene.leaves(), "c");
-    scene.line.withdraw(scene.now, late[0]);
-    scene.release_rows(&[2]);
-    assert!(scene.line.rows.is_empty() && scene.line.gives_way_at().is_some());
-    scene.pass(100_000);
-    scene.line.expire_multi_row(scene.now);
-    assert_eq!(scene.line.gives_way_at(), None);
+    fixture.line.put_back(fixture.now, returned, []);
+    fixture.release_rows(&[1, 2, 3, 4]);
+    assert_eq!(
+        (fixture.leaves(), fixture.leaves()),
+        ("a".into(), "b".into())
+    );
+    fixture.release_rows(&[1, 2, 3, 4]);
+    assert_eq!(fixture.leaves(), "c");
+    fixture.line.withdraw(fixture.now, late[0]);
+    fixture.release_rows(&[2]);
+    assert!(fixture.line.rows.is_empty() && fixture.line.multi_row_check_at().is_some());
+    fixture.pass(100_000);
+    fixture.line.expire_multi_row(fixture.now);
+    assert_eq!(fixture.line.multi_row_check_at(), None);
 }
 
-/// What it waits for may be of no concern to those behind it: in PostgreSQL they would perhaps not meet.
+/// Requests behind it may not need the row for which it waits.
 #[test]
-fn who_is_on_several_rows_waits_for_none_that_is_in_flight_for_long() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(fold(1), "a");
-    assert_eq!(scene.leaves(), "a");
-    scene.come(upsert(&[1, 2]), "b");
-    scene.come(upsert(&[2, 3]), "c");
-    scene.come(fold(3), "d");
-    let look = |scene: &mut Scene| {
-        scene.pass(u64::try_from(ROW_AWAITED_MAX.as_micros()).unwrap_or(u64::MAX));
-        scene.line.expire_multi_row(scene.now);
+fn a_multi_row_request_does_not_wait_for_a_row_in_flight_for_long() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(fold(1), "a");
+    assert_eq!(fixture.leaves(), "a");
+    fixture.submit(upsert(&[1, 2]), "b");
+    fixture.submit(upsert(&[2, 3]), "c");
+    fixture.submit(fold(3), "d");
+    let look = |fixture: &mut LineFixture| {
+        fixture.pass(u64::try_from(ROW_AWAITED_MAX.as_micros()).unwrap_or(u64::MAX));
+        fixture.line.expire_multi_row(fixture.now);
     };
-    scene.pass(90_000);
-    scene.line.expire_multi_row(scene.now);
-    assert_eq!(scene.leaves(), "", "not for long yet");
-    scene.release_rows(&[1]);
-    assert_eq!(scene.leaves(), "b", "it has landed, and is not late");
-    scene.pass(90_000);
-    scene.line.expire_multi_row(scene.now);
-    assert_eq!(scene.leaves(), "");
-    look(&mut scene);
+    fixture.pass(90_000);
+    fixture.line.expire_multi_row(fixture.now);
+    assert_eq!(fixture.leaves(), "", "not for long yet");
+    fixture.release_rows(&[1]);
+    assert_eq!(fixture.leaves(), "b", "it has released, and is not late");
+    fixture.pass(90_000);
+    fixture.line.expire_multi_row(fixture.now);
+    assert_eq!(fixture.leaves(), "");
+    look(&mut fixture);
     assert_eq!(
-        scene.leaves(),
+        fixture.leaves(),
         "c",
         "alone, like one whose rows are not known"
     );
-    assert_eq!(scene.leaves(), "d", "nobody is in front of it any more");
-    assert_eq!(scene.line.gives_way_at(), None);
+    assert_eq!(
+        fixture.leaves(),
+        "d",
+        "no request is in front of it any more"
+    );
+    assert_eq!(fixture.line.multi_row_check_at(), None);
 }
 
-/// Each of them would keep the second row from those behind it for as long as the first one did.
+/// Each of them would block the second row for as long as the first one did.
 #[test]
-fn nobody_takes_the_place_of_who_has_been_on_its_rows_for_long() {
-    let mut scene = Scene::new(limits(8, 4, 0));
-    scene.come(upsert(&[1, 2]), "a");
-    assert_eq!(scene.leaves(), "a");
-    scene.come(upsert(&[1, 2]), "b");
-    scene.come(upsert(&[2, 3]), "c");
-    scene.come(upsert(&[4, 5]), "d");
-    scene.come(fold(2), "e");
-    scene.line.release_rows_early(scene.now, &[Key(1), Key(2)]);
-    assert_eq!(scene.leaves(), "b", "by itself");
-    assert_eq!(scene.leaves(), "c");
-    assert_eq!(scene.leaves(), "d", "it stands elsewhere");
-    assert_eq!(scene.leaves(), "e");
-}
-
-#[test]
-fn a_group_has_no_more_rows_than_units_it_may_have() {
-    let mut scene = Scene::new(limits(5, 4, 0));
-    scene.come(upsert(&[1, 2, 3]), "a");
-    scene.come(upsert(&[4, 5, 6]), "b");
-    scene.come(upsert(&[7, 8]), "c");
-    scene.come(upsert(&[9, 10, 11, 12, 13, 14]), "d");
-    assert_eq!(scene.leaves(), "ab", "more than five rows are enough");
-    assert_eq!(scene.leaves(), "cd");
+fn rows_released_early_detach_the_multi_row_requests_behind() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
+    fixture.submit(upsert(&[1, 2]), "a");
+    assert_eq!(fixture.leaves(), "a");
+    fixture.submit(upsert(&[1, 2]), "b");
+    fixture.submit(upsert(&[2, 3]), "c");
+    fixture.submit(upsert(&[4, 5]), "d");
+    fixture.submit(fold(2), "e");
+    fixture
+        .line
+        .release_rows_early(fixture.now, &[LineKey(1), LineKey(2)]);
+    assert_eq!(fixture.leaves(), "b", "by itself");
+    assert_eq!(fixture.leaves(), "c");
+    assert_eq!(fixture.leaves(), "d", "it stands elsewhere");
+    assert_eq!(fixture.leaves(), "e");
 }
 
 #[test]
-fn a_barrier_does_not_leave_with_others_past_who_is_on_several_rows() {
-    let mut scene = Scene::new(limits(8, 4, 0));
+fn the_size_limit_of_a_group_applies_to_its_rows() {
+    let mut fixture = LineFixture::new(limits(5, 4, 0));
+    fixture.submit(upsert(&[1, 2, 3]), "a");
+    fixture.submit(upsert(&[4, 5, 6]), "b");
+    fixture.submit(upsert(&[7, 8]), "c");
+    fixture.submit(upsert(&[9, 10, 11, 12, 13, 14]), "d");
+    assert_eq!(fixture.leaves(), "ab", "more than five rows are enough");
+    assert_eq!(fixture.leaves(), "cd");
+}
+
+#[test]
+fn a_barrier_joins_no_group_past_a_multi_row_request() {
+    let mut fixture = LineFixture::new(limits(8, 4, 0));
     let chain = group(Strategy::Chain, 0);
     let keyed = WaitSpec {
         group: Some(chain),
         ..alone(Some(1))
     };
-    scene.come(barrier(Some(chain)), "a");
-    scene.come(upsert(&[1, 2]), "b");
-    scene.come(keyed, "c");
-    scene.come(barrier(Some(chain)), "d");
-    assert_eq!(scene.leaves(), "a");
-    assert_eq!(scene.leaves(), "b");
+    fixture.submit(barrier(Some(chain)), "a");
+    fixture.submit(upsert(&[1, 2]), "b");
+    fixture.submit(keyed, "c");
+    fixture.submit(barrier(Some(chain)), "d");
+    assert_eq!(fixture.leaves(), "a");
+    assert_eq!(fixture.leaves(), "b");
     assert_eq!(
-        scene.leaves(),
+        fixture.leaves(),
         "d",
         "its row is not known: it waits for none"
     );
-    scene.release_rows(&[1, 2]);
-    assert_eq!(scene.leaves(), "c");
+    fixture.release_rows(&[1, 2]);
+    assert_eq!(fixture.leaves(), "c");
 }
 
 #[test]
-fn the_late_are_those_who_could_have_left() {
-    let mut scene = Scene::new(limits(8, 8, 0));
-    scene.come(fold(1), "a");
-    assert_eq!(scene.leaves(), "a");
-    scene.come(fold(1), "b");
-    scene.come(alone(None), "xy");
-    scene.pass(1_000);
-    let deadline = scene.now;
-    scene.pass(1_000);
-    scene.come(alone(None), "z");
-    let late = |scene: &mut Scene| {
-        scene
+fn late_requests_are_ready_requests() {
+    let mut fixture = LineFixture::new(limits(8, 8, 0));
+    fixture.submit(fold(1), "a");
+    assert_eq!(fixture.leaves(), "a");
+    fixture.submit(fold(1), "b");
+    fixture.submit(alone(None), "xy");
+    fixture.pass(1_000);
+    let deadline = fixture.now;
+    fixture.pass(1_000);
+    fixture.submit(alone(None), "z");
+    let late = |fixture: &mut LineFixture| {
+        fixture
             .line
             .late_mut(deadline)
-            .map(|unit| *unit)
+            .map(|request| *request)
             .collect::<String>()
     };
     assert_eq!(
-        late(&mut scene),
+        late(&mut fixture),
         "xy",
         "b waits for its row, z has come after"
     );
-    scene.release_rows(&[1]);
-    assert_eq!(late(&mut scene), "bxy");
+    fixture.release_rows(&[1]);
+    assert_eq!(late(&mut fixture), "bxy");
 }

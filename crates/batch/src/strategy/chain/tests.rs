@@ -1,12 +1,12 @@
-//! Chains without a server: who fits, what is sent, and that nobody hears anything before the commit.
+//! Chains without a server: which requests fit, what is sent, and that no member is answered before the commit.
 
-use super::{Prelude, Silence, fits};
-use crate::line::Strategy;
+use super::{ChainFacts, Prelude, fits};
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
-use crate::tally::Fallback;
-use crate::testing::folding::{silence, single};
-use crate::testing::trip::Trip;
+use crate::strategy::Strategy;
+use crate::template_stats::Fallback;
+use crate::testing::fold_statement::{chain_facts, single};
+use crate::testing::group_run::GroupRun;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
@@ -18,34 +18,34 @@ use std::sync::Arc;
 
 const INSERT: &str = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log DEFAULT VALUES RETURNING id";
 
-struct Scene {
+struct ChainFixture {
     templates: Templates,
     session: ClientSession,
     prelude: Prelude,
-    silence: Arc<Silence>,
+    chain_facts: Arc<ChainFacts>,
     server: ServerSide,
 }
 
-impl Scene {
+impl ChainFixture {
     fn new() -> Self {
         let (templates, none) = (Templates::default(), SettingsInterner::default().none());
         Self {
             prelude: Prelude::new(&templates),
-            silence: silence(&templates),
+            chain_facts: chain_facts(&templates),
             templates,
             session: ClientSession::new(none.clone()),
             server: ServerSide::new(none, 100),
         }
     }
 
-    fn unit(&mut self, messages: Wire) -> PlannedRequest {
-        let mut unit = single(&mut self.session, &self.templates, messages);
-        unit.silence = Some(Arc::clone(&self.silence));
-        unit
+    fn request(&mut self, messages: Wire) -> PlannedRequest {
+        let mut request = single(&mut self.session, &self.templates, messages);
+        request.chain_facts = Some(Arc::clone(&self.chain_facts));
+        request
     }
 
     fn extended(&mut self, text: &str) -> PlannedRequest {
-        self.unit(
+        self.request(
             [
                 parse("", text),
                 bind(""),
@@ -57,22 +57,22 @@ impl Scene {
         )
     }
 
-    fn leave(&mut self, members: &[PlannedRequest]) -> Trip<'_> {
-        let trip = Trip::leave(Strategy::Chain, members, &self.prelude, &mut self.server);
-        trip.expect("a chain always travels")
+    fn leave(&mut self, members: &[PlannedRequest]) -> GroupRun<'_> {
+        let run = GroupRun::send(Strategy::Chain, members, &self.prelude, &mut self.server);
+        run.expect("a chain is always built")
     }
 
-    /// Two by the extended protocol and a simple query between them.
+    /// Two members by the extended protocol with a simple query between them.
     fn three(&mut self) -> [PlannedRequest; 3] {
         [
             self.extended(INSERT),
-            self.unit(query("DELETE FROM t WHERE id = 7")),
+            self.request(query("DELETE FROM t WHERE id = 7")),
             self.extended(INSERT),
         ]
     }
 }
 
-/// The server's answers up to the first member's.
+/// The server's answers up to that of the first member.
 fn prelude() -> Wire {
     [
         parsed(),
@@ -87,7 +87,7 @@ fn prelude() -> Wire {
     .concat()
 }
 
-/// Nothing has changed, and all is committed.
+/// The comparisons succeed, and the transaction is committed.
 fn end() -> Wire {
     [
         parsed(),
@@ -100,43 +100,43 @@ fn end() -> Wire {
 }
 
 #[test]
-fn only_what_is_known_to_be_short_fits() {
-    let mut scene = Scene::new();
-    let unit = scene.extended(INSERT);
-    assert_eq!(fits(&unit), None, "not known to be short");
-    (0..3).for_each(|_| unit.template.pace.record(100, 100));
+fn only_requests_known_to_be_short_fit() {
+    let mut fixture = ChainFixture::new();
+    let request = fixture.extended(INSERT);
+    assert_eq!(fits(&request), None, "not known to be short");
+    (0..3).for_each(|_| request.template.pace.record(100, 100));
     assert_eq!(
-        fits(&unit).map(|group| group.strategy),
+        fits(&request).map(|group| group.strategy),
         Some(Strategy::Chain)
     );
-    unit.template.pace.record(1_000_000, 100);
-    assert_eq!(fits(&unit), None, "it has turned out long");
+    request.template.pace.record(1_000_000, 100);
+    assert_eq!(fits(&request), None, "it has turned out long");
     for text in [
         "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
         "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log VALUES ('now')",
     ] {
-        let unit = scene.extended(text);
-        (0..3).for_each(|_| unit.template.pace.record(100, 100));
-        assert_eq!(fits(&unit), None, "{text}");
+        let request = fixture.extended(text);
+        (0..3).for_each(|_| request.template.pace.record(100, 100));
+        assert_eq!(fits(&request), None, "{text}");
     }
 }
 
 #[test]
-fn functions_that_may_change_settings_taint_the_server() {
-    let mut scene = Scene::new();
-    let mut members = scene.three();
-    scene.leave(&members);
-    assert!(!scene.server.needs_reset);
+fn functions_that_may_change_settings_mark_the_server_for_reset() {
+    let mut fixture = ChainFixture::new();
+    let mut members = fixture.three();
+    fixture.leave(&members);
+    assert!(!fixture.server.needs_reset);
     members[1].may_change_session = true;
-    scene.leave(&members);
-    assert!(scene.server.needs_reset);
+    fixture.leave(&members);
+    assert!(fixture.server.needs_reset);
 }
 
 #[test]
-fn all_members_stand_before_one_sync() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let sent = scene.leave(&members).sent();
+fn one_sync_follows_all_members() {
+    let mut fixture = ChainFixture::new();
+    let members = fixture.three();
+    let sent = fixture.leave(&members).sent();
     let kinds: Vec<&str> = sent
         .iter()
         .filter_map(|line| line.split(' ').next())
@@ -161,10 +161,10 @@ fn all_members_stand_before_one_sync() {
 }
 
 #[test]
-fn each_gets_its_own_answer_after_the_commit() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut trip = scene.leave(&members);
+fn each_member_gets_its_own_answer_after_the_commit() {
+    let mut fixture = ChainFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     let insert = |id| {
         [
             bound(),
@@ -183,25 +183,25 @@ fn each_gets_its_own_answer_after_the_commit() {
         insert("2"),
     ];
     assert!(
-        trip.answer(answers).is_empty(),
-        "nobody hears of it before the commit"
+        run.answer(answers).is_empty(),
+        "no member is answered before the commit"
     );
-    let dealt = trip.answer([end()]);
+    let results = run.answer([end()]);
     let expected = [
         "0: parsed, bound, columns id, row 1, INSERT 0 1, ready I",
         "1: DELETE 1, ready I",
         "2: parsed, bound, columns id, row 2, INSERT 0 1, ready I",
     ];
-    assert_eq!(dealt, expected);
-    assert!(trip.is_over() && !trip.batch.failed());
+    assert_eq!(results, expected);
+    assert!(run.is_over() && !run.batch.failed());
 }
 
 #[test]
-fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut trip = scene.leave(&members);
-    trip.answer([
+fn an_error_undoes_the_chain_and_its_halves_are_retried() {
+    let mut fixture = ChainFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
+    run.answer([
         prelude(),
         parsed(),
         bound(),
@@ -209,18 +209,18 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
         row(&["1"]),
         complete("INSERT 0 1"),
     ]);
-    let dealt = trip.answer([error("23505", "duplicate key"), ready('I')]);
+    let results = run.answer([error("23505", "duplicate key"), ready('I')]);
     assert_eq!(
-        dealt,
+        results,
         [
-            "0: again FirstHalf",
-            "1: again FirstHalf",
-            "2: again SecondHalf"
+            "0: retry FirstHalf",
+            "1: retry FirstHalf",
+            "2: retry SecondHalf"
         ]
     );
-    assert!(trip.batch.failed());
-    // What the server skipped is prepared the next time: nothing here, the chain's own statement is known.
-    let sent = scene.leave(&members).sent();
+    assert!(run.batch.failed());
+    // Statements that the server skipped are prepared the next time. Here, it has prepared the only one: the chain's own.
+    let sent = fixture.leave(&members).sent();
     assert!(
         [0, 2].iter().all(|at| sent[*at].starts_with("Bind")),
         "{sent:?}"
@@ -228,76 +228,76 @@ fn an_error_even_at_the_commit_undoes_all_and_the_halves_go_again() {
 }
 
 #[test]
-fn what_was_relied_on_has_changed_so_all_is_undone() {
-    let mut scene = Scene::new();
+fn changed_facts_undo_the_chain() {
+    let mut fixture = ChainFixture::new();
     let members = [
-        scene.unit(query("DELETE FROM t")),
-        scene.unit(query("DELETE FROM s")),
+        fixture.request(query("DELETE FROM t")),
+        fixture.request(query("DELETE FROM s")),
     ];
     let one = || [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
-    let moved = "invalid input syntax for type boolean: \"paceline: moved: false\"";
-    let mut trip = scene.leave(&members);
+    let changed = "invalid input syntax for type boolean: \"paceline: moved: false\"";
+    let mut run = fixture.leave(&members);
     let answers = [
         prelude(),
         one(),
         one(),
         parsed(),
         bound(),
-        error("22P02", moved),
+        error("22P02", changed),
         ready('I'),
     ];
-    let dealt = trip.answer(answers);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
-    assert_eq!(trip.back, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
-    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
-    // The same words from a member are its own error.
-    let mut trip = scene.leave(&members);
-    let dealt = trip.answer([
+    let results = run.answer(answers);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
+    assert_eq!(run.retried, [(0, Fallback::Ddl), (1, Fallback::Ddl)]);
+    assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
+    // The same message from a member is the member's own error.
+    let mut run = fixture.leave(&members);
+    let results = run.answer([
         bound(),
         complete("SET CONSTRAINTS"),
         bound(),
         complete("SELECT 1"),
         parsed(),
         bound(),
-        error("22P02", moved),
+        error("22P02", changed),
         ready('I'),
     ]);
-    assert_eq!(dealt, ["0: again FirstHalf", "1: again SecondHalf"]);
-    assert!(trip.batch.invalidation().is_none());
+    assert_eq!(results, ["0: retry FirstHalf", "1: retry SecondHalf"]);
+    assert!(run.batch.invalidation().is_none());
 }
 
 #[test]
-fn who_is_not_known_to_be_silent_travels_in_no_chain() {
-    let mut scene = Scene::new();
-    let mut members = scene.three();
-    members[2].silence = None;
-    let Scene {
+fn a_request_without_chain_facts_joins_no_chain() {
+    let mut fixture = ChainFixture::new();
+    let mut members = fixture.three();
+    members[2].chain_facts = None;
+    let ChainFixture {
         prelude, server, ..
-    } = &mut scene;
-    assert!(Trip::leave(Strategy::Chain, &members, prelude, server).is_none());
+    } = &mut fixture;
+    assert!(GroupRun::send(Strategy::Chain, &members, prelude, server).is_none());
 }
 
 #[test]
-fn a_borrowed_wait_sends_each_alone() {
+fn after_a_time_out_each_member_is_executed_alone() {
     for sqlstate in ["55P03", "57014", "40P01"] {
-        let mut scene = Scene::new();
-        let members = scene.three();
-        let mut trip = scene.leave(&members);
-        let dealt = trip.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
+        let mut fixture = ChainFixture::new();
+        let members = fixture.three();
+        let mut run = fixture.leave(&members);
+        let results = run.answer([prelude(), parsed(), error(sqlstate, "waited"), ready('I')]);
         assert_eq!(
-            dealt,
-            ["0: again Alone", "1: again Alone", "2: again Alone"]
+            results,
+            ["0: retry Alone", "1: retry Alone", "2: retry Alone"]
         );
     }
 }
 
 #[test]
-fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut trip = scene.leave(&members);
-    trip.answer([parsed(), error("42501", "no"), ready('I')]);
-    let sent = scene.leave(&members).sent();
+fn a_statement_that_the_server_skipped_is_parsed_again() {
+    let mut fixture = ChainFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
+    run.answer([parsed(), error("42501", "no"), ready('I')]);
+    let sent = fixture.leave(&members).sent();
     assert!(
         sent[0].starts_with("Bind") && sent[2].starts_with("Parse"),
         "{sent:?}"
@@ -305,11 +305,11 @@ fn a_statement_that_an_error_made_the_server_skip_is_sent_again() {
 }
 
 #[test]
-fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
-    let mut scene = Scene::new();
-    let members = [scene.extended("DELETE FROM t")];
-    let mut trip = scene.leave(&members);
-    let dealt = trip.answer([
+fn notices_of_members_are_sent_and_those_of_the_chain_are_not() {
+    let mut fixture = ChainFixture::new();
+    let members = [fixture.extended("DELETE FROM t")];
+    let mut run = fixture.leave(&members);
+    let results = run.answer([
         notice("of the chain"),
         prelude(),
         parsed(),
@@ -320,19 +320,19 @@ fn notices_of_a_member_reach_it_and_those_of_the_chain_nobody() {
         end(),
     ]);
     assert_eq!(
-        dealt,
+        results,
         ["0: parsed, bound, no data, notice of the member, DELETE 1, ready I"]
     );
 }
 
 #[test]
-fn a_notice_between_two_answers_is_the_second_ones() {
-    let mut scene = Scene::new();
+fn a_notice_between_two_answers_belongs_to_the_second() {
+    let mut fixture = ChainFixture::new();
     let members = [
-        scene.unit(query("DELETE FROM t")),
-        scene.unit(query("DELETE FROM s")),
+        fixture.request(query("DELETE FROM t")),
+        fixture.request(query("DELETE FROM s")),
     ];
-    let mut trip = scene.leave(&members);
+    let mut run = fixture.leave(&members);
     let one = [parsed(), bound(), no_data(), complete("DELETE 1")].concat();
     let two = [
         parsed(),
@@ -342,9 +342,9 @@ fn a_notice_between_two_answers_is_the_second_ones() {
         complete("DELETE 2"),
     ]
     .concat();
-    let dealt = trip.answer([prelude(), one, two, end()]);
+    let results = run.answer([prelude(), one, two, end()]);
     assert_eq!(
-        dealt,
+        results,
         [
             "0: DELETE 1, ready I",
             "1: notice of the second, DELETE 2, ready I"

@@ -1,62 +1,69 @@
-//! The members' values as arrays: what a group binds.
+//! The statement of a group with the values of its members as arrays.
 
-use super::super::array::Array;
-use super::super::messages::result_formats;
+use super::super::array::{Array, ArrayValue, bound};
+use super::super::messages::BatchWriter;
 use super::super::plan::PlannedRequest;
-use super::super::row::RowKey;
-use super::plan::{FoldPlan, Spread};
-use bytes::BytesMut;
+use super::super::row_key::RowKey;
+use super::super::row_spread::RowSpread;
+use super::plan::FoldPlan;
 use paceline_sql::fold::RESULT_COLUMNS;
-use paceline_wire::frontend;
 
-pub(super) type Rows = Vec<(RowKey, Vec<usize>)>;
+/// The row of each key, with the numbers of its members in order of arrival.
+pub(super) type MembersByRow = Vec<(RowKey, Vec<usize>)>;
 
-/// Writes the `Bind`: keys, where the members of each key begin and end, the fingerprint, parameters.
-pub(super) fn write_bind(
+/// Writes `[Parse] Bind Execute`. Parameters: the keys, the positions at which the members of each key begin and end, the
+/// fingerprint, the members' own parameters in the order of `rows`.
+pub(super) fn write_statement(
     plan: &FoldPlan,
-    spread: Spread,
-    rows: &Rows,
-    order: &[usize],
+    spread: RowSpread,
+    rows: &MembersByRow,
     members: &[&PlannedRequest],
-    name: String,
-    out: &mut BytesMut,
+    writer: &mut BatchWriter<'_>,
 ) -> Option<()> {
-    let mut arrays = Vec::new();
-    for (n, column) in plan.fold.key.iter().enumerate() {
+    let mut arrays = keys(plan, rows)?;
+    if spread != RowSpread::OneEach {
+        arrays.extend(bounds(rows));
+    }
+    arrays.push((false, plan.fingerprint.clone().into_bytes()));
+    let numbers = rows.iter().flat_map(|(_, numbers)| numbers);
+    let in_order: Option<Vec<&PlannedRequest>> = numbers
+        .map(|number| members.get(*number).copied())
+        .collect();
+    let in_order = in_order?;
+    for carried in &plan.fold.carried {
+        let requests = in_order.iter().copied();
+        arrays.push(plan.described.array(&[carried.parameter], requests)?);
+    }
+    let values: Vec<_> = bound(&arrays).collect();
+    let formats = plan
+        .described
+        .result_formats(RESULT_COLUMNS, members.first()?);
+    let statement = plan.statement(spread)?;
+    statement.write(&values, &formats, writer);
+    Some(())
+}
+
+/// The keys of the rows, an array for each column.
+fn keys(plan: &FoldPlan, rows: &MembersByRow) -> Option<Vec<ArrayValue>> {
+    let columns = plan.fold.key.iter().enumerate();
+    let column = |(n, type_oid): (usize, u32)| {
         let binary = rows.first()?.0.get(n)?.binary;
-        let mut array = Array::new(binary, column.type_oid, rows.len());
+        let mut array = Array::new(binary, type_oid, rows.len());
         rows.iter()
             .for_each(|(row, _)| array.push(row.get(n).map(|part| &*part.bytes)));
-        arrays.push(array.finish());
+        Some(array.finish())
+    };
+    columns.map(|(n, key)| column((n, key.type_oid))).collect()
+}
+
+/// The positions at which the members of each row begin, and at which they end.
+fn bounds(rows: &MembersByRow) -> [ArrayValue; 2] {
+    let mut start = 0;
+    let (mut first, mut last) = (Array::int4(rows.len()), Array::int4(rows.len()));
+    for (_, members) in rows {
+        first.push_int(start);
+        start += members.len();
+        last.push_int(start);
     }
-    if spread != Spread::OneEach {
-        let mut start = 0;
-        let (mut first, mut last) = (Array::int4(rows.len()), Array::int4(rows.len()));
-        for (_, members) in rows {
-            first.push_int(start);
-            start += members.len();
-            last.push_int(start);
-        }
-        arrays.extend([first.finish(), last.finish()]);
-    }
-    let fingerprint = (false, plan.fingerprint.clone().into_bytes());
-    arrays.push(fingerprint);
-    for carried in &plan.fold.carried {
-        let (binary, _) = members.first()?.parameter(carried.parameter)?;
-        let oid = *plan.parameters.get(carried.parameter as usize - 1)?;
-        let mut array = Array::new(binary, oid, order.len());
-        for n in order {
-            array.push(members.get(*n)?.parameter(carried.parameter)?.1);
-        }
-        arrays.push(array.finish());
-    }
-    let values: Vec<_> = arrays
-        .iter()
-        .map(|(binary, bytes)| (*binary, Some(&**bytes)))
-        .collect();
-    // The fold's own columns in binary, RETURNING as the members want it.
-    let mut formats = vec![1; RESULT_COLUMNS];
-    formats.extend(result_formats(members.first()?, plan.fields.len()));
-    frontend::write_bind(out, name.as_bytes(), &values, &formats);
-    Some(())
+    [first.finish(), last.finish()]
 }

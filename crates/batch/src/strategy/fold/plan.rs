@@ -1,19 +1,19 @@
 //! The plan of a fold: the statements of the template and the keys of its rows.
 
-use super::super::backoff::Backoff;
-use super::super::messages::{FORMATS_MAX, write_head, write_tail};
+use super::super::described::DescribedTemplate;
+use super::super::messages::{OwnStatement, write_tail};
 use super::super::plan::{LockPlan, ProbePlan};
-use super::super::row::RowKeys;
+use super::super::row_key::RowKeys;
+use super::super::row_spread::{GroupBackoff, RowSpread};
 use bytes::BytesMut;
 use paceline_relay::errors::not_exactly;
 use paceline_relay::request::RequestForm;
-use paceline_relay::server::Preparable;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
 use paceline_sql::fold::Fold;
 use paceline_wire::backend::{self, Field};
 
-/// How the units of a template fold, as learned from the catalog.
+/// The plan of a template whose requests fold.
 #[derive(Debug)]
 pub struct FoldPlan {
     pub(super) template: u64,
@@ -21,14 +21,11 @@ pub struct FoldPlan {
     pub(super) ids: StatementIds,
     pub(super) probe: Option<ProbePlan>,
     pub(super) lock: LockPlan,
-    /// Groups go without [`Spread::OneEach`].
-    pub(super) backoff: Backoff,
+    /// While it is on, no group uses [`RowSpread::OneEach`].
+    pub(super) backoff: GroupBackoff,
     pub(super) rows: RowKeys,
     pub(super) fingerprint: String,
-    /// OIDs of the template's parameters.
-    pub(super) parameters: Vec<u32>,
-    /// RETURNING columns.
-    pub(super) fields: Vec<Field>,
+    pub(super) described: DescribedTemplate,
 }
 
 #[derive(Debug)]
@@ -38,19 +35,8 @@ pub(super) struct StatementIds {
     one_each: u64,
 }
 
-/// How the members of a group are spread over rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spread {
-    /// All on one.
-    OneRow,
-    /// Several rows; some have several members.
-    ManyRows,
-    /// Each on one of its own.
-    OneEach,
-}
-
 impl FoldPlan {
-    /// A plan from what PostgreSQL said of the template and its table.
+    /// Makes a plan from the analysis of the template and its table. `None` if there are too many parameters or columns.
     pub fn new(
         template: &Template,
         fold: Fold,
@@ -59,12 +45,10 @@ impl FoldPlan {
         fields: Vec<Field>,
         templates: &Templates,
     ) -> Option<Self> {
-        if parameters.len() > FORMATS_MAX || fields.len() > FORMATS_MAX {
-            return None;
-        }
         Some(Self {
             template: template.id,
             rows: RowKeys::new(&fold.key, table, &parameters),
+            described: DescribedTemplate::new(parameters, fields)?,
             probe: ProbePlan::new(fold.probe.as_ref(), &fold.carried, templates),
             lock: LockPlan::new(&fold.lock, templates),
             fold,
@@ -73,18 +57,16 @@ impl FoldPlan {
                 many_rows: templates.new_id(),
                 one_each: templates.new_id(),
             },
-            backoff: Backoff::default(),
+            backoff: GroupBackoff::default(),
             fingerprint: table.fingerprint.value.clone(),
-            parameters,
-            fields,
         })
     }
 
-    /// A complete answer. `fields` tells what columns its rows have; `hit` is the row that was changed, if one was.
+    /// A complete answer. `columns` describes its rows; `hit` is the updated row, `None` if no row met the condition.
     pub(super) fn reply(
         &self,
         form: RequestForm,
-        fields: &BytesMut,
+        columns: &BytesMut,
         exactly_one: bool,
         hit: Option<&[Option<&[u8]>]>,
     ) -> BytesMut {
@@ -95,15 +77,12 @@ impl FoldPlan {
             (false, Some(_)) => "UPDATE 1",
             (false, None) => "UPDATE 0",
         };
-        write_head(form, &mut out);
-        if form.is_described(!self.fields.is_empty()) {
-            out.extend_from_slice(fields);
-        }
+        self.described.begin_answer(form, columns, &mut out);
         match hit {
             None if exactly_one => not_exactly(1, 0).write(&mut out),
             _ => {
-                if let Some(row) = hit.filter(|_| !self.fields.is_empty()) {
-                    backend::write_row(&mut out, row.iter().copied());
+                if let Some(row) = hit {
+                    self.described.write_row(row, &mut out);
                 }
                 backend::write_command_complete(&mut out, tag);
             }
@@ -112,27 +91,17 @@ impl FoldPlan {
         out
     }
 
-    pub(super) fn spread(&self, rows: usize, members: usize) -> Spread {
-        if rows == 1 {
-            return Spread::OneRow;
-        }
-        let each = rows == members && self.fold.one_each.is_some();
-        match each && !self.backoff.is_on() {
-            true => Spread::OneEach,
-            false => Spread::ManyRows,
-        }
+    /// The spread of a group, which selects its statement.
+    pub(super) fn spread(&self, rows: usize, members: usize) -> RowSpread {
+        RowSpread::of(rows, members, self.fold.one_each.is_some(), &self.backoff)
     }
 
-    pub(super) fn statement(&self, spread: Spread) -> Option<Preparable<'_>> {
+    pub(super) fn statement(&self, spread: RowSpread) -> Option<OwnStatement<'_>> {
         let (id, text) = match spread {
-            Spread::OneRow => (self.ids.one_row, &self.fold.one_row),
-            Spread::ManyRows => (self.ids.many_rows, &self.fold.many_rows),
-            Spread::OneEach => (self.ids.one_each, self.fold.one_each.as_ref()?),
+            RowSpread::OneRow => (self.ids.one_row, &self.fold.one_row),
+            RowSpread::ManyRows => (self.ids.many_rows, &self.fold.many_rows),
+            RowSpread::OneEach => (self.ids.one_each, self.fold.one_each.as_ref()?),
         };
-        Some(Preparable {
-            id,
-            text,
-            types: &[0, 0],
-        })
+        Some(OwnStatement { id, text })
     }
 }

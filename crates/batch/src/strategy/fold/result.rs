@@ -1,42 +1,46 @@
-//! The members of a fold in the order in which its statement numbers them, and what the statement says of each.
+//! The result of a fold: its rows number the members by row, then by arrival.
 
-use super::super::messages::write_columns;
+use super::super::messages::{BatchWriter, is_true, read_place};
 use super::super::outcome::{
-    Again, Dealt, MemberOutcome, again, halves, is_lock_timeout, is_refusal, why,
+    MemberOutcome, MemberResult, Retry, fallback_reason, is_lock_timeout, is_refusal, retry,
+    retry_halves,
 };
 use super::super::plan::PlannedRequest;
-use super::super::row::RowKey;
-use super::bind::{self, Rows};
-use super::plan::{FoldPlan, Spread};
-use crate::tally::Fallback;
+use super::super::row_key::RowKey;
+use super::super::row_spread::RowSpread;
+use super::super::statement_batch::GroupResult;
+use super::super::statement_progress::StatementError;
+use super::bind::{MembersByRow, write_statement};
+use super::plan::FoldPlan;
+use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use paceline_relay::request::RequestForm;
-use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::fold::RESULT_COLUMNS;
-use paceline_wire::{backend, frontend};
+use paceline_wire::backend;
 use std::sync::Arc;
 
-/// The members of a fold.
+/// The members of a fold and their answers.
 #[derive(Debug)]
 pub(in crate::strategy) struct FoldResult {
     plan: Arc<FoldPlan>,
-    /// Members in the order of (row, arrival): number in the group and form.
+    /// The members by row, then by arrival: number in the group and form.
     order: Vec<(usize, RequestForm)>,
-    /// Place in `order` where each member's row begins.
+    /// For each member, the place in `order` at which its row begins.
     row_start: Vec<usize>,
-    pub(super) spread: Spread,
-    /// The first bytes of a member's answer are the same for all of a form.
-    fields: BytesMut,
+    spread: RowSpread,
+    /// The description of the rows.
+    columns: BytesMut,
     exactly_one: bool,
-    answers: Vec<Option<Answer>>,
-    /// Places in `order` where rows begin that a member has changed.
+    answers: Vec<Option<FoldAnswer>>,
+    /// Places in `order` at which updated rows begin.
     changed: HashSet<usize>,
 }
 
 #[derive(Debug)]
-enum Answer {
+enum FoldAnswer {
     Reply(BytesMut),
+    /// The member would violate a constraint.
     Violates,
 }
 
@@ -45,162 +49,155 @@ impl FoldResult {
     pub(in crate::strategy) fn write(
         plan: Arc<FoldPlan>,
         members: &[&PlannedRequest],
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        writer: &mut BatchWriter<'_>,
     ) -> Option<Self> {
         let first = members.first()?;
         let rows = sort_by_row(&plan, members)?;
         let spread = plan.spread(rows.len(), members.len());
-        if spread != Spread::OneRow && plan.rows.are_opaque() {
+        if spread != RowSpread::OneRow && plan.rows.are_opaque() {
             return None;
         }
-        let order: Vec<usize> = rows
-            .iter()
-            .flat_map(|(_, members)| members.clone())
-            .collect();
-        let statement = plan.statement(spread)?;
-        injected.push(server.ensure(statement, out));
-        bind::write_bind(
-            &plan,
-            spread,
-            &rows,
-            &order,
-            members,
-            server.name(statement.id),
-            out,
-        )?;
-        frontend::write_execute(out);
-        let mut row_start = Vec::with_capacity(order.len());
+        write_statement(&plan, spread, &rows, members, writer)?;
+        let mut row_start = Vec::with_capacity(members.len());
         for (_, members) in &rows {
             let start = row_start.len();
             row_start.extend(members.iter().map(|_| start));
         }
-        let mut fields = BytesMut::new();
-        write_columns(&plan.fields, first.result_formats(), &mut fields);
-        let form = |n: &usize| {
+        let form = |n: usize| {
             members
-                .get(*n)
-                .map_or(RequestForm::Simple, |unit| unit.form)
+                .get(n)
+                .map_or(RequestForm::Simple, |member| member.form)
         };
+        let order = rows.iter().flat_map(|(_, members)| members);
         Some(Self {
             exactly_one: first.template.hints().target_affect_row == Some(1),
-            answers: order.iter().map(|_| None).collect(),
-            order: order.iter().map(|n| (*n, form(n))).collect(),
+            answers: members.iter().map(|_| None).collect(),
+            order: order.map(|n| (*n, form(*n))).collect(),
+            columns: plan.described.columns(first),
             plan,
             row_start,
             spread,
-            fields,
             changed: HashSet::new(),
         })
     }
 
-    /// One for each row that a member has changed.
-    pub(in crate::strategy) fn rows_written(&self) -> u64 {
-        self.changed.len() as u64
+    fn reply(&self, form: RequestForm, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
+        let hit = hit.then_some(returning);
+        self.plan.reply(form, &self.columns, self.exactly_one, hit)
     }
 
-    /// Members.
-    pub(super) fn len(&self) -> usize {
+    /// The outcome of a member without a row in the result.
+    fn outcome_without_row(&self, form: RequestForm) -> MemberOutcome {
+        if self.spread == RowSpread::ManyRows {
+            // The row does not exist, or another session has locked it.
+            MemberOutcome::Retry(Retry::Row, Fallback::Busy)
+        } else if self.plan.fold.upsert || self.plan.fold.may_fail_unseen {
+            // In an upsert the row was deleted meanwhile, or only an index takes its key for equal to the existing one.
+            MemberOutcome::Retry(Retry::Alone, Fallback::NoRow)
+        } else {
+            // The row does not exist, because the statement waits for its lock; or the guard is false.
+            MemberOutcome::Answer(self.reply(form, false, &[]).freeze())
+        }
+    }
+}
+
+impl GroupResult for FoldResult {
+    fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// A row of the fold's result: facts unchanged?, member, constraints hold?, updated?, RETURNING. False: the facts
-    /// have moved.
-    pub(in crate::strategy) fn receive_row(&mut self, body: &[u8]) -> bool {
+    /// Columns: facts unchanged, place of the member, constraints hold, updated, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) -> bool {
         let Ok(values) = backend::row_values(body) else {
             return true;
         };
         let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
-        let yes = |value: &Option<&[u8]>| *value == Some(&[1][..]);
-        let [same, position, fine, hit] = head else {
+        let [same, place, valid, hit] = *head else {
             return true;
         };
-        let number = position.and_then(|p| <[u8; 4]>::try_from(p).ok());
-        let number = number.and_then(|n| usize::try_from(i32::from_be_bytes(n)).ok());
-        let Some(place) = number.and_then(|number| number.checked_sub(1)) else {
-            return yes(same);
+        let (same, valid, hit) = (is_true(same), is_true(valid), is_true(hit));
+        let Some(place) = read_place(place) else {
+            return same;
         };
-        let answer = match (yes(fine), self.order.get(place)) {
-            (true, Some((_, form))) => Answer::Reply(self.reply(*form, yes(hit), returning)),
-            _ => Answer::Violates,
+        let answer = match (valid, self.order.get(place)) {
+            (true, Some((_, form))) => FoldAnswer::Reply(self.reply(*form, hit, returning)),
+            _ => FoldAnswer::Violates,
         };
-        if yes(hit) {
+        if hit {
             self.changed.extend(self.row_start.get(place));
         }
         if let Some(slot) = self.answers.get_mut(place) {
             *slot = Some(answer);
         }
-        yes(same)
+        same
     }
 
-    fn reply(&self, form: RequestForm, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
-        let hit = hit.then_some(returning);
-        self.plan.reply(form, &self.fields, self.exactly_one, hit)
-    }
-
-    /// Deals with what the statement said, once it is committed.
-    pub(in crate::strategy) fn settle(&mut self, dealt: &mut Vec<Dealt>) {
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
         let answers = std::mem::take(&mut self.answers);
         let mut violated_row = None;
         for (place, (answer, (member, form))) in answers.into_iter().zip(&self.order).enumerate() {
             let row = self.row_start.get(place).copied();
-            let verdict = match answer {
-                Some(Answer::Reply(reply)) => MemberOutcome::Answer(reply.freeze()),
-                Some(Answer::Violates) => {
+            let outcome = match answer {
+                Some(FoldAnswer::Reply(reply)) => MemberOutcome::Answer(reply.freeze()),
+                Some(FoldAnswer::Violates) => {
                     violated_row = row;
-                    MemberOutcome::Again(Again::Alone, Fallback::Error)
+                    MemberOutcome::Retry(Retry::Alone, Fallback::Error)
                 }
-                // Behind a member that breaks a constraint the fold stops: PostgreSQL raises the error, then the
-                // rest goes on, in order.
+                // The fold stops at a member that violates a constraint. That member gets the error from PostgreSQL, alone;
+                // then the others on its row continue, in order.
                 None if violated_row.is_some() && violated_row == row => {
-                    MemberOutcome::Again(Again::Line, Fallback::Error)
+                    MemberOutcome::Retry(Retry::Line, Fallback::Error)
                 }
-                // Missing, or locked by an outsider.
-                None if self.spread == Spread::ManyRows => {
-                    MemberOutcome::Again(Again::Row, Fallback::Busy)
-                }
-                // In an upsert: deleted since, or equal to the one that is there for an index only.
-                None if self.plan.fold.upsert || self.plan.fold.may_fail_unseen => {
-                    MemberOutcome::Again(Again::Alone, Fallback::NoRow)
-                }
-                // Missing: its lock would have been waited for. Or the guard did not let it pass.
-                None => MemberOutcome::Answer(self.reply(*form, false, &[]).freeze()),
+                None => self.outcome_without_row(*form),
             };
-            dealt.push(Dealt {
+            results.push(MemberResult {
                 member: *member,
-                verdict,
+                outcome,
             });
         }
     }
 
-    /// Deals with an error that has undone the statement.
-    pub(in crate::strategy) fn settle_error(&self, sqlstate: &str, dealt: &mut Vec<Dealt>) {
-        let members = self.order.len();
-        if self.spread == Spread::OneEach {
+    fn fail(&self, error: &StatementError, results: &mut Vec<MemberResult>) {
+        let members = 0..self.len();
+        let reason = fallback_reason(&error.sqlstate);
+        let lock_timeout = is_lock_timeout(&error.sqlstate);
+        if self.spread == RowSpread::OneEach {
             self.plan.backoff.begin();
-            dealt.extend(again(0..members, Again::Line, why(sqlstate)));
-        } else if is_refusal(sqlstate) {
-            dealt.extend(again(0..members, Again::Alone, Fallback::Refused));
-        } else if !is_lock_timeout(sqlstate) {
-            dealt.extend(halves(members, Fallback::Error));
-        } else if self.plan.fold.partitioned {
-            // An outsider holds a partition that perhaps only some of them need.
-            dealt.extend(again(0..members, Again::Alone, Fallback::Timeout));
-        } else if self.spread == Spread::OneRow {
-            dealt.extend(again(0..members, Again::Blocked, Fallback::Timeout));
+            results.extend(retry(members, Retry::Line, reason));
+        } else if is_refusal(&error.sqlstate) {
+            results.extend(retry(members, Retry::Alone, reason));
+        } else if lock_timeout && self.plan.fold.partitioned {
+            // Another session has locked a partition that perhaps only some members need.
+            results.extend(retry(members, Retry::Alone, reason));
+        } else if lock_timeout && self.spread == RowSpread::OneRow {
+            results.extend(retry(members, Retry::Blocked, reason));
         } else {
-            dealt.extend(halves(members, Fallback::Timeout));
+            results.extend(retry_halves(self.len(), reason));
         }
+    }
+
+    /// An error of the statement in which each member has a row of its own may be due to a member.
+    fn refusal(&self, error: &StatementError) -> Option<String> {
+        error
+            .refusal()
+            .filter(|_| self.spread != RowSpread::OneEach)
+    }
+
+    fn rows_written(&self) -> u64 {
+        self.changed.len() as u64
+    }
+
+    fn may_use_sequences(&self) -> bool {
+        false
     }
 }
 
-/// The members of each row, in order of arrival; rows in order of their first member.
-fn sort_by_row(plan: &FoldPlan, members: &[&PlannedRequest]) -> Option<Rows> {
-    let mut rows: Rows = Vec::new();
+/// The members of each row in order of arrival. Rows are in the order of their first members.
+fn sort_by_row(plan: &FoldPlan, members: &[&PlannedRequest]) -> Option<MembersByRow> {
+    let mut rows: MembersByRow = Vec::new();
     let mut places: HashMap<RowKey, usize> = HashMap::new();
-    for (n, unit) in members.iter().enumerate() {
-        let row = plan.rows.of(unit)?;
+    for (n, request) in members.iter().enumerate() {
+        let row = plan.rows.of(request)?;
         let place = *places.entry(row).or_insert_with_key(|row| {
             rows.push((row.clone(), Vec::new()));
             rows.len() - 1

@@ -1,10 +1,10 @@
-//! Pipelines without a server: each member its own Sync, its own answer, its own error.
+//! Pipelines without a server: each member has its own Sync, its own answer and its own error.
 
-use crate::line::Strategy;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::single;
-use crate::testing::trip::{Trip, line};
+use crate::strategy::Strategy;
+use crate::testing::fold_statement::single;
+use crate::testing::group_run::{GroupRun, line};
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
@@ -18,13 +18,13 @@ use paceline_testing::messages::server::*;
 const FIRST: &str = "SELECT a FROM t WHERE id = 1";
 const SECOND: &str = "SELECT b FROM t";
 
-struct Scene {
+struct PipelineFixture {
     templates: Templates,
     session: ClientSession,
     server: ServerSide,
 }
 
-impl Scene {
+impl PipelineFixture {
     fn new() -> Self {
         let none = SettingsInterner::default().none();
         Self {
@@ -34,7 +34,7 @@ impl Scene {
         }
     }
 
-    /// A simple query, an extended unit with everything, and one that leaves out what it can.
+    /// A simple query, an extended request with all messages, and one with only the required messages.
     fn three(&mut self) -> [PlannedRequest; 3] {
         let prepared = self.templates.prepared(SECOND, &[0, 0]);
         self.session.statements.prepare(b"p", prepared);
@@ -50,10 +50,10 @@ impl Scene {
             .map(|messages| single(&mut self.session, &self.templates, messages))
     }
 
-    fn leave(&mut self, members: &[PlannedRequest]) -> Trip<'_> {
+    fn leave(&mut self, members: &[PlannedRequest]) -> GroupRun<'_> {
         let prelude = Prelude::new(&self.templates);
-        let trip = Trip::leave(Strategy::Pipeline, members, &prelude, &mut self.server);
-        trip.expect("a pipeline always travels")
+        let run = GroupRun::send(Strategy::Pipeline, members, &prelude, &mut self.server);
+        run.expect("a pipeline is always built")
     }
 }
 
@@ -84,9 +84,9 @@ fn short_answer() -> Wire {
 
 #[test]
 fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let sent = scene.leave(&members).sent();
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let sent = fixture.leave(&members).sent();
     let kinds: Vec<&str> = sent
         .iter()
         .filter_map(|line| line.split(' ').next())
@@ -101,131 +101,131 @@ fn each_member_has_its_own_sync_and_a_statement_is_prepared_once() {
 }
 
 #[test]
-fn answers_are_dealt_as_they_come() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut trip = scene.leave(&members);
+fn each_answer_is_distributed_when_it_is_complete() {
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
     assert_eq!(
-        trip.answer([simple_answer()]),
+        run.answer([simple_answer()]),
         ["0: columns a, row 1, SELECT 1, ready I"]
     );
-    let dealt = trip.answer([parsed(), full_answer()]);
+    let results = run.answer([parsed(), full_answer()]);
     assert_eq!(
-        dealt,
+        results,
         ["1: parsed, bound, columns b, row 2, SELECT 1, ready I"]
     );
-    assert!(!trip.is_over());
+    assert!(!run.is_over());
     assert_eq!(
-        trip.answer([parsed(), short_answer()]),
+        run.answer([parsed(), short_answer()]),
         ["2: bound, row 2, SELECT 1, ready I"]
     );
-    assert!(trip.is_over() && !trip.batch.failed());
+    assert!(run.is_over() && !run.batch.failed());
 }
 
 #[test]
-fn who_fails_is_told_its_error_alone() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut trip = scene.leave(&members);
-    let failed = trip.answer([error("22012", "division by zero"), ready('I')]);
-    assert_eq!(failed, ["0: again Alone"]);
-    let dealt = trip.answer([parsed(), full_answer(), short_answer()]);
-    assert_eq!(dealt.len(), 2);
+fn a_failed_member_gets_its_error_alone() {
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
+    let failed = run.answer([error("22012", "division by zero"), ready('I')]);
+    assert_eq!(failed, ["0: retry Alone"]);
+    let results = run.answer([parsed(), full_answer(), short_answer()]);
+    assert_eq!(results.len(), 2);
     assert!(
-        dealt.iter().all(|line| line.contains("SELECT 1")),
-        "{dealt:?}"
+        results.iter().all(|line| line.contains("SELECT 1")),
+        "{results:?}"
     );
 }
 
 #[test]
-fn a_parse_that_fails_is_not_taken_for_known() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut trip = scene.leave(&members);
-    trip.answer([
+fn a_failed_parse_prepares_no_statement() {
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
+    run.answer([
         simple_answer(),
         error("42703", "no"),
         ready('I'),
         error("26000", "no"),
         ready('I'),
     ]);
-    assert!(trip.is_over());
-    let sent = scene.leave(&members[2..]).sent();
+    assert!(run.is_over());
+    let sent = fixture.leave(&members[2..]).sent();
     assert!(sent[0].starts_with("Parse"), "{sent:?}");
 }
 
 #[test]
-fn who_waits_behind_a_slow_member_may_go_elsewhere() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut trip = scene.leave(&members);
-    trip.answer([simple_answer()]);
-    let abandoned = trip.batch.abandon().expect("reads can be abandoned");
+fn members_behind_a_slow_one_can_be_abandoned() {
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members);
+    run.answer([simple_answer()]);
+    let abandoned = run.batch.abandon().expect("reads can be abandoned");
     let lines: Vec<String> = abandoned.iter().map(line).collect();
-    assert_eq!(lines, ["1: again Alone", "2: again Alone"]);
+    assert_eq!(lines, ["1: retry Alone", "2: retry Alone"]);
     assert_eq!(
-        trip.batch.abandon().map(|dealt| dealt.len()),
+        run.batch.abandon().map(|results| results.len()),
         Some(0),
         "only once"
     );
-    let late = trip.answer([parsed(), full_answer(), short_answer()]);
+    let late = run.answer([parsed(), full_answer(), short_answer()]);
     assert!(late.is_empty(), "they are answered elsewhere: {late:?}");
-    assert!(trip.is_over());
+    assert!(run.is_over());
 }
 
 #[test]
-fn a_bind_that_fails_does_not_take_back_the_parse() {
-    let mut scene = Scene::new();
-    let members = scene.three();
-    let mut trip = scene.leave(&members[2..]);
-    let dealt = trip.answer([parsed(), error("22P02", "no"), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone"]);
-    // Now the server has the statement, and it is not parsed again, unless its client parses it.
-    let mut trip = scene.leave(&members[2..]);
-    assert!(!trip.sent()[0].starts_with("Parse"), "{:?}", trip.sent());
-    trip.answer([error("22P02", "no"), ready('I')]);
-    let again = scene.leave(&members[1..2]).sent();
+fn a_failed_bind_keeps_the_parsed_statement() {
+    let mut fixture = PipelineFixture::new();
+    let members = fixture.three();
+    let mut run = fixture.leave(&members[2..]);
+    let results = run.answer([parsed(), error("22P02", "no"), ready('I')]);
+    assert_eq!(results, ["0: retry Alone"]);
+    // The server has the statement now. It is not parsed again unless a client parses it.
+    let mut run = fixture.leave(&members[2..]);
+    assert!(!run.sent()[0].starts_with("Parse"), "{:?}", run.sent());
+    run.answer([error("22P02", "no"), ready('I')]);
+    let again = fixture.leave(&members[1..2]).sent();
     assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
 }
 
 #[test]
-fn the_very_same_question_is_asked_once() {
-    let mut scene = Scene::new();
-    let [simple, full, short] = scene.three();
-    let [_, again, _] = scene.three();
+fn identical_reads_are_sent_once() {
+    let mut fixture = PipelineFixture::new();
+    let [simple, full, short] = fixture.three();
+    let [_, again, _] = fixture.three();
     let members = [full.clone(), simple.clone(), again, short, simple, full];
-    let mut trip = scene.leave(&members);
-    let sent = trip.sent();
+    let mut run = fixture.leave(&members);
+    let sent = run.sent();
     let count = |kind: &str| sent.iter().filter(|line| line.starts_with(kind)).count();
     assert_eq!((count("Query"), count("Bind"), count("Sync")), (1, 2, 2));
     let answer = "parsed, bound, columns b, row 2, SELECT 1, ready I";
-    let dealt = trip.answer([parsed(), full_answer()]);
-    assert_eq!(dealt, [0, 2, 5].map(|n| format!("{n}: {answer}")));
-    let dealt = trip.answer([error("22012", "division by zero"), ready('I')]);
-    assert_eq!(dealt, ["1: again Alone", "4: again Alone"]);
-    let dealt = trip.answer([parsed(), short_answer()]);
-    assert_eq!(dealt, ["3: bound, row 2, SELECT 1, ready I"]);
-    assert!(trip.is_over());
+    let results = run.answer([parsed(), full_answer()]);
+    assert_eq!(results, [0, 2, 5].map(|n| format!("{n}: {answer}")));
+    let results = run.answer([error("22012", "division by zero"), ready('I')]);
+    assert_eq!(results, ["1: retry Alone", "4: retry Alone"]);
+    let results = run.answer([parsed(), short_answer()]);
+    assert_eq!(results, ["3: bound, row 2, SELECT 1, ready I"]);
+    assert!(run.is_over());
 }
 
 #[test]
-fn other_values_or_formats_are_another_question() {
-    let mut scene = Scene::new();
-    let ask = |scene: &mut Scene, value: &'static [u8], results: &[i16]| {
+fn other_values_or_formats_make_another_read() {
+    let mut fixture = PipelineFixture::new();
+    let ask = |fixture: &mut PipelineFixture, value: &'static [u8], results: &[i16]| {
         let messages = [
             parse("", "SELECT b FROM t WHERE id = $1"),
             bind_values("", &[(false, Some(value))], results),
             execute(),
             sync(),
         ];
-        single(&mut scene.session, &scene.templates, messages.concat())
+        single(&mut fixture.session, &fixture.templates, messages.concat())
     };
     let members = [
-        ask(&mut scene, b"1", &[]),
-        ask(&mut scene, b"2", &[]),
-        ask(&mut scene, b"1", &[1]),
-        ask(&mut scene, b"1", &[]),
+        ask(&mut fixture, b"1", &[]),
+        ask(&mut fixture, b"2", &[]),
+        ask(&mut fixture, b"1", &[1]),
+        ask(&mut fixture, b"1", &[]),
     ];
-    let sent = scene.leave(&members).sent();
+    let sent = fixture.leave(&members).sent();
     assert_eq!(sent.iter().filter(|line| *line == "Sync").count(), 3);
 }

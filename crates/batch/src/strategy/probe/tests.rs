@@ -1,8 +1,8 @@
-//! Whom a probe answers.
+//! Which requests a probe answers.
 
-use super::{Probe, Probed};
+use super::{Probe, ProbeOutcome};
 use crate::strategy::PlannedRequest;
-use crate::testing::folding::{Folding, INT4, INT8, table};
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, table};
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsInterner;
@@ -13,16 +13,16 @@ use paceline_wire::Frames;
 
 const TAKE: &str = "UPDATE t SET qty = qty - $1 WHERE id = $2 AND qty >= $1";
 
-fn folding(text: &str) -> Folding {
+fn folding(text: &str) -> FoldStatement {
     let table = table(&[("id", INT8), ("qty", INT4)], &["id"]);
-    Folding::prepared(text, &table, &[INT4, INT8], Vec::new())
+    FoldStatement::prepared(text, &table, &[INT4, INT8], Vec::new())
 }
 
 fn a_server() -> ServerSide {
     ServerSide::new(SettingsInterner::default().none(), 8)
 }
 
-/// Facts unchanged?, and the number of a unit that met its row.
+/// Whether the facts are unchanged, and the number of a request that met its row.
 fn met(same: bool, number: Option<u32>) -> Wire {
     let number = number.map(u32::to_be_bytes);
     values(&[
@@ -31,10 +31,10 @@ fn met(same: bool, number: Option<u32>) -> Wire {
     ])
 }
 
-/// What a probe of these units says when the server answers so.
-fn probed(units: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire]) -> Vec<String> {
-    let units: Vec<&PlannedRequest> = units.iter().collect();
-    let probe = Probe::build(&units, server, &mut BytesMut::new());
+/// The outcome of these requests for this answer of the server.
+fn probed(requests: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire]) -> Vec<String> {
+    let requests: Vec<&PlannedRequest> = requests.iter().collect();
+    let probe = Probe::build(&requests, server, &mut BytesMut::new());
     let mut probe = probe.expect("they can be asked about");
     let mut over = false;
     for frame in Frames::new(&answer.concat()) {
@@ -42,18 +42,18 @@ fn probed(units: &[PlannedRequest], server: &mut ServerSide, answer: &[Wire]) ->
         over = probe.receive(frame, server);
     }
     assert!(over);
-    let word = |verdict: &Probed| match verdict {
-        Probed::Waits => "waits".to_owned(),
-        Probed::Leaves => "leaves".to_owned(),
-        Probed::Answer(answer) => read_out::to_client(answer).join(", "),
+    let word = |outcome: &ProbeOutcome| match outcome {
+        ProbeOutcome::Waits => "waits".to_owned(),
+        ProbeOutcome::Leaves => "leaves".to_owned(),
+        ProbeOutcome::Answer(answer) => read_out::to_client(answer).join(", "),
     };
-    probe.verdicts().iter().map(word).collect()
+    probe.results().iter().map(word).collect()
 }
 
 #[test]
-fn who_meets_no_row_is_answered() {
+fn a_request_that_meets_no_row_is_answered() {
     let mut folding = folding(TAKE);
-    let units = [folding.texts(&["1", "7"]), folding.texts(&["5", "7"])];
+    let requests = [folding.texts(&["1", "7"]), folding.texts(&["5", "7"])];
     let answer = [
         parsed(),
         bound(),
@@ -61,15 +61,15 @@ fn who_meets_no_row_is_answered() {
         complete("SELECT 1"),
         ready('I'),
     ];
-    let said = probed(&units, &mut a_server(), &answer);
+    let said = probed(&requests, &mut a_server(), &answer);
     assert_eq!(said, ["waits", "parsed, bound, no data, UPDATE 0, ready I"]);
 }
 
 #[test]
-fn a_table_that_has_changed_and_a_failed_probe_answer_nobody() {
+fn changed_tables_and_failed_probes_answer_no_request() {
     let mut folding = folding(TAKE);
-    let units = [folding.texts(&["1", "7"]), folding.texts(&["5", "7"])];
-    let moved = [
+    let requests = [folding.texts(&["1", "7"]), folding.texts(&["5", "7"])];
+    let changed = [
         parsed(),
         bound(),
         met(false, None),
@@ -77,26 +77,29 @@ fn a_table_that_has_changed_and_a_failed_probe_answer_nobody() {
         ready('I'),
     ];
     assert_eq!(
-        probed(&units, &mut a_server(), &moved),
+        probed(&requests, &mut a_server(), &changed),
         ["leaves", "leaves"]
     );
     let failed = [error("57014", "canceling statement"), ready('I')];
-    assert_eq!(probed(&units, &mut a_server(), &failed), ["waits", "waits"]);
+    assert_eq!(
+        probed(&requests, &mut a_server(), &failed),
+        ["waits", "waits"]
+    );
     let renamed = [error("42703", "column \"qty\" does not exist"), ready('I')];
     assert_eq!(
-        probed(&units, &mut a_server(), &renamed),
+        probed(&requests, &mut a_server(), &renamed),
         ["leaves", "leaves"]
     );
     let refused = [error("22012", "division by zero"), ready('I')];
-    let alone = probed(&units[..1], &mut a_server(), &refused);
+    let alone = probed(&requests[..1], &mut a_server(), &refused);
     assert_eq!(alone, ["leaves"]);
 }
 
-/// PostgreSQL may raise an error of it all the same: it must say so itself.
+/// PostgreSQL may raise an error that the probe does not raise.
 #[test]
-fn who_might_fail_without_a_row_leaves() {
+fn a_request_that_may_fail_without_a_row_leaves() {
     let mut folding = folding("UPDATE t SET qty = 100 / $1 WHERE id = $2 AND qty >= 1");
-    let units = [folding.texts(&["0", "7"])];
+    let requests = [folding.texts(&["0", "7"])];
     let answer = [
         parsed(),
         bound(),
@@ -104,16 +107,16 @@ fn who_might_fail_without_a_row_leaves() {
         complete("SELECT 1"),
         ready('I'),
     ];
-    assert_eq!(probed(&units, &mut a_server(), &answer), ["leaves"]);
+    assert_eq!(probed(&requests, &mut a_server(), &answer), ["leaves"]);
 }
 
 #[test]
-fn what_is_asked_has_a_key_and_the_parameters_of_each_unit() {
+fn a_probe_has_the_key_and_the_parameters_of_each_request() {
     let mut folding = folding(TAKE);
-    let units = [folding.texts(&["1", "7"]), folding.texts(&["5", "8"])];
-    let units: Vec<&PlannedRequest> = units.iter().collect();
+    let requests = [folding.texts(&["1", "7"]), folding.texts(&["5", "8"])];
+    let requests: Vec<&PlannedRequest> = requests.iter().collect();
     let mut out = BytesMut::new();
-    Probe::build(&units, &mut a_server(), &mut out).unwrap();
+    Probe::build(&requests, &mut a_server(), &mut out).unwrap();
     let sent = read_out::to_server(&out);
     assert!(sent[0].contains("unnest($1::bigint[])"), "{}", sent[0]);
     let bound = String::from_utf8_lossy(&out);

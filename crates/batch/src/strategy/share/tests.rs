@@ -1,12 +1,14 @@
-//! A shared read without a server: who may join, one run, the same bytes for everybody, and an answer that becomes too long.
+//! Shared reads without a server: which reads are identical, one execution, the same bytes for all members, and an answer that
+//! becomes too long.
 
 use super::{ANSWER_BYTES_MAX, fits};
-use crate::learned::{Learned, Policy};
-use crate::line::{GroupId, Strategy};
+use crate::analysis::{Policy, TemplateAnalysis};
+use crate::line::GroupId;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::single;
-use crate::testing::trip::Trip;
+use crate::strategy::Strategy;
+use crate::testing::fold_statement::single;
+use crate::testing::group_run::GroupRun;
 use paceline_relay::analysis::Analysis;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
@@ -22,19 +24,19 @@ use paceline_testing::read_out;
 const TEXT: &str = "SELECT b FROM t WHERE id = $1";
 const ANSWER: &str = "parsed, bound, columns b, row 2, SELECT 1, ready I";
 
-struct Scene {
+struct ShareFixture {
     templates: Templates,
     session: ClientSession,
     server: ServerSide,
 }
 
-/// How a unit asks: its text, its value and format, the formats of its results, `Describe` or not.
+/// The form of a request: its text, its value and format, its result formats, whether it has a `Describe`.
 #[derive(Clone, Copy)]
 struct Ask<'a>(&'a str, &'a [u8], bool, &'a [i16], bool);
 
 const PLAIN: Ask<'_> = Ask(TEXT, b"1", false, &[], true);
 
-impl Scene {
+impl ShareFixture {
     fn new() -> Self {
         let none = SettingsInterner::default().none();
         Self {
@@ -58,19 +60,19 @@ impl Scene {
         single(&mut self.session, &self.templates, query(text))
     }
 
-    fn leave(&mut self, members: &[PlannedRequest]) -> Option<Trip<'_>> {
+    fn leave(&mut self, members: &[PlannedRequest]) -> Option<GroupRun<'_>> {
         let prelude = Prelude::new(&self.templates);
-        Trip::leave(Strategy::Share, members, &prelude, &mut self.server)
+        GroupRun::send(Strategy::Share, members, &prelude, &mut self.server)
     }
 
-    fn twins(&mut self, count: usize) -> Trip<'_> {
+    fn duplicates(&mut self, count: usize) -> GroupRun<'_> {
         let members: Vec<PlannedRequest> = (0..count).map(|_| self.ask(PLAIN)).collect();
-        self.leave(&members).expect("twins travel together")
+        self.leave(&members).expect("duplicates share a group")
     }
 }
 
-fn group(unit: &PlannedRequest) -> GroupId {
-    fits(unit).expect("a plain read may be shared")
+fn group(request: &PlannedRequest) -> GroupId {
+    fits(request).expect("a plain read may be shared")
 }
 
 fn begun() -> Wire {
@@ -82,10 +84,10 @@ fn ended() -> Wire {
 }
 
 #[test]
-fn only_the_very_same_question_is_shared() {
-    let mut scene = Scene::new();
-    let plain = scene.ask(PLAIN);
-    let same = scene.ask(PLAIN);
+fn only_identical_reads_are_shared() {
+    let mut fixture = ShareFixture::new();
+    let plain = fixture.ask(PLAIN);
+    let same = fixture.ask(PLAIN);
     assert_eq!(group(&plain), group(&same));
     let others = [
         Ask("SELECT c FROM t WHERE id = $1", b"1", false, &[], true),
@@ -95,71 +97,73 @@ fn only_the_very_same_question_is_shared() {
         Ask(TEXT, b"1", false, &[], false),
     ];
     for other in others {
-        let other = scene.ask(other);
+        let other = fixture.ask(other);
         assert_ne!(group(&plain), group(&other));
-        let together = scene.leave(&[plain.clone(), other]);
+        let together = fixture.leave(&[plain.clone(), other]);
         assert!(together.is_none(), "even if their hashes were the same");
     }
 }
 
 #[test]
-fn texts_settings_and_protocols_are_kept_apart() {
-    let mut scene = Scene::new();
+fn texts_settings_and_protocols_distinguish_reads() {
+    let mut fixture = ShareFixture::new();
     let texts = [
         "SELECT b FROM t WHERE id = 1",
         "SELECT b FROM t WHERE id = 2",
     ];
-    let [one, two] = texts.map(|text| group(&scene.query(text)));
+    let [one, two] = texts.map(|text| group(&fixture.query(text)));
     assert_ne!(one, two, "literals are values");
-    assert_eq!(one, group(&scene.query(texts[0])));
+    assert_eq!(one, group(&fixture.query(texts[0])));
     let utc = paceline_sql::SessionChange::Set {
         name: "timezone".to_owned(),
         sql: "SET timezone = 'UTC'".to_owned(),
     };
     let book = SettingsInterner::default();
     let base = book.none();
-    scene.session.settings = book.after(&base, &base, &utc);
-    assert_ne!(one, group(&scene.query(texts[0])));
+    fixture.session.settings = book.after(&base, &base, &utc);
+    assert_ne!(one, group(&fixture.query(texts[0])));
 }
 
 #[test]
-fn a_template_with_a_very_long_answer_is_not_shared() {
-    let mut scene = Scene::new();
-    let unit = scene.ask(PLAIN);
-    unit.template
+fn a_template_with_a_too_long_answer_is_not_shared() {
+    let mut fixture = ShareFixture::new();
+    let request = fixture.ask(PLAIN);
+    request
+        .template
         .pace
         .record(1, u32::try_from(ANSWER_BYTES_MAX).unwrap());
-    assert!(fits(&unit).is_some());
-    unit.template
+    assert!(fits(&request).is_some());
+    request
+        .template
         .pace
         .record(1, u32::try_from(ANSWER_BYTES_MAX + 1).unwrap());
-    assert_eq!(fits(&unit), None);
+    assert_eq!(fits(&request), None);
 }
 
 #[test]
 fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
-    let mut scene = Scene::new();
-    let mut unit = scene.ask(PLAIN);
+    let mut fixture = ShareFixture::new();
+    let mut request = fixture.ask(PLAIN);
     let policy = |pipeline| Policy {
         hotspot: true,
         for_autocommit: true,
         lock_type: true,
         pipeline,
     };
-    let learned = |plain_read: bool| Learned {
-        silence: Err("a read".to_owned()),
+    let analysis = |plain_read: bool| TemplateAnalysis {
+        chain_facts: Err("a read".to_owned()),
         plan: Err(String::new()),
         plain_read: plain_read.then_some(()).ok_or(String::new()),
-        taints: false,
+        may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,
-        timeouts: crate::line::Timeouts::default(),
+        timeouts: crate::line::ClientTimeouts::default(),
     };
     let mut strategy = |plain, on| {
-        let group = learned(plain).travel(&mut unit, policy(on)).spec.group;
+        let group = analysis(plain).decide(&mut request, policy(on)).spec.group;
         let strategy = group.map(|id| id.strategy);
-        unit.template.pace.record(10, 100);
+        request.template.pace.record(10, 100);
         strategy
     };
     assert_eq!(strategy(false, true), None);
@@ -169,61 +173,60 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
 }
 
 #[test]
-fn one_run_answers_all_and_only_when_it_is_complete() {
-    let mut scene = Scene::new();
-    let mut trip = scene.twins(3);
-    let kinds: Vec<String> = trip
-        .sent()
-        .iter()
-        .map(|line| line[..4].to_owned())
-        .collect();
+fn one_execution_answers_all_members_when_it_is_complete() {
+    let mut fixture = ShareFixture::new();
+    let mut run = fixture.duplicates(3);
+    let kinds: Vec<String> = run.sent().iter().map(|line| line[..4].to_owned()).collect();
     assert_eq!(kinds, ["Pars", "Bind", "Desc", "Exec", "Sync"]);
-    assert!(trip.answer([begun()]).is_empty(), "nobody has a part of it");
-    assert!(trip.batch.kept() > 0);
+    assert!(
+        run.answer([begun()]).is_empty(),
+        "no member has a part of it"
+    );
+    assert!(run.batch.buffered_len() > 0);
     assert_eq!(
-        trip.answer([ended()]),
+        run.answer([ended()]),
         [0, 1, 2].map(|member| format!("{member}: {ANSWER}"))
     );
-    assert!(trip.is_over());
-    // What the clients parse is analysed for them, once for all.
-    let again = scene.twins(2).sent();
+    assert!(run.is_over());
+    // A `Parse` of the clients becomes one `Parse` for the group.
+    let again = fixture.duplicates(2).sent();
     assert!(again[0].starts_with("Parse unnamed"), "{again:?}");
 }
 
 #[test]
-fn simple_queries_are_asked_to_the_letter() {
-    let mut scene = Scene::new();
+fn simple_queries_are_sent_unchanged() {
+    let mut fixture = ShareFixture::new();
     let text = "SELECT b  FROM t WHERE id = 1 -- and a remark";
-    let members = [scene.query(text), scene.query(text)];
-    let mut trip = scene.leave(&members).expect("twins travel together");
-    assert_eq!(trip.sent(), [format!("Query {text}")]);
-    let dealt = trip.answer([columns(&["b"]), ended()]);
+    let members = [fixture.query(text), fixture.query(text)];
+    let mut run = fixture.leave(&members).expect("duplicates share a group");
+    assert_eq!(run.sent(), [format!("Query {text}")]);
+    let results = run.answer([columns(&["b"]), ended()]);
     assert_eq!(
-        dealt,
+        results,
         [0, 1].map(|n| format!("{n}: columns b, SELECT 1, ready I"))
     );
 }
 
 #[test]
-fn a_read_that_fails_fails_for_each_alone() {
-    let mut scene = Scene::new();
-    let mut trip = scene.twins(2);
-    let dealt = trip.answer([begun(), error("22012", "division by zero"), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
-    assert!(trip.is_over() && !trip.batch.failed());
+fn members_of_a_failed_read_are_executed_alone() {
+    let mut fixture = ShareFixture::new();
+    let mut run = fixture.duplicates(2);
+    let results = run.answer([begun(), error("22012", "division by zero"), ready('I')]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
+    assert!(run.is_over() && !run.batch.failed());
 }
 
-/// Clients that have prepared the statement: what serves all of them was analysed after the last of them had parsed it.
+/// Clients have prepared the statement: it must have been analyzed after the last of them parsed it.
 #[test]
-fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
-    let mut scene = Scene::new();
-    let prepared = scene.templates.prepared(TEXT, &[0, 0]);
+fn a_prepared_statement_is_analyzed_late_enough_for_all_members() {
+    let mut fixture = ShareFixture::new();
+    let prepared = fixture.templates.prepared(TEXT, &[0, 0]);
     let mut member = |since: u64| {
         let analysis = Analysis {
             since,
             ..Analysis::begun(since - 1, 0)
         };
-        scene
+        fixture
             .session
             .statements
             .parse(b"p", prepared.clone(), analysis);
@@ -232,7 +235,7 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
             execute(),
             sync(),
         ];
-        single(&mut scene.session, &scene.templates, messages.concat())
+        single(&mut fixture.session, &fixture.templates, messages.concat())
     };
     let members = [10, 30, 20].map(&mut member);
     let late = [member(40)];
@@ -245,35 +248,35 @@ fn a_statement_that_was_prepared_before_is_analysed_late_enough_for_all() {
         (&both, false),
         (&members[..], false),
     ] {
-        let mut trip = scene.leave(members).expect("they travel together");
-        let kinds = trip.sent();
+        let mut run = fixture.leave(members).expect("these members share a group");
+        let kinds = run.sent();
         assert_eq!(kinds.iter().any(|line| line.starts_with("Parse")), parses);
         let closes = kinds.iter().filter(|line| line.starts_with("Close"));
         let closes = closes.map(|_| closed()).collect::<Vec<_>>().concat();
         let parsed = if parses { parsed() } else { Wire::new() };
-        let dealt = trip.answer([closes, parsed, answer()]);
-        assert_eq!(dealt.len(), members.len());
+        let results = run.answer([closes, parsed, answer()]);
+        assert_eq!(results.len(), members.len());
     }
 }
 
 #[test]
-fn an_answer_can_be_handed_over_while_rows_come_in() {
-    let mut scene = Scene::new();
-    let mut trip = scene.twins(2);
-    assert!(trip.batch.hand_over(&bound()).is_none(), "nothing has come");
-    trip.answer([parsed(), bound(), columns(&["b"])]);
-    assert!(trip.batch.hand_over(b"C").is_none(), "no row has come");
-    let underway = trip.batch.hand_over(&row(&["2"])[..5]);
+fn an_answer_can_be_handed_over_while_the_server_sends_rows() {
+    let mut fixture = ShareFixture::new();
+    let mut run = fixture.duplicates(2);
+    assert!(run.batch.hand_over(&bound()).is_none(), "nothing has come");
+    run.answer([parsed(), bound(), columns(&["b"])]);
+    assert!(run.batch.hand_over(b"C").is_none(), "no row has come");
+    let underway = run.batch.hand_over(&row(&["2"])[..5]);
     let answer = underway.expect("a row begins").answer;
     assert_eq!(
         read_out::to_client(&answer),
         ["parsed", "bound", "columns b"]
     );
 
-    let mut trip = scene.twins(2);
-    trip.answer([bound(), columns(&["b"]), row(&["2"])]);
-    assert!(trip.batch.hand_over(&[]).is_some());
-    let mut trip = scene.twins(2);
-    trip.answer([bound(), row(&["2"]), error("22012", "division by zero")]);
-    assert!(trip.batch.hand_over(&[]).is_none(), "it has failed");
+    let mut run = fixture.duplicates(2);
+    run.answer([bound(), columns(&["b"]), row(&["2"])]);
+    assert!(run.batch.hand_over(&[]).is_some());
+    let mut run = fixture.duplicates(2);
+    run.answer([bound(), row(&["2"]), error("22012", "division by zero")]);
+    assert!(run.batch.hand_over(&[]).is_none(), "it has failed");
 }

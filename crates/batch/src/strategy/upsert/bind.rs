@@ -1,74 +1,54 @@
-//! The INSERT of a group: the members' values as arrays.
+//! The INSERT of a group: the values of its members as arrays.
 
-use super::super::array::Array;
-use super::super::messages::result_formats;
+use super::super::array::{Array, bound};
+use super::super::messages::{BatchWriter, OwnStatement};
 use super::super::plan::PlannedRequest;
-use super::UpsertPlan;
-use bytes::BytesMut;
-use paceline_relay::server::{Injected, Preparable, ServerSide};
+use super::super::row_spread::RowSpread;
+use super::plan::UpsertPlan;
 use paceline_sql::UNCHECKED_WAIT_MS;
 use paceline_sql::merge::upsert::RESULT_COLUMNS;
-use paceline_wire::frontend;
 
-/// Longest wait for a lock that perhaps only another member needs.
-const PATIENCE: &str = "5ms";
-/// The same where each member may wait for one: the shortest there is.
-const PATIENCE_EACH: &str = "1ms";
+/// Maximum wait for a lock that perhaps only another member needs.
+const LOCK_TIMEOUT: &str = "5ms";
+/// The same if each member may have to wait for a lock: the minimum that PostgreSQL accepts.
+const LOCK_TIMEOUT_EACH: &str = "1ms";
 
 impl UpsertPlan {
-    /// Writes the statement for these units, without `Sync`. `alone`: all are on one row; `one_each`: each is on one of its own.
+    /// Writes `[Parse] Bind Execute` for these requests.
     pub(super) fn write_insert(
         &self,
-        units: &[&PlannedRequest],
-        alone: bool,
-        one_each: bool,
-        server: &mut ServerSide,
-        injected: &mut Injected,
-        out: &mut BytesMut,
+        spread: RowSpread,
+        requests: &[&PlannedRequest],
+        writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
         let (id, text) = match &self.upsert.one_each {
-            Some(text) if one_each => (self.one_each_id, text),
+            Some(text) if spread == RowSpread::OneEach => (self.one_each_id, text),
             _ => (self.insert_id, &self.upsert.insert),
         };
-        let statement = Preparable {
-            id,
-            text,
-            types: &[0, 0],
-        };
-        injected.push(server.ensure(statement, out));
-        let first = units.first()?;
-        // Members on one row have the same lock to wait for, as each has alone; but a fold locks every partition.
-        let patience = match one_each {
-            true => PATIENCE_EACH.to_owned(),
-            false if alone && !self.is_partitioned() => format!("{UNCHECKED_WAIT_MS}ms"),
-            false => PATIENCE.to_owned(),
+        let lock_timeout = match spread {
+            RowSpread::OneEach => LOCK_TIMEOUT_EACH.to_owned(),
+            // Alone, each member would wait for the same lock. A fold of a partitioned table locks every partition, though.
+            RowSpread::OneRow if !self.is_partitioned() => format!("{UNCHECKED_WAIT_MS}ms"),
+            RowSpread::OneRow | RowSpread::ManyRows => LOCK_TIMEOUT.to_owned(),
         };
         let mut values = vec![
             (false, Some(self.fingerprint.as_bytes())),
-            (false, Some(patience.as_bytes())),
+            (false, Some(lock_timeout.as_bytes())),
         ];
         let mut arrays = Vec::new();
         if !self.upsert.own.is_empty() {
-            let mut numbers = Array::int4(units.len());
-            (1..=units.len()).for_each(|number| numbers.push_int(number));
-            arrays.push(numbers.finish());
+            arrays.push(Array::numbers(requests.len()));
         }
         for number in self.upsert.own.iter().flat_map(|own| &own.numbers) {
-            let (binary, _) = first.parameter(*number)?;
-            let oid = *self.parameters.get(*number as usize - 1)?;
-            let mut array = Array::new(binary, oid, units.len());
-            for unit in units {
-                array.push(unit.parameter(*number)?.1);
-            }
-            arrays.push(array.finish());
+            let requests = requests.iter().copied();
+            arrays.push(self.described.array(&[*number], requests)?);
         }
-        let arrays = arrays.iter();
-        values.extend(arrays.map(|(binary, bytes)| (*binary, Some(&**bytes))));
-        let mut formats = vec![1; RESULT_COLUMNS + self.upsert.key.len()];
-        formats.extend(result_formats(first, self.fields.len()));
-        let name = server.name(id);
-        frontend::write_bind(out, name.as_bytes(), &values, &formats);
-        frontend::write_execute(out);
+        values.extend(bound(&arrays));
+        let own_columns = RESULT_COLUMNS + self.upsert.key.len();
+        let formats = self
+            .described
+            .result_formats(own_columns, requests.first()?);
+        OwnStatement { id, text }.write(&values, &formats, writer);
         Some(())
     }
 }

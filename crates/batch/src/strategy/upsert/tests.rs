@@ -1,12 +1,12 @@
-//! Upserts without a server: who fits, what is sent, and what each member gets for what comes back.
+//! Upserts without a server: which requests fit, what is sent, and the result of each member.
 
-use crate::line::Strategy;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
-use crate::testing::folding::{INT4, INT8, NUMERIC, TEXT, Type, table};
-use crate::testing::travelling::Travelling;
-use crate::testing::trip::Trip;
+use crate::strategy::Strategy;
+use crate::testing::fold_statement::{INT4, INT8, NUMERIC, TEXT, Type, table};
+use crate::testing::group_run::GroupRun;
+use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
@@ -15,23 +15,23 @@ use paceline_testing::messages::server::*;
 
 const COLUMNS: [(&str, Type); 2] = [("id", INT8), ("n", INT4)];
 
-/// Counts up `$2` on row `$1`.
-fn counter() -> Travelling {
+/// Adds `$2` to row `$1`.
+fn counter() -> PlannedStatement {
     let text = "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = t.n + $2 RETURNING n";
     let table = table(&COLUMNS, &["id"]);
-    Travelling::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
+    PlannedStatement::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
 }
 
-fn nothing(target: &str) -> Travelling {
+fn nothing(target: &str) -> PlannedStatement {
     let text =
         format!("INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT{target} DO NOTHING RETURNING n");
     let table = table(&COLUMNS, &["id"]);
-    Travelling::upserting(&text, &table, &[INT8, INT4], vec![column("n", 23)])
+    PlannedStatement::upserting(&text, &table, &[INT8, INT4], vec![column("n", 23)])
 }
 
-fn group(travelling: &mut Travelling, keys: &[&str]) -> Vec<PlannedRequest> {
+fn group(statement: &mut PlannedStatement, keys: &[&str]) -> Vec<PlannedRequest> {
     keys.iter()
-        .map(|key| travelling.texts(&[key, "1"]))
+        .map(|key| statement.texts(&[key, "1"]))
         .collect()
 }
 
@@ -39,9 +39,9 @@ fn a_server() -> ServerSide {
     ServerSide::new(SettingsInterner::default().none(), 100)
 }
 
-fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> Trip<'a> {
+fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> GroupRun<'a> {
     let prelude = Prelude::new(&Templates::default());
-    Trip::leave(Strategy::Merge, members, &prelude, server).expect("it travels")
+    GroupRun::send(Strategy::Merge, members, &prelude, server).expect("these members share a group")
 }
 
 /// A row of the INSERT's result.
@@ -49,7 +49,7 @@ fn inserted(key: i64, n: &[u8]) -> Wire {
     values(&[Some(&[1]), Some(&key.to_be_bytes()), Some(n)])
 }
 
-/// The one row of a result in which nothing was inserted.
+/// The only row of a result in which no row was inserted.
 fn none(same_facts: u8) -> Wire {
     values(&[Some(&[same_facts]), None, None])
 }
@@ -65,18 +65,18 @@ fn folded(number: i32, n: &[u8]) -> Wire {
     ])
 }
 
-fn nobody_folded() -> Wire {
+fn none_updated() -> Wire {
     values(&[Some(&[1]), None, None, None, None])
 }
 
 #[test]
-fn who_is_first_is_inserted_and_the_others_are_applied_to_its_row() {
+fn the_first_member_is_inserted_and_the_others_update_its_row() {
     let mut counter = counter();
     let members = group(&mut counter, &["7", "8", "7", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
+    let mut run = leave(&members, &mut server);
     assert_eq!(
-        trip.sent()
+        run.sent()
             .iter()
             .filter(|line| line.contains("Execute"))
             .count(),
@@ -84,7 +84,7 @@ fn who_is_first_is_inserted_and_the_others_are_applied_to_its_row() {
     );
     let rows = [
         [parsed(), bound(), inserted(7, b"1"), complete("SELECT 1")].concat(),
-        // In order of (row, arrival): 7 7 7 8.
+        // Ordered by row, then by arrival: 7 7 7 8.
         [
             parsed(),
             bound(),
@@ -96,178 +96,181 @@ fn who_is_first_is_inserted_and_the_others_are_applied_to_its_row() {
         .concat(),
     ];
     assert!(
-        trip.answer(rows).is_empty(),
-        "nobody hears of it before the commit"
+        run.answer(rows).is_empty(),
+        "no member is answered before the commit"
     );
-    let mut dealt = trip.answer([ready('I')]);
-    dealt.sort();
+    let mut results = run.answer([ready('I')]);
+    results.sort();
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
         "1: parsed, bound, columns n, row 9, INSERT 0 1, ready I",
         "2: parsed, bound, columns n, row 2, INSERT 0 1, ready I",
         "3: parsed, bound, columns n, row 3, INSERT 0 1, ready I",
     ];
-    assert_eq!(dealt, expected);
-    assert!(!trip.batch.failed() && trip.batch.invalidation().is_none());
+    assert_eq!(results, expected);
+    assert!(!run.batch.failed() && run.batch.invalidation().is_none());
 }
 
 #[test]
-fn a_row_that_is_gone_again_or_locked_by_an_outsider_is_tried_again() {
+fn members_on_deleted_or_locked_rows_are_retried() {
     let mut counter = counter();
-    // On one row, alone: it may be equal to the one that is there for an index only.
+    // On one row the member is retried alone, because only an index may take its key for equal to the existing one.
     for (keys, how) in [(["7", "7"], "Alone"), (["7", "8"], "Row")] {
         let members = group(&mut counter, &keys);
         let mut server = a_server();
-        let mut trip = leave(&members, &mut server);
-        let dealt = trip.answer([
+        let mut run = leave(&members, &mut server);
+        let results = run.answer([
             none(1),
             complete("SELECT 1"),
-            nobody_folded(),
+            none_updated(),
             complete("SELECT 1"),
             ready('I'),
         ]);
-        let again = [0, 1].map(|member| format!("{member}: again {how}"));
-        assert_eq!(dealt, again);
+        let retried = [0, 1].map(|member| format!("{member}: retry {how}"));
+        assert_eq!(results, retried);
     }
 }
 
 #[test]
-fn who_meets_a_row_gets_nothing() {
+fn a_member_with_an_existing_key_inserts_nothing() {
     let mut nothing = nothing(" (id)");
     let members = group(&mut nothing, &["7", "8", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([inserted(7, b"1"), complete("SELECT 1"), ready('I')]);
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([inserted(7, b"1"), complete("SELECT 1"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
         "1: parsed, bound, columns n, INSERT 0 0, ready I",
         "2: parsed, bound, columns n, INSERT 0 0, ready I",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
 }
 
 #[test]
-fn where_the_conflict_may_be_with_another_key_the_second_on_a_row_goes_another_time() {
+fn if_another_key_may_conflict_the_second_member_on_a_row_returns_to_the_line() {
     let mut nothing = nothing("");
     let members = group(&mut nothing, &["7", "8", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([inserted(8, b"1"), complete("SELECT 1"), ready('I')]);
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([inserted(8, b"1"), complete("SELECT 1"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, INSERT 0 0, ready I",
         "1: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
-        "2: again Line",
+        "2: retry Line",
     ];
-    assert_eq!(dealt, expected);
+    assert_eq!(results, expected);
 }
 
 #[test]
-fn errors_undo_all_and_send_them_again() {
+fn errors_undo_and_retry_all_members() {
     let mut nothing = nothing(" (id)");
     let members = group(&mut nothing, &["7", "8"]);
-    for (error, expected, void) in [
+    for (error, expected, invalidates) in [
         (
             error("23514", "a check"),
-            ["0: again FirstHalf", "1: again SecondHalf"],
+            ["0: retry FirstHalf", "1: retry SecondHalf"],
             false,
         ),
         (
             error("55P03", "canceling statement due to lock timeout"),
-            ["0: again Alone", "1: again Alone"],
+            ["0: retry Alone", "1: retry Alone"],
             false,
         ),
         (
             error("42501", "permission denied for table t"),
-            ["0: again Alone", "1: again Alone"],
+            ["0: retry Alone", "1: retry Alone"],
             true,
         ),
     ] {
         let mut server = a_server();
-        let mut trip = leave(&members, &mut server);
-        assert_eq!(trip.answer([error, ready('I')]), expected);
-        assert_eq!(trip.batch.invalidation().is_some(), void);
-        assert!(trip.batch.failed());
+        let mut run = leave(&members, &mut server);
+        assert_eq!(run.answer([error, ready('I')]), expected);
+        assert_eq!(run.batch.invalidation().is_some(), invalidates);
+        assert!(run.batch.failed());
     }
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([none(0), complete("SELECT 1"), ready('I')]);
-    assert_eq!(dealt, ["0: again Alone", "1: again Alone"]);
-    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([none(0), complete("SELECT 1"), ready('I')]);
+    assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
+    assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
 }
 
 #[test]
-fn a_committed_row_that_is_nobodys_is_not_kept_quiet() {
+fn a_committed_row_with_an_unknown_key_is_reported() {
     let mut nothing = nothing(" (id)");
     let members = group(&mut nothing, &["7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([inserted(9, b"1"), complete("SELECT 1"), ready('I')]);
-    assert!(dealt.iter().all(|line| line.contains("08007")), "{dealt:?}");
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([inserted(9, b"1"), complete("SELECT 1"), ready('I')]);
+    assert!(
+        results.iter().all(|line| line.contains("08007")),
+        "{results:?}"
+    );
 }
 
 #[test]
-fn keys_that_may_come_back_as_something_else_do_not_travel() {
+fn keys_that_a_column_may_store_differently_run_alone() {
     let sql = "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
     let words = table(&[("id", TEXT), ("n", INT4)], &["id"]);
-    let mut words = Travelling::upserting(sql, &words, &[TEXT, INT4], Vec::new());
+    let mut words = PlannedStatement::upserting(sql, &words, &[TEXT, INT4], Vec::new());
     let plan = words.plan.clone();
     assert!(plan.fits(&words.texts(&["a b", "1"])).is_some());
     assert_eq!(plan.fits(&words.texts(&["a ", "1"])), None);
     let null = words.bound(&[(false, None), (false, Some(b"1"))]);
     assert_eq!(plan.fits(&null), None);
-    // Only PostgreSQL can tell numerics apart: they travel with their equals in bytes.
+    // Only PostgreSQL can compare numerics: only equal bytes share a group.
     let prices = table(&[("id", NUMERIC), ("n", INT4)], &["id"]);
-    let mut prices = Travelling::upserting(sql, &prices, &[NUMERIC, INT4], Vec::new());
+    let mut prices = PlannedStatement::upserting(sql, &prices, &[NUMERIC, INT4], Vec::new());
     let plan = prices.plan.clone();
     let mut group = |price: &str| {
         plan.fits(&prices.texts(&[price, "1"]))
-            .expect("it travels")
+            .expect("these members share a group")
             .0
     };
     assert_eq!(group("1.0"), group("1.0"));
     assert_ne!(group("1.0"), group("1.00"));
 }
 
-/// It has inserted, and the fold behind it finds that facts have moved: what is inserted is answered, the rest goes again.
+/// Rows are inserted, and then the fold reports changed facts: members with inserted rows are answered, the others are retried.
 #[test]
-fn who_was_inserted_is_answered_even_if_facts_move_before_the_fold() {
+fn inserted_members_are_answered_even_if_facts_change_before_the_fold() {
     let mut counter = counter();
     let members = group(&mut counter, &["7", "7"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let moved = values(&[Some(&[0]), None, None, None, None]);
+    let mut run = leave(&members, &mut server);
+    let changed = values(&[Some(&[0]), None, None, None, None]);
     let insert = [parsed(), bound(), inserted(7, b"1"), complete("SELECT 1")].concat();
-    let fold = [parsed(), bound(), moved, complete("SELECT 1")].concat();
-    let dealt = trip.answer([insert, fold, ready('I')]);
+    let fold = [parsed(), bound(), changed, complete("SELECT 1")].concat();
+    let results = run.answer([insert, fold, ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
-        "1: again Alone",
+        "1: retry Alone",
     ];
-    assert_eq!(dealt, expected);
-    assert_eq!(trip.batch.invalidation(), Some(Invalidation::Changed));
+    assert_eq!(results, expected);
+    assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
 }
 
-/// The same, with the proposed value.
-fn excluded() -> Travelling {
+/// The same statement with the proposed value.
+fn excluded() -> PlannedStatement {
     let text = "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = t.n + EXCLUDED.n RETURNING n";
     let table = table(&COLUMNS, &["id"]);
-    Travelling::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
+    PlannedStatement::upserting(text, &table, &[INT8, INT4], vec![column("n", 23)])
 }
 
 #[test]
-fn members_on_keys_of_their_own_need_one_statement() {
+fn members_on_different_keys_need_one_statement() {
     let mut excluded = excluded();
     let members = group(&mut excluded, &["7", "8", "9"]);
     let mut server = a_server();
-    let mut trip = leave(&members, &mut server);
-    let executes = |trip: &Trip<'_>| {
-        trip.sent()
+    let mut run = leave(&members, &mut server);
+    let executes = |run: &GroupRun<'_>| {
+        run.sent()
             .iter()
             .filter(|line| line.contains("Execute"))
             .count()
     };
-    assert_eq!(executes(&trip), 1);
-    let dealt = trip.answer([
+    assert_eq!(executes(&run), 1);
+    let results = run.answer([
         inserted(9, b"1"),
         inserted(7, b"4"),
         complete("SELECT 2"),
@@ -278,14 +281,14 @@ fn members_on_keys_of_their_own_need_one_statement() {
         "1: parsed, bound, columns n, INSERT 0 0, ready I",
         "2: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
     ];
-    assert_eq!(dealt, expected);
-    // After an error they go by two for a while.
-    let mut trip = leave(&members, &mut server);
-    let dealt = trip.answer([
+    assert_eq!(results, expected);
+    // After an error, groups use two statements for a while.
+    let mut run = leave(&members, &mut server);
+    let results = run.answer([
         error("55P03", "canceling statement due to lock timeout"),
         ready('I'),
     ]);
-    assert_eq!(dealt, ["0: again Line", "1: again Line", "2: again Line"]);
+    assert_eq!(results, ["0: retry Line", "1: retry Line", "2: retry Line"]);
     assert_eq!(executes(&leave(&members, &mut server)), 2);
     let twice = group(&mut excluded, &["7", "8", "7"]);
     assert_eq!(executes(&leave(&twice, &mut server)), 2);

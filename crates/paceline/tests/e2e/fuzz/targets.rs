@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
 
 use bytes::BytesMut;
-use paceline_relay::request::{Boundary, Scanner};
+use paceline_relay::request::{Boundary, RequestScanner};
 use paceline_wire::auth::{Credential, Login, Progress};
 use paceline_wire::frame::{HEADER_LEN, split_message};
 use paceline_wire::frontend::{BindNames, BindValues, Parse, Target, tag};
@@ -158,7 +158,7 @@ enum ScanEnd {
 
 /// What a scanner says while `step` more bytes come at a time, up to an error or the end.
 fn scanned(input: &[u8], step: usize) -> (Scanned, Vec<Boundary>) {
-    let (mut scanner, mut buffer) = (Scanner::default(), BytesMut::new());
+    let (mut scanner, mut buffer) = (RequestScanner::default(), BytesMut::new());
     let (mut at, mut ends, mut boundaries) = (0, Vec::new(), Vec::new());
     for chunk in input.chunks(step.max(1)) {
         buffer.extend_from_slice(chunk);

@@ -3,7 +3,7 @@
 use super::super::Analysis;
 use super::*;
 use crate::testing;
-use paceline_batch::tally::TALLIES_MAX;
+use paceline_batch::template_stats::TEMPLATES_MAX;
 use paceline_relay::template::Template;
 
 struct Scene {
@@ -24,20 +24,20 @@ impl Scene {
     /// A unit of the template is carried out alone.
     fn run(&self, text: &str) -> Analysis {
         let (analysis, tally) = self.pool.analysis(&self.template(text), 0);
-        tally.goes_alone();
+        tally.count_alone();
         analysis
     }
 
     /// PostgreSQL has answered.
     fn learn(&self, text: &str, plan: &str) {
-        let learned = Learned::refused(plan);
+        let learned = TemplateAnalysis::refused(plan);
         self.pool
             .set_analysis(self.template(text).id, 0, Some(learned));
     }
 
     /// Units and reason of a template's only row.
     fn shown(&self, template: &str) -> Option<(String, Option<String>)> {
-        let rows = self.pool.groups(Called::ByText).rows;
+        let rows = self.pool.groups(TemplateNaming::Text).rows;
         let mut of_it = rows
             .into_iter()
             .filter(|row| row[0].as_deref() == Some(template));
@@ -74,19 +74,19 @@ fn a_template_that_is_used_again_is_counted_again() {
     scene.run(RARE);
     scene.learn(RARE, "seldom");
     (0..5).for_each(|_| drop(scene.run(HOT)));
-    for n in 0..TALLIES_MAX {
+    for n in 0..TEMPLATES_MAX {
         let text = format!("once {n}");
         scene.run(&text);
         scene.run(&text);
     }
     assert_eq!(scene.shown(RARE), None);
     assert_eq!(scene.shown(HOT), units(5, Some(NOT_ANALYZED)));
-    let rows = scene.pool.groups(Called::ByText).rows;
+    let rows = scene.pool.groups(TemplateNaming::Text).rows;
     let all: usize = rows
         .iter()
         .map(|row| row[2].as_ref().unwrap().parse::<usize>().unwrap())
         .sum();
-    assert_eq!(all, 1 + 5 + 2 * TALLIES_MAX);
+    assert_eq!(all, 1 + 5 + 2 * TEMPLATES_MAX);
     assert!(scene.shown("(other templates)").is_some());
     assert!(matches!(scene.run(RARE), Analysis::Done(_)));
     assert_eq!(scene.shown(RARE), units(1, Some("seldom")));
@@ -99,7 +99,7 @@ fn a_forgotten_tally_goes_when_nobody_counts_on_it() {
     let tally = scene.pool.analysis(&scene.template(RARE), 0).1;
     let forgotten = Arc::downgrade(&tally);
     drop(tally);
-    (0..=TALLIES_MAX).for_each(|n| drop(scene.run(&format!("once{n}"))));
+    (0..=TEMPLATES_MAX).for_each(|n| drop(scene.run(&format!("once{n}"))));
     assert!(forgotten.upgrade().is_none());
 }
 
@@ -109,8 +109,8 @@ fn the_console_calls_templates_without_the_values_in_them() {
     let scene = Scene::new();
     scene.run("DELETE FROM cards WHERE pin = '4711'");
     let called = |called| scene.pool.groups(called).rows[0][0].clone().unwrap();
-    assert!(called(Called::ByText).contains("4711"));
-    let name = called(Called::ByName);
+    assert!(called(TemplateNaming::Text).contains("4711"));
+    let name = called(TemplateNaming::MetricName);
     assert!(
         name.contains("DELETE FROM cards") && !name.contains("4711"),
         "{name}"

@@ -35,8 +35,11 @@ pub(super) async fn welcome_by(
     mut sets: BTreeMap<String, String>,
 ) -> Result<Vec<(String, String)>, Refusal> {
     sets.remove(APPLICATION_NAME);
-    let mut parameters =
-        welcome(client, &client.info.pool.shared.settings_interner.intern(sets)).await?;
+    let mut parameters = welcome(
+        client,
+        &client.info.pool.shared.settings_interner.intern(sets),
+    )
+    .await?;
     for (known, value) in &mut parameters {
         if known == APPLICATION_NAME {
             name.clone_into(value);

@@ -1,12 +1,12 @@
-//! What a group becomes.
+//! The messages of a group.
 
 use super::{a_server, counter, leave, stock};
-use crate::testing::folding::{Folding, INT4, INT8, NUMERIC, TEXT, table};
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, NUMERIC, TEXT, table};
 use paceline_wire::frontend::{BindNames, BindValues, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames};
 
-/// The `Bind` in what was sent: its parameters as text, and its result formats.
+/// The parameters of the `Bind`, as text, and its result formats.
 fn bound(sent: &[u8]) -> (Vec<String>, Vec<i16>) {
     let bind = Frames::new(sent)
         .find(|f: &Frame<'_>| f.tag == tag::BIND)
@@ -23,7 +23,7 @@ fn bound(sent: &[u8]) -> (Vec<String>, Vec<i16>) {
     (values.collect(), read.result_formats)
 }
 
-/// A binary array of int4, its element type in front.
+/// A binary array of int4 after the OID of its element type.
 fn integers(bytes: &[u8]) -> String {
     let mut r = Reader::new(bytes);
     let head: Vec<i32> = (0..5).map(|_| r.i32().expect("a header")).collect();
@@ -43,15 +43,15 @@ fn integers(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn members_stand_in_order_of_row_and_arrival() {
+fn members_are_sorted_by_row_and_arrival() {
     let mut folding = stock();
     let members: Vec<_> = [["1", "7"], ["2", "5"], ["3", "7"], ["4", "6"], ["5", "5"]]
         .iter()
         .map(|values| folding.texts(values))
         .collect();
     let mut server = a_server();
-    let trip = leave(&members, &mut server).expect("it travels");
-    let (values, formats) = bound(&trip.sent);
+    let run = leave(&members, &mut server).expect("these members share a group");
+    let (values, formats) = bound(&run.sent);
     let expected = [
         "{7,5,6}",
         "23:{0,2,4}",
@@ -69,14 +69,18 @@ fn a_group_is_one_statement_that_is_prepared_once() {
     let rows = ["7", "8", "7"];
     let members: Vec<_> = rows.iter().map(|row| folding.texts(&["1", row])).collect();
     let mut server = a_server();
-    let sent = leave(&members, &mut server).expect("it travels").sent();
+    let sent = leave(&members, &mut server)
+        .expect("these members share a group")
+        .sent();
     let [parse, bind, execute, sync] = sent.as_slice() else {
         panic!("{sent:?}")
     };
     assert!(parse.contains("SKIP LOCKED"), "{parse}");
     assert!(bind.starts_with("Bind paceline_"), "{bind}");
     assert_eq!((execute.as_str(), sync.as_str()), ("Execute", "Sync"));
-    let sent = leave(&members, &mut server).expect("it travels").sent();
+    let sent = leave(&members, &mut server)
+        .expect("these members share a group")
+        .sent();
     assert_eq!(sent[0], *bind);
 }
 
@@ -85,33 +89,33 @@ fn a_group_on_one_row_waits_for_it() {
     let mut folding = stock();
     let members = [folding.texts(&["1", "7"]), folding.texts(&["2", "7"])];
     let mut server = a_server();
-    let trip = leave(&members, &mut server).expect("it travels");
-    let parse = &trip.sent()[0];
+    let run = leave(&members, &mut server).expect("these members share a group");
+    let parse = &run.sent()[0];
     assert!(
         parse.starts_with("Parse") && !parse.contains("SKIP LOCKED"),
         "{parse}"
     );
-    assert_eq!(bound(&trip.sent).0[..3], ["{7}", "23:{0}", "23:{2}"]);
+    assert_eq!(bound(&run.sent).0[..3], ["{7}", "23:{0}", "23:{2}"]);
 }
 
 #[test]
-fn members_that_are_each_on_a_row_of_their_own_need_no_order() {
+fn members_on_different_rows_need_no_order() {
     let mut folding = stock();
     let members = [folding.texts(&["1", "7"]), folding.texts(&["2", "5"])];
     let mut server = a_server();
-    let trip = leave(&members, &mut server).expect("it travels");
-    let parse = &trip.sent()[0];
+    let run = leave(&members, &mut server).expect("these members share a group");
+    let parse = &run.sent()[0];
     assert!(
         !parse.contains("RECURSIVE") && parse.contains("lock_timeout"),
         "{parse}"
     );
-    let (values, formats) = bound(&trip.sent);
+    let (values, formats) = bound(&run.sent);
     assert_eq!(values, ["{7,5}", "(16400,{7})", "{1,2}"]);
     assert_eq!(formats, [1, 1, 1, 1, 0]);
 }
 
 #[test]
-fn binary_values_travel_in_binary_arrays_and_keys_as_text() {
+fn binary_values_are_sent_in_binary_arrays_and_keys_as_text() {
     let mut folding = counter("");
     let (one, key) = (1_i32.to_be_bytes(), 7_i64.to_be_bytes());
     let members = [
@@ -119,7 +123,11 @@ fn binary_values_travel_in_binary_arrays_and_keys_as_text() {
         folding.bound(&[(true, None), (false, Some(b"7"))], &[1]),
     ];
     let mut server = a_server();
-    let (values, formats) = bound(&leave(&members, &mut server).expect("it travels").sent);
+    let (values, formats) = bound(
+        &leave(&members, &mut server)
+            .expect("these members share a group")
+            .sent,
+    );
     assert_eq!(
         (values[0].as_str(), values[4].as_str()),
         ("{7}", "23:{1,NULL}")
@@ -131,14 +139,18 @@ fn binary_values_travel_in_binary_arrays_and_keys_as_text() {
 fn text_values_are_quoted() {
     let table = table(&[("id", INT8), ("a", TEXT)], &["id"]);
     let text = "UPDATE t SET a = $2 WHERE id = $1";
-    let mut folding = Folding::prepared(text, &table, &[INT8, TEXT], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[INT8, TEXT], Vec::new());
     let members = [
         folding.texts(&["1", "NULL"]),
         folding.texts(&["1", r#"a,"b"\"#]),
         folding.bound(&[(false, Some(b"1")), (false, None)], &[]),
     ];
     let mut server = a_server();
-    let (values, _) = bound(&leave(&members, &mut server).expect("it travels").sent);
+    let (values, _) = bound(
+        &leave(&members, &mut server)
+            .expect("these members share a group")
+            .sent,
+    );
     assert_eq!(values[4], r#"{"NULL","a,\"b\"\\",NULL}"#);
 }
 
@@ -146,14 +158,18 @@ fn text_values_are_quoted() {
 fn a_composite_key_has_an_array_for_each_column() {
     let table = table(&[("a", INT4), ("b", TEXT), ("n", INT4)], &["a", "b"]);
     let text = "UPDATE t SET n = $3 WHERE b = $1 AND a = $2";
-    let mut folding = Folding::prepared(text, &table, &[TEXT, INT4, INT4], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[TEXT, INT4, INT4], Vec::new());
     let members = [
         folding.texts(&["x", "1", "8"]),
         folding.texts(&["y", "1", "9"]),
         folding.texts(&["x", "1", "10"]),
     ];
     let mut server = a_server();
-    let (values, _) = bound(&leave(&members, &mut server).expect("it travels").sent);
+    let (values, _) = bound(
+        &leave(&members, &mut server)
+            .expect("these members share a group")
+            .sent,
+    );
     assert_eq!(
         values,
         [
@@ -168,10 +184,10 @@ fn a_composite_key_has_an_array_for_each_column() {
 }
 
 #[test]
-fn keys_that_only_postgresql_can_compare_do_not_share_a_group() {
+fn different_opaque_keys_share_no_group() {
     let table = table(&[("id", NUMERIC), ("a", INT4)], &["id"]);
     let text = "UPDATE t SET a = a + 1 WHERE id = $1";
-    let mut folding = Folding::prepared(text, &table, &[NUMERIC], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[NUMERIC], Vec::new());
     let members = [folding.texts(&["1.0"]), folding.texts(&["1.00"])];
     let mut server = a_server();
     assert!(leave(&members, &mut server).is_none());

@@ -1,16 +1,19 @@
-//! Which units fit, on which row, and with whom.
+//! Which requests fit, on which row, and in which group.
 
 use super::{counter, stock};
-use crate::line::{GroupId, Key, Keys, Strategy};
+use crate::line::{GroupId, LineKey, LineKeys};
 use crate::strategy::GroupPlan;
-use crate::testing::folding::{Folding, INT4, INT4_ARRAY, INT8, NUMERIC, TEXT, Type, UUID, table};
+use crate::strategy::Strategy;
+use crate::testing::fold_statement::{
+    FoldStatement, INT4, INT4_ARRAY, INT8, NUMERIC, TEXT, Type, UUID, table,
+};
 use paceline_relay::settings::SettingsInterner;
 use paceline_testing::messages::server::column;
 
 /// A statement whose key column and parameter have these types.
-fn keyed(key: Type, parameter: Type) -> Folding {
+fn keyed(key: Type, parameter: Type) -> FoldStatement {
     let table = table(&[("id", key), ("a", INT4)], &["id"]);
-    Folding::prepared(
+    FoldStatement::prepared(
         "UPDATE t SET a = a + 1 WHERE id = $1",
         &table,
         &[parameter],
@@ -18,12 +21,16 @@ fn keyed(key: Type, parameter: Type) -> Folding {
     )
 }
 
-/// Where a unit with this key stands: binary?, bytes.
-fn place(folding: &mut Folding, binary: bool, key: Option<&[u8]>) -> Option<(GroupId, Key)> {
-    let unit = folding.bound(&[(binary, key)], &[]);
-    let (group, keys) = folding.plan.fits(&unit)?;
+/// The group and row of a request with this key: whether binary, and the bytes.
+fn place(
+    folding: &mut FoldStatement,
+    binary: bool,
+    key: Option<&[u8]>,
+) -> Option<(GroupId, LineKey)> {
+    let request = folding.bound(&[(binary, key)], &[]);
+    let (group, keys) = folding.plan.fits(&request)?;
     match keys {
-        Keys::One(key) => Some((group, key)),
+        LineKeys::One(key) => Some((group, key)),
         other => panic!("not one row: {other:?}"),
     }
 }
@@ -35,7 +42,7 @@ fn an_integer_is_the_same_row_however_it_is_written() {
     assert!(seven.is_some());
     assert_eq!(place(&mut folding, true, Some(&7_i64.to_be_bytes())), seven);
     let mut short = keyed(INT8, INT4);
-    let key = |place: Option<(GroupId, Key)>| place.map(|(_, key)| key);
+    let key = |place: Option<(GroupId, LineKey)>| place.map(|(_, key)| key);
     let in_four = place(&mut short, true, Some(&7_i32.to_be_bytes()));
     assert_eq!(
         key(in_four),
@@ -51,12 +58,12 @@ fn an_integer_is_the_same_row_however_it_is_written() {
     assert_eq!(
         other.map(|(group, _)| group),
         seven.map(|(group, _)| group),
-        "rows travel together"
+        "rows share a group"
     );
 }
 
 #[test]
-fn an_integer_that_is_oddly_written_or_that_no_row_can_have_runs_alone() {
+fn an_integer_in_an_unusual_form_or_out_of_range_runs_alone() {
     let mut folding = keyed(INT4, INT8);
     for key in [
         "+1",
@@ -142,7 +149,7 @@ fn text_is_the_same_row_byte_by_byte() {
 }
 
 #[test]
-fn keys_that_only_postgresql_can_compare_travel_with_their_likes() {
+fn opaque_keys_share_a_group_only_with_equal_bytes() {
     let mut folding = keyed(NUMERIC, NUMERIC);
     let (group, key) = place(&mut folding, false, Some(b"1.0")).expect("it fits");
     assert_eq!(place(&mut folding, false, Some(b"1.0")), Some((group, key)));
@@ -159,15 +166,15 @@ fn keys_that_only_postgresql_can_compare_travel_with_their_likes() {
 #[test]
 fn a_composite_key_is_one_row_only_if_all_its_columns_agree() {
     let table = table(&[("a", INT4), ("b", TEXT), ("n", INT4)], &["a", "b"]);
-    let mut folding = Folding::prepared(
+    let mut folding = FoldStatement::prepared(
         "UPDATE t SET n = n + 1 WHERE b = $1 AND a = $2",
         &table,
         &[TEXT, INT4],
         Vec::new(),
     );
     let mut key = |values: [&str; 2]| {
-        let unit = folding.texts(&values);
-        folding.plan.fits(&unit).expect("it fits").1
+        let request = folding.texts(&values);
+        folding.plan.fits(&request).expect("it fits").1
     };
     let here = key(["x", "1"]);
     assert_eq!(key(["x", "01"]), here);
@@ -180,14 +187,14 @@ fn a_composite_key_is_one_row_only_if_all_its_columns_agree() {
 fn a_key_may_be_a_constant_of_the_template() {
     let table = table(&[("id", INT8), ("a", INT4)], &["id"]);
     let text = "UPDATE t SET a = a + $1 WHERE id = 5";
-    let mut folding = Folding::prepared(text, &table, &[INT4], Vec::new());
+    let mut folding = FoldStatement::prepared(text, &table, &[INT4], Vec::new());
     let (one, two) = (folding.texts(&["1"]), folding.texts(&["2"]));
     assert_eq!(folding.plan.fits(&one), folding.plan.fits(&two));
     let mut parameter = keyed(INT8, INT8);
     let by_parameter = place(&mut parameter, false, Some(b"5")).map(|(_, key)| key);
     assert_eq!(
         folding.plan.fits(&one).map(|(_, key)| key),
-        by_parameter.map(Keys::One),
+        by_parameter.map(LineKeys::One),
         "rows are known across templates"
     );
 }
@@ -196,7 +203,7 @@ fn a_key_may_be_a_constant_of_the_template() {
 fn literals_of_a_simple_query_are_parameters() {
     let table = table(&[("id", INT8), ("a", INT4)], &["id"]);
     let text = "UPDATE t SET a = a + 1 WHERE id = 5";
-    let mut folding = Folding::simple(text, &table, &[INT4, INT4], Vec::new());
+    let mut folding = FoldStatement::simple(text, &table, &[INT4, INT4], Vec::new());
     let (one, two) = (
         folding.query(text),
         folding.query("UPDATE t SET a = a + 2 WHERE id = 6"),
@@ -210,13 +217,13 @@ fn literals_of_a_simple_query_are_parameters() {
 }
 
 #[test]
-fn formats_and_settings_tell_groups_apart_and_the_format_of_a_key_does_not() {
+fn formats_and_settings_distinguish_groups_and_the_format_of_a_key_does_not() {
     let mut folding = stock();
     let (one, key) = (1_i32.to_be_bytes(), 7_i64.to_be_bytes());
     let mut group = |values: [(bool, &[u8]); 2], results: &[i16]| {
         let values = values.map(|(binary, bytes)| (binary, Some(bytes)));
-        let unit = folding.bound(&values, results);
-        folding.plan.fits(&unit).expect("it fits").0
+        let request = folding.bound(&values, results);
+        folding.plan.fits(&request).expect("it fits").0
     };
     let text = group([(false, b"1"), (false, b"7")], &[]);
     assert_eq!(text.strategy, Strategy::Fold);
@@ -229,9 +236,9 @@ fn formats_and_settings_tell_groups_apart_and_the_format_of_a_key_does_not() {
         group([(false, b"1"), (false, b"7")], &[1]).result_formats,
         1
     );
-    let mut unit = folding.texts(&["1", "7"]);
-    unit.settings = SettingsInterner::default().intern([("a".into(), "b".into())].into());
-    assert_ne!(folding.plan.fits(&unit).expect("it fits").0, text);
+    let mut request = folding.texts(&["1", "7"]);
+    request.settings = SettingsInterner::default().intern([("a".into(), "b".into())].into());
+    assert_ne!(folding.plan.fits(&request).expect("it fits").0, text);
 }
 
 #[test]
@@ -239,12 +246,12 @@ fn one_format_for_all_results_is_the_same_as_one_each() {
     let table = table(&[("id", INT8), ("a", INT4)], &["id"]);
     let fields = vec![column("id", 20), column("a", 23)];
     let text = "UPDATE t SET a = a + 1 WHERE id = $1 RETURNING id, a";
-    let mut folding = Folding::prepared(text, &table, &[INT8], fields);
+    let mut folding = FoldStatement::prepared(text, &table, &[INT8], fields);
     let mut formats = |results: &[i16]| {
-        let unit = folding.bound(&[(false, Some(b"1"))], results);
+        let request = folding.bound(&[(false, Some(b"1"))], results);
         folding
             .plan
-            .fits(&unit)
+            .fits(&request)
             .map(|(group, _)| group.result_formats)
     };
     assert_eq!((formats(&[]), formats(&[0, 0])), (Some(0), Some(0)));
@@ -254,32 +261,32 @@ fn one_format_for_all_results_is_the_same_as_one_each() {
 }
 
 #[test]
-fn what_a_fold_cannot_answer_for_runs_alone() {
+fn a_request_that_a_fold_cannot_answer_runs_alone() {
     let mut wrong_count = counter("");
-    let unit = wrong_count.texts(&["1"]);
-    assert_eq!(wrong_count.plan.fits(&unit), None);
+    let request = wrong_count.texts(&["1"]);
+    assert_eq!(wrong_count.plan.fits(&request), None);
     let mut one = counter("/*+ TARGET_AFFECT_ROW(1) */");
-    let unit = one.texts(&["1", "7"]);
-    assert!(one.plan.fits(&unit).is_some());
+    let request = one.texts(&["1", "7"]);
+    assert!(one.plan.fits(&request).is_some());
     let mut two = counter("/*+ TARGET_AFFECT_ROW(2) */");
-    let unit = two.texts(&["1", "7"]);
-    assert_eq!(two.plan.fits(&unit), None);
-    let mut unit = one.texts(&["1", "7"]);
+    let request = two.texts(&["1", "7"]);
+    assert_eq!(two.plan.fits(&request), None);
+    let mut request = one.texts(&["1", "7"]);
     let latin = [(
         "client_encoding".to_owned(),
         "SET client_encoding TO 'LATIN1'".to_owned(),
     )];
-    unit.settings = SettingsInterner::default().intern(latin.into());
-    assert_eq!(one.plan.fits(&unit), None, "text that is not UTF-8");
+    request.settings = SettingsInterner::default().intern(latin.into());
+    assert_eq!(one.plan.fits(&request), None, "text that is not UTF-8");
 }
 
 #[test]
-fn an_array_travels_in_its_text_form_only() {
+fn an_array_is_sent_as_text_only() {
     let table = table(&[("id", INT8), ("a", INT4_ARRAY)], &["id"]);
     let text = "UPDATE t SET a = $2 WHERE id = $1";
-    let mut folding = Folding::prepared(text, &table, &[INT8, INT4_ARRAY], Vec::new());
-    let unit = folding.texts(&["1", "{1,2}"]);
-    assert!(folding.plan.fits(&unit).is_some());
-    let unit = folding.bound(&[(false, Some(b"1")), (true, Some(&[0; 12]))], &[]);
-    assert_eq!(folding.plan.fits(&unit), None);
+    let mut folding = FoldStatement::prepared(text, &table, &[INT8, INT4_ARRAY], Vec::new());
+    let request = folding.texts(&["1", "{1,2}"]);
+    assert!(folding.plan.fits(&request).is_some());
+    let request = folding.bound(&[(false, Some(b"1")), (true, Some(&[0; 12]))], &[]);
+    assert_eq!(folding.plan.fits(&request), None);
 }

@@ -1,0 +1,215 @@
+//! The result of the catalog analysis of a template, and the groups that its requests may join because of it.
+
+use crate::line::{ClientTimeouts, GroupId, LineKeys, TableId, WaitSpec};
+use crate::strategy::{
+    ChainFacts, GroupPlan, PlannedRequest, STATEMENT_MAX, chain, pipeline, share,
+};
+use paceline_relay::request::Request;
+use paceline_sql::{Effect, SequenceUse};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// The size of a group is limited so that it should take at most its members' `statement_timeout` divided by this.
+const GROUP_PART_OF_TIMEOUT: u32 = 4;
+
+/// The catalog analysis of a template in one database, under one set of settings.
+#[derive(Debug)]
+pub struct TemplateAnalysis {
+    /// The plan by which one statement executes its requests, or why there is none.
+    pub plan: Result<Arc<dyn GroupPlan>, String>,
+    /// The facts that a chain with its requests relies on, or why its requests join no chain.
+    pub chain_facts: Result<Arc<ChainFacts>, String>,
+    /// Whether it reads tables only, and calls only functions of PostgreSQL's that are not volatile, so that its requests join
+    /// pipelines and shared reads. Otherwise why the reads run alone.
+    pub plain_read: Result<(), String>,
+    /// Whether it calls functions that may change the session.
+    pub may_change_session: bool,
+    /// What it may do with sequences.
+    pub sequences: SequenceUse,
+    /// Whether it may read the last number of a sequence although its text does not say so. In a group that could be another
+    /// member's number.
+    pub reads_numbers: bool,
+    /// Whether it calls a function that the configuration declares. Then its requests are treated as if they had the hint.
+    pub declared: bool,
+    /// The time-outs in force under these settings.
+    pub timeouts: ClientTimeouts,
+}
+
+/// The grouping that the configuration permits for a database and user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Requests with a hint join groups (`hotspot`).
+    pub hotspot: bool,
+    /// Requests in autocommit without a hint, too (`hotspot_for_autocommit`).
+    pub for_autocommit: bool,
+    /// One statement executes a group and locks each row once; otherwise only chains are used (`hotspot_lock_type`).
+    pub lock_type: bool,
+    /// Plain reads join groups: short ones in pipelines, others with identical reads.
+    pub pipeline: bool,
+}
+
+/// How a request enters the line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupingDecision {
+    /// Its spec for the line.
+    pub spec: WaitSpec,
+    /// Whether it runs alone only because it has no hint and `hotspot_for_autocommit` is off.
+    pub would_group: bool,
+}
+
+impl GroupingDecision {
+    /// The decision for a request whose template has not been analyzed: it runs alone. A write is a barrier.
+    pub fn without_analysis(request: &Request, policy: Policy) -> Self {
+        match request.template.effect() {
+            Some(Effect::Write) => alone_or(None).with_barrier(request, policy),
+            _ => Self::default(),
+        }
+    }
+
+    /// Makes a barrier of a write whose row is not known.
+    fn with_barrier(mut self, request: &Request, policy: Policy) -> Self {
+        self.spec.barrier = policy.for_autocommit || policy.hotspot;
+        self.spec.table = table_of(request);
+        self
+    }
+}
+
+/// The only table that a statement changes. `None` if it names no table or several, or leaves that to a function.
+fn table_of(request: &Request) -> Option<TableId> {
+    let statement = request.template.statement.as_ref()?;
+    if statement.effect == Effect::Read {
+        return None;
+    }
+    let [name] = statement.relations.as_slice() else {
+        return None;
+    };
+    let mut hasher = DefaultHasher::new();
+    name.name.hash(&mut hasher);
+    Some(TableId(hasher.finish()))
+}
+
+impl TemplateAnalysis {
+    /// An analysis that permits nothing, for this reason.
+    pub fn refused(why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self {
+            plan: Err(why.clone()),
+            chain_facts: Err(why.clone()),
+            plain_read: Err(why),
+            may_change_session: true,
+            sequences: SequenceUse::ANY,
+            reads_numbers: true,
+            declared: false,
+            timeouts: ClientTimeouts::default(),
+        }
+    }
+
+    /// Decides how a request enters the line, and stores in it what its group will need.
+    pub fn decide(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
+        request.may_change_session = self.may_change_session && request.template.calls_functions();
+        request.sequences = self.sequences;
+        match request.template.effect() {
+            Some(Effect::Read) if self.is_requested(request, policy) && self.writes(request) => {
+                self.decide_write(request, policy)
+            }
+            Some(Effect::Read)
+                if policy.pipeline
+                    && self.plain_read.is_ok()
+                    && request.template.hints().target_affect_row.is_none() =>
+            {
+                alone_or(match request.template.pace.is_short() {
+                    true => Some(pipeline::fits(request)),
+                    false => share::fits(request),
+                })
+            }
+            Some(Effect::Write) => self.decide_write(request, policy),
+            _ => GroupingDecision::default(),
+        }
+    }
+
+    /// Whether a hint or a declaration asks for groups.
+    fn is_requested(&self, request: &Request, policy: Policy) -> bool {
+        policy.hotspot && (self.declared || request.template.hints().commit_on_success)
+    }
+
+    /// Whether a SELECT may write: it calls functions of the user's own, whatever their volatility in the catalog.
+    fn writes(&self, request: &Request) -> bool {
+        self.declared || (self.may_change_session && request.template.calls_functions())
+    }
+
+    fn decide_write(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
+        if self.timeouts.transaction.is_some() {
+            // If a group exceeded this limit, it would lose its connection, and its members' outcome would be unknown.
+            return alone_or(None).with_barrier(request, policy);
+        }
+        let asked = self.is_requested(request, policy);
+        let chain_facts = self.chain_facts.as_ref().ok();
+        let chain_facts =
+            chain_facts.filter(|_| asked && !self.reads_numbers && self.permits_chain());
+        let chain = chain_facts.and_then(|_| chain::fits(request));
+        request.chain_facts = chain_facts.cloned();
+        // Alone, or in a chain, requests that take from a queue need not wait for each other.
+        let plan = self.plan.as_ref().ok();
+        let plan = plan.filter(|plan| policy.lock_type || plan.orders_requests_outside_groups());
+        let together = plan.and_then(|plan| Some((plan, plan.fits(request)?)));
+        let Some((plan, (plan_group, keys))) = together else {
+            return alone_or(chain).with_barrier(request, policy);
+        };
+        if !asked && !policy.for_autocommit {
+            return GroupingDecision {
+                would_group: true,
+                ..GroupingDecision::default()
+            };
+        }
+        let group = match policy.lock_type {
+            true => Some(plan_group),
+            false => chain,
+        };
+        let in_one = group.is_some_and(|id: GroupId| id.strategy.rewrites());
+        request.plan = Some(Arc::clone(plan));
+        GroupingDecision {
+            spec: WaitSpec {
+                group,
+                table: table_of(request).filter(|_| in_one),
+                // It is not known which rows an insert conflicts with.
+                barrier: keys == LineKeys::Unknown,
+                keys,
+                probe: Some(plan_group).filter(|_| plan.probe().is_some()),
+                locks: in_one && plan.lock().is_some(),
+                timeouts: self.timeouts,
+                size_max: self.size_max(request),
+            },
+            would_group: false,
+        }
+    }
+
+    /// Whether a chain may replace the `statement_timeout` of its members by its own: only if theirs is not shorter.
+    fn permits_chain(&self) -> bool {
+        let limit = self.timeouts.statement;
+        limit.is_none_or(|limit| limit >= STATEMENT_MAX)
+    }
+
+    /// Maximum number of requests in a group that should not exceed its members' `statement_timeout`.
+    fn size_max(&self, request: &Request) -> Option<usize> {
+        let limit = self.timeouts.statement?;
+        Some(
+            request
+                .template
+                .pace
+                .most_within(limit / GROUP_PART_OF_TIMEOUT),
+        )
+    }
+}
+
+fn alone_or(group: Option<GroupId>) -> GroupingDecision {
+    GroupingDecision {
+        spec: WaitSpec {
+            group,
+            ..WaitSpec::default()
+        },
+        would_group: false,
+    }
+}

@@ -1,0 +1,187 @@
+//! Decisions by the analysis of a template and by the policy of the user.
+
+use super::{GroupingDecision, Policy, TemplateAnalysis};
+use crate::line::{ClientTimeouts, LineKeys};
+use crate::strategy::Strategy;
+use crate::testing::fold_statement::{INT4, INT8, chain_facts, single, table};
+use crate::testing::planned_statement::PlannedStatement;
+use paceline_relay::session::ClientSession;
+use paceline_relay::settings::SettingsInterner;
+use paceline_relay::template::Templates;
+use paceline_testing::messages::client::query;
+use std::time::Duration;
+
+const ALLOWED: Policy = Policy {
+    hotspot: true,
+    for_autocommit: false,
+    lock_type: true,
+    pipeline: true,
+};
+
+/// The analysis of a text for which the catalog permits no group.
+fn analysis() -> TemplateAnalysis {
+    TemplateAnalysis {
+        plan: Err("no shape".to_owned()),
+        chain_facts: Ok(chain_facts(&Templates::default())),
+        plain_read: Err("not plain".to_owned()),
+        may_change_session: false,
+        sequences: paceline_sql::SequenceUse::ANY,
+        reads_numbers: false,
+        declared: false,
+        timeouts: ClientTimeouts::default(),
+    }
+}
+
+/// The decision for a text that is known to be short.
+fn decide(text: &str, analysis: &TemplateAnalysis, policy: Policy) -> GroupingDecision {
+    let (templates, none) = (Templates::default(), SettingsInterner::default().none());
+    let mut request = single(&mut ClientSession::new(none), &templates, query(text));
+    (0..3).for_each(|_| request.template.pace.record(100, 100));
+    analysis.decide(&mut request, policy)
+}
+
+fn strategy(decision: &GroupingDecision) -> Option<Strategy> {
+    decision.spec.group.map(|group| group.strategy)
+}
+
+/// The chain would not respect the shorter limit.
+#[test]
+fn a_shorter_statement_timeout_keeps_a_write_out_of_chains() {
+    for (limit, group) in [(199, None), (200, Some(Strategy::Chain))] {
+        let limited = TemplateAnalysis {
+            timeouts: ClientTimeouts {
+                statement: Some(Duration::from_millis(limit)),
+                ..ClientTimeouts::default()
+            },
+            ..analysis()
+        };
+        let text = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
+        let decision = decide(text, &limited, ALLOWED);
+        assert_eq!(strategy(&decision), group, "{limit} ms");
+    }
+}
+
+#[test]
+fn hinted_writes_join_chains_as_barriers() {
+    let known = analysis();
+    let hinted = decide(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &known,
+        ALLOWED,
+    );
+    assert_eq!(strategy(&hinted), Some(Strategy::Chain));
+    assert!(hinted.spec.barrier && hinted.spec.table.is_some());
+    let bare = decide("INSERT INTO t VALUES (1)", &known, ALLOWED);
+    assert_eq!((strategy(&bare), bare.spec.barrier), (None, true));
+    let noisy = TemplateAnalysis {
+        chain_facts: Err("triggers".to_owned()),
+        ..analysis()
+    };
+    let alone = decide(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &noisy,
+        ALLOWED,
+    );
+    assert_eq!((strategy(&alone), alone.spec.barrier), (None, true));
+    let hotspot = Policy {
+        hotspot: false,
+        ..ALLOWED
+    };
+    let off = decide(
+        "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)",
+        &known,
+        hotspot,
+    );
+    assert_eq!(strategy(&off), None);
+}
+
+#[test]
+fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
+    let plain = TemplateAnalysis {
+        plain_read: Ok(()),
+        ..analysis()
+    };
+    let writes = TemplateAnalysis {
+        may_change_session: true,
+        ..analysis()
+    };
+    let hinted = "SELECT /*+ COMMIT_ON_SUCCESS */ f(1)";
+    assert_eq!(
+        strategy(&decide(hinted, &plain, ALLOWED)),
+        Some(Strategy::Pipeline)
+    );
+    let chained = decide(hinted, &writes, ALLOWED);
+    assert_eq!(strategy(&chained), Some(Strategy::Chain));
+    assert!(chained.spec.barrier && chained.spec.table.is_none());
+    let bare = decide("SELECT f(1)", &writes, ALLOWED);
+    assert_eq!(bare, GroupingDecision::default());
+}
+
+#[test]
+fn declared_functions_need_no_hint() {
+    let declared = TemplateAnalysis {
+        declared: true,
+        ..analysis()
+    };
+    let chained = decide("SELECT f(1) FROM t", &declared, ALLOWED);
+    assert_eq!(strategy(&chained), Some(Strategy::Chain));
+    assert!(chained.spec.barrier && chained.spec.table.is_none());
+    let off = Policy {
+        hotspot: false,
+        for_autocommit: true,
+        ..ALLOWED
+    };
+    assert_eq!(
+        decide("SELECT f(1)", &declared, off),
+        GroupingDecision::default()
+    );
+}
+
+/// If only chains are permitted, requests that take from a queue do not wait for each other.
+#[test]
+fn takes_without_a_common_statement_wait_for_no_queue() {
+    for hint in ["", "/*+ COMMIT_ON_SUCCESS */"] {
+        let text = format!(
+            "DELETE {hint} FROM t WHERE id = (SELECT id FROM t WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+        );
+        let queue = table(&[("id", INT8), ("lane", INT4)], &["id"]);
+        let mut pops = PlannedStatement::taking(&text, &queue, &[INT4], Vec::new());
+        let mut request = pops.texts(&["7"]);
+        (0..3).for_each(|_| request.template.pace.record(100, 100));
+        let known = TemplateAnalysis {
+            plan: Ok(pops.plan.clone()),
+            ..analysis()
+        };
+        let policy = Policy {
+            for_autocommit: true,
+            ..ALLOWED
+        };
+        let taken = known.decide(&mut request, policy);
+        assert_eq!(strategy(&taken), Some(Strategy::Take));
+        assert!(taken.spec.keys != LineKeys::Unknown && request.plan.take().is_some());
+        let chains_only = Policy {
+            lock_type: false,
+            ..policy
+        };
+        let chained = known.decide(&mut request, chains_only);
+        let chain = (!hint.is_empty()).then_some(Strategy::Chain);
+        assert_eq!(
+            (strategy(&chained), &chained.spec.keys),
+            (chain, &LineKeys::Unknown)
+        );
+        assert!(chained.spec.barrier && request.plan.is_none());
+    }
+}
+
+/// PostgreSQL ends the connection of a transaction that takes too long, which would affect the other members.
+#[test]
+fn no_write_joins_a_group_under_a_transaction_timeout() {
+    let hinted = "INSERT /*+ COMMIT_ON_SUCCESS */ INTO t VALUES (1)";
+    let mut known = analysis();
+    known.timeouts.transaction = Some(Duration::from_secs(1));
+    let limited = decide(hinted, &known, ALLOWED);
+    assert_eq!((strategy(&limited), limited.spec.barrier), (None, true));
+    known.timeouts.transaction = None;
+    let unlimited = decide(hinted, &known, ALLOWED);
+    assert_eq!(strategy(&unlimited), Some(Strategy::Chain));
+}

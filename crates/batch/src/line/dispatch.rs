@@ -1,0 +1,196 @@
+//! Which requests leave with the first one: those of its group whose rows are free, in order of arrival, up to a barrier and to
+//! the limits of the group.
+
+use super::{Dispatch, GroupId, Line, LineKey, LineKeys, WaitEntry, WaitSpec, WaiterId};
+use std::ops::Bound;
+use std::time::Instant;
+
+/// Barriers behind the first request of a group.
+#[derive(Debug, Default)]
+pub(super) struct Barriers {
+    /// Barriers that belong to the group, in order of arrival, as far as they matter.
+    own: Vec<WaiterId>,
+    /// The first barrier that no member of the group may overtake.
+    barrier: Option<WaiterId>,
+}
+
+impl Barriers {
+    /// The barrier behind `waiter` beyond which no request on the same row may be taken: even a barrier of the group may stay
+    /// behind.
+    pub(super) fn behind(&self, waiter: WaiterId) -> Option<WaiterId> {
+        let place = self.own.partition_point(|own| *own <= waiter);
+        self.own.get(place).copied().or(self.barrier)
+    }
+}
+
+impl<T> Line<T> {
+    /// Maximum number of requests in the group of the first one.
+    pub(super) fn group_size_max(&self, first: WaiterId, group: Option<GroupId>) -> usize {
+        let most = match group {
+            None => 1,
+            Some(id) if id.strategy.properties().waits_for_predecessors => {
+                self.limits.pipeline_depth_max
+            }
+            Some(_) => self.limits.group_size_max,
+        };
+        let entry = self.waiting.get(&first);
+        let own = entry.and_then(|entry| entry.spec.size_max);
+        own.map_or(most, |own| most.min(own.max(1)))
+    }
+
+    /// Takes out the first request and the members of its group.
+    pub(super) fn dispatch(
+        &mut self,
+        now: Instant,
+        first: WaiterId,
+        group: Option<GroupId>,
+    ) -> Dispatch<T> {
+        let most = self.group_size_max(first, group);
+        let mut entries = Vec::new();
+        let barriers = self.barriers(first, group, most);
+        let group_members: Vec<WaiterId> = match group.and_then(|id| self.group_members.get(&id)) {
+            Some(group_members) => group_members
+                .iter()
+                .take(most)
+                .take_while(|m| barriers.barrier.is_none_or(|b| **m < b))
+                .copied()
+                .collect(),
+            None => vec![first],
+        };
+        let mut further_rows = 0;
+        for waiter in group_members {
+            let room = most - further_rows;
+            self.take_row(
+                now,
+                waiter,
+                (group, room),
+                barriers.behind(waiter),
+                &mut entries,
+            );
+            further_rows += entries.last().map_or(0, |e| e.spec.keys.further());
+            if entries.len() + further_rows >= most {
+                break;
+            }
+        }
+        entries.sort_by_key(|e: &WaitEntry<T>| e.waiter);
+        Dispatch { entries }
+    }
+
+    /// The barriers of a group. A barrier that belongs to the group does not end it, because its members leave in order, unless a
+    /// write that stays would be overtaken. The search ends when the group's own barriers would fill it.
+    pub(super) fn barriers(
+        &self,
+        first: WaiterId,
+        group: Option<GroupId>,
+        most: usize,
+    ) -> Barriers {
+        let mut barriers = Barriers::default();
+        let behind = (Bound::Excluded(first), Bound::Unbounded);
+        let table = self.waiting.get(&first).and_then(|e| e.spec.table);
+        // The writes of such a group may change several tables.
+        let table = table.filter(|_| group.is_none_or(|id| id.strategy.properties().one_table));
+        let elsewhere =
+            |spec: &WaitSpec| spec.table.is_some() && table.is_some() && spec.table != table;
+        let mut waiting = self.waiting.range(behind).peekable();
+        let mut somebody_stays = group.is_none();
+        for &barrier in self.barriers.range(behind) {
+            let Some(entry) = self.waiting.get(&barrier) else {
+                continue;
+            };
+            if elsewhere(&entry.spec) {
+                continue;
+            }
+            while !somebody_stays
+                && let Some((_, other)) = waiting.next_if(|(waiter, _)| **waiter < barrier)
+            {
+                somebody_stays = !elsewhere(&other.spec) && self.stays(&other.spec, group);
+            }
+            if somebody_stays || entry.spec.group != group {
+                barriers.barrier = Some(barrier);
+                break;
+            }
+            barriers.own.push(barrier);
+            if barriers.own.len() >= most {
+                break;
+            }
+        }
+        barriers
+    }
+
+    /// Whether a write stays, or may stay, in the line when the group leaves.
+    fn stays(&self, spec: &WaitSpec, group: Option<GroupId>) -> bool {
+        let may_leave = match &spec.keys {
+            LineKeys::Unknown if !spec.barrier => return false,
+            LineKeys::Unknown => true,
+            LineKeys::One(key) => {
+                let row = self.rows.get(key);
+                row.is_none_or(|row| !row.in_flight && !row.is_contended() && row.multi_row == 0)
+            }
+            LineKeys::Many(_) => false,
+        };
+        spec.group != group || !may_leave
+    }
+
+    /// Takes a ready request and, if it is on one row, the requests behind it on that row that belong to the same group.
+    fn take_row(
+        &mut self,
+        now: Instant,
+        waiter: WaiterId,
+        (group, most): (Option<GroupId>, usize),
+        barrier: Option<WaiterId>,
+        entries: &mut Vec<WaitEntry<T>>,
+    ) {
+        let Some(entry) = self.leave(now, waiter) else {
+            return;
+        };
+        self.forget_multi_row(waiter, &entry.spec.keys);
+        let keys = entry.spec.keys.clone();
+        entries.push(entry);
+        for key in keys.as_slice() {
+            self.pop_front(*key);
+        }
+        if let (LineKeys::One(key), Some(group)) = (&keys, group) {
+            let same = |id: GroupId| id == group;
+            self.take_followers(now, *key, &same, (most, barrier), entries);
+        }
+        for key in keys.as_slice() {
+            self.begin_flight(now, *key);
+        }
+    }
+
+    /// Takes the first requests on a row while they belong to the same group and the group is not full.
+    pub(super) fn take_followers(
+        &mut self,
+        now: Instant,
+        key: LineKey,
+        same: &dyn Fn(GroupId) -> bool,
+        (most, barrier): (usize, Option<WaiterId>),
+        entries: &mut Vec<WaitEntry<T>>,
+    ) {
+        while entries.len() < most
+            && let Some(next) = self.first_on(key)
+            && barrier.is_none_or(|barrier| next <= barrier)
+            && let Some(entry) = self.waiting.get(&next)
+            && matches!(entry.spec.keys, LineKeys::One(_))
+            && entry.spec.group.is_some_and(same)
+        {
+            entries.extend(self.leave(now, next));
+            self.pop_front(key);
+        }
+    }
+
+    fn pop_front(&mut self, key: LineKey) {
+        if let Some(row) = self.rows.get_mut(&key) {
+            row.queue.pop_front();
+        }
+    }
+
+    /// Removes a request that leaves for a connection.
+    fn leave(&mut self, now: Instant, waiter: WaiterId) -> Option<WaitEntry<T>> {
+        self.unready(waiter);
+        let mut entry = self.waiting.remove(&waiter)?;
+        self.forget_deadline(waiter, entry.deadline.take());
+        entry.begins(now);
+        Some(*entry)
+    }
+}

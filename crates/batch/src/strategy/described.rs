@@ -1,0 +1,155 @@
+//! Parameters and result columns of a template as PostgreSQL describes them, and the parts of a group's messages that depend on
+//! them.
+
+use super::array::{Array, ArrayValue};
+use super::messages::{write_columns, write_head};
+use crate::line::GroupId;
+use crate::strategy::Strategy;
+use bytes::BytesMut;
+use paceline_relay::analysis::ColumnsId;
+use paceline_relay::request::{Request, RequestForm};
+use paceline_wire::backend::{self, Field};
+use std::ops::Deref;
+
+/// Maximum number of parameters, and of RETURNING columns, of a template whose requests join groups: a [`GroupId`] has one bit for
+/// the format of each.
+pub const FORMATS_MAX: usize = 64;
+
+/// Parameters and RETURNING columns of a template.
+#[derive(Debug, Clone)]
+pub(super) struct DescribedTemplate {
+    /// OIDs of the parameters' types.
+    pub(super) parameters: Vec<u32>,
+    /// RETURNING columns.
+    pub(super) fields: Vec<Field>,
+}
+
+impl DescribedTemplate {
+    /// `None` if there are more than [`FORMATS_MAX`] of either.
+    pub(super) fn new(parameters: Vec<u32>, fields: Vec<Field>) -> Option<Self> {
+        let fits = parameters.len() <= FORMATS_MAX && fields.len() <= FORMATS_MAX;
+        fits.then_some(Self { parameters, fields })
+    }
+
+    /// The group of a request. `carried` are the parameters that the group's statement reads, and whether each is sent as text.
+    /// `None` if the request must run alone because of its parameters or its result columns.
+    pub(super) fn group_id(
+        &self,
+        strategy: Strategy,
+        template: u64,
+        request: &Request,
+        carried: impl IntoIterator<Item = (u32, bool)>,
+    ) -> Option<GroupId> {
+        Some(GroupId {
+            strategy,
+            template,
+            settings: request.settings.id,
+            parameter_formats: self.parameter_bits(request, carried)?,
+            result_formats: self.result_bits(request)?,
+            cohort: 0,
+        })
+    }
+
+    /// Bit n - 1 is set if parameter n is in binary format. `None` if the request has another number of parameters, if it has an
+    /// encoding in which text cannot be split byte by byte, or if a parameter that is sent as text is in binary format.
+    fn parameter_bits(
+        &self,
+        request: &Request,
+        carried: impl IntoIterator<Item = (u32, bool)>,
+    ) -> Option<u64> {
+        if request.parameters().len() != self.parameters.len() || !request.settings.is_utf8() {
+            return None;
+        }
+        let mut bits = 0;
+        for (number, as_text) in carried {
+            let (binary, _) = request.parameter(number)?;
+            if binary && as_text {
+                return None;
+            }
+            bits |= u64::from(binary) << (number - 1);
+        }
+        Some(bits)
+    }
+
+    /// Bit n is set if the request asks for column n in binary format. `None` if the request expects another number of columns,
+    /// or if its client was told of other columns when it prepared the statement.
+    fn result_bits(&self, request: &Request) -> Option<u64> {
+        let known = request
+            .analysis
+            .as_ref()
+            .and_then(|analysis| analysis.columns);
+        let columns = self.fields.iter();
+        let columns = columns.map(|field| (&*field.name, field.type_oid, field.type_modifier));
+        if known.is_some_and(|known| known != ColumnsId::of(columns)) {
+            return None;
+        }
+        let bit = |n: usize, format: i16| u64::from(format == 1) << n;
+        let columns = self.fields.len();
+        match request.result_formats() {
+            [] => Some(0),
+            [one] => Some((0..columns).map(|n| bit(n, *one)).sum()),
+            all if all.len() == columns => {
+                Some(all.iter().enumerate().map(|(n, f)| bit(n, *f)).sum())
+            }
+            _ => None,
+        }
+    }
+
+    /// The result formats of a group's statement: binary for the statement's `own` columns, then those that the request asks for.
+    pub(super) fn result_formats(&self, own: usize, request: &Request) -> Vec<i16> {
+        let mut formats = vec![1; own];
+        match request.result_formats() {
+            [] => formats.resize(own + self.fields.len(), 0),
+            [one] => formats.resize(own + self.fields.len(), *one),
+            all => formats.extend_from_slice(all),
+        }
+        formats
+    }
+
+    /// The requests' values of a parameter as an array; `numbers` are the parameters of each request that hold one.
+    pub(super) fn array<'a, R: Deref<Target = Request> + 'a>(
+        &self,
+        numbers: &[u32],
+        requests: impl ExactSizeIterator<Item = &'a R>,
+    ) -> Option<ArrayValue> {
+        let oid = *self.parameters.get(*numbers.first()? as usize - 1)?;
+        let len = requests.len() * numbers.len();
+        let mut array = None;
+        for request in requests {
+            for number in numbers {
+                let (binary, value) = request.parameter(*number)?;
+                array
+                    .get_or_insert_with(|| Array::new(binary, oid, len))
+                    .push(value);
+            }
+        }
+        Some(array?.finish())
+    }
+
+    /// The answer to `Describe` in the formats that this request asks for. All members of a group get the same.
+    pub(super) fn columns(&self, first: &Request) -> BytesMut {
+        let mut columns = BytesMut::new();
+        write_columns(&self.fields, first.result_formats(), &mut columns);
+        columns
+    }
+
+    /// The messages before the rows of an answer. `columns` is the result of [`DescribedTemplate::columns`].
+    pub(super) fn begin_answer(
+        &self,
+        form: RequestForm,
+        columns: &BytesMut,
+        answer: &mut BytesMut,
+    ) {
+        write_head(form, answer);
+        if form.is_described(!self.fields.is_empty()) {
+            answer.extend_from_slice(columns);
+        }
+    }
+
+    /// A row of an answer, if the template returns rows.
+    pub(super) fn write_row(&self, returning: &[Option<&[u8]>], answer: &mut BytesMut) {
+        if !self.fields.is_empty() {
+            backend::write_row(answer, returning.iter().copied());
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Take and merge: one statement for all members, whose rows are distributed to them in order of arrival.
+//!
+//! Take adds up the limits of statements that take rows from a queue; each member gets rows in the order of the queue (see
+//! [`paceline_sql::take`]). Merge inserts the rows of all members; each gets its own row (see [`paceline_sql::merge`]).
+
+use super::array::{Array, ArrayValue, bound};
+use super::batch::Batch;
+use super::described::DescribedTemplate;
+use super::explain_lines::{ExplainLines, value_text};
+use super::messages::{BatchWriter, OwnStatement, is_true, message, read_number, write_tail};
+use super::outcome::{
+    MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
+};
+use super::plan::{GroupPlan, PlannedRequest};
+use super::prelude::Prelude;
+use super::statement_batch::{GroupResult, StatementBatch};
+use super::statement_progress::StatementError;
+use crate::line::{GroupId, LineKey, LineKeys};
+use crate::strategy::Strategy;
+use crate::template_stats::Fallback;
+use bytes::BytesMut;
+use paceline_relay::request::Request;
+use paceline_relay::template::{Template, Templates};
+use paceline_sql::KeyValue;
+use paceline_sql::dealing::{Dealing, FEW, RESULT_COLUMNS};
+use paceline_wire::backend::{self, Field};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// Maximum number of rows that a member of a group may ask for.
+const LIMIT_MAX: u32 = 1_000;
+
+/// The plan of a template whose rows are distributed.
+#[derive(Debug)]
+pub struct DistributePlan {
+    dealing: Dealing,
+    id: u64,
+    few_id: u64,
+    /// Hash of the template, with which the hash of a queue begins.
+    seed: u64,
+    fingerprints: Vec<String>,
+    described: DescribedTemplate,
+}
+
+impl DistributePlan {
+    /// Makes a plan from the analysis of the template. `fingerprints` are those of the objects that it uses. `None` if there are too
+    /// many parameters or columns.
+    pub fn new(
+        template: &Template,
+        dealing: Dealing,
+        fingerprints: Vec<String>,
+        parameters: Vec<u32>,
+        fields: Vec<Field>,
+        templates: &Templates,
+    ) -> Option<Self> {
+        let mut hasher = DefaultHasher::new();
+        template.id.hash(&mut hasher);
+        Some(Self {
+            dealing,
+            id: templates.new_id(),
+            few_id: templates.new_id(),
+            seed: hasher.finish(),
+            fingerprints,
+            described: DescribedTemplate::new(parameters, fields)?,
+        })
+    }
+
+    /// The statement of a group that asks for this number of rows.
+    fn statement(&self, rows: u32) -> OwnStatement<'_> {
+        let (id, text) = match &self.dealing.text_of_few {
+            Some(text) if rows <= FEW => (self.few_id, text),
+            _ => (self.id, &self.dealing.text),
+        };
+        OwnStatement { id, text }
+    }
+
+    /// Parameters that the statement reads, and whether each is sent as text.
+    fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
+        let shared = self.dealing.shared.iter().map(|number| (*number, false));
+        let own = self.dealing.own.iter();
+        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
+        shared.chain(own)
+    }
+
+    fn shared<'a>(&self, request: &'a Request) -> Option<Vec<Option<&'a [u8]>>> {
+        let numbers = self.dealing.shared.iter();
+        numbers
+            .map(|number| Some(request.parameter(*number)?.1))
+            .collect()
+    }
+
+    /// The number of rows that a member asks for.
+    fn limit(&self, request: &Request) -> Option<u32> {
+        let limit = match &self.dealing.limit {
+            KeyValue::Constant { text, .. } => text.parse().ok()?,
+            KeyValue::Parameter(number) => match request.parameter(*number)? {
+                (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
+                (true, bytes) => u32::try_from(read_integer(bytes?)?).ok()?,
+            },
+        };
+        let most = if self.dealing.single { 1 } else { LIMIT_MAX };
+        (1..=most).contains(&limit).then_some(limit)
+    }
+
+    /// Whether the server rejects the statement itself. An error during execution may come from a function of the user's.
+    fn is_refused(&self, error: &StatementError) -> bool {
+        let raised = self.dealing.raises_anything && error.in_execution;
+        is_refusal(&error.sqlstate) && !raised
+    }
+
+    /// Writes `[Parse] Bind Execute`.
+    fn write(
+        &self,
+        requests: &[&PlannedRequest],
+        members: &[DistributeMember],
+        writer: &mut BatchWriter<'_>,
+    ) -> Option<()> {
+        let first = requests.first()?;
+        let rows = members.last()?.last;
+        let total = i64::from(rows).to_be_bytes();
+        let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
+        let fingerprints = self.fingerprints.iter();
+        values.extend(fingerprints.map(|value| (false, Some(value.as_bytes()))));
+        for number in &self.dealing.shared {
+            values.push(first.parameter(*number)?);
+        }
+        let mut arrays = Vec::new();
+        if !self.dealing.own.is_empty() {
+            arrays.push(match self.dealing.queue {
+                true => members_of_rows(members),
+                false => Array::numbers(rows as usize),
+            });
+        }
+        for own in &self.dealing.own {
+            let requests = requests.iter().copied();
+            arrays.push(self.described.array(&own.numbers, requests)?);
+        }
+        values.extend(bound(&arrays));
+        let formats = self.described.result_formats(RESULT_COLUMNS, first);
+        self.statement(rows).write(&values, &formats, writer);
+        Some(())
+    }
+}
+
+impl GroupPlan for DistributePlan {
+    fn strategy(&self) -> Strategy {
+        match self.dealing.queue {
+            true => Strategy::Take,
+            false => Strategy::Merge,
+        }
+    }
+
+    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+        if request.template.hints().target_affect_row.is_some() {
+            return None;
+        }
+        self.limit(request)?;
+        let mut own = self.dealing.own.iter();
+        if !own.all(|own| request.is_even(&own.numbers)) {
+            return None;
+        }
+        // Requests with different shared values pick different rows, so that they take from different queues.
+        let mut hasher = DefaultHasher::new();
+        (self.seed, self.shared(request)?).hash(&mut hasher);
+        let queue = hasher.finish();
+        let group = self
+            .described
+            .group_id(self.strategy(), queue, request, self.carried())?;
+        // Inserts do not wait for each other.
+        let keys = self.dealing.queue.then_some(LineKey(queue)).into();
+        Some((group, keys))
+    }
+
+    fn build(
+        self: Arc<Self>,
+        members: &[&PlannedRequest],
+        _prelude: &Prelude,
+        mut writer: BatchWriter<'_>,
+    ) -> Option<Box<dyn Batch>> {
+        let result = DistributeResult::write(self, members, &mut writer)?;
+        Some(StatementBatch::send(result, writer))
+    }
+
+    fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
+        let dealing = &self.dealing;
+        if dealing.queue {
+            lines.say("limit", value_text(&dealing.limit));
+        }
+        lines.parameters("shared", dealing.shared.iter().copied());
+        let own = dealing.own.iter().flat_map(|own| &own.numbers);
+        lines.parameters("own", own.copied());
+        if verbose {
+            if let Some(text) = &dealing.text_of_few {
+                lines.say("few rows", text);
+            }
+            lines.say("statement", &dealing.text);
+        }
+    }
+
+    fn is_queue(&self) -> bool {
+        self.dealing.queue
+    }
+}
+
+/// The members of a group, to which the rows are distributed.
+#[derive(Debug)]
+struct DistributeResult {
+    plan: Arc<DistributePlan>,
+    members: Vec<DistributeMember>,
+    /// Number of distributed rows.
+    rows: u64,
+}
+
+#[derive(Debug)]
+struct DistributeMember {
+    /// The number of the last row that the member may get, from 1.
+    last: u32,
+    rows: u32,
+    answer: BytesMut,
+}
+
+impl DistributeResult {
+    /// Writes the statement of a group, without `Sync`.
+    fn write(
+        plan: Arc<DistributePlan>,
+        requests: &[&PlannedRequest],
+        writer: &mut BatchWriter<'_>,
+    ) -> Option<Self> {
+        let first = requests.first()?;
+        let shared = plan.shared(first)?;
+        let columns = plan.described.columns(first);
+        let mut last = 0;
+        let mut members = Vec::with_capacity(requests.len());
+        for request in requests {
+            // Two queues may have the same hash.
+            if plan.shared(request)? != shared {
+                return None;
+            }
+            last += plan.limit(request)?;
+            let mut answer = BytesMut::new();
+            plan.described
+                .begin_answer(request.form, &columns, &mut answer);
+            members.push(DistributeMember {
+                last,
+                rows: 0,
+                answer,
+            });
+        }
+        plan.write(requests, &members, writer)?;
+        Some(Self {
+            plan,
+            members,
+            rows: 0,
+        })
+    }
+
+    fn outcome(&self, member: DistributeMember) -> MemberOutcome {
+        if member.rows == 0 && self.plan.dealing.may_fail_unseen {
+            return MemberOutcome::Retry(Retry::Alone, Fallback::NoRow);
+        }
+        let mut answer = member.answer;
+        let tag = format!("{} {}", self.plan.dealing.tag, member.rows);
+        backend::write_command_complete(&mut answer, &tag);
+        write_tail(&mut answer);
+        MemberOutcome::Answer(answer.freeze())
+    }
+}
+
+impl GroupResult for DistributeResult {
+    fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Columns: facts unchanged, number of the row, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) -> bool {
+        let Ok(values) = backend::row_values(body) else {
+            return true;
+        };
+        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
+        let [same, number] = *head else {
+            return true;
+        };
+        if let Some(number) = read_number(number) {
+            let place = self.members.partition_point(|member| member.last < number);
+            if let Some(member) = self.members.get_mut(place) {
+                member.rows += 1;
+                self.rows += 1;
+                self.plan.described.write_row(returning, &mut member.answer);
+            }
+        }
+        is_true(same)
+    }
+
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
+        let members = std::mem::take(&mut self.members);
+        let members = members.into_iter().enumerate();
+        results.extend(members.map(|(number, member)| MemberResult {
+            member: number,
+            outcome: self.outcome(member),
+        }));
+    }
+
+    fn fail(&self, error: &StatementError, results: &mut Vec<MemberResult>) {
+        let members = self.len();
+        let reason = if self.plan.is_refused(error) {
+            Fallback::Refused
+        } else if is_gone(error) {
+            return results.extend(retry_halves(members, Fallback::Busy));
+        } else if is_uncertain(error) {
+            Fallback::Uncertain
+        } else if is_lock_timeout(&error.sqlstate) {
+            Fallback::Timeout
+        } else {
+            return results.extend(retry_halves(members, Fallback::Error));
+        };
+        results.extend(retry(0..members, Retry::Alone, reason));
+    }
+
+    fn refusal(&self, error: &StatementError) -> Option<String> {
+        if is_gone(error) {
+            None
+        } else if is_uncertain(error) {
+            Some("rows that were taken can be picked again".to_owned())
+        } else {
+            error.refusal().filter(|_| self.plan.is_refused(error))
+        }
+    }
+
+    /// The statement writes each distributed row once.
+    fn rows_written(&self) -> u64 {
+        self.rows
+    }
+}
+
+/// The number of the member, from 1, to which each row belongs.
+fn members_of_rows(members: &[DistributeMember]) -> ArrayValue {
+    let rows = members.last().map_or(0, |member| member.last);
+    let mut array = Array::int4(rows as usize);
+    let mut first = 0;
+    for (place, member) in members.iter().enumerate() {
+        (first..member.last).for_each(|_| array.push_int(place + 1));
+        first = member.last;
+    }
+    array.finish()
+}
+
+/// A binary integer of any width.
+fn read_integer(bytes: &[u8]) -> Option<i64> {
+    match *bytes {
+        [a, b] => Some(i16::from_be_bytes([a, b]).into()),
+        [a, b, c, d] => Some(i32::from_be_bytes([a, b, c, d]).into()),
+        _ => Some(i64::from_be_bytes(bytes.try_into().ok()?)),
+    }
+}
+
+fn is_gone(error: &StatementError) -> bool {
+    message(&error.response).is_some_and(|text| Dealing::is_gone(&error.sqlstate, &text))
+}
+
+fn is_uncertain(error: &StatementError) -> bool {
+    message(&error.response).is_some_and(|text| Dealing::is_uncertain(&error.sqlstate, &text))
+}

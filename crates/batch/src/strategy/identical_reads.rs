@@ -1,0 +1,97 @@
+//! Reads that are sent as their clients sent them, each with its own Sync: which of them are identical, how one is written, and how
+//! its answer is collected.
+
+use super::messages::{BatchWriter, write_member};
+use bytes::{BufMut, BytesMut};
+use paceline_relay::errors::is_stale_plan;
+use paceline_relay::request::{Request, RequestForm};
+use paceline_relay::server::{Injected, ServerSide};
+use paceline_wire::Frame;
+use paceline_wire::backend::tag;
+use paceline_wire::frontend::{self, BindNames};
+
+/// What two reads under the same settings have in common if they are identical: statement, form, and all values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ReadIdentity<'a> {
+    template: u64,
+    form: RequestForm,
+    bound: &'a [u8],
+}
+
+impl<'a> ReadIdentity<'a> {
+    pub(super) fn of(request: &'a Request) -> Self {
+        let bind = request
+            .frames()
+            .find(|frame| frame.tag == frontend::tag::BIND);
+        let rest = bind.and_then(|bind| Some(BindNames::read(bind.body()).ok()?.rest));
+        Self {
+            template: request.template.id,
+            form: request.form,
+            bound: rest.unwrap_or(&request.bytes),
+        }
+    }
+}
+
+/// Writes a read with its Sync.
+pub(super) fn write_read(request: &Request, writer: &mut BatchWriter<'_>) {
+    match request.form {
+        // Unchanged, so that PostgreSQL's answer is the same to the byte.
+        RequestForm::Simple => {
+            writer.server.unnamed = None;
+            writer.injected.push_sync();
+            writer.out.put_slice(&request.bytes);
+        }
+        RequestForm::Extended { .. } => {
+            write_member(request, writer);
+            writer.sync();
+        }
+    }
+}
+
+/// The answer to one read.
+#[derive(Debug, Default)]
+pub(super) struct ReadAnswer {
+    pub(super) bytes: BytesMut,
+    /// Whether it holds a row.
+    pub(super) has_rows: bool,
+    /// Whether the read failed: its members are executed alone, and get the error there.
+    pub(super) failed: bool,
+}
+
+impl ReadAnswer {
+    /// Takes a message from the server. Returns true if the answer is complete.
+    pub(super) fn receive(
+        &mut self,
+        form: RequestForm,
+        frame: Frame<'_>,
+        injected: &mut Injected,
+        server: &mut ServerSide,
+    ) -> bool {
+        match frame.tag {
+            tag::PARSE_COMPLETE => {
+                injected.complete();
+                form.write_parsed(&mut self.bytes);
+                return false;
+            }
+            tag::CLOSE_COMPLETE => {
+                injected.complete();
+                return false;
+            }
+            tag::DATA_ROW => self.has_rows = true,
+            tag::ERROR_RESPONSE => {
+                let stale = is_stale_plan(frame.body());
+                if stale {
+                    server.retire_all();
+                }
+                // The error may contain the name of the statement on the server, so the read is executed again, alone. But if the
+                // plan of a statement that the client prepared earlier is stale, the error is the answer: the next execution
+                // would use a statement that is prepared anew, and return no error.
+                self.failed = !(stale && form.relies_on_parsed());
+            }
+            tag::READY_FOR_QUERY => injected.synced(server),
+            _ => {}
+        }
+        self.bytes.put_slice(frame.bytes);
+        frame.tag == tag::READY_FOR_QUERY
+    }
+}

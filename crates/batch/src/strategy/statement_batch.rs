@@ -1,0 +1,123 @@
+//! The batch of every strategy that executes one statement for all members: the messages of the server in their order, up to the
+//! result of each member. A strategy only reads the rows ([`GroupResult`]).
+
+use super::batch::Batch;
+use super::messages::BatchWriter;
+use super::outcome::{
+    Invalidation, MemberResult, Retry, fallback_reason, is_refusal, retry, retry_halves,
+};
+use super::statement_progress::{StatementError, StatementEvent, StatementProgress};
+use crate::template_stats::Fallback;
+use paceline_relay::server::ServerSide;
+use paceline_wire::Frame;
+use std::fmt::Debug;
+
+/// The result of a group's statement, as far as strategies differ in it.
+pub(super) trait GroupResult: Debug + Send + Sync {
+    /// Number of members.
+    fn len(&self) -> usize;
+
+    /// Takes a row of the result. Returns false if the row reports that the facts of the analysis have changed; then the statement
+    /// has done nothing.
+    fn receive_row(&mut self, body: &[u8]) -> bool;
+
+    /// A statement of the transaction is complete.
+    fn statement_complete(&mut self) {}
+
+    /// The results of members whose transaction is committed, if the facts have not changed.
+    fn finish(&mut self, results: &mut Vec<MemberResult>);
+
+    /// The results of members whose transaction is committed, if the facts have changed.
+    fn finish_changed(&mut self, results: &mut Vec<MemberResult>) {
+        results.extend(retry(0..self.len(), Retry::Alone, Fallback::Ddl));
+    }
+
+    /// The results of members whose transaction this error has undone.
+    fn fail(&self, error: &StatementError, results: &mut Vec<MemberResult>) {
+        let reason = fallback_reason(&error.sqlstate);
+        if is_refusal(&error.sqlstate) {
+            results.extend(retry(0..self.len(), Retry::Alone, reason));
+        } else {
+            results.extend(retry_halves(self.len(), reason));
+        }
+    }
+
+    /// Why the template must not use the statement any more, if this error says so.
+    fn refusal(&self, error: &StatementError) -> Option<String> {
+        error.refusal()
+    }
+
+    /// Number of row versions that the statement has written.
+    fn rows_written(&self) -> u64;
+
+    /// Whether members may draw numbers from sequences.
+    fn may_use_sequences(&self) -> bool {
+        true
+    }
+}
+
+/// A group whose members are executed by one statement.
+#[derive(Debug)]
+pub(super) struct StatementBatch<R> {
+    progress: StatementProgress,
+    facts_changed: bool,
+    result: R,
+}
+
+impl<R: GroupResult + 'static> StatementBatch<R> {
+    /// Ends the messages of a group with `Sync`.
+    pub(super) fn send(result: R, mut writer: BatchWriter<'_>) -> Box<dyn Batch> {
+        writer.sync();
+        Box::new(Self {
+            progress: StatementProgress::new(writer.injected),
+            facts_changed: false,
+            result,
+        })
+    }
+
+    fn finish(&mut self, results: &mut Vec<MemberResult>) {
+        match self.progress.error() {
+            Some(error) => self.result.fail(error, results),
+            None if self.facts_changed => self.result.finish_changed(results),
+            None => self.result.finish(results),
+        }
+    }
+}
+
+impl<R: GroupResult + 'static> Batch for StatementBatch<R> {
+    fn receive(
+        &mut self,
+        frame: Frame<'_>,
+        server: &mut ServerSide,
+        results: &mut Vec<MemberResult>,
+    ) -> bool {
+        let event = self.progress.receive(frame, server);
+        match event {
+            StatementEvent::Row => self.facts_changed |= !self.result.receive_row(frame.body()),
+            StatementEvent::Complete => self.result.statement_complete(),
+            StatementEvent::End => self.finish(results),
+            StatementEvent::Other => {}
+        }
+        event == StatementEvent::End
+    }
+
+    fn invalidation(&self) -> Option<Invalidation> {
+        if self.facts_changed {
+            return Some(Invalidation::Changed);
+        }
+        let reason = self.result.refusal(self.progress.error()?)?;
+        Some(Invalidation::Refused(reason))
+    }
+
+    fn failed(&self) -> bool {
+        self.progress.error().is_some()
+    }
+
+    fn rows_written(&self) -> u64 {
+        self.result.rows_written()
+    }
+
+    fn may_use_sequences(&self) -> bool {
+        self.result.may_use_sequences()
+    }
+}

@@ -1,0 +1,222 @@
+//! Statistics of one template.
+
+use super::metric_names::{NAMED_AFTER_REQUESTS, OTHER};
+use crate::strategy::{Execution, Strategy};
+use paceline_relay::template::Template;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Why a request that had left with a group returned to the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fallback {
+    /// The error of a member undid the group, or stopped it before this member.
+    Error,
+    /// The wait for a lock, or a statement, exceeded the limit of a group.
+    Timeout,
+    /// DDL has changed the table since the catalog analysis.
+    Ddl,
+    /// The row does not exist, or another session has locked it.
+    Busy,
+    /// The member got no row, and PostgreSQL may raise an error in such a case.
+    NoRow,
+    /// PostgreSQL rejects the statement of the group.
+    Refused,
+    /// Without the group, the result might have been another.
+    Uncertain,
+    /// A read before this one in the pipeline took too long.
+    Stalled,
+    /// The shared answer was too long to buffer.
+    TooLong,
+    /// The group could not be built: the server rejects its settings, or its queues differ.
+    Unfit,
+    /// The connection was lost during a read.
+    Lost,
+}
+
+impl Fallback {
+    /// All reasons, with the names that users see.
+    pub(super) const NAMES: [(Self, &str); 11] = [
+        (Self::Error, "error"),
+        (Self::Timeout, "timeout"),
+        (Self::Ddl, "ddl"),
+        (Self::Busy, "busy"),
+        (Self::NoRow, "no_row"),
+        (Self::Refused, "refused"),
+        (Self::Uncertain, "uncertain"),
+        (Self::Stalled, "stalled"),
+        (Self::TooLong, "too_long"),
+        (Self::Unfit, "unfit"),
+        (Self::Lost, "lost"),
+    ];
+}
+
+/// Counters of one template and one strategy.
+#[derive(Debug, Default)]
+pub(super) struct GroupCounts {
+    pub(super) requests: AtomicU64,
+    pub(super) groups: AtomicU64,
+    pub(super) largest_group: AtomicU64,
+    pub(super) rows_written: AtomicU64,
+    pub(super) commits_saved: AtomicU64,
+    /// In the order of [`Fallback::NAMES`].
+    pub(super) fallbacks: [AtomicU64; Fallback::NAMES.len()],
+}
+
+/// Statistics of one template and one strategy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupStats {
+    /// Answered requests.
+    pub requests: u64,
+    /// Groups that answered at least one of them.
+    pub groups: u64,
+    /// Maximum number of answered requests in one group.
+    pub largest_group: u64,
+    /// `None` if the members' own statements are executed.
+    pub rows_written: Option<u64>,
+    /// `None` for reads.
+    pub commits_saved: Option<u64>,
+    /// Number of requests that returned to the line, by reason, without reasons that did not occur.
+    pub fallbacks: Vec<(&'static str, u64)>,
+}
+
+/// Statistics of one template in one pool.
+#[derive(Debug, Default)]
+pub struct TemplateStats {
+    /// `None` if these are the statistics of all templates without statistics of their own.
+    pub(super) template: Option<Arc<Template>>,
+    /// Whether the template has been used often enough for a name in metrics since this was last checked.
+    pub(super) earns_name: AtomicBool,
+    /// Whether the next requests of the template count elsewhere.
+    pub(super) forgotten: AtomicBool,
+    pub(super) alone: AtomicU64,
+    pub(super) would_have_grouped: AtomicU64,
+    /// In the order of [`Strategy::ALL`].
+    pub(super) groups: [GroupCounts; Strategy::ALL.len()],
+}
+
+impl TemplateStats {
+    pub(super) fn of(template: &Arc<Template>) -> Arc<Self> {
+        Arc::new(Self {
+            template: Some(Arc::clone(template)),
+            ..Self::default()
+        })
+    }
+
+    /// Counts a request that is executed alone.
+    pub fn count_alone(&self) {
+        let before = self.alone.fetch_add(1, Ordering::Relaxed);
+        if (before + 1).is_multiple_of(NAMED_AFTER_REQUESTS) {
+            self.earns_name.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a request that must wait alone, but could join a group with a hint or with `hotspot_for_autocommit`.
+    pub fn count_would_have_grouped(&self) {
+        self.would_have_grouped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that left with a group and returned to the line.
+    pub fn count_fallback(&self, strategy: Strategy, reason: Fallback) {
+        let counts = self.group_counts(strategy);
+        if let Some(count) = counts.fallbacks.get(reason as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The template. `None` if these are the statistics of several.
+    pub fn template(&self) -> Option<&Arc<Template>> {
+        self.template.as_ref()
+    }
+
+    /// The name of the template in metrics, or that of all templates without a name.
+    pub fn name(&self) -> &str {
+        self.template().map_or(OTHER, |template| template.name())
+    }
+
+    /// Whether the template's next request counts here. Otherwise
+    /// [`StatsByTemplate::of`](super::StatsByTemplate::of) returns the statistics to use.
+    pub fn is_current(&self) -> bool {
+        !self.forgotten.load(Ordering::Relaxed) && !self.earns_name.load(Ordering::Relaxed)
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the array has an element for each strategy"
+    )]
+    pub(super) fn group_counts(&self, strategy: Strategy) -> &GroupCounts {
+        &self.groups[strategy as usize]
+    }
+
+    /// Number of requests that were executed alone.
+    pub fn alone(&self) -> u64 {
+        load(&self.alone)
+    }
+
+    /// Number of requests that had to wait alone, but could have joined a group with a hint or a switch.
+    pub fn would_have_grouped(&self) -> u64 {
+        load(&self.would_have_grouped)
+    }
+
+    /// The statistics of one strategy. `None` if nothing was counted.
+    pub fn group_stats(&self, strategy: Strategy) -> Option<GroupStats> {
+        let counts = self.group_counts(strategy);
+        let fallbacks = counts.fallbacks();
+        if load(&counts.requests) == 0 && fallbacks.is_empty() {
+            return None;
+        }
+        let execution = strategy.properties().execution;
+        let one_statement = execution == Execution::OneStatement;
+        let writes = execution != Execution::OwnReads;
+        Some(GroupStats {
+            requests: load(&counts.requests),
+            groups: load(&counts.groups),
+            largest_group: load(&counts.largest_group),
+            rows_written: one_statement.then(|| load(&counts.rows_written)),
+            commits_saved: writes.then(|| load(&counts.commits_saved)),
+            fallbacks,
+        })
+    }
+
+    /// Number of all requests.
+    pub fn requests(&self) -> u64 {
+        let grouped = self.groups.iter().map(|counts| load(&counts.requests));
+        load(&self.alone) + grouped.sum::<u64>()
+    }
+
+    /// Adds the counts of `other`.
+    pub(super) fn add(&self, other: &Self) {
+        add(&self.alone, load(&other.alone));
+        add(&self.would_have_grouped, load(&other.would_have_grouped));
+        for (counts, more) in self.groups.iter().zip(&other.groups) {
+            counts.add(more);
+        }
+    }
+}
+
+impl GroupCounts {
+    fn fallbacks(&self) -> Vec<(&'static str, u64)> {
+        let counts = Fallback::NAMES.iter().zip(&self.fallbacks);
+        let named = counts.map(|((_, name), count)| (*name, load(count)));
+        named.filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn add(&self, other: &Self) {
+        add(&self.requests, load(&other.requests));
+        add(&self.groups, load(&other.groups));
+        let largest = load(&other.largest_group);
+        self.largest_group.fetch_max(largest, Ordering::Relaxed);
+        add(&self.rows_written, load(&other.rows_written));
+        add(&self.commits_saved, load(&other.commits_saved));
+        for (count, more) in self.fallbacks.iter().zip(&other.fallbacks) {
+            add(count, load(more));
+        }
+    }
+}
+
+pub(super) fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+pub(super) fn add(count: &AtomicU64, more: u64) {
+    count.fetch_add(more, Ordering::Relaxed);
+}
