@@ -50,19 +50,17 @@ impl Config {
         let special = special.filter_map(|database| database.login.auth_dbname.as_ref());
         let mut all = special.chain([&self.paceline.login.auth_dbname]);
         let name = all.find(|name| self.is_console(name))?;
-        Some(ConfigProblem::ConsoleAsked { name: name.clone() })
+        Some(ConfigProblem::ConsoleAsked(name.clone()))
     }
 
     fn closed_to_all(&self) -> Option<ConfigProblem> {
         let login = &self.paceline.login;
         let auth_type = login.auth_type.name();
         match login.auth_type {
-            AuthType::Any => self
-                .without_user()
-                .map(|database| ConfigProblem::NoForcedUser { database }),
+            AuthType::Any => self.without_user().map(ConfigProblem::NoForcedUser),
             AuthType::Hba if login.auth_hba_file.is_none() => Some(ConfigProblem::NoHbaFile),
             AuthType::Md5 | AuthType::ScramSha256 | AuthType::Plain if !self.knows_users() => {
-                Some(ConfigProblem::NoUsers { auth_type })
+                Some(ConfigProblem::NoUsers(auth_type))
             }
             _ => None,
         }

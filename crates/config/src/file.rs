@@ -30,7 +30,7 @@ pub(super) fn read(
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let message = error.message().trim().replace('\n', ", ");
-        let wrong = ConfigProblem::Syntax { message };
+        let wrong = ConfigProblem::Syntax(message);
         ConfigError::one(Problem::at(place(line_of(text, at)), wrong))
     })?;
     let mut reader = Reader::default();
@@ -114,11 +114,8 @@ fn setting(reader: &mut Reader, config: &mut Config, (key, written): Entry<'_, '
     match settings::key(key.get_ref()) {
         Err(wrong) => reader.note(key.span().start, wrong),
         Ok(known) => {
-            if let Err(wrong) =
-                known.apply(&mut config.paceline, Written::in_toml(written.get_ref()))
-            {
-                reader.note(written.span().start, wrong);
-            }
+            let applied = known.apply(&mut config.paceline, Written::in_toml(written.get_ref()));
+            reader.check(written, applied);
         }
     }
 }

@@ -87,10 +87,7 @@ fn as_in_settings(name: &str) -> Value {
 }
 
 fn setting(key: &Key) -> Value {
-    let mut schema = match key.schema() {
-        Value::Object(schema) => schema,
-        _ => Map::new(),
-    };
+    let mut schema = key.schema().as_object().cloned().unwrap_or_default();
     schema.insert("description".to_owned(), key.meaning.into());
     let default = key.show(&Settings::default());
     if let Some(default) = in_json(&default) {

@@ -99,7 +99,7 @@ pub(super) fn database(
     let Some(mut primary) = primary else {
         // A primary that is there but wrong, or a table that is no table, has been noted already.
         if reader.problems.len() == before {
-            reader.note(start, ConfigProblem::NoPrimary { table });
+            reader.note(start, ConfigProblem::NoPrimary(table));
         }
         return None;
     };
@@ -144,35 +144,21 @@ fn read_override(
     let Some(known) = overrides::key_in(table, key.get_ref()) else {
         return reader.unknown_key(key, name, &keys_of(table));
     };
-    if let Err(problem) = overrides.set(known, Written::in_toml(written.get_ref())) {
-        reader.note(written.span().start, problem);
-    }
+    let set = overrides.set(known, Written::in_toml(written.get_ref()));
+    reader.check(written, set);
 }
 
 fn primary(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<Upstream> {
-    let upstream = match Written::in_toml(written.get_ref()) {
-        Written::Text(url) => {
-            let at = written.span().start;
-            let exposed = Upstream::password_file(url).and_then(|file| secret::exposed(&file));
-            reader.remarks.extend(exposed.map(|remark| (at, remark)));
-            Upstream::from_url(url).map_err(ConfigProblem::from)
-        }
-        _ => {
-            let got = "this".to_owned();
-            let (wanted, example) = ("a URL", "primary = \"postgres://HOST:PORT/DATABASE\"");
-            Err(ConfigProblem::Value {
-                key: "primary".to_owned(),
-                error: ValueError::Kind {
-                    got,
-                    wanted,
-                    example,
-                },
-            })
-        }
+    let Written::Text(url) = Written::in_toml(written.get_ref()) else {
+        let example = "primary = \"postgres://HOST:PORT/DATABASE\"";
+        return reader.value("primary", written, |_| {
+            Err(ValueError::kind("this", "a URL", example))
+        });
     };
-    upstream
-        .map_err(|wrong| reader.note(written.span().start, wrong))
-        .ok()
+    let exposed = Upstream::password_file(url).and_then(|file| secret::exposed(&file));
+    let remark = exposed.map(|remark| (written.span().start, remark));
+    reader.remarks.extend(remark);
+    reader.check(written, Upstream::from_url(url))
 }
 
 /// Gives `primary` the password that is in a file of its own.
@@ -184,11 +170,9 @@ fn password(reader: &mut Reader, primary: &mut Upstream, written: &Spanned<DeVal
     if primary.password.is_some() {
         return reader.note(at, ConfigProblem::TwoPasswords);
     }
-    match secret::read(&file) {
-        Ok(password) => primary.password = Some(password),
-        Err(error) => reader.note(at, error.into()),
+    if let Some(password) = reader.check(written, secret::read(&file)) {
+        primary.password = Some(password);
     }
-    reader
-        .remarks
-        .extend(secret::exposed(&file).map(|remark| (at, remark)));
+    let exposed = secret::exposed(&file);
+    reader.remarks.extend(exposed.map(|remark| (at, remark)));
 }

@@ -25,13 +25,13 @@ pub(super) fn read(
     known: &mut Vec<Declared>,
 ) {
     let DeValue::Array(items) = content.get_ref() else {
-        return reader.note(content.span().start, ConfigProblem::NotAList { name: list });
+        return reader.note(content.span().start, ConfigProblem::NotAList(list));
     };
     for item in items.iter() {
         if let DeValue::Table(_) = item.get_ref() {
             function(reader, list, item, known);
         } else {
-            reader.note(item.span().start, ConfigProblem::NotAList { name: list });
+            reader.note(item.span().start, ConfigProblem::NotAList(list));
         }
     }
 }
@@ -60,13 +60,13 @@ fn function(
     }
     let Some((at, function)) = function else {
         if reader.problems.len() == before {
-            reader.note(item.span().start, ConfigProblem::NoFunction { table });
+            reader.note(item.span().start, ConfigProblem::NoFunction(table));
         }
         return;
     };
     if known.iter().any(|other| other.function == function) {
         let function = function.to_string();
-        return reader.note(at, ConfigProblem::DeclaredTwice { function });
+        return reader.note(at, ConfigProblem::DeclaredTwice(function));
     }
     let role = match list {
         "take" => Role::Take { limit_argument },

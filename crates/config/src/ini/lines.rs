@@ -62,7 +62,7 @@ impl Reader<'_> {
     fn include(&mut self, name: &str, place: &SourceLine, depth: usize) {
         if depth >= INCLUDE_DEPTH_MAX {
             let most = INCLUDE_DEPTH_MAX;
-            return self.note(place, IniError::IncludeDepth { most });
+            return self.note(place, IniError::IncludeDepth(most));
         }
         match std::fs::read_to_string(name) {
             Ok(text) => self.file(&text, &Arc::from(name), depth + 1),
