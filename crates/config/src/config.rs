@@ -129,7 +129,7 @@ impl Config {
                 on_server.apply_key(&mut settings, "max_user_connections");
             }
         }
-        PoolSettings::from(&settings)
+        PoolSettings::from(settings)
     }
 
     /// The settings of a user in every database.
@@ -139,7 +139,7 @@ impl Config {
         if let Some(everywhere) = self.users.get(user) {
             everywhere.apply(&mut settings);
         }
-        PoolSettings::from(&settings)
+        PoolSettings::from(settings)
     }
 
     /// Most server connections, with the reserve, of a pool of this database whose user has no table.
@@ -147,6 +147,6 @@ impl Config {
     pub fn pool_size_max(&self, database: &Database) -> usize {
         let mut settings = self.paceline.clone();
         database.overrides.apply(&mut settings);
-        PoolSettings::from(&settings).open_max()
+        PoolSettings::from(settings).open_max()
     }
 }

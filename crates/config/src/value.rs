@@ -1,16 +1,13 @@
 //! Single values: from TOML or from a command-line argument to a checked Rust value.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use paceline_sql::Name;
 use thiserror::Error;
 use toml::de::DeValue;
 
 use super::duration::{self, BareUnit};
-use super::protocols::Protocols;
 
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
@@ -50,9 +47,15 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The text, or an error that names what is wanted.
-    fn text_for(self, wanted: &'static str, example: &'static str) -> Result<&'a str, ValueError> {
-        self.text().ok_or_else(|| self.is_not(wanted, example))
+    /// What `parse` makes of the text; an error if it makes nothing of it.
+    pub(super) fn parsed<T>(
+        self,
+        wanted: &'static str,
+        example: &'static str,
+        parse: impl Fn(&'a str) -> Option<T>,
+    ) -> Result<T, ValueError> {
+        let parsed = self.text().and_then(parse);
+        parsed.ok_or_else(|| self.is_not(wanted, example))
     }
 
     fn is_not(self, wanted: &'static str, example: &'static str) -> ValueError {
@@ -178,12 +181,13 @@ pub(super) fn time(
         BareUnit::Milliseconds => "milliseconds, for example 500, or \"500ms\", \"2s\"",
         BareUnit::Microseconds => "microseconds, for example 100, or \"100us\", \"2ms\"",
     };
+    // A bare number is a duration, too.
     let text = match written {
-        Written::Number(text) => Some(text),
-        _ => written.text(),
+        Written::Number(text) => Written::Text(text),
+        other => other,
     };
-    let duration = text.and_then(|text| duration::parse(text, bare));
-    let duration = duration.ok_or_else(|| written.is_not("a duration", example))?;
+    let parsed = text.text().and_then(|text| duration::parse(text, bare));
+    let duration = parsed.ok_or_else(|| written.is_not("a duration", example))?;
     if duration > most {
         let [least, most] = [Duration::ZERO, most].map(|limit| duration::show(limit, bare));
         return Err(ValueError::limits(written, least, most));
@@ -191,42 +195,16 @@ pub(super) fn time(
     Ok(duration)
 }
 
-/// Reads the address to listen on: an IP address or `localhost`, a colon, a port. Who may connect there is looked at with the
-/// whole configuration.
-pub(super) fn listen(written: Written<'_>) -> Result<SocketAddr, ValueError> {
-    any_address(written, "127.0.0.1:6432 or [::1]:6432")
-}
-
-/// Reads an address to listen on, whoever can reach it; empty is none.
-pub(super) fn address(written: Written<'_>) -> Result<Option<SocketAddr>, ValueError> {
-    match written.text() {
-        Some("") => Ok(None),
-        _ => any_address(written, "127.0.0.1:9127, or \"\" for none").map(Some),
-    }
-}
-
-fn any_address(written: Written<'_>, example: &'static str) -> Result<SocketAddr, ValueError> {
-    let address = written.text().and_then(|text| parse_listen(text.trim()));
-    address.ok_or_else(|| written.is_not("an address and port", example))
-}
-
-fn parse_listen(text: &str) -> Option<SocketAddr> {
-    match text.strip_prefix("localhost:") {
-        Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))),
-        None => text.parse().ok(),
-    }
-}
-
 /// Reads an absolute folder; empty is none.
 pub(super) fn folder(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
     let example = "an absolute path in quotes, for example \"/run/paceline\"";
-    path(written.text_for("a folder", example)?)
+    path(written.parsed("a folder", example, Some)?)
 }
 
 /// Reads the absolute path of a file; empty is none.
 pub(super) fn file(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
     let example = "an absolute path in quotes, for example \"/etc/paceline/userlist.txt\"";
-    path(written.text_for("a file", example)?)
+    path(written.parsed("a file", example, Some)?)
 }
 
 fn path(text: &str) -> Result<Option<PathBuf>, ValueError> {
@@ -237,49 +215,22 @@ fn path(text: &str) -> Result<Option<PathBuf>, ValueError> {
     }
 }
 
-/// Reads the permissions of a file, octal as `chmod` takes them.
-pub(super) fn mode(written: Written<'_>) -> Result<u32, ValueError> {
-    const EVERYBODY: u32 = 0o777;
-    let mode = written
-        .text()
-        .and_then(|text| u32::from_str_radix(text, 8).ok());
-    let example = "up to four octal digits in quotes, for example \"0770\"";
-    mode.filter(|mode| *mode <= EVERYBODY)
-        .ok_or_else(|| written.is_not("permissions of a file", example))
-}
-
 /// Reads any text.
 pub(super) fn text(written: Written<'_>) -> Result<String, ValueError> {
-    written.text_for("text", "it in quotes").map(str::to_owned)
+    written
+        .parsed("text", "it in quotes", Some)
+        .map(str::to_owned)
 }
 
 /// Reads the value of a setting of PostgreSQL.
 pub(super) fn parameter(written: Written<'_>) -> Result<String, ValueError> {
     let (wanted, example) = ("a setting's value", "it in quotes, as PostgreSQL knows it");
-    let text = written.text_for(wanted, example)?;
+    let text = written.parsed(wanted, example, Some)?;
     // A zero byte ends strings in the protocol.
     if text.is_empty() || text.contains('\0') {
         return Err(ValueError::kind("this", wanted, example));
     }
     Ok(text.to_owned())
-}
-
-/// Reads versions of TLS.
-pub(super) fn protocols(written: Written<'_>) -> Result<Protocols, ValueError> {
-    let example =
-        "secure, all, or some of tlsv1.0, tlsv1.1, tlsv1.2 and tlsv1.3 with commas between them";
-    let protocols = written.text().and_then(Protocols::parse);
-    protocols.ok_or_else(|| written.is_not("a list of versions of TLS", example))
-}
-
-/// Reads names that commas separate.
-pub(super) fn names(written: Written<'_>) -> Result<Vec<String>, ValueError> {
-    let text = written.text_for("a list of names", "\"one, other\"")?;
-    let names = text.split(',').map(str::trim);
-    Ok(names
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect())
 }
 
 /// Reads one of several words.
@@ -298,14 +249,4 @@ pub(crate) fn no_choice(written: Written<'_>, among: &[&str]) -> ValueError {
         got: written.describe(),
         among: among.join(", "),
     }
-}
-
-/// Reads the name of a function, as SQL spells it.
-pub(super) fn function(written: Written<'_>) -> Result<Name, ValueError> {
-    let name = match written {
-        Written::Text(text) => Name::parse(text),
-        _ => None,
-    };
-    let example = "\"name\" or \"schema.name\", without brackets";
-    name.ok_or_else(|| written.is_not("the name of a function", example))
 }

@@ -234,7 +234,7 @@ impl Trip {
         conn: &mut ServerConn,
         out: &mut BytesMut,
     ) -> Result<Way, ServerError> {
-        let limit = pool.settings().query_timeout;
+        let limit = pool.settings().timeouts.query_timeout;
         let travelled = {
             // By reference: a future keeps what is moved into it a second time.
             let travelling = pin!(self.travel(pool, conn, out));
@@ -459,7 +459,7 @@ async fn adopt(unit: &Request, pool: &Pool, conn: &mut ServerConn) -> Result<boo
     if conn.side.has(&unit.settings) {
         return Ok(true);
     }
-    let limit = pool.settings().query_timeout;
+    let limit = pool.settings().timeouts.query_timeout;
     // Boxed: it is rare, and every trip would pay for its state.
     match optional_timeout(limit, Box::pin(conn.adopt(&unit.settings))).await {
         Some(Err(ServerError::Refused(_))) => Ok(false),

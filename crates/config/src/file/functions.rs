@@ -4,6 +4,7 @@ use super::reader::Reader;
 use crate::error::ConfigProblem;
 use crate::function::{Declared, Role};
 use crate::value::{self, ValueError, Written};
+use paceline_sql::Name;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -48,7 +49,7 @@ fn function(
     for (key, written) in reader.entries(&table, item) {
         match key.get_ref().as_ref() {
             "function" => {
-                let name = reader.value("function", written, value::function);
+                let name = reader.value("function", written, name);
                 function = name.map(|name| (written.span().start, name));
             }
             "limit_argument" if list == "take" => {
@@ -73,6 +74,12 @@ fn function(
         _ => Role::Group,
     };
     known.push(Declared { function, role });
+}
+
+/// The name of a function, as SQL spells it.
+fn name(written: Written<'_>) -> Result<Name, ValueError> {
+    let example = "\"name\" or \"schema.name\", without brackets";
+    written.parsed("the name of a function", example, Name::parse)
 }
 
 fn argument(written: Written<'_>) -> Result<usize, ValueError> {

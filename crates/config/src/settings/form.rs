@@ -5,7 +5,7 @@ use crate::protocols::{self, Protocols};
 use crate::value::{self, ValueError, Written};
 use crate::words::Words;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,6 +72,21 @@ impl<T> Form<T> {
             read: Box::new(read),
             plain: Box::new(plain),
         }
+    }
+
+    /// A form whose text `parse` reads. Errors say what is `wanted`, and an example.
+    fn parsed(
+        unit: &'static str,
+        limits: &str,
+        [wanted, example]: [&'static str; 2],
+        parse: fn(&str) -> Option<T>,
+        plain: fn(&T) -> String,
+    ) -> Self
+    where
+        T: 'static,
+    {
+        let read = move |written: Written<'_>| written.parsed(wanted, example, parse);
+        Self::text(unit, limits, read, plain)
     }
 
     fn schema(mut self, schema: Value) -> Self {
@@ -150,22 +165,51 @@ pub(crate) fn text() -> Form<String> {
 
 /// Names, separated by commas.
 pub(crate) fn names() -> Form<Vec<String>> {
-    Form::text("names", "any", value::names, |names| names.join(", "))
+    let wanted = ["a list of names", "\"one, other\""];
+    let parse = |text: &str| {
+        let names = text.split(',').map(str::trim);
+        Some(
+            names
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        )
+    };
+    Form::parsed("names", "any", wanted, parse, |names| names.join(", "))
 }
 
-/// The address to listen on.
+/// The address to listen on: an IP address or `localhost`, a colon, a port. [`crate::Config::check_access`] decides whether Paceline
+/// may listen there.
 pub(crate) fn listen() -> Form<SocketAddr> {
-    Form::text("address:port", "any", value::listen, SocketAddr::to_string)
+    let wanted = [ADDRESS, "127.0.0.1:6432 or [::1]:6432"];
+    Form::parsed(
+        "address:port",
+        "any",
+        wanted,
+        parse_address,
+        SocketAddr::to_string,
+    )
 }
 
 /// An address to listen on; empty is none.
 pub(crate) fn address() -> Form<Option<SocketAddr>> {
-    let plain = |value: &Option<SocketAddr>| {
-        value
-            .as_ref()
-            .map_or_else(String::new, SocketAddr::to_string)
+    let wanted = [ADDRESS, "127.0.0.1:9127, or \"\" for none"];
+    let parse = |text: &str| match text {
+        "" => Some(None),
+        text => parse_address(text).map(Some),
     };
-    Form::text("address:port", "any", value::address, plain)
+    Form::parsed("address:port", "any", wanted, parse, |value| {
+        value.map_or_else(String::new, |address| address.to_string())
+    })
+}
+
+const ADDRESS: &str = "an address and port";
+
+fn parse_address(text: &str) -> Option<SocketAddr> {
+    match text.trim().strip_prefix("localhost:") {
+        Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))),
+        None => text.trim().parse().ok(),
+    }
 }
 
 /// The absolute path of a file; empty is none.
@@ -186,18 +230,31 @@ fn path(read: fn(Written<'_>) -> Result<Option<PathBuf>, ValueError>) -> Form<Op
     Form::text("path", "absolute", read, plain).in_pgbouncer(Syntax::Path)
 }
 
-/// The permissions of a file.
+/// The permissions of a file, octal as `chmod` takes them.
 pub(crate) fn permissions() -> Form<u32> {
+    const EVERYBODY: u32 = 0o777;
+    let wanted = [
+        "permissions of a file",
+        "up to four octal digits in quotes, for example \"0770\"",
+    ];
+    let parse = |text: &str| {
+        let mode = u32::from_str_radix(text, 8).ok();
+        mode.filter(|mode| *mode <= EVERYBODY)
+    };
     let plain = |value: &u32| format!("{value:04o}");
-    Form::text("octal", "0000 to 0777", value::mode, plain).in_pgbouncer(Syntax::Mode)
+    Form::parsed("octal", "0000 to 0777", wanted, parse, plain).in_pgbouncer(Syntax::Mode)
 }
 
 /// Versions of TLS.
 pub(crate) fn tls_versions() -> Form<Protocols> {
-    Form::text(
+    let example =
+        "secure, all, or some of tlsv1.0, tlsv1.1, tlsv1.2 and tlsv1.3 with commas between them";
+    let wanted = ["a list of versions of TLS", example];
+    Form::parsed(
         "–",
         protocols::MEANING,
-        value::protocols,
+        wanted,
+        Protocols::parse,
         Protocols::to_string,
     )
 }

@@ -154,7 +154,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Ente
         }
         Ok(Login::Client(login)) => Some(Entered::Client(Client {
             proxy,
-            mode: login.pool.settings().mode,
+            mode: login.pool.settings().pooling.pool_mode,
             turn: Turn::default(),
             silence: None,
             summons: login.pool.summons(),

@@ -214,7 +214,7 @@ impl Client {
     /// Puts the client's settings in force. A connection that cannot be reset from what somebody else has left there is dropped,
     /// and another one taken. `None`: the client has been told something else meanwhile.
     async fn settle_in(&mut self, mut seat: Box<Seat>) -> Result<Option<Box<Seat>>, End> {
-        let limit = self.pool.settings().query_timeout;
+        let limit = self.pool.settings().timeouts.query_timeout;
         loop {
             let Some(conn) = seat.conn() else {
                 return Err(super::shut_down());

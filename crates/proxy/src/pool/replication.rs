@@ -139,8 +139,10 @@ impl Pool {
                 return Err(fatal(&error));
             }
             let settings = self.settings();
-            pause = pause.min(settings.server_login_retry).max(PAUSE_MIN);
-            let left = match settings.query_wait_timeout {
+            pause = pause
+                .min(settings.timeouts.server_login_retry)
+                .max(PAUSE_MIN);
+            let left = match settings.timeouts.query_wait_timeout {
                 Duration::ZERO => pause,
                 limit => limit.saturating_sub(since.elapsed()),
             };
@@ -183,7 +185,7 @@ impl Pool {
     }
 
     fn has_waited_too_long(&self, since: Instant) -> bool {
-        let limit = self.settings().query_wait_timeout;
+        let limit = self.settings().timeouts.query_wait_timeout;
         !limit.is_zero() && since.elapsed() >= limit && self.lock().hold != Hold::Suspended
     }
 
@@ -243,7 +245,7 @@ impl Pool {
         let settings = self.settings();
         let first = inner.replication.waiting.front()?.since;
         let waited = now.saturating_duration_since(first);
-        let reserve = match waited >= settings.reserve_timeout {
+        let reserve = match waited >= settings.pooling.reserve_pool_timeout {
             true => settings.reserve_size,
             false => 0,
         };

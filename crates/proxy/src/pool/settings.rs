@@ -15,14 +15,14 @@ pub(crate) struct SettingsInForce {
 impl From<PoolSettings> for SettingsInForce {
     fn from(settings: PoolSettings) -> SettingsInForce {
         let state = StatePolicy {
-            keeping: match settings.session_state {
+            keeping: match settings.state.session_state {
                 SessionState::Track => Keeping::Track,
                 SessionState::Warn => Keeping::Warn,
                 SessionState::Error => Keeping::Refuse,
                 SessionState::Pin => Keeping::Pin,
             },
             extra: settings.asked_parameters.clone(),
-            listen_mode: match settings.listen_mode {
+            listen_mode: match settings.state.listen_mode {
                 ListenMode::Session => relay::ListenMode::Session,
                 ListenMode::Shared => relay::ListenMode::Shared,
             },

@@ -131,7 +131,7 @@ fn is_idle_for_too_long(
     conn: &ServerConn,
     now: Instant,
 ) -> bool {
-    let limit = settings.server_idle_timeout;
+    let limit = settings.timeouts.server_idle_timeout;
     let idle = now.duration_since(conn.idle_since);
     !limit.is_zero() && idle >= limit && inner.open > settings.min_size
 }
@@ -148,7 +148,7 @@ fn retire(inner: &mut Inner, settings: &PoolSettings, conn: &ServerConn, now: In
 
 fn between_two(settings: &PoolSettings) -> Duration {
     let size = u32::try_from(settings.size).unwrap_or(u32::MAX).max(1);
-    settings.server_lifetime / size
+    settings.timeouts.server_lifetime / size
 }
 
 impl Inner {
@@ -160,7 +160,7 @@ impl Inner {
         conn: &ServerConn,
         now: Instant,
     ) -> bool {
-        let is_old = now.duration_since(conn.opened) >= settings.server_lifetime;
+        let is_old = now.duration_since(conn.opened) >= settings.timeouts.server_lifetime;
         is_old && now >= self.retire_not_before || conn.stream.needs_replacement()
     }
 

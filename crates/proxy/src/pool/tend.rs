@@ -134,7 +134,7 @@ impl Pool {
             }
             return;
         }
-        let retry = self.settings().server_login_retry;
+        let retry = self.settings().timeouts.server_login_retry;
         let failing = Failing::after(inner.failing.as_ref(), error, retry, now);
         inner.grow_not_before = failing.until;
         let is_final = failing.is_final();
@@ -204,7 +204,7 @@ impl Pool {
         if inner.hold == Hold::Suspended {
             return;
         }
-        let limit = settings.query_wait_timeout;
+        let limit = settings.timeouts.query_wait_timeout;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
             return;
         };
@@ -239,7 +239,7 @@ impl Inner {
 
 /// Most server connections now: with the reserve if somebody has waited for it.
 fn open_max(inner: &Inner, settings: &PoolSettings, now: Instant) -> usize {
-    let waited = |since| now.duration_since(since) >= settings.reserve_timeout;
+    let waited = |since| now.duration_since(since) >= settings.pooling.reserve_pool_timeout;
     let reserve = settings.reserve_size > 0 && inner.line.oldest_ready().is_some_and(waited);
     settings.size + if reserve { settings.reserve_size } else { 0 }
 }
@@ -255,7 +255,7 @@ fn grows_at(inner: &Inner) -> Option<Instant> {
 
 /// Tells those who have waited for long that they wait.
 fn notify(inner: &mut Inner, settings: &PoolSettings, now: Instant) {
-    let limit = settings.query_wait_notify;
+    let limit = settings.timeouts.query_wait_notify;
     let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
         return;
     };
@@ -270,11 +270,11 @@ fn notify(inner: &mut Inner, settings: &PoolSettings, now: Instant) {
 fn limits_of_waits(settings: &PoolSettings) -> impl Iterator<Item = Duration> {
     let reserve = match settings.reserve_size {
         0 => Duration::ZERO,
-        _ => settings.reserve_timeout,
+        _ => settings.pooling.reserve_pool_timeout,
     };
     let limits = [
-        settings.query_wait_timeout,
-        settings.query_wait_notify,
+        settings.timeouts.query_wait_timeout,
+        settings.timeouts.query_wait_notify,
         reserve,
     ];
     limits.into_iter().filter(|limit| !limit.is_zero())
