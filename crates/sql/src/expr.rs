@@ -163,7 +163,7 @@ impl Expr {
         parameters: &[crate::type_name::TypeName],
         is_column: &dyn Fn(u32) -> bool,
     ) -> Vec<Expr> {
-        let parts = parts::collect(&self.node, parameters, is_column);
+        let parts = parts::collect(self.node.as_ref().clone(), parameters, is_column);
         let exprs = parts.into_iter().map(|node| Expr::new(node, None));
         exprs.filter_map(Result::ok).collect()
     }
@@ -341,61 +341,73 @@ fn plain_column(name: &str) -> ColumnRef {
 
 type OnLeaf<'a> = &'a mut dyn FnMut(&mut NodeEnum) -> Result<(), NotParsed>;
 
-/// Calls `on_leaf` for each column reference and parameter, in order. Returns an error for any other kind of node
-/// that is not listed here, so that an [`Expr`] cannot contain it.
+/// Calls `on_leaf` for each column reference and parameter, in order. Returns an error for nodes that are not
+/// supported, so that an [`Expr`] cannot contain them.
 fn for_each_leaf(node: &mut NodeEnum, on_leaf: OnLeaf) -> Result<(), NotParsed> {
     match node {
-        NodeEnum::ColumnRef(_) | NodeEnum::ParamRef(_) => on_leaf(node),
-        NodeEnum::AConst(_) | NodeEnum::SqlvalueFunction(_) => Ok(()),
-        NodeEnum::AExpr(e) => in_some([e.lexpr.as_deref_mut(), e.rexpr.as_deref_mut()], on_leaf),
-        NodeEnum::BoolExpr(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::NullTest(e) => in_some([e.arg.as_deref_mut()], on_leaf),
-        NodeEnum::BooleanTest(e) => in_some([e.arg.as_deref_mut()], on_leaf),
-        NodeEnum::CaseExpr(e) => {
-            in_some([e.arg.as_deref_mut()], on_leaf)?;
-            in_all(&mut e.args, on_leaf)?;
-            in_some([e.defresult.as_deref_mut()], on_leaf)
+        NodeEnum::ColumnRef(_) | NodeEnum::ParamRef(_) => return on_leaf(node),
+        NodeEnum::FuncCall(call) if !is_plain_call(call) => return Err(unsupported()),
+        NodeEnum::TypeCast(cast) if !cast.type_name.as_ref().is_some_and(is_plain_type) => {
+            return Err(unsupported());
         }
-        NodeEnum::CaseWhen(e) => in_some([e.expr.as_deref_mut(), e.result.as_deref_mut()], on_leaf),
-        NodeEnum::CoalesceExpr(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::MinMaxExpr(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::FuncCall(e) if is_plain_call(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::NamedArgExpr(e) => in_some([e.arg.as_deref_mut()], on_leaf),
-        NodeEnum::TypeCast(e) if e.type_name.as_ref().is_some_and(is_plain_type) => {
-            in_some([e.arg.as_deref_mut()], on_leaf)
-        }
-        NodeEnum::CollateClause(e) => in_some([e.arg.as_deref_mut()], on_leaf),
-        NodeEnum::AArrayExpr(e) => in_all(&mut e.elements, on_leaf),
-        NodeEnum::AIndirection(e) => in_indirection(e, on_leaf),
-        NodeEnum::RowExpr(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::List(e) => in_all(&mut e.items, on_leaf),
-        _ => Err(NotParsed::because("an expression that is not supported")),
+        NodeEnum::AIndirection(value) => check_indirection(value)?,
+        _ => {}
     }
-}
-
-fn in_some<const N: usize>(
-    nodes: [Option<&mut Node>; N],
-    on_leaf: OnLeaf,
-) -> Result<(), NotParsed> {
-    for node in nodes.into_iter().flatten() {
-        match &mut node.node {
-            Some(inner) => for_each_leaf(inner, on_leaf)?,
-            None => return Err(NotParsed::because("an empty node")),
-        }
+    for child in children(node).ok_or_else(unsupported)? {
+        let child = child.node.as_mut();
+        for_each_leaf(
+            child.ok_or_else(|| NotParsed::because("an empty node"))?,
+            on_leaf,
+        )?;
     }
     Ok(())
 }
 
-fn in_all(nodes: &mut [Node], on_leaf: OnLeaf) -> Result<(), NotParsed> {
-    nodes
-        .iter_mut()
-        .try_for_each(|node| in_some([Some(node)], on_leaf))
+fn unsupported() -> NotParsed {
+    NotParsed::because("an expression that is not supported")
 }
 
-/// Handles `column[1]`, `column[1:2]`, `(column).field`, `(column[1]).field`. Other expressions than columns are not
+/// The direct child nodes of an expression, in order; `None` for other kinds of nodes.
+fn children(node: &mut NodeEnum) -> Option<Vec<&mut Node>> {
+    fn some<const N: usize>(nodes: [&mut Option<Box<Node>>; N]) -> Vec<&mut Node> {
+        nodes.into_iter().filter_map(Option::as_deref_mut).collect()
+    }
+    Some(match node {
+        NodeEnum::ColumnRef(_)
+        | NodeEnum::ParamRef(_)
+        | NodeEnum::AConst(_)
+        | NodeEnum::SqlvalueFunction(_) => Vec::new(),
+        NodeEnum::AExpr(e) => some([&mut e.lexpr, &mut e.rexpr]),
+        NodeEnum::BoolExpr(e) => e.args.iter_mut().collect(),
+        NodeEnum::NullTest(e) => some([&mut e.arg]),
+        NodeEnum::BooleanTest(e) => some([&mut e.arg]),
+        NodeEnum::CaseExpr(e) => {
+            let first = some([&mut e.arg]).into_iter().chain(&mut e.args);
+            first.chain(some([&mut e.defresult])).collect()
+        }
+        NodeEnum::CaseWhen(e) => some([&mut e.expr, &mut e.result]),
+        NodeEnum::CoalesceExpr(e) => e.args.iter_mut().collect(),
+        NodeEnum::MinMaxExpr(e) => e.args.iter_mut().collect(),
+        NodeEnum::FuncCall(e) => e.args.iter_mut().collect(),
+        NodeEnum::NamedArgExpr(e) => some([&mut e.arg]),
+        NodeEnum::TypeCast(e) => some([&mut e.arg]),
+        NodeEnum::CollateClause(e) => some([&mut e.arg]),
+        NodeEnum::AArrayExpr(e) => e.elements.iter_mut().collect(),
+        NodeEnum::AIndirection(e) => {
+            let indices = e.indirection.iter_mut().filter(|step| is_index(step));
+            some([&mut e.arg]).into_iter().chain(indices).collect()
+        }
+        NodeEnum::AIndices(e) => some([&mut e.lidx, &mut e.uidx]),
+        NodeEnum::RowExpr(e) => e.args.iter_mut().collect(),
+        NodeEnum::List(e) => e.items.iter_mut().collect(),
+        _ => return None,
+    })
+}
+
+/// Accepts `column[1]`, `column[1:2]`, `(column).field`, `(column[1]).field`. Other expressions than columns are not
 /// supported.
-fn in_indirection(e: &mut AIndirection, on_leaf: OnLeaf) -> Result<(), NotParsed> {
-    let inner = e.arg.as_ref().and_then(|arg| arg.node.as_ref());
+fn check_indirection(value: &AIndirection) -> Result<(), NotParsed> {
+    let inner = value.arg.as_ref().and_then(|arg| arg.node.as_ref());
     if !matches!(
         inner,
         Some(NodeEnum::ColumnRef(_) | NodeEnum::AIndirection(_))
@@ -404,17 +416,15 @@ fn in_indirection(e: &mut AIndirection, on_leaf: OnLeaf) -> Result<(), NotParsed
             "a field or element of something that is not a column",
         ));
     }
-    in_some([e.arg.as_deref_mut()], on_leaf)?;
-    for step in &mut e.indirection {
-        match &mut step.node {
-            Some(NodeEnum::String(_)) => {}
-            Some(NodeEnum::AIndices(at)) => {
-                in_some([at.lidx.as_deref_mut(), at.uidx.as_deref_mut()], on_leaf)?
-            }
-            _ => return Err(NotParsed::because("all fields of a composite value")),
-        }
+    let mut steps = value.indirection.iter();
+    match steps.all(|step| is_index(step) || string_of(step).is_some()) {
+        true => Ok(()),
+        false => Err(NotParsed::because("all fields of a composite value")),
     }
-    Ok(())
+}
+
+fn is_index(step: &Node) -> bool {
+    matches!(step.node, Some(NodeEnum::AIndices(_)))
 }
 
 /// Whether the call uses no aggregate or window function syntax.

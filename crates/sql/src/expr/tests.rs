@@ -382,7 +382,7 @@ fn parts_that_depend_on_no_column_are_found() {
     );
     assert_eq!(
         parts("CASE WHEN a = 1 THEN 1 / 0 ELSE $9 + upper($1) END"),
-        ["(upper(($1)))", "(1 / 0)"]
+        ["(1 / 0)", "(upper(($1)))"]
     );
     assert_eq!(parts("a[$1 + 1]"), ["(($1) + 1)"]);
 }

@@ -99,10 +99,8 @@ pub(crate) fn key_column(
 
 /// The type of a parameter, by its number from 1.
 pub(super) fn parameter_type(parameters: &[TypeName], number: u32) -> Result<&TypeName, Refusal> {
-    let index = (number as usize).checked_sub(1);
-    index
-        .and_then(|index| parameters.get(index))
-        .ok_or_else(|| Refusal::Type(format!("parameter ${number}")))
+    let name = TypeName::of(parameters, number);
+    name.ok_or_else(|| Refusal::Type(format!("parameter ${number}")))
 }
 
 pub(super) type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;

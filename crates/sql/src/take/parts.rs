@@ -133,11 +133,11 @@ fn taking(statement: &NodeEnum) -> Option<Take> {
     let NodeEnum::RangeVar(from) = from.node.as_ref()? else {
         return None;
     };
-    if name_of(from)? != name_of(relation)? {
+    if Name::of_relation(from) != Name::of_relation(relation) {
         return None;
     }
     Some(Take {
-        relation: name_of(relation)?,
+        relation: Name::of_relation(relation),
         single,
         pick: read_pick(select, qualifier(from)?, &key)?,
         key,
@@ -156,13 +156,6 @@ fn qualifier(relation: &RangeVar) -> Option<&str> {
     };
     let plain = relation.inh && relation.catalogname.is_empty();
     (plain && !matches!(name.as_str(), "old" | "new")).then_some(name)
-}
-
-fn name_of(relation: &RangeVar) -> Option<Name> {
-    Some(Name {
-        schema: Some(relation.schemaname.clone()).filter(|schema| !schema.is_empty()),
-        name: relation.relname.clone(),
-    })
 }
 
 /// `key = (SELECT …)`, `key IN (SELECT …)`, `key = ANY (SELECT …)`, `key = ANY (ARRAY(SELECT …))`.
@@ -349,7 +342,7 @@ fn moving(insert: &InsertStmt) -> Option<Take> {
         target.indirection.is_empty().then(|| target.name.clone())
     };
     take.onward = Some(Onward {
-        relation: name_of(relation)?,
+        relation: Name::of_relation(relation),
         columns: insert.cols.iter().map(named).collect::<Option<_>>()?,
         values: select
             .target_list

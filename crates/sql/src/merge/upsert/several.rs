@@ -119,7 +119,7 @@ fn text(
     (own, shared): (&Own, &[u32]),
 ) -> Result<String, Refusal> {
     let typed = |number: &u32| {
-        let name = parameters.get((*number as usize).wrapping_sub(1));
+        let name = TypeName::of(parameters, *number);
         let name = name.ok_or(Refusal::Type(*number))?;
         Ok((*number, name.sql.as_str()))
     };
