@@ -13,6 +13,7 @@ use crate::expr::Expr;
 use crate::function::FunctionFacts;
 use crate::name::Name;
 use crate::operator::{CONCAT, LE};
+use crate::parser::strings;
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
 use crate::update::{Returning, as_target, returned_exprs, returned_values, returning_item};
@@ -120,29 +121,19 @@ fn parts_of(select: &SelectStmt) -> Option<Call> {
         return None;
     };
     let call = single_call(from)?;
-    let parts = call.funcname.iter().map(|part| match &part.node {
-        Some(NodeEnum::String(name)) => Some(name.sval.clone()),
-        _ => None,
-    });
-    let function = match parts.collect::<Option<Vec<String>>>()?.as_slice() {
-        [name] => (None, name.clone()),
-        [schema, name] => (Some(schema.clone()), name.clone()),
-        _ => return None,
-    };
+    let parts = strings(&call.funcname).filter(|parts| parts.len() <= 2)?;
+    let function = Name::from_parts(parts.into_iter().map(str::to_owned).collect())?;
     let qualifier = match &from.alias {
         Some(alias) if alias.colnames.is_empty() => &alias.aliasname,
         Some(_) => return None,
-        None => &function.1,
+        None => &function.name,
     };
     let target = |node: &Node| returning_item(as_target(node)?, qualifier);
     is_bare(select).then_some(Call {
         arguments: call.args.iter().map(read_argument).collect::<Option<_>>()?,
         targets: (select.target_list.iter().map(target)).collect::<Option<_>>()?,
         alias: from.alias.as_ref().map(|alias| alias.aliasname.clone()),
-        function: Name {
-            schema: function.0,
-            name: function.1,
-        },
+        function,
     })
 }
 

@@ -43,13 +43,14 @@ impl Expr {
         qualifier: &str,
         parameter_of: &mut dyn FnMut(&str) -> Option<u32>,
     ) -> Result<Expr, NotParsed> {
-        Self::read(node, Some(qualifier), &mut |reference| {
-            let fields: Option<Vec<&str>> = reference.fields.iter().map(string_of).collect();
-            match fields.as_deref() {
+        Self::read(
+            node,
+            Some(qualifier),
+            &mut |reference| match parser::strings(&reference.fields).as_deref() {
                 Some(["excluded", name]) => parameter_of(name),
                 _ => None,
-            }
-        })
+            },
+        )
     }
 
     /// `bound` returns the parameter that replaces a reference.
@@ -308,21 +309,19 @@ fn fill_in(text: &str, tag: &str, replacements: &[String]) -> Option<String> {
 
 /// The column name of a reference `column` or `qualifier.column`.
 fn column_name(reference: &ColumnRef, qualifier: Option<&str>) -> Result<String, NotParsed> {
-    let fields: Option<Vec<&str>> = reference.fields.iter().map(string_of).collect();
-    let name = match fields.as_deref() {
-        Some([name]) => name,
-        Some([table, name]) if qualifier == Some(*table) => name,
-        _ => return Err(NotParsed::because("not a column of the row")),
-    };
-    if SYSTEM_COLUMNS.contains(name) {
-        return Err(NotParsed::because("a system column"));
+    let name = referenced(reference, qualifier);
+    let name = name.ok_or_else(|| NotParsed::because("not a column of the row"))?;
+    match SYSTEM_COLUMNS.contains(&name.as_str()) {
+        true => Err(NotParsed::because("a system column")),
+        false => Ok(name),
     }
-    Ok((*name).to_owned())
 }
 
-fn string_of(node: &Node) -> Option<&str> {
-    match &node.node {
-        Some(NodeEnum::String(text)) => Some(&text.sval),
+/// The same, also for a system column.
+pub(crate) fn referenced(reference: &ColumnRef, qualifier: Option<&str>) -> Option<String> {
+    match parser::strings(&reference.fields)?.as_slice() {
+        [name] => Some((*name).to_owned()),
+        [table, name] if qualifier == Some(*table) => Some((*name).to_owned()),
         _ => None,
     }
 }
@@ -417,7 +416,7 @@ fn check_indirection(value: &AIndirection) -> Result<(), NotParsed> {
         ));
     }
     let mut steps = value.indirection.iter();
-    match steps.all(|step| is_index(step) || string_of(step).is_some()) {
+    match steps.all(|step| is_index(step) || parser::string(step).is_some()) {
         true => Ok(()),
         false => Err(NotParsed::because("all fields of a composite value")),
     }

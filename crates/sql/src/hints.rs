@@ -8,7 +8,8 @@ mod tests;
 
 use pg_query::protobuf::{ScanToken, Token};
 
-use crate::parser;
+use crate::parser::{self, is_comment, range_of, text_of};
+use std::ops::Range;
 
 /// Hints of one statement.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
@@ -211,7 +212,7 @@ fn blank(sql: &str, words: &[&ScanToken]) -> Option<String> {
     let mut stripped = String::with_capacity(sql.len());
     let mut copied = 0;
     for word in words {
-        let (start, end) = range_of(word);
+        let Range { start, end } = range_of(word);
         stripped.push_str(sql.get(copied..start)?);
         stripped.extend(std::iter::repeat_n(' ', end - start));
         copied = end;
@@ -229,22 +230,8 @@ fn without_comments(tokens: &[ScanToken]) -> Vec<&ScanToken> {
     tokens.iter().filter(|token| !is_comment(token)).collect()
 }
 
-fn is_comment(token: &ScanToken) -> bool {
-    matches!(token.token(), Token::CComment | Token::SqlComment)
-}
-
 fn is_dml(token: Token) -> bool {
     matches!(token, Token::Insert | Token::Update | Token::DeleteP)
-}
-
-fn range_of(token: &ScanToken) -> (usize, usize) {
-    let start = usize::try_from(token.start).unwrap_or(0);
-    (start, usize::try_from(token.end).unwrap_or(0).max(start))
-}
-
-fn text_of<'a>(sql: &'a str, token: &ScanToken) -> &'a str {
-    let (start, end) = range_of(token);
-    sql.get(start..end).unwrap_or("")
 }
 
 /// Index of the INSERT, UPDATE or DELETE among a statement's tokens (without comments): the first token, or after a

@@ -172,6 +172,8 @@ impl Lexer<'_> {
         let (end, is_integer) = end_of_number(self.bytes, start);
         let text = self.sql.get(start..end)?;
         let kind = match is_integer {
+            // Ten digits may be too many.
+            true if text.len() < 10 => LiteralKind::Int4,
             true => integer_kind(text),
             false => LiteralKind::Numeric,
         };
@@ -253,13 +255,12 @@ fn end_of_number(bytes: &[u8], start: usize) -> (usize, bool) {
     (end, is_integer)
 }
 
-fn integer_kind(digits: &str) -> LiteralKind {
-    if digits.len() < 10 || digits.parse::<i32>().is_ok() {
-        LiteralKind::Int4
-    } else if digits.parse::<i64>().is_ok() {
-        LiteralKind::Int8
-    } else {
-        LiteralKind::Numeric
+/// The type that PostgreSQL gives a number, perhaps with a sign.
+pub(crate) fn integer_kind(number: &str) -> LiteralKind {
+    match number {
+        _ if number.parse::<i32>().is_ok() => LiteralKind::Int4,
+        _ if number.parse::<i64>().is_ok() => LiteralKind::Int8,
+        _ => LiteralKind::Numeric,
     }
 }
 

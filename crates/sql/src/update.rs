@@ -9,6 +9,7 @@ use pg_query::{Node, NodeEnum};
 
 use crate::expr::Expr;
 use crate::name::Name;
+use crate::parser::is_equality;
 use crate::tree::Record;
 use crate::value::{KeyValue, key_value};
 
@@ -141,9 +142,7 @@ fn equality(conjunct: &NodeEnum, qualifier: &str) -> Option<KeyEquality> {
     let NodeEnum::AExpr(comparison) = conjunct else {
         return None;
     };
-    let is_equal = comparison.kind() == AExprKind::AexprOp
-        && matches!(comparison.name.as_slice(), [Node { node: Some(NodeEnum::String(name)) }] if name.sval == "=");
-    if !is_equal {
+    if comparison.kind() != AExprKind::AexprOp || !is_equality(&comparison.name) {
         return None;
     }
     let left = comparison.lexpr.as_ref()?.node.as_ref()?;
