@@ -8,7 +8,9 @@ mod tests;
 use pg_query::protobuf::{FuncCall, LimitOption, RangeFunction, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
-use crate::dealing::{Dealing, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, answer_names, answers_sql};
+use crate::dealing::{
+    Dealing, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
+};
 use crate::expr::Expr;
 use crate::function::FunctionFacts;
 use crate::name::Name;
@@ -215,18 +217,8 @@ pub fn rewrite(
     if matches!(wanted, KeyValue::Parameter(number) if shared.contains(&number)) {
         return Err(Refusal::Limit);
     }
-    let types = shared.iter();
-    let types = types.map(|number| Some(&TypeName::of(parameters, *number)?.sql));
-    let types: Option<Vec<&String>> = types.collect();
-    let types = types.ok_or(Refusal::Limit)?;
-    let parameter = |n: u32| {
-        let place = shared.iter().position(|shared| *shared == n).unwrap_or(0);
-        format!(
-            "${}::{}",
-            SHARED + place,
-            types.get(place).map_or("", |t| t)
-        )
-    };
+    let types = Shared::of(&shared, parameters)?;
+    let parameter = |number| types.sql(number, SHARED).unwrap_or_default();
     let text = Rewriter {
         call,
         function,

@@ -181,6 +181,32 @@ impl Dealing {
     }
 }
 
+/// The parameters with the same value for all members, and their types in SQL syntax.
+pub(crate) struct Shared<'a>(Vec<(u32, &'a str)>);
+
+impl<'a> Shared<'a> {
+    pub(crate) fn of(numbers: &[u32], parameters: &'a [TypeName]) -> Result<Self, Refusal> {
+        let typed = |number: &u32| {
+            let name = TypeName::of(parameters, *number).ok_or(Refusal::Type(*number))?;
+            Ok((*number, name.sql.as_str()))
+        };
+        Ok(Self(
+            numbers.iter().map(typed).collect::<Result<_, Refusal>>()?,
+        ))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// SQL for a parameter, if it is shared. In the statement, the first one has the number `first`.
+    pub(crate) fn sql(&self, number: u32, first: usize) -> Option<String> {
+        let mut shared = (first..).zip(&self.0);
+        let found = shared.find(|(_, (shared, _))| *shared == number);
+        found.map(|(place, (_, sql))| format!("${place}::{sql}"))
+    }
+}
+
 /// The parameters with a value for each member, and their types.
 pub(crate) struct Own<'a>(Vec<(u32, &'a TypeName)>);
 

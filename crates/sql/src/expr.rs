@@ -142,18 +142,16 @@ impl Expr {
     /// Whether a parameter is cast to an interval with fields. A literal has another meaning there: `'5'::interval
     /// minute`.
     pub fn casts_parameter_to_fields(&self) -> bool {
-        let mut found = false;
-        self.tree().walk(&mut |node| {
-            let to_fields = || {
-                node.record("type_name").is_some_and(|name| {
-                    let interval = name.names("names").last().is_some_and(|n| n == "interval");
-                    interval && name.list("typmods").next().is_some()
-                })
-            };
-            let of_parameter = || node.record("arg").is_some_and(|arg| arg.kind == "ParamRef");
-            found |= node.kind == "TypeCast" && of_parameter() && to_fields();
-        });
-        found
+        let to_fields = |node: &Record| {
+            node.record("type_name").is_some_and(|name| {
+                let interval = name.names("names").last().is_some_and(|n| n == "interval");
+                interval && name.list("typmods").next().is_some()
+            })
+        };
+        self.tree().any(&|node| {
+            let argument = node.record("arg").map(|argument| argument.kind);
+            node.kind == "TypeCast" && argument == Some("ParamRef") && to_fields(node)
+        })
     }
 
     /// The largest parts that compute a value and depend neither on a column nor on a parameter for which `is_column`
@@ -212,7 +210,7 @@ impl Expr {
         })?;
         let text = deparse(&node)?;
         let again = single_target(parser::parse(&format!("SELECT {text}"))?);
-        if again.is_none_or(|again| tree_of(&again) != tree_of(&node)) {
+        if again.is_none_or(|again| Record::of_node(&again) != Record::of_node(&node)) {
             return Err(NotParsed::because(
                 "the deparsed expression does not mean the same",
             ));
@@ -222,14 +220,8 @@ impl Expr {
     }
 
     fn tree(&self) -> Record {
-        tree_of(&self.node)
+        Record::of_node(&self.node)
     }
-}
-
-fn tree_of(node: &NodeEnum) -> Record {
-    Record::of(&Node {
-        node: Some(node.clone()),
-    })
 }
 
 /// The text of the expression.

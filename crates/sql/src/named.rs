@@ -169,9 +169,7 @@ fn builtin_type(node: &Node) -> Option<u32> {
 }
 
 fn find_execute(sql: &str, statement: &NodeEnum) -> Option<Named> {
-    let tree = Record::of(&Node {
-        node: Some(statement.clone()),
-    });
+    let tree = Record::of_node(statement);
     let mut names = Vec::new();
     let mut runs = match statement {
         NodeEnum::ExplainStmt(explain) => explain.options.iter().any(is_analyze),

@@ -113,14 +113,12 @@ const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
 /// Whether a string constant may contain one of these words, alone or with a time of day; also if backslashes escape.
 pub(crate) fn names_moment(tree: &Record) -> bool {
-    let mut found = false;
-    tree.walk(&mut |node| {
+    tree.any(&|node| {
         let text = node.record("val").filter(|_| node.kind == "AConst");
         let text = text.map_or("", |value| value.text("sval"));
-        found |= text_names_moment(text)
-            || (text.contains('\\') && text_names_moment(&escapes::unescaped(text)));
-    });
-    found
+        text_names_moment(text)
+            || (text.contains('\\') && text_names_moment(&escapes::unescaped(text)))
+    })
 }
 
 /// Whether a text may contain one of the words `now`, `today`, `tomorrow`, `yesterday`, alone or with a time of day.
@@ -268,24 +266,20 @@ const GROUPED: [&str; 5] = [
 /// Whether the tree contains a parameter in a place where PostgreSQL accepts only a constant or where a constant has
 /// another meaning.
 pub(crate) fn needs_constants(tree: &Record) -> bool {
-    let mut needed = false;
-    tree.walk(&mut |node| {
+    tree.any(&|node| {
         let fields: &[&str] = match node.kind {
             "TypeName" => &["typmods", "array_bounds"],
             "InferClause" => &["index_elems", "where_clause"],
             "SelectStmt" if is_grouped(node) => &GROUPED,
             "SelectStmt" => {
                 let mut sorted = node.list("sort_clause");
-                needed |= sorted.any(|item| item.record("node").is_some_and(is_parameter));
-                return;
+                return sorted.any(|item| item.record("node").is_some_and(is_parameter));
             }
-            _ => return,
+            _ => return false,
         };
-        needed |= node
-            .children()
-            .any(|(field, child)| fields.contains(&field) && child.contains(&["ParamRef"]));
-    });
-    needed
+        let mut children = node.children();
+        children.any(|(field, child)| fields.contains(&field) && child.contains(&["ParamRef"]))
+    })
 }
 
 fn is_grouped(select: &Record) -> bool {

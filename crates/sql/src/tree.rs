@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use pg_query::{Node, NodeEnum};
 use serde::ser::{self, Serialize};
 
 /// One value of the tree.
@@ -37,6 +38,12 @@ impl Record {
                 fields: Vec::new(),
             },
         }
+    }
+
+    /// The tree of one node.
+    pub(crate) fn of_node(node: &NodeEnum) -> Record {
+        let node = Some(node.clone());
+        Record::of(&Node { node })
     }
 
     /// The value of a field.
@@ -106,9 +113,14 @@ impl Record {
         }
     }
 
+    /// Whether the condition is true of this node or of a node below it.
+    pub(crate) fn any(&self, condition: &dyn Fn(&Record) -> bool) -> bool {
+        condition(self) || self.children().any(|(_, child)| child.any(condition))
+    }
+
     /// Whether this node or a node below it is of one of these kinds.
     pub(crate) fn contains(&self, kinds: &[&str]) -> bool {
-        kinds.contains(&self.kind) || self.children().any(|(_, child)| child.contains(kinds))
+        self.any(&|node| kinds.contains(&node.kind))
     }
 }
 

@@ -92,9 +92,7 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
         return changes;
     }
     let mut changes = Vec::new();
-    let tree = Record::of(&pg_query::Node {
-        node: Some(statement.clone()),
-    });
+    let tree = Record::of_node(statement);
     tree.walk(&mut |node| changes.extend(change_of_node(node)));
     changes.extend(change_of_statement(statement));
     changes

@@ -73,11 +73,9 @@ pub(crate) fn key_column(
     let fits = match value {
         KeyValue::Parameter(n) => {
             let name = &parameter_type(parameters, *n)?.sql;
-            let integer = ["smallint", "integer", "bigint"].contains(&name.as_str());
-            let text = ["text", "character varying"].contains(&name.as_str());
             match class {
-                KeyClass::Integer => integer,
-                KeyClass::Text => text,
+                KeyClass::Integer => ["smallint", "integer", "bigint"].contains(&name.as_str()),
+                KeyClass::Text => TEXT_NAMES.contains(&name.as_str()),
                 KeyClass::Uuid | KeyClass::Opaque => *name == column.bare_type_name,
             }
         }
@@ -182,9 +180,8 @@ fn holds_all_of(column: &Column, name: &str) -> bool {
     let both_texts = [own, name].iter().all(|text| TEXT_NAMES.contains(text));
     let widens = WIDENING.iter().any(|row| {
         let place = |name: &str| row.iter().position(|known| *known == name);
-        place(name)
-            .zip(place(own))
-            .is_some_and(|(from, to)| from <= to)
+        let places = place(name).zip(place(own));
+        places.is_some_and(|(from, to)| from <= to)
     });
     match limited {
         true => own == name && ROUNDED.contains(&column.type_oid),

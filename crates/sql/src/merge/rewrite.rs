@@ -3,8 +3,8 @@
 use super::insert::Insert;
 use super::rows::Rows;
 use crate::dealing::{
-    Dealing, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, answer_names, answers_sql, check_columns,
-    check_intervals,
+    Dealing, Own, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
+    check_columns, check_intervals,
 };
 use crate::expr::Expr;
 use crate::facts::TableFacts;
@@ -39,18 +39,10 @@ pub fn rewrite(
     }
     let rows = Rows::of(&insert.rows, parameters)?;
     let own = Own::of(rows.exprs(insert), &shared, parameters)?;
-    let types = shared.iter().map(|number| {
-        let name = TypeName::of(parameters, *number);
-        name.map(|name| &name.sql).ok_or(Refusal::Type(*number))
-    });
-    let types: Vec<&String> = types.collect::<Result<_, _>>()?;
-    let parameter = |n: u32| match shared.iter().position(|shared| *shared == n) {
-        Some(place) => format!(
-            "${}::{}",
-            SHARED + place,
-            types.get(place).map_or("", |t| t)
-        ),
-        None => own.element(n, |place| format!("k.p{place}")),
+    let types = Shared::of(&shared, parameters)?;
+    let parameter = |number| {
+        let own = || own.element(number, |place| format!("k.p{place}"));
+        types.sql(number, SHARED).unwrap_or_else(own)
     };
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     for (column, expr) in insert.valued(table)? {

@@ -126,12 +126,7 @@ fn taking(statement: &NodeEnum) -> Option<Take> {
     };
     let outer = qualifier(relation)?;
     let (key, single, select) = picking(condition.node.as_ref()?, outer)?;
-    let [from] = select.from_clause.as_slice() else {
-        return None;
-    };
-    let NodeEnum::RangeVar(from) = from.node.as_ref()? else {
-        return None;
-    };
+    let from = single_table(select)?;
     if Name::of_relation(from) != Name::of_relation(relation) {
         return None;
     }
@@ -144,6 +139,18 @@ fn taking(statement: &NodeEnum) -> Option<Take> {
         returning: read_returning(returning, outer)?,
         onward: None,
     })
+}
+
+/// The table, if FROM contains one table only.
+fn single_table(select: &SelectStmt) -> Option<&RangeVar> {
+    match select.from_clause.as_slice() {
+        [
+            Node {
+                node: Some(NodeEnum::RangeVar(table)),
+            },
+        ] => Some(table),
+        _ => None,
+    }
 }
 
 /// The alias of a plain table, or its name.
@@ -293,12 +300,7 @@ fn moving(insert: &InsertStmt) -> Option<Take> {
     let outer = qualifier(relation)?;
     let (name, statement) = single_cte(insert.with_clause.as_ref()?)?;
     let select = select_of(insert.select_stmt.as_deref()?)?;
-    let [from] = select.from_clause.as_slice() else {
-        return None;
-    };
-    let NodeEnum::RangeVar(from) = from.node.as_ref()? else {
-        return None;
-    };
+    let from = single_table(select)?;
     let whole = is_plain(select)
         && select.where_clause.is_none()
         && select.sort_clause.is_empty()
@@ -324,11 +326,7 @@ fn moving(insert: &InsertStmt) -> Option<Take> {
     take.onward = Some(Onward {
         relation: Name::of_relation(relation),
         columns: insert.cols.iter().map(named).collect::<Option<_>>()?,
-        values: select
-            .target_list
-            .iter()
-            .map(value)
-            .collect::<Option<_>>()?,
+        values: (select.target_list.iter().map(value)).collect::<Option<_>>()?,
         returning: read_returning(insert.returning_clause.as_ref(), outer)?,
     });
     Some(take)

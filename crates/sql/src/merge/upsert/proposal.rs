@@ -120,15 +120,17 @@ struct Proposal<'a> {
 }
 
 impl Proposal<'_> {
+    fn column(&self, name: &str) -> Result<&Column, Refusal> {
+        let column = self.table.column(name);
+        column.ok_or_else(|| Refusal::Column(name.to_owned()))
+    }
+
     /// SQL for the value of a column, in the column's type.
     fn value(&self, name: &str) -> Result<String, Refusal> {
-        let unknown = || Refusal::Column(name.to_owned());
-        let column = self.table.column(name).ok_or_else(unknown)?;
-        let (_, expr) = self
-            .valued
-            .iter()
-            .find(|(valued, _)| valued == name)
-            .ok_or_else(unknown)?;
+        let column = self.column(name)?;
+        let mut valued = self.valued.iter();
+        let valued = valued.find(|(valued, _)| valued == name);
+        let (_, expr) = valued.ok_or_else(|| Refusal::Column(name.to_owned()))?;
         if fold::column::is_cut(column) || !column.builtin {
             return Err(fold::Refusal::Type(name.to_owned()).into());
         }
@@ -186,8 +188,7 @@ impl Proposal<'_> {
     fn unfitting(&self, change: &Change) -> Result<Unfitting, Refusal> {
         let mut unfitting = Unfitting::default();
         for (name, expr) in &change.assignments {
-            let column = self.table.column(name);
-            let column = column.ok_or_else(|| Refusal::Column(name.to_owned()))?;
+            let column = self.column(name)?;
             let depends =
                 !expr.columns().is_empty() || expr.parameters().iter().any(|n| *n >= PROPOSED);
             if depends || fold::column::fits(expr, column, self.parameters) {
@@ -210,8 +211,7 @@ impl Proposal<'_> {
     fn checks(&self) -> Result<Vec<Expr>, Refusal> {
         let (mut checks, mut values) = (Vec::new(), Vec::new());
         for (name, expr) in &self.valued {
-            let column = self.table.column(name);
-            let column = column.ok_or_else(|| Refusal::Column(name.clone()))?;
+            let column = self.column(name)?;
             let value = self.value(name)?;
             if column.not_null {
                 checks.push(format!("{value} IS NOT NULL"));

@@ -1,7 +1,7 @@
 //! The text of the INSERT with ON CONFLICT.
 
 use super::key::Key;
-use crate::dealing::{Own, Refusal, SET_LOCK_TIMEOUT_TO, answer_names};
+use crate::dealing::{Own, Refusal, SET_LOCK_TIMEOUT_TO, Shared, answer_names};
 use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::merge::insert::{Insert, PROPOSED};
@@ -19,8 +19,7 @@ const SHARED: usize = 3;
 /// The inserted rows.
 pub(super) struct Source<'a> {
     pub(super) own: &'a Own<'a>,
-    /// Parameters with the same value for all members, and their types in SQL syntax.
-    pub(super) shared: &'a [(u32, &'a str)],
+    pub(super) shared: &'a Shared<'a>,
     /// The columns with values, and their values.
     pub(super) valued: &'a [(String, &'a Expr)],
     pub(super) computed: &'a [Expr],
@@ -29,9 +28,7 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// SQL for a parameter with the same value for all members.
     pub(super) fn shared(&self, number: u32) -> Option<String> {
-        let place = self.shared.iter().position(|(own, _)| *own == number)?;
-        let (_, sql) = self.shared.get(place)?;
-        Some(format!("${}::{sql}", SHARED + place))
+        self.shared.sql(number, SHARED)
     }
 
     fn parameter(&self, number: u32) -> String {
