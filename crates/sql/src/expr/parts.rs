@@ -1,6 +1,6 @@
 //! Parts of an expression that depend on no column.
 
-use super::children;
+use super::children::children;
 use crate::type_name::TypeName;
 use pg_query::NodeEnum;
 use pg_query::protobuf::TypeCast;
