@@ -1,6 +1,6 @@
 //! Checks across keys: whether the listening addresses and the kind of login fit together.
 
-use super::config::{Config, Database};
+use super::config::{ANY_DATABASE, Config, Database};
 use super::error::{ConfigError, ConfigProblem, Problem};
 use super::settings::AuthType;
 use std::net::SocketAddr;
@@ -11,10 +11,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Invalid`], with what to do instead.
     pub fn check_access(&self, place: &str) -> Result<(), ConfigError> {
-        match self.misfit() {
-            None => Ok(()),
-            Some(wrong) => Err(ConfigError::one(Problem::argument(place, wrong))),
-        }
+        refuse(place, self.misfit())
     }
 
     /// Rejects an address that other machines can reach if the login asks for no proof.
@@ -22,10 +19,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Invalid`], as [`Config::check_access`].
     pub fn check_address(&self, place: &str, listen: SocketAddr) -> Result<(), ConfigError> {
-        match self.opened_to_all(listen) {
-            None => Ok(()),
-            Some(wrong) => Err(ConfigError::one(Problem::argument(place, wrong))),
-        }
+        refuse(place, self.opened_to_all(listen))
     }
 
     fn opened_to_all(&self, listen: SocketAddr) -> Option<ConfigProblem> {
@@ -69,13 +63,12 @@ impl Config {
     /// A database that no user is configured for; also all of the embedded PostgreSQL's.
     fn without_user(&self) -> Option<String> {
         let mut databases = self.databases.iter();
-        match databases.find(|(_, database)| database.primary.user.is_none()) {
-            Some((name, _)) => Some(name.clone()),
-            None => self
-                .databases
-                .is_empty()
-                .then(|| crate::config::ANY_DATABASE.to_owned()),
-        }
+        let without = databases.find(|(_, database)| database.primary.user.is_none());
+        let embedded = || self.databases.is_empty().then_some(ANY_DATABASE);
+        without
+            .map(|(name, _)| name.as_str())
+            .or_else(embedded)
+            .map(str::to_owned)
     }
 
     /// Whether there is any place to look users up.
@@ -88,6 +81,13 @@ impl Config {
         login.auth_file.is_some()
             || !login.auth_user.is_empty()
             || self.databases.values().any(asks)
+    }
+}
+
+fn refuse(place: &str, problem: Option<ConfigProblem>) -> Result<(), ConfigError> {
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(ConfigError::one(Problem::at(place.to_owned(), problem))),
     }
 }
 

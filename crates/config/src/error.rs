@@ -54,11 +54,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with a command-line argument.
-    pub(super) fn argument(argument: &str, problem: ConfigProblem) -> Problem {
-        Problem::at(argument.to_owned(), problem)
-    }
-
     /// A problem at `place`: a line of a file, an argument, a variable.
     pub(super) fn at(place: String, problem: ConfigProblem) -> Problem {
         Problem { place, problem }

@@ -52,18 +52,14 @@ pub fn import(path: &Path, passwords: Option<&Path>) -> Result<Imported, ImportE
     // Values that do not fit are better told with their lines in the old file than in the new one.
     let (config, mut remarks) = ini.config()?;
     remarks.retain(|remark| remark.holds(&config));
-    let files = match passwords {
-        Some(folder) => write_passwords(folder, ini.passwords())?,
-        None => Vec::new(),
+    let files = passwords.map(|folder| write_passwords(folder, ini.passwords()));
+    let toml = match &files.transpose()? {
+        Some(files) => ini.toml(Passwords::Files(files)),
+        None => {
+            remarks.extend(ini.passwords().map(|(database, _)| withheld(database)));
+            ini.toml(Passwords::Withheld)
+        }
     };
-    let passwords = match passwords {
-        Some(_) => Passwords::Files(&files),
-        None => Passwords::Withheld,
-    };
-    if let Passwords::Withheld = passwords {
-        remarks.extend(ini.passwords().map(|(database, _)| withheld(database)));
-    }
-    let toml = ini.toml(passwords);
     let toml = format!(
         "# From {file}, by paceline import. What it did not say is as in PgBouncer.\n{toml}"
     );
@@ -106,12 +102,8 @@ fn file_name(database: &str, number: usize) -> PathBuf {
 
 fn write_password(path: &Path, password: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    writeln!(file, "{password}")
+    options.write(true).create_new(true).mode(0o600);
+    writeln!(options.open(path)?, "{password}")
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl Config {
     /// As [`Config::for_upstream`].
     pub fn upstream(option: &str, url: &str) -> Result<Upstream, ConfigError> {
         Upstream::from_url(url)
-            .map_err(|wrong| ConfigError::one(Problem::argument(option, wrong.into())))
+            .map_err(|wrong| ConfigError::one(Problem::at(option.to_owned(), wrong.into())))
     }
 
     /// Sets one `[paceline]` key from `key=value` (`--set`). The value is written without quotes; spaces around both are ignored.
@@ -112,8 +112,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Invalid`] when there is no `=`, no such key, or the value does not fit it; then nothing is changed.
     pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
-        settings::assign(&mut self.paceline, assignment).map_err(|wrong| {
-            ConfigError::one(Problem::argument(&format!("--set {assignment}"), wrong))
-        })
+        settings::assign(&mut self.paceline, assignment)
+            .map_err(|wrong| ConfigError::one(Problem::at(format!("--set {assignment}"), wrong)))
     }
 }
