@@ -1,4 +1,4 @@
-//! Checks across keys: whether the listening addresses and the kind of login fit together.
+//! Checks of several keys: whether the listening addresses are safe with the kind of login.
 
 use super::config::{ANY_DATABASE, Config, Database};
 use super::error::{ConfigError, ConfigProblem, Problem};
@@ -38,7 +38,7 @@ impl Config {
             .or_else(|| self.asks_the_console())
     }
 
-    /// Users are looked up in the console, which knows none.
+    /// The console has no users to look up.
     fn asks_the_console(&self) -> Option<ConfigProblem> {
         let special = self.databases.values();
         let special = special.filter_map(|database| database.login.auth_dbname.as_ref());
@@ -60,7 +60,7 @@ impl Config {
         }
     }
 
-    /// A database that no user is configured for; also all of the embedded PostgreSQL's.
+    /// A database without a configured user; the embedded PostgreSQL has none for any database.
     fn without_user(&self) -> Option<String> {
         let mut databases = self.databases.iter();
         let without = databases.find(|(_, database)| database.primary.user.is_none());
@@ -71,7 +71,7 @@ impl Config {
             .map(str::to_owned)
     }
 
-    /// Whether there is any place to look users up.
+    /// Whether Paceline can look up users anywhere.
     fn knows_users(&self) -> bool {
         let login = &self.paceline.login;
         let asks = |database: &Database| {

@@ -22,7 +22,7 @@ use toml::de::DeTable;
 /// The tables, beside the lists of functions.
 pub(crate) const TABLES: [&str; 4] = ["paceline", "databases", "users", "peers"];
 
-/// Reads a whole file. `place` names a line (the first is 1) in messages.
+/// Reads a whole file. In messages, `place` names a line, from 1.
 pub(super) fn read(
     text: &str,
     place: &dyn Fn(usize) -> String,

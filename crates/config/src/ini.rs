@@ -36,11 +36,11 @@ use toml_writer::TomlWriter;
 /// The section of the settings.
 const MAIN: &str = "pgbouncer";
 
-/// A `pgbouncer.ini` that was understood.
+/// A `pgbouncer.ini` as lines of TOML.
 pub(super) struct Ini {
     writer: TomlWriter,
     file: String,
-    /// What an operator should know.
+    /// What the operator should know.
     pub(super) remarks: Vec<Remark>,
 }
 
@@ -56,10 +56,10 @@ pub(super) fn is_ini(path: &Path, text: &str) -> bool {
     }
 }
 
-/// Reads the text of a `pgbouncer.ini`. `file` only names it in messages.
+/// Reads the text of a `pgbouncer.ini`. Messages call it `file`.
 ///
 /// # Errors
-/// [`ConfigError::Invalid`] with every problem that was found, each with its line.
+/// [`ConfigError::Invalid`] with every problem, each with its line.
 pub(super) fn read(text: &str, file: &str) -> Result<Ini, ConfigError> {
     let mut conversion = Conversion::default();
     let lines = lines::read(text, file, &mut conversion.diagnostics);
@@ -76,10 +76,10 @@ pub(super) fn read(text: &str, file: &str) -> Result<Ini, ConfigError> {
 }
 
 impl Ini {
-    /// The configuration that it is, and what else an operator should know.
+    /// The configuration, and what the operator should know.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] when values do not fit their keys, each with its line.
+    /// [`ConfigError::Invalid`] if values do not fit their keys, each with its line.
     pub(super) fn config(&self) -> Result<(Config, Vec<Remark>), ConfigError> {
         let written = self.writer.write(Passwords::Open);
         let place = |line| written.place(line).unwrap_or_else(|| self.file.clone());

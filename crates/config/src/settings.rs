@@ -114,7 +114,7 @@ pub(crate) fn key(name: &str) -> Result<&'static Key, ConfigProblem> {
     named.ok_or_else(|| ConfigProblem::unknown_key(name, "paceline", keys().map(|key| key.name)))
 }
 
-/// Carries out `key=value`.
+/// Sets a key from `key=value`.
 pub(crate) fn assign(settings: &mut Settings, assignment: &str) -> Result<(), ConfigProblem> {
     let (name, value) = assignment.split_once('=').ok_or(ConfigProblem::NoValue)?;
     key(name.trim())?.apply(settings, Written::Argument(value.trim()))

@@ -25,7 +25,7 @@ pub(super) enum Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// What `value` of a TOML document says.
+    /// A value of a TOML document.
     pub(super) fn in_toml(value: &'a DeValue<'_>) -> Written<'a> {
         match value {
             DeValue::String(text) => Written::Text(text),
@@ -47,7 +47,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// What `parse` makes of the text; an error if it makes nothing of it.
+    /// The text, converted by `parse`. If that returns `None`, the error says what is `wanted`, with an `example`.
     pub(super) fn parsed<T>(
         self,
         wanted: &'static str,
@@ -81,9 +81,9 @@ pub(super) enum ValueError {
     Kind {
         /// What was written.
         got: String,
-        /// What is wanted.
+        /// The kind of value that the key needs.
         wanted: &'static str,
-        /// Something that would be accepted.
+        /// A value that the key accepts.
         example: &'static str,
     },
     /// The right kind of value, too small or too large.
@@ -96,15 +96,15 @@ pub(super) enum ValueError {
         /// The largest value allowed.
         most: String,
     },
-    /// None of the words that there are.
+    /// A word that is not among the accepted ones.
     #[error("{got} is none of: {among}")]
     Choice {
         /// What was written.
         got: String,
-        /// What there is.
+        /// The accepted words.
         among: String,
     },
-    /// A path that would depend on where paceline was started.
+    /// A path that depends on the working directory.
     #[error("\"{0}\" is not an absolute path; write one that starts with /, or \"\" for none")]
     RelativePath(String),
 }
@@ -163,7 +163,7 @@ pub(super) fn count(
     }
     match text.parse() {
         Ok(count) if limits.contains(&count) => Ok(count),
-        // Negative or more than usize holds: a number all the same.
+        // Negative, or larger than usize: a whole number, too.
         _ => Err(ValueError::limits(written, limits.start(), limits.end())),
     }
 }

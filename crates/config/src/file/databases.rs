@@ -80,7 +80,7 @@ pub(super) fn read_users(
     users
 }
 
-/// Reads `[databases.NAME]`. `None`, and a note: the table does not say where the database is.
+/// Reads `[databases.NAME]`. If the table names no server, notes that and returns `None`.
 fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> Option<Database> {
     let table = format!("databases.{}", toml_key(name));
     // An inline table or [databases.x] starts here; a missing key has no better place.
@@ -119,7 +119,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
         }
     }
     let Some(mut primary) = primary else {
-        // A primary that is there but wrong, or a table that is no table, has been noted already.
+        // The reader has noted a wrong primary, or a value that is not a table.
         if reader.problems.len() == before {
             reader.note(start, ConfigProblem::NoPrimary(table));
         }

@@ -1,4 +1,4 @@
-//! `[peers.ID]`: other processes to which cancel requests are passed on, by their `peer_id`.
+//! `[peers.ID]`: other processes to which Paceline forwards cancel requests, by their `peer_id`.
 
 use super::reader::Reader;
 use crate::error::ConfigProblem;
@@ -13,7 +13,7 @@ use toml::de::DeValue;
 /// The keys of such a table.
 pub(crate) const PEER_KEYS: [&str; 3] = ["host", "port", "pool_size"];
 
-/// That of clients, in PgBouncer and here.
+/// The default port, as in PgBouncer.
 const PORT: u16 = 6432;
 
 /// All tables of `[peers]`.

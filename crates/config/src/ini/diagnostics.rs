@@ -1,4 +1,4 @@
-//! The problems of a file, and what its operator should know, each with its line.
+//! The problems of a file and the remarks about it, each with its line.
 
 use super::source_line::SourceLine;
 use crate::error::{ConfigError, ConfigProblem, IniError, Problem};
@@ -13,7 +13,7 @@ pub(super) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// The remarks, from top to bottom; an error with all problems if there are any.
+    /// Returns the remarks in the order of the lines. If there are problems, returns them as an error.
     pub(super) fn verdict(mut self) -> Result<Vec<Remark>, ConfigError> {
         if self.problems.is_empty() {
             self.remarks.sort_by(|one, other| one.0.cmp(&other.0));
@@ -42,7 +42,7 @@ impl Diagnostics {
         self.remarks.push((place.clone(), remark));
     }
 
-    /// A remark that is true only if every pool pools sessions.
+    /// A remark that applies only if every pool is in session mode.
     pub(super) fn remark_of_sessions(&mut self, place: &SourceLine, text: impl Into<String>) {
         let remark = Remark::new(place.to_string(), text).if_only_sessions();
         self.remarks.push((place.clone(), remark));

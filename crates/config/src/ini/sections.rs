@@ -1,4 +1,4 @@
-//! The sections with names of the operator's own: `[databases]`, `[users]` and `[peers]`.
+//! The sections whose keys the operator names: `[databases]`, `[users]` and `[peers]`.
 
 use super::conversion::Conversion;
 use super::diagnostics::Diagnostics;
@@ -15,7 +15,7 @@ use crate::settings::form::Syntax;
 /// Names under which clients find the admin console.
 const RESERVED: [&str; 2] = ["pgbouncer", "paceline"];
 
-/// What is written in a connection string, the last of several values counts.
+/// The pairs of a connection string. If a key occurs more than once, the last value counts.
 type Pairs = Vec<(String, String)>;
 
 /// Writes `[databases.NAME]` for every database.
@@ -62,7 +62,7 @@ pub(super) fn peers(section: &Section, main: &Main, conversion: &mut Conversion)
     }
 }
 
-/// Begins the table called `path` if `text` is a connection string, and returns the pairs of that.
+/// Begins the table called `path` and returns its pairs. If `text` is not a connection string, notes that and returns `None`.
 fn table(
     path: &[&str],
     text: &str,
@@ -79,7 +79,7 @@ fn table(
     pairs
 }
 
-/// The value of `key`: of several the last.
+/// The last value of `key`.
 fn value<'a>(pairs: &'a Pairs, key: &str) -> Option<&'a str> {
     let found = pairs.iter().rfind(|(name, _)| name == key);
     found.map(|(_, value)| value.as_str())
@@ -98,7 +98,7 @@ fn first_host<'a>(hosts: &'a str, place: &SourceLine, diagnostics: &mut Diagnost
     first
 }
 
-/// Where a database is. `None` if the reason why it is unknown is noted as a problem.
+/// The server of a database. If the section does not name one that Paceline can use, notes why and returns `None`.
 fn server(
     name: &str,
     pairs: &Pairs,
@@ -145,7 +145,7 @@ fn server(
     })
 }
 
-/// Writes what a connection string says beside the address.
+/// Writes the keys of a connection string other than [`ADDRESS`].
 fn parameters(
     pairs: &Pairs,
     known: &[Known],

@@ -10,10 +10,10 @@ use crate::settings::{self, Settings};
 use crate::value::Written;
 use std::collections::BTreeMap;
 
-/// What a section says: key, value, place. Of several the last counts, as in PgBouncer.
+/// The keys of a section, their values and lines. If a key occurs more than once, the last value counts, as in PgBouncer.
 pub(super) type Section = BTreeMap<String, (String, SourceLine)>;
 
-/// The comment behind a value that the file does not say.
+/// The comment after a value that the file does not set.
 const DEFAULT: &str = "PgBouncer's default";
 
 /// `[pgbouncer]`.
@@ -28,7 +28,7 @@ impl Main {
         Main { said, place }
     }
 
-    /// The value of the key `name`, or its default, and the line that it comes from.
+    /// The value of the key `name`, or its default, and its line.
     pub(super) fn value(&self, name: &str) -> (&str, &SourceLine) {
         match self.said.get(name) {
             Some((value, place)) => (value, place),
@@ -86,7 +86,7 @@ impl Main {
         }
     }
 
-    /// Without `listen_addr` PgBouncer listens on the Unix socket only. Paceline always has a TCP address; loopback is the least.
+    /// Without `listen_addr` PgBouncer listens on the Unix socket only. Paceline always listens on TCP, too: on loopback.
     fn listen_on_the_socket_only(&self, port: &str, conversion: &mut Conversion) {
         let (mode, place) = self.value("unix_socket_mode");
         if self.said.contains_key("unix_socket_mode") && mode != "0777" {
