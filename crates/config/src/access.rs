@@ -1,6 +1,6 @@
-//! Checks across keys: whether the listening addresses and the kind of login fit together.
+//! Checks of several keys: whether the listening addresses are safe with the kind of login.
 
-use super::config::{Config, Database};
+use super::config::{ANY_DATABASE, Config, Database};
 use super::error::{ConfigError, ConfigProblem, Problem};
 use super::settings::AuthType;
 use std::net::SocketAddr;
@@ -11,10 +11,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Invalid`], with what to do instead.
     pub fn check_access(&self, place: &str) -> Result<(), ConfigError> {
-        match self.misfit() {
-            None => Ok(()),
-            Some(wrong) => Err(ConfigError::one(Problem::argument(place, wrong))),
-        }
+        refuse(place, self.misfit())
     }
 
     /// Rejects an address that other machines can reach if the login asks for no proof.
@@ -22,10 +19,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Invalid`], as [`Config::check_access`].
     pub fn check_address(&self, place: &str, listen: SocketAddr) -> Result<(), ConfigError> {
-        match self.opened_to_all(listen) {
-            None => Ok(()),
-            Some(wrong) => Err(ConfigError::one(Problem::argument(place, wrong))),
-        }
+        refuse(place, self.opened_to_all(listen))
     }
 
     fn opened_to_all(&self, listen: SocketAddr) -> Option<ConfigProblem> {
@@ -44,43 +38,40 @@ impl Config {
             .or_else(|| self.asks_the_console())
     }
 
-    /// Users are looked up in the console, which knows none.
+    /// The console has no users to look up.
     fn asks_the_console(&self) -> Option<ConfigProblem> {
         let special = self.databases.values();
         let special = special.filter_map(|database| database.login.auth_dbname.as_ref());
         let mut all = special.chain([&self.paceline.login.auth_dbname]);
         let name = all.find(|name| self.is_console(name))?;
-        Some(ConfigProblem::ConsoleAsked { name: name.clone() })
+        Some(ConfigProblem::ConsoleAsked(name.clone()))
     }
 
     fn closed_to_all(&self) -> Option<ConfigProblem> {
         let login = &self.paceline.login;
         let auth_type = login.auth_type.name();
         match login.auth_type {
-            AuthType::Any => self
-                .without_user()
-                .map(|database| ConfigProblem::NoForcedUser { database }),
+            AuthType::Any => self.without_user().map(ConfigProblem::NoForcedUser),
             AuthType::Hba if login.auth_hba_file.is_none() => Some(ConfigProblem::NoHbaFile),
             AuthType::Md5 | AuthType::ScramSha256 | AuthType::Plain if !self.knows_users() => {
-                Some(ConfigProblem::NoUsers { auth_type })
+                Some(ConfigProblem::NoUsers(auth_type))
             }
             _ => None,
         }
     }
 
-    /// A database that no user is configured for; also all of the embedded PostgreSQL's.
+    /// A database without a configured user; the embedded PostgreSQL has none for any database.
     fn without_user(&self) -> Option<String> {
         let mut databases = self.databases.iter();
-        match databases.find(|(_, database)| database.primary.user.is_none()) {
-            Some((name, _)) => Some(name.clone()),
-            None => self
-                .databases
-                .is_empty()
-                .then(|| crate::config::ANY_DATABASE.to_owned()),
-        }
+        let without = databases.find(|(_, database)| database.primary.user.is_none());
+        let embedded = || self.databases.is_empty().then_some(ANY_DATABASE);
+        without
+            .map(|(name, _)| name.as_str())
+            .or_else(embedded)
+            .map(str::to_owned)
     }
 
-    /// Whether there is any place to look users up.
+    /// Whether Paceline can look up users anywhere.
     fn knows_users(&self) -> bool {
         let login = &self.paceline.login;
         let asks = |database: &Database| {
@@ -90,6 +81,13 @@ impl Config {
         login.auth_file.is_some()
             || !login.auth_user.is_empty()
             || self.databases.values().any(asks)
+    }
+}
+
+fn refuse(place: &str, problem: Option<ConfigProblem>) -> Result<(), ConfigError> {
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(ConfigError::one(Problem::at(place.to_owned(), problem))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A configuration: its values, checked, and what they say of a database or a user.
+//! A configuration: its checked values, and the values for a database or a user.
 
 use crate::function::Declared;
 use crate::overrides::PoolOverrides;
@@ -23,13 +23,13 @@ pub struct Config {
     /// The `[paceline]` table.
     pub paceline: Settings,
     /// The `[databases]` tables by the name that clients ask for; [`ANY_DATABASE`] is any other name. If empty,
-    /// Paceline brings its own PostgreSQL.
+    /// Paceline starts the embedded PostgreSQL.
     pub databases: BTreeMap<String, Database>,
     /// The `[users]` tables: overrides for a user in every database, by the name that the client gives.
     pub users: BTreeMap<String, PoolOverrides>,
     /// The `[peers]` tables: other processes, by their `peer_id`.
     pub peers: BTreeMap<u16, Peer>,
-    /// Functions whose calls may travel together, each once.
+    /// Functions whose calls Paceline may group, each once.
     pub declared: Vec<Declared>,
 }
 
@@ -44,13 +44,13 @@ pub struct Database {
     pub startup: Vec<(String, String)>,
     /// The query that each server connection runs before it serves; empty for none.
     pub connect_query: String,
-    /// Where users of this database are looked up.
+    /// Where Paceline looks up users of this database.
     pub login: DatabaseLogin,
     /// The overrides for users of this database, by the name that the client gives.
     pub users: BTreeMap<String, PoolOverrides>,
 }
 
-/// Where users of one database are looked up that the file of users does not know; each replaces the key of `[paceline]`.
+/// Where Paceline looks up users of one database that the file of users does not contain. Each key replaces that of `[paceline]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DatabaseLogin {
     /// Replaces [`Login::auth_user`].
@@ -76,7 +76,7 @@ impl Database {
 }
 
 impl Config {
-    /// Whether every pool pools sessions, so that nothing travels together.
+    /// Whether every pool is in session mode, so that Paceline groups no requests.
     pub(crate) fn pools_only_sessions(&self) -> bool {
         let of_databases = self.databases.values().flat_map(|database| {
             let users = database.users.values();
@@ -88,8 +88,8 @@ impl Config {
             && modes.all(|mode| mode == PoolMode::Session)
     }
 
-    /// The database that a client means by `name`, and what it is called on the server; `None` when neither `name` nor `"*"`
-    /// is configured.
+    /// The database that a client requests by `name`, and its name on the server; `None` if neither `name` nor `"*"` is
+    /// configured.
     pub fn database(&self, name: &str) -> Option<(&Database, String)> {
         if let Some(database) = self.listed(name) {
             let on_server = database.primary.dbname.as_deref().unwrap_or(name);
@@ -99,7 +99,7 @@ impl Config {
         Some((database, name.to_owned()))
     }
 
-    /// Whether this database name means the admin console. A database may be called `paceline`.
+    /// Whether this database name is that of the admin console. A database may be called `paceline`.
     #[must_use]
     pub fn is_console(&self, database: &str) -> bool {
         database == PGBOUNCER || (database == PACELINE && !self.databases.contains_key(PACELINE))
@@ -129,7 +129,7 @@ impl Config {
                 on_server.apply_key(&mut settings, "max_user_connections");
             }
         }
-        PoolSettings::from(&settings)
+        PoolSettings::from(settings)
     }
 
     /// The settings of a user in every database.
@@ -139,14 +139,14 @@ impl Config {
         if let Some(everywhere) = self.users.get(user) {
             everywhere.apply(&mut settings);
         }
-        PoolSettings::from(&settings)
+        PoolSettings::from(settings)
     }
 
-    /// Most server connections, with the reserve, of a pool of this database whose user has no table.
+    /// Maximum server connections, with the reserve, of a pool of this database whose user has no table.
     #[must_use]
     pub fn pool_size_max(&self, database: &Database) -> usize {
         let mut settings = self.paceline.clone();
         database.overrides.apply(&mut settings);
-        PoolSettings::from(&settings).open_max()
+        PoolSettings::from(settings).open_max()
     }
 }

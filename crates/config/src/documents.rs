@@ -73,7 +73,7 @@ fn example() -> String {
 
 /// The unit and the limits of a key in brackets, unless its default shows them.
 fn values(key: &Key) -> String {
-    match (key.unit(), key.limits().as_str()) {
+    match (key.unit(), key.limits()) {
         ("–", "any" | "true, false") => String::new(),
         (unit, "any" | "absolute") => format!(" ({unit})"),
         _ => format!(" ({})", key.values()),

@@ -23,14 +23,25 @@ impl BareUnit {
         }
     }
 
-    fn in_seconds(self) -> f64 {
+    fn unit(self) -> &'static str {
         match self {
-            BareUnit::Seconds => 1.0,
-            BareUnit::Milliseconds => 1e-3,
-            BareUnit::Microseconds => 1e-6,
+            BareUnit::Seconds => "s",
+            BareUnit::Milliseconds => "ms",
+            BareUnit::Microseconds => "us",
         }
     }
 }
+
+/// The units, and their microseconds. [`show`] uses the first that needs no fraction, so never those after `us`.
+const UNITS: [(&str, u64); 7] = [
+    ("h", 3_600_000_000),
+    ("min", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
+    ("µs", 1),
+    ("d", 86_400_000_000),
+];
 
 /// Reads `text` such as `2.5`, `250ms`, `2 min`; `None` when it is not a duration. Never negative; finer than a microsecond is rounded.
 pub(super) fn parse(text: &str, bare: BareUnit) -> Option<Duration> {
@@ -39,50 +50,31 @@ pub(super) fn parse(text: &str, bare: BareUnit) -> Option<Duration> {
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(number_ends)?;
-    let in_seconds = match unit.trim() {
-        "" => bare.in_seconds(),
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
-        _ => return None,
+    let unit = match unit.trim() {
+        "" => bare.unit(),
+        unit => unit,
     };
-    let seconds = number.parse::<f64>().ok()? * in_seconds;
+    let (_, microseconds) = UNITS.iter().find(|(name, _)| *name == unit)?;
+    let seconds = number.parse::<f64>().ok()? * Duration::from_micros(*microseconds).as_secs_f64();
     // Whole microseconds, so that 0.1 s is 100ms and not 100.000001ms.
     let duration = Duration::try_from_secs_f64(seconds).ok()?;
     let nanoseconds_over = u64::from(duration.subsec_nanos() % 1000);
     let down = duration.checked_sub(Duration::from_nanos(nanoseconds_over))?;
-    if nanoseconds_over >= 500 {
-        down.checked_add(Duration::from_micros(1))
-    } else {
-        Some(down)
+    match nanoseconds_over {
+        0..500 => Some(down),
+        _ => down.checked_add(Duration::from_micros(1)),
     }
 }
 
 /// Writes `duration` with the largest unit that needs no fraction; zero in the key's own unit.
 pub(super) fn show(duration: Duration, bare: BareUnit) -> String {
-    const UNITS: [(u128, &str); 5] = [
-        (3_600_000_000, "h"),
-        (60_000_000, "min"),
-        (1_000_000, "s"),
-        (1_000, "ms"),
-        (1, "us"),
-    ];
     let microseconds = duration.as_micros();
     if microseconds == 0 {
-        return match bare {
-            BareUnit::Seconds => "0s".to_owned(),
-            BareUnit::Milliseconds => "0ms".to_owned(),
-            BareUnit::Microseconds => "0us".to_owned(),
-        };
+        return format!("0{}", bare.unit());
     }
-    let whole = UNITS
-        .iter()
-        .find(|(size, _)| microseconds.is_multiple_of(*size));
-    let (size, unit) = whole.copied().unwrap_or((1, "us"));
-    format!("{}{unit}", microseconds / size)
+    let fits = |(_, size): &&(&str, u64)| microseconds.is_multiple_of(u128::from(*size));
+    let (unit, size) = UNITS.iter().find(fits).unwrap_or(&("us", 1));
+    format!("{}{unit}", microseconds / u128::from(*size))
 }
 
 #[cfg(test)]

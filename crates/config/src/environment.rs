@@ -1,5 +1,5 @@
-//! Settings from the environment: `PACELINE_<KEY>` for every key of `[paceline]`. A variable that is empty counts as not set. What
-//! begins with `PACELINE_` and means nothing is remarked, not refused: the environment is shared, and orchestrators write into it.
+//! Settings from the environment: `PACELINE_<KEY>` for every key of `[paceline]`. An empty variable counts as not set. An unknown
+//! name that begins with `PACELINE_` is a remark, not an error, because orchestrators add variables of their own.
 
 use super::error::{ConfigError, Problem};
 use super::remark::Remark;
@@ -9,10 +9,10 @@ use super::value::Written;
 use crate::config::Config;
 use std::collections::BTreeMap;
 
-/// What all names begin with.
+/// The prefix of all names.
 pub const PREFIX: &str = "PACELINE_";
 
-/// Names that the command line knows, and that are no keys.
+/// Names that the command line reads, other than those of keys.
 const OTHERS: [&str; 4] = [
     "PACELINE_CONFIG",
     "PACELINE_UPSTREAM",
@@ -26,7 +26,7 @@ fn variable(key: &str) -> String {
 }
 
 impl Config {
-    /// Sets what `variables` say, by their full names; the rest is remarked.
+    /// Sets the keys of `variables`, which have their full names. Returns a remark for each unknown name.
     ///
     /// # Errors
     /// [`ConfigError::Invalid`] with every value that does not fit its key.

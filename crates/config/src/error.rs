@@ -7,6 +7,7 @@ pub(crate) use ini::IniError;
 use thiserror::Error;
 
 use super::secret::SecretError;
+use super::suggest;
 use super::upstream::UpstreamError;
 use super::value::ValueError;
 
@@ -53,11 +54,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with a command-line argument.
-    pub(super) fn argument(argument: &str, problem: ConfigProblem) -> Problem {
-        Problem::at(argument.to_owned(), problem)
-    }
-
     /// A problem at `place`: a line of a file, an argument, a variable.
     pub(super) fn at(place: String, problem: ConfigProblem) -> Problem {
         Problem { place, problem }
@@ -68,11 +64,8 @@ impl Problem {
 #[derive(Debug, Error, PartialEq)]
 pub(crate) enum ConfigProblem {
     /// Not TOML.
-    #[error("{message}; this is not TOML, see docs/configuration.md for an example")]
-    Syntax {
-        /// What the TOML parser said.
-        message: String,
-    },
+    #[error("{0}; this is not TOML, see docs/configuration.md for an example")]
+    Syntax(String),
     /// A key that does not exist in this table.
     #[error("unknown key \"{key}\" in [{table}]; {}", remedy(.nearest.as_deref()))]
     UnknownKey {
@@ -92,51 +85,28 @@ pub(crate) enum ConfigProblem {
         nearest: Option<String>,
     },
     /// A value where a table belongs.
-    #[error("\"{name}\" must be a table; start it with the line [{name}]")]
-    NotATable {
-        /// The full name of the table.
-        name: String,
-    },
+    #[error("\"{0}\" must be a table; start it with the line [{0}]")]
+    NotATable(String),
     /// Something else where a list of tables belongs.
-    #[error("\"{name}\" must be a list of tables; start each with the line [[{name}]]")]
-    NotAList {
-        /// The name of the list.
-        name: &'static str,
-    },
+    #[error("\"{0}\" must be a list of tables; start each with the line [[{0}]]")]
+    NotAList(&'static str),
     /// A declaration without a function.
-    #[error("[{table}] does not say which function; add function = \"SCHEMA.NAME\"")]
-    NoFunction {
-        /// The list, in brackets.
-        table: String,
-    },
+    #[error("[{0}] does not say which function; add function = \"SCHEMA.NAME\"")]
+    NoFunction(String),
     /// A function that is declared again, perhaps as something else.
-    #[error(
-        "function {function} is declared more than once; keep one of its [[take]] and [[group]]"
-    )]
-    DeclaredTwice {
-        /// The function.
-        function: String,
-    },
+    #[error("function {0} is declared more than once; keep one of its [[take]] and [[group]]")]
+    DeclaredTwice(String),
     /// A peer with a name that is no `peer_id`.
-    #[error("\"{name}\" is no peer id; write [peers.ID] with a number from 1 to 16383")]
-    PeerId {
-        /// The name as it was written.
-        name: String,
-    },
+    #[error("\"{0}\" is no peer id; write [peers.ID] with a number from 1 to 16383")]
+    PeerId(String),
     /// A peer without a host.
-    #[error("[{table}] does not say where the peer is; add host = \"HOST\"")]
-    NoHost {
-        /// The full name of the table.
-        table: String,
-    },
+    #[error("[{0}] does not say where the peer is; add host = \"HOST\"")]
+    NoHost(String),
     /// A database without a server.
     #[error(
-        "[{table}] does not say where the database is; add primary = \"postgres://HOST:PORT/DATABASE\""
+        "[{0}] does not say where the database is; add primary = \"postgres://HOST:PORT/DATABASE\""
     )]
-    NoPrimary {
-        /// The full name of the table.
-        table: String,
-    },
+    NoPrimary(String),
     /// A database that no client could reach.
     #[error(
         "\"pgbouncer\" is always the admin console, so that no client could reach this database; give it another name"
@@ -164,12 +134,9 @@ pub(crate) enum ConfigProblem {
     },
     /// Passwords are asked for, and none is known.
     #[error(
-        "auth_type is {auth_type}, but no user is known, so that nobody could log in; set auth_file or auth_user"
+        "auth_type is {0}, but no user is known, so that nobody could log in; set auth_file or auth_user"
     )]
-    NoUsers {
-        /// The kind of login.
-        auth_type: &'static str,
-    },
+    NoUsers(&'static str),
     /// Rules are asked for, and there are none.
     #[error(
         "auth_type is hba, but there are no rules, so that nobody could log in; set auth_hba_file"
@@ -177,20 +144,14 @@ pub(crate) enum ConfigProblem {
     NoHbaFile,
     /// Users are to be looked up where there are none.
     #[error(
-        "cannot use the reserved \"{name}\" database as an auth_dbname: it is the console; name a database of a server"
+        "cannot use the reserved \"{0}\" database as an auth_dbname: it is the console; name a database of a server"
     )]
-    ConsoleAsked {
-        /// The name.
-        name: String,
-    },
+    ConsoleAsked(String),
     /// Names of clients are ignored, and there is no other name.
     #[error(
-        "auth_type is any, which ignores the client's user name, but database {database} names no other; write its user into its URL"
+        "auth_type is any, which ignores the client's user name, but database {0} names no other; write its user into its URL"
     )]
-    NoForcedUser {
-        /// The database.
-        database: String,
-    },
+    NoForcedUser(String),
     /// A `--set` without a value.
     #[error("write --set key=value, for example --set default_pool_size=50")]
     NoValue,
@@ -206,6 +167,29 @@ pub(crate) enum ConfigProblem {
     /// Something that only a `pgbouncer.ini` can have wrong.
     #[error(transparent)]
     Ini(#[from] IniError),
+}
+
+impl ConfigProblem {
+    /// A value that does not fit `key`.
+    pub(super) fn value(key: &str, error: ValueError) -> Self {
+        let key = key.to_owned();
+        Self::Value { key, error }
+    }
+
+    /// A key that `table` does not have, beside those that it has.
+    pub(super) fn unknown_key<'a>(
+        key: &str,
+        table: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let nearest = suggest::nearest(key, known).map(str::to_owned);
+        let (key, table) = (key.to_owned(), table.to_owned());
+        Self::UnknownKey {
+            key,
+            table,
+            nearest,
+        }
+    }
 }
 
 fn remedy(nearest: Option<&str>) -> String {

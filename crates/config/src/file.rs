@@ -9,20 +9,20 @@ pub(crate) use databases::keys_of;
 pub(crate) use functions::{GROUP_KEYS, TAKE_KEYS};
 pub(crate) use peers::PEER_KEYS;
 
-use crate::config::{Config, PGBOUNCER};
+use crate::config::Config;
 use crate::error::{ConfigError, ConfigProblem, Problem};
 use crate::remark::Remark;
 use crate::settings::{self, Table};
 use crate::suggest;
 use crate::value::Written;
 use functions::LISTS;
-use reader::{Entry, Reader, toml_key};
+use reader::{Entry, Reader};
 use toml::de::DeTable;
 
 /// The tables, beside the lists of functions.
 pub(crate) const TABLES: [&str; 4] = ["paceline", "databases", "users", "peers"];
 
-/// Reads a whole file. `place` names a line (the first is 1) in messages.
+/// Reads a whole file. In messages, `place` names a line, from 1.
 pub(super) fn read(
     text: &str,
     place: &dyn Fn(usize) -> String,
@@ -30,7 +30,7 @@ pub(super) fn read(
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let message = error.message().trim().replace('\n', ", ");
-        let wrong = ConfigProblem::Syntax { message };
+        let wrong = ConfigProblem::Syntax(message);
         ConfigError::one(Problem::at(place(line_of(text, at)), wrong))
     })?;
     let mut reader = Reader::default();
@@ -51,11 +51,8 @@ pub(super) fn read(
 
 /// The number of the line, from 1, that holds the byte at `offset`.
 fn line_of(text: &str, offset: usize) -> usize {
-    1 + text
-        .bytes()
-        .take(offset)
-        .filter(|byte| *byte == b'\n')
-        .count()
+    let before = text.bytes().take(offset);
+    1 + before.filter(|byte| *byte == b'\n').count()
 }
 
 fn config(reader: &mut Reader, document: &DeTable<'_>) -> Config {
@@ -70,55 +67,30 @@ fn config(reader: &mut Reader, document: &DeTable<'_>) -> Config {
             "peers" => config.peers = peers::read(reader, content),
             "take" => functions::read(reader, "take", content, &mut config.declared),
             "group" => functions::read(reader, "group", content, &mut config.declared),
-            "databases" => {
-                for (name, content) in reader.entries("databases", content) {
-                    if name.get_ref() == PGBOUNCER {
-                        reader.note(name.span().start, ConfigProblem::ConsolesName);
-                    } else if let Some(database) =
-                        databases::database(reader, name.get_ref(), content)
-                    {
-                        config
-                            .databases
-                            .insert(name.get_ref().to_string(), database);
-                    }
-                }
-            }
-            "users" => {
-                for (name, content) in reader.entries("users", content) {
-                    let table = format!("users.{}", toml_key(name.get_ref()));
-                    let overrides = databases::read_overrides(reader, &table, Table::User, content);
-                    config.users.insert(name.get_ref().to_string(), overrides);
-                }
-            }
-            unknown => {
-                let known = TABLES.into_iter().chain(LISTS);
-                let nearest = suggest::nearest(unknown, known);
-                let nearest = nearest.map(|name| match LISTS.contains(&name) {
-                    true => format!("[{name}]"),
-                    false => name.to_owned(),
-                });
-                reader.note(
-                    name.span().start,
-                    ConfigProblem::UnknownTable {
-                        name: unknown.to_owned(),
-                        nearest,
-                    },
-                );
-            }
+            "databases" => config.databases = databases::read(reader, content),
+            "users" => config.users = databases::read_users(reader, "users", Table::User, content),
+            unknown => reader.note(name.span().start, unknown_table(unknown)),
         }
     }
     config
+}
+
+fn unknown_table(name: &str) -> ConfigProblem {
+    let nearest = suggest::nearest(name, TABLES.into_iter().chain(LISTS));
+    let nearest = nearest.map(|name| match LISTS.contains(&name) {
+        true => format!("[{name}]"),
+        false => name.to_owned(),
+    });
+    let name = name.to_owned();
+    ConfigProblem::UnknownTable { name, nearest }
 }
 
 fn setting(reader: &mut Reader, config: &mut Config, (key, written): Entry<'_, '_>) {
     match settings::key(key.get_ref()) {
         Err(wrong) => reader.note(key.span().start, wrong),
         Ok(known) => {
-            if let Err(wrong) =
-                known.apply(&mut config.paceline, Written::in_toml(written.get_ref()))
-            {
-                reader.note(written.span().start, wrong);
-            }
+            let applied = known.apply(&mut config.paceline, Written::in_toml(written.get_ref()));
+            reader.check(written, applied);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Functions that an operator declares, and how their calls travel together. Only a database can tell whether they exist.
+//! Functions that an operator declares, and how Paceline groups their calls. Only a database shows whether they exist.
 
 use paceline_sql::Name;
 
-/// A function, and how calls of it travel together.
+/// A function, and how Paceline groups calls of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
-    /// The function; without a schema, the one that the search path shows.
+    /// The function. Without a schema, the search path determines it.
     pub function: Name,
     /// What it is declared as.
     pub role: Role,
@@ -14,10 +14,10 @@ pub struct Declared {
 /// What a function is declared as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// `[[take]]`: it returns rows of a queue that no other caller gets. If no argument says how many, its calls only share a
+    /// `[[take]]`: each row of a queue that it returns goes to one caller only. Without a limit argument, calls only share a
     /// transaction.
     Take {
-        /// The number, from 1, of the argument that says how many rows.
+        /// The number, from 1, of the argument that limits the number of rows.
         limit_argument: Option<usize>,
     },
     /// `[[group]]`: its calls share a transaction.
@@ -25,7 +25,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The argument that says how many rows one call shall take for many; `None`: calls only share a transaction.
+    /// The argument that limits the number of rows; `None`: calls only share a transaction.
     pub fn limit(self) -> Option<usize> {
         match self {
             Role::Take { limit_argument } => limit_argument,

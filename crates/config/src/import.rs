@@ -1,5 +1,5 @@
-//! `paceline import`: a `pgbouncer.ini` as the text of a `paceline.toml` that means the same. It prints no password: each is left
-//! out, or written into a file of its own that only this user can read.
+//! `paceline import`: a `pgbouncer.ini` as the text of a `paceline.toml` with the same meaning. It prints no password: it omits
+//! each, or writes it into a file of its own that only this user can read.
 
 use super::error::ConfigError;
 use super::ini::{self, Passwords};
@@ -10,16 +10,16 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// What `paceline import` has to tell.
+/// The result of `paceline import`.
 #[derive(Debug)]
 pub struct Imported {
     /// The text of a `paceline.toml`.
     pub toml: String,
-    /// What an operator should know.
+    /// What the operator should know.
     pub remarks: Vec<Remark>,
 }
 
-/// Why there is nothing to tell.
+/// Why an import fails.
 #[derive(Debug, Error)]
 pub enum ImportError {
     /// The file is wrong.
@@ -38,7 +38,7 @@ pub enum ImportError {
     },
 }
 
-/// Reads the `pgbouncer.ini` at `path`. With a folder for `passwords` every password in it is written into a new file there.
+/// Reads the `pgbouncer.ini` at `path`. If there is a folder for `passwords`, writes each password into a new file there.
 ///
 /// # Errors
 /// Any [`ImportError`]. No file is overwritten.
@@ -49,21 +49,17 @@ pub fn import(path: &Path, passwords: Option<&Path>) -> Result<Imported, ImportE
         return Err(ImportError::NoIni(file));
     }
     let ini = ini::read(&text, &file)?;
-    // Values that do not fit are better told with their lines in the old file than in the new one.
+    // Errors in values name the lines of the old file.
     let (config, mut remarks) = ini.config()?;
     remarks.retain(|remark| remark.holds(&config));
-    let files = match passwords {
-        Some(folder) => write_passwords(folder, ini.passwords())?,
-        None => Vec::new(),
+    let files = passwords.map(|folder| write_passwords(folder, ini.passwords()));
+    let toml = match &files.transpose()? {
+        Some(files) => ini.toml(Passwords::Files(files)),
+        None => {
+            remarks.extend(ini.passwords().map(|(database, _)| withheld(database)));
+            ini.toml(Passwords::Withheld)
+        }
     };
-    let passwords = match passwords {
-        Some(_) => Passwords::Files(&files),
-        None => Passwords::Withheld,
-    };
-    if let Passwords::Withheld = passwords {
-        remarks.extend(ini.passwords().map(|(database, _)| withheld(database)));
-    }
-    let toml = ini.toml(passwords);
     let toml = format!(
         "# From {file}, by paceline import. What it did not say is as in PgBouncer.\n{toml}"
     );
@@ -75,7 +71,7 @@ fn withheld(database: &str) -> Remark {
     Remark::new(format!("database {database}"), text)
 }
 
-/// Writes each password into a file of its own in `folder`; the names of the files.
+/// Writes each password into a file of its own in `folder`. Returns the names of the files.
 fn write_passwords<'a>(
     folder: &Path,
     passwords: impl Iterator<Item = (&'a str, &'a str)>,
@@ -97,7 +93,7 @@ fn write_passwords<'a>(
     Ok(files)
 }
 
-/// A name that is no path and no other database's.
+/// A file name without `/` that no other database has.
 fn file_name(database: &str, number: usize) -> PathBuf {
     let harmless = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = database.chars().take(63).map(harmless).collect();
@@ -106,12 +102,8 @@ fn file_name(database: &str, number: usize) -> PathBuf {
 
 fn write_password(path: &Path, password: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    writeln!(file, "{password}")
+    options.write(true).create_new(true).mode(0o600);
+    writeln!(options.open(path)?, "{password}")
 }
 
 #[cfg(test)]

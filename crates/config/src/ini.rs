@@ -4,12 +4,11 @@
 //! Defaults are PgBouncer's. If Paceline has no such key, the reader accepts it with a remark, or reports an error if an operator may
 //! rely on it for safety. The mapping of each key: [`known`], `docs/from-pgbouncer.md`.
 
+mod conversion;
 mod diagnostics;
 mod known;
 mod lines;
-mod mapping;
 mod pairs;
-mod parameters;
 mod sections;
 mod server;
 mod settings;
@@ -18,14 +17,14 @@ mod source_line;
 mod tests;
 mod toml_writer;
 
-pub use known::pgbouncer_mapping;
-pub use mapping::Mapping;
+pub use known::{Mapping, pgbouncer_mapping};
 pub(crate) use toml_writer::Passwords;
 
 use crate::config::Config;
 use crate::error::{ConfigError, IniError};
 use crate::file;
 use crate::remark::Remark;
+use conversion::Conversion;
 use diagnostics::Diagnostics;
 use lines::{Content, Line};
 use settings::{Main, Section};
@@ -37,11 +36,11 @@ use toml_writer::TomlWriter;
 /// The section of the settings.
 const MAIN: &str = "pgbouncer";
 
-/// A `pgbouncer.ini` that was understood.
+/// A `pgbouncer.ini` as lines of TOML.
 pub(super) struct Ini {
     writer: TomlWriter,
     file: String,
-    /// What an operator should know.
+    /// What the operator should know.
     pub(super) remarks: Vec<Remark>,
 }
 
@@ -57,41 +56,30 @@ pub(super) fn is_ini(path: &Path, text: &str) -> bool {
     }
 }
 
-/// Reads the text of a `pgbouncer.ini`. `file` only names it in messages.
+/// Reads the text of a `pgbouncer.ini`. Messages call it `file`.
 ///
 /// # Errors
-/// [`ConfigError::Invalid`] with every problem that was found, each with its line.
+/// [`ConfigError::Invalid`] with every problem, each with its line.
 pub(super) fn read(text: &str, file: &str) -> Result<Ini, ConfigError> {
-    let mut diagnostics = Diagnostics::default();
-    let lines = lines::read(text, file, &mut diagnostics);
-    let sections = Sections::sort(lines, file, &mut diagnostics);
-    let mut writer = TomlWriter::default();
-    sections.main.convert(&mut writer, &mut diagnostics);
-    sections::databases(
-        &sections.databases,
-        &sections.main,
-        &mut writer,
-        &mut diagnostics,
-    );
-    sections::users(&sections.users, &mut writer, &mut diagnostics);
-    sections::peers(
-        &sections.peers,
-        &sections.main,
-        &mut writer,
-        &mut diagnostics,
-    );
+    let mut conversion = Conversion::default();
+    let lines = lines::read(text, file, &mut conversion.diagnostics);
+    let sections = Sections::sort(lines, file, &mut conversion.diagnostics);
+    sections.main.convert(&mut conversion);
+    sections::databases(&sections.databases, &sections.main, &mut conversion);
+    sections::users(&sections.users, &mut conversion);
+    sections::peers(&sections.peers, &sections.main, &mut conversion);
     Ok(Ini {
-        writer,
+        writer: conversion.toml,
         file: file.to_owned(),
-        remarks: diagnostics.verdict()?,
+        remarks: conversion.diagnostics.verdict()?,
     })
 }
 
 impl Ini {
-    /// The configuration that it is, and what else an operator should know.
+    /// The configuration, and what the operator should know.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] when values do not fit their keys, each with its line.
+    /// [`ConfigError::Invalid`] if values do not fit their keys, each with its line.
     pub(super) fn config(&self) -> Result<(Config, Vec<Remark>), ConfigError> {
         let written = self.writer.write(Passwords::Open);
         let place = |line| written.place(line).unwrap_or_else(|| self.file.clone());
@@ -137,7 +125,7 @@ impl Sections {
                         let section = sections.entry(name.clone()).or_default();
                         section.insert(key, (value, place));
                     }
-                    None => diagnostics.wrong(&place, IniError::NoSection { key }),
+                    None => diagnostics.wrong(&place, IniError::NoSection(key)),
                 },
             }
         }
@@ -171,7 +159,7 @@ fn check_header(
         MAIN | "databases" | "users" | "peers" => {}
         _ => {
             let name = name.to_owned();
-            diagnostics.wrong(place, IniError::UnknownSection { name });
+            diagnostics.wrong(place, IniError::UnknownSection(name));
         }
     }
 }

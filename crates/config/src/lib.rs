@@ -4,9 +4,14 @@
 //! end in the same [`Config`]; every value in it has been checked, so that its users need not check again. This crate reads text
 //! and files: it opens no socket and looks up no host name.
 //!
-//! A key of `[paceline]` is one entry in the file of its theme in `settings/`. Its field, default, reader, overrides per database
-//! and user, the schema and the tables of the documentation follow from the entry. A key of PgBouncer's has one more entry, in
-//! `ini/known.rs`.
+//! # How to add a key
+//! 1. Add an entry to the file of its theme in `settings/`. The entry states the name, meaning, default and form of the key, the
+//!    tables that may override it and, if PgBouncer has the key, PgBouncer's default. The field, the readers of `paceline.toml`,
+//!    `pgbouncer.ini`, `--set` and the environment, the overrides, the schema and the documentation follow from it.
+//! 2. Read the field where the key takes effect; a pool reads it from [`PoolSettings`].
+//!
+//! `PACELINE_KEEP=1 cargo test -p paceline-config` writes the files that are made from the entries. `ini/known.rs` lists the keys
+//! of PgBouncer that Paceline does not have.
 
 mod access;
 mod config;

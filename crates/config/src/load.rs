@@ -27,16 +27,16 @@ pub(crate) fn read_to_string(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// Reads a time as the configuration has it: a bare number is seconds.
+/// Reads a duration in the syntax of the configuration; a bare number is in seconds.
 pub fn seconds(text: &str) -> Option<Duration> {
     duration::parse(text, BareUnit::Seconds)
 }
 
 impl Config {
-    /// Reads the text of a configuration file. `file` only names it in error messages.
+    /// Reads the text of a configuration file. Messages call it `file`.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] with every problem that was found, each with its line.
+    /// [`ConfigError::Invalid`] with every problem, each with its line.
     pub fn from_toml(text: &str, file: &str) -> Result<Config, ConfigError> {
         let (config, _) = file::read(text, &|line| format!("{file}:{line}"))?;
         Ok(config)
@@ -45,8 +45,8 @@ impl Config {
     /// Reads the configuration file at `path`, a `paceline.toml` or a `pgbouncer.ini`. Remarks go to the log.
     ///
     /// # Errors
-    /// [`ConfigError::Unreadable`] when the file cannot be read, [`ConfigError::Invalid`] with
-    /// every problem that was found, each with its line.
+    /// [`ConfigError::Unreadable`] if the file cannot be read, [`ConfigError::Invalid`] with every problem,
+    /// each with its line.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let (config, remarks) = Config::load_with_remarks(path, Format::Guessed)?;
         for remark in remarks.iter().filter(|remark| remark.holds(&config)) {
@@ -55,7 +55,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads as [`Config::load`] does, and returns what an operator should know beside.
+    /// As [`Config::load`], but returns the remarks.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -71,15 +71,15 @@ impl Config {
         file::read(&text, &|line| format!("{file}:{line}"))
     }
 
-    /// Defaults, with every database name passed through to the server at `url` (`--upstream`).
+    /// The defaults, with every database on the server at `url` (`--upstream`).
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] when `url` is not an upstream URL. The message never repeats the URL: it may hold a password.
+    /// [`ConfigError::Invalid`] if `url` is not the URL of a server. The message never repeats it: it may contain a password.
     pub fn for_upstream(url: &str) -> Result<Config, ConfigError> {
         Config::passing_on("--upstream", url)
     }
 
-    /// As [`Config::for_upstream`], for a URL that comes from the option or variable called `source`.
+    /// As [`Config::for_upstream`], for the URL in the option or variable called `source`.
     ///
     /// # Errors
     /// As there.
@@ -92,7 +92,7 @@ impl Config {
         })
     }
 
-    /// What an operator should know of a URL that comes from the option or variable called `source`.
+    /// What the operator should know about the URL in the option or variable called `source`.
     pub fn remark_of_upstream(source: &str, url: &str) -> Option<Remark> {
         let exposed = secret::exposed(&Upstream::password_file(url)?)?;
         Some(Remark::new(source, exposed))
@@ -104,16 +104,15 @@ impl Config {
     /// As [`Config::for_upstream`].
     pub fn upstream(option: &str, url: &str) -> Result<Upstream, ConfigError> {
         Upstream::from_url(url)
-            .map_err(|wrong| ConfigError::one(Problem::argument(option, wrong.into())))
+            .map_err(|wrong| ConfigError::one(Problem::at(option.to_owned(), wrong.into())))
     }
 
-    /// Sets one `[paceline]` key from `key=value` (`--set`). The value is written without quotes; spaces around both are ignored.
+    /// Sets one `[paceline]` key from `key=value` (`--set`). The value has no quotes; spaces around both are ignored.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] when there is no `=`, no such key, or the value does not fit it; then nothing is changed.
+    /// [`ConfigError::Invalid`] if there is no `=`, no such key, or the value does not fit it; then nothing changes.
     pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
-        settings::assign(&mut self.paceline, assignment).map_err(|wrong| {
-            ConfigError::one(Problem::argument(&format!("--set {assignment}"), wrong))
-        })
+        settings::assign(&mut self.paceline, assignment)
+            .map_err(|wrong| ConfigError::one(Problem::at(format!("--set {assignment}"), wrong)))
     }
 }

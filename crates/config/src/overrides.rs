@@ -13,7 +13,7 @@ pub struct PoolOverrides {
 }
 
 impl PoolOverrides {
-    /// Checks the value of a key and notes it; on an error nothing is changed.
+    /// Checks the value of a key and stores it; on an error nothing changes.
     pub(crate) fn set(
         &mut self,
         key: &'static Key,
@@ -51,19 +51,19 @@ impl PoolOverrides {
         self.values.as_deref().filter(|_| has)
     }
 
-    /// How long a client keeps its server connection, if this table says so.
+    /// How long a client keeps its server connection, if this table sets it.
     #[must_use]
     pub fn pool_mode(&self) -> Option<PoolMode> {
         Some(self.with("pool_mode")?.pooling.pool_mode)
     }
 
-    /// Most server connections of a pool without the reserve, if this table says so.
+    /// Maximum server connections of a pool without the reserve, if this table sets it.
     #[must_use]
     pub fn pool_size(&self) -> Option<usize> {
         Some(self.with("default_pool_size")?.pooling.default_pool_size)
     }
 
-    /// Server connections in the reserve, if this table says so.
+    /// Server connections in the reserve, if this table sets it.
     #[must_use]
     pub fn reserve_pool_size(&self) -> Option<usize> {
         Some(self.with("reserve_pool_size")?.pooling.reserve_pool_size)

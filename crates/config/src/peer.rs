@@ -1,4 +1,4 @@
-//! A peer: another process to which cancel requests are passed on.
+//! A peer: another process to which Paceline forwards cancel requests.
 
 use crate::settings::Settings;
 use crate::upstream::Host;
@@ -6,7 +6,7 @@ use crate::upstream::Host;
 /// Another process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Peer {
-    /// Where it listens and no other process does.
+    /// An address at which only this process listens.
     pub host: Host,
     /// The port there.
     pub port: u16,
@@ -14,7 +14,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Most cancel requests that are on their way to it.
+    /// Maximum number of cancel requests on their way to the peer.
     pub fn pool_size(&self, settings: &Settings) -> usize {
         let default = settings.pooling.default_pool_size;
         self.pool_size.unwrap_or(default)

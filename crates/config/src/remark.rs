@@ -1,10 +1,10 @@
-//! What an operator should know about a configuration that is valid. Remarks go to the log at the start, and to the answer of
-//! `paceline check` and `paceline import`. None repeats a value: it might be a secret.
+//! Remarks: what an operator should know about a valid configuration. Paceline logs them at the start; `paceline check` and
+//! `paceline import` print them. No remark repeats a value, which might be a secret.
 
 use crate::config::Config;
 use std::fmt;
 
-/// One thing to know, and where it comes from.
+/// A remark, and the place that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
     /// `file:line`, or the variable of the environment.
@@ -13,11 +13,11 @@ pub struct Remark {
     condition: Condition,
 }
 
-/// When a remark is true.
+/// When a remark applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,
-    /// If every pool pools sessions: the environment and the command line may say otherwise than the file.
+    /// If every pool is in session mode. The environment and the command line may set another mode than the file.
     OnlySessions,
 }
 
@@ -31,7 +31,7 @@ impl Remark {
         }
     }
 
-    /// The same, if every pool of the configuration that results pools sessions.
+    /// The same, if every pool is in session mode.
     pub(super) fn if_only_sessions(self) -> Remark {
         Remark {
             condition: Condition::OnlySessions,
@@ -39,7 +39,7 @@ impl Remark {
         }
     }
 
-    /// Whether it is true of this configuration.
+    /// Whether the remark applies to this configuration.
     pub fn holds(&self, config: &Config) -> bool {
         match self.condition {
             Condition::Always => true,
@@ -55,7 +55,7 @@ impl fmt::Display for Remark {
 }
 
 impl Config {
-    /// Settings that are valid, but that Paceline cannot follow to the letter.
+    /// Remarks about valid settings that Paceline cannot follow exactly.
     pub fn remarks(&self) -> Vec<Remark> {
         let remarks = self.paceline.encryption.remarks();
         remarks.map(|(key, text)| Remark::new(key, text)).collect()

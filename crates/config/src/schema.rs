@@ -74,29 +74,23 @@ fn of_user(table: Table) -> Value {
 fn as_in_settings(name: &str) -> Value {
     let is_it = |key: &&Key| key.name == name || key.name.strip_prefix("default_") == Some(name);
     match keys().find(is_it) {
-        Some(key) => {
-            let mut schema = setting(key);
-            // The default is that of [paceline].
-            if let Some(schema) = schema.as_object_mut() {
-                schema.remove("default");
-            }
-            schema
-        }
+        // The default is that of [paceline].
+        Some(key) => described(key).into(),
         None => json!({ "type": ["string", "number", "boolean"] }),
     }
 }
 
 fn setting(key: &Key) -> Value {
-    let mut schema = match key.schema() {
-        Value::Object(schema) => schema,
-        _ => Map::new(),
-    };
+    let mut schema = described(key);
+    let default = in_json(&key.show(&Settings::default()));
+    schema.extend(default.map(|default| ("default".to_owned(), default)));
+    schema.into()
+}
+
+fn described(key: &Key) -> Map<String, Value> {
+    let mut schema = key.schema().as_object().cloned().unwrap_or_default();
     schema.insert("description".to_owned(), key.meaning.into());
-    let default = key.show(&Settings::default());
-    if let Some(default) = in_json(&default) {
-        schema.insert("default".to_owned(), default);
-    }
-    Value::Object(schema)
+    schema
 }
 
 /// The value of a TOML text.

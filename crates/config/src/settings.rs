@@ -31,7 +31,6 @@ pub use tcp::Tcp;
 pub use timeouts::Timeouts;
 
 use crate::error::ConfigProblem;
-use crate::suggest;
 use crate::value::Written;
 use std::sync::LazyLock;
 
@@ -112,14 +111,10 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
 /// The key called `name`.
 pub(crate) fn key(name: &str) -> Result<&'static Key, ConfigProblem> {
     let named = keys().find(|key| key.name == name);
-    named.ok_or_else(|| ConfigProblem::UnknownKey {
-        key: name.to_owned(),
-        table: "paceline".to_owned(),
-        nearest: suggest::nearest(name, keys().map(|key| key.name)).map(str::to_owned),
-    })
+    named.ok_or_else(|| ConfigProblem::unknown_key(name, "paceline", keys().map(|key| key.name)))
 }
 
-/// Carries out `key=value`.
+/// Sets a key from `key=value`.
 pub(crate) fn assign(settings: &mut Settings, assignment: &str) -> Result<(), ConfigProblem> {
     let (name, value) = assignment.split_once('=').ok_or(ConfigProblem::NoValue)?;
     key(name.trim())?.apply(settings, Written::Argument(value.trim()))

@@ -121,8 +121,14 @@ fn databases_are_read_with_their_overrides() {
         (7, 2)
     );
     assert!(
-        !config.pool_settings(app, "web").hotspot_for_autocommit
-            && config.pool_settings(app, "batch").hotspot_for_autocommit
+        !config
+            .pool_settings(app, "web")
+            .grouping
+            .hotspot_for_autocommit
+            && config
+                .pool_settings(app, "batch")
+                .grouping
+                .hotspot_for_autocommit
     );
 
     let (other, on_server) = config.database("elsewhere").unwrap();
@@ -132,8 +138,14 @@ fn databases_are_read_with_their_overrides() {
     );
     assert_eq!(config.pool_settings(other, "web").size, 20);
     assert!(
-        config.pool_settings(other, "web").hotspot_for_autocommit
-            && !config.pool_settings(other, "o'hara").hotspot_for_autocommit
+        config
+            .pool_settings(other, "web")
+            .grouping
+            .hotspot_for_autocommit
+            && !config
+                .pool_settings(other, "o'hara")
+                .grouping
+                .hotspot_for_autocommit
     );
 }
 
@@ -372,7 +384,7 @@ fn session_state_may_differ_by_database_and_user() {
     let config = Config::from_toml(text, "file").unwrap();
     let keeping = |database: &str, user: &str| {
         let (entry, _) = config.database(database).unwrap();
-        config.pool_settings(entry, user).session_state
+        config.pool_settings(entry, user).state.session_state
     };
     assert_eq!(keeping("a", "one"), SessionState::Warn);
     assert_eq!(keeping("b", "other"), SessionState::Error);

@@ -3,6 +3,7 @@
 //! Only what Paceline can honour is accepted; anything else is an error rather than silently ignored. No message repeats a
 //! user's secret: the password is never part of an error.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
@@ -92,12 +93,9 @@ pub(super) enum UpstreamError {
     Scheme,
     /// `%` without two hexadecimal digits, or an encoded byte that no name can hold.
     #[error(
-        "the {part} of the URL is not percent-encoded correctly; write % as %25, @ as %40, : as %3A and / as %2F"
+        "the {0} of the URL is not percent-encoded correctly; write % as %25, @ as %40, : as %3A and / as %2F"
     )]
-    Encoding {
-        /// Which part.
-        part: &'static str,
-    },
+    Encoding(&'static str),
     /// No machine and no socket.
     #[error(
         "the URL names no host; write postgres://HOST:PORT/DATABASE, or ?host=/run/postgresql for a Unix socket"
@@ -122,11 +120,8 @@ pub(super) enum UpstreamError {
     )]
     SslMode(String),
     /// A certificate or key whose place would depend on where paceline was started.
-    #[error("{key} of the URL is not an absolute path; write one that starts with /")]
-    File {
-        /// Which one.
-        key: &'static str,
-    },
+    #[error("{0} of the URL is not an absolute path; write one that starts with /")]
+    File(&'static str),
     /// A file for the password that cannot be used.
     #[error("password_file of the URL: {0}")]
     PasswordFile(#[from] SecretError),
@@ -139,11 +134,8 @@ pub(super) enum UpstreamError {
     )]
     NotAssigned,
     /// A key after `?` that Paceline does not have.
-    #[error("unknown key \"{key}\" in the URL; {}", advice(.key))]
-    Parameter {
-        /// The key as it was written.
-        key: String,
-    },
+    #[error("unknown key \"{0}\" in the URL; {advice}", advice = advice(.0))]
+    Parameter(String),
 }
 
 fn advice(key: &str) -> String {
@@ -188,8 +180,10 @@ impl Upstream {
 
     /// The file that `url` names for the password.
     pub(super) fn password_file(url: &str) -> Option<PathBuf> {
-        let parts = Parts::from_url(url).ok()?;
-        (!parts.password_file.is_empty()).then(|| PathBuf::from(parts.password_file))
+        Parts::from_url(url)
+            .ok()?
+            .take("password_file")
+            .map(PathBuf::from)
     }
 }
 
@@ -199,28 +193,23 @@ impl Parts {
             .iter()
             .find_map(|scheme| url.strip_prefix(scheme))
             .ok_or(UpstreamError::Scheme)?;
-        let (rest, query) = match rest.split_once('?') {
-            Some((rest, query)) => (rest, Some(query)),
-            None => (rest, None),
-        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, dbname) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let (host, port) = split_address(address)?;
-        let mut parts = Parts {
-            host: decode(host, "host")?,
-            port: decode(port, "port")?,
-            user: decode(user, "user")?,
-            password: decode(password, "password")?,
-            password_file: String::new(),
-            dbname: decode(dbname, "database")?,
-            tls: UpstreamTls::default(),
-        };
-        for parameter in query
-            .unwrap_or_default()
-            .split('&')
-            .filter(|parameter| !parameter.is_empty())
-        {
+        let mut parts = Parts::default();
+        for (key, text, part) in [
+            ("host", host, "host"),
+            ("port", port, "port"),
+            ("user", user, "user"),
+            ("password", password, "password"),
+            ("dbname", dbname, "database"),
+        ] {
+            parts.0.insert(key, decode(text, part)?);
+        }
+        let parameters = query.split('&');
+        for parameter in parameters.filter(|parameter| !parameter.is_empty()) {
             parts.set(parameter)?;
         }
         Ok(parts)
@@ -238,9 +227,7 @@ fn split_address(address: &str) -> Result<(&str, &str), UpstreamError> {
         };
     };
     let (host, rest) = bracketed.split_once(']').ok_or(UpstreamError::Host)?;
-    // A zone (fe80::1%eth0) is for the resolver to judge.
-    let literal = host.split_once('%').map_or(host, |(literal, _)| literal);
-    if literal.parse::<Ipv6Addr>().is_err() {
+    if !is_ipv6(host) {
         return Err(UpstreamError::Host);
     }
     match rest.strip_prefix(':') {
@@ -250,16 +237,9 @@ fn split_address(address: &str) -> Result<(&str, &str), UpstreamError> {
     }
 }
 
-/// The parts of a URL, decoded; empty if the URL does not have them.
-struct Parts {
-    host: String,
-    port: String,
-    user: String,
-    password: String,
-    password_file: String,
-    dbname: String,
-    tls: UpstreamTls,
-}
+/// The parts of a URL, decoded, by their names in [`PARAMETERS`]. An empty part counts as none.
+#[derive(Default)]
+struct Parts(BTreeMap<&'static str, String>);
 
 impl Parts {
     /// Carries out one `key=value` after the `?`.
@@ -269,46 +249,55 @@ impl Parts {
             .ok_or(UpstreamError::NotAssigned)?;
         let key = decode(key, "query")?;
         let value = decode(value, "query")?;
-        match key.as_str() {
-            "host" => self.host = value,
-            "port" => self.port = value,
-            "user" => self.user = value,
-            "password" => self.password = value,
-            "password_file" => self.password_file = value,
-            "dbname" => self.dbname = value,
-            "sslmode" => match SslMode::of_word(&value) {
-                Some(mode) => self.tls.sslmode = Some(mode),
-                None => return Err(UpstreamError::SslMode(value)),
-            },
-            "sslrootcert" => self.tls.ca_file = file(value, "sslrootcert")?,
-            "sslcert" => self.tls.cert_file = file(value, "sslcert")?,
-            "sslkey" => self.tls.key_file = file(value, "sslkey")?,
+        match PARAMETERS.iter().find(|known| **known == key) {
+            Some(known) => drop(self.0.insert(known, value)),
             // The end of a password with a bare `?` in it: not to be repeated.
-            _ if value.contains('@') => return Err(UpstreamError::Encoding { part: "password" }),
-            _ => return Err(UpstreamError::Parameter { key }),
+            None if value.contains('@') => return Err(UpstreamError::Encoding("password")),
+            None => return Err(UpstreamError::Parameter(key)),
         }
         Ok(())
     }
 
-    fn into_upstream(self) -> Result<Upstream, UpstreamError> {
-        let host = match self.host {
-            host if host.is_empty() => return Err(UpstreamError::NoHost),
+    fn take(&mut self, key: &str) -> Option<String> {
+        self.0.remove(key).filter(|value| !value.is_empty())
+    }
+
+    /// The absolute path that `key` names.
+    fn take_file(&mut self, key: &'static str) -> Result<Option<PathBuf>, UpstreamError> {
+        match self.take(key).map(PathBuf::from) {
+            Some(path) if !path.is_absolute() => Err(UpstreamError::File(key)),
+            path => Ok(path),
+        }
+    }
+
+    fn take_tls(&mut self) -> Result<UpstreamTls, UpstreamError> {
+        let sslmode = self
+            .0
+            .remove("sslmode")
+            .map(|word| SslMode::of_word(&word).ok_or(UpstreamError::SslMode(word)));
+        Ok(UpstreamTls {
+            sslmode: sslmode.transpose()?,
+            ca_file: self.take_file("sslrootcert")?,
+            cert_file: self.take_file("sslcert")?,
+            key_file: self.take_file("sslkey")?,
+        })
+    }
+
+    fn into_upstream(mut self) -> Result<Upstream, UpstreamError> {
+        let tls = self.take_tls()?;
+        let host = match self.take("host").ok_or(UpstreamError::NoHost)? {
             host if host.starts_with('/') => Host::Unix(PathBuf::from(host)),
             host if host.contains(',') => return Err(UpstreamError::SeveralHosts),
             host if host.contains([' ', '/', '[', ']']) => return Err(UpstreamError::Host),
             host if host.contains(':') && !is_ipv6(&host) => return Err(UpstreamError::Host),
             host => Host::Tcp(host),
         };
-        let port = match self.port.as_str() {
-            "" => PORT,
-            text => text
-                .parse()
-                .ok()
-                .filter(|port| *port > 0)
-                .ok_or(UpstreamError::Port)?,
+        let port = match self.take("port").map(|text| text.parse()) {
+            None => PORT,
+            Some(Ok(port)) if port > 0 => port,
+            Some(_) => return Err(UpstreamError::Port),
         };
-        let said = |text: String| if text.is_empty() { None } else { Some(text) };
-        let password = match (said(self.password), said(self.password_file)) {
+        let password = match (self.take("password"), self.take("password_file")) {
             (Some(_), Some(_)) => return Err(UpstreamError::TwoPasswords),
             (None, Some(file)) => Some(secret::read(Path::new(&file))?),
             (password, None) => password.map(Secret::new),
@@ -316,23 +305,15 @@ impl Parts {
         Ok(Upstream {
             host,
             port,
-            user: said(self.user),
+            user: self.take("user"),
             password,
-            dbname: said(self.dbname),
-            tls: self.tls,
+            dbname: self.take("dbname"),
+            tls,
         })
     }
 }
 
-/// An absolute path; empty is none.
-fn file(text: String, key: &'static str) -> Result<Option<PathBuf>, UpstreamError> {
-    match PathBuf::from(&text) {
-        _ if text.is_empty() => Ok(None),
-        path if path.is_absolute() => Ok(Some(path)),
-        _ => Err(UpstreamError::File { key }),
-    }
-}
-
+/// Whether `host` is an IPv6 address. The resolver checks its zone (`fe80::1%eth0`).
 fn is_ipv6(host: &str) -> bool {
     let literal = host.split_once('%').map_or(host, |(literal, _)| literal);
     literal.parse::<Ipv6Addr>().is_ok()
@@ -340,32 +321,22 @@ fn is_ipv6(host: &str) -> bool {
 
 /// Takes the percent-encoding out of `text`. A zero byte is refused, as it ends strings in the protocol.
 fn decode(text: &str, part: &'static str) -> Result<String, UpstreamError> {
-    let wrong = || UpstreamError::Encoding { part };
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        decoded.push(match byte {
-            b'%' => {
-                let high = bytes.next().and_then(hex_digit).ok_or_else(wrong)?;
-                let low = bytes.next().and_then(hex_digit).ok_or_else(wrong)?;
-                high << 4 | low
-            }
-            byte => byte,
-        });
-    }
-    if decoded.contains(&0) {
-        return Err(wrong());
-    }
-    String::from_utf8(decoded).map_err(|_| wrong())
+    decode_bytes(text)
+        .filter(|bytes| !bytes.contains(&0))
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or(UpstreamError::Encoding(part))
 }
 
-fn hex_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
+fn decode_bytes(text: &str) -> Option<Vec<u8>> {
+    let mut parts = text.split('%');
+    let mut decoded = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        let digits = Some(digits).filter(|digits| !digits.starts_with('+'))?;
+        decoded.push(u8::from_str_radix(digits, 16).ok()?);
+        decoded.extend(rest.bytes());
     }
+    Some(decoded)
 }
 
 #[cfg(test)]

@@ -1,16 +1,13 @@
 //! Single values: from TOML or from a command-line argument to a checked Rust value.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use paceline_sql::Name;
 use thiserror::Error;
 use toml::de::DeValue;
 
 use super::duration::{self, BareUnit};
-use super::protocols::Protocols;
 
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +25,7 @@ pub(super) enum Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// What `value` of a TOML document says.
+    /// A value of a TOML document.
     pub(super) fn in_toml(value: &'a DeValue<'_>) -> Written<'a> {
         match value {
             DeValue::String(text) => Written::Text(text),
@@ -40,6 +37,29 @@ impl<'a> Written<'a> {
             DeValue::Array(_) => Written::Other("a list"),
             DeValue::Table(_) => Written::Other("a table"),
         }
+    }
+
+    /// The text of a string or of an argument.
+    fn text(self) -> Option<&'a str> {
+        match self {
+            Written::Argument(text) | Written::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The text, converted by `parse`. If that returns `None`, the error says what is `wanted`, with an `example`.
+    pub(super) fn parsed<T>(
+        self,
+        wanted: &'static str,
+        example: &'static str,
+        parse: impl Fn(&'a str) -> Option<T>,
+    ) -> Result<T, ValueError> {
+        let parsed = self.text().and_then(parse);
+        parsed.ok_or_else(|| self.is_not(wanted, example))
+    }
+
+    fn is_not(self, wanted: &'static str, example: &'static str) -> ValueError {
+        ValueError::kind(self.describe(), wanted, example)
     }
 
     fn describe(self) -> String {
@@ -61,9 +81,9 @@ pub(super) enum ValueError {
     Kind {
         /// What was written.
         got: String,
-        /// What is wanted.
+        /// The kind of value that the key needs.
         wanted: &'static str,
-        /// Something that would be accepted.
+        /// A value that the key accepts.
         example: &'static str,
     },
     /// The right kind of value, too small or too large.
@@ -76,26 +96,46 @@ pub(super) enum ValueError {
         /// The largest value allowed.
         most: String,
     },
-    /// None of the words that there are.
+    /// A word that is not among the accepted ones.
     #[error("{got} is none of: {among}")]
     Choice {
         /// What was written.
         got: String,
-        /// What there is.
+        /// The accepted words.
         among: String,
     },
-    /// A path that would depend on where paceline was started.
+    /// A path that depends on the working directory.
     #[error("\"{0}\" is not an absolute path; write one that starts with /, or \"\" for none")]
     RelativePath(String),
 }
 
+impl ValueError {
+    /// `got` is not what is `wanted`.
+    pub(super) fn kind(
+        got: impl Into<String>,
+        wanted: &'static str,
+        example: &'static str,
+    ) -> Self {
+        let got = got.into();
+        Self::Kind {
+            got,
+            wanted,
+            example,
+        }
+    }
+
+    fn limits(written: Written<'_>, least: impl ToString, most: impl ToString) -> Self {
+        Self::Limits {
+            got: written.describe(),
+            least: least.to_string(),
+            most: most.to_string(),
+        }
+    }
+}
+
 /// Reads a switch: `true` or `false`; as an argument also `on`, `off`, `yes`, `no`, `1`, `0`.
 pub(super) fn switch(written: Written<'_>) -> Result<bool, ValueError> {
-    let wrong = |example| ValueError::Kind {
-        got: written.describe(),
-        wanted: "a switch",
-        example,
-    };
+    let wrong = |example| written.is_not("a switch", example);
     match written {
         Written::Switch(on) => Ok(on),
         Written::Argument(text) => match text.to_ascii_lowercase().as_str() {
@@ -112,16 +152,8 @@ pub(super) fn count(
     written: Written<'_>,
     limits: &RangeInclusive<usize>,
 ) -> Result<usize, ValueError> {
-    let wrong = || ValueError::Kind {
-        got: written.describe(),
-        wanted: "a whole number",
-        example: "digits without quotes or unit, for example 20",
-    };
-    let outside = || ValueError::Limits {
-        got: written.describe(),
-        least: limits.start().to_string(),
-        most: limits.end().to_string(),
-    };
+    let example = "digits without quotes or unit, for example 20";
+    let wrong = || written.is_not("a whole number", example);
     let (Written::Argument(text) | Written::Number(text)) = written else {
         return Err(wrong());
     };
@@ -131,8 +163,8 @@ pub(super) fn count(
     }
     match text.parse() {
         Ok(count) if limits.contains(&count) => Ok(count),
-        // Negative or more than usize holds: a number all the same.
-        _ => Err(outside()),
+        // Negative, or larger than usize: a whole number, too.
+        _ => Err(ValueError::limits(written, limits.start(), limits.end())),
     }
 }
 
@@ -142,95 +174,40 @@ pub(super) fn time(
     bare: BareUnit,
     most: Duration,
 ) -> Result<Duration, ValueError> {
-    let wrong = || ValueError::Kind {
-        got: written.describe(),
-        wanted: "a duration",
-        example: match bare {
-            BareUnit::Seconds => {
-                "seconds, for example 15 or 0.5, or \"250ms\", \"10s\", \"2min\", \"1h\""
-            }
-            BareUnit::Milliseconds => "milliseconds, for example 500, or \"500ms\", \"2s\"",
-            BareUnit::Microseconds => "microseconds, for example 100, or \"100us\", \"2ms\"",
-        },
+    let example = match bare {
+        BareUnit::Seconds => {
+            "seconds, for example 15 or 0.5, or \"250ms\", \"10s\", \"2min\", \"1h\""
+        }
+        BareUnit::Milliseconds => "milliseconds, for example 500, or \"500ms\", \"2s\"",
+        BareUnit::Microseconds => "microseconds, for example 100, or \"100us\", \"2ms\"",
     };
-    let (Written::Argument(text) | Written::Text(text) | Written::Number(text)) = written else {
-        return Err(wrong());
+    // A bare number is a duration, too.
+    let text = match written {
+        Written::Number(text) => Written::Text(text),
+        other => other,
     };
-    let duration = duration::parse(text, bare).ok_or_else(wrong)?;
+    let parsed = text.text().and_then(|text| duration::parse(text, bare));
+    let duration = parsed.ok_or_else(|| written.is_not("a duration", example))?;
     if duration > most {
-        let (least, most) = (
-            duration::show(Duration::ZERO, bare),
-            duration::show(most, bare),
-        );
-        return Err(ValueError::Limits {
-            got: written.describe(),
-            least,
-            most,
-        });
+        let [least, most] = [Duration::ZERO, most].map(|limit| duration::show(limit, bare));
+        return Err(ValueError::limits(written, least, most));
     }
     Ok(duration)
 }
 
-/// Reads the address to listen on: an IP address or `localhost`, a colon, a port. Who may connect there is looked at with the
-/// whole configuration.
-pub(super) fn listen(written: Written<'_>) -> Result<SocketAddr, ValueError> {
-    any_address(written, "127.0.0.1:6432 or [::1]:6432")
-}
-
-/// Reads an address to listen on, whoever can reach it; empty is none.
-pub(super) fn address(written: Written<'_>) -> Result<Option<SocketAddr>, ValueError> {
-    match written {
-        Written::Argument("") | Written::Text("") => Ok(None),
-        _ => any_address(written, "127.0.0.1:9127, or \"\" for none").map(Some),
-    }
-}
-
-fn any_address(written: Written<'_>, example: &'static str) -> Result<SocketAddr, ValueError> {
-    let address = match written {
-        Written::Argument(text) | Written::Text(text) => parse_listen(text.trim()),
-        _ => None,
-    };
-    address.ok_or_else(|| ValueError::Kind {
-        got: written.describe(),
-        wanted: "an address and port",
-        example,
-    })
-}
-
-fn parse_listen(text: &str) -> Option<SocketAddr> {
-    match text.strip_prefix("localhost:") {
-        Some(port) => Some(SocketAddr::new(
-            IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port.parse().ok()?,
-        )),
-        None => text.parse().ok(),
-    }
-}
-
 /// Reads an absolute folder; empty is none.
 pub(super) fn folder(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
-    path(
-        written,
-        "a folder",
-        "an absolute path in quotes, for example \"/run/paceline\"",
-    )
+    let example = "an absolute path in quotes, for example \"/run/paceline\"";
+    path(written.parsed("a folder", example, Some)?)
 }
 
 /// Reads the absolute path of a file; empty is none.
 pub(super) fn file(written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
-    path(
-        written,
-        "a file",
-        "an absolute path in quotes, for example \"/etc/paceline/userlist.txt\"",
-    )
+    let example = "an absolute path in quotes, for example \"/etc/paceline/userlist.txt\"";
+    path(written.parsed("a file", example, Some)?)
 }
 
-fn path(
-    written: Written<'_>,
-    wanted: &'static str,
-    example: &'static str,
-) -> Result<Option<PathBuf>, ValueError> {
-    let text = quoted(written, wanted, example)?;
+fn path(text: &str) -> Result<Option<PathBuf>, ValueError> {
     match PathBuf::from(text) {
         _ if text.is_empty() => Ok(None),
         path if path.is_absolute() => Ok(Some(path)),
@@ -238,64 +215,22 @@ fn path(
     }
 }
 
-/// Reads the permissions of a file, octal as `chmod` takes them.
-pub(super) fn mode(written: Written<'_>) -> Result<u32, ValueError> {
-    const EVERYBODY: u32 = 0o777;
-    let mode = match written {
-        Written::Argument(text) | Written::Text(text) => u32::from_str_radix(text, 8).ok(),
-        _ => None,
-    };
-    mode.filter(|mode| *mode <= EVERYBODY)
-        .ok_or_else(|| ValueError::Kind {
-            got: written.describe(),
-            wanted: "permissions of a file",
-            example: "up to four octal digits in quotes, for example \"0770\"",
-        })
-}
-
 /// Reads any text.
 pub(super) fn text(written: Written<'_>) -> Result<String, ValueError> {
-    quoted(written, "text", "it in quotes").map(str::to_owned)
+    written
+        .parsed("text", "it in quotes", Some)
+        .map(str::to_owned)
 }
 
 /// Reads the value of a setting of PostgreSQL.
 pub(super) fn parameter(written: Written<'_>) -> Result<String, ValueError> {
     let (wanted, example) = ("a setting's value", "it in quotes, as PostgreSQL knows it");
-    let text = quoted(written, wanted, example)?;
+    let text = written.parsed(wanted, example, Some)?;
     // A zero byte ends strings in the protocol.
     if text.is_empty() || text.contains('\0') {
-        let got = "this".to_owned();
-        return Err(ValueError::Kind {
-            got,
-            wanted,
-            example,
-        });
+        return Err(ValueError::kind("this", wanted, example));
     }
     Ok(text.to_owned())
-}
-
-/// Reads versions of TLS.
-pub(super) fn protocols(written: Written<'_>) -> Result<Protocols, ValueError> {
-    let (wanted, example) = (
-        "a list of versions of TLS",
-        "secure, all, or some of tlsv1.0, tlsv1.1, tlsv1.2 and tlsv1.3 with commas between them",
-    );
-    let text = quoted(written, wanted, example)?;
-    Protocols::parse(text).ok_or_else(|| ValueError::Kind {
-        got: written.describe(),
-        wanted,
-        example,
-    })
-}
-
-/// Reads names that commas separate.
-pub(super) fn names(written: Written<'_>) -> Result<Vec<String>, ValueError> {
-    let text = quoted(written, "a list of names", "\"one, other\"")?;
-    let names = text.split(',').map(str::trim);
-    Ok(names
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect())
 }
 
 /// Reads one of several words.
@@ -303,10 +238,7 @@ pub(super) fn choice(
     written: Written<'_>,
     among: &'static [&'static str],
 ) -> Result<&'static str, ValueError> {
-    let text = match written {
-        Written::Argument(text) | Written::Text(text) => text,
-        _ => "",
-    };
+    let text = written.text().unwrap_or_default();
     let chosen = among.iter().find(|word| word.eq_ignore_ascii_case(text));
     chosen.copied().ok_or_else(|| no_choice(written, among))
 }
@@ -317,32 +249,4 @@ pub(crate) fn no_choice(written: Written<'_>, among: &[&str]) -> ValueError {
         got: written.describe(),
         among: among.join(", "),
     }
-}
-
-fn quoted<'a>(
-    written: Written<'a>,
-    wanted: &'static str,
-    example: &'static str,
-) -> Result<&'a str, ValueError> {
-    match written {
-        Written::Argument(text) | Written::Text(text) => Ok(text),
-        _ => Err(ValueError::Kind {
-            got: written.describe(),
-            wanted,
-            example,
-        }),
-    }
-}
-
-/// Reads the name of a function, as SQL spells it.
-pub(super) fn function(written: Written<'_>) -> Result<Name, ValueError> {
-    let name = match written {
-        Written::Text(text) => Name::parse(text),
-        _ => None,
-    };
-    name.ok_or_else(|| ValueError::Kind {
-        got: written.describe(),
-        wanted: "the name of a function",
-        example: "\"name\" or \"schema.name\", without brackets",
-    })
 }

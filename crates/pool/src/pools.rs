@@ -370,7 +370,7 @@ impl Pools {
             },
             policy: Policy {
                 hotspot: grouping.hotspot,
-                for_autocommit: settings.hotspot_for_autocommit,
+                for_autocommit: settings.grouping.hotspot_for_autocommit,
                 lock_type: grouping.hotspot_lock_type,
                 pipeline: grouping.pipeline,
             },
@@ -378,7 +378,7 @@ impl Pools {
                 group_size_max: grouping.group_size_max,
                 pipeline_depth_max: PIPELINE_DEPTH_MAX,
                 max_wait: grouping.hotspot_update_max_wait_time,
-                query_timeout: settings.query_timeout,
+                query_timeout: settings.timeouts.query_timeout,
             },
             settings: settings.into(),
         }

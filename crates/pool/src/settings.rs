@@ -15,14 +15,14 @@ pub struct SettingsInForce {
 impl From<PoolSettings> for SettingsInForce {
     fn from(settings: PoolSettings) -> SettingsInForce {
         let state = StatePolicy {
-            session_state: match settings.session_state {
+            session_state: match settings.state.session_state {
                 SessionState::Track => SessionStateMode::Track,
                 SessionState::Warn => SessionStateMode::Warn,
                 SessionState::Error => SessionStateMode::Refuse,
                 SessionState::Pin => SessionStateMode::Pin,
             },
             extra: settings.asked_parameters.clone(),
-            listen_mode: match settings.listen_mode {
+            listen_mode: match settings.state.listen_mode {
                 ListenMode::Session => relay::ListenMode::Session,
                 ListenMode::Shared => relay::ListenMode::Shared,
             },

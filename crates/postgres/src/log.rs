@@ -15,16 +15,13 @@ const TAIL_BYTES_MAX: u64 = 16 * 1024;
 
 /// Opens the log for appending. Also returns the offset at which this run begins.
 pub(crate) fn open(folder: &DataDir) -> Result<(File, u64), Error> {
-    let path = folder.log();
-    if fs::metadata(&path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
-        fs::rename(&path, folder.old_log()).map_err(Error::io("rename", &path))?;
+    let path = &folder.log;
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
+        fs::rename(path, &folder.old_log).map_err(Error::io("rename", path))?;
     }
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .map_err(Error::io("open", &path))?;
-    let begin = file.metadata().map_err(Error::io("look at", &path))?.len();
+    let file = File::options().create(true).append(true).open(path);
+    let file = file.map_err(Error::io("open", path))?;
+    let begin = file.metadata().map_err(Error::io("look at", path))?.len();
     Ok((file, begin))
 }
 
@@ -38,19 +35,14 @@ pub(crate) fn tail(path: &Path, begin: u64) -> String {
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let skipped = lines.len().saturating_sub(TAIL_LINES_MAX);
-    lines
-        .into_iter()
-        .skip(skipped)
-        .collect::<Vec<_>>()
-        .join("\n")
+    lines.get(skipped..).unwrap_or_default().join("\n")
 }
 
 fn read_end(path: &Path, begin: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(
-        begin.max(length.saturating_sub(TAIL_BYTES_MAX)),
-    ))?;
+    let begin = begin.max(length.saturating_sub(TAIL_BYTES_MAX));
+    file.seek(SeekFrom::Start(begin))?;
     let mut bytes = Vec::new();
     file.take(TAIL_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -80,13 +72,13 @@ mod tests {
     fn a_log_over_the_limit_is_renamed() {
         let root = tempfile::tempdir().unwrap();
         let folder = DataDir::open(root.path()).unwrap();
-        File::create(folder.log())
+        File::create(&folder.log)
             .unwrap()
             .set_len(LOG_BYTES_MAX + 1)
             .unwrap();
         let (_file, begin) = open(&folder).unwrap();
         assert_eq!(
-            (begin, fs::metadata(folder.old_log()).unwrap().len()),
+            (begin, fs::metadata(&folder.old_log).unwrap().len()),
             (0, LOG_BYTES_MAX + 1)
         );
     }

@@ -23,8 +23,9 @@ const RESERVED_SETTINGS: [&str; 11] = [
 /// How to run an embedded server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The data folder. It contains the cluster in `pgdata`, the log `postgresql.log` and the Unix socket in `socket`. The
-    /// server creates the folder if it is missing and keeps it when it stops.
+    /// The data folder. It contains the cluster in `pgdata`, the log `postgresql.log` and the Unix socket in `socket` (unless that
+    /// path is too long: then the socket is in a temporary folder). The server creates the folder if it is missing and keeps it
+    /// when it stops.
     pub data_dir: PathBuf,
     /// The TCP port on 127.0.0.1; `None` selects a free port.
     pub port: Option<u16>,
@@ -32,8 +33,6 @@ pub struct Options {
     pub settings: Vec<(String, String)>,
     /// The folder with the binaries to use; `None` searches for them.
     pub bin_dir: Option<PathBuf>,
-    /// The folder of the Unix socket; `None` selects `data_dir/socket`, or a temporary folder if that path is too long.
-    pub socket_dir: Option<PathBuf>,
 }
 
 impl Options {
@@ -44,7 +43,6 @@ impl Options {
             port: None,
             settings: Vec::new(),
             bin_dir: None,
-            socket_dir: None,
         }
     }
 
@@ -55,7 +53,7 @@ impl Options {
             RESERVED_SETTINGS.binary_search(&name.as_str()).is_ok()
         };
         match self.settings.iter().find(|(name, _)| reserved(name)) {
-            Some((name, _)) => Err(Error::ReservedSetting { name: name.clone() }),
+            Some((name, _)) => Err(Error::ReservedSetting(name.clone())),
             None => Ok(()),
         }
     }

@@ -25,6 +25,14 @@ const PORT_ATTEMPTS_MAX: usize = 5;
 /// Default of this crate; PostgreSQL's default is 100. A setting in [`Options`] overrides it.
 const MAX_CONNECTIONS: u16 = 200;
 
+/// Settings on which durability, the restriction to loopback and the log depend.
+const OWN_SETTINGS: [&str; 4] = [
+    "listen_addresses=127.0.0.1",
+    "logging_collector=off",
+    "fsync=on",
+    "full_page_writes=on",
+];
+
 /// A running PostgreSQL. Dropping it stops the server cleanly (fast shutdown); its data stays.
 #[derive(Debug)]
 pub struct Server {
@@ -49,22 +57,21 @@ impl Server {
         options.check_settings()?;
         let folder = DataDir::open(&options.data_dir)?;
         let _lock = folder.lock()?;
-        let pgdata = folder.cluster();
-        let account = Account::for_cluster(&pgdata)?;
+        let pgdata = &folder.cluster;
+        let account = Account::for_cluster(pgdata)?;
         folder.grant_access(&account)?;
-        cluster::check_owner(&pgdata, &account)?;
-        cluster::check_unused(&pgdata)?;
+        cluster::check_owner(pgdata, &account)?;
+        cluster::check_unused(pgdata)?;
         options.port.map_or(Ok(()), port::check_free)?;
-        let major = cluster::major(&pgdata)?;
-        let installation = select(options.bin_dir.as_deref(), major, &pgdata, &account)?;
-        let socket_dir = socket::prepare(options.socket_dir.as_deref(), &folder, &account)?;
+        let major = cluster::major(pgdata)?;
+        let installation = select(options.bin_dir.as_deref(), major, pgdata, &account)?;
+        let socket_dir = socket::prepare(&folder, &account)?;
         if major.is_none() {
             cluster::init(&folder, &installation, &account)?;
         }
-        let settings = options.settings;
         let mut server = Self {
             folder,
-            settings,
+            settings: options.settings,
             installation,
             account,
             socket_dir,
@@ -127,7 +134,7 @@ impl Server {
         let Some(postmaster) = &mut self.postmaster else {
             return Ok(());
         };
-        postmaster.kill(&self.folder.cluster())?;
+        postmaster.kill(&self.folder.cluster)?;
         self.postmaster = None;
         Ok(())
     }
@@ -140,7 +147,7 @@ impl Server {
     pub fn restart(&mut self) -> Result<(), Error> {
         self.shut_down()?;
         let _lock = self.folder.lock()?;
-        cluster::check_unused(&self.folder.cluster())?;
+        cluster::check_unused(&self.folder.cluster)?;
         port::check_free(self.port)?;
         self.launch_on(self.port)
     }
@@ -155,9 +162,9 @@ impl Server {
 
     fn launch_anywhere(&mut self) -> Result<(), Error> {
         for _ in 1..PORT_ATTEMPTS_MAX {
-            match self.launch_on(port::any_free()?) {
-                Err(Error::PortTaken { .. }) => {}
-                other => return other,
+            let launched = self.launch_on(port::any_free()?);
+            if !matches!(launched, Err(Error::PortTaken { .. })) {
+                return launched;
             }
         }
         self.launch_on(port::any_free()?)
@@ -176,13 +183,10 @@ impl Server {
         let (file, log_begin) = log::open(&self.folder)?;
         let copy = file
             .try_clone()
-            .map_err(Error::io("open", self.folder.log()))?;
+            .map_err(Error::io("open", &self.folder.log))?;
         let mut command = cluster::command(&self.installation.program("postgres"), &self.account);
-        command
-            .arg("-D")
-            .arg(self.folder.cluster())
-            .stdout(copy)
-            .stderr(file);
+        command.arg("-D").arg(&self.folder.cluster);
+        command.stdout(copy).stderr(file);
         for setting in self.all_settings(port) {
             command.arg("-c").arg(setting);
         }
@@ -194,37 +198,25 @@ impl Server {
     }
 
     fn all_settings(&self, port: u16) -> Vec<String> {
-        let given = self
-            .settings
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        let own = [
-            format!("port={port}"),
-            "listen_addresses=127.0.0.1".to_owned(),
-            format!(
-                "unix_socket_directories={}",
-                socket::setting(&self.socket_dir)
-            ),
-            "logging_collector=off".to_owned(),
-            "fsync=on".to_owned(),
-            "full_page_writes=on".to_owned(),
-        ];
-        std::iter::once(format!("max_connections={MAX_CONNECTIONS}"))
-            .chain(given)
-            .chain(own)
-            .collect()
+        let mut settings = vec![format!("max_connections={MAX_CONNECTIONS}")];
+        let given = self.settings.iter();
+        settings.extend(given.map(|(name, value)| format!("{name}={value}")));
+        let socket = socket::setting(&self.socket_dir);
+        settings.push(format!("port={port}"));
+        settings.push(format!("unix_socket_directories={socket}"));
+        settings.extend(OWN_SETTINGS.map(str::to_owned));
+        settings
     }
 
     fn wait_until_ready(&mut self, log_begin: u64) -> Result<(), Error> {
-        let (pgdata, log) = (self.folder.cluster(), self.folder.log());
+        let log = self.folder.log.clone();
+        let ready = PidFile {
+            pid: self.pid,
+            ready: true,
+        };
         let deadline = Instant::now() + START_TIME_LIMIT;
         while Instant::now() < deadline {
-            if PidFile::read(&pgdata)
-                == Some(PidFile {
-                    pid: self.pid,
-                    ready: true,
-                })
-            {
+            if PidFile::read(&self.folder.cluster).as_ref() == Some(&ready) {
                 return Ok(());
             }
             if let Some(status) = self.exit_status()? {
@@ -254,7 +246,7 @@ impl Server {
 
     fn shut_down(&mut self) -> Result<(), Error> {
         match self.postmaster.take() {
-            Some(mut postmaster) => postmaster.stop(&self.folder.cluster()),
+            Some(mut postmaster) => postmaster.stop(&self.folder.cluster),
             None => Ok(()),
         }
     }

@@ -18,48 +18,29 @@ const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else {
 /// The rest is for the longest name that PostgreSQL gives a socket.
 const FOLDER_BYTES_MAX: usize = SOCKET_PATH_BYTES_MAX - "/.s.PGSQL.65535".len();
 
-/// Creates the folder of the socket: the requested one if there is one, otherwise `socket` in the data folder. If that path
-/// is too long, creates a folder for this cluster in the temporary folder.
-pub(crate) fn prepare(
-    requested: Option<&Path>,
-    folder: &DataDir,
-    account: &Account,
-) -> Result<PathBuf, Error> {
-    if let Some(requested) = requested {
-        return prepare_requested(requested, account);
+/// Creates the folder of the socket: `socket` in the data folder or, if that path is too long, a folder for this cluster in the
+/// temporary folder.
+pub(crate) fn prepare(folder: &DataDir, account: &Account) -> Result<PathBuf, Error> {
+    if is_short(&folder.socket) {
+        return prepare_own(folder.socket.clone(), account);
     }
-    let inside = folder.socket();
-    if is_short(&inside) {
-        return prepare_own(inside, account);
-    }
-    let name = temporary_name(folder.root());
+    let name = temporary_name(&folder.root);
     let bases = [env::temp_dir(), PathBuf::from("/tmp")];
     let fits = |base: &&PathBuf| is_short(&base.join(&name)) && account.check_reaches(base).is_ok();
     match bases.iter().find(fits) {
         Some(base) => prepare_own(base.join(&name), account),
-        None => Err(too_long(inside)),
+        None => Err(Error::SocketPathTooLong {
+            folder: folder.socket.clone(),
+            bytes_max: FOLDER_BYTES_MAX,
+        }),
     }
-}
-
-fn prepare_requested(requested: &Path, account: &Account) -> Result<PathBuf, Error> {
-    let missing = !requested.exists();
-    fs::create_dir_all(requested).map_err(Error::io("create", requested))?;
-    let resolved = fs::canonicalize(requested).map_err(Error::io("look at", requested))?;
-    if !is_short(&resolved) {
-        return Err(too_long(resolved));
-    }
-    if missing {
-        account.own(&resolved)?;
-    }
-    account.check_reaches(&resolved)?;
-    Ok(resolved)
 }
 
 fn prepare_own(path: PathBuf, account: &Account) -> Result<PathBuf, Error> {
     account.create_private_dir(&path)?;
     let metadata = fs::symlink_metadata(&path).map_err(Error::io("look at", &path))?;
     if !metadata.is_dir() {
-        return Err(Error::NotAFolder { path });
+        return Err(Error::NotAFolder(path));
     }
     if metadata.uid() != account.uid {
         return Err(Error::WrongOwner {
@@ -73,7 +54,7 @@ fn prepare_own(path: PathBuf, account: &Account) -> Result<PathBuf, Error> {
 
 /// Whether [`prepare`] created the folder in the temporary folder.
 pub(crate) fn is_temporary(path: &Path, folder: &DataDir) -> bool {
-    path.file_name() == Some(OsStr::new(&temporary_name(folder.root())))
+    path.file_name() == Some(OsStr::new(&temporary_name(&folder.root)))
 }
 
 /// The value of `unix_socket_directories` for one folder. It is quoted because the setting is a list.
@@ -83,13 +64,6 @@ pub(crate) fn setting(path: &Path) -> String {
 
 fn is_short(path: &Path) -> bool {
     AsRef::<OsStr>::as_ref(path).len() <= FOLDER_BYTES_MAX
-}
-
-fn too_long(folder: PathBuf) -> Error {
-    Error::SocketPathTooLong {
-        folder,
-        bytes_max: FOLDER_BYTES_MAX,
-    }
 }
 
 /// The name depends only on the data folder, so that repeated starts use the same folder.
@@ -108,27 +82,24 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let long = root.path().join("x".repeat(120));
         let folder = DataDir::open(&long).unwrap();
-        let account = Account::for_cluster(&folder.cluster()).unwrap();
-        let socket = prepare(None, &folder, &account).unwrap();
+        let account = Account::for_cluster(&folder.cluster).unwrap();
+        let socket = prepare(&folder, &account).unwrap();
         assert!(
             is_short(&socket) && !socket.starts_with(&long),
             "{}",
             socket.display()
         );
-        assert_eq!(prepare(None, &folder, &account).unwrap(), socket);
+        assert_eq!(prepare(&folder, &account).unwrap(), socket);
         fs::remove_dir(socket).unwrap();
-
-        let error = prepare(Some(&long), &folder, &account).unwrap_err();
-        assert!(matches!(error, Error::SocketPathTooLong { .. }), "{error}");
     }
 
     #[test]
     fn a_link_in_place_of_the_folder_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let folder = DataDir::open(&root.path().join("data")).unwrap();
-        std::os::unix::fs::symlink(root.path(), folder.socket()).unwrap();
-        let account = Account::for_cluster(&folder.cluster()).unwrap();
-        let error = prepare(None, &folder, &account).unwrap_err();
+        std::os::unix::fs::symlink(root.path(), &folder.socket).unwrap();
+        let account = Account::for_cluster(&folder.cluster).unwrap();
+        let error = prepare(&folder, &account).unwrap_err();
         assert!(matches!(error, Error::NotAFolder { .. }), "{error}");
     }
 

@@ -22,15 +22,10 @@ impl Version {
         let number = text
             .split_whitespace()
             .find(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
-        let major = leading_number(number)?;
-        let minor = number
-            .strip_prefix(&major.to_string())
-            .and_then(|rest| rest.strip_prefix('.'))
-            .and_then(leading_number)
-            .unwrap_or(0);
+        let mut numbers = number.split('.').map(leading_number);
         Some(Self {
-            major,
-            minor,
+            major: numbers.next()??,
+            minor: numbers.next().flatten().unwrap_or(0),
             text: text.to_owned(),
         })
     }
@@ -42,10 +37,8 @@ impl Version {
 }
 
 fn leading_number(text: &str) -> Option<u32> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    text.get(..end)?.parse().ok()
+    let mut parts = text.split(|c: char| !c.is_ascii_digit());
+    parts.next()?.parse().ok()
 }
 
 impl fmt::Display for Version {

@@ -1,6 +1,8 @@
 //! Classifies texts that the caller does not parse by a plain byte scan: texts that only change rows, as bulk loaders
 //! send them, and texts that may set session state.
 
+use crate::lexis::end_of_block_comment;
+
 /// A text without these words, in any case, uses no function or view of PostgreSQL or its common extensions that
 /// changes the session (see [`crate::Effect::Session`]), and no escaped identifier that might be one.
 const SESSION_WORDS: [&str; 8] = [
@@ -50,11 +52,8 @@ pub fn may_listen(text: &str) -> bool {
         let before = text.get(..at).unwrap_or_default();
         let last = before.trim_end();
         // The line may end with a comment.
-        let next_line = || {
-            before
-                .get(last.len()..)
-                .is_some_and(|s| s.contains(['\n', '\r']))
-        };
+        let blank = before.get(last.len()..).unwrap_or_default();
+        let next_line = || blank.contains(['\n', '\r']);
         last.is_empty() || last.ends_with([';', '/']) || (has_comments && next_line())
     };
     let found = |verb: &&str| text.match_indices(*verb).any(|(at, _)| begins(at));
@@ -97,11 +96,11 @@ pub fn may_set(text: &str) -> bool {
 /// is not detected.
 pub fn beginning_may_set(beginning: &str) -> bool {
     let first = after_comments(beginning);
-    let rows = ROW_VERBS.iter().any(|verb| {
-        first
-            .get(..verb.len())
-            .is_some_and(|word| word.eq_ignore_ascii_case(verb))
-    });
+    let begins = |verb: &&str| {
+        let word = first.get(..verb.len());
+        word.is_some_and(|word| word.eq_ignore_ascii_case(verb))
+    };
+    let rows = ROW_VERBS.iter().any(begins);
     !rows || may_set(beginning)
 }
 
@@ -131,28 +130,12 @@ fn after_comments(text: &str) -> &str {
     while begins_comment(text) {
         let end = match text.starts_with("--") {
             true => text.find(['\n', '\r']),
-            false => comment_end(text),
+            false => end_of_block_comment(text.as_bytes(), 0),
         };
-        text = text
-            .get(end.unwrap_or(text.len())..)
-            .unwrap_or_default()
-            .trim_start();
+        let rest = text.get(end.unwrap_or(text.len())..);
+        text = rest.unwrap_or_default().trim_start();
     }
     text
-}
-
-/// The end of the block comment at the start of the text. Comments nest.
-fn comment_end(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let (mut depth, mut at) = (0_usize, 0);
-    loop {
-        match bytes.get(at..at + 2)? {
-            b"/*" => (depth, at) = (depth + 1, at + 2),
-            b"*/" if depth == 1 => return Some(at + 2),
-            b"*/" => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,14 +8,17 @@ mod tests;
 use pg_query::protobuf::{FuncCall, LimitOption, RangeFunction, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
-use crate::dealing::{Dealing, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN};
+use crate::dealing::{
+    Dealing, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
+};
 use crate::expr::Expr;
 use crate::function::FunctionFacts;
 use crate::name::Name;
 use crate::operator::{CONCAT, LE};
+use crate::parser::strings;
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
-use crate::update::{Returning, as_target, returned_exprs, returning_item};
+use crate::update::{Returning, as_target, returned_exprs, returned_values, returning_item};
 use crate::value::{KeyValue, key_value};
 use std::collections::BTreeSet;
 
@@ -54,10 +57,8 @@ impl Call {
 
     /// The expressions of the arguments.
     pub fn arguing(&self) -> Vec<&Expr> {
-        self.arguments
-            .iter()
-            .map(|argument| &argument.value)
-            .collect()
+        let arguments = self.arguments.iter();
+        arguments.map(|argument| &argument.value).collect()
     }
 
     /// The same call with all columns of its rows. Its description contains their names.
@@ -70,10 +71,8 @@ impl Call {
             self.arguments.iter().map(|a| a.to_sql(&itself)).collect();
         let Name { schema, name } = &self.function;
         let schema = schema.iter().map(|schema| quote_ident(schema) + ".");
-        let alias = self
-            .alias
-            .iter()
-            .map(|alias| format!(" AS {}", quote_ident(alias)));
+        let alias = self.alias.iter();
+        let alias = alias.map(|alias| format!(" AS {}", quote_ident(alias)));
         Ok(format!(
             "SELECT * FROM {}{}({}){}",
             schema.collect::<String>(),
@@ -100,8 +99,7 @@ impl Call {
 
 impl Argument {
     fn to_sql(&self, parameter: &dyn Fn(u32) -> String) -> Result<String, Refusal> {
-        let value = self.value.to_sql(&|_| String::new(), parameter);
-        let value = value.map_err(|_| Refusal::Expression)?;
+        let value = self.value.to_sql(&|_| String::new(), parameter)?;
         Ok(match &self.name {
             Some(name) => format!("{} => {value}", quote_ident(name)),
             None => value,
@@ -125,33 +123,19 @@ fn parts_of(select: &SelectStmt) -> Option<Call> {
         return None;
     };
     let call = single_call(from)?;
-    let parts = call.funcname.iter().map(|part| match &part.node {
-        Some(NodeEnum::String(name)) => Some(name.sval.clone()),
-        _ => None,
-    });
-    let function = match parts.collect::<Option<Vec<String>>>()?.as_slice() {
-        [name] => (None, name.clone()),
-        [schema, name] => (Some(schema.clone()), name.clone()),
-        _ => return None,
-    };
+    let parts = strings(&call.funcname).filter(|parts| parts.len() <= 2)?;
+    let function = Name::from_parts(parts.into_iter().map(str::to_owned).collect())?;
     let qualifier = match &from.alias {
         Some(alias) if alias.colnames.is_empty() => &alias.aliasname,
         Some(_) => return None,
-        None => &function.1,
+        None => &function.name,
     };
     let target = |node: &Node| returning_item(as_target(node)?, qualifier);
     is_bare(select).then_some(Call {
         arguments: call.args.iter().map(read_argument).collect::<Option<_>>()?,
-        targets: select
-            .target_list
-            .iter()
-            .map(target)
-            .collect::<Option<_>>()?,
+        targets: (select.target_list.iter().map(target)).collect::<Option<_>>()?,
         alias: from.alias.as_ref().map(|alias| alias.aliasname.clone()),
-        function: Name {
-            schema: function.0,
-            name: function.1,
-        },
+        function,
     })
 }
 
@@ -221,11 +205,9 @@ pub fn rewrite(
     let limit = call.limit(function).ok_or(Refusal::Limit)?;
     let wanted = call.arguments.get(limit).and_then(|a| a.plain.clone());
     let wanted = wanted.ok_or(Refusal::Limit)?;
-    let others = call.arguments.iter().enumerate();
-    let others = others
-        .filter(|(place, _)| *place != limit)
-        .map(|(_, a)| &a.value);
-    let all: Vec<&Expr> = others.chain(call.selecting()).collect();
+    let mut others = call.arguing();
+    others.remove(limit);
+    let all: Vec<&Expr> = others.into_iter().chain(call.selecting()).collect();
     if all.iter().any(|expr| expr.casts_parameter_to_fields()) {
         return Err(Refusal::Interval);
     }
@@ -235,20 +217,8 @@ pub fn rewrite(
     if matches!(wanted, KeyValue::Parameter(number) if shared.contains(&number)) {
         return Err(Refusal::Limit);
     }
-    let types = shared.iter().map(|number| {
-        let name = parameters.get((*number as usize).checked_sub(1)?);
-        Some(&name?.sql)
-    });
-    let types: Option<Vec<&String>> = types.collect();
-    let types = types.ok_or(Refusal::Limit)?;
-    let parameter = |n: u32| {
-        let place = shared.iter().position(|shared| *shared == n).unwrap_or(0);
-        format!(
-            "${}::{}",
-            SHARED + place,
-            types.get(place).map_or("", |t| t)
-        )
-    };
+    let types = Shared::of(&shared, parameters)?;
+    let parameter = |number| types.sql(number, SHARED).unwrap_or_default();
     let text = Rewriter {
         call,
         function,
@@ -284,18 +254,10 @@ struct Rewriter<'a> {
 impl Rewriter<'_> {
     /// The limit argument depends on `facts`, so that PostgreSQL calls the function only if the facts are unchanged.
     fn text(&self, returning: &[TypeName]) -> Result<String, Refusal> {
-        let targets = self.targets()?;
-        if targets.len() != returning.len() {
-            return Err(Refusal::Expression);
-        }
-        let selected: String = (1..)
-            .zip(targets.iter().zip(returning))
-            .map(|(n, (value, name))| format!(", ({value})::{} AS r{n}", name.sql))
-            .collect();
-        let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
-        let columns: String = (1..=self.columns.len())
-            .map(|n| format!("c{n}, "))
-            .collect();
+        let selected = answers_sql(&self.targets()?, returning)?;
+        let names = answer_names(returning.len());
+        let columns = 1..=self.columns.len();
+        let columns: String = columns.map(|n| format!("c{n}, ")).collect();
         Ok(format!(
             "WITH facts AS MATERIALIZED (SELECT {same} AND {SET_LOCK_TIMEOUT} AS same), \
              taken AS MATERIALIZED (SELECT t.n::pg_catalog.int4 AS n{selected} \
@@ -322,33 +284,20 @@ impl Rewriter<'_> {
             }
             _ => argument.to_sql(self.parameter),
         };
-        self.call
-            .arguments
-            .iter()
-            .enumerate()
-            .map(argument)
-            .collect()
+        let arguments = self.call.arguments.iter().enumerate();
+        arguments.map(argument).collect()
     }
 
     fn targets(&self) -> Result<Vec<String>, Refusal> {
         let place = |name: &str| self.columns.iter().position(|column| column == name);
-        let mut targets = Vec::new();
-        for item in &self.call.targets {
-            match item {
-                Returning::All => {
-                    targets.extend((1..=self.columns.len()).map(|n| format!("t.c{n}")))
-                }
-                Returning::Expr { expr, .. } => {
-                    // A name that is not a column may refer to the whole row.
-                    if let Some(unknown) = expr.columns().into_iter().find(|c| place(c).is_none()) {
-                        return Err(Refusal::Column(unknown));
-                    }
-                    let column = |name: &str| format!("t.c{}", place(name).map_or(0, |n| n + 1));
-                    let sql = expr.to_sql(&column, self.parameter);
-                    targets.push(sql.map_err(|_| Refusal::Expression)?);
-                }
+        let all = || Vec::from_iter((1..=self.columns.len()).map(|n| format!("t.c{n}")));
+        returned_values(&self.call.targets, all, |expr| {
+            // A name that is not a column may refer to the whole row.
+            if let Some(unknown) = expr.columns().into_iter().find(|c| place(c).is_none()) {
+                return Err(Refusal::Column(unknown));
             }
-        }
-        Ok(targets)
+            let column = |name: &str| format!("t.c{}", place(name).map_or(0, |n| n + 1));
+            Ok(expr.to_sql(&column, self.parameter)?)
+        })
     }
 }

@@ -11,13 +11,12 @@
 mod tests;
 
 use crate::facts::{
-    Added, FIRST_OWN_OID, Fingerprint, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL,
-    column_versions, own_types_sql, regclass_literal, type_versions, versions,
+    Added, FIRST_OWN_OID, Fingerprint, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL, class_array,
+    column_versions, name_array, own_types_sql, regclass_literal, type_versions, versions,
 };
 use crate::function::may_be_named;
 use crate::name::Name;
 use crate::operator::CONCAT;
-use crate::quote::quote_literal;
 use crate::statement::Statement;
 
 /// PostgreSQL's own functions that notify, change settings, execute a text, or read settings that a chain changes.
@@ -105,12 +104,13 @@ impl<'a> Member<'a> {
     }
 
     fn relations_exist(&self) -> String {
-        let relations = self.statement.relations.iter();
-        let exists = relations.map(|name| {
-            let class = regclass_literal(name);
-            format!("pg_catalog.to_regclass({class}) IS NOT NULL")
-        });
-        let all: Vec<String> = exists.collect();
+        let exists = |name| {
+            format!(
+                "pg_catalog.to_regclass({}) IS NOT NULL",
+                regclass_literal(name)
+            )
+        };
+        let all: Vec<String> = self.statement.relations.iter().map(exists).collect();
         match all.is_empty() {
             true => "true".to_owned(),
             false => all.join(" AND "),
@@ -137,11 +137,8 @@ impl<'a> Member<'a> {
 
     /// OIDs of the declared functions.
     fn declared_oids(&self) -> String {
-        let conditions: Vec<String> = self
-            .declared
-            .iter()
-            .map(|name| may_be_named(name))
-            .collect();
+        let declared = self.declared.iter();
+        let conditions: Vec<String> = declared.map(|name| may_be_named(name)).collect();
         let condition = match conditions.is_empty() {
             true => "false".to_owned(),
             false => format!("({})", conditions.join(") OR (")),
@@ -182,24 +179,18 @@ impl<'a> Member<'a> {
 
     /// Checks functions that the statement calls, and functions in the notation of a field of a row.
     fn calls_sql(&self) -> String {
-        let system = |name: &&Name| name.schema.as_deref().is_none_or(|s| s == "pg_catalog");
-        let excluded = |name: &&Name| EXCLUDED_FUNCTIONS.contains(&name.name.as_str());
-        let not_allowed = self.called.iter().copied();
-        let not_allowed = not_allowed
-            .filter(|name| excluded(name) || !system(name))
-            .count();
-        let list = |names: Vec<&Name>| {
-            let names: Vec<String> = names.iter().map(|n| quote_literal(&n.name)).collect();
-            format!("ARRAY[{}]::pg_catalog.name[]", names.join(","))
+        let not_allowed = |name: &&&Name| {
+            EXCLUDED_FUNCTIONS.contains(&name.name.as_str()) || !name.may_be_system()
         };
+        let not_allowed = self.called.iter().filter(not_allowed).count();
         format!(
             "SELECT {not_allowed} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest({called}) AS f(name) \
                WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
                OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND {NOT_POSTGRESQLS})) \
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({fields}) AND p.pronargs = 1 AND {NOT_POSTGRESQLS} \
                AND EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid = p.proargtypes[0] AND t.typtype = 'c'))",
-            called = list(self.called.clone()),
-            fields = list(self.statement.fields.iter().collect()),
+            called = name_array(self.called.iter().copied()),
+            fields = name_array(&self.statement.fields),
         )
     }
 
@@ -232,15 +223,13 @@ impl<'a> Member<'a> {
     /// SQL expression for the row versions of all catalog rows that the checks depend on.
     pub fn fingerprint_sql(&self, reach: &Reach, added: Added) -> String {
         let tables = &reach.tables;
-        let mut parts: Vec<String> = self
-            .statement
-            .relations
-            .iter()
-            .map(|name| {
-                let class = regclass_literal(name);
-                format!("pg_catalog.to_regclass({class})::pg_catalog.oid")
-            })
-            .collect();
+        let oid = |name| {
+            format!(
+                "pg_catalog.to_regclass({})::pg_catalog.oid",
+                regclass_literal(name)
+            )
+        };
+        let mut parts: Vec<String> = self.statement.relations.iter().map(oid).collect();
         if !tables.is_empty() {
             parts.extend([
                 versions("pg_class", "oid", tables, "v.oid"),
@@ -260,11 +249,10 @@ impl<'a> Member<'a> {
 
 /// Query for the OIDs of those of `tables` that exist.
 fn existing(tables: &[Name]) -> String {
-    let list: Vec<String> = tables.iter().map(regclass_literal).collect();
+    let classes = class_array(tables);
     format!(
-        "SELECT c.id FROM (SELECT pg_catalog.to_regclass(f.name)::pg_catalog.oid FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) AS f(name)) AS c(id) \
-         WHERE c.id IS NOT NULL",
-        list.join(",")
+        "SELECT c.id FROM (SELECT pg_catalog.to_regclass(f.name)::pg_catalog.oid FROM pg_catalog.unnest({classes}) AS f(name)) AS c(id) \
+         WHERE c.id IS NOT NULL"
     )
 }
 

@@ -10,6 +10,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::lexis::{continuation, continues_identifier, end_of_line, is_space, starts_identifier};
+
 /// The cost of parsing a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
@@ -24,14 +26,6 @@ pub struct Cost {
 /// Operator characters (`op_chars` in `scan.l`).
 fn is_operator(byte: u8) -> bool {
     b"~!@#^&|`?+-*/%<>=".contains(&byte)
-}
-
-fn starts_identifier(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
-}
-
-fn continues_identifier(byte: u8) -> bool {
-    starts_identifier(byte) || byte.is_ascii_digit() || byte == b'$'
 }
 
 /// Returns the cost of parsing this text.
@@ -88,13 +82,14 @@ impl Scan<'_> {
     }
 
     fn token(&mut self, byte: u8) {
-        if matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c) {
+        if is_space(byte) {
             self.at += 1;
             return;
         }
         self.cost.tokens += 1;
         if self.begins(b"--") {
-            return self.skip(|byte| byte != b'\n' && byte != b'\r');
+            self.at = end_of_line(self.bytes, self.at);
+            return;
         }
         if self.begins(b"/*") {
             return self.comment();
@@ -159,7 +154,7 @@ impl Scan<'_> {
         loop {
             self.at += 1;
             self.skip_to_quote(quote, kind);
-            match self.continued() {
+            match continuation(self.bytes, self.at) {
                 Some(at) if quote == b'\'' => self.at = at,
                 _ => return,
             }
@@ -177,32 +172,6 @@ impl Scan<'_> {
                 (byte, _) if byte == quote => return,
                 _ => {}
             }
-        }
-    }
-
-    /// The position at which the string that ends here continues, if it does (`'a'⏎'b'` is one string; block comments
-    /// between the parts are not allowed).
-    fn continued(&self) -> Option<usize> {
-        let mut rest = Self {
-            bytes: self.bytes,
-            at: self.at,
-            operators_end: 0,
-            ended: false,
-            cost: Cost::default(),
-        };
-        let mut new_line = false;
-        loop {
-            match rest.byte()? {
-                b'\n' | b'\r' => new_line = true,
-                b' ' | b'\t' | 0x0b | 0x0c => {}
-                b'-' if rest.begins(b"--") => {
-                    rest.skip(|byte| byte != b'\n' && byte != b'\r');
-                    continue;
-                }
-                b'\'' if new_line => return Some(rest.at),
-                _ => return None,
-            }
-            rest.at += 1;
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::expr::Expr;
 use crate::facts::TableFacts;
+use crate::parser::NotParsed;
 use crate::type_name::TypeName;
 use crate::value::KeyValue;
 use std::collections::BTreeSet;
@@ -75,6 +76,28 @@ pub enum Refusal {
     /// An expression cannot be rewritten.
     #[error("an expression that cannot be rewritten")]
     Expression,
+}
+
+impl From<NotParsed> for Refusal {
+    fn from(_: NotParsed) -> Self {
+        Self::Expression
+    }
+}
+
+/// The RETURNING columns as `, (value)::type AS rn`.
+pub(crate) fn answers_sql(values: &[String], types: &[TypeName]) -> Result<String, Refusal> {
+    if values.len() != types.len() {
+        return Err(Refusal::Expression);
+    }
+    let answer = |(n, (value, name)): (usize, (&String, &TypeName))| {
+        format!(", ({value})::{} AS r{n}", name.sql)
+    };
+    Ok((1..).zip(values.iter().zip(types)).map(answer).collect())
+}
+
+/// The same columns where `w` is the source: `, w.r1, w.r2, …`.
+pub(crate) fn answer_names(count: usize) -> String {
+    (1..=count).map(|n| format!(", w.r{n}")).collect()
 }
 
 /// Checks that each referenced column is a column of the table.
@@ -158,6 +181,32 @@ impl Dealing {
     }
 }
 
+/// The parameters with the same value for all members, and their types in SQL syntax.
+pub(crate) struct Shared<'a>(Vec<(u32, &'a str)>);
+
+impl<'a> Shared<'a> {
+    pub(crate) fn of(numbers: &[u32], parameters: &'a [TypeName]) -> Result<Self, Refusal> {
+        let typed = |number: &u32| {
+            let name = TypeName::of(parameters, *number).ok_or(Refusal::Type(*number))?;
+            Ok((*number, name.sql.as_str()))
+        };
+        Ok(Self(
+            numbers.iter().map(typed).collect::<Result<_, Refusal>>()?,
+        ))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// SQL for a parameter, if it is shared. In the statement, the first one has the number `first`.
+    pub(crate) fn sql(&self, number: u32, first: usize) -> Option<String> {
+        let mut shared = (first..).zip(&self.0);
+        let found = shared.find(|(_, (shared, _))| *shared == number);
+        found.map(|(place, (_, sql))| format!("${place}::{sql}"))
+    }
+}
+
 /// The parameters with a value for each member, and their types.
 pub(crate) struct Own<'a>(Vec<(u32, &'a TypeName)>);
 
@@ -176,8 +225,7 @@ impl<'a> Own<'a> {
             .into_iter()
             .filter(|number| !shared.contains(number));
         let typed = numbers.map(|number| {
-            let index = (number as usize).checked_sub(1);
-            let name = index.and_then(|index| parameters.get(index));
+            let name = TypeName::of(parameters, number);
             // Arrays of `box` are not delimited by commas.
             let fits = name.filter(|name| name.builtin && name.sql != "box");
             fits.map(|name| (number, name)).ok_or(Refusal::Type(number))

@@ -41,10 +41,7 @@ pub(crate) fn has_escapes(text: &str) -> bool {
         return true;
     };
     let escaped = |token: &pg_query::protobuf::ScanToken| {
-        let start = usize::try_from(token.start).ok();
-        let range = start.zip(usize::try_from(token.end).ok());
-        let token_text = range.and_then(|(start, end)| text.get(start..end));
-        let token_text = token_text.unwrap_or_default();
+        let token_text = parser::text_of(text, token);
         let plain = matches!(token.token(), Token::Sconst | Token::Usconst)
             && !token_text.starts_with(['e', 'E', '$']);
         plain && token_text.contains('\\')

@@ -1,5 +1,6 @@
 //! Statements that PostgreSQL rejects while another session uses a database (`CountOtherDBBackends`).
 
+use crate::parser;
 use pg_query::protobuf::{DefElem, ObjectType};
 use pg_query::{Node, NodeEnum};
 
@@ -38,8 +39,5 @@ fn option<'a>(options: &'a [Node], name: &str) -> Option<&'a DefElem> {
 }
 
 fn text(option: &DefElem) -> Option<&str> {
-    match option.arg.as_ref()?.node.as_ref()? {
-        NodeEnum::String(text) => Some(&text.sval),
-        _ => None,
-    }
+    parser::string(option.arg.as_ref()?)
 }

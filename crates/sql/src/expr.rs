@@ -1,5 +1,6 @@
 //! Expressions over the columns of one row and parameters.
 
+mod children;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use crate::parser::{self, NotParsed};
 use crate::references;
 use crate::tree::Record;
 use crate::value::{KeyValue, key_value};
+use children::{children, is_index};
 
 /// System columns, which each table has and no fold can compute.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
@@ -43,13 +45,14 @@ impl Expr {
         qualifier: &str,
         parameter_of: &mut dyn FnMut(&str) -> Option<u32>,
     ) -> Result<Expr, NotParsed> {
-        Self::read(node, Some(qualifier), &mut |reference| {
-            let fields: Option<Vec<&str>> = reference.fields.iter().map(string_of).collect();
-            match fields.as_deref() {
+        Self::read(
+            node,
+            Some(qualifier),
+            &mut |reference| match parser::strings(&reference.fields).as_deref() {
                 Some(["excluded", name]) => parameter_of(name),
                 _ => None,
-            }
-        })
+            },
+        )
     }
 
     /// `bound` returns the parameter that replaces a reference.
@@ -141,18 +144,16 @@ impl Expr {
     /// Whether a parameter is cast to an interval with fields. A literal has another meaning there: `'5'::interval
     /// minute`.
     pub fn casts_parameter_to_fields(&self) -> bool {
-        let mut found = false;
-        self.tree().walk(&mut |node| {
-            let to_fields = || {
-                node.record("type_name").is_some_and(|name| {
-                    let interval = name.names("names").last().is_some_and(|n| n == "interval");
-                    interval && name.list("typmods").next().is_some()
-                })
-            };
-            let of_parameter = || node.record("arg").is_some_and(|arg| arg.kind == "ParamRef");
-            found |= node.kind == "TypeCast" && of_parameter() && to_fields();
-        });
-        found
+        let to_fields = |node: &Record| {
+            node.record("type_name").is_some_and(|name| {
+                let interval = name.names("names").last().is_some_and(|n| n == "interval");
+                interval && name.list("typmods").next().is_some()
+            })
+        };
+        self.tree().any(&|node| {
+            let argument = node.record("arg").map(|argument| argument.kind);
+            node.kind == "TypeCast" && argument == Some("ParamRef") && to_fields(node)
+        })
     }
 
     /// The largest parts that compute a value and depend neither on a column nor on a parameter for which `is_column`
@@ -163,7 +164,7 @@ impl Expr {
         parameters: &[crate::type_name::TypeName],
         is_column: &dyn Fn(u32) -> bool,
     ) -> Vec<Expr> {
-        let parts = parts::collect(&self.node, parameters, is_column);
+        let parts = parts::collect(self.node.as_ref().clone(), parameters, is_column);
         let exprs = parts.into_iter().map(|node| Expr::new(node, None));
         exprs.filter_map(Result::ok).collect()
     }
@@ -211,7 +212,7 @@ impl Expr {
         })?;
         let text = deparse(&node)?;
         let again = single_target(parser::parse(&format!("SELECT {text}"))?);
-        if again.is_none_or(|again| tree_of(&again) != tree_of(&node)) {
+        if again.is_none_or(|again| Record::of_node(&again) != Record::of_node(&node)) {
             return Err(NotParsed::because(
                 "the deparsed expression does not mean the same",
             ));
@@ -221,14 +222,8 @@ impl Expr {
     }
 
     fn tree(&self) -> Record {
-        tree_of(&self.node)
+        Record::of_node(&self.node)
     }
-}
-
-fn tree_of(node: &NodeEnum) -> Record {
-    Record::of(&Node {
-        node: Some(node.clone()),
-    })
 }
 
 /// The text of the expression.
@@ -308,21 +303,19 @@ fn fill_in(text: &str, tag: &str, replacements: &[String]) -> Option<String> {
 
 /// The column name of a reference `column` or `qualifier.column`.
 fn column_name(reference: &ColumnRef, qualifier: Option<&str>) -> Result<String, NotParsed> {
-    let fields: Option<Vec<&str>> = reference.fields.iter().map(string_of).collect();
-    let name = match fields.as_deref() {
-        Some([name]) => name,
-        Some([table, name]) if qualifier == Some(*table) => name,
-        _ => return Err(NotParsed::because("not a column of the row")),
-    };
-    if SYSTEM_COLUMNS.contains(name) {
-        return Err(NotParsed::because("a system column"));
+    let name = referenced(reference, qualifier);
+    let name = name.ok_or_else(|| NotParsed::because("not a column of the row"))?;
+    match SYSTEM_COLUMNS.contains(&name.as_str()) {
+        true => Err(NotParsed::because("a system column")),
+        false => Ok(name),
     }
-    Ok((*name).to_owned())
 }
 
-fn string_of(node: &Node) -> Option<&str> {
-    match &node.node {
-        Some(NodeEnum::String(text)) => Some(&text.sval),
+/// The same, also for a system column.
+pub(crate) fn referenced(reference: &ColumnRef, qualifier: Option<&str>) -> Option<String> {
+    match parser::strings(&reference.fields)?.as_slice() {
+        [name] => Some((*name).to_owned()),
+        [table, name] if qualifier == Some(*table) => Some((*name).to_owned()),
         _ => None,
     }
 }
@@ -341,61 +334,36 @@ fn plain_column(name: &str) -> ColumnRef {
 
 type OnLeaf<'a> = &'a mut dyn FnMut(&mut NodeEnum) -> Result<(), NotParsed>;
 
-/// Calls `on_leaf` for each column reference and parameter, in order. Returns an error for any other kind of node
-/// that is not listed here, so that an [`Expr`] cannot contain it.
+/// Calls `on_leaf` for each column reference and parameter, in order. Returns an error for nodes that are not
+/// supported, so that an [`Expr`] cannot contain them.
 fn for_each_leaf(node: &mut NodeEnum, on_leaf: OnLeaf) -> Result<(), NotParsed> {
     match node {
-        NodeEnum::ColumnRef(_) | NodeEnum::ParamRef(_) => on_leaf(node),
-        NodeEnum::AConst(_) | NodeEnum::SqlvalueFunction(_) => Ok(()),
-        NodeEnum::AExpr(e) => in_some([e.lexpr.as_deref_mut(), e.rexpr.as_deref_mut()], on_leaf),
-        NodeEnum::BoolExpr(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::NullTest(e) => in_some([e.arg.as_deref_mut()], on_leaf),
-        NodeEnum::BooleanTest(e) => in_some([e.arg.as_deref_mut()], on_leaf),
-        NodeEnum::CaseExpr(e) => {
-            in_some([e.arg.as_deref_mut()], on_leaf)?;
-            in_all(&mut e.args, on_leaf)?;
-            in_some([e.defresult.as_deref_mut()], on_leaf)
+        NodeEnum::ColumnRef(_) | NodeEnum::ParamRef(_) => return on_leaf(node),
+        NodeEnum::FuncCall(call) if !is_plain_call(call) => return Err(unsupported()),
+        NodeEnum::TypeCast(cast) if !cast.type_name.as_ref().is_some_and(is_plain_type) => {
+            return Err(unsupported());
         }
-        NodeEnum::CaseWhen(e) => in_some([e.expr.as_deref_mut(), e.result.as_deref_mut()], on_leaf),
-        NodeEnum::CoalesceExpr(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::MinMaxExpr(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::FuncCall(e) if is_plain_call(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::NamedArgExpr(e) => in_some([e.arg.as_deref_mut()], on_leaf),
-        NodeEnum::TypeCast(e) if e.type_name.as_ref().is_some_and(is_plain_type) => {
-            in_some([e.arg.as_deref_mut()], on_leaf)
-        }
-        NodeEnum::CollateClause(e) => in_some([e.arg.as_deref_mut()], on_leaf),
-        NodeEnum::AArrayExpr(e) => in_all(&mut e.elements, on_leaf),
-        NodeEnum::AIndirection(e) => in_indirection(e, on_leaf),
-        NodeEnum::RowExpr(e) => in_all(&mut e.args, on_leaf),
-        NodeEnum::List(e) => in_all(&mut e.items, on_leaf),
-        _ => Err(NotParsed::because("an expression that is not supported")),
+        NodeEnum::AIndirection(value) => check_indirection(value)?,
+        _ => {}
     }
-}
-
-fn in_some<const N: usize>(
-    nodes: [Option<&mut Node>; N],
-    on_leaf: OnLeaf,
-) -> Result<(), NotParsed> {
-    for node in nodes.into_iter().flatten() {
-        match &mut node.node {
-            Some(inner) => for_each_leaf(inner, on_leaf)?,
-            None => return Err(NotParsed::because("an empty node")),
-        }
+    for child in children(node).ok_or_else(unsupported)? {
+        let child = child.node.as_mut();
+        for_each_leaf(
+            child.ok_or_else(|| NotParsed::because("an empty node"))?,
+            on_leaf,
+        )?;
     }
     Ok(())
 }
 
-fn in_all(nodes: &mut [Node], on_leaf: OnLeaf) -> Result<(), NotParsed> {
-    nodes
-        .iter_mut()
-        .try_for_each(|node| in_some([Some(node)], on_leaf))
+fn unsupported() -> NotParsed {
+    NotParsed::because("an expression that is not supported")
 }
 
-/// Handles `column[1]`, `column[1:2]`, `(column).field`, `(column[1]).field`. Other expressions than columns are not
+/// Accepts `column[1]`, `column[1:2]`, `(column).field`, `(column[1]).field`. Other expressions than columns are not
 /// supported.
-fn in_indirection(e: &mut AIndirection, on_leaf: OnLeaf) -> Result<(), NotParsed> {
-    let inner = e.arg.as_ref().and_then(|arg| arg.node.as_ref());
+fn check_indirection(value: &AIndirection) -> Result<(), NotParsed> {
+    let inner = value.arg.as_ref().and_then(|arg| arg.node.as_ref());
     if !matches!(
         inner,
         Some(NodeEnum::ColumnRef(_) | NodeEnum::AIndirection(_))
@@ -404,17 +372,11 @@ fn in_indirection(e: &mut AIndirection, on_leaf: OnLeaf) -> Result<(), NotParsed
             "a field or element of something that is not a column",
         ));
     }
-    in_some([e.arg.as_deref_mut()], on_leaf)?;
-    for step in &mut e.indirection {
-        match &mut step.node {
-            Some(NodeEnum::String(_)) => {}
-            Some(NodeEnum::AIndices(at)) => {
-                in_some([at.lidx.as_deref_mut(), at.uidx.as_deref_mut()], on_leaf)?
-            }
-            _ => return Err(NotParsed::because("all fields of a composite value")),
-        }
+    let mut steps = value.indirection.iter();
+    match steps.all(|step| is_index(step) || parser::string(step).is_some()) {
+        true => Ok(()),
+        false => Err(NotParsed::because("all fields of a composite value")),
     }
-    Ok(())
 }
 
 /// Whether the call uses no aggregate or window function syntax.

@@ -16,7 +16,9 @@ mod table;
 mod tests;
 
 pub use catalog::regclass_literal;
-pub(crate) use catalog::{FIRST_OWN_OID, NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, own_types_sql};
+pub(crate) use catalog::{
+    FIRST_OWN_OID, NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, own_types_sql,
+};
 pub use checks::{
     apart_sql, foreign_functions_sql, harmless_sql, no_hidden_calls_sql, no_serial_sql,
     plain_collations_sql, plain_tables_sql, plain_types_sql,

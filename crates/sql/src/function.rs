@@ -1,7 +1,7 @@
 //! Facts about functions that the configuration declares: queries (SQL text) and their results (plain data). The
 //! caller executes the queries.
 
-use crate::facts::Fingerprint;
+use crate::facts::{Fingerprint, name_array};
 use crate::name::Name;
 use crate::quote::{quote_ident, quote_literal};
 
@@ -80,9 +80,8 @@ pub fn fingerprint_sql(name: &str) -> String {
 /// Query for one row with one boolean: whether no function of these names is an aggregate, window function or
 /// procedure.
 pub fn plain_functions_sql(functions: &[Name]) -> String {
-    let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
+    let names = name_array(functions);
     format!(
-        "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY (ARRAY[{}]::pg_catalog.name[]) AND p.prokind <> 'f')",
-        list.join(",")
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({names}) AND p.prokind <> 'f')"
     )
 }

@@ -8,7 +8,8 @@ mod tests;
 
 use pg_query::protobuf::{ScanToken, Token};
 
-use crate::parser;
+use crate::parser::{self, is_comment, range_of, text_of};
+use std::ops::Range;
 
 /// Hints of one statement.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
@@ -21,7 +22,34 @@ pub struct Hints {
     pub target_affect_row: Option<u64>,
 }
 
+/// The words of the hints, in two parts: before and from the first underscore.
+const WORDS: [(&str, &str); 3] = [
+    ("commit", "_on_success"),
+    ("rollback", "_on_fail"),
+    ("target", "_affect_row"),
+];
+
 impl Hints {
+    /// Reads one word. `rows` returns the number after it. Returns whether the word is a hint.
+    fn read(&mut self, word: &str, rows: impl FnOnce() -> Option<u64>) -> bool {
+        let is = |(before, from): &(&str, &str)| {
+            let parts = word.split_at_checked(before.len());
+            parts.is_some_and(|(one, other)| {
+                one.eq_ignore_ascii_case(before) && other.eq_ignore_ascii_case(from)
+            })
+        };
+        match WORDS.iter().position(is) {
+            Some(0) => self.commit_on_success = true,
+            Some(1) => self.rollback_on_fail = true,
+            Some(_) => match rows() {
+                Some(rows) => self.target_affect_row = Some(rows),
+                None => return false,
+            },
+            None => return false,
+        }
+        true
+    }
+
     fn merge(&mut self, other: Hints) {
         self.commit_on_success |= other.commit_on_success;
         self.rollback_on_fail |= other.rollback_on_fail;
@@ -38,14 +66,8 @@ pub(crate) fn in_comments(sql: &str) -> Hints {
     let Ok(tokens) = parser::scan(sql) else {
         return hints;
     };
-    let statements = split(&tokens);
-    let Some(last) = statements
-        .iter()
-        .rev()
-        .find(|tokens| tokens.iter().any(|token| !is_comment(token)))
-    else {
-        return hints;
-    };
+    let has_words = |tokens: &&[ScanToken]| !tokens.iter().all(is_comment);
+    let last = split(&tokens).rfind(has_words).unwrap_or_default();
     for comment in hint_comments(last) {
         hints.merge(read_comment(text_of(sql, comment)));
     }
@@ -57,16 +79,10 @@ pub(crate) fn in_comments(sql: &str) -> Hints {
 pub fn leading(sql: &str) -> Hints {
     let mut hints = Hints::default();
     let rest = read_leading(sql, &mut hints);
-    let verb = rest.len()
-        - rest
-            .trim_start_matches(|c: char| c.is_ascii_alphabetic())
-            .len();
-    let (verb, behind) = rest.split_at(verb);
-    let takes_hints = ["insert", "update", "delete", "select"];
-    if !takes_hints
-        .iter()
-        .any(|known| verb.eq_ignore_ascii_case(known))
-    {
+    let behind = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let verb = rest.strip_suffix(behind).unwrap_or_default();
+    let mut takes_hints = ["insert", "update", "delete", "select"].into_iter();
+    if !takes_hints.any(|known| verb.eq_ignore_ascii_case(known)) {
         return Hints::default();
     }
     read_leading(behind, &mut hints);
@@ -76,10 +92,7 @@ pub fn leading(sql: &str) -> Hints {
 /// Reads the comments at the start of a text; returns the text after them.
 fn read_leading<'a>(text: &'a str, hints: &mut Hints) -> &'a str {
     let mut rest = text.trim_start();
-    while let Some(opened) = rest.strip_prefix("/*")
-        && let Some((inside, behind)) = opened.split_once("*/")
-        && !inside.contains("/*")
-    {
+    while let Some((inside, behind)) = block_comment(rest) {
         if inside.starts_with('+') {
             hints.merge(read_comment(&format!("/*{inside}*/")));
         }
@@ -110,10 +123,7 @@ pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
     let mut hints = Hints::default();
     let mut could_be_alias = false;
     for statement in split(&tokens) {
-        let significant: Vec<&ScanToken> = statement
-            .iter()
-            .filter(|token| !is_comment(token))
-            .collect();
+        let significant = without_comments(statement);
         if significant.is_empty() {
             continue;
         }
@@ -129,24 +139,16 @@ pub fn strip_bare_hints(sql: &str) -> Option<(String, Hints)> {
         return None;
     }
     let stripped = blank(sql, &words)?;
-    parser::parse(&stripped)
-        .is_ok()
-        .then_some((stripped, hints))
+    let parses = parser::parse(&stripped).is_ok();
+    parses.then_some((stripped, hints))
 }
 
 /// Whether a token is a name that may follow a hint or be an alias, and not the next keyword of the statement.
 fn is_name(sql: &str, token: &ScanToken) -> bool {
-    let range = usize::try_from(token.start)
-        .ok()
-        .zip(usize::try_from(token.end).ok());
-    let text = range
-        .and_then(|(start, end)| sql.get(start..end))
-        .unwrap_or_default();
+    let text = text_of(sql, token);
     let starts = text.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '"');
-    starts
-        && !["set", "as", "from", "into", "using"]
-            .iter()
-            .any(|word| text.eq_ignore_ascii_case(word))
+    let mut keywords = ["set", "as", "from", "into", "using"].into_iter();
+    starts && !keywords.any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// Whether a hint may directly follow the first word of the text. Returns `true` for texts of more than one
@@ -156,51 +158,37 @@ fn may_follow_keyword(sql: &str) -> bool {
     let rest = skip_blank(sql);
     let after = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let next = skip_blank(after).as_bytes();
-    let words: [&[u8]; 3] = [
-        b"commit_on_success",
-        b"rollback_on_fail",
-        b"target_affect_row",
-    ];
+    let begins = |(before, from): &(&str, &str)| is_word_around(next, before.len(), before, from);
     let unusual = next.starts_with(b"--") || next.starts_with(b"/*");
-    several
-        || unusual
-        || words.iter().any(|word| {
-            next.get(..word.len())
-                .is_some_and(|found| found.eq_ignore_ascii_case(word))
-        })
+    several || unusual || WORDS.iter().any(begins)
 }
 
-/// The text after white space and block comments; stops before nested or unterminated comments.
+/// The text after white space and block comments; stops before nested or unterminated comments: the caller returns
+/// `true` for a comment after the keyword.
 fn skip_blank(text: &str) -> &str {
     let mut rest = text.trim_start();
-    while let Some(comment) = rest.strip_prefix("/*") {
-        let end = comment.find("*/");
-        let Some(inside) = end.and_then(|end| comment.get(..end)) else {
-            return rest;
-        };
-        if inside.contains("/*") {
-            // A nested comment: the caller returns `true`, because a comment follows the keyword.
-            return rest;
-        }
-        rest = comment
-            .get(inside.len() + 2..)
-            .unwrap_or_default()
-            .trim_start();
+    while let Some((_, behind)) = block_comment(rest) {
+        rest = behind.trim_start();
     }
     rest
+}
+
+/// The content of the comment at the start of the text, and the text after it, unless the comment is nested or not
+/// terminated.
+fn block_comment(text: &str) -> Option<(&str, &str)> {
+    let (inside, behind) = text.strip_prefix("/*")?.split_once("*/")?;
+    (!inside.contains("/*")).then_some((inside, behind))
 }
 
 /// Whether the text contains one of the words. Scans once for an underscore, then compares the bytes around it.
 fn may_hold_words(bytes: &[u8]) -> bool {
     let mut from = 0;
-    while let Some(found) = bytes
-        .get(from..)
-        .and_then(|rest| rest.iter().position(|&byte| byte == b'_'))
-    {
+    let rest = |from: usize| bytes.get(from..).unwrap_or_default();
+    while let Some(found) = rest(from).iter().position(|&byte| byte == b'_') {
         let at = from + found;
-        if is_word_around(bytes, at, b"commit", b"_on_success")
-            || is_word_around(bytes, at, b"rollback", b"_on_fail")
-            || is_word_around(bytes, at, b"target", b"_affect_row")
+        if WORDS
+            .iter()
+            .any(|(before, word)| is_word_around(bytes, at, before, word))
         {
             return true;
         }
@@ -209,14 +197,14 @@ fn may_hold_words(bytes: &[u8]) -> bool {
     false
 }
 
-fn is_word_around(bytes: &[u8], at: usize, before: &[u8], from: &[u8]) -> bool {
-    let same = |range: Option<&[u8]>, word: &[u8]| {
-        range.is_some_and(|range| range.eq_ignore_ascii_case(word))
+/// Whether `before` ends and `from` begins at this position, in any case.
+fn is_word_around(bytes: &[u8], at: usize, before: &str, from: &str) -> bool {
+    let same = |range: Option<&[u8]>, word: &str| {
+        range.is_some_and(|range| range.eq_ignore_ascii_case(word.as_bytes()))
     };
+    let start = at.checked_sub(before.len());
     same(bytes.get(at..at + from.len()), from)
-        && at
-            .checked_sub(before.len())
-            .is_some_and(|start| same(bytes.get(start..at), before))
+        && start.is_some_and(|start| same(bytes.get(start..at), before))
 }
 
 /// The text with the tokens replaced by spaces.
@@ -224,7 +212,7 @@ fn blank(sql: &str, words: &[&ScanToken]) -> Option<String> {
     let mut stripped = String::with_capacity(sql.len());
     let mut copied = 0;
     for word in words {
-        let (start, end) = range_of(word);
+        let Range { start, end } = range_of(word);
         stripped.push_str(sql.get(copied..start)?);
         stripped.extend(std::iter::repeat_n(' ', end - start));
         copied = end;
@@ -234,28 +222,16 @@ fn blank(sql: &str, words: &[&ScanToken]) -> Option<String> {
 }
 
 /// The tokens of each statement.
-fn split(tokens: &[ScanToken]) -> Vec<&[ScanToken]> {
-    tokens
-        .split(|token| token.token() == Token::Ascii59)
-        .collect()
+fn split(tokens: &[ScanToken]) -> impl DoubleEndedIterator<Item = &[ScanToken]> {
+    tokens.split(|token| token.token() == Token::Ascii59)
 }
 
-fn is_comment(token: &ScanToken) -> bool {
-    matches!(token.token(), Token::CComment | Token::SqlComment)
+fn without_comments(tokens: &[ScanToken]) -> Vec<&ScanToken> {
+    tokens.iter().filter(|token| !is_comment(token)).collect()
 }
 
 fn is_dml(token: Token) -> bool {
     matches!(token, Token::Insert | Token::Update | Token::DeleteP)
-}
-
-fn range_of(token: &ScanToken) -> (usize, usize) {
-    let start = usize::try_from(token.start).unwrap_or(0);
-    (start, usize::try_from(token.end).unwrap_or(0).max(start))
-}
-
-fn text_of<'a>(sql: &'a str, token: &ScanToken) -> &'a str {
-    let (start, end) = range_of(token);
-    sql.get(start..end).unwrap_or("")
 }
 
 /// Index of the INSERT, UPDATE or DELETE among a statement's tokens (without comments): the first token, or after a
@@ -285,17 +261,10 @@ fn keyword_index(tokens: &[&ScanToken]) -> Option<usize> {
 
 /// The comments in which hints are read: directly after the statement's keyword, or before the statement.
 fn hint_comments(statement: &[ScanToken]) -> Vec<&ScanToken> {
-    let significant: Vec<&ScanToken> = statement
-        .iter()
-        .filter(|token| !is_comment(token))
-        .collect();
+    let significant = without_comments(statement);
     // A SELECT may write through functions. (Words after SELECT that are no comment would be columns.)
-    let selects = || {
-        significant
-            .first()
-            .is_some_and(|t| t.token() == Token::Select)
-    };
-    let keyword = keyword_index(&significant).or_else(|| selects().then_some(0));
+    let first = significant.first().map(|token| token.token());
+    let keyword = keyword_index(&significant).or((first == Some(Token::Select)).then_some(0));
     let Some(keyword) = keyword.and_then(|index| significant.get(index)) else {
         return Vec::new();
     };
@@ -319,15 +288,7 @@ fn read_comment(comment: &str) -> Hints {
         .filter(|word| !word.is_empty())
         .peekable();
     while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case("commit_on_success") {
-            hints.commit_on_success = true;
-        } else if word.eq_ignore_ascii_case("rollback_on_fail") {
-            hints.rollback_on_fail = true;
-        } else if word.eq_ignore_ascii_case("target_affect_row")
-            && let Some(rows) = words.peek().and_then(|rows| rows.parse().ok())
-        {
-            hints.target_affect_row = Some(rows);
-        }
+        hints.read(word, || words.peek()?.parse().ok());
     }
     hints
 }
@@ -336,22 +297,16 @@ fn read_comment(comment: &str) -> Hints {
 fn read_words(sql: &str, tokens: &[&ScanToken], hints: &mut Hints) -> usize {
     let mut count = 0;
     while let Some(token) = tokens.get(count) {
-        let word = text_of(sql, token);
-        if word.eq_ignore_ascii_case("commit_on_success") {
-            hints.commit_on_success = true;
-            count += 1;
-        } else if word.eq_ignore_ascii_case("rollback_on_fail") {
-            hints.rollback_on_fail = true;
-            count += 1;
-        } else if word.eq_ignore_ascii_case("target_affect_row")
-            && let Some((rows, tokens)) =
-                read_rows(sql, tokens.get(count + 1..).unwrap_or_default())
-        {
-            hints.target_affect_row = Some(rows);
-            count += 1 + tokens;
-        } else {
+        let mut read = 1;
+        let rows = || {
+            let (rows, tokens) = read_rows(sql, tokens.get(count + 1..).unwrap_or_default())?;
+            read += tokens;
+            Some(rows)
+        };
+        if !hints.read(text_of(sql, token), rows) {
             break;
         }
+        count += read;
     }
     count
 }

@@ -8,6 +8,10 @@
 #[cfg(test)]
 mod tests;
 
+use crate::lexis::{
+    continuation, continues_identifier, end_of_block_comment, end_of_line, is_space,
+};
+
 /// Maximum number of parameters: a Bind message counts them in 16 bits.
 const LITERALS_MAX: usize = 65_535;
 
@@ -87,7 +91,7 @@ impl Lexer<'_> {
         let mut has_ended = false;
         while let Some(&byte) = self.bytes.get(at) {
             match byte {
-                b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => {
+                byte if is_space(byte) => {
                     at += 1;
                     continue;
                 }
@@ -137,15 +141,9 @@ impl Lexer<'_> {
             }
             _ => {}
         }
-        let mut end = at + 1;
-        while self
-            .bytes
-            .get(end)
-            .is_some_and(|&byte| continues_identifier(byte))
-        {
-            end += 1;
-        }
-        Some(end)
+        let rest = self.bytes.get(at + 1..).unwrap_or_default();
+        let len = rest.iter().position(|&byte| !continues_identifier(byte));
+        Some(at + 1 + len.unwrap_or(rest.len()))
     }
 
     fn quoted_identifier(&self, start: usize) -> Option<usize> {
@@ -160,13 +158,12 @@ impl Lexer<'_> {
         if !self.standard_conforming_strings && inner.contains('\\') {
             return None;
         }
-        if continues_on_another_line(self.bytes, end) {
+        if continuation(self.bytes, end).is_some() {
             return None;
         }
-        let text = if doubled {
-            inner.replace("''", "'")
-        } else {
-            inner.to_owned()
+        let text = match doubled {
+            true => inner.replace("''", "'"),
+            false => inner.to_owned(),
         };
         self.take_out(start, end, LiteralKind::Unknown, text)
     }
@@ -174,10 +171,11 @@ impl Lexer<'_> {
     fn number(&mut self, start: usize) -> Option<usize> {
         let (end, is_integer) = end_of_number(self.bytes, start);
         let text = self.sql.get(start..end)?;
-        let kind = if is_integer {
-            integer_kind(text)
-        } else {
-            LiteralKind::Numeric
+        let kind = match is_integer {
+            // Ten digits may be too many.
+            true if text.len() < 10 => LiteralKind::Int4,
+            true => integer_kind(text),
+            false => LiteralKind::Numeric,
         };
         if self.last == b'-' && is_integer {
             let magnitude = text.trim_start_matches('0');
@@ -212,59 +210,6 @@ impl Lexer<'_> {
     }
 }
 
-/// The end of the block comment at `at`. Block comments nest.
-fn end_of_block_comment(bytes: &[u8], mut at: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    loop {
-        match (*bytes.get(at)?, bytes.get(at + 1)) {
-            (b'/', Some(b'*')) => {
-                depth += 1;
-                at += 2;
-            }
-            (b'*', Some(b'/')) => {
-                depth -= 1;
-                at += 2;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => at += 1,
-        }
-    }
-}
-
-const fn starts_identifier(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
-}
-
-/// A table look-up instead of five comparisons, because this function reads most bytes of most texts.
-fn continues_identifier(byte: u8) -> bool {
-    const CONTINUES: [bool; 256] = {
-        let mut table = [false; 256];
-        let mut byte = 0_u8;
-        loop {
-            #[expect(clippy::indexing_slicing, reason = "a byte always is within the table")]
-            {
-                table[byte as usize] =
-                    starts_identifier(byte) || byte.is_ascii_digit() || byte == b'$';
-            }
-            if byte == u8::MAX {
-                break table;
-            }
-            byte += 1;
-        }
-    };
-    CONTINUES.get(usize::from(byte)).copied().unwrap_or(false)
-}
-
-/// The end of the line comment at `at`: the position of the line break.
-fn end_of_line(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
-    rest.iter()
-        .position(|&byte| byte == b'\n' || byte == b'\r')
-        .map_or(bytes.len(), |length| at + length)
-}
-
 /// For a quoted string or identifier at `start`: the position after its closing quote, and whether it contains a
 /// doubled quote.
 fn end_of_quoted(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
@@ -282,25 +227,6 @@ fn end_of_quoted(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
         }
         doubled = true;
         at = closing + 2;
-    }
-}
-
-/// Whether the string that ends before `at` continues after a line break (`'a'⏎'b'` is one string). Line comments
-/// count as white space there, block comments do not.
-fn continues_on_another_line(bytes: &[u8], mut at: usize) -> bool {
-    let mut new_line = false;
-    loop {
-        match bytes.get(at) {
-            Some(b'\n' | b'\r') => new_line = true,
-            Some(b' ' | b'\t' | 0x0b | 0x0c) => {}
-            Some(b'-') if bytes.get(at + 1) == Some(&b'-') => {
-                at = end_of_line(bytes, at);
-                continue;
-            }
-            Some(b'\'') => return new_line,
-            _ => return false,
-        }
-        at += 1;
     }
 }
 
@@ -329,13 +255,12 @@ fn end_of_number(bytes: &[u8], start: usize) -> (usize, bool) {
     (end, is_integer)
 }
 
-fn integer_kind(digits: &str) -> LiteralKind {
-    if digits.len() < 10 || digits.parse::<i32>().is_ok() {
-        LiteralKind::Int4
-    } else if digits.parse::<i64>().is_ok() {
-        LiteralKind::Int8
-    } else {
-        LiteralKind::Numeric
+/// The type that PostgreSQL gives a number, perhaps with a sign.
+pub(crate) fn integer_kind(number: &str) -> LiteralKind {
+    match number {
+        _ if number.parse::<i32>().is_ok() => LiteralKind::Int4,
+        _ if number.parse::<i64>().is_ok() => LiteralKind::Int8,
+        _ => LiteralKind::Numeric,
     }
 }
 
@@ -343,10 +268,6 @@ fn push_decimal(text: &mut String, number: usize) {
     if number >= 10 {
         push_decimal(text, number / 10);
     }
-    if let Some(digit) = u32::try_from(number % 10)
-        .ok()
-        .and_then(|digit| char::from_digit(digit, 10))
-    {
-        text.push(digit);
-    }
+    let digit = u32::try_from(number % 10).ok();
+    text.extend(digit.and_then(|digit| char::from_digit(digit, 10)));
 }

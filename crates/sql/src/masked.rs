@@ -5,6 +5,7 @@ mod tests;
 
 use crate::parser;
 use pg_query::protobuf::Token;
+use std::ops::Range;
 
 /// The text with `?` for each string and number, and without comments; hint comments (`/*+`) remain. `None` if the
 /// text cannot be scanned, because then its values are unknown.
@@ -12,10 +13,7 @@ pub fn masked(sql: &str) -> Option<String> {
     let mut text = String::with_capacity(sql.len());
     let mut copied = 0;
     for token in parser::scan(sql).ok()? {
-        let (start, end) = (
-            usize::try_from(token.start).ok()?,
-            usize::try_from(token.end).ok()?,
-        );
+        let Range { start, end } = parser::range_of(&token);
         let replacement = match token.token() {
             Token::Sconst | Token::Usconst | Token::Bconst | Token::Xconst => "?",
             Token::Iconst | Token::Fconst => "?",

@@ -1,6 +1,7 @@
 //! Names of tables, functions, operators and types, as spelled in a text.
 
 use crate::quote::quote_ident;
+use pg_query::protobuf::RangeVar;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -37,6 +38,21 @@ impl Name {
             schema: parts.pop(),
             name,
         })
+    }
+
+    pub(crate) fn without_schema(name: impl Into<String>) -> Name {
+        Name {
+            schema: None,
+            name: name.into(),
+        }
+    }
+
+    /// The name of a table in the parse tree.
+    pub(crate) fn of_relation(relation: &RangeVar) -> Name {
+        Name {
+            schema: Some(relation.schemaname.clone()).filter(|schema| !schema.is_empty()),
+            name: relation.relname.clone(),
+        }
     }
 
     /// Whether the name may refer to an object of the system catalog: its schema is `pg_catalog`, or it has none.

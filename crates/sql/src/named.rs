@@ -2,7 +2,7 @@
 //! names in texts that cannot be split.
 
 use crate::effect::is_analyze;
-use crate::parser;
+use crate::parser::{self, is_comment, range_of};
 use crate::tree::Record;
 use pg_query::protobuf::{DoStmt, PrepareStmt, ScanToken, Token, TypeName};
 use pg_query::{Node, NodeEnum};
@@ -137,15 +137,13 @@ fn split_prepare(sql: &str, prepare: &PrepareStmt) -> Option<Named> {
         }
         depth == 0 && token.token() == Token::As
     })? + 1;
-    let last = tokens
-        .iter()
-        .rfind(|token| token.token() != Token::Ascii59)?;
+    let mut tokens = tokens.get(body..)?.iter();
+    let first = range_of(tokens.clone().next()?);
+    let last = range_of(tokens.rfind(|token| token.token() != Token::Ascii59)?);
     Some(Named::Prepare {
         name: prepare.name.clone(),
         types: types?,
-        body: sql
-            .get(start_of(tokens.get(body)?)?..end_of(last)?)?
-            .to_owned(),
+        body: sql.get(first.start..last.end)?.to_owned(),
     })
 }
 
@@ -171,9 +169,7 @@ fn builtin_type(node: &Node) -> Option<u32> {
 }
 
 fn find_execute(sql: &str, statement: &NodeEnum) -> Option<Named> {
-    let tree = Record::of(&Node {
-        node: Some(statement.clone()),
-    });
+    let tree = Record::of_node(statement);
     let mut names = Vec::new();
     let mut runs = match statement {
         NodeEnum::ExplainStmt(explain) => explain.options.iter().any(is_analyze),
@@ -186,27 +182,14 @@ fn find_execute(sql: &str, statement: &NodeEnum) -> Option<Named> {
     });
     let [name] = <[String; 1]>::try_from(names).ok()?;
     let tokens = significant(sql)?;
-    let execute = tokens
-        .iter()
-        .position(|token| token.token() == Token::Execute)?;
-    let token = tokens.get(execute + 1)?;
-    Some(Named::Execute {
-        name,
-        at: start_of(token)?..end_of(token)?,
-        runs,
-    })
+    let is_execute = |token: &ScanToken| token.token() == Token::Execute;
+    let execute = tokens.iter().position(is_execute)?;
+    let at = range_of(tokens.get(execute + 1)?);
+    Some(Named::Execute { name, at, runs })
 }
 
 fn significant(sql: &str) -> Option<Vec<ScanToken>> {
     let mut tokens = parser::scan(sql).ok()?;
-    tokens.retain(|token| !matches!(token.token(), Token::SqlComment | Token::CComment));
+    tokens.retain(|token| !is_comment(token));
     Some(tokens)
-}
-
-fn start_of(token: &ScanToken) -> Option<usize> {
-    usize::try_from(token.start).ok()
-}
-
-fn end_of(token: &ScanToken) -> Option<usize> {
-    usize::try_from(token.end).ok()
 }

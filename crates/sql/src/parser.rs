@@ -2,8 +2,9 @@
 //! all mutable state per thread and, from version 18 on, does not redirect the process's standard error. So a long
 //! text delays no other thread.
 
-use pg_query::protobuf::{ParseResult, RawStmt, ScanToken};
+use pg_query::protobuf::{ParseResult, RawStmt, ScanToken, Token};
 use pg_query::{Node, NodeEnum};
+use std::ops::Range;
 
 /// The parser rejects the text (or a text generated from it). The server may still accept it: for example, this
 /// parser rejects expressions that are nested too deeply.
@@ -38,18 +39,49 @@ pub(crate) fn scan(sql: &str) -> Result<Vec<ScanToken>, NotParsed> {
     Ok(pg_query::scan(sql)?.tokens)
 }
 
+/// Whether a token is a comment.
+pub(crate) fn is_comment(token: &ScanToken) -> bool {
+    matches!(token.token(), Token::CComment | Token::SqlComment)
+}
+
+/// The bytes of a token.
+pub(crate) fn range_of(token: &ScanToken) -> Range<usize> {
+    let start = usize::try_from(token.start).unwrap_or(0);
+    start..usize::try_from(token.end).unwrap_or(0).max(start)
+}
+
+/// The text of a token.
+pub(crate) fn text_of<'a>(sql: &'a str, token: &ScanToken) -> &'a str {
+    sql.get(range_of(token)).unwrap_or_default()
+}
+
+/// The texts of `String` nodes, such as a dotted name; `None` if there are other nodes.
+pub(crate) fn strings(nodes: &[Node]) -> Option<Vec<&str>> {
+    nodes.iter().map(string).collect()
+}
+
+/// The text of a `String` node.
+pub(crate) fn string(node: &Node) -> Option<&str> {
+    match &node.node {
+        Some(NodeEnum::String(text)) => Some(&text.sval),
+        _ => None,
+    }
+}
+
+/// Whether the operator is `=` without a schema.
+pub(crate) fn is_equality(operator: &[Node]) -> bool {
+    strings(operator).as_deref() == Some(&["="])
+}
+
 /// Writes one statement as text.
 pub(crate) fn deparse(statement: NodeEnum) -> Result<String, NotParsed> {
     let stmt = Some(Box::new(Node {
         node: Some(statement),
     }));
-    let tree = ParseResult {
-        version: 0,
-        stmts: vec![RawStmt {
-            stmt,
-            stmt_location: 0,
-            stmt_len: 0,
-        }],
-    };
+    let stmts = vec![RawStmt {
+        stmt,
+        ..RawStmt::default()
+    }];
+    let tree = ParseResult { version: 0, stmts };
     Ok(pg_query::deparse(&tree, Default::default())?)
 }

@@ -5,55 +5,48 @@ use crate::name::{Name, Names};
 use crate::tree::Record;
 use std::collections::{HashMap, HashSet};
 
+/// The names that `names` returns for the nodes of a tree, without duplicates.
+fn collect<I: IntoIterator<Item = Name>>(tree: &Record, names: impl Fn(&Record) -> I) -> Vec<Name> {
+    let mut found = Names::default();
+    tree.walk(&mut |node| names(node).into_iter().for_each(|name| found.push(name)));
+    found.into_list()
+}
+
+/// The dotted name in a field of the nodes of one kind.
+fn collect_field(tree: &Record, kind: &str, field: &str) -> Vec<Name> {
+    let name = |node: &Record| Name::from_parts(node.names(field));
+    collect(tree, |node| {
+        (node.kind == kind).then(|| name(node)).flatten()
+    })
+}
+
 /// Functions that are called in function call syntax (`CURRENT_TIMESTAMP` and similar expressions are no functions in
 /// the tree).
 pub(crate) fn functions(tree: &Record) -> Vec<Name> {
-    let mut found = Names::default();
-    tree.walk(&mut |node| {
-        if node.kind == "FuncCall"
-            && let Some(name) = Name::from_parts(node.names("funcname"))
-        {
-            found.push(name);
-        }
-    });
-    found.into_list()
+    collect_field(tree, "FuncCall", "funcname")
 }
 
 /// Operators, including those that a construct implies (`IN`, `BETWEEN`, `CASE x WHEN`, …).
 pub(crate) fn operators(tree: &Record) -> Vec<Name> {
-    let mut found = Names::default();
-    tree.walk(&mut |node| {
-        let names = match node.kind {
-            "AExpr" => vec![node.names("name")],
-            "SubLink"
-                if node.record("testexpr").is_some() && node.names("oper_name").is_empty() =>
-            {
-                vec![vec!["=".into()]]
-            }
-            "SubLink" => vec![node.names("oper_name")],
-            "SortBy" => vec![node.names("use_op")],
-            "CaseExpr" if node.record("arg").is_some() => vec![vec!["=".into()]],
-            _ => return,
+    let equality = || vec!["=".to_owned()];
+    collect(tree, |node| {
+        let parts = match node.kind {
+            "AExpr" => node.names("name"),
+            "SubLink" => match node.names("oper_name") {
+                none if none.is_empty() && node.record("testexpr").is_some() => equality(),
+                parts => parts,
+            },
+            "SortBy" => node.names("use_op"),
+            "CaseExpr" if node.record("arg").is_some() => equality(),
+            _ => Vec::new(),
         };
-        for name in names.into_iter().filter_map(Name::from_parts) {
-            for operator in implied(name) {
-                found.push(operator);
-            }
-        }
-    });
-    found.into_list()
+        Name::from_parts(parts).map(implied).unwrap_or_default()
+    })
 }
 
 /// The operators for a name that the parser gives to a construct.
 fn implied(name: Name) -> Vec<Name> {
-    let both = |one: &str, other: &str| {
-        [one, other]
-            .map(|name| Name {
-                schema: None,
-                name: name.to_owned(),
-            })
-            .to_vec()
-    };
+    let both = |one: &str, other: &str| [one, other].map(Name::without_schema).to_vec();
     match name.name.as_str() {
         "BETWEEN" | "BETWEEN SYMMETRIC" => both(">=", "<="),
         "NOT BETWEEN" | "NOT BETWEEN SYMMETRIC" => both("<", ">"),
@@ -63,46 +56,27 @@ fn implied(name: Name) -> Vec<Name> {
 
 /// Names in positions of a field of a row: `t.name`, `(value).name`.
 pub(crate) fn fields(tree: &Record) -> Vec<Name> {
-    let mut found = Names::default();
-    tree.walk(&mut |node| {
+    collect(tree, |node| {
         let names = match node.kind {
             "ColumnRef" => node.names("fields").into_iter().skip(1).collect(),
             "AIndirection" => node.names("indirection"),
             _ => Vec::new(),
         };
-        for name in names {
-            found.push(Name { schema: None, name });
-        }
-    });
-    found.into_list()
+        names.into_iter().map(Name::without_schema)
+    })
 }
 
 /// The types of explicit casts under the parser's names (`int` is `pg_catalog.int4`), without array bounds.
 pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
-    let mut found = Names::default();
-    tree.walk(&mut |node| {
-        if node.kind == "TypeCast"
-            && let Some(name) = node
-                .record("type_name")
-                .and_then(|cast| Name::from_parts(cast.names("names")))
-        {
-            found.push(name);
-        }
-    });
-    found.into_list()
+    collect(tree, |node| {
+        let cast = node.record("type_name").filter(|_| node.kind == "TypeCast");
+        Name::from_parts(cast?.names("names"))
+    })
 }
 
 /// The collations of COLLATE clauses.
 pub(crate) fn collations(tree: &Record) -> Vec<Name> {
-    let mut found = Names::default();
-    tree.walk(&mut |node| {
-        if node.kind == "CollateClause"
-            && let Some(name) = Name::from_parts(node.names("collname"))
-        {
-            found.push(name);
-        }
-    });
-    found.into_list()
+    collect_field(tree, "CollateClause", "collname")
 }
 
 /// Constants that name a relation: arguments of `nextval`, with or without a cast, and constants cast to `regclass`.
@@ -139,14 +113,12 @@ const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
 /// Whether a string constant may contain one of these words, alone or with a time of day; also if backslashes escape.
 pub(crate) fn names_moment(tree: &Record) -> bool {
-    let mut found = false;
-    tree.walk(&mut |node| {
+    tree.any(&|node| {
         let text = node.record("val").filter(|_| node.kind == "AConst");
         let text = text.map_or("", |value| value.text("sval"));
-        found |= text_names_moment(text)
-            || (text.contains('\\') && text_names_moment(&escapes::unescaped(text)));
-    });
-    found
+        text_names_moment(text)
+            || (text.contains('\\') && text_names_moment(&escapes::unescaped(text)))
+    })
 }
 
 /// Whether a text may contain one of the words `now`, `today`, `tomorrow`, `yesterday`, alone or with a time of day.
@@ -175,11 +147,11 @@ pub(crate) fn targets(tree: &Record) -> Vec<Name> {
     found.into_list()
 }
 
+/// The statements that insert, update, delete or merge rows.
+pub(crate) const ROW_CHANGES: [&str; 4] = ["InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"];
+
 fn changes_rows(node: &Record) -> bool {
-    matches!(
-        node.kind,
-        "InsertStmt" | "UpdateStmt" | "DeleteStmt" | "MergeStmt"
-    )
+    ROW_CHANGES.contains(&node.kind)
 }
 
 /// The names of the CTEs in scope, innermost last.
@@ -275,43 +247,39 @@ fn dropped_relations(node: &Record, found: &mut Names) {
     .iter()
     .any(|kind| i64::from(*kind as i32) == node.number("remove_type"));
     if is_relation {
-        for name in node
-            .list("objects")
-            .filter_map(|object| Name::from_parts(object.names("items")))
-        {
-            found.push(name);
-        }
+        let names = node.list("objects").map(|object| object.names("items"));
+        names
+            .filter_map(Name::from_parts)
+            .for_each(|name| found.push(name));
     }
 }
+
+/// The clauses whose expressions PostgreSQL compares with one another if a SELECT has GROUP BY or DISTINCT.
+const GROUPED: [&str; 5] = [
+    "target_list",
+    "distinct_clause",
+    "group_clause",
+    "having_clause",
+    "sort_clause",
+];
 
 /// Whether the tree contains a parameter in a place where PostgreSQL accepts only a constant or where a constant has
 /// another meaning.
 pub(crate) fn needs_constants(tree: &Record) -> bool {
-    let mut needed = false;
-    tree.walk(&mut |node| {
+    tree.any(&|node| {
         let fields: &[&str] = match node.kind {
             "TypeName" => &["typmods", "array_bounds"],
             "InferClause" => &["index_elems", "where_clause"],
-            "SelectStmt" if is_grouped(node) => &[
-                "target_list",
-                "distinct_clause",
-                "group_clause",
-                "having_clause",
-                "sort_clause",
-            ],
+            "SelectStmt" if is_grouped(node) => &GROUPED,
             "SelectStmt" => {
-                needed |= node
-                    .list("sort_clause")
-                    .any(|item| item.record("node").is_some_and(is_parameter));
-                return;
+                let mut sorted = node.list("sort_clause");
+                return sorted.any(|item| item.record("node").is_some_and(is_parameter));
             }
-            _ => return,
+            _ => return false,
         };
-        needed |= node
-            .children()
-            .any(|(field, child)| fields.contains(&field) && child.contains(&["ParamRef"]));
-    });
-    needed
+        let mut children = node.children();
+        children.any(|(field, child)| fields.contains(&field) && child.contains(&["ParamRef"]))
+    })
 }
 
 fn is_grouped(select: &Record) -> bool {

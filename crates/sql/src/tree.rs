@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use pg_query::{Node, NodeEnum};
 use serde::ser::{self, Serialize};
 
 /// One value of the tree.
@@ -39,10 +40,16 @@ impl Record {
         }
     }
 
+    /// The tree of one node.
+    pub(crate) fn of_node(node: &NodeEnum) -> Record {
+        let node = Some(node.clone());
+        Record::of(&Node { node })
+    }
+
     /// The value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&Value> {
-        self.fields
-            .iter()
+        let mut fields = self.fields.iter();
+        fields
             .find(|(field, _)| *field == name)
             .map(|(_, value)| value)
     }
@@ -82,10 +89,8 @@ impl Record {
 
     /// The texts in a list of `String` nodes, such as a dotted name.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
-        self.list(name)
-            .filter(|item| item.kind == "String")
-            .map(|item| item.text("sval").to_owned())
-            .collect()
+        let strings = self.list(name).filter(|item| item.kind == "String");
+        strings.map(|item| item.text("sval").to_owned()).collect()
     }
 
     /// The child nodes in the order of the fields, each with the name of its field.
@@ -95,9 +100,8 @@ impl Record {
                 Value::List(items) => items.as_slice(),
                 single => std::slice::from_ref(single),
             };
-            items
-                .iter()
-                .filter_map(|item| item.as_record().map(|record| (*field, record)))
+            let records = items.iter().filter_map(Value::as_record);
+            records.map(|record| (*field, record))
         })
     }
 
@@ -109,9 +113,14 @@ impl Record {
         }
     }
 
+    /// Whether the condition is true of this node or of a node below it.
+    pub(crate) fn any(&self, condition: &dyn Fn(&Record) -> bool) -> bool {
+        condition(self) || self.children().any(|(_, child)| child.any(condition))
+    }
+
     /// Whether this node or a node below it is of one of these kinds.
     pub(crate) fn contains(&self, kinds: &[&str]) -> bool {
-        kinds.contains(&self.kind) || self.children().any(|(_, child)| child.contains(kinds))
+        self.any(&|node| kinds.contains(&node.kind))
     }
 }
 
@@ -190,11 +199,8 @@ impl ser::SerializeStruct for Fields {
     fn end(mut self) -> Result<Value, Never> {
         // `Node` is only the envelope of the node that it contains.
         if self.0.kind == "Node" {
-            return Ok(self
-                .0
-                .fields
-                .pop()
-                .map_or(Value::Plain(0), |(_, value)| value));
+            let content = self.0.fields.pop();
+            return Ok(content.map_or(Value::Plain(0), |(_, value)| value));
         }
         Ok(Value::Record(self.0))
     }
@@ -268,6 +274,24 @@ macro_rules! plain {
     )+};
 }
 
+/// Values that are absent.
+macro_rules! absent {
+    ($($method:ident($($argument:ty)?);)+) => {$(
+        fn $method(self $(, _: $argument)?) -> Result<Value, Never> {
+            Ok(Value::Plain(0))
+        }
+    )+};
+}
+
+/// The beginnings of lists.
+macro_rules! lists {
+    ($($method:ident($($argument:ty),+);)+) => {$(
+        fn $method(self $(, _: $argument)+) -> Result<Items, Never> {
+            Ok(Items(Vec::new()))
+        }
+    )+};
+}
+
 impl ser::Serializer for Builder {
     type Ok = Value;
     type Error = Never;
@@ -311,28 +335,18 @@ impl ser::Serializer for Builder {
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<Value, Never> {
-        Ok(Value::List(
-            value
-                .iter()
-                .map(|&byte| Value::Plain(byte.into()))
-                .collect(),
-        ))
+        let bytes = value.iter().map(|&byte| Value::Plain(byte.into()));
+        Ok(Value::List(bytes.collect()))
     }
 
-    fn serialize_none(self) -> Result<Value, Never> {
-        Ok(Value::Plain(0))
+    absent! {
+        serialize_none();
+        serialize_unit();
+        serialize_unit_struct(&'static str);
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Value, Never> {
         value.serialize(self)
-    }
-
-    fn serialize_unit(self) -> Result<Value, Never> {
-        Ok(Value::Plain(0))
-    }
-
-    fn serialize_unit_struct(self, _: &'static str) -> Result<Value, Never> {
-        Ok(Value::Plain(0))
     }
 
     fn serialize_unit_variant(
@@ -362,37 +376,17 @@ impl ser::Serializer for Builder {
         value.serialize(self)
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Items, Never> {
-        Ok(Items(Vec::new()))
-    }
-
-    fn serialize_tuple(self, _: usize) -> Result<Items, Never> {
-        Ok(Items(Vec::new()))
-    }
-
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items, Never> {
-        Ok(Items(Vec::new()))
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Items, Never> {
-        Ok(Items(Vec::new()))
-    }
-
-    fn serialize_map(self, _: Option<usize>) -> Result<Items, Never> {
-        Ok(Items(Vec::new()))
+    lists! {
+        serialize_seq(Option<usize>);
+        serialize_tuple(usize);
+        serialize_tuple_struct(&'static str, usize);
+        serialize_tuple_variant(&'static str, u32, &'static str, usize);
+        serialize_map(Option<usize>);
     }
 
     fn serialize_struct(self, kind: &'static str, _: usize) -> Result<Fields, Never> {
-        Ok(Fields(Record {
-            kind,
-            fields: Vec::new(),
-        }))
+        let fields = Vec::new();
+        Ok(Fields(Record { kind, fields }))
     }
 
     fn serialize_struct_variant(
@@ -400,11 +394,8 @@ impl ser::Serializer for Builder {
         kind: &'static str,
         _: u32,
         _: &'static str,
-        _: usize,
+        len: usize,
     ) -> Result<Fields, Never> {
-        Ok(Fields(Record {
-            kind,
-            fields: Vec::new(),
-        }))
+        self.serialize_struct(kind, len)
     }
 }

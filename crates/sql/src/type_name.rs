@@ -31,6 +31,11 @@ const ALIASES: [(&str, &str); 12] = [
 ];
 
 impl TypeName {
+    /// The type of the parameter with this number, from 1.
+    pub(crate) fn of(parameters: &[Self], number: u32) -> Option<&Self> {
+        parameters.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+
     /// Whether a cast to `target` keeps a value of this type unchanged. May return `false` for a cast that does.
     pub(crate) fn is(&self, target: &protobuf::TypeName) -> bool {
         let last = target.names.last().and_then(|name| name.node.as_ref());

@@ -9,6 +9,7 @@ use pg_query::{Node, NodeEnum};
 
 use crate::expr::Expr;
 use crate::name::Name;
+use crate::parser::is_equality;
 use crate::tree::Record;
 use crate::value::{KeyValue, key_value};
 
@@ -84,10 +85,7 @@ fn parts_of(update: &UpdateStmt) -> Option<Update> {
     }
     let (equalities, guards) = read_where(update.where_clause.as_deref()?, qualifier)?;
     Some(Update {
-        relation: Name {
-            schema: Some(target.schemaname.clone()).filter(|schema| !schema.is_empty()),
-            name: target.relname.clone(),
-        },
+        relation: Name::of_relation(target),
         equalities,
         guards,
         assignments: read_assignments(&update.target_list, qualifier)?,
@@ -102,12 +100,9 @@ fn highest_parameter(update: &UpdateStmt) -> Option<usize> {
     let mut highest = Some(0);
     Record::of(update).walk(&mut |node| {
         if node.kind == "ParamRef" {
-            let number = usize::try_from(node.number("number"))
-                .ok()
-                .filter(|number| *number > 0);
-            highest = highest
-                .zip(number)
-                .map(|(highest, number): (usize, usize)| highest.max(number));
+            let number = usize::try_from(node.number("number")).ok();
+            let number = number.filter(|number| *number > 0);
+            highest = highest.zip(number).map(|(one, other)| one.max(other));
         }
     });
     highest
@@ -119,15 +114,11 @@ fn read_where(condition: &Node, qualifier: &str) -> Option<(Vec<KeyEquality>, Ve
     let mut equalities: Vec<KeyEquality> = Vec::new();
     let mut guards = Vec::new();
     for conjunct in conjuncts {
-        match equality(conjunct, qualifier) {
-            Some(equality)
-                if equalities
-                    .iter()
-                    .all(|known| known.column != equality.column) =>
-            {
-                equalities.push(equality);
-            }
-            _ => guards.push(Expr::new(conjunct.clone(), Some(qualifier)).ok()?),
+        let is_new =
+            |found: &KeyEquality| equalities.iter().all(|known| known.column != found.column);
+        match equality(conjunct, qualifier).filter(is_new) {
+            Some(equality) => equalities.push(equality),
+            None => guards.push(Expr::new(conjunct.clone(), Some(qualifier)).ok()?),
         }
     }
     (!equalities.is_empty()).then_some((equalities, guards))
@@ -151,9 +142,7 @@ fn equality(conjunct: &NodeEnum, qualifier: &str) -> Option<KeyEquality> {
     let NodeEnum::AExpr(comparison) = conjunct else {
         return None;
     };
-    let is_equal = comparison.kind() == AExprKind::AexprOp
-        && matches!(comparison.name.as_slice(), [Node { node: Some(NodeEnum::String(name)) }] if name.sval == "=");
-    if !is_equal {
+    if comparison.kind() != AExprKind::AexprOp || !is_equality(&comparison.name) {
         return None;
     }
     let left = comparison.lexpr.as_ref()?.node.as_ref()?;
@@ -163,10 +152,8 @@ fn equality(conjunct: &NodeEnum, qualifier: &str) -> Option<KeyEquality> {
         (Some(value), None) => (right, value),
         _ => return None,
     };
-    let column = Expr::new(column.clone(), Some(qualifier))
-        .ok()?
-        .as_column()?
-        .to_owned();
+    let column = Expr::new(column.clone(), Some(qualifier)).ok()?;
+    let column = column.as_column()?.to_owned();
     Some(KeyEquality { column, value })
 }
 
@@ -206,10 +193,8 @@ fn assigned_value(value: &Node) -> Option<&NodeEnum> {
     if usize::try_from(part.ncolumns).ok()? != row.args.len() {
         return None;
     }
-    row.args
-        .get(usize::try_from(part.colno.checked_sub(1)?).ok()?)?
-        .node
-        .as_ref()
+    let place = usize::try_from(part.colno.checked_sub(1)?).ok()?;
+    row.args.get(place)?.node.as_ref()
 }
 
 pub(crate) fn as_target(node: &Node) -> Option<&ResTarget> {
@@ -229,11 +214,9 @@ pub(crate) fn read_returning(
     if !clause.options.is_empty() {
         return None;
     }
-    clause
-        .exprs
-        .iter()
-        .map(|item| returning_item(as_target(item)?, qualifier))
-        .collect()
+    let items = clause.exprs.iter();
+    let read = |item| returning_item(as_target(item)?, qualifier);
+    items.map(read).collect()
 }
 
 pub(crate) fn returning_item(target: &ResTarget, qualifier: &str) -> Option<Returning> {
@@ -256,17 +239,29 @@ pub(crate) fn returned_exprs(items: &[Returning]) -> impl Iterator<Item = &Expr>
     })
 }
 
+/// SQL for the values of RETURNING: `all` returns that of all columns, `sql` that of an expression.
+pub(crate) fn returned_values<E>(
+    items: &[Returning],
+    all: impl Fn() -> Vec<String>,
+    sql: impl Fn(&Expr) -> Result<String, E>,
+) -> Result<Vec<String>, E> {
+    let mut values = Vec::new();
+    for item in items {
+        match item {
+            Returning::All => values.extend(all()),
+            Returning::Expr { expr, .. } => values.push(sql(expr)?),
+        }
+    }
+    Ok(values)
+}
+
 /// `*` or `qualifier.*`
 fn is_all(value: &NodeEnum, qualifier: &str) -> bool {
     let NodeEnum::ColumnRef(reference) = value else {
         return false;
     };
-    let fields: Vec<_> = reference
-        .fields
-        .iter()
-        .filter_map(|field| field.node.as_ref())
-        .collect();
-    match fields.as_slice() {
+    let fields = reference.fields.iter().map(|field| field.node.as_ref());
+    match Vec::from_iter(fields.flatten()).as_slice() {
         [NodeEnum::AStar(_)] => true,
         [NodeEnum::String(table), NodeEnum::AStar(_)] => table.sval == qualifier,
         _ => false,

@@ -1,6 +1,6 @@
 //! Parameters and constants in a text.
 
-use crate::literals::LiteralKind;
+use crate::literals::{LiteralKind, integer_kind};
 use pg_query::NodeEnum;
 use pg_query::protobuf::a_const::Val;
 
@@ -27,21 +27,11 @@ pub(crate) fn key_value(node: &NodeEnum) -> Option<KeyValue> {
         }
         NodeEnum::AConst(value) if !value.isnull => match value.val.as_ref()? {
             Val::Ival(number) => constant(LiteralKind::Int4, number.ival.to_string()),
-            Val::Fval(number) => constant(kind_of_large(&number.fval), number.fval.clone()),
+            // The scanner does not consider it an `int4`, but its sign may make it one.
+            Val::Fval(number) => constant(integer_kind(&number.fval), number.fval.clone()),
             Val::Sval(text) => constant(LiteralKind::Unknown, text.sval.clone()),
             Val::Boolval(_) | Val::Bsval(_) => None,
         },
         _ => None,
-    }
-}
-
-/// The type of a number that the scanner does not consider an `int4`. Its sign may make it one.
-fn kind_of_large(number: &str) -> LiteralKind {
-    if number.parse::<i32>().is_ok() {
-        LiteralKind::Int4
-    } else if number.parse::<i64>().is_ok() {
-        LiteralKind::Int8
-    } else {
-        LiteralKind::Numeric
     }
 }

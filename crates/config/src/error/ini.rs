@@ -15,17 +15,11 @@ pub(crate) enum IniError {
     #[error("the name of the section does not end; write ]")]
     UnclosedSection,
     /// A key before the first section.
-    #[error("\"{key}\" stands before any section; put it below [pgbouncer]")]
-    NoSection {
-        /// The key.
-        key: String,
-    },
+    #[error("\"{0}\" stands before any section; put it below [pgbouncer]")]
+    NoSection(String),
     /// A section that PgBouncer does not have.
-    #[error("unknown section [{name}]; there are [pgbouncer], [databases], [users] and [peers]")]
-    UnknownSection {
-        /// Its name.
-        name: String,
-    },
+    #[error("unknown section [{0}]; there are [pgbouncer], [databases], [users] and [peers]")]
+    UnknownSection(String),
     /// `[pgbouncer]` again after keys.
     #[error(
         "[pgbouncer] begins again: PgBouncer would go back to the defaults here; put all its keys below the first one"
@@ -40,11 +34,8 @@ pub(crate) enum IniError {
     #[error("there is no database in [databases]; add one, or * = host=HOST for every name")]
     NoDatabase,
     /// Files that include one another.
-    #[error("%include goes deeper than {most} files; does a file include itself?")]
-    IncludeDepth {
-        /// How deep it may go.
-        most: usize,
-    },
+    #[error("%include goes deeper than {0} files; does a file include itself?")]
+    IncludeDepth(usize),
     /// A file that cannot be included.
     #[error(
         "cannot read {file}: {reason}; %include is relative to the folder that paceline is started in"
@@ -72,12 +63,9 @@ pub(crate) enum IniError {
     },
     /// A name that means something else.
     #[error(
-        "\"{name}\" cannot be the name of a database: clients find the admin console there; choose another one"
+        "\"{0}\" cannot be the name of a database: clients find the admin console there; choose another one"
     )]
-    Reserved {
-        /// The name.
-        name: String,
-    },
+    Reserved(String),
     /// Not a number as PgBouncer reads it.
     #[error("{key}: {got} is not a whole number; write digits only")]
     Number {

@@ -1,7 +1,7 @@
 //! The tables `[databases.NAME]`, `[databases.NAME.users.USER]` and `[users.USER]`.
 
 use super::reader::{Entry, Reader, toml_key};
-use crate::config::{ANY_DATABASE, Database, DatabaseLogin};
+use crate::config::{ANY_DATABASE, Database, DatabaseLogin, PGBOUNCER};
 use crate::error::ConfigProblem;
 use crate::overrides::{self, PoolOverrides};
 use crate::secret;
@@ -45,12 +45,43 @@ pub(crate) fn keys_of(table: Table) -> Vec<&'static str> {
     overrides.chain(others.iter().copied()).collect()
 }
 
-/// Reads `[databases.NAME]`. `None`, and a note: the table does not say where the database is.
-pub(super) fn database(
+/// Reads all tables of `[databases]`.
+pub(super) fn read(
     reader: &mut Reader,
-    name: &str,
     content: &Spanned<DeValue<'_>>,
-) -> Option<Database> {
+) -> BTreeMap<String, Database> {
+    let mut databases = BTreeMap::new();
+    for (name, content) in reader.entries("databases", content) {
+        if name.get_ref() == PGBOUNCER {
+            reader.note(name.span().start, ConfigProblem::ConsolesName);
+        } else if let Some(database) = database(reader, name.get_ref(), content) {
+            databases.insert(name.get_ref().to_string(), database);
+        }
+    }
+    databases
+}
+
+/// Reads the tables of users in the table called `path`.
+pub(super) fn read_users(
+    reader: &mut Reader,
+    path: &str,
+    table: Table,
+    content: &Spanned<DeValue<'_>>,
+) -> BTreeMap<String, PoolOverrides> {
+    let mut users = BTreeMap::new();
+    for (user, content) in reader.entries(path, content) {
+        let path = format!("{path}.{}", toml_key(user.get_ref()));
+        let mut overrides = PoolOverrides::default();
+        for entry in reader.entries(&path, content) {
+            read_override(reader, &path, table, entry, &mut overrides);
+        }
+        users.insert(user.get_ref().to_string(), overrides);
+    }
+    users
+}
+
+/// Reads `[databases.NAME]`. If the table names no server, notes that and returns `None`.
+fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> Option<Database> {
     let table = format!("databases.{}", toml_key(name));
     // An inline table or [databases.x] starts here; a missing key has no better place.
     let start = content.span().start;
@@ -72,20 +103,11 @@ pub(super) fn database(
             }
             "auth_user" => login.auth_user = reader.value("auth_user", written, value::text),
             "auth_query" => login.auth_query = reader.value("auth_query", written, value::text),
-            "auth_dbname" => {
-                login.auth_dbname = reader.value("auth_dbname", written, value::text);
-            }
-            "connect_query" => {
-                connect_query = reader.value("connect_query", written, value::text);
-            }
+            "auth_dbname" => login.auth_dbname = reader.value("auth_dbname", written, value::text),
+            "connect_query" => connect_query = reader.value("connect_query", written, value::text),
             "users" => {
-                let table = format!("{table}.users");
-                for (user, content) in reader.entries(&table, written) {
-                    let name = user.get_ref();
-                    let table = format!("{table}.{}", toml_key(name));
-                    let overrides = read_overrides(reader, &table, Table::UserOfDatabase, content);
-                    users.insert(name.to_string(), overrides);
-                }
+                let path = format!("{table}.users");
+                users = read_users(reader, &path, Table::UserOfDatabase, written);
             }
             _ => read_override(
                 reader,
@@ -97,9 +119,9 @@ pub(super) fn database(
         }
     }
     let Some(mut primary) = primary else {
-        // A primary that is there but wrong, or a table that is no table, has been noted already.
+        // The reader has noted a wrong primary, or a value that is not a table.
         if reader.problems.len() == before {
-            reader.note(start, ConfigProblem::NoPrimary { table });
+            reader.note(start, ConfigProblem::NoPrimary(table));
         }
         return None;
     };
@@ -119,20 +141,6 @@ pub(super) fn database(
     })
 }
 
-/// Reads the table called `name`, which holds overrides only.
-pub(super) fn read_overrides(
-    reader: &mut Reader,
-    name: &str,
-    table: Table,
-    content: &Spanned<DeValue<'_>>,
-) -> PoolOverrides {
-    let mut overrides = PoolOverrides::default();
-    for entry in reader.entries(name, content) {
-        read_override(reader, name, table, entry, &mut overrides);
-    }
-    overrides
-}
-
 /// Reads one key of the table called `name` as an override.
 fn read_override(
     reader: &mut Reader,
@@ -144,35 +152,21 @@ fn read_override(
     let Some(known) = overrides::key_in(table, key.get_ref()) else {
         return reader.unknown_key(key, name, &keys_of(table));
     };
-    if let Err(problem) = overrides.set(known, Written::in_toml(written.get_ref())) {
-        reader.note(written.span().start, problem);
-    }
+    let set = overrides.set(known, Written::in_toml(written.get_ref()));
+    reader.check(written, set);
 }
 
 fn primary(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<Upstream> {
-    let upstream = match Written::in_toml(written.get_ref()) {
-        Written::Text(url) => {
-            let at = written.span().start;
-            let exposed = Upstream::password_file(url).and_then(|file| secret::exposed(&file));
-            reader.remarks.extend(exposed.map(|remark| (at, remark)));
-            Upstream::from_url(url).map_err(ConfigProblem::from)
-        }
-        _ => {
-            let got = "this".to_owned();
-            let (wanted, example) = ("a URL", "primary = \"postgres://HOST:PORT/DATABASE\"");
-            Err(ConfigProblem::Value {
-                key: "primary".to_owned(),
-                error: ValueError::Kind {
-                    got,
-                    wanted,
-                    example,
-                },
-            })
-        }
+    let Written::Text(url) = Written::in_toml(written.get_ref()) else {
+        let example = "primary = \"postgres://HOST:PORT/DATABASE\"";
+        return reader.value("primary", written, |_| {
+            Err(ValueError::kind("this", "a URL", example))
+        });
     };
-    upstream
-        .map_err(|wrong| reader.note(written.span().start, wrong))
-        .ok()
+    let exposed = Upstream::password_file(url).and_then(|file| secret::exposed(&file));
+    let remark = exposed.map(|remark| (written.span().start, remark));
+    reader.remarks.extend(remark);
+    reader.check(written, Upstream::from_url(url))
 }
 
 /// Gives `primary` the password that is in a file of its own.
@@ -184,11 +178,9 @@ fn password(reader: &mut Reader, primary: &mut Upstream, written: &Spanned<DeVal
     if primary.password.is_some() {
         return reader.note(at, ConfigProblem::TwoPasswords);
     }
-    match secret::read(&file) {
-        Ok(password) => primary.password = Some(password),
-        Err(error) => reader.note(at, error.into()),
+    if let Some(password) = reader.check(written, secret::read(&file)) {
+        primary.password = Some(password);
     }
-    reader
-        .remarks
-        .extend(secret::exposed(&file).map(|remark| (at, remark)));
+    let exposed = secret::exposed(&file);
+    reader.remarks.extend(exposed.map(|remark| (at, remark)));
 }

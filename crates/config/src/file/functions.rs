@@ -4,6 +4,7 @@ use super::reader::Reader;
 use crate::error::ConfigProblem;
 use crate::function::{Declared, Role};
 use crate::value::{self, ValueError, Written};
+use paceline_sql::Name;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -25,13 +26,13 @@ pub(super) fn read(
     known: &mut Vec<Declared>,
 ) {
     let DeValue::Array(items) = content.get_ref() else {
-        return reader.note(content.span().start, ConfigProblem::NotAList { name: list });
+        return reader.note(content.span().start, ConfigProblem::NotAList(list));
     };
     for item in items.iter() {
         if let DeValue::Table(_) = item.get_ref() {
             function(reader, list, item, known);
         } else {
-            reader.note(item.span().start, ConfigProblem::NotAList { name: list });
+            reader.note(item.span().start, ConfigProblem::NotAList(list));
         }
     }
 }
@@ -48,7 +49,7 @@ fn function(
     for (key, written) in reader.entries(&table, item) {
         match key.get_ref().as_ref() {
             "function" => {
-                let name = reader.value("function", written, value::function);
+                let name = reader.value("function", written, name);
                 function = name.map(|name| (written.span().start, name));
             }
             "limit_argument" if list == "take" => {
@@ -60,19 +61,25 @@ fn function(
     }
     let Some((at, function)) = function else {
         if reader.problems.len() == before {
-            reader.note(item.span().start, ConfigProblem::NoFunction { table });
+            reader.note(item.span().start, ConfigProblem::NoFunction(table));
         }
         return;
     };
     if known.iter().any(|other| other.function == function) {
         let function = function.to_string();
-        return reader.note(at, ConfigProblem::DeclaredTwice { function });
+        return reader.note(at, ConfigProblem::DeclaredTwice(function));
     }
     let role = match list {
         "take" => Role::Take { limit_argument },
         _ => Role::Group,
     };
     known.push(Declared { function, role });
+}
+
+/// The name of a function, as SQL spells it.
+fn name(written: Written<'_>) -> Result<Name, ValueError> {
+    let example = "\"name\" or \"schema.name\", without brackets";
+    written.parsed("the name of a function", example, Name::parse)
 }
 
 fn argument(written: Written<'_>) -> Result<usize, ValueError> {

@@ -1,4 +1,4 @@
-//! `[peers.ID]`: other processes to which cancel requests are passed on, by their `peer_id`.
+//! `[peers.ID]`: other processes to which Paceline forwards cancel requests, by their `peer_id`.
 
 use super::reader::Reader;
 use crate::error::ConfigProblem;
@@ -13,7 +13,7 @@ use toml::de::DeValue;
 /// The keys of such a table.
 pub(crate) const PEER_KEYS: [&str; 3] = ["host", "port", "pool_size"];
 
-/// That of clients, in PgBouncer and here.
+/// The default port, as in PgBouncer.
 const PORT: u16 = 6432;
 
 /// All tables of `[peers]`.
@@ -24,7 +24,7 @@ pub(super) fn read(reader: &mut Reader, content: &Spanned<DeValue<'_>>) -> BTree
         let id = id.filter(|id| (1..=PEER_ID_MAX).contains(&usize::from(*id)));
         let Some(id) = id else {
             let name = name.get_ref().to_string();
-            reader.note(content.span().start, ConfigProblem::PeerId { name });
+            reader.note(content.span().start, ConfigProblem::PeerId(name));
             continue;
         };
         let peer = peer(reader, &format!("peers.{id}"), content);
@@ -49,7 +49,7 @@ fn peer(reader: &mut Reader, table: &str, content: &Spanned<DeValue<'_>>) -> Opt
     }
     if address.is_none() && reader.problems.len() == before {
         let table = table.to_owned();
-        reader.note(content.span().start, ConfigProblem::NoHost { table });
+        reader.note(content.span().start, ConfigProblem::NoHost(table));
     }
     Some(Peer {
         host: address?,
@@ -64,16 +64,15 @@ fn host(written: Written<'_>) -> Result<Host, ValueError> {
     let odd = |c: char| c == ',' || c == '@' || c.is_whitespace();
     match text.as_str() {
         folder if folder.starts_with('/') => Ok(Host::Unix(folder.into())),
-        name if name.is_empty() || name.contains(odd) => Err(ValueError::Kind {
-            got: format!("\"{name}\""),
-            wanted: "a host",
-            example: "one name or address, or the absolute folder of a Unix socket, without the port",
-        }),
-        name => Ok(Host::Tcp(
-            name.trim_start_matches('[')
-                .trim_end_matches(']')
-                .to_owned(),
-        )),
+        name if name.is_empty() || name.contains(odd) => {
+            let example =
+                "one name or address, or the absolute folder of a Unix socket, without the port";
+            Err(ValueError::kind(format!("\"{name}\""), "a host", example))
+        }
+        name => {
+            let name = name.trim_start_matches('[').trim_end_matches(']');
+            Ok(Host::Tcp(name.to_owned()))
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Walks a TOML document: values, tables, and the problems in them, each with its place.
 
 use crate::error::ConfigProblem;
-use crate::suggest;
 use crate::value::{ValueError, Written};
 use std::borrow::Cow;
 use toml::Spanned;
@@ -20,23 +19,28 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// The value of `key`. If `check` rejects it, notes that and returns `None`.
     pub(super) fn value<T>(
         &mut self,
         key: &str,
         written: &Spanned<DeValue<'_>>,
-        check: fn(Written<'_>) -> Result<T, ValueError>,
+        check: impl Fn(Written<'_>) -> Result<T, ValueError>,
     ) -> Option<T> {
         let checked = check(Written::in_toml(written.get_ref()));
+        self.check(
+            written,
+            checked.map_err(|error| ConfigProblem::value(key, error)),
+        )
+    }
+
+    /// The value of `checked`; notes a problem with `written`.
+    pub(super) fn check<T>(
+        &mut self,
+        written: &Spanned<DeValue<'_>>,
+        checked: Result<T, impl Into<ConfigProblem>>,
+    ) -> Option<T> {
         checked
-            .map_err(|error| {
-                self.note(
-                    written.span().start,
-                    ConfigProblem::Value {
-                        key: key.to_owned(),
-                        error,
-                    },
-                )
-            })
+            .map_err(|wrong| self.note(written.span().start, wrong.into()))
             .ok()
     }
 
@@ -46,35 +50,19 @@ impl Reader {
         name: &str,
         content: &'a Spanned<DeValue<'i>>,
     ) -> Vec<Entry<'a, 'i>> {
-        match content.get_ref() {
-            DeValue::Table(table) => table.iter().collect(),
-            _ => {
-                self.note(
-                    content.span().start,
-                    ConfigProblem::NotATable {
-                        name: name.to_owned(),
-                    },
-                );
-                Vec::new()
-            }
+        if let DeValue::Table(table) = content.get_ref() {
+            return table.iter().collect();
         }
+        self.note(
+            content.span().start,
+            ConfigProblem::NotATable(name.to_owned()),
+        );
+        Vec::new()
     }
 
     pub(super) fn unknown_key(&mut self, key: &Spanned<Cow<'_, str>>, table: &str, known: &[&str]) {
-        let nearest = suggest::nearest(key.get_ref(), known.iter().copied()).map(str::to_owned);
-        let (at, key, table) = (
-            key.span().start,
-            key.get_ref().to_string(),
-            table.to_owned(),
-        );
-        self.note(
-            at,
-            ConfigProblem::UnknownKey {
-                key,
-                table,
-                nearest,
-            },
-        );
+        let wrong = ConfigProblem::unknown_key(key.get_ref(), table, known.iter().copied());
+        self.note(key.span().start, wrong);
     }
 
     pub(super) fn note(&mut self, at: usize, wrong: ConfigProblem) {

@@ -5,17 +5,17 @@ use super::source_line::SourceLine;
 use crate::error::IniError;
 use std::sync::Arc;
 
-/// How deep files may include one another, as in PgBouncer.
+/// Maximum depth of `%include`, as in PgBouncer.
 const INCLUDE_DEPTH_MAX: usize = 10;
 
-/// A line that matters.
+/// A line that is neither empty nor a comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) place: SourceLine,
     pub(super) content: Content,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
     /// `[name]`.
@@ -24,7 +24,7 @@ pub(super) enum Content {
     Assignment { key: String, value: String },
 }
 
-/// Reads `text` and what it includes. What is wrong is noted, and the rest is read on.
+/// Reads `text` and the files that it includes. Notes each problem and continues with the next line.
 pub(super) fn read(text: &str, file: &str, diagnostics: &mut Diagnostics) -> Vec<Line> {
     let mut reader = Reader {
         lines: Vec::new(),
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str, file: &str, diagnostics: &mut Diagnostics) -> Vec
 
 struct Reader<'a> {
     lines: Vec<Line>,
-    /// How many were begun.
+    /// Number of files begun so far.
     files: usize,
     diagnostics: &'a mut Diagnostics,
 }
@@ -62,7 +62,7 @@ impl Reader<'_> {
     fn include(&mut self, name: &str, place: &SourceLine, depth: usize) {
         if depth >= INCLUDE_DEPTH_MAX {
             let most = INCLUDE_DEPTH_MAX;
-            return self.note(place, IniError::IncludeDepth { most });
+            return self.note(place, IniError::IncludeDepth(most));
         }
         match std::fs::read_to_string(name) {
             Ok(text) => self.file(&text, &Arc::from(name), depth + 1),
@@ -95,7 +95,7 @@ impl Reader<'_> {
             place: place.clone(),
             content,
         });
-        // PgBouncer reads on behind the bracket.
+        // PgBouncer also reads the text after the bracket.
         self.line(rest, place);
     }
 
@@ -120,7 +120,7 @@ fn assignment(text: &str) -> Option<Content> {
     (!key.is_empty()).then_some(Content::Assignment { key, value })
 }
 
-/// Splits a key without quotes from what comes behind it.
+/// Splits a key without quotes from the text after it.
 fn bare(text: &str) -> (String, &str) {
     let part_of_key = |c: char| c.is_ascii_alphanumeric() || "_.-*".contains(c);
     let ends = text.find(|c| !part_of_key(c)).unwrap_or(text.len());
@@ -128,7 +128,7 @@ fn bare(text: &str) -> (String, &str) {
     (key.to_owned(), rest)
 }
 
-/// Reads up to the closing quote, where two quotes stand for one; what comes behind it is returned, too. `None`: it does not end.
+/// Reads up to the closing quote; two quotes represent one. Returns the content and the text after it, `None` if no quote closes it.
 pub(super) fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
     let mut content = String::new();
     let mut rest = text;

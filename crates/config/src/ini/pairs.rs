@@ -2,7 +2,7 @@
 
 use super::lines::unquote;
 
-/// Reads the pairs in order; `None` when it is no list of pairs. As in PgBouncer no value is empty, and only spaces separate.
+/// Reads the pairs in order; `None` if the text is not a list of pairs. As in PgBouncer, no value is empty and only spaces separate.
 pub(super) fn read(text: &str) -> Option<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     let mut rest = text.trim_start_matches(' ');
@@ -27,7 +27,7 @@ fn value(text: &str) -> Option<(String, &str)> {
         Some(quoted) => unquote(quoted, '\'')?,
         None => {
             let (value, rest) = text.split_once(' ').unwrap_or((text, ""));
-            // A tab does not end a value in PgBouncer, which is hardly what its author meant.
+            // In PgBouncer a tab is part of the value, which its author hardly intended.
             if value.contains('\t') {
                 return None;
             }

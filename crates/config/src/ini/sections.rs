@@ -1,97 +1,85 @@
-//! The sections with names of the operator's own: `[databases]`, `[users]` and `[peers]`.
+//! The sections whose keys the operator names: `[databases]`, `[users]` and `[peers]`.
 
+use super::conversion::Conversion;
 use super::diagnostics::Diagnostics;
-use super::mapping::{Mapping, Sort};
+use super::known::{ADDRESS, Known, Mapping, OF_DATABASES, OF_PEERS, OF_USERS};
 use super::pairs;
-use super::parameters::{ADDRESS, OF_DATABASES, OF_PEERS, OF_USERS, Parameter};
 use super::server::Server;
 use super::settings::{Main, Section};
 use super::source_line::SourceLine;
-use super::toml_writer::{TomlWriter, toml_text};
+use super::toml_writer::toml_text;
 use crate::config::ANY_DATABASE;
 use crate::error::IniError;
+use crate::settings::form::Syntax;
 
 /// Names under which clients find the admin console.
 const RESERVED: [&str; 2] = ["pgbouncer", "paceline"];
 
-/// What is written in a connection string, the last of several values counts.
+/// The pairs of a connection string. If a key occurs more than once, the last value counts.
 type Pairs = Vec<(String, String)>;
 
 /// Writes `[databases.NAME]` for every database.
-pub(super) fn databases(
-    section: &Section,
-    main: &Main,
-    writer: &mut TomlWriter,
-    diagnostics: &mut Diagnostics,
-) {
+pub(super) fn databases(section: &Section, main: &Main, conversion: &mut Conversion) {
     for (name, (text, place)) in section {
         if RESERVED.contains(&name.as_str()) {
             let name = name.clone();
-            diagnostics.wrong(place, IniError::Reserved { name });
+            conversion
+                .diagnostics
+                .wrong(place, IniError::Reserved(name));
             continue;
         }
-        let Some(pairs) = read(text, place, diagnostics) else {
+        let Some(mut pairs) = table(&["databases", name], text, place, conversion) else {
             continue;
         };
-        writer.table(&["databases", name], place);
-        if let Some(server) = server(name, &pairs, place, main, diagnostics) {
-            writer.primary(server, place);
+        if let Some(server) = server(name, &pairs, place, main, &mut conversion.diagnostics) {
+            conversion.toml.primary(server, place);
         }
-        let others: Pairs = pairs
-            .into_iter()
-            .filter(|(key, _)| !ADDRESS.contains(&key.as_str()))
-            .collect();
-        parameters(
-            &others,
-            OF_DATABASES,
-            "databases",
-            place,
-            writer,
-            diagnostics,
-        );
+        pairs.retain(|(key, _)| !ADDRESS.contains(&key.as_str()));
+        parameters(&pairs, &OF_DATABASES, "databases", place, conversion);
     }
 }
 
 /// Writes `[users.NAME]` for every user.
-pub(super) fn users(section: &Section, writer: &mut TomlWriter, diagnostics: &mut Diagnostics) {
+pub(super) fn users(section: &Section, conversion: &mut Conversion) {
     for (name, (text, place)) in section {
-        let Some(pairs) = read(text, place, diagnostics) else {
-            continue;
-        };
-        writer.table(&["users", name], place);
-        parameters(&pairs, OF_USERS, "users", place, writer, diagnostics);
+        if let Some(pairs) = table(&["users", name], text, place, conversion) {
+            parameters(&pairs, &OF_USERS, "users", place, conversion);
+        }
     }
 }
 
 /// Writes `[peers.ID]` for every peer.
-pub(super) fn peers(
-    section: &Section,
-    main: &Main,
-    writer: &mut TomlWriter,
-    diagnostics: &mut Diagnostics,
-) {
+pub(super) fn peers(section: &Section, main: &Main, conversion: &mut Conversion) {
     for (id, (text, place)) in section {
-        let Some(pairs) = read(text, place, diagnostics) else {
+        let Some(pairs) = table(&["peers", id], text, place, conversion) else {
             continue;
         };
-        writer.table(&["peers", id], place);
         if value(&pairs, "host").is_none() {
             let (folder, _) = main.value("unix_socket_dir");
-            writer.key("host", &toml_text(folder), "", place);
+            conversion.toml.key("host", &toml_text(folder), "", place);
         }
-        parameters(&pairs, OF_PEERS, "peers", place, writer, diagnostics);
+        parameters(&pairs, &OF_PEERS, "peers", place, conversion);
     }
 }
 
-fn read(text: &str, place: &SourceLine, diagnostics: &mut Diagnostics) -> Option<Pairs> {
+/// Begins the table called `path` and returns its pairs. If `text` is not a connection string, notes that and returns `None`.
+fn table(
+    path: &[&str],
+    text: &str,
+    place: &SourceLine,
+    conversion: &mut Conversion,
+) -> Option<Pairs> {
     let pairs = pairs::read(text);
-    if pairs.is_none() {
-        diagnostics.wrong(place, IniError::ConnectionString);
+    match pairs {
+        Some(_) => conversion.toml.table(path, place),
+        None => conversion
+            .diagnostics
+            .wrong(place, IniError::ConnectionString),
     }
     pairs
 }
 
-/// The value of `key`: of several the last.
+/// The last value of `key`.
 fn value<'a>(pairs: &'a Pairs, key: &str) -> Option<&'a str> {
     let found = pairs.iter().rfind(|(name, _)| name == key);
     found.map(|(_, value)| value.as_str())
@@ -110,7 +98,7 @@ fn first_host<'a>(hosts: &'a str, place: &SourceLine, diagnostics: &mut Diagnost
     first
 }
 
-/// Where a database is. `None` if the reason why it is unknown is noted as a problem.
+/// The server of a database. If the section does not name one that Paceline can use, notes why and returns `None`.
 fn server(
     name: &str,
     pairs: &Pairs,
@@ -123,26 +111,22 @@ fn server(
     let host = said_host.map_or(folder, |hosts| first_host(hosts, place, diagnostics));
     let dbname = value(pairs, "dbname");
     let refusal = match host {
-        "" if said_host.is_some() => Some((
-            "host",
-            "the list begins with an empty name; write the name of the server first",
-        )),
-        "" => Some((
-            "host",
-            "there is none, and unix_socket_dir is empty; add host=",
-        )),
-        host if host.starts_with('@') => Some((
-            "host",
-            "abstract Unix sockets are not there; name the folder of the socket",
-        )),
-        _ if name == ANY_DATABASE && dbname.is_some() => Some((
-            "dbname",
-            "for * PgBouncer leads every other name to this one database, Paceline passes each name on; name the databases that are meant, and remove dbname",
-        )),
-        _ => None,
+        "" if said_host.is_some() => {
+            "the list begins with an empty name; write the name of the server first"
+        }
+        "" => "there is none, and unix_socket_dir is empty; add host=",
+        host if host.starts_with('@') => {
+            "abstract Unix sockets are not there; name the folder of the socket"
+        }
+        _ => "",
     };
-    if let Some((key, why)) = refusal {
-        diagnostics.refuse(place, key, why);
+    if !refusal.is_empty() {
+        diagnostics.refuse(place, "host", refusal);
+        return None;
+    }
+    if name == ANY_DATABASE && dbname.is_some() {
+        let why = "for * PgBouncer leads every other name to this one database, Paceline passes each name on; name the databases that are meant, and remove dbname";
+        diagnostics.refuse(place, "dbname", why);
         return None;
     }
     let port = value(pairs, "port").unwrap_or("5432");
@@ -161,69 +145,55 @@ fn server(
     })
 }
 
-/// Writes what a connection string says beside the address.
+/// Writes the keys of a connection string other than [`ADDRESS`].
 fn parameters(
     pairs: &Pairs,
-    known: &[Parameter],
+    known: &[Known],
     section: &'static str,
     place: &SourceLine,
-    writer: &mut TomlWriter,
-    diagnostics: &mut Diagnostics,
+    conversion: &mut Conversion,
 ) {
     for (key, _) in pairs {
-        if !known.iter().any(|parameter| parameter.name == key) {
-            let names = known.iter().map(|parameter| parameter.name);
-            let address: &[&str] = if section == "databases" {
-                &ADDRESS
-            } else {
-                &[]
-            };
-            diagnostics.unknown_key(place, key, section, names.chain(address.iter().copied()));
+        if !known.iter().any(|known| known.name == key) {
+            let address = ADDRESS.iter().filter(|_| section == "databases");
+            let names = known.iter().map(|known| known.name).chain(address.copied());
+            conversion
+                .diagnostics
+                .unknown_key(place, key, section, names);
         }
     }
     let mut written: Vec<&str> = Vec::new();
-    for parameter in known {
-        let said = value(pairs, parameter.name);
-        let Some(value) = said.filter(|value| !parameter.unset.contains(value)) else {
+    for known in known {
+        let said = value(pairs, known.name);
+        let Some(value) = said.filter(|value| *value != known.default) else {
             continue;
         };
-        let Mapping::Key(name) = parameter.mapping else {
-            if let Some(comment) =
-                diagnostics.without(place, parameter.name, value, parameter.mapping)
-            {
-                writer.comment(&comment, place);
-            }
+        let Mapping::Key(name) = known.mapping else {
+            conversion.without(place, known, value, true);
             continue;
         };
-        // An alias beside the name itself.
         if written.contains(&name) {
-            diagnostics.refuse(
-                place,
-                parameter.name,
-                format!("it is another name of {name}; keep one of the two"),
-            );
-        } else if let Some(shown) = in_toml(parameter, value, place, diagnostics) {
-            writer.key(name, &shown, "", place);
+            let why = format!("it is another name of {name}; keep one of the two");
+            conversion.diagnostics.refuse(place, known.name, why);
+        } else if let Some(plain) = conversion.plain(place, known, value) {
+            conversion
+                .toml
+                .key(name, &in_toml(known.syntax, &plain), "", place);
             written.push(name);
         }
     }
 }
 
-/// `value` as TOML; whether it fits is seen when that is read.
-fn in_toml(
-    parameter: &Parameter,
-    value: &str,
-    place: &SourceLine,
-    diagnostics: &mut Diagnostics,
-) -> Option<String> {
-    let plain = diagnostics.plain(place, parameter.name, value, parameter.sort)?;
-    let is_number = !plain.is_empty() && plain.bytes().all(|byte| byte.is_ascii_digit());
-    match parameter.sort {
-        // More digits than TOML takes are for the reader of the text to refuse.
-        Sort::Number | Sort::Switch if plain.len() < 19 => Some(plain),
-        Sort::Seconds if is_number && plain.len() < 19 => {
-            Some(plain.parse::<u64>().ok()?.to_string())
-        }
-        _ => Some(toml_text(&plain)),
+/// `plain` as TOML; the reader of the TOML checks the value.
+fn in_toml(syntax: Syntax, plain: &str) -> String {
+    // TOML has no larger integers, and none with leading zeros.
+    let number = plain
+        .parse::<u64>()
+        .ok()
+        .filter(|_| plain.len() < 19 && !plain.starts_with('+'));
+    match (syntax, number) {
+        (Syntax::Seconds, Some(number)) => number.to_string(),
+        (Syntax::Number | Syntax::Switch, _) if plain.len() < 19 => plain.to_owned(),
+        _ => toml_text(plain),
     }
 }

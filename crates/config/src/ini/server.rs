@@ -1,4 +1,4 @@
-//! Where a database of a `pgbouncer.ini` is, and its URL.
+//! The server of a database in a `pgbouncer.ini`, and its URL.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ pub(super) struct Server {
     pub(super) port: u16,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
-    /// `None`: the name that the client says.
+    /// `None`: the name that the client requests.
     pub(super) dbname: Option<String>,
 }
 
@@ -21,7 +21,7 @@ impl Server {
         self.url_with(None)
     }
 
-    /// The URL with the password, if there is one: for the reader only, not to be shown.
+    /// The URL with the password, if there is one. Only the reader gets it; Paceline never shows it.
     pub(super) fn url_with_password(&self) -> String {
         self.url_with(self.password.as_deref())
     }
@@ -54,7 +54,7 @@ impl Server {
     }
 }
 
-/// Percent-encodes whatever might mean something in a URL.
+/// Percent-encodes every character that may have a meaning in a URL.
 fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

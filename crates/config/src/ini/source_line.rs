@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A line of a file; the first is 1. Places are ordered as they are read, except that what a file includes comes after it.
+/// A line of a file. Lines are ordered as Paceline reads them, except that an included file follows the whole file that includes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SourceLine {
-    /// How many files were begun before this one.
+    /// Number of files begun before this one.
     pub(super) order: usize,
     pub(super) file: Arc<str>,
     pub(super) line: usize,

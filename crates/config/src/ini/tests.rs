@@ -4,11 +4,10 @@ mod table;
 
 use super::*;
 use crate::file::keys_of;
+use crate::settings::form::Syntax;
 use crate::upstream::Host;
 use crate::{Settings, Table, keys};
-use known::{KNOWN, Known};
-use mapping::Sort;
-use parameters::{OF_DATABASES, OF_USERS, Parameter};
+use known::{KNOWN, Known, Mapping, OF_DATABASES, OF_USERS};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
@@ -128,16 +127,16 @@ fn is_here_as_said(name: &str, mapping: Mapping, here: &[&str]) -> bool {
 #[test]
 fn keys_are_here_exactly_where_that_is_said() {
     let here: Vec<&str> = keys().map(|key| key.name).collect();
-    for Known { name, mapping, .. } in KNOWN {
+    for Known { name, mapping, .. } in KNOWN.iter() {
         assert!(
             is_here_as_said(name, *mapping, &here),
             "{name}: {mapping:?}"
         );
     }
-    let tables = [(OF_DATABASES, Table::Database), (OF_USERS, Table::User)];
+    let tables = [(&OF_DATABASES, Table::Database), (&OF_USERS, Table::User)];
     for (parameters, table) in tables {
         let here = keys_of(table);
-        for Parameter { name, mapping, .. } in parameters {
+        for Known { name, mapping, .. } in parameters.iter() {
             assert!(
                 is_here_as_said(name, *mapping, &here),
                 "{name}: {mapping:?}"
@@ -439,21 +438,21 @@ fn imported(ini: &Ini) -> Config {
 /// A value that the key may have, different from its default where that is easy.
 fn value(known: &'static Known) -> BoxedStrategy<String> {
     let default = known.default.to_owned();
-    match (known.sort, known.mapping) {
+    match (known.syntax, known.mapping) {
         (_, Mapping::Refused { .. } | Mapping::PartOf(_)) => Just(default).boxed(),
-        (Sort::Number, _) => prop_oneof![
+        (Syntax::Number, _) => prop_oneof![
             (1..60u32).prop_map(|n| n.to_string()),
             (8..60u32).prop_map(|n| format!("{n:#x}"))
         ]
         .boxed(),
-        (Sort::Switch, _) => prop_oneof![Just("0".to_owned()), Just("1".to_owned())].boxed(),
-        (Sort::Seconds, _) => prop_oneof![
+        (Syntax::Switch, _) => prop_oneof![Just("0".to_owned()), Just("1".to_owned())].boxed(),
+        (Syntax::Seconds, _) => prop_oneof![
             (0..5000u32).prop_map(|n| n.to_string()),
             "[0-9]{1,3}\\.[0-9]{1,3}"
         ]
         .boxed(),
-        (Sort::Path, _) => "/[a-z]{1,8}".boxed(),
-        (Sort::Text | Sort::Mode, _) => Just(default).boxed(),
+        (Syntax::Path, _) => "/[a-z]{1,8}".boxed(),
+        (Syntax::Text | Syntax::Mode, _) => Just(default).boxed(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The TOML that a `pgbouncer.ini` amounts to, line by line, and where each line comes from. It is read by the reader of
-//! `paceline.toml`, so that both kinds of file are checked by the same code, and printed by `paceline import`.
+//! The TOML for a `pgbouncer.ini`, and the source line of each of its lines. The reader of `paceline.toml` checks it, and
+//! `paceline import` prints it.
 
 use super::server::Server;
 use super::source_line::SourceLine;
@@ -12,32 +12,32 @@ pub(super) struct TomlWriter {
 
 enum Line {
     Text(String),
-    /// The server of a database. Its password is written in one of several ways.
+    /// The server of a database; [`Passwords`] tells how to write its password.
     Primary(Server),
 }
 
-/// The comment in place of a password that is not written.
+/// The comment that replaces a password.
 const WITHHELD: &str = "# password_file = \"/PATH\"  # the password is not shown: put it into a file that only paceline can read, or let --password-dir do that";
 
-/// How passwords are written.
+/// How to write passwords.
 #[derive(Clone, Copy)]
 pub(crate) enum Passwords<'a> {
-    /// As they are, for the reader only.
+    /// In the URL, for the reader only.
     Open,
-    /// As the names of the files that hold them, in the order of [`TomlWriter::servers_with_password`].
+    /// In these files, in the order of [`TomlWriter::servers_with_password`].
     Files(&'a [String]),
-    /// Left out; a comment says so.
+    /// Not at all: a comment replaces each.
     Withheld,
 }
 
-/// TOML and where its lines come from.
+/// TOML, and the source line of each line.
 pub(crate) struct Written {
     pub(crate) text: String,
     places: Vec<Option<SourceLine>>,
 }
 
 impl Written {
-    /// Where the line with this number (the first is 1) of the text comes from.
+    /// The source of the line with this number, from 1.
     pub(crate) fn place(&self, line: usize) -> Option<String> {
         let place = self.places.get(line.checked_sub(1)?)?.as_ref()?;
         Some(place.to_string())
@@ -58,7 +58,7 @@ impl TomlWriter {
         self.text(format!("[{}]", names.join(".")), Some(place));
     }
 
-    /// A key of the table that was begun last; `value` is TOML. `comment` follows it, unless it is empty.
+    /// A key of the last table; `value` is TOML. `comment` follows it, unless it is empty.
     pub(super) fn key(&mut self, key: &str, value: &str, comment: &str, place: &SourceLine) {
         let comment = match comment {
             "" => String::new(),
@@ -67,13 +67,13 @@ impl TomlWriter {
         self.text(format!("{key} = {value}{comment}"), Some(place));
     }
 
-    /// The server of the database whose table was begun last.
+    /// The server of the database of the last table.
     pub(super) fn primary(&mut self, server: Server, place: &SourceLine) {
         self.lines
             .push((Line::Primary(server), Some(place.clone())));
     }
 
-    /// A comment; it must hold nothing that was written in the file but names of keys.
+    /// A comment. It must not repeat anything from the file except names of keys.
     pub(super) fn comment(&mut self, text: &str, place: &SourceLine) {
         self.text(format!("# {place}: {text}"), Some(place));
     }
@@ -90,7 +90,7 @@ impl TomlWriter {
         })
     }
 
-    /// The text, and where each line of it comes from.
+    /// The text, and the source line of each line.
     pub(super) fn write(&self, passwords: Passwords<'_>) -> Written {
         let mut written = Written {
             text: String::new(),

@@ -145,7 +145,7 @@ fn connections_are_counted_by_the_user_on_the_server() {
     );
     let found = settings(&config, "app", "web");
     assert_eq!(
-        (found.user_servers_max, found.mode),
+        (found.user_servers_max, found.pooling.pool_mode),
         (Some(5), PoolMode::Transaction)
     );
 }

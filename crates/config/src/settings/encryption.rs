@@ -1,44 +1,18 @@
 //! TLS, towards clients and servers.
 
-use super::form::{AbsolutePath, Described, Form, TlsVersions, choice};
-use super::key::Key;
+use super::form::{choice, file, synonyms, tls_versions};
+use super::key::keys;
 use crate::protocols::Protocols;
 use crate::ssl_mode::SslMode;
 use crate::upstream::Upstream;
-use crate::value::{self, ValueError, Written};
-use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// The ciphers of rustls, all of which are strong: there is no choice among them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The ciphers of rustls. All are strong, and there is no choice among them.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Ciphers;
 
-/// The names that mean all ciphers there are.
-struct CipherNames;
-
-impl CipherNames {
-    const ALL: &[&str] = &["default", "secure"];
-}
-
-impl Described for CipherNames {
-    fn limits(&self) -> String {
-        Self::ALL.join(", ")
-    }
-
-    fn schema(&self) -> Value {
-        json!({ "enum": Self::ALL })
-    }
-}
-
-impl Form<Ciphers> for CipherNames {
-    fn read(&self, written: Written<'_>) -> Result<Ciphers, ValueError> {
-        value::choice(written, Self::ALL).map(|_| Ciphers)
-    }
-
-    fn plain(&self, _: &Ciphers) -> String {
-        "default".to_owned()
-    }
-}
+/// Names of all ciphers.
+const CIPHERS: &[&str] = &["default", "secure"];
 
 /// TLS towards one side.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -116,95 +90,30 @@ impl Encryption {
     }
 }
 
-/// A key of the field at `$path` of [`Encryption`].
-macro_rules! key {
-    ($name:literal, $($path:ident).+, $form:expr, $meaning:literal) => {
-        Key::new(
-            $name,
-            $meaning,
-            $form,
-            |settings: &S| &settings.as_ref().$($path).+,
-            |settings: &mut S| &mut settings.as_mut().$($path).+,
-        )
-    };
-}
-
-impl Encryption {
-    /// The keys of this section, in settings that have it. Both sides have the same fields, so that the names are written out.
-    pub(crate) fn keys<S: AsRef<Self> + AsMut<Self> + 'static>() -> Vec<Key<S>> {
-        vec![
-            key!(
-                "client_tls_sslmode",
-                client.sslmode,
-                choice::<SslMode>(),
-                "Whether clients may or must use TLS, and whether they need a certificate"
-            ),
-            key!(
-                "client_tls_key_file",
-                client.key_file,
-                AbsolutePath::File,
-                "Private key with which Paceline identifies itself to clients, PEM; \"\" for none"
-            ),
-            key!(
-                "client_tls_cert_file",
-                client.cert_file,
-                AbsolutePath::File,
-                "Certificate for that key, and the intermediate certificates, PEM; \"\" for none"
-            ),
-            key!(
-                "client_tls_ca_file",
-                client.ca_file,
-                AbsolutePath::File,
-                "Authorities that must have signed the certificates of clients, PEM; \"\" for none"
-            ),
-            key!(
-                "client_tls_protocols",
-                client.protocols,
-                TlsVersions,
-                "Versions of TLS for clients; Paceline has 1.2 and 1.3"
-            ),
-            key!(
-                "client_tls_ciphers",
-                ciphers,
-                CipherNames,
-                "Ciphers for clients; Paceline has strong ciphers only, and no choice among them"
-            ),
-            key!(
-                "server_tls_sslmode",
-                server.sslmode,
-                choice::<SslMode>(),
-                "Whether connections to servers use TLS, and how the server's certificate is verified"
-            ),
-            key!(
-                "server_tls_ca_file",
-                server.ca_file,
-                AbsolutePath::File,
-                "Authorities that must have signed the certificates of servers, PEM; \"\" for none"
-            ),
-            key!(
-                "server_tls_key_file",
-                server.key_file,
-                AbsolutePath::File,
-                "Private key with which Paceline identifies itself to servers, PEM; \"\" for none"
-            ),
-            key!(
-                "server_tls_cert_file",
-                server.cert_file,
-                AbsolutePath::File,
-                "Certificate for that key, PEM; \"\" for none"
-            ),
-            key!(
-                "server_tls_protocols",
-                server.protocols,
-                TlsVersions,
-                "Versions of TLS for servers; Paceline has 1.2 and 1.3"
-            ),
-            key!(
-                "server_tls_ciphers",
-                ciphers,
-                CipherNames,
-                "Ciphers for servers; Paceline has strong ciphers only, and no choice among them"
-            ),
-        ]
-    }
+keys! {
+    Encryption:
+    /// Whether clients may or must use TLS, and whether they need a certificate
+    client.sslmode as "client_tls_sslmode", choice::<SslMode>(), pgbouncer("disable");
+    /// Private key by which clients know Paceline, PEM; "" for none
+    client.key_file as "client_tls_key_file", file(), pgbouncer("");
+    /// Certificate that goes with that key, and those of the authorities between, PEM; "" for none
+    client.cert_file as "client_tls_cert_file", file(), pgbouncer("");
+    /// Authorities that certificates of clients must come from, PEM; "" for none
+    client.ca_file as "client_tls_ca_file", file(), pgbouncer("");
+    /// Versions of TLS for clients; there are 1.2 and 1.3
+    client.protocols as "client_tls_protocols", tls_versions(), pgbouncer("secure");
+    /// Ciphers for clients; there are strong ones only, and no choice among them
+    ciphers as "client_tls_ciphers", synonyms(CIPHERS, Ciphers), pgbouncer("default");
+    /// Whether connections to servers use TLS, and what of the server's certificate is checked
+    server.sslmode as "server_tls_sslmode", choice::<SslMode>(), pgbouncer("prefer");
+    /// Authorities that certificates of servers must come from, PEM; "" for none
+    server.ca_file as "server_tls_ca_file", file(), pgbouncer("");
+    /// Private key with which Paceline identifies itself to servers, PEM; "" for none
+    server.key_file as "server_tls_key_file", file(), pgbouncer("");
+    /// Certificate that goes with that key, PEM; "" for none
+    server.cert_file as "server_tls_cert_file", file(), pgbouncer("");
+    /// Versions of TLS for servers; there are 1.2 and 1.3
+    server.protocols as "server_tls_protocols", tls_versions(), pgbouncer("secure");
+    /// Ciphers for servers; there are strong ones only, and no choice among them
+    ciphers as "server_tls_ciphers", synonyms(CIPHERS, Ciphers), pgbouncer("default");
 }

@@ -1,326 +1,260 @@
-//! The forms that a value may have: how it is read, shown and described. A new kind of value is one more form here.
+//! The forms of a value: how Paceline reads, shows and documents it. A key names its form; a new kind of value is one more function.
 
 use crate::duration::{self, BareUnit};
 use crate::protocols::{self, Protocols};
 use crate::value::{self, ValueError, Written};
 use crate::words::Words;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The longest timeout: long enough for any use, short enough that no clock arithmetic overflows.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What the documentation and the schema say of a value.
-pub(crate) trait Described: Send + Sync + 'static {
+/// The syntax of a value in a `pgbouncer.ini`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    /// An integer as C reads it: `020` is sixteen.
+    Number,
+    /// An integer; zero is off.
+    Switch,
+    /// Seconds, with or without a fraction.
+    Seconds,
+    /// The permissions of a file, an integer.
+    Mode,
+    /// A file or folder, relative to the working directory.
+    Path,
+    /// Anything else.
+    Text,
+}
+
+/// What the documents and other readers must know of a form.
+pub(crate) struct Description {
     /// The unit of a bare number, or the kind of text; `–` if there is none.
-    fn unit(&self) -> &'static str {
-        "–"
-    }
-
-    /// The values that are accepted.
-    fn limits(&self) -> String {
-        "any".to_owned()
-    }
-
-    /// The values that are accepted, as a JSON schema.
-    fn schema(&self) -> Value {
-        json!({ "type": "string" })
-    }
-
-    /// Whether TOML has the value without quotes.
-    fn is_bare(&self) -> bool {
-        false
-    }
+    pub(crate) unit: &'static str,
+    /// The accepted values.
+    pub(crate) limits: String,
+    /// The accepted values as a JSON schema.
+    pub(crate) schema: Value,
+    /// The syntax of PgBouncer's key of the same name.
+    pub(crate) in_pgbouncer: Syntax,
 }
 
-/// How a value of type `T` is read and shown.
-pub(crate) trait Form<T>: Described {
-    /// Checks `written`.
-    fn read(&self, written: Written<'_>) -> Result<T, ValueError>;
+type Read<T> = dyn Fn(Written<'_>) -> Result<T, ValueError> + Send + Sync;
+type Show<T> = dyn Fn(&T) -> String + Send + Sync;
 
-    /// The value as `--set` takes it.
-    fn plain(&self, value: &T) -> String;
+/// How a value of type `T` is written.
+pub(crate) struct Form<T> {
+    pub(crate) description: Description,
+    /// Checks a value.
+    pub(crate) read: Box<Read<T>>,
+    /// The value as `--set` accepts it.
+    pub(crate) plain: Box<Show<T>>,
 }
 
-/// `true` or `false`.
-pub(crate) struct Switch;
-
-impl Described for Switch {
-    fn limits(&self) -> String {
-        "true, false".to_owned()
-    }
-
-    fn schema(&self) -> Value {
-        json!({ "type": "boolean" })
-    }
-
-    fn is_bare(&self) -> bool {
-        true
-    }
-}
-
-impl Form<bool> for Switch {
-    fn read(&self, written: Written<'_>) -> Result<bool, ValueError> {
-        value::switch(written)
-    }
-
-    fn plain(&self, value: &bool) -> String {
-        value.to_string()
-    }
-}
-
-/// A whole number.
-pub(crate) struct Count {
-    unit: &'static str,
-    limits: RangeInclusive<usize>,
-}
-
-/// A whole number of `unit` within `limits`.
-pub(crate) const fn count(unit: &'static str, limits: RangeInclusive<usize>) -> Count {
-    Count { unit, limits }
-}
-
-impl Described for Count {
-    fn unit(&self) -> &'static str {
-        self.unit
-    }
-
-    fn limits(&self) -> String {
-        format!("{} to {}", self.limits.start(), self.limits.end())
-    }
-
-    fn schema(&self) -> Value {
-        json!({ "type": "integer", "minimum": self.limits.start(), "maximum": self.limits.end() })
-    }
-
-    fn is_bare(&self) -> bool {
-        true
-    }
-}
-
-impl Form<usize> for Count {
-    fn read(&self, written: Written<'_>) -> Result<usize, ValueError> {
-        value::count(written, &self.limits)
-    }
-
-    fn plain(&self, value: &usize) -> String {
-        value.to_string()
-    }
-}
-
-/// A duration.
-pub(crate) struct Time {
-    bare: BareUnit,
-    most: Duration,
-}
-
-/// A duration of at most `most`; a bare number is in `bare`.
-pub(crate) const fn time(bare: BareUnit, most: Duration) -> Time {
-    Time { bare, most }
-}
-
-/// A duration in seconds, at most a year.
-pub(crate) const fn timeout() -> Time {
-    time(BareUnit::Seconds, TIMEOUT_MAX)
-}
-
-impl Described for Time {
-    fn unit(&self) -> &'static str {
-        self.bare.name()
-    }
-
-    fn limits(&self) -> String {
-        format!("0 to {}", duration::show(self.most, self.bare))
-    }
-
-    /// A bare number, or text with a unit.
-    fn schema(&self) -> Value {
-        json!({ "type": ["number", "string"], "minimum": 0 })
-    }
-}
-
-impl Form<Duration> for Time {
-    fn read(&self, written: Written<'_>) -> Result<Duration, ValueError> {
-        value::time(written, self.bare, self.most)
-    }
-
-    fn plain(&self, value: &Duration) -> String {
-        duration::show(*value, self.bare)
-    }
-}
-
-/// One of several words.
-pub(crate) struct Choice(&'static [&'static str]);
-
-/// One of the words of `T`.
-pub(crate) const fn choice<T: Words>() -> Choice {
-    Choice(T::WORDS)
-}
-
-impl Described for Choice {
-    fn limits(&self) -> String {
-        self.0.join(", ")
-    }
-
-    fn schema(&self) -> Value {
-        json!({ "enum": self.0 })
-    }
-}
-
-impl<T: Words> Form<T> for Choice {
-    fn read(&self, written: Written<'_>) -> Result<T, ValueError> {
-        let word = value::choice(written, self.0)?;
-        T::of_word(word).ok_or_else(|| value::no_choice(written, self.0))
-    }
-
-    fn plain(&self, value: &T) -> String {
-        value.word().to_owned()
-    }
-}
-
-/// Any text.
-pub(crate) struct Text;
-
-impl Described for Text {}
-
-impl Form<String> for Text {
-    fn read(&self, written: Written<'_>) -> Result<String, ValueError> {
-        value::text(written)
-    }
-
-    fn plain(&self, value: &String) -> String {
-        value.clone()
-    }
-}
-
-/// Names, separated by commas.
-pub(crate) struct Names;
-
-impl Described for Names {
-    fn unit(&self) -> &'static str {
-        "names"
-    }
-}
-
-impl Form<Vec<String>> for Names {
-    fn read(&self, written: Written<'_>) -> Result<Vec<String>, ValueError> {
-        value::names(written)
-    }
-
-    fn plain(&self, value: &Vec<String>) -> String {
-        value.join(", ")
-    }
-}
-
-/// The address to listen on.
-pub(crate) struct Listen;
-
-impl Described for Listen {
-    fn unit(&self) -> &'static str {
-        "address:port"
-    }
-}
-
-impl Form<SocketAddr> for Listen {
-    fn read(&self, written: Written<'_>) -> Result<SocketAddr, ValueError> {
-        value::listen(written)
-    }
-
-    fn plain(&self, value: &SocketAddr) -> String {
-        value.to_string()
-    }
-}
-
-/// An address to listen on; empty is none.
-pub(crate) struct Address;
-
-impl Described for Address {
-    fn unit(&self) -> &'static str {
-        "address:port"
-    }
-}
-
-impl Form<Option<SocketAddr>> for Address {
-    fn read(&self, written: Written<'_>) -> Result<Option<SocketAddr>, ValueError> {
-        value::address(written)
-    }
-
-    fn plain(&self, value: &Option<SocketAddr>) -> String {
-        value.map_or_else(String::new, |address| address.to_string())
-    }
-}
-
-/// The absolute path of a file or folder; empty is none.
-pub(crate) enum AbsolutePath {
-    File,
-    Folder,
-}
-
-impl Described for AbsolutePath {
-    fn unit(&self) -> &'static str {
-        "path"
-    }
-
-    fn limits(&self) -> String {
-        "absolute".to_owned()
-    }
-}
-
-impl Form<Option<PathBuf>> for AbsolutePath {
-    fn read(&self, written: Written<'_>) -> Result<Option<PathBuf>, ValueError> {
-        match self {
-            Self::File => value::file(written),
-            Self::Folder => value::folder(written),
+impl<T> Form<T> {
+    /// A form that TOML writes as a string.
+    fn text(
+        unit: &'static str,
+        limits: &str,
+        read: impl Fn(Written<'_>) -> Result<T, ValueError> + Send + Sync + 'static,
+        plain: impl Fn(&T) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            description: Description {
+                unit,
+                limits: limits.to_owned(),
+                schema: json!({ "type": "string" }),
+                in_pgbouncer: Syntax::Text,
+            },
+            read: Box::new(read),
+            plain: Box::new(plain),
         }
     }
 
-    fn plain(&self, value: &Option<PathBuf>) -> String {
-        let path = value.as_ref();
-        path.map_or_else(String::new, |path| path.display().to_string())
+    /// A form whose text `parse` reads. Errors say what is `wanted`, and an example.
+    fn parsed(
+        unit: &'static str,
+        limits: &str,
+        [wanted, example]: [&'static str; 2],
+        parse: fn(&str) -> Option<T>,
+        plain: fn(&T) -> String,
+    ) -> Self
+    where
+        T: 'static,
+    {
+        let read = move |written: Written<'_>| written.parsed(wanted, example, parse);
+        Self::text(unit, limits, read, plain)
+    }
+
+    fn schema(mut self, schema: Value) -> Self {
+        self.description.schema = schema;
+        self
+    }
+
+    fn in_pgbouncer(mut self, syntax: Syntax) -> Self {
+        self.description.in_pgbouncer = syntax;
+        self
     }
 }
 
-/// The permissions of a file.
-pub(crate) struct Permissions;
+/// `true` or `false`.
+pub(crate) fn switch() -> Form<bool> {
+    Form::text("–", "true, false", value::switch, bool::to_string)
+        .schema(json!({ "type": "boolean" }))
+        .in_pgbouncer(Syntax::Switch)
+}
 
-impl Described for Permissions {
-    fn unit(&self) -> &'static str {
-        "octal"
-    }
+/// A whole number of `unit` within `limits`.
+pub(crate) fn count(unit: &'static str, limits: RangeInclusive<usize>) -> Form<usize> {
+    let (least, most) = (*limits.start(), *limits.end());
+    let read = move |written: Written<'_>| value::count(written, &limits);
+    Form::text(unit, &format!("{least} to {most}"), read, usize::to_string)
+        .schema(json!({ "type": "integer", "minimum": least, "maximum": most }))
+        .in_pgbouncer(Syntax::Number)
+}
 
-    fn limits(&self) -> String {
-        "0000 to 0777".to_owned()
+/// A duration of at most `most`; a bare number is in `bare`.
+pub(crate) fn time(bare: BareUnit, most: Duration) -> Form<Duration> {
+    let limits = format!("0 to {}", duration::show(most, bare));
+    let read = move |written: Written<'_>| value::time(written, bare, most);
+    let plain = move |value: &Duration| duration::show(*value, bare);
+    Form::text(bare.name(), &limits, read, plain)
+        .schema(json!({ "type": ["number", "string"], "minimum": 0 }))
+        .in_pgbouncer(Syntax::Seconds)
+}
+
+/// A duration in seconds, at most a year.
+pub(crate) fn timeout() -> Form<Duration> {
+    time(BareUnit::Seconds, TIMEOUT_MAX)
+}
+
+/// One of the words of `T`.
+pub(crate) fn choice<T: Words>() -> Form<T> {
+    let read = |written: Written<'_>| {
+        let word = value::choice(written, T::WORDS)?;
+        T::of_word(word).ok_or_else(|| value::no_choice(written, T::WORDS))
+    };
+    one_of(T::WORDS, read, |value: &T| value.word().to_owned())
+}
+
+/// One of `words`, all of which mean `value`.
+pub(crate) fn synonyms<T>(words: &'static [&'static str], value: T) -> Form<T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let read = move |written: Written<'_>| value::choice(written, words).map(|_| value);
+    let plain = move |_: &T| words.first().copied().unwrap_or_default().to_owned();
+    one_of(words, read, plain)
+}
+
+fn one_of<T>(
+    words: &'static [&'static str],
+    read: impl Fn(Written<'_>) -> Result<T, ValueError> + Send + Sync + 'static,
+    plain: impl Fn(&T) -> String + Send + Sync + 'static,
+) -> Form<T> {
+    Form::text("–", &words.join(", "), read, plain).schema(json!({ "enum": words }))
+}
+
+/// Any text.
+pub(crate) fn text() -> Form<String> {
+    Form::text("–", "any", value::text, String::clone)
+}
+
+/// Names, separated by commas.
+pub(crate) fn names() -> Form<Vec<String>> {
+    let wanted = ["a list of names", "\"one, other\""];
+    let parse = |text: &str| {
+        let names = text.split(',').map(str::trim);
+        Some(
+            names
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        )
+    };
+    Form::parsed("names", "any", wanted, parse, |names| names.join(", "))
+}
+
+/// The address to listen on: an IP address or `localhost`, a colon, a port. [`crate::Config::check_access`] decides whether Paceline
+/// may listen there.
+pub(crate) fn listen() -> Form<SocketAddr> {
+    let wanted = [ADDRESS, "127.0.0.1:6432 or [::1]:6432"];
+    Form::parsed(
+        "address:port",
+        "any",
+        wanted,
+        parse_address,
+        SocketAddr::to_string,
+    )
+}
+
+/// An address to listen on; empty is none.
+pub(crate) fn address() -> Form<Option<SocketAddr>> {
+    let wanted = [ADDRESS, "127.0.0.1:9127, or \"\" for none"];
+    let parse = |text: &str| match text {
+        "" => Some(None),
+        text => parse_address(text).map(Some),
+    };
+    Form::parsed("address:port", "any", wanted, parse, |value| {
+        value.map_or_else(String::new, |address| address.to_string())
+    })
+}
+
+const ADDRESS: &str = "an address and port";
+
+fn parse_address(text: &str) -> Option<SocketAddr> {
+    match text.trim().strip_prefix("localhost:") {
+        Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))),
+        None => text.trim().parse().ok(),
     }
 }
 
-impl Form<u32> for Permissions {
-    fn read(&self, written: Written<'_>) -> Result<u32, ValueError> {
-        value::mode(written)
-    }
+/// The absolute path of a file; empty is none.
+pub(crate) fn file() -> Form<Option<PathBuf>> {
+    path(value::file)
+}
 
-    fn plain(&self, value: &u32) -> String {
-        format!("{value:04o}")
-    }
+/// The absolute path of a folder; empty is none.
+pub(crate) fn folder() -> Form<Option<PathBuf>> {
+    path(value::folder)
+}
+
+fn path(read: fn(Written<'_>) -> Result<Option<PathBuf>, ValueError>) -> Form<Option<PathBuf>> {
+    let plain = |value: &Option<PathBuf>| {
+        let path = value.as_deref().map(Path::display);
+        path.map_or_else(String::new, |path| path.to_string())
+    };
+    Form::text("path", "absolute", read, plain).in_pgbouncer(Syntax::Path)
+}
+
+/// The permissions of a file, octal as `chmod` takes them.
+pub(crate) fn permissions() -> Form<u32> {
+    const EVERYBODY: u32 = 0o777;
+    let wanted = [
+        "permissions of a file",
+        "up to four octal digits in quotes, for example \"0770\"",
+    ];
+    let parse = |text: &str| {
+        let mode = u32::from_str_radix(text, 8).ok();
+        mode.filter(|mode| *mode <= EVERYBODY)
+    };
+    let plain = |value: &u32| format!("{value:04o}");
+    Form::parsed("octal", "0000 to 0777", wanted, parse, plain).in_pgbouncer(Syntax::Mode)
 }
 
 /// Versions of TLS.
-pub(crate) struct TlsVersions;
-
-impl Described for TlsVersions {
-    fn limits(&self) -> String {
-        protocols::MEANING.to_owned()
-    }
-}
-
-impl Form<Protocols> for TlsVersions {
-    fn read(&self, written: Written<'_>) -> Result<Protocols, ValueError> {
-        value::protocols(written)
-    }
-
-    fn plain(&self, value: &Protocols) -> String {
-        value.to_string()
-    }
+pub(crate) fn tls_versions() -> Form<Protocols> {
+    let example =
+        "secure, all, or some of tlsv1.0, tlsv1.1, tlsv1.2 and tlsv1.3 with commas between them";
+    let wanted = ["a list of versions of TLS", example];
+    Form::parsed(
+        "–",
+        protocols::MEANING,
+        wanted,
+        Protocols::parse,
+        Protocols::to_string,
+    )
 }

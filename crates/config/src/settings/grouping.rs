@@ -1,26 +1,26 @@
 //! Which statements Paceline groups.
 
-use super::form::{Switch, count, time};
+use super::form::{count, switch, time};
 use super::key::{OF_A_DATABASE, section};
 use crate::duration::BareUnit;
 use std::time::Duration;
 
-/// The longest time for which a request that could start may wait for others.
+/// The longest time that a unit may be held back on purpose.
 const HOLD_BACK_MAX: Duration = Duration::from_secs(1);
 
 section! {
     /// Which statements Paceline groups.
     pub struct Grouping {
         /// Paceline may group statements that carry a hint
-        hotspot: bool = true, Switch;
+        hotspot: bool = true, switch();
         /// Paceline may also group autocommit statements without a hint
-        hotspot_for_autocommit: bool = false, Switch, overridden(OF_A_DATABASE);
+        hotspot_for_autocommit: bool = false, switch(), overridden(OF_A_DATABASE);
         /// How long a request that could start waits for others to join its group; 0 starts it at once
         hotspot_update_max_wait_time: Duration = Duration::ZERO, time(BareUnit::Microseconds, HOLD_BACK_MAX);
         /// true: updates of one row in a group become one row version; false: they only share a commit
-        hotspot_lock_type: bool = true, Switch;
+        hotspot_lock_type: bool = true, switch();
         /// Reads that have to wait may share a round trip (short reads) or one execution (identical reads)
-        pipeline: bool = true, Switch;
+        pipeline: bool = true, switch();
         /// Maximum number of requests in a group; for upserts of several rows the limit applies to the total number of rows
         group_size_max: usize = 1024, count("requests", 2..=10_000);
     }

@@ -3,7 +3,7 @@
 //! A theme declares its keys with [`section!`], one entry per key. The types, the defaults, the reader, `--set`, the environment,
 //! the overrides per database and user, the schema, `docs/configuration.md` and `deploy/paceline.toml` follow from the entry.
 
-use super::form::{Described, Form};
+use super::form::{Description, Form, Syntax};
 use crate::error::ConfigProblem;
 use crate::value::{ValueError, Written};
 use serde_json::Value;
@@ -31,6 +31,14 @@ pub(crate) const USERS: &[Table] = &[Table::UserOfDatabase, Table::User];
 /// Users of all databases only.
 pub(crate) const USERS_OF_ALL: &[Table] = &[Table::User];
 
+/// What a key of PgBouncer says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InPgBouncer {
+    /// Its default there; empty if there is none.
+    pub(crate) default: &'static str,
+    pub(crate) syntax: Syntax,
+}
+
 /// One key of settings of type `S`.
 pub struct Key<S> {
     /// Its name, in the file and for `--set`.
@@ -45,52 +53,32 @@ pub struct Key<S> {
     pub name_there: &'static str,
     /// Another name for it in those tables.
     pub alias_there: Option<&'static str>,
-    field: Box<dyn Field<S>>,
+    /// PgBouncer's key of the same name.
+    pub(crate) in_pgbouncer: Option<InPgBouncer>,
+    description: Description,
+    apply: Box<Apply<S>>,
+    copy: Box<Copy<S>>,
+    plain: Box<Plain<S>>,
 }
 
-/// A field of settings of type `S`, whatever its own type.
-trait Field<S>: Send + Sync {
-    fn apply(&self, settings: &mut S, written: Written<'_>) -> Result<(), ValueError>;
-    fn copy(&self, from: &S, to: &mut S);
-    fn plain(&self, settings: &S) -> String;
-    fn described(&self) -> &dyn Described;
-}
-
-/// A field of type `T`, the form of its values, and where it is.
-struct FieldOf<S, T, F> {
-    form: F,
-    get: fn(&S) -> &T,
-    get_mut: fn(&mut S) -> &mut T,
-}
-
-impl<S, T: Clone, F: Form<T>> Field<S> for FieldOf<S, T, F> {
-    fn apply(&self, settings: &mut S, written: Written<'_>) -> Result<(), ValueError> {
-        *(self.get_mut)(settings) = self.form.read(written)?;
-        Ok(())
-    }
-
-    fn copy(&self, from: &S, to: &mut S) {
-        *(self.get_mut)(to) = (self.get)(from).clone();
-    }
-
-    fn plain(&self, settings: &S) -> String {
-        self.form.plain((self.get)(settings))
-    }
-
-    fn described(&self) -> &dyn Described {
-        &self.form
-    }
-}
+type Apply<S> = dyn Fn(&mut S, Written<'_>) -> Result<(), ValueError> + Send + Sync;
+type Copy<S> = dyn Fn(&S, &mut S) + Send + Sync;
+type Plain<S> = dyn Fn(&S) -> String + Send + Sync;
 
 impl<S: 'static> Key<S> {
     /// A key of a field; `meaning` may have spaces around it.
     pub(crate) fn new<T: Clone + 'static>(
         name: &'static str,
         meaning: &'static str,
-        form: impl Form<T>,
+        form: Form<T>,
         get: fn(&S) -> &T,
         get_mut: fn(&mut S) -> &mut T,
     ) -> Self {
+        let Form {
+            description,
+            read,
+            plain,
+        } = form;
         Self {
             name,
             meaning: meaning.trim(),
@@ -98,16 +86,23 @@ impl<S: 'static> Key<S> {
             tables: &[],
             name_there: name,
             alias_there: None,
-            field: Box::new(FieldOf { form, get, get_mut }),
+            in_pgbouncer: None,
+            description,
+            apply: Box::new(move |settings, written| {
+                *get_mut(settings) = read(written)?;
+                Ok(())
+            }),
+            copy: Box::new(move |from, to| *get_mut(to) = get(from).clone()),
+            plain: Box::new(move |settings| plain(get(settings))),
         }
     }
 
-    /// The same, and these tables may override it.
+    /// The tables that may override the key.
     pub(crate) fn overridden(self, tables: &'static [Table]) -> Self {
         Self { tables, ..self }
     }
 
-    /// The same, with other names in the tables that override it.
+    /// Other names of the key in the tables that override it.
     pub(crate) fn named_there(self, name: &'static str, alias: &'static str) -> Self {
         Self {
             name_there: name,
@@ -116,10 +111,25 @@ impl<S: 'static> Key<S> {
         }
     }
 
-    /// The same, but a change takes effect at the next start only.
+    /// A change takes effect at the next start only.
     pub(crate) fn needs_restart(self) -> Self {
         Self {
             needs_restart: true,
+            ..self
+        }
+    }
+
+    /// PgBouncer has a key of this name, with this default (empty: none).
+    pub(crate) fn pgbouncer(self, default: &'static str) -> Self {
+        let syntax = self.description.in_pgbouncer;
+        self.pgbouncer_as(syntax, default)
+    }
+
+    /// The same, in another syntax than that of the form.
+    pub(crate) fn pgbouncer_as(self, syntax: Syntax, default: &'static str) -> Self {
+        let in_pgbouncer = Some(InPgBouncer { default, syntax });
+        Self {
+            in_pgbouncer,
             ..self
         }
     }
@@ -148,58 +158,54 @@ impl<S: 'static> Key<S> {
         settings: &mut S,
         written: Written<'_>,
     ) -> Result<(), ConfigProblem> {
-        let applied = self.field.apply(settings, written);
-        applied.map_err(|error| ConfigProblem::Value {
-            key: name.to_owned(),
-            error,
-        })
+        (self.apply)(settings, written).map_err(|error| ConfigProblem::value(name, error))
     }
 
     /// Copies its value.
     pub(crate) fn copy(&self, from: &S, to: &mut S) {
-        self.field.copy(from, to);
+        (self.copy)(from, to);
     }
 
     /// The unit of a bare number, `–` if there is none.
     #[must_use]
     pub fn unit(&self) -> &'static str {
-        self.field.described().unit()
+        self.description.unit
     }
 
-    /// The values that are accepted.
+    /// The accepted values.
     #[must_use]
-    pub fn limits(&self) -> String {
-        self.field.described().limits()
+    pub fn limits(&self) -> &str {
+        &self.description.limits
     }
 
-    /// The unit and the values that are accepted.
+    /// The unit and the accepted values.
     #[must_use]
     pub fn values(&self) -> String {
         match self.unit() {
-            "–" => self.limits(),
+            "–" => self.limits().to_owned(),
             unit => format!("{unit}, {}", self.limits()),
         }
     }
 
-    /// The values that are accepted, as a JSON schema.
-    pub(crate) fn schema(&self) -> Value {
-        self.field.described().schema()
+    /// The accepted values as a JSON schema.
+    pub(crate) fn schema(&self) -> &Value {
+        &self.description.schema
     }
 
     /// The value in `settings` as TOML.
     #[must_use]
     pub fn show(&self, settings: &S) -> String {
         let plain = self.plain(settings);
-        match self.field.described().is_bare() {
-            true => plain,
-            false => toml::Value::from(plain).to_string(),
+        match self.schema().get("type").and_then(Value::as_str) {
+            Some("boolean" | "integer") => plain,
+            _ => toml::Value::from(plain).to_string(),
         }
     }
 
-    /// The value in `settings` as `--set` takes it.
+    /// The value in `settings` as `--set` accepts it.
     #[must_use]
     pub fn plain(&self, settings: &S) -> String {
-        self.field.plain(settings)
+        (self.plain)(settings)
     }
 }
 
@@ -227,7 +233,8 @@ impl<S> PartialEq for Key<S> {
 /// }
 /// ```
 ///
-/// A field whose name is not that of the key is `field as "name_of_the_key": Type = …`. The form is one of [`super::form`]; the marks are the methods [`Key::overridden`], [`Key::named_there`] and [`Key::needs_restart`].
+/// If the name of the field is not that of the key, write `field as "name_of_the_key": Type = …`. The form is a function of
+/// [`super::form`]; the marks are the methods of [`Key`] from [`Key::overridden`] to [`Key::pgbouncer_as`].
 macro_rules! section {
     (@name $field:ident) => {
         stringify!($field)
@@ -256,6 +263,22 @@ macro_rules! section {
             }
         }
 
+        $crate::settings::key::keys! {
+            $Section:
+            $( $(#[doc = $meaning])+ $field as section!(@name $field $($name)?), $form $(, $mark($($argument),*))*; )+
+        }
+    };
+}
+
+/// Declares the `keys` of a type whose fields do not have the names of keys: `path.to.field as "name", form, mark(…)…;`.
+macro_rules! keys {
+    (
+        $Section:ident:
+        $(
+            $(#[doc = $meaning:literal])+
+            $($field:ident).+ as $name:expr, $form:expr $(, $mark:ident($($argument:expr),*))*;
+        )+
+    ) => {
         impl $Section {
             /// The keys of this section, in settings that have it.
             pub(crate) fn keys<S>() -> Vec<$crate::settings::key::Key<S>>
@@ -263,12 +286,12 @@ macro_rules! section {
                 S: AsRef<Self> + AsMut<Self> + 'static,
             {
                 vec![$(
-                    $crate::settings::key::Key::<S>::new::<$type>(
-                        section!(@name $field $($name)?),
+                    $crate::settings::key::Key::<S>::new(
+                        $name,
                         concat!($($meaning),+),
                         $form,
-                        |settings| &AsRef::<Self>::as_ref(settings).$field,
-                        |settings| &mut AsMut::<Self>::as_mut(settings).$field,
+                        |settings| &AsRef::<Self>::as_ref(settings).$($field).+,
+                        |settings| &mut AsMut::<Self>::as_mut(settings).$($field).+,
                     )
                     $(.$mark($($argument),*))*,
                 )+]
@@ -277,4 +300,4 @@ macro_rules! section {
     };
 }
 
-pub(crate) use section;
+pub(crate) use {keys, section};

@@ -1,6 +1,6 @@
 //! The log: its destinations and its content.
 
-use super::form::{AbsolutePath, Switch, Text, choice, count};
+use super::form::{choice, count, file, switch, text};
 use super::key::section;
 use crate::words::words;
 use std::path::PathBuf;
@@ -42,23 +42,23 @@ section! {
     /// The log.
     pub struct Logging {
         /// File to which the log is written, beside standard error; RELOAD and SIGHUP open it again; "" for none
-        logfile: Option<PathBuf> = None, AbsolutePath::File;
+        logfile: Option<PathBuf> = None, file(), pgbouncer("");
         /// Whether the log also goes to the system's log (/dev/log)
-        syslog: bool = false, Switch;
+        syslog: bool = false, switch(), pgbouncer("0");
         /// The name of the process in the system's log
-        syslog_ident: String = "paceline".to_owned(), Text;
+        syslog_ident: String = "paceline".to_owned(), text(), pgbouncer("pgbouncer");
         /// The facility in the system's log
-        syslog_facility: Facility = Facility::Daemon, choice::<Facility>();
+        syslog_facility: Facility = Facility::Daemon, choice::<Facility>(), pgbouncer("daemon");
         /// Log each login, and each new connection to a server
-        log_connections: bool = true, Switch;
+        log_connections: bool = true, switch(), pgbouncer("1");
         /// Log each connection that is closed, of clients and to servers, and why
-        log_disconnections: bool = true, Switch;
+        log_disconnections: bool = true, switch(), pgbouncer("1");
         /// Log the errors that Paceline itself sends to clients
-        log_pooler_errors: bool = true, Switch;
+        log_pooler_errors: bool = true, switch(), pgbouncer("1");
         /// Log statistics of all databases every stats_period
-        log_stats: bool = true, Switch;
+        log_stats: bool = true, switch(), pgbouncer("1");
         /// Log level: 0 is info, 1 debug, 2 and more trace; --log-level and PACELINE_LOG take precedence
-        verbose: usize = 0, count("level", 0..=VERBOSE_MAX);
+        verbose: usize = 0, count("level", 0..=VERBOSE_MAX), pgbouncer("0");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Session state that follows its client from server to server.
 
-use super::form::{Names, choice, count};
+use super::form::{choice, count, names};
 use super::key::{EVERYWHERE, section};
 use crate::words::words;
 
@@ -18,12 +18,12 @@ section! {
         listen_lost: ListenLost = ListenLost::Error, choice::<ListenLost>();
         /// Settings that follow their client even if a function or a DO block sets them; those that PostgreSQL reports
         /// always do
-        track_extra_parameters: Vec<String> = vec!["IntervalStyle".to_owned()], Names;
+        track_extra_parameters: Vec<String> = vec!["IntervalStyle".to_owned()], names(), pgbouncer("IntervalStyle");
         /// Start-up parameters that are not passed on to PostgreSQL; options means all in it that PgBouncer does not
         /// track
-        ignore_startup_parameters: Vec<String> = Vec::new(), Names;
+        ignore_startup_parameters: Vec<String> = Vec::new(), names(), pgbouncer("");
         /// Maximum number of prepared statements on one server connection; the least recently used is closed first
-        max_prepared_statements: usize = 200, count("statements", 1..=100_000);
+        max_prepared_statements: usize = 200, count("statements", 1..=100_000), pgbouncer("200");
     }
 }
 

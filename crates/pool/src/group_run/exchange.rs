@@ -18,7 +18,7 @@ pub(super) async fn adopt(
     if conn.side.has(&request.settings) {
         return Ok(true);
     }
-    let limit = pool.settings().query_timeout;
+    let limit = pool.settings().timeouts.query_timeout;
     // Boxed: it is rare, and every run would pay for its state.
     match optional_timeout(limit, Box::pin(conn.adopt(&request.settings))).await {
         Some(Err(ServerError::Refused(_))) => Ok(false),

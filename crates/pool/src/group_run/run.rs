@@ -123,7 +123,7 @@ impl GroupRun {
         conn: &mut ServerConn,
         out: &mut BytesMut,
     ) -> Result<Outcome, ServerError> {
-        let limit = pool.settings().query_timeout;
+        let limit = pool.settings().timeouts.query_timeout;
         let received = {
             // By reference: a future that is moved in would be stored twice.
             let receiving = pin!(self.receive(pool, conn, out));

@@ -130,7 +130,7 @@ impl Pool {
             }
             return;
         }
-        let retry = self.settings().server_login_retry;
+        let retry = self.settings().timeouts.server_login_retry;
         let backoff = LoginBackoff::after(servers.backoff.as_ref(), error, retry, now);
         servers.grow_not_before = backoff.until;
         let is_final = backoff.is_final();
@@ -185,7 +185,7 @@ impl Pool {
 impl Inner {
     /// Maximum number of connections now: with the reserve if a request has waited for it.
     pub(super) fn open_max_now(&self, settings: &PoolSettings, now: Instant) -> usize {
-        let waited = |since| now.duration_since(since) >= settings.reserve_timeout;
+        let waited = |since| now.duration_since(since) >= settings.pooling.reserve_pool_timeout;
         let reserve = settings.reserve_size > 0 && self.line.oldest_ready().is_some_and(waited);
         settings.size + if reserve { settings.reserve_size } else { 0 }
     }

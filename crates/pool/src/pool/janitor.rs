@@ -59,7 +59,7 @@ impl Pool {
 /// Connections that were opened together are not closed together: two of a pool are closed at least this time apart.
 fn between_retirements(settings: &PoolSettings) -> Duration {
     let size = u32::try_from(settings.size).unwrap_or(u32::MAX).max(1);
-    settings.server_lifetime / size
+    settings.timeouts.server_lifetime / size
 }
 
 impl Inner {
@@ -88,7 +88,7 @@ impl Inner {
     }
 
     fn is_idle_too_long(&self, settings: &PoolSettings, conn: &ServerConn, now: Instant) -> bool {
-        let limit = settings.server_idle_timeout;
+        let limit = settings.timeouts.server_idle_timeout;
         let idle = now.duration_since(conn.idle_since);
         !limit.is_zero() && idle >= limit && self.servers.open > settings.min_size
     }
@@ -109,7 +109,7 @@ impl Inner {
         conn: &ServerConn,
         now: Instant,
     ) -> bool {
-        let is_old = now.duration_since(conn.opened) >= settings.server_lifetime;
+        let is_old = now.duration_since(conn.opened) >= settings.timeouts.server_lifetime;
         is_old && now >= self.servers.retire_not_before || conn.stream.needs_replacement()
     }
 

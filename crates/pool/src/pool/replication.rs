@@ -92,8 +92,10 @@ impl Pool {
                 return Err(fatal(&error));
             }
             let settings = self.settings();
-            pause = pause.min(settings.server_login_retry).max(PAUSE_MIN);
-            let left = match settings.query_wait_timeout {
+            pause = pause
+                .min(settings.timeouts.server_login_retry)
+                .max(PAUSE_MIN);
+            let left = match settings.timeouts.query_wait_timeout {
                 Duration::ZERO => pause,
                 limit => limit.saturating_sub(since.elapsed()),
             };
@@ -130,7 +132,7 @@ impl Pool {
     }
 
     fn has_waited_too_long(&self, since: Instant) -> bool {
-        let limit = self.settings().query_wait_timeout;
+        let limit = self.settings().timeouts.query_wait_timeout;
         let suspended = || self.lock().admin.state == PoolState::Suspended;
         !limit.is_zero() && since.elapsed() >= limit && !suspended()
     }
@@ -178,7 +180,7 @@ impl Pool {
         let settings = self.settings();
         let first = inner.replication.first_since()?;
         let waited = now.saturating_duration_since(first);
-        let reserve = match waited >= settings.reserve_timeout {
+        let reserve = match waited >= settings.pooling.reserve_pool_timeout {
             true => settings.reserve_size,
             false => 0,
         };

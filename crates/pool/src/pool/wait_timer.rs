@@ -77,7 +77,7 @@ impl Pool {
         if inner.admin.state == PoolState::Suspended {
             return;
         }
-        let limit = settings.query_wait_timeout;
+        let limit = settings.timeouts.query_wait_timeout;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
             return;
         };
@@ -105,7 +105,7 @@ impl Inner {
 
     /// Tells clients that have waited for `query_wait_notify` that they wait.
     fn notify_queued(&mut self, settings: &PoolSettings, now: Instant) {
-        let limit = settings.query_wait_notify;
+        let limit = settings.timeouts.query_wait_notify;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {
             return;
         };
@@ -128,11 +128,11 @@ impl Inner {
 fn wait_limits(settings: &PoolSettings) -> impl Iterator<Item = Duration> {
     let reserve = match settings.reserve_size {
         0 => Duration::ZERO,
-        _ => settings.reserve_timeout,
+        _ => settings.pooling.reserve_pool_timeout,
     };
     let limits = [
-        settings.query_wait_timeout,
-        settings.query_wait_notify,
+        settings.timeouts.query_wait_timeout,
+        settings.timeouts.query_wait_notify,
         reserve,
     ];
     limits.into_iter().filter(|limit| !limit.is_zero())

@@ -90,7 +90,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
         }
         Ok(Login::Client(login)) => Some(LoginResult::Client(Client {
             proxy,
-            mode: login.pool.settings().mode,
+            mode: login.pool.settings().pooling.pool_mode,
             turn: Turn::default(),
             idle_timer: None,
             disconnect: login.pool.disconnect_signals(),

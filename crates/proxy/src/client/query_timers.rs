@@ -42,9 +42,9 @@ impl QueryTimers {
     /// For a relay that begins now; `None` when nothing limits it.
     pub(super) fn of(settings: &Arc<SettingsInForce>) -> Option<Box<Self>> {
         let limits = [
-            settings.query_timeout,
-            settings.transaction_timeout,
-            settings.idle_transaction_timeout,
+            settings.timeouts.query_timeout,
+            settings.timeouts.transaction_timeout,
+            settings.timeouts.idle_transaction_timeout,
         ];
         let limited = !limits.iter().all(Duration::is_zero);
         limited.then(|| Self::new(settings))
@@ -91,12 +91,12 @@ impl QueryTimers {
             Phase::Idle if self.idle_max.is_zero() => return None,
             Phase::Idle => return Some((*since + self.idle_max, IDLE_SESSION)),
             Phase::IdleInTransaction => (
-                settings.idle_transaction_timeout,
+                settings.timeouts.idle_transaction_timeout,
                 "idle transaction timeout",
             ),
-            Phase::Running => (settings.query_timeout, "query timeout"),
+            Phase::Running => (settings.timeouts.query_timeout, "query timeout"),
         };
-        let whole = (settings.transaction_timeout, "transaction timeout");
+        let whole = (settings.timeouts.transaction_timeout, "transaction timeout");
         let ends = [(*since, own), (self.began, whole)].into_iter();
         let ends = ends.filter(|(_, (limit, _))| !limit.is_zero());
         ends.map(|(since, (limit, why))| (since + limit, why))

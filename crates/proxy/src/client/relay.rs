@@ -220,7 +220,7 @@ impl Client {
         &mut self,
         mut server: Box<PooledServer>,
     ) -> Result<Option<Box<PooledServer>>, End> {
-        let limit = self.pool.settings().query_timeout;
+        let limit = self.pool.settings().timeouts.query_timeout;
         loop {
             let Some(conn) = server.conn() else {
                 return Err(shut_down());

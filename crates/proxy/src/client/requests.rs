@@ -126,7 +126,7 @@ impl Client {
             is_session: true,
         };
         let configured = IdleLimit {
-            time: self.pool.settings().client_idle_timeout,
+            time: self.pool.settings().timeouts.client_idle_timeout,
             is_session: false,
         };
         let limits = [own, configured].into_iter();

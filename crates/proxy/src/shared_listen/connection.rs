@@ -46,7 +46,7 @@ pub(super) async fn run(shared: Arc<Shared>, marker: Arc<str>) {
             Ok(opened) => opened,
             Err((error, pool)) => {
                 let retry = match shared.cannot_connect(&error, reconnects(&pool)) {
-                    true => pool.settings().server_login_retry.max(RETRY_MIN),
+                    true => pool.settings().timeouts.server_login_retry.max(RETRY_MIN),
                     false => RETRY_MIN,
                 };
                 tokio::time::sleep(retry).await;

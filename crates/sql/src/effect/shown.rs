@@ -8,9 +8,7 @@ pub const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
 /// Whether a statement may show this setting: by its name, as one of all settings, or by a name that the text does
 /// not contain.
 pub(crate) fn shows(tree: &Record, setting: &str) -> bool {
-    let mut found = false;
-    tree.walk(&mut |node| found |= node_shows(node, setting));
-    found
+    tree.any(&|node| node_shows(node, setting))
 }
 
 fn node_shows(node: &Record, setting: &str) -> bool {

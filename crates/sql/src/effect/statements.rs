@@ -6,6 +6,7 @@ use super::pin_reason::PinReason;
 use super::set_config::{self, changes_of_plain_calls};
 use super::setting::changes_of_set;
 use crate::name::{Name, is_temporary_schema};
+use crate::references::ROW_CHANGES;
 use crate::tree::Record;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{DefElem, DiscardMode, TransactionStmt, TransactionStmtKind};
@@ -51,13 +52,10 @@ fn each_once(mut changes: Vec<SessionChange>) -> Vec<SessionChange> {
 /// Whether one of the statements starts a transaction block.
 pub(crate) fn begin(statements: &[NodeEnum]) -> bool {
     use TransactionStmtKind::{TransStmtBegin, TransStmtStart};
-    let begins = |statement: &NodeEnum| match statement {
-        NodeEnum::TransactionStmt(control) => {
-            matches!(control.kind(), TransStmtBegin | TransStmtStart)
-        }
-        _ => false,
-    };
-    statements.iter().any(begins)
+    statements.iter().any(|statement| {
+        matches!(statement, NodeEnum::TransactionStmt(control)
+            if matches!(control.kind(), TransStmtBegin | TransStmtStart))
+    })
 }
 
 /// The effect of a statement that does not change the session.
@@ -71,13 +69,7 @@ fn of_neutral(statement: &NodeEnum) -> Effect {
             let tree = Record::of(select);
             if tree.contains(&["IntoClause"]) {
                 Effect::Other
-            } else if tree.contains(&[
-                "LockingClause",
-                "InsertStmt",
-                "UpdateStmt",
-                "DeleteStmt",
-                "MergeStmt",
-            ]) {
+            } else if tree.contains(&["LockingClause"]) || tree.contains(&ROW_CHANGES) {
                 Effect::Write
             } else {
                 Effect::Read
@@ -100,9 +92,7 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
         return changes;
     }
     let mut changes = Vec::new();
-    let tree = Record::of(&pg_query::Node {
-        node: Some(statement.clone()),
-    });
+    let tree = Record::of_node(statement);
     tree.walk(&mut |node| changes.extend(change_of_node(node)));
     changes.extend(change_of_statement(statement));
     changes
@@ -143,10 +133,7 @@ fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
         NodeEnum::TransactionStmt(control) => return change_of_savepoint(control),
         NodeEnum::ListenStmt(_) | NodeEnum::UnlistenStmt(_) => {
             let listening = listening::of_statement(statement);
-            return listening
-                .map(SessionChange::Listening)
-                .into_iter()
-                .collect();
+            return Vec::from_iter(listening.map(SessionChange::Listening));
         }
         NodeEnum::PrepareStmt(_) => SessionChange::Pin(PinReason::Prepared),
         NodeEnum::LoadStmt(_) => SessionChange::Pin(PinReason::Library),
@@ -181,12 +168,9 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
             Some(SessionChange::Pin(PinReason::Temporary))
         }
         // A rule of this view calls `set_config`.
-        "UpdateStmt"
-            if node
-                .record("relation")
-                .is_some_and(|target| target.text("relname") == "pg_settings") =>
-        {
-            Some(SessionChange::Taint)
+        "UpdateStmt" => {
+            let target = node.record("relation").map(|target| target.text("relname"));
+            (target == Some("pg_settings")).then_some(SessionChange::Taint)
         }
         // Other nodes with qualified names: neither a table, a constant nor a column.
         "AConst" | "ColumnRef" => None,
@@ -194,27 +178,20 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
     }
 }
 
+/// The fields of nodes that contain dotted names.
+#[rustfmt::skip]
+const NAME_FIELDS: [&str; 9] = [
+    "defnames", "funcname", "objname", "type_name", "names", "domainname", "items", "opclassname", "conversion_name",
+];
+
 /// Whether a dotted name in one of the node's fields starts with a temporary schema.
 fn has_temporary_name(node: &Record) -> bool {
-    [
-        "defnames",
-        "funcname",
-        "objname",
-        "type_name",
-        "names",
-        "domainname",
-        "items",
-        "opclassname",
-        "conversion_name",
-    ]
-    .iter()
-    .any(|field| {
-        let parts = node.names(field);
-        parts.len() > 1
-            && parts
-                .first()
-                .is_some_and(|schema| is_temporary_schema(schema))
-    })
+    NAME_FIELDS
+        .iter()
+        .any(|field| match node.names(field).as_slice() {
+            [schema, _, ..] => is_temporary_schema(schema),
+            _ => false,
+        })
 }
 
 /// The change of a function call, by the names of functions of PostgreSQL and of some extensions.

@@ -1,12 +1,13 @@
 //! Parts of an expression that depend on no column.
 
+use super::children::children;
 use crate::type_name::TypeName;
+use pg_query::NodeEnum;
 use pg_query::protobuf::TypeCast;
-use pg_query::{Node, NodeEnum};
 
 /// Returns the largest parts of an expression that compute a value and depend on no column.
 pub(super) fn collect(
-    node: &NodeEnum,
+    mut node: NodeEnum,
     parameters: &[TypeName],
     is_column: &dyn Fn(u32) -> bool,
 ) -> Vec<NodeEnum> {
@@ -15,8 +16,8 @@ pub(super) fn collect(
         is_column,
         parts: Vec::new(),
     };
-    if !collector.depends(node) {
-        collector.push(node);
+    if !collector.depends(&mut node) {
+        collector.push(&mut node);
     }
     collector.parts
 }
@@ -31,7 +32,7 @@ struct Collector<'a> {
 impl Collector<'_> {
     /// Whether a node depends on a column. If so, the parts of the node that do not, but compute a value, are
     /// collected.
-    fn depends(&mut self, node: &NodeEnum) -> bool {
+    fn depends(&mut self, node: &mut NodeEnum) -> bool {
         match node {
             NodeEnum::ColumnRef(_) => return true,
             NodeEnum::ParamRef(parameter) => {
@@ -39,23 +40,15 @@ impl Collector<'_> {
             }
             _ => {}
         }
+        let is_expression = is_expression(node);
         let mut independent = Vec::new();
         let mut depends = false;
-        for child in children(node) {
+        for child in child_nodes(node) {
             match self.depends(child) {
                 true => depends = true,
                 false => independent.push(child),
             }
         }
-        // A node that is not an expression cannot be computed separately.
-        let is_expression = !matches!(
-            node,
-            NodeEnum::List(_)
-                | NodeEnum::CaseWhen(_)
-                | NodeEnum::NamedArgExpr(_)
-                | NodeEnum::RowExpr(_)
-                | NodeEnum::AIndices(_)
-        );
         if depends || !is_expression {
             independent.into_iter().for_each(|child| self.push(child));
         }
@@ -63,19 +56,19 @@ impl Collector<'_> {
     }
 
     /// Adds a part if it computes a value.
-    fn push(&mut self, node: &NodeEnum) {
+    fn push(&mut self, node: &mut NodeEnum) {
         if self.computes(node) {
             self.parts.push(node.clone());
         }
     }
 
-    fn computes(&self, node: &NodeEnum) -> bool {
+    fn computes(&self, node: &mut NodeEnum) -> bool {
         let itself = match node {
             NodeEnum::AExpr(_) | NodeEnum::FuncCall(_) => true,
             NodeEnum::TypeCast(cast) => self.converts(cast),
             _ => false,
         };
-        itself || children(node).into_iter().any(|child| self.computes(child))
+        itself || child_nodes(node).any(|child| self.computes(child))
     }
 
     /// Whether a cast may change a value. The conversion of a constant succeeds or fails for all members alike.
@@ -83,11 +76,9 @@ impl Collector<'_> {
         let target = cast.type_name.as_ref();
         match cast.arg.as_ref().and_then(|arg| arg.node.as_ref()) {
             Some(NodeEnum::ParamRef(parameter)) => {
-                let index = parameter.number.unsigned_abs().checked_sub(1);
-                let name = index.and_then(|index| self.parameters.get(index as usize));
-                !name
-                    .zip(target)
-                    .is_some_and(|(name, target)| name.is(target))
+                let name = TypeName::of(self.parameters, parameter.number.unsigned_abs());
+                let same = |(name, target): (&TypeName, _)| name.is(target);
+                !name.zip(target).is_some_and(same)
             }
             Some(NodeEnum::TypeCast(_)) => true,
             _ => false,
@@ -95,53 +86,19 @@ impl Collector<'_> {
     }
 }
 
-/// The direct child nodes that an expression may have.
-fn children(node: &NodeEnum) -> Vec<&NodeEnum> {
-    let nodes: Vec<&Node> = match node {
-        NodeEnum::AExpr(e) => [&e.lexpr, &e.rexpr]
-            .into_iter()
-            .flatten()
-            .map(|node| &**node)
-            .collect(),
-        NodeEnum::BoolExpr(e) => e.args.iter().collect(),
-        NodeEnum::NullTest(e) => e.arg.iter().map(|node| &**node).collect(),
-        NodeEnum::BooleanTest(e) => e.arg.iter().map(|node| &**node).collect(),
-        NodeEnum::CaseExpr(e) => {
-            let ends = [&e.arg, &e.defresult]
-                .into_iter()
-                .flatten()
-                .map(|node| &**node);
-            ends.chain(&e.args).collect()
-        }
-        NodeEnum::CaseWhen(e) => [&e.expr, &e.result]
-            .into_iter()
-            .flatten()
-            .map(|node| &**node)
-            .collect(),
-        NodeEnum::CoalesceExpr(e) => e.args.iter().collect(),
-        NodeEnum::MinMaxExpr(e) => e.args.iter().collect(),
-        NodeEnum::FuncCall(e) => e.args.iter().collect(),
-        NodeEnum::NamedArgExpr(e) => e.arg.iter().map(|node| &**node).collect(),
-        NodeEnum::TypeCast(e) => e.arg.iter().map(|node| &**node).collect(),
-        NodeEnum::CollateClause(e) => e.arg.iter().map(|node| &**node).collect(),
-        NodeEnum::AArrayExpr(e) => e.elements.iter().collect(),
-        NodeEnum::AIndirection(e) => e
-            .arg
-            .iter()
-            .map(|node| &**node)
-            .chain(&e.indirection)
-            .collect(),
-        NodeEnum::AIndices(e) => [&e.lidx, &e.uidx]
-            .into_iter()
-            .flatten()
-            .map(|node| &**node)
-            .collect(),
-        NodeEnum::RowExpr(e) => e.args.iter().collect(),
-        NodeEnum::List(e) => e.items.iter().collect(),
-        _ => Vec::new(),
-    };
-    nodes
-        .into_iter()
-        .filter_map(|node| node.node.as_ref())
-        .collect()
+fn child_nodes(node: &mut NodeEnum) -> impl Iterator<Item = &mut NodeEnum> {
+    let children = children(node).unwrap_or_default().into_iter();
+    children.filter_map(|child| child.node.as_mut())
+}
+
+/// Whether a node can be computed separately.
+fn is_expression(node: &NodeEnum) -> bool {
+    !matches!(
+        node,
+        NodeEnum::List(_)
+            | NodeEnum::CaseWhen(_)
+            | NodeEnum::NamedArgExpr(_)
+            | NodeEnum::RowExpr(_)
+            | NodeEnum::AIndices(_)
+    )
 }

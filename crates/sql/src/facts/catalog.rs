@@ -15,6 +15,29 @@ pub(super) fn reg_literal(name: &Name) -> String {
     quote_literal(&text)
 }
 
+/// SQL array of names without their schemas.
+pub(crate) fn name_array<'a>(names: impl IntoIterator<Item = &'a Name>) -> String {
+    text_array(names.into_iter().map(|name| &name.name))
+}
+
+/// SQL array of these names.
+pub(crate) fn text_array<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+    let names = names.into_iter().map(|name| quote_literal(name.as_ref()));
+    format!(
+        "ARRAY[{}]::pg_catalog.name[]",
+        Vec::from_iter(names).join(",")
+    )
+}
+
+/// SQL array of names for `to_regclass`.
+pub(crate) fn class_array(names: &[Name]) -> String {
+    let names = names.iter().map(regclass_literal);
+    format!(
+        "ARRAY[{}]::pg_catalog.text[]",
+        Vec::from_iter(names).join(",")
+    )
+}
+
 /// A name as string constant for `to_regclass`.
 pub fn regclass_literal(name: &Name) -> String {
     reg_literal(name)

@@ -1,8 +1,10 @@
 //! Queries that check whether the functions, operators, types and tables of a statement permit grouping it.
 
-use super::catalog::{FIRST_OWN_OID, NOT_POSTGRESQLS, TYPES_SQL, regclass_literal, tree_sql};
+use super::catalog::{
+    FIRST_OWN_OID, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, regclass_literal,
+    text_array, tree_sql,
+};
 use crate::name::Name;
-use crate::quote::quote_literal;
 
 /// Functions of PostgreSQL whose result differs in a group, because they show settings or the transaction.
 const CONTEXT_FUNCTIONS: [&str; 13] = [
@@ -30,73 +32,55 @@ pub fn harmless_sql(
     types: &[Name],
     volatile: &[&str],
 ) -> String {
-    let names = |names: &[Name]| {
-        let list: Vec<String> = names.iter().map(|n| quote_literal(&n.name)).collect();
-        format!("ARRAY[{}]::pg_catalog.name[]", list.join(","))
-    };
-    let qualified = functions.iter().chain(operators).chain(types);
-    let qualified = qualified
-        .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
-        .count();
-    let context = functions
-        .iter()
-        .filter(|name| CONTEXT_FUNCTIONS.contains(&name.name.as_str()))
-        .count();
+    let all = functions.iter().chain(operators).chain(types);
+    let qualified = all.filter(|name| !name.may_be_system()).count();
+    let context = |name: &&Name| CONTEXT_FUNCTIONS.contains(&name.name.as_str());
+    let context = functions.iter().filter(context).count();
     format!(
         "SELECT {qualified} + {context} = 0 \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
-           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND ({not_postgresqls} OR (p.provolatile = 'v' AND p.proname <> ALL (ARRAY[{volatile}]::pg_catalog.name[])) OR p.proretset))) \
+           OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND ({not_postgresqls} OR (p.provolatile = 'v' AND p.proname <> ALL ({volatile})) OR p.proretset))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oid >= {FIRST_OWN_OID}::pg_catalog.oid \
            AND (NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace) \
              OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = o.oprcode::pg_catalog.oid AND p.provolatile = 'v'))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
         not_postgresqls = NOT_POSTGRESQLS,
-        functions = names(functions),
-        operators = names(operators),
-        types = names(types),
-        volatile = volatile
-            .iter()
-            .map(|name| quote_literal(name))
-            .collect::<Vec<_>>()
-            .join(","),
+        functions = name_array(functions),
+        operators = name_array(operators),
+        types = name_array(types),
+        volatile = text_array(volatile),
     )
 }
 
 /// Query for one row with one boolean: whether each collation of these names is PostgreSQL's own. Another one may be
 /// found in another schema next time.
 pub fn plain_collations_sql(collations: &[Name]) -> String {
-    let qualified = collations
-        .iter()
-        .filter(|n| n.schema.as_deref().is_some_and(|s| s != "pg_catalog"))
-        .count();
-    let list: Vec<String> = collations.iter().map(|n| quote_literal(&n.name)).collect();
+    let own = collations.iter().filter(|name| !name.may_be_system());
+    let (qualified, names) = (own.count(), name_array(collations));
     format!(
-        "SELECT {qualified} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
-         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_collation c WHERE c.collname = f.name AND c.collnamespace = 'pg_catalog'::pg_catalog.regnamespace))",
-        list.join(",")
+        "SELECT {qualified} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest({names}) AS f(name) \
+         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_collation c WHERE c.collname = f.name AND c.collnamespace = 'pg_catalog'::pg_catalog.regnamespace))"
     )
 }
 
 /// Query for one row with one boolean: whether each type of these names is built-in or an enum. A cast to such a type
 /// only reads.
 pub fn plain_types_sql(types: &[Name]) -> String {
-    let list: Vec<String> = types.iter().map(|n| quote_literal(&n.name)).collect();
+    let names = name_array(types);
     format!(
-        "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest({names}) AS f(name) \
          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name) OR EXISTS (SELECT FROM pg_catalog.pg_type t \
-           WHERE t.typname = f.name AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND t.typtype <> 'e'))",
-        list.join(",")
+           WHERE t.typname = f.name AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND t.typtype <> 'e'))"
     )
 }
 
 /// Query for one row with one boolean: whether neither the functions that fields of these names may call, nor the
 /// functions of casts, include a user-defined volatile function.
 pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
-    let list: Vec<String> = fields.iter().map(|n| quote_literal(&n.name)).collect();
+    let names = name_array(fields);
     format!(
         "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.provolatile = 'v' AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace \
-         AND (p.proname = ANY (ARRAY[{}]::pg_catalog.name[]) OR EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc = p.oid)))",
-        list.join(",")
+         AND (p.proname = ANY ({names}) OR EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc = p.oid)))"
     )
 }
 
@@ -104,13 +88,12 @@ pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
 /// can change the session in a way that the statement does not show. (Its declared volatility does not matter: a
 /// function that is STABLE or IMMUTABLE may call `set_config`, too.)
 pub fn foreign_functions_sql(functions: &[Name]) -> String {
-    let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
+    let names = name_array(functions);
     format!(
-        "SELECT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.name[]) AS f(name) \
+        "SELECT EXISTS (SELECT FROM pg_catalog.unnest({names}) AS f(name) \
          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
          OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name \
-         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace))",
-        list.join(",")
+         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace))"
     )
 }
 
@@ -118,13 +101,12 @@ pub fn foreign_functions_sql(functions: &[Name]) -> String {
 /// functions; not a foreign table; without row security, whose policies may call functions; and without functions
 /// that can be called like its columns.
 pub fn plain_tables_sql(relations: &[Name]) -> String {
-    let list: Vec<String> = relations.iter().map(regclass_literal).collect();
+    let classes = class_array(relations);
     format!(
-        "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) AS f(name) WHERE NOT EXISTS \
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.unnest({classes}) AS f(name) WHERE NOT EXISTS \
          (SELECT FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(f.name) AND c.relkind IN ('r', 'p', 'm') \
          AND NOT c.relrowsecurity AND NOT c.relhasrules AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p \
-           WHERE p.pronargs = 1 AND p.proargtypes[0] = c.reltype)))",
-        list.join(",")
+           WHERE p.pronargs = 1 AND p.proargtypes[0] = c.reltype)))"
     )
 }
 
@@ -133,10 +115,6 @@ pub fn plain_tables_sql(relations: &[Name]) -> String {
 /// defaults, domains or indexes use functions or operators that are not PostgreSQL's own, or if an UPDATE has
 /// `assigned` a column of a unique or exclusion index: then one row may free the key of another.
 pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
-    let assigned: Vec<String> = assigned
-        .iter()
-        .map(|column| quote_literal(column))
-        .collect();
     format!(
         "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid IN (SELECT id FROM tree) \
            AND (k.conrelid IN (SELECT id FROM tree) OR k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) \
@@ -151,24 +129,23 @@ pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
              OR (d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid IN (SELECT i.indexrelid FROM pg_catalog.pg_index i \
                WHERE i.indrelid IN (SELECT id FROM tree))))) \
          AND NOT EXISTS (SELECT FROM tree JOIN pg_catalog.pg_index i ON i.indrelid = id JOIN pg_catalog.pg_attribute a ON a.attrelid = id \
-           WHERE a.attname = ANY (ARRAY[{assigned}]::pg_catalog.name[]) AND (i.indisunique OR i.indisexclusion) \
+           WHERE a.attname = ANY ({assigned}) AND (i.indisunique OR i.indisexclusion) \
            AND (a.attnum = ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts - 1]) \
              OR ((i.indexprs IS NOT NULL OR i.indpred IS NOT NULL) AND EXISTS (SELECT FROM pg_catalog.pg_depend d \
                WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = i.indexrelid AND d.refobjid = id \
                AND d.refobjsubid = a.attnum))))",
         tree = tree_sql(name),
-        assigned = assigned.join(","),
+        assigned = text_array(assigned),
     )
 }
 
 /// Query for one row with one boolean: whether no column other than `but` has a sequence number as its default.
 pub fn no_serial_sql(name: &Name, but: &[String]) -> String {
-    let but: Vec<String> = but.iter().map(|column| quote_literal(column)).collect();
     format!(
         "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum \
-         WHERE a.attrelid = pg_catalog.to_regclass({class}) AND a.attnum > 0 AND a.attname <> ALL (ARRAY[{but}]::pg_catalog.name[]) \
+         WHERE a.attrelid = pg_catalog.to_regclass({class}) AND a.attnum > 0 AND a.attname <> ALL ({but}) \
          AND (a.attidentity <> '' OR pg_catalog.pg_get_expr(f.adbin, f.adrelid) LIKE '%nextval(%'))",
         class = regclass_literal(name),
-        but = but.join(","),
+        but = text_array(but),
     )
 }

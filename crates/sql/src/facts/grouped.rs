@@ -1,8 +1,7 @@
 //! Functions and types that a group's statement must not contain, although a shared read may.
 
-use super::catalog::{FIRST_OWN_OID, TYPES_SQL, tree_sql};
+use super::catalog::{FIRST_OWN_OID, TYPES_SQL, name_array, tree_sql};
 use crate::name::Name;
-use crate::quote::quote_literal;
 
 /// Functions of PostgreSQL that show how a value is stored, which differs in a group, or that may raise a NOTICE,
 /// which no member would receive.
@@ -58,11 +57,10 @@ pub fn fits_groups_sql(functions: &[Name], types: &[Name]) -> String {
         name => name.starts_with(NAME_TYPE_PREFIX) || name == ROLE_NAME_TYPE,
     };
     let unfit = functions.iter().filter(excluded).count() + types.iter().filter(name_type).count();
-    let list: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
     format!(
         "SELECT {unfit} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p, pg_catalog.unnest(p.proargtypes::pg_catalog.oid[]) AS a(id) \
-           JOIN pg_catalog.pg_type t ON t.oid = a.id WHERE p.proname = ANY (ARRAY[{functions}]::pg_catalog.name[]) AND p.proname <> 'nextval' AND {name_type})",
-        functions = list.join(","),
+           JOIN pg_catalog.pg_type t ON t.oid = a.id WHERE p.proname = ANY ({functions}) AND p.proname <> 'nextval' AND {name_type})",
+        functions = name_array(functions),
         name_type = name_type_sql(),
     )
 }

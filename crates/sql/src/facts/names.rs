@@ -1,10 +1,9 @@
 //! Names in expressions. The catalog and the search path determine the objects they refer to, so that each group
 //! compares them.
 
-use super::catalog::{FIRST_OWN_OID, NOT_IN_C};
+use super::catalog::{FIRST_OWN_OID, NOT_IN_C, text_array};
 use crate::expr::Expr;
 use crate::name::Name;
-use crate::quote::quote_literal;
 use std::collections::BTreeSet;
 
 /// Names in expressions, for the fingerprint.
@@ -58,11 +57,11 @@ impl Names {
     }
 
     pub(super) fn function_list(&self) -> String {
-        list(self.functions.iter())
+        text_array(&self.functions)
     }
 
     pub(super) fn operator_list(&self) -> String {
-        list(self.operators.iter())
+        text_array(&self.operators)
     }
 
     /// Query for one row with one boolean: whether users have added operators of these names only for types of
@@ -87,9 +86,3 @@ impl Names {
 /// SQL condition: type `t` is neither built-in nor made of a built-in type.
 const EXTENSION_TYPE: &str =
     "t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace AND t.typtype NOT IN ('d', 'e')";
-
-/// Names as SQL array.
-fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<String> = names.map(|name| quote_literal(name)).collect();
-    format!("ARRAY[{}]::pg_catalog.name[]", names.join(","))
-}

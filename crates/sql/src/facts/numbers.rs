@@ -1,9 +1,8 @@
 //! Tables that may read the last number of a sequence (`lastval`, `currval`) in a way that a statement's text does
 //! not show: through a default, a check, a trigger, a policy, a view or a function.
 
-use super::catalog::regclass_literal;
+use super::catalog::{class_array, name_array};
 use crate::name::Name;
-use crate::quote::quote_literal;
 
 /// SQL condition: `which` is true, and `text` calls a function that reads the last number of a sequence. The CASE
 /// limits the evaluation of `text`, which is expensive, to rows for which `which` is true.
@@ -26,9 +25,9 @@ fn in_types(column: &str) -> String {
 /// CTEs for use after `WITH RECURSIVE`: `named(name)` are the names, `tree(id)` the relations with these names and
 /// their partitions, `types(id)` the types of their columns and the types that these consist of.
 fn trees_sql(relations: &[Name]) -> String {
-    let list: Vec<String> = relations.iter().map(regclass_literal).collect();
+    let classes = class_array(relations);
     format!(
-        "named(name) AS (SELECT n FROM pg_catalog.unnest(ARRAY[{}]::pg_catalog.text[]) AS n), \
+        "named(name) AS (SELECT n FROM pg_catalog.unnest({classes}) AS n), \
          tree(id) AS MATERIALIZED (SELECT pg_catalog.to_regclass(name)::pg_catalog.oid FROM named WHERE pg_catalog.to_regclass(name) IS NOT NULL \
          UNION SELECT p.relid::pg_catalog.oid FROM named CROSS JOIN LATERAL pg_catalog.pg_partition_tree(pg_catalog.to_regclass(name)) p), \
          types(id) AS (SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = ANY (ARRAY(SELECT id FROM tree)) AND a.attnum > 0 AND NOT a.attisdropped \
@@ -36,8 +35,7 @@ fn trees_sql(relations: &[Name]) -> String {
            UNION ALL SELECT t.typelem FROM pg_catalog.pg_type t WHERE t.oid = types.id \
            UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = types.id \
            UNION ALL SELECT a.atttypid FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.typrelid \
-             WHERE t.oid = types.id AND a.attnum > 0 AND NOT a.attisdropped) AS part(id) WHERE part.id <> 0)",
-        list.join(",")
+             WHERE t.oid = types.id AND a.attnum > 0 AND NOT a.attisdropped) AS part(id) WHERE part.id <> 0)"
     )
 }
 
@@ -88,10 +86,9 @@ fn no_numbers_read() -> String {
 /// relations, and none of these functions, reads the last number of a sequence in its own text. (Functions that these
 /// call in turn are not checked.)
 pub fn no_numbers_read_sql(relations: &[Name], functions: &[Name]) -> String {
-    let called: Vec<String> = functions.iter().map(|n| quote_literal(&n.name)).collect();
     let called = format!(
-        "p.proname = ANY (ARRAY[{}]::pg_catalog.name[]) AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace",
-        called.join(",")
+        "p.proname = ANY ({}) AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace",
+        name_array(functions)
     );
     let fired = format!("{} AND NOT g.tgisinternal", in_tree("g.tgrelid"));
     let source =

@@ -4,10 +4,11 @@ use super::column::{self, KeyColumn};
 use super::refusal::Refusal;
 use super::rewriter::{Carried, Proposal, Rewriter, View};
 use super::text::Rows;
-use crate::facts::TableFacts;
+use crate::facts::{Column, TableFacts};
 use crate::row_wait;
 use crate::type_name::TypeName;
 use crate::update::Update;
+use crate::value::KeyValue;
 
 /// The statements of a fold, and how to fill their parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,29 +76,22 @@ pub(crate) fn rewrite_upsert(
 
 impl Rewriter<'_> {
     fn build(&self, returning: &[TypeName]) -> Result<Fold, Refusal> {
-        let key = self
-            .key
-            .iter()
-            .map(|(column, value)| column::key_column(column, value, self.parameters))
-            .collect::<Result<Vec<_>, _>>()?;
+        let key = |(column, value): &(&Column, &KeyValue)| {
+            column::key_column(column, value, self.parameters)
+        };
+        let is_update = self.proposal.is_none();
         let answers = self.answers(returning, View::After)?;
         Ok(Fold {
             many_rows: self.sql(&answers, Rows::Many)?,
             one_row: self.sql(&answers, Rows::One)?,
-            one_each: match self.proposal {
-                None => Some(self.one_each(returning)?),
-                Some(_) => None,
-            },
-            probe: match self.proposal {
-                None => Some(self.probe()?),
-                Some(_) => None,
-            },
+            one_each: is_update.then(|| self.one_each(returning)).transpose()?,
+            probe: is_update.then(|| self.probe()).transpose()?,
             lock: row_wait::lock_sql(self.table, &self.key_columns()),
-            key,
+            key: self.key.iter().map(key).collect::<Result<_, _>>()?,
             carried: self.carried.clone(),
             may_fail_unseen: self.may_fail_unseen(),
             partitioned: self.table.extent.tree.len() > 1,
-            upsert: self.proposal.is_some(),
+            upsert: !is_update,
             returning: answers.len(),
         })
     }

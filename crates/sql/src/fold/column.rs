@@ -73,11 +73,9 @@ pub(crate) fn key_column(
     let fits = match value {
         KeyValue::Parameter(n) => {
             let name = &parameter_type(parameters, *n)?.sql;
-            let integer = ["smallint", "integer", "bigint"].contains(&name.as_str());
-            let text = ["text", "character varying"].contains(&name.as_str());
             match class {
-                KeyClass::Integer => integer,
-                KeyClass::Text => text,
+                KeyClass::Integer => ["smallint", "integer", "bigint"].contains(&name.as_str()),
+                KeyClass::Text => TEXT_NAMES.contains(&name.as_str()),
                 KeyClass::Uuid | KeyClass::Opaque => *name == column.bare_type_name,
             }
         }
@@ -99,10 +97,8 @@ pub(crate) fn key_column(
 
 /// The type of a parameter, by its number from 1.
 pub(super) fn parameter_type(parameters: &[TypeName], number: u32) -> Result<&TypeName, Refusal> {
-    let index = (number as usize).checked_sub(1);
-    index
-        .and_then(|index| parameters.get(index))
-        .ok_or_else(|| Refusal::Type(format!("parameter ${number}")))
+    let name = TypeName::of(parameters, number);
+    name.ok_or_else(|| Refusal::Type(format!("parameter ${number}")))
 }
 
 pub(super) type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
@@ -184,9 +180,8 @@ fn holds_all_of(column: &Column, name: &str) -> bool {
     let both_texts = [own, name].iter().all(|text| TEXT_NAMES.contains(text));
     let widens = WIDENING.iter().any(|row| {
         let place = |name: &str| row.iter().position(|known| *known == name);
-        place(name)
-            .zip(place(own))
-            .is_some_and(|(from, to)| from <= to)
+        let places = place(name).zip(place(own));
+        places.is_some_and(|(from, to)| from <= to)
     });
     match limited {
         true => own == name && ROUNDED.contains(&column.type_oid),

@@ -19,9 +19,8 @@ impl Rewriter<'_> {
         let unchanged = self.table.fingerprint.holds(self.key.len() + 1);
         let answers = self.answers(returning, View::InPlace)?;
         let returned: String = (1..).zip(&answers).map(returned).collect();
-        let names: String = (1..=answers.len())
-            .map(|n| format!(", done.r{n}"))
-            .collect();
+        let names = 1..=answers.len();
+        let names: String = names.map(|n| format!(", done.r{n}")).collect();
         Ok(format!(
             "WITH facts AS MATERIALIZED (SELECT {unchanged} \
              AND pg_catalog.set_config('lock_timeout', '{LOCK_TIMEOUT}', true) IS NOT NULL AS same), \

@@ -1,5 +1,7 @@
 //! Why an UPDATE cannot be folded.
 
+use crate::parser::NotParsed;
+
 /// Reason why an UPDATE cannot be folded. Users see it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -24,4 +26,10 @@ pub enum Refusal {
     /// An expression cannot be rewritten.
     #[error("an expression that cannot be rewritten")]
     Expression,
+}
+
+impl From<NotParsed> for Refusal {
+    fn from(_: NotParsed) -> Self {
+        Self::Expression
+    }
 }

@@ -8,7 +8,7 @@ use crate::literals::LiteralKind;
 use crate::operator::ADD;
 use crate::quote::{quote_ident, quote_literal};
 use crate::type_name::TypeName;
-use crate::update::{Returning, Update};
+use crate::update::{Returning, Update, returned_exprs, returned_values};
 use crate::value::KeyValue;
 use std::collections::BTreeSet;
 
@@ -69,11 +69,9 @@ impl<'a> Rewriter<'a> {
         proposal: Option<Proposal<'a>>,
     ) -> Result<Self, Refusal> {
         let (key, other_equalities) = column::split_equalities(update, table)?;
-        let assigned = update
-            .assignments
-            .iter()
-            .map(|(name, expr)| column::assignable(table, name).map(|column| (column, expr)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let assigned = update.assignments.iter();
+        let assigned = assigned.map(|(name, expr)| Ok((column::assignable(table, name)?, expr)));
+        let assigned = assigned.collect::<Result<Vec<_>, Refusal>>()?;
         let mut this = Self {
             update,
             table,
@@ -86,10 +84,8 @@ impl<'a> Rewriter<'a> {
             carried: Vec::new(),
             proposal,
         };
-        if this
-            .member_exprs()
-            .any(|e| e.casts_to().iter().any(|name| name.name == "interval"))
-        {
+        let casts = |expr: &Expr| expr.casts_to().iter().any(|name| name.name == "interval");
+        if this.member_exprs().any(casts) {
             return Err(Refusal::Type("a cast to interval".to_owned()));
         }
         this.checks = this.relevant_checks()?;
@@ -102,20 +98,13 @@ impl<'a> Rewriter<'a> {
     fn relevant_checks(&self) -> Result<Vec<Expr>, Refusal> {
         let mut relevant = Vec::new();
         for text in &self.table.checks {
-            let check = Expr::parse(text).map_err(|_| Refusal::Expression)?;
+            let check = Expr::parse(text)?;
             let reads = check.columns();
             if self.assigned.iter().any(|(c, _)| reads.contains(&c.name)) {
                 relevant.push(check);
             }
         }
         Ok(relevant)
-    }
-
-    fn returning_exprs(&self) -> impl Iterator<Item = &'a Expr> {
-        self.update.returning.iter().filter_map(|r| match r {
-            Returning::Expr { expr, .. } => Some(expr),
-            Returning::All => None,
-        })
     }
 
     fn member_exprs(&self) -> impl Iterator<Item = &'a Expr> {
@@ -128,38 +117,30 @@ impl<'a> Rewriter<'a> {
         assigned
             .into_iter()
             .chain(self.update.guards.iter())
-            .chain(self.returning_exprs())
+            .chain(returned_exprs(&self.update.returning))
     }
 
     fn state_columns(&self) -> Result<Vec<&'a Column>, Refusal> {
-        let mut names: BTreeSet<String> =
-            self.assigned.iter().map(|(c, _)| c.name.clone()).collect();
-        names.extend(
-            self.key
-                .iter()
-                .chain(&self.other_equalities)
-                .map(|(c, _)| c.name.clone()),
-        );
-        self.member_exprs()
-            .chain(&self.checks)
-            .for_each(|e| names.extend(e.columns()));
-        if self
-            .update
-            .returning
+        let equal = self.key.iter().chain(&self.other_equalities);
+        let used = self
+            .assigned
             .iter()
-            .any(|r| matches!(r, Returning::All))
-        {
+            .map(|(c, _)| c)
+            .chain(equal.map(|(c, _)| c));
+        let mut names: BTreeSet<String> = used.map(|c| c.name.clone()).collect();
+        names.extend(
+            self.member_exprs()
+                .chain(&self.checks)
+                .flat_map(Expr::columns),
+        );
+        if self.update.returning.contains(&Returning::All) {
             names.extend(self.table.columns.iter().map(|c| c.name.clone()));
         }
         if let Some(unknown) = names.iter().find(|n| self.table.column(n).is_none()) {
             return Err(Refusal::Column(unknown.clone()));
         }
-        let state: Vec<_> = self
-            .table
-            .columns
-            .iter()
-            .filter(|c| names.contains(&c.name))
-            .collect();
+        let columns = self.table.columns.iter();
+        let state: Vec<_> = columns.filter(|c| names.contains(&c.name)).collect();
         match state.iter().find(|c| !c.builtin) {
             Some(column) => Err(Refusal::Type(column.name.clone())),
             None => Ok(state),
@@ -168,27 +149,20 @@ impl<'a> Rewriter<'a> {
 
     fn carried_parameters(&self) -> Result<Vec<Carried>, Refusal> {
         let mut numbers: BTreeSet<u32> = self.member_exprs().flat_map(Expr::parameters).collect();
-        numbers.extend(
-            self.other_equalities
-                .iter()
-                .filter_map(|(_, value)| match value {
-                    KeyValue::Parameter(n) => Some(*n),
-                    KeyValue::Constant { .. } => None,
-                }),
-        );
-        numbers
-            .into_iter()
-            .map(|parameter| {
-                let name = column::parameter_type(self.parameters, parameter)?;
-                if !name.builtin || name.sql == BOX {
-                    return Err(Refusal::Type(format!("parameter ${parameter}")));
-                }
-                Ok(Carried {
-                    parameter,
-                    as_text: name.array,
-                })
-            })
-            .collect()
+        let equal = self.other_equalities.iter();
+        numbers.extend(equal.filter_map(|(_, value)| match value {
+            KeyValue::Parameter(n) => Some(*n),
+            KeyValue::Constant { .. } => None,
+        }));
+        let carried = |parameter| {
+            let name = column::parameter_type(self.parameters, parameter)?;
+            if !name.builtin || name.sql == BOX {
+                return Err(Refusal::Type(format!("parameter ${parameter}")));
+            }
+            let as_text = name.array;
+            Ok(Carried { parameter, as_text })
+        };
+        numbers.into_iter().map(carried).collect()
     }
 
     /// SQL for the value of a member's parameter.
@@ -228,10 +202,11 @@ impl<'a> Rewriter<'a> {
     }
 
     pub(super) fn expr(&self, expr: &Expr, view: View) -> Result<String, Refusal> {
-        expr.to_sql(&|name| self.column(name, view), &|n| {
-            self.parameter(n, view)
-        })
-        .map_err(|_| Refusal::Expression)
+        let (column, parameter) = (
+            |name: &str| self.column(name, view),
+            |n| self.parameter(n, view),
+        );
+        Ok(expr.to_sql(&column, &parameter)?)
     }
 
     /// Columns are renamed so that they cannot have the same name as one of the fold's own.
@@ -246,16 +221,14 @@ impl<'a> Rewriter<'a> {
         returning: &[TypeName],
         view: View,
     ) -> Result<Vec<(String, String)>, Refusal> {
-        let mut values = Vec::new();
-        for item in &self.update.returning {
-            match item {
-                Returning::Expr { expr, .. } => values.push(self.expr(expr, view)?),
-                Returning::All => {
-                    let columns = self.table.columns.iter();
-                    values.extend(columns.map(|c| self.column(&c.name, view)));
-                }
-            }
-        }
+        let columns = self.table.columns.iter();
+        let all = || {
+            columns
+                .clone()
+                .map(|c| self.column(&c.name, view))
+                .collect()
+        };
+        let values = returned_values(&self.update.returning, all, |expr| self.expr(expr, view))?;
         if values.len() != returning.len() {
             return Err(Refusal::Expression);
         }

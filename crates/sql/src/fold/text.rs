@@ -1,4 +1,4 @@
-//! The text of the fold's statement. The functions write its parts in order.
+//! The text of the fold's statement.
 
 use super::column::{char_limit, state_type};
 use super::refusal::Refusal;
@@ -7,7 +7,6 @@ use crate::facts::Column;
 use crate::operator::{ADD, EQ, GT, LT};
 use crate::quote::quote_ident;
 use crate::row_wait;
-use std::fmt::Write as _;
 
 /// Number of rows of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,96 +19,61 @@ pub(super) enum Rows {
 
 impl Rewriter<'_> {
     pub(super) fn sql(&self, answers: &[(String, String)], rows: Rows) -> Result<String, Refusal> {
-        let mut out = String::with_capacity(2_000);
         let keys = self.key.len();
-        let answer_names = (1..=answers.len()).fold(String::new(), |s, n| s + &format!(", r{n}"));
-        let state_names = self
-            .state
-            .iter()
-            .fold(String::new(), |s, c| s + ", " + &self.state_name(&c.name));
-        let unchanged = self.table.fingerprint.holds(keys + 3);
-        let rights = self.proposal.map_or("", |proposal| proposal.rights);
+        let answer_names = |table: &str| -> String {
+            let names = 1..=answers.len();
+            names.map(|n| format!(", {table}r{n}")).collect()
+        };
+        let nulls = answers.iter().map(|(_, name)| format!(", NULL::{name}"));
         let (locking, lock_timeout) = match rows {
             Rows::One => ("", format!(" AND {}", row_wait::set_lock_timeout_sql())),
             Rows::Many => (" SKIP LOCKED", String::new()),
         };
+        let held = self.state.iter().map(|column| {
+            let cast = char_limit(column).map_or("", |_| "::pg_catalog.varchar");
+            let (name, state) = (quote_ident(&column.name), self.state_name(&column.name));
+            format!(", t.{name}{cast} AS {state}")
+        });
+        let key = || (1..).zip(&self.key);
+        let arrays = key().map(|(n, (column, _))| {
+            format!("pg_catalog.unnest(${n}::{}[]), ", column.bare_type_name)
+        });
+        let on =
+            key().map(|(n, (column, _))| format!("t.{} {EQ} k.k{n}", quote_ident(&column.name)));
         // The statement compares the facts after it has locked the table (at planning) and with its own snapshot: it
         // sees DDL that has committed, and later DDL waits for it.
-        let _ = write!(
-            out,
-            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {unchanged}{rights}{lock_timeout} AS same), "
-        );
-        let _ = write!(
-            out,
-            "held AS MATERIALIZED (SELECT k.first{} AS first, k.last",
-            self.inserted_offset()
-        );
-        for column in &self.state {
-            let cast = if char_limit(column).is_some() {
-                "::pg_catalog.varchar"
-            } else {
-                ""
-            };
-            let _ = write!(
-                out,
-                ", t.{}{cast} AS {}",
-                quote_ident(&column.name),
-                self.state_name(&column.name)
-            );
-        }
-        let _ = write!(out, " FROM facts, ROWS FROM (");
-        for (n, (column, _)) in self.key.iter().enumerate() {
-            let _ = write!(
-                out,
-                "pg_catalog.unnest(${}::{}[]), ",
-                n + 1,
-                column.bare_type_name
-            );
-        }
-        let _ = write!(
-            out,
-            "pg_catalog.unnest(${}::pg_catalog.int4[]), pg_catalog.unnest(${}::pg_catalog.int4[])) AS k(",
-            keys + 1,
-            keys + 2
-        );
-        (1..=keys).for_each(|n| {
-            let _ = write!(out, "k{n}, ");
-        });
-        let _ = write!(out, "first, last) JOIN {} AS t ON ", self.table.qualified());
-        let equal = |n: usize, c: &Column| format!("t.{} {EQ} k.k{}", quote_ident(&c.name), n + 1);
-        let on: Vec<String> = self
-            .key
-            .iter()
-            .enumerate()
-            .map(|(n, (c, _))| equal(n, c))
-            .collect();
-        let _ = write!(
-            out,
-            "{} WHERE facts.same FOR NO KEY UPDATE OF t{locking}), ",
-            on.join(" AND ")
-        );
-        let _ = write!(
-            out,
-            "fold(first, pos, last{state_names}, touched, fine, hit{answer_names}) AS ("
-        );
-        let _ = write!(out, "SELECT h.first, h.first, h.last");
-        for column in &self.state {
-            let _ = write!(out, ", h.{}", self.state_name(&column.name));
-        }
-        let _ = write!(out, ", false, true, false");
-        answers.iter().for_each(|(_, name)| {
-            let _ = write!(out, ", NULL::{name}");
-        });
-        let _ = write!(out, " FROM held AS h UNION ALL ");
-        self.step(&mut out, answers)?;
-        let _ = write!(out, "), ");
-        self.write(&mut out);
-        let _ = write!(out, "SELECT facts.same, f.pos, f.fine, f.hit");
-        (1..=answers.len()).for_each(|n| {
-            let _ = write!(out, ", f.r{n}");
-        });
-        let _ = write!(out, " FROM facts LEFT JOIN fold AS f ON f.pos {GT} f.first");
-        Ok(out)
+        Ok(format!(
+            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {unchanged}{rights}{lock_timeout} AS same), \
+             held AS MATERIALIZED (SELECT k.first{offset} AS first, k.last{held} FROM facts, ROWS FROM (\
+             {arrays}pg_catalog.unnest(${first}::pg_catalog.int4[]), pg_catalog.unnest(${last}::pg_catalog.int4[])) \
+             AS k({key_names}first, last) JOIN {table} AS t ON {on} WHERE facts.same FOR NO KEY UPDATE OF t{locking}), \
+             fold(first, pos, last{state}, touched, fine, hit{answer_names}) AS (\
+             SELECT h.first, h.first, h.last{held_state}, false, true, false{nulls} FROM held AS h UNION ALL {step}), {write} \
+             SELECT facts.same, f.pos, f.fine, f.hit{folded} FROM facts LEFT JOIN fold AS f ON f.pos {GT} f.first",
+            unchanged = self.table.fingerprint.holds(keys + 3),
+            rights = self.proposal.map_or("", |proposal| proposal.rights),
+            offset = self.inserted_offset(),
+            held = String::from_iter(held),
+            arrays = String::from_iter(arrays),
+            first = keys + 1,
+            last = keys + 2,
+            key_names = String::from_iter((1..=keys).map(|n| format!("k{n}, "))),
+            table = self.table.qualified(),
+            on = Vec::from_iter(on).join(" AND "),
+            state = self.state_names(""),
+            answer_names = answer_names(""),
+            held_state = self.state_names("h."),
+            nulls = String::from_iter(nulls),
+            step = self.step(answers)?,
+            write = self.write(),
+            folded = answer_names("f."),
+        ))
+    }
+
+    /// The columns of the state: `, c1, c2, …`.
+    fn state_names(&self, table: &str) -> String {
+        let name = |column: &&Column| format!(", {table}{}", self.state_name(&column.name));
+        self.state.iter().map(name).collect()
     }
 
     /// In an upsert, the first member is complete if the row was inserted in the same transaction.
@@ -123,108 +87,88 @@ impl Rewriter<'_> {
         }
     }
 
-    /// One step of the recursion: applies the next member of each key.
-    fn step(&self, out: &mut String, answers: &[(String, String)]) -> Result<(), Refusal> {
-        let guard = self.guard(View::Before)?;
-        let constraints = self.constraints()?;
-        let holds = match (self.member_conditions()?, &constraints, &guard) {
-            (None, None, _) => None,
-            (Some(proposal), None, _) => Some(proposal),
-            (None, Some(constraints), None) => Some(constraints.clone()),
-            (None, Some(constraints), Some(_)) => Some(format!("NOT g.hit OR ({constraints})")),
-            (Some(proposal), Some(constraints), None) => {
-                Some(format!("{proposal} AND {constraints}"))
-            }
-            (Some(proposal), Some(constraints), Some(_)) => {
+    /// The condition for a member to be complete, apart from its guard; `None` if it cannot be violated.
+    fn holds(&self, has_guard: bool) -> Result<Option<String>, Refusal> {
+        Ok(match (self.member_conditions()?, self.constraints()?) {
+            (None, None) => None,
+            (Some(proposal), None) => Some(proposal),
+            (None, Some(constraints)) if has_guard => Some(format!("NOT g.hit OR ({constraints})")),
+            (None, Some(constraints)) => Some(constraints),
+            (Some(proposal), Some(constraints)) if has_guard => {
                 Some(format!("{proposal} AND (NOT g.hit OR ({constraints}))"))
             }
+            (Some(proposal), Some(constraints)) => Some(format!("{proposal} AND {constraints}")),
+        })
+    }
+
+    /// One step of the recursion: applies the next member of each key.
+    fn step(&self, answers: &[(String, String)]) -> Result<String, Refusal> {
+        let guard = self.guard(View::Before)?;
+        let holds = self.holds(guard.is_some())?;
+        let (hit, fine, done) = match (&guard, &holds) {
+            (None, None) => ("true", "true", "true"),
+            (Some(_), None) => ("g.hit", "true", "g.hit"),
+            (None, Some(_)) => ("true", "v.fine", "v.fine"),
+            (Some(_), Some(_)) => ("g.hit", "v.fine", "(g.hit AND v.fine)"),
         };
-        let hit = if guard.is_some() { "g.hit" } else { "true" };
-        let fine = if holds.is_some() { "v.fine" } else { "true" };
-        let _ = write!(out, "SELECT f.first, f.pos {ADD} 1, f.last");
-        for column in &self.state {
+        let next = self.state.iter().map(|column| {
             let name = self.state_name(&column.name);
-            let _ = match self.assigned.iter().any(|(c, _)| c.name == column.name) {
-                false => write!(out, ", f.{name}"),
+            match self.assigned.iter().any(|(c, _)| c.name == column.name) {
+                false => format!(", f.{name}"),
                 true if holds.is_some() => {
-                    write!(out, ", CASE WHEN v.fine THEN n.{name} ELSE f.{name} END")
+                    format!(", CASE WHEN v.fine THEN n.{name} ELSE f.{name} END")
                 }
-                true => write!(out, ", n.{name}"),
-            };
-        }
-        let done = match (guard.is_some(), holds.is_some()) {
-            (false, false) => "true".to_owned(),
-            (true, false) => "g.hit".to_owned(),
-            (false, true) => "v.fine".to_owned(),
-            (true, true) => "(g.hit AND v.fine)".to_owned(),
-        };
-        let _ = write!(out, ", f.touched OR {done}, {fine}, {done}");
-        for (value, name) in answers {
-            let _ = match done.as_str() {
-                "true" => write!(out, ", ({value})::{name}"),
-                _ => write!(out, ", (CASE WHEN {done} THEN {value} END)::{name}"),
-            };
-        }
-        let _ = write!(out, " FROM fold AS f");
-        if let Some(guard) = &guard {
-            // OFFSET 0 prevents PostgreSQL from evaluating the guard once per use.
-            let _ = write!(
-                out,
-                " CROSS JOIN LATERAL (SELECT ({guard}) IS TRUE AS hit OFFSET 0) AS g"
-            );
-        }
-        let mut assigned = Vec::new();
-        for (column, expr) in &self.assigned {
-            let name = self.state_name(&column.name);
-            let value = format!(
-                "({})::{}",
+                true => format!(", n.{name}"),
+            }
+        });
+        let answers = answers.iter().map(|(value, name)| match done {
+            "true" => format!(", ({value})::{name}"),
+            _ => format!(", (CASE WHEN {done} THEN {value} END)::{name}"),
+        });
+        let assigned = self.assigned.iter().map(|(column, expr)| {
+            let (name, sql) = (
+                self.state_name(&column.name),
                 self.expr(expr, View::Before)?,
-                state_type(column)
             );
-            assigned.push(match hit {
+            let value = format!("({sql})::{}", state_type(column));
+            Ok(match hit {
                 "true" => format!("{value} AS {name}"),
                 _ => format!("CASE WHEN {hit} THEN {value} ELSE f.{name} END AS {name}"),
-            });
-        }
-        let _ = write!(
-            out,
-            " CROSS JOIN LATERAL (SELECT {}) AS n",
-            assigned.join(", ")
-        );
-        if let Some(holds) = &holds {
-            let _ = write!(
-                out,
-                " CROSS JOIN LATERAL (SELECT ({holds}) AS fine OFFSET 0) AS v"
-            );
-        }
-        let _ = write!(out, " WHERE f.pos {LT} f.last AND f.fine");
-        Ok(())
+            })
+        });
+        // OFFSET 0 prevents PostgreSQL from evaluating a condition once per use.
+        let once = |condition: Option<String>, name: &str, table: &str| {
+            let lateral =
+                |sql| format!(" CROSS JOIN LATERAL (SELECT ({sql}) {name} OFFSET 0) AS {table}");
+            condition.map(lateral).unwrap_or_default()
+        };
+        Ok(format!(
+            "SELECT f.first, f.pos {ADD} 1, f.last{next}, f.touched OR {done}, {fine}, {done}{answers} FROM fold AS f{guard} \
+             CROSS JOIN LATERAL (SELECT {assigned}) AS n{holds} WHERE f.pos {LT} f.last AND f.fine",
+            next = String::from_iter(next),
+            answers = String::from_iter(answers),
+            assigned = assigned.collect::<Result<Vec<_>, Refusal>>()?.join(", "),
+            guard = once(guard, "IS TRUE AS hit", "g"),
+            holds = once(holds.clone(), "AS fine", "v"),
+        ))
     }
 
     /// Writes one new version of each row that a member has changed.
-    fn write(&self, out: &mut String) {
-        let sets: Vec<String> = self
-            .assigned
-            .iter()
-            .map(|(c, _)| format!("{} = f.{}", quote_ident(&c.name), self.state_name(&c.name)))
-            .collect();
-        let on: Vec<String> = self
+    fn write(&self) -> String {
+        let pair = |operator: &str, column: &Column| {
+            let (name, state) = (quote_ident(&column.name), self.state_name(&column.name));
+            format!("{name} {operator} f.{state}")
+        };
+        let sets = self.assigned.iter().map(|(column, _)| pair("=", column));
+        let on = self
             .key
             .iter()
-            .map(|(c, _)| {
-                format!(
-                    "t.{} {EQ} f.{}",
-                    quote_ident(&c.name),
-                    self.state_name(&c.name)
-                )
-            })
-            .collect();
-        let _ = write!(
-            out,
-            "write AS (UPDATE {} AS t SET {} FROM fold AS f WHERE {} AND f.touched AND (f.pos {EQ} f.last OR NOT f.fine)) ",
+            .map(|(column, _)| format!("t.{}", pair(EQ, column)));
+        format!(
+            "write AS (UPDATE {} AS t SET {} FROM fold AS f WHERE {} AND f.touched AND (f.pos {EQ} f.last OR NOT f.fine))",
             self.table.qualified(),
-            sets.join(", "),
-            on.join(" AND "),
-        );
+            Vec::from_iter(sets).join(", "),
+            Vec::from_iter(on).join(" AND "),
+        )
     }
 }

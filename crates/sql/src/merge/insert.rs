@@ -10,7 +10,7 @@ use crate::expr::Expr;
 use crate::facts::{TableFacts, regclass_literal};
 use crate::name::{Name, push_distinct};
 use crate::quote::quote_literal;
-use crate::update::{Returning, as_target, read_assignments_by, read_returning};
+use crate::update::{Returning, as_target, read_assignments_by, read_returning, returned_exprs};
 use std::collections::BTreeSet;
 
 /// The parts of `INSERT INTO relation (columns) VALUES (…), (…) ON CONFLICT … RETURNING …`.
@@ -71,10 +71,7 @@ impl Insert {
     }
 
     pub(super) fn returned(&self) -> impl Iterator<Item = &Expr> {
-        self.returning.iter().filter_map(|item| match item {
-            Returning::Expr { expr, .. } => Some(expr),
-            Returning::All => None,
-        })
+        returned_exprs(&self.returning)
     }
 
     /// SQL conditions: the client has the INSERT privilege on columns with DEFAULT, which the generated statement
@@ -138,10 +135,7 @@ fn parts_of(insert: &InsertStmt) -> Option<Insert> {
     let even = rows.iter().all(|row| row.len() == width);
     let named = columns.is_empty() || columns.len() == width;
     (even && named).then_some(Insert {
-        relation: Name {
-            schema: Some(relation.schemaname.clone()).filter(|schema| !schema.is_empty()),
-            name: relation.relname.clone(),
-        },
+        relation: Name::of_relation(relation),
         columns,
         rows,
         conflict: match insert.on_conflict_clause.as_deref() {

@@ -3,7 +3,8 @@
 use super::insert::Insert;
 use super::rows::Rows;
 use crate::dealing::{
-    Dealing, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, check_columns, check_intervals,
+    Dealing, Own, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
+    check_columns, check_intervals,
 };
 use crate::expr::Expr;
 use crate::facts::TableFacts;
@@ -11,7 +12,7 @@ use crate::literals::LiteralKind;
 use crate::operator::{CONCAT, NE};
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
-use crate::update::Returning;
+use crate::update::returned_values;
 use crate::value::KeyValue;
 use std::collections::BTreeSet;
 
@@ -38,27 +39,18 @@ pub fn rewrite(
     }
     let rows = Rows::of(&insert.rows, parameters)?;
     let own = Own::of(rows.exprs(insert), &shared, parameters)?;
-    let types = shared.iter().map(|number| {
-        let name = parameters.get(*number as usize - 1);
-        name.map(|name| &name.sql).ok_or(Refusal::Type(*number))
-    });
-    let types: Vec<&String> = types.collect::<Result<_, _>>()?;
-    let parameter = |n: u32| match shared.iter().position(|shared| *shared == n) {
-        Some(place) => format!(
-            "${}::{}",
-            SHARED + place,
-            types.get(place).map_or("", |t| t)
-        ),
-        None => own.element(n, |place| format!("k.p{place}")),
+    let types = Shared::of(&shared, parameters)?;
+    let parameter = |number| {
+        let own = || own.element(number, |place| format!("k.p{place}"));
+        types.sql(number, SHARED).unwrap_or_else(own)
     };
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     for (column, expr) in insert.valued(table)? {
         columns.push(quote_ident(&column));
-        let sql = expr.to_sql(&|_| String::new(), &parameter);
-        values.push(sql.map_err(|_| Refusal::Expression)?);
+        values.push(expr.to_sql(&|_| String::new(), &parameter)?);
     }
     let returned = returned(insert, table, &parameter, returning)?;
-    let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
+    let names = answer_names(returning.len());
     let text = format!(
         "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {set_timeout} AS same), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same ORDER BY k.pos \
@@ -113,31 +105,10 @@ pub(super) fn returned(
     parameter: &dyn Fn(u32) -> String,
     returning: &[TypeName],
 ) -> Result<String, Refusal> {
-    let answers = answers(insert, table, parameter)?;
-    if answers.len() != returning.len() {
-        return Err(Refusal::Expression);
-    }
-    let numbered = (1..).zip(answers.iter().zip(returning));
-    Ok(numbered
-        .map(|(n, (value, name))| format!(", ({value})::{} AS r{n}", name.sql))
-        .collect())
-}
-
-fn answers(
-    insert: &Insert,
-    table: &TableFacts,
-    parameter: &dyn Fn(u32) -> String,
-) -> Result<Vec<String>, Refusal> {
-    let mut answers = Vec::new();
     let column = |name: &str| format!("u.{}", quote_ident(name));
-    for item in &insert.returning {
-        match item {
-            Returning::All => answers.extend(table.columns.iter().map(|c| column(&c.name))),
-            Returning::Expr { expr, .. } => {
-                let sql = expr.to_sql(&column, parameter);
-                answers.push(sql.map_err(|_| Refusal::Expression)?);
-            }
-        }
-    }
-    Ok(answers)
+    let all = || table.columns.iter().map(|c| column(&c.name)).collect();
+    let values = returned_values(&insert.returning, all, |expr| {
+        expr.to_sql(&column, parameter)
+    })?;
+    answers_sql(&values, returning)
 }

@@ -20,7 +20,7 @@ impl Rows {
             .iter()
             .map(|row| kind(row))
             .collect::<Result<Vec<_>, _>>()?;
-        let type_of = |number: &u32| types.get(*number as usize - 1).map(|name| &name.sql);
+        let type_of = |number: &u32| TypeName::of(types, *number).map(|name| &name.sql);
         let alike = kinds.windows(2).all(|pair| match pair {
             [one, other] => {
                 let typed = |row: &Kind| row.parameters.iter().map(type_of).collect::<Vec<_>>();
@@ -66,13 +66,8 @@ fn kind(row: &[Option<Expr>]) -> Result<Kind, Refusal> {
         let place = parameters.iter().position(|known| *known == number);
         format!("${}", place.map_or(0, |place| place + 1))
     };
-    let value = |expr: &Option<Expr>| match expr {
-        Some(expr) => {
-            let sql = expr.to_sql(&|_| String::new(), &place);
-            sql.map(Some).map_err(|_| Refusal::Expression)
-        }
-        None => Ok(None),
-    };
+    let sql = |expr: &Expr| expr.to_sql(&|_| String::new(), &place);
+    let value = |expr: &Option<Expr>| expr.as_ref().map(sql).transpose();
     Ok(Kind {
         values: row.iter().map(value).collect::<Result<_, _>>()?,
         parameters,

@@ -7,8 +7,9 @@ use pg_query::protobuf::{
 };
 use pg_query::{Node, NodeEnum};
 
-use crate::expr::Expr;
+use crate::expr::{Expr, referenced};
 use crate::name::Name;
+use crate::parser::is_equality;
 use crate::update::{
     Returning, as_target, flatten, read_assignments, read_returning, returned_exprs,
 };
@@ -81,10 +82,8 @@ impl Take {
 
     /// The expressions over a row that is moved, in the order of evaluation.
     pub fn moving(&self) -> Vec<&Expr> {
-        self.onward
-            .iter()
-            .flat_map(|onward| &onward.values)
-            .collect()
+        let onward = self.onward.iter();
+        onward.flat_map(|onward| &onward.values).collect()
     }
 
     /// The expressions that PostgreSQL evaluates for a taken row.
@@ -127,17 +126,12 @@ fn taking(statement: &NodeEnum) -> Option<Take> {
     };
     let outer = qualifier(relation)?;
     let (key, single, select) = picking(condition.node.as_ref()?, outer)?;
-    let [from] = select.from_clause.as_slice() else {
-        return None;
-    };
-    let NodeEnum::RangeVar(from) = from.node.as_ref()? else {
-        return None;
-    };
-    if name_of(from)? != name_of(relation)? {
+    let from = single_table(select)?;
+    if Name::of_relation(from) != Name::of_relation(relation) {
         return None;
     }
     Some(Take {
-        relation: name_of(relation)?,
+        relation: Name::of_relation(relation),
         single,
         pick: read_pick(select, qualifier(from)?, &key)?,
         key,
@@ -145,6 +139,18 @@ fn taking(statement: &NodeEnum) -> Option<Take> {
         returning: read_returning(returning, outer)?,
         onward: None,
     })
+}
+
+/// The table, if FROM contains one table only.
+fn single_table(select: &SelectStmt) -> Option<&RangeVar> {
+    match select.from_clause.as_slice() {
+        [
+            Node {
+                node: Some(NodeEnum::RangeVar(table)),
+            },
+        ] => Some(table),
+        _ => None,
+    }
 }
 
 /// The alias of a plain table, or its name.
@@ -158,17 +164,10 @@ fn qualifier(relation: &RangeVar) -> Option<&str> {
     (plain && !matches!(name.as_str(), "old" | "new")).then_some(name)
 }
 
-fn name_of(relation: &RangeVar) -> Option<Name> {
-    Some(Name {
-        schema: Some(relation.schemaname.clone()).filter(|schema| !schema.is_empty()),
-        name: relation.relname.clone(),
-    })
-}
-
 /// `key = (SELECT …)`, `key IN (SELECT …)`, `key = ANY (SELECT …)`, `key = ANY (ARRAY(SELECT …))`.
 fn picking<'a>(condition: &'a NodeEnum, outer: &str) -> Option<(String, bool, &'a SelectStmt)> {
     match condition {
-        NodeEnum::AExpr(comparison) if is_equal(&comparison.name) => {
+        NodeEnum::AExpr(comparison) if is_equality(&comparison.name) => {
             let key = column(comparison.lexpr.as_deref()?, outer)?;
             let (link, select) = sub_select(comparison.rexpr.as_deref()?)?;
             let single = match (comparison.kind(), link.sub_link_type()) {
@@ -179,17 +178,13 @@ fn picking<'a>(condition: &'a NodeEnum, outer: &str) -> Option<(String, bool, &'
             Some((key, single, select))
         }
         NodeEnum::SubLink(link) if link.sub_link_type() == SubLinkType::AnySublink => {
-            let equal = link.oper_name.is_empty() || is_equal(&link.oper_name);
+            let equal = link.oper_name.is_empty() || is_equality(&link.oper_name);
             let key = column(link.testexpr.as_deref()?, outer)?;
             let select = select_of(link.subselect.as_deref()?)?;
             equal.then_some((key, false, select))
         }
         _ => None,
     }
-}
-
-fn is_equal(name: &[Node]) -> bool {
-    matches!(name, [Node { node: Some(NodeEnum::String(name)) }] if name.sval == "=")
 }
 
 fn sub_select(node: &Node) -> Option<(&SubLink, &SelectStmt)> {
@@ -211,16 +206,7 @@ fn column(node: &Node, qualifier: &str) -> Option<String> {
     let NodeEnum::ColumnRef(reference) = node.node.as_ref()? else {
         return None;
     };
-    let text = |node: &Node| match &node.node {
-        Some(NodeEnum::String(text)) => Some(text.sval.clone()),
-        _ => None,
-    };
-    let fields: Vec<String> = reference.fields.iter().map(text).collect::<Option<_>>()?;
-    match fields.as_slice() {
-        [name] => Some(name.clone()),
-        [table, name] if table == qualifier => Some(name.clone()),
-        _ => None,
-    }
+    referenced(reference, Some(qualifier))
 }
 
 fn read_pick(select: &SelectStmt, inner: &str, key: &str) -> Option<Pick> {
@@ -236,16 +222,10 @@ fn read_pick(select: &SelectStmt, inner: &str, key: &str) -> Option<Pick> {
         flatten(condition, &mut conjuncts)?;
     }
     let condition = |node: &NodeEnum| Expr::new(node.clone(), Some(inner)).ok();
+    let order = |item| read_order(item, inner);
     Some(Pick {
-        conditions: conjuncts
-            .into_iter()
-            .map(condition)
-            .collect::<Option<_>>()?,
-        order: select
-            .sort_clause
-            .iter()
-            .map(|item| read_order(item, inner))
-            .collect::<Option<_>>()?,
+        conditions: (conjuncts.into_iter().map(condition)).collect::<Option<_>>()?,
+        order: (select.sort_clause.iter().map(order)).collect::<Option<_>>()?,
         locking: read_locking(&select.locking_clause, inner)?,
         limit: key_value(select.limit_count.as_deref()?.node.as_ref()?)?,
     })
@@ -320,12 +300,7 @@ fn moving(insert: &InsertStmt) -> Option<Take> {
     let outer = qualifier(relation)?;
     let (name, statement) = single_cte(insert.with_clause.as_ref()?)?;
     let select = select_of(insert.select_stmt.as_deref()?)?;
-    let [from] = select.from_clause.as_slice() else {
-        return None;
-    };
-    let NodeEnum::RangeVar(from) = from.node.as_ref()? else {
-        return None;
-    };
+    let from = single_table(select)?;
     let whole = is_plain(select)
         && select.where_clause.is_none()
         && select.sort_clause.is_empty()
@@ -349,13 +324,9 @@ fn moving(insert: &InsertStmt) -> Option<Take> {
         target.indirection.is_empty().then(|| target.name.clone())
     };
     take.onward = Some(Onward {
-        relation: name_of(relation)?,
+        relation: Name::of_relation(relation),
         columns: insert.cols.iter().map(named).collect::<Option<_>>()?,
-        values: select
-            .target_list
-            .iter()
-            .map(value)
-            .collect::<Option<_>>()?,
+        values: (select.target_list.iter().map(value)).collect::<Option<_>>()?,
         returning: read_returning(insert.returning_clause.as_ref(), outer)?,
     });
     Some(take)

@@ -8,14 +8,15 @@
 use super::no_row::NoRowErrors;
 use super::parts::{CTID, Onward, TRY_LOCK, Take};
 use crate::dealing::{
-    Dealing, FEW, GONE, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, check_columns, check_intervals,
+    Dealing, FEW, GONE, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, answer_names, answers_sql,
+    check_columns, check_intervals,
 };
 use crate::expr::Expr;
-use crate::facts::TableFacts;
+use crate::facts::{Column, TableFacts};
 use crate::operator::{CONCAT, EQ, GE};
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
-use crate::update::{Returning, returned_exprs};
+use crate::update::{Returning, returned_exprs, returned_values};
 use std::collections::BTreeSet;
 
 /// Rewrites `take` for many consumers. `onto` is the table to which the rows are moved. `parameters` and `returning`
@@ -35,20 +36,14 @@ pub fn rewrite(
             return Err(Refusal::Table(table.name.clone(), why.clone()));
         }
     }
-    if onto.is_some_and(|onto| {
-        onto.extent
-            .tree
-            .iter()
-            .any(|id| queue.extent.tree.contains(id))
-    }) {
+    let in_queue = |id: &u32| queue.extent.tree.contains(id);
+    if onto.is_some_and(|onto| onto.extent.tree.iter().any(in_queue)) {
         let why = "rows move back into the queue".to_owned();
         return Err(Refusal::Table(queue.name.clone(), why));
     }
     // A name that is not a column may be a function call on the row.
-    let returned = take
-        .onward
-        .iter()
-        .flat_map(|onward| returned_exprs(&onward.returning));
+    let returned = take.onward.iter();
+    let returned = returned.flat_map(|onward| returned_exprs(&onward.returning));
     let of_queue = take.picking().into_iter().chain(take.taking());
     check_columns(queue, of_queue)?;
     if let Some(onto) = onto {
@@ -65,11 +60,8 @@ pub fn rewrite(
     if assigned.iter().any(|(column, _)| *column == take.key) {
         return Err(Refusal::Key(take.key.clone()));
     }
-    if take
-        .picking()
-        .iter()
-        .any(|expr| expr.casts_parameter_to_fields())
-    {
+    let mut picking = take.picking().into_iter();
+    if picking.any(Expr::casts_parameter_to_fields) {
         return Err(Refusal::Interval);
     }
     check_intervals(queue, assigned.iter().map(|(column, _)| column))?;
@@ -116,10 +108,7 @@ impl<'a> Rewriter<'a> {
     }
 
     fn type_of(&self, number: u32) -> Result<&'a TypeName, Refusal> {
-        let index = (number as usize).checked_sub(1);
-        index
-            .and_then(|index| self.parameters.get(index))
-            .ok_or(Refusal::Type(number))
+        TypeName::of(self.parameters, number).ok_or(Refusal::Type(number))
     }
 
     fn fingerprints(&self) -> usize {
@@ -145,8 +134,7 @@ impl<'a> Rewriter<'a> {
 
     fn expr(&self, expr: &Expr, table: &str, row: &str) -> Result<String, Refusal> {
         let column = |name: &str| format!("{table}.{}", quote_ident(name));
-        expr.to_sql(&column, &|n| self.parameter(n, row))
-            .map_err(|_| Refusal::Expression)
+        Ok(expr.to_sql(&column, &|n| self.parameter(n, row))?)
     }
 
     fn conditions(&self, table: &str) -> Result<Vec<String>, Refusal> {
@@ -163,14 +151,8 @@ impl<'a> Rewriter<'a> {
             Some((onward, table)) => ("moved", self.returned(items, table, "u", "0", onward)?),
             None => ("taken", self.items(items, self.queue, "t", "p.n")?),
         };
-        if answers.len() != returning.len() {
-            return Err(Refusal::Expression);
-        }
-        let answers = answers.iter().zip(returning).enumerate();
-        let returned: String = answers
-            .map(|(n, (value, name))| format!(", ({value})::{} AS r{}", name.sql, n + 1))
-            .collect();
-        let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
+        let returned = answers_sql(&answers, returning)?;
+        let names = answer_names(returning.len());
         let taken = match self.onto {
             None => self.taken(&returned)?,
             Some(_) => self.taken(&self.passed_on()?)?,
@@ -239,10 +221,9 @@ impl<'a> Rewriter<'a> {
             true => self.parameter(number, "0"),
             false => self.own.element(number, |place| format!("k.p{place}")),
         };
-        let mut values = self.no_row.values(|expr| {
-            let sql = expr.to_sql(&|_| String::new(), &parameter);
-            sql.map_err(|_| Refusal::Expression)
-        })?;
+        let mut values = self
+            .no_row
+            .values(|expr| Ok(expr.to_sql(&|_| String::new(), &parameter)?))?;
         values.extend(self.own.arrays().map(parameter));
         Ok(match values.is_empty() {
             true => String::new(),
@@ -377,8 +358,7 @@ impl<'a> Rewriter<'a> {
             if let Some(unknown) = value.columns().iter().find(|c| !names.contains(c)) {
                 return Err(Refusal::Column(unknown.clone()));
             }
-            let sql = value.to_sql(&column, &|n| self.parameter(n, "w.n"));
-            values.push(sql.map_err(|_| Refusal::Expression)?);
+            values.push(value.to_sql(&column, &|n| self.parameter(n, "w.n"))?);
         }
         let columns: Vec<String> = onward.columns.iter().map(|c| quote_ident(c)).collect();
         let columns = match columns.join(", ") {
@@ -401,10 +381,7 @@ impl<'a> Rewriter<'a> {
         row: &str,
         onward: &Onward,
     ) -> Result<Vec<String>, Refusal> {
-        let parameters = onward.returning.iter().any(
-            |item| matches!(item, Returning::Expr { expr, .. } if !expr.parameters().is_empty()),
-        );
-        match parameters {
+        match returned_exprs(&onward.returning).any(|expr| !expr.parameters().is_empty()) {
             true => Err(Refusal::Expression),
             false => self.items(items, table, name, row),
         }
@@ -417,17 +394,9 @@ impl<'a> Rewriter<'a> {
         name: &str,
         row: &str,
     ) -> Result<Vec<String>, Refusal> {
-        let mut values = Vec::new();
-        for item in items {
-            match item {
-                Returning::Expr { expr, .. } => values.push(self.expr(expr, name, row)?),
-                Returning::All => {
-                    let columns = table.columns.iter();
-                    values.extend(columns.map(|c| format!("{name}.{}", quote_ident(&c.name))));
-                }
-            }
-        }
-        Ok(values)
+        let column = |column: &Column| format!("{name}.{}", quote_ident(&column.name));
+        let all = || table.columns.iter().map(column).collect();
+        returned_values(items, all, |expr| self.expr(expr, name, row))
     }
 
     /// The condition under which executing the members one at a time would have had the same result.

@@ -102,7 +102,7 @@ fn database(proxy: &Proxy, name: &str, connections: Connections) -> Option<Row> 
         settings.size.into(),
         settings.min_size.into(),
         settings.reserve_size.into(),
-        settings.server_lifetime.as_secs().into(),
+        settings.timeouts.server_lifetime.as_secs().into(),
         // PgBouncer's is empty, too, where the database does not say it.
         entry
             .overrides

@@ -89,7 +89,7 @@ fn row(name: PoolName, pool: &Pool, cancels: usize) -> Row {
         load.servers_opening.into(),
         (longest / MICROS).into(),
         (longest % MICROS).into(),
-        pool.settings().mode.name().into(),
+        pool.settings().pooling.pool_mode.name().into(),
         Value::Null,
         groups.into(),
         grouped.into(),

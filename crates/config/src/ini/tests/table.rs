@@ -1,9 +1,7 @@
 //! The tables of `docs/from-pgbouncer.md`, made from the keys that there are.
 
 use crate::documents::{MARKDOWN, put};
-use crate::ini::known::{KNOWN, Known};
-use crate::ini::mapping::Mapping;
-use crate::ini::parameters::{ADDRESS, OF_DATABASES, OF_PEERS, OF_USERS, Parameter};
+use crate::ini::known::{ADDRESS, KNOWN, Known, Mapping, OF_DATABASES, OF_PEERS, OF_USERS};
 use paceline_testing::kept;
 
 /// What becomes of a key.
@@ -36,8 +34,8 @@ fn row(known: &Known) -> String {
     )
 }
 
-fn rows(section: &str, known: &[Parameter]) -> String {
-    let row = |parameter: &Parameter| {
+fn rows(section: &str, known: &[Known]) -> String {
+    let row = |parameter: &Known| {
         let becomes = shown(parameter.mapping);
         format!("| `{section}` | `{}` | {becomes} |\n", parameter.name)
     };
@@ -53,9 +51,9 @@ fn sections() -> String {
     let of_address =
         |key: &str| format!("| `[databases]` | `{key}` | part of the URL `primary` |\n");
     let address: String = ADDRESS.into_iter().map(of_address).collect();
-    let databases = rows("[databases]", OF_DATABASES);
-    let users = rows("[users]", OF_USERS);
-    let peers = rows("[peers]", OF_PEERS);
+    let databases = rows("[databases]", &OF_DATABASES);
+    let users = rows("[users]", &OF_USERS);
+    let peers = rows("[peers]", &OF_PEERS);
     format!("| section | key | here |\n|---|---|---|\n{address}{databases}{users}{peers}")
 }
 

@@ -3,7 +3,7 @@
 use super::key::Key;
 use super::proposal::OnConflict;
 use super::statement::{Source, change_sql, insert_sql};
-use crate::dealing::{Own, OwnParameter, Refusal};
+use crate::dealing::{Own, OwnParameter, Refusal, Shared};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold::{self, Fold, KeyColumn, Proposal};
@@ -119,7 +119,7 @@ pub(super) fn rewrite_first(
     )?;
     let source = Source {
         own: &own,
-        shared: &[],
+        shared: &Shared::of(&[], parameters)?,
         valued: &valued,
         computed,
     };

@@ -7,6 +7,7 @@ use crate::facts::{Column, TableFacts};
 use crate::fold;
 use crate::merge::insert::{Change, Insert, PROPOSED};
 use crate::operator::{GE, LE};
+use crate::parser::NotParsed;
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
 use crate::update::{KeyEquality, Update};
@@ -84,14 +85,18 @@ pub fn on_conflict(
 
 /// A condition that is always true and computes all these expressions.
 fn all_computed(exprs: &[Expr]) -> Result<Expr, Refusal> {
-    let sql = |expr: &Expr| expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
-    let parts = exprs.iter().map(sql).collect::<Result<Vec<_>, _>>();
-    let parts = parts.map_err(|_| Refusal::Expression)?.join(", ");
+    let parts = exprs.iter().map(plain_sql).collect::<Result<Vec<_>, _>>();
+    let parts = parts?.join(", ");
     parsed(&format!("pg_catalog.num_nulls({parts}) {GE} 0"))
 }
 
+/// SQL for an expression without columns; parameters keep their numbers.
+fn plain_sql(expr: &Expr) -> Result<String, NotParsed> {
+    expr.to_sql(&|_| String::new(), &|n| format!("${n}"))
+}
+
 fn parsed(sql: &str) -> Result<Expr, Refusal> {
-    Expr::parse(sql).map_err(|_| Refusal::Expression)
+    Ok(Expr::parse(sql)?)
 }
 
 /// Checks of values that may not fit their columns.
@@ -115,20 +120,21 @@ struct Proposal<'a> {
 }
 
 impl Proposal<'_> {
+    fn column(&self, name: &str) -> Result<&Column, Refusal> {
+        let column = self.table.column(name);
+        column.ok_or_else(|| Refusal::Column(name.to_owned()))
+    }
+
     /// SQL for the value of a column, in the column's type.
     fn value(&self, name: &str) -> Result<String, Refusal> {
-        let unknown = || Refusal::Column(name.to_owned());
-        let column = self.table.column(name).ok_or_else(unknown)?;
-        let (_, expr) = self
-            .valued
-            .iter()
-            .find(|(valued, _)| valued == name)
-            .ok_or_else(unknown)?;
+        let column = self.column(name)?;
+        let mut valued = self.valued.iter();
+        let valued = valued.find(|(valued, _)| valued == name);
+        let (_, expr) = valued.ok_or_else(|| Refusal::Column(name.to_owned()))?;
         if fold::column::is_cut(column) || !column.builtin {
             return Err(fold::Refusal::Type(name.to_owned()).into());
         }
-        let sql = expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
-        let sql = sql.map_err(|_| Refusal::Expression)?;
+        let sql = plain_sql(expr)?;
         Ok(match self.is_of_type(expr, column) {
             true => sql,
             false => format!("{sql}::{}", fold::column::state_type(column)),
@@ -139,7 +145,7 @@ impl Proposal<'_> {
     fn is_of_type(&self, expr: &Expr, column: &Column) -> bool {
         match expr.as_value() {
             Some(KeyValue::Parameter(number)) => {
-                let name = self.parameters.get(number as usize - 1);
+                let name = TypeName::of(self.parameters, number);
                 name.is_some_and(|name| name.sql == fold::column::state_type(column))
             }
             _ => false,
@@ -157,9 +163,7 @@ impl Proposal<'_> {
             Some(value) => value.clone(),
             None => format!("${number}"),
         };
-        let sql = expr.to_sql(&|name| quote_ident(name), &parameter);
-        let sql = sql.map_err(|_| Refusal::Expression)?;
-        Expr::parse(&sql).map_err(|_| Refusal::Expression)
+        parsed(&expr.to_sql(&|name| quote_ident(name), &parameter)?)
     }
 
     /// Expressions of DO UPDATE that PostgreSQL may compute before it looks for a conflict, and the arrays, whose
@@ -172,7 +176,7 @@ impl Proposal<'_> {
             parts.flat_map(|expr| expr.parts_without_columns(self.parameters, &|n| n >= PROPOSED));
         let mut computed: Vec<Expr> = parts.collect();
         for number in exprs.iter().flat_map(|expr| expr.parameters()) {
-            let name = self.parameters.get((number as usize).wrapping_sub(1));
+            let name = TypeName::of(self.parameters, number);
             if name.is_some_and(|name| name.array) {
                 computed.push(parsed(&format!("${number}"))?);
             }
@@ -184,15 +188,13 @@ impl Proposal<'_> {
     fn unfitting(&self, change: &Change) -> Result<Unfitting, Refusal> {
         let mut unfitting = Unfitting::default();
         for (name, expr) in &change.assignments {
-            let column = self.table.column(name);
-            let column = column.ok_or_else(|| Refusal::Column(name.to_owned()))?;
+            let column = self.column(name)?;
             let depends =
                 !expr.columns().is_empty() || expr.parameters().iter().any(|n| *n >= PROPOSED);
             if depends || fold::column::fits(expr, column, self.parameters) {
                 continue;
             }
-            let sql = expr.to_sql(&|_| String::new(), &|n| format!("${n}"));
-            let sql = sql.map_err(|_| Refusal::Expression)?;
+            let sql = plain_sql(expr)?;
             let converted = parsed(&fold::column::converted(&sql, column))?;
             match fold::column::is_short(&sql, column) {
                 Some(short) => {
@@ -209,8 +211,7 @@ impl Proposal<'_> {
     fn checks(&self) -> Result<Vec<Expr>, Refusal> {
         let (mut checks, mut values) = (Vec::new(), Vec::new());
         for (name, expr) in &self.valued {
-            let column = self.table.column(name);
-            let column = column.ok_or_else(|| Refusal::Column(name.clone()))?;
+            let column = self.column(name)?;
             let value = self.value(name)?;
             if column.not_null {
                 checks.push(format!("{value} IS NOT NULL"));
@@ -231,15 +232,12 @@ impl Proposal<'_> {
         for text in &self.table.checks {
             checks.extend(self.check(text)?);
         }
-        let parsed = checks.iter().map(|text| Expr::parse(text));
-        parsed
-            .collect::<Result<_, _>>()
-            .map_err(|_| Refusal::Expression)
+        checks.iter().map(|text| parsed(text)).collect()
     }
 
     /// A CHECK constraint for the proposed row; `None` if it reads only columns with defaults, as in the INSERT.
     fn check(&self, text: &str) -> Result<Option<String>, Refusal> {
-        let check = Expr::parse(text).map_err(|_| Refusal::Expression)?;
+        let check = Expr::parse(text)?;
         let columns = check.columns();
         let valued = |name: &String| self.valued.iter().any(|(valued, _)| valued == name);
         if !columns.iter().any(valued) {
@@ -254,7 +252,6 @@ impl Proposal<'_> {
             let found = values.iter().find(|(known, _)| *known == name);
             found.map_or_else(String::new, |(_, value)| value.clone())
         };
-        let sql = check.to_sql(&value, &|n| format!("${n}"));
-        sql.map(Some).map_err(|_| Refusal::Expression)
+        Ok(Some(check.to_sql(&value, &|n| format!("${n}"))?))
     }
 }

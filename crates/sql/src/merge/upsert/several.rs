@@ -7,8 +7,7 @@ use super::key::Key;
 use super::one_row::rewrite_first;
 use super::proposal::OnConflict;
 use super::statement::{Source, change_sql, insert_sql};
-use crate::dealing::{Own, OwnParameter, Refusal};
-use crate::expr::Expr;
+use crate::dealing::{Own, OwnParameter, Refusal, Shared};
 use crate::facts::TableFacts;
 use crate::fold::{self, KeyClass, KeyColumn};
 use crate::merge::insert::Insert;
@@ -118,23 +117,13 @@ fn text(
     returning: &[TypeName],
     (own, shared): (&Own, &[u32]),
 ) -> Result<String, Refusal> {
-    let typed = |number: &u32| {
-        let name = parameters.get((*number as usize).wrapping_sub(1));
-        let name = name.ok_or(Refusal::Type(*number))?;
-        Ok((*number, name.sql.as_str()))
-    };
-    let shared = shared
-        .iter()
-        .map(typed)
-        .collect::<Result<Vec<_>, Refusal>>()?;
+    let shared = Shared::of(shared, parameters)?;
     let valued = insert.valued(table)?;
     let source = Source {
         own,
         shared: &shared,
         valued: &valued,
-        computed: on_conflict.map_or(&[][..], |change: &OnConflict| -> &[Expr] {
-            &change.computed
-        }),
+        computed: on_conflict.map_or(&[], |change| &change.computed),
     };
     let change = change_sql(insert, &|number| source.shared(number))?;
     let action = change.unwrap_or_else(|| "DO NOTHING".to_owned());

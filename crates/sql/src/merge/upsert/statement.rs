@@ -1,7 +1,7 @@
 //! The text of the INSERT with ON CONFLICT.
 
 use super::key::Key;
-use crate::dealing::{Own, Refusal, SET_LOCK_TIMEOUT_TO};
+use crate::dealing::{Own, Refusal, SET_LOCK_TIMEOUT_TO, Shared, answer_names};
 use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::merge::insert::{Insert, PROPOSED};
@@ -19,8 +19,7 @@ const SHARED: usize = 3;
 /// The inserted rows.
 pub(super) struct Source<'a> {
     pub(super) own: &'a Own<'a>,
-    /// Parameters with the same value for all members, and their types in SQL syntax.
-    pub(super) shared: &'a [(u32, &'a str)],
+    pub(super) shared: &'a Shared<'a>,
     /// The columns with values, and their values.
     pub(super) valued: &'a [(String, &'a Expr)],
     pub(super) computed: &'a [Expr],
@@ -29,9 +28,7 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// SQL for a parameter with the same value for all members.
     pub(super) fn shared(&self, number: u32) -> Option<String> {
-        let place = self.shared.iter().position(|(own, _)| *own == number)?;
-        let (_, sql) = self.shared.get(place)?;
-        Some(format!("${}::{sql}", SHARED + place))
+        self.shared.sql(number, SHARED)
     }
 
     fn parameter(&self, number: u32) -> String {
@@ -49,20 +46,14 @@ pub(super) fn insert_sql(
     returning: &[TypeName],
 ) -> Result<String, Refusal> {
     let parameter = |n: u32| source.parameter(n);
-    let value = |expr: &Expr| {
-        let sql = expr.to_sql(&|_| String::new(), &parameter);
-        sql.map_err(|_| Refusal::Expression)
-    };
+    let value = |expr: &Expr| Ok::<_, Refusal>(expr.to_sql(&|_| String::new(), &parameter)?);
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     for (column, expr) in source.valued {
         columns.push(quote_ident(column));
         values.push(value(expr)?);
     }
-    let computed = source
-        .computed
-        .iter()
-        .map(value)
-        .collect::<Result<Vec<_>, _>>()?;
+    let computed = source.computed.iter().map(value);
+    let computed = computed.collect::<Result<Vec<_>, _>>()?;
     let computed = match computed.is_empty() {
         true => String::new(),
         false => format!(" AND pg_catalog.num_nulls({}) {GE} 0", computed.join(", ")),
@@ -80,7 +71,7 @@ pub(super) fn insert_sql(
         .map(|(n, (column, _))| format!(", u.{} AS k{n}", quote_ident(&column.name)))
         .collect();
     let key_names: String = numbered().map(|(n, _)| format!(", w.k{n}")).collect();
-    let names: String = (1..=returning.len()).map(|n| format!(", w.r{n}")).collect();
+    let names = answer_names(returning.len());
     Ok(format!(
         "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {set_timeout} AS same), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
@@ -120,8 +111,7 @@ pub(super) fn change_sql(
     }
     let sql = |expr: &Expr| {
         let value = |number| value(number).unwrap_or_default();
-        let sql = expr.to_sql(&|name| format!("u.{}", quote_ident(name)), &value);
-        sql.map_err(|_| Refusal::Expression)
+        expr.to_sql(&|name| format!("u.{}", quote_ident(name)), &value)
     };
     let set = |(name, expr): &(String, Expr)| Ok(format!("{} = {}", quote_ident(name), sql(expr)?));
     let sets = change.assignments.iter().map(set);
