@@ -13,8 +13,8 @@
 //! | `crates/sql/src/statement.rs` | declares that module; a field of `Statement` for the parts. No change if `Statement` has them |
 //! | `crates/batch/src/strategy/NAME.rs` | new: the plan ([`strategy::GroupPlan`]: the group of a request, the messages of a group, the lines of `paceline explain`) and the rows of the result (`GroupResult`, from which `StatementBatch` makes the whole [`strategy::Batch`]) |
 //! | `crates/batch/src/strategy.rs` | declares that module; a row in the table `strategies!` |
-//! | `crates/proxy/src/learn/NAME.rs` | new: asks the catalog whether the tables permit it, and makes the plan |
-//! | `crates/proxy/src/learn.rs` | declares that module; `ask_plan` calls it |
+//! | `crates/pool/src/analysis/plan/NAME.rs` | new: asks the catalog whether the tables permit it, and makes the plan |
+//! | `crates/pool/src/analysis/plan.rs` | declares that module; `ask_plan` calls it |
 //!
 //! [`strategy::distribute`] is an example in one file. The line, `SHOW GROUPS`, metrics and `paceline explain` need no change, because
 //! they read the table; configuration does not name strategies. `docs/groups.md` and `docs/metrics.md` list the names for users.
