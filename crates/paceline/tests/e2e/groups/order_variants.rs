@@ -4,10 +4,10 @@
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
 
+use crate::groups::orders::{BY_ADVISORY_LOCK, SETUP, take};
 use crate::harness::driver::connect;
 use crate::harness::wait::until_moving;
 use crate::harness::{Stage, stage::Target};
-use crate::orders::{BY_ADVISORY_LOCK, SETUP, take};
 
 const ORDERS: i64 = 1_500;
 /// Consumers of each kind.

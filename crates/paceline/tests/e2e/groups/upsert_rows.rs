@@ -1,5 +1,5 @@
 //! Upserts of several rows beside outsiders, beside upserts of one row, and under DDL. That each client gets the answer that
-//! it would have got alone is in [`crate::upsert`].
+//! it would have got alone is in [`crate::groups::upsert`].
 
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::unit;

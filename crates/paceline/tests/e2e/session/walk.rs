@@ -127,7 +127,7 @@ const BY_UNIT_TESTS: [&str; 2] = ["backups", "extensions"];
 
 #[test]
 fn the_table_in_the_documentation_has_these_rows() {
-    let page = include_str!("../../../../docs/session-state.md");
+    let page = include_str!("../../../../../docs/session-state.md");
     let table = page.split("walk -->").nth(1).unwrap();
     let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
     let mut rows: Vec<&str> = rows

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 
 use crate::harness::caretaker::signal;
 use crate::harness::cluster::Cluster;
+use crate::harness::load::{Load, ROWS, Tally};
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::{Gate, Stage, until};
-use crate::load::{Load, ROWS, Tally};
 
 const BUMP: &str = "UPDATE t SET n = n + 1 WHERE id = 1";
 

@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::harness::Stage;
+use crate::harness::load::{Load, ROWS};
 use crate::harness::raw::RawClient;
-use crate::load::{Load, ROWS};
 
 const CLIENTS: usize = 12;
 /// Updates that must be acknowledged between two changes.

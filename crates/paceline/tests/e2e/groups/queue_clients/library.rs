@@ -58,7 +58,7 @@ impl Library {
     }
 
     fn command(&self, url: &str) -> Command {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/queue_clients");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/groups/queue_clients");
         let installed = installed(FAMILY, self.name).unwrap();
         let mut command = (self.program)(&sources.join(self.name), &installed);
         command.arg(url);

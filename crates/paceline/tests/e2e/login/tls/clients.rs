@@ -1,11 +1,11 @@
 //! Clients of every kind at Paceline's door.
 
-use crate::console::row;
 use crate::harness::message;
 use crate::harness::paceline::Paceline;
 use crate::harness::programs::program;
 use crate::harness::raw::RawClient;
 use crate::harness::until;
+use crate::operations::console::row;
 
 use super::papers::papers;
 use super::{LOGIN, before, for_clients, line};
