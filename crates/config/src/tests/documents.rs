@@ -1,7 +1,7 @@
 //! The documents that are made from the keys: tables of `docs/configuration.md`, and the example `deploy/paceline.toml`.
 
 use crate::overrides::keys_in;
-use crate::settings::key::EVERYWHERE;
+use crate::settings::key::ALL_TABLES;
 use crate::settings::{Key, Section, Settings, keys, sections};
 use paceline_testing::kept;
 
@@ -36,14 +36,14 @@ fn table(section: &Section) -> String {
 fn overrides() -> String {
     let row = |key: &Key| {
         let [database, there, everywhere] =
-            [0, 1, 2].map(|table| match key.tables.contains(&EVERYWHERE[table]) {
+            [0, 1, 2].map(|table| match key.tables.contains(&ALL_TABLES[table]) {
                 true => "yes",
                 false => "–",
             });
-        let alias = key.alias_there.map_or(String::new(), |alias| {
+        let alias = key.override_alias.map_or(String::new(), |alias| {
             format!("; `{alias}` is another name for it")
         });
-        let (name, meaning) = (key.name_there, key.meaning);
+        let (name, meaning) = (key.override_name, key.meaning);
         format!("| `{name}` | {database} | {there} | {everywhere} | {meaning}{alias} |\n")
     };
     let rows: String = keys()
@@ -110,7 +110,7 @@ fn the_example_has_every_key_with_its_default() {
     kept("deploy/paceline.toml", |text| {
         put(text, TOML, "keys and defaults", &example())
     });
-    let example = include_str!("../../../deploy/paceline.toml");
+    let example = include_str!("../../../../deploy/paceline.toml");
     let config = crate::Config::from_toml(example, "paceline.toml").unwrap();
     assert_eq!(config.paceline, Settings::default());
     assert!(!config.databases.is_empty());
@@ -118,8 +118,8 @@ fn the_example_has_every_key_with_its_default() {
 
 #[test]
 fn every_override_names_its_key() {
-    for key in EVERYWHERE.iter().flat_map(|table| keys_in(*table)) {
-        let names = [Some(key.name_there), key.alias_there];
+    for key in ALL_TABLES.iter().flat_map(|table| keys_in(*table)) {
+        let names = [Some(key.override_name), key.override_alias];
         assert!(names.contains(&Some(key.name)), "{key:?}");
     }
 }
