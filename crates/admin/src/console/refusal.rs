@@ -2,7 +2,7 @@
 
 use paceline_wire::ErrorResponse;
 
-/// An error as PgBouncer's console gives it.
+/// An error with the SQLSTATE that PgBouncer's console uses for all errors.
 pub(super) fn refusal(message: impl Into<String>) -> ErrorResponse {
     ErrorResponse::error("08P01", message)
 }
