@@ -1,4 +1,4 @@
-//! What clap reads, and the help that it prints.
+//! The arguments and the help of the command line, for clap.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use paceline_config::{Settings, keys};
 const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
                      and work that must wait for the database travels together";
 
-/// Of the embedded PostgreSQL.
+/// The example of the embedded PostgreSQL.
 #[cfg(feature = "embedded")]
 const EMBEDDED_EXAMPLE: &str = "
   paceline
@@ -34,7 +34,7 @@ const EXAMPLES: &str = "
   paceline explain 'UPDATE stock SET qty = qty - 1 WHERE id = 1' --upstream postgres://app@10.0.0.5:5432/app
       Says whether this statement would travel with others, and why not.";
 
-/// Of the lab.
+/// The example of the lab.
 #[cfg(feature = "bench")]
 const BENCH_EXAMPLE: &str = "
   paceline bench
@@ -42,7 +42,7 @@ const BENCH_EXAMPLE: &str = "
 #[cfg(not(feature = "bench"))]
 const BENCH_EXAMPLE: &str = "";
 
-/// The whole command line. Without a subcommand it is `serve`.
+/// The command line. Without a subcommand, the command is `serve`.
 #[derive(Debug, Parser)]
 #[command(name = "paceline", version, about = ABOUT, args_conflicts_with_subcommands = true)]
 pub(super) struct Arguments {
@@ -185,7 +185,7 @@ pub(super) struct ServeArguments {
 }
 
 /// Adds the list of settings and the examples to the help of `command` and of its `serve`.
-pub(super) fn described(command: clap::Command) -> clap::Command {
+pub(super) fn with_details(command: clap::Command) -> clap::Command {
     let details = format!(
         "{}\nExamples:{EMBEDDED_EXAMPLE}{EXAMPLES}{BENCH_EXAMPLE}",
         settings()

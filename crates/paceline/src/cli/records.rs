@@ -1,10 +1,10 @@
-//! The command line of what is made of records that `paceline bench --json` kept: `bench report` and `bench compare`.
+//! The arguments of `bench report` and `bench compare`, which read the records of `bench --json`.
 
 use super::lab_command::{Compare, LabCommand, Report};
 use clap::Subcommand;
 use std::path::PathBuf;
 
-/// The subcommands of `bench` that measure nothing.
+/// The subcommands of `bench` that read records.
 #[derive(Debug, Subcommand)]
 pub(super) enum RecordsArguments {
     /// Make a page of records that --json kept; measures nothing

@@ -1,4 +1,4 @@
-//! What is known of a statement, in lines of a label and a text.
+//! The output of `explain`: lines of a label and a text.
 
 use paceline_batch::learned::{Learned, Policy};
 use paceline_batch::prospect::{Outlook, Prospect};
@@ -10,15 +10,14 @@ use paceline_sql::merge::upsert::{Several, Then, Upsert};
 use paceline_sql::{KeyValue, LiteralKind, quote_literal};
 use std::collections::BTreeSet;
 
-/// Characters of a label, the space behind it included.
+/// Width of a label, including the space after it.
 const LABEL_WIDTH: usize = 12;
 
-/// Lines of an answer.
 #[derive(Default)]
-struct Lines(Vec<String>);
+struct AnswerLines(Vec<String>);
 
-impl Lines {
-    fn say(&mut self, label: &str, text: impl AsRef<str>) {
+impl AnswerLines {
+    fn add(&mut self, label: &str, text: impl AsRef<str>) {
         let text = text.as_ref();
         self.0.push(format!("{label:LABEL_WIDTH$}{text}"));
     }
@@ -26,7 +25,7 @@ impl Lines {
     fn about(simple: &Simple) -> Self {
         let mut lines = Self::default();
         let words: Vec<&str> = simple.template.text.split_whitespace().collect();
-        lines.say("template", words.join(" "));
+        lines.add("template", words.join(" "));
         let literals = (1..).zip(&simple.literals);
         let literals = literals.map(|(n, literal)| {
             let value = match literal.kind {
@@ -39,11 +38,11 @@ impl Lines {
         lines
     }
 
-    /// Nothing if there is nothing to list.
+    /// Adds a line, unless there are no items.
     fn list(&mut self, label: &str, items: impl Iterator<Item = String>) {
         let items: Vec<String> = items.collect();
         if !items.is_empty() {
-            self.say(label, items.join(", "));
+            self.add(label, items.join(", "));
         }
     }
 
@@ -52,17 +51,17 @@ impl Lines {
     }
 }
 
-/// Of a text that is relayed without a second look.
+/// The answer for a text that is relayed.
 pub(super) fn lease(simple: &Simple, why: &str) -> String {
-    let mut lines = Lines::about(simple);
-    lines.say("as it is", format!("lease: {why}"));
+    let mut lines = AnswerLines::about(simple);
+    lines.add("as it is", format!("lease: {why}"));
     lines.finish()
 }
 
-/// Of a statement about which only its text is known.
+/// The answer without a server.
 pub(super) fn of_shape(simple: &Simple, outlook: Outlook<'_>, policy: Policy) -> String {
-    let mut lines = Lines::about(simple);
-    lines.say(
+    let mut lines = AnswerLines::about(simple);
+    lines.add(
         "catalog",
         "not asked (no server is named): the tables may yet forbid what follows",
     );
@@ -70,16 +69,16 @@ pub(super) fn of_shape(simple: &Simple, outlook: Outlook<'_>, policy: Policy) ->
     lines.finish()
 }
 
-/// Of a statement about which PostgreSQL was asked.
+/// The answer after the analysis by a server.
 pub(super) fn of_learned(
     simple: &Simple,
     learned: &Learned,
     policy: Policy,
-    place: &str,
+    server: &str,
     verbose: bool,
 ) -> String {
-    let mut lines = Lines::about(simple);
-    lines.say("catalog", format!("asked at {place}"));
+    let mut lines = AnswerLines::about(simple);
+    lines.add("catalog", format!("asked at {server}"));
     prospects(&mut lines, &simple.template, learned.into(), policy);
     match learned.plan.as_ref().map(|plan| plan.rewritten()) {
         Ok(Rewritten::Fold(fold)) => of_fold(&mut lines, fold, verbose),
@@ -91,14 +90,14 @@ pub(super) fn of_learned(
     lines.finish()
 }
 
-/// How it travels as it is, and what a hint or the switch would change.
-fn prospects(lines: &mut Lines, template: &Template, outlook: Outlook<'_>, policy: Policy) {
+/// The treatment of the statement as it is, and with a hint or the switch if that differs.
+fn prospects(lines: &mut AnswerLines, template: &Template, outlook: Outlook<'_>, policy: Policy) {
     let hinted = template.hints().commit_on_success;
     let now = Prospect::of(template, outlook, policy, hinted);
-    lines.say("as it is", now.to_string());
+    lines.add("as it is", now.to_string());
     let with_hint = Prospect::of(template, outlook, policy, true);
     if with_hint != now {
-        lines.say(
+        lines.add(
             "hint",
             format!("{with_hint}; with /*+ COMMIT_ON_SUCCESS */"),
         );
@@ -109,11 +108,11 @@ fn prospects(lines: &mut Lines, template: &Template, outlook: Outlook<'_>, polic
     };
     let switched = Prospect::of(template, outlook, switched, hinted);
     if switched != now {
-        lines.say("switch", format!("{switched}; with hotspot_for_autocommit"));
+        lines.add("switch", format!("{switched}; with hotspot_for_autocommit"));
     }
 }
 
-fn of_fold(lines: &mut Lines, fold: &Fold, verbose: bool) {
+fn of_fold(lines: &mut AnswerLines, fold: &Fold, verbose: bool) {
     of_key(lines, &fold.key);
     let own = fold.carried.iter().map(|carried| carried.parameter);
     lines.list("own", own.map(|number| format!("${number}")));
@@ -122,26 +121,26 @@ fn of_fold(lines: &mut Lines, fold: &Fold, verbose: bool) {
     }
 }
 
-fn of_fold_statements(lines: &mut Lines, fold: &Fold) {
-    lines.say("one row", &fold.one_row);
-    lines.say("many rows", &fold.many_rows);
+fn of_fold_statements(lines: &mut AnswerLines, fold: &Fold) {
+    lines.add("one row", &fold.one_row);
+    lines.add("many rows", &fold.many_rows);
     if let Some(one_each) = &fold.one_each {
-        lines.say("one each", one_each);
+        lines.add("one each", one_each);
     }
 }
 
-fn of_key(lines: &mut Lines, key: &[KeyColumn]) {
+fn of_key(lines: &mut AnswerLines, key: &[KeyColumn]) {
     let equal = |column: &KeyColumn| format!("{} = {}", column.name, value(&column.value));
     lines.list("key", key.iter().map(equal));
     if key.iter().any(|column| column.class == KeyClass::Opaque) {
-        lines.say(
+        lines.add(
             "",
             "only PostgreSQL can compare such keys: a group is of one key",
         );
     }
 }
 
-fn of_upsert(lines: &mut Lines, upsert: &Upsert, verbose: bool) {
+fn of_upsert(lines: &mut AnswerLines, upsert: &Upsert, verbose: bool) {
     of_key(lines, &upsert.key);
     let inserted = upsert.own.iter().flat_map(|own| own.numbers.clone());
     let changing = match &upsert.then {
@@ -154,16 +153,16 @@ fn of_upsert(lines: &mut Lines, upsert: &Upsert, verbose: bool) {
     if !verbose {
         return;
     }
-    lines.say("insert", &upsert.insert);
+    lines.add("insert", &upsert.insert);
     if let Some(one_each) = &upsert.one_each {
-        lines.say("one each", one_each);
+        lines.add("one each", one_each);
     }
     if let Then::Fold(fold) = &upsert.then {
         of_fold_statements(lines, fold);
     }
 }
 
-fn of_several(lines: &mut Lines, several: &Several, verbose: bool) {
+fn of_several(lines: &mut AnswerLines, several: &Several, verbose: bool) {
     for key in &several.keys {
         of_key(lines, key);
     }
@@ -171,18 +170,18 @@ fn of_several(lines: &mut Lines, several: &Several, verbose: bool) {
     lines.list("shared", shared.map(|number| format!("${number}")));
     of_own(lines, &several.own);
     if verbose {
-        lines.say("statement", &several.text);
+        lines.add("statement", &several.text);
     }
 }
 
-fn of_own(lines: &mut Lines, own: &[OwnParameter]) {
+fn of_own(lines: &mut AnswerLines, own: &[OwnParameter]) {
     let numbers = own.iter().flat_map(|own| &own.numbers);
     lines.list("own", numbers.map(|number| format!("${number}")));
 }
 
-fn of_dealing(lines: &mut Lines, dealing: &Dealing, verbose: bool) {
+fn of_dealing(lines: &mut AnswerLines, dealing: &Dealing, verbose: bool) {
     if dealing.queue {
-        lines.say("limit", value(&dealing.limit));
+        lines.add("limit", value(&dealing.limit));
     }
     lines.list(
         "shared",
@@ -191,9 +190,9 @@ fn of_dealing(lines: &mut Lines, dealing: &Dealing, verbose: bool) {
     of_own(lines, &dealing.own);
     if verbose {
         if let Some(text) = &dealing.text_of_few {
-            lines.say("few rows", text);
+            lines.add("few rows", text);
         }
-        lines.say("statement", &dealing.text);
+        lines.add("statement", &dealing.text);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the text of a statement tells when PostgreSQL is not asked.
+//! The treatment of a statement by its text alone, without a server.
 
 use paceline_batch::line::Strategy;
 use paceline_batch::prospect::{NOT_PLAIN, Outlook};
@@ -6,8 +6,8 @@ use paceline_config::Declared;
 use paceline_pool::analysis::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
 use paceline_sql::Statement;
 
-/// What may be expected if the tables forbid nothing, and if functions are those that are declared by the names they
-/// are called by.
+/// The result of an analysis if the tables prevent nothing, and if functions are those that the configuration declares under the
+/// same names.
 pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> Outlook<'static> {
     let parsed_alone = why_parsed_alone(statement);
     let plan = match (&statement.update, &statement.take, &statement.insert) {
@@ -31,7 +31,7 @@ pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> Outlook<'
     };
     let called = |declared: &&Declared| statement.functions.contains(&declared.function);
     let mut called: Vec<&Declared> = declared.iter().filter(called).collect();
-    // One that shares a transaction asks for company, whatever others do.
+    // Functions that may share a transaction come first: one of them is enough for grouping.
     called.sort_by_key(|declared| declared.role.limit().is_some());
     match called.first() {
         None => shape,

@@ -1,4 +1,4 @@
-//! Signals, as PgBouncer (1.23 and later) understands them: each is a command.
+//! Signals. Each is a command, as in PgBouncer 1.23 and later.
 
 use paceline_admin::admin::Admin;
 use paceline_admin::commands::{AdminCommand, Shutdown};
@@ -31,8 +31,8 @@ impl Signals {
         })
     }
 
-    /// Executes the commands as long as the process lives.
-    pub(super) async fn obey(mut self, admin: Arc<Admin>) {
+    /// Executes the commands of signals until the process ends.
+    pub(super) async fn execute_commands(mut self, admin: Arc<Admin>) {
         loop {
             let command = tokio::select! {
                 _ = self.hang_up.recv() => AdminCommand::Reload,

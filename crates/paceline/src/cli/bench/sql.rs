@@ -1,10 +1,10 @@
-//! The command line of `paceline bench sql`: a script of the user's own.
+//! The arguments of `paceline bench sql`, which measures a script of the user.
 
 use super::error::BenchError;
 use super::run_arguments::RunArguments;
 use crate::cli::error::CliError;
 use crate::cli::lab_command::Bench;
-use crate::cli::machine::Machine;
+use crate::cli::process_environment::ProcessEnvironment;
 use clap::Args;
 use paceline_bench::{Choice, Script};
 use std::path::{Path, PathBuf};
@@ -30,13 +30,17 @@ pub(super) struct SqlArguments {
 }
 
 impl SqlArguments {
-    pub(super) fn resolve(self, machine: &Machine, command: String) -> Result<Bench, CliError> {
+    pub(super) fn resolve(
+        self,
+        process: &ProcessEnvironment,
+        command: String,
+    ) -> Result<Bench, CliError> {
         let script = read(&self.file, &self.define)?;
         let setup = self.setup.map(|file| read(&file, &self.define));
         let choice = Choice::of_script(script, &self.run.clients());
         Ok(Bench {
             setup: setup.transpose()?,
-            ..self.run.resolve(vec![choice], machine, command)?
+            ..self.run.resolve(vec![choice], process, command)?
         })
     }
 }
