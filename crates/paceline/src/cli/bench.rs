@@ -33,7 +33,7 @@ pub(super) struct BenchArguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variant: Vec<String>,
 
-    /// Rows of the table [default: by scenario; those of hot-row are given by its variants]
+    /// Rows of the table [default: by scenario; for hot-row, by variant]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rows: Option<u64>,
 
@@ -41,11 +41,11 @@ pub(super) struct BenchArguments {
     #[arg(long, conflicts_with = "rows")]
     full: bool,
 
-    /// Leave the tables (schema paceline_lab) where they are
+    /// Keep the tables (schema paceline_lab)
     #[arg(long)]
     keep_tables: bool,
 
-    /// Measure nothing but the load generator itself, against a server that does no work
+    /// Measure only the load generator itself, with a server that does no work
     #[arg(long, conflicts_with_all = ["scenarios", "variant", "rows", "full", "keep_tables", "against", "rate", "think", "rounds", "json", "html", "data_dir"])]
     calibrate: bool,
 
@@ -56,7 +56,7 @@ pub(super) struct BenchArguments {
 /// The subcommands of `bench`.
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// Measure a script of your own, in the language of pgbench; there is no check of what it does
+    /// Measure a script of your own, in the language of pgbench; its results are not checked
     Sql(Box<SqlArguments>),
     #[command(flatten)]
     Records(RecordsArguments),

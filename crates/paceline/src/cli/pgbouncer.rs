@@ -17,7 +17,7 @@ const NAME: &str = "pgbouncer";
 /// PgBouncer waits for clients without a limit. This is the maximum of `shutdown_timeout`.
 const SHUTDOWN_TIMEOUT: &str = "8760h";
 
-/// Run in the place of PgBouncer, with its configuration file
+/// Run instead of PgBouncer, with its configuration file
 #[derive(Debug, Parser)]
 #[command(
     name = NAME,
@@ -36,7 +36,7 @@ struct PgBouncerArguments {
     #[arg(short, long)]
     quiet: bool,
 
-    /// Do an online restart: listen beside the process that the pidfile names, then let it end when its clients have left
+    /// Do an online restart: listen beside the process that the pidfile names, which then ends when its clients have disconnected
     ///
     /// Both processes must run with so_reuseport = 1, and as the same user.
     #[arg(short = 'R', long)]
@@ -54,7 +54,7 @@ struct PgBouncerArguments {
     #[arg(short = 'V', long, action = ArgAction::Version)]
     version: Option<bool>,
 
-    /// The process is the background one
+    /// This is the background process
     #[arg(long = Daemon::CHILD, hide = true)]
     is_child: bool,
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 #[cfg(feature = "embedded")]
 use super::home::Home;
 use super::*;
-use paceline_config::{Remark, Settings};
+use paceline_config::Settings;
 use std::path::PathBuf;
 
 #[cfg(feature = "embedded")]
@@ -375,10 +375,8 @@ fn pooling_only_sessions_is_remarked() {
             "[pgbouncer]\nauth_type = trust\nlisten_addr = 127.0.0.1\n{settings}\n[databases]\nx = host=db {parameters}\n"
         );
         std::fs::write(&file, text).unwrap();
-        let process = ProcessEnvironment {
-            variables: environment(variables),
-            ..process()
-        };
+        let mut process = process();
+        process.variables = environment(variables);
         let line = ["paceline", "--config", file.to_str().unwrap()];
         let line = line.iter().chain(set).map(OsString::from);
         let Ok(Command::Serve(serve)) = Command::resolve(line, &process) else {

@@ -16,8 +16,8 @@ use std::time::Duration;
 pub(super) struct RunArguments {
     /// A target under the name that tables show: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE
     ///
-    /// May be repeated; runs alternate between targets, figures are compared with the first. Without this
-    /// an embedded PostgreSQL is started, and measured directly and through Paceline.
+    /// May be repeated; runs alternate between targets, and results are compared with the first. Without
+    /// this option, an embedded PostgreSQL is started, and measured directly and through Paceline.
     #[arg(verbatim_doc_comment, long, value_name = "NAME=URL")]
     against: Vec<String>,
 
@@ -25,19 +25,19 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) clients: Vec<u32>,
 
-    /// How long each run is measured [default: 3s; with --against 10s]
+    /// Measured time of each run [default: 3s; with --against 10s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
 
-    /// How long each run goes on before it is measured [default: 1s; with --against 2s]
+    /// Warm-up time of each run, which is not measured [default: 1s; with --against 2s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     warmup: Option<Duration>,
 
-    /// How often everything is run; medians are shown [default: 1; with --against 3]
+    /// Number of rounds; medians are shown [default: 1; with --against 3]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
 
-    /// Units of work per second of all clients together, due at random moments whatever the answers take (open loop)
+    /// Units of work per second of all clients together, at random moments, whether or not answers arrive in time (open loop)
     #[arg(long, value_name = "NUMBER", value_parser = rate)]
     rate: Option<f64>,
 
@@ -49,7 +49,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "PROTOCOL", value_enum, default_value_t = ProtocolArgument::Prepared)]
     protocol: ProtocolArgument,
 
-    /// Seed of everything that is drawn
+    /// Seed of all random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -61,11 +61,11 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write a report to this file: one page, for every browser and for paper; what was there is replaced
+    /// Write a report to this file, an HTML page; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Folder for the data of the embedded PostgreSQL [default: paceline-bench beside that of serve]
+    /// Folder for the data of the embedded PostgreSQL [default: paceline-bench beside the folder of serve]
     #[arg(long, value_name = "DIR", conflicts_with = "against")]
     data_dir: Option<PathBuf>,
 }
@@ -73,7 +73,7 @@ pub(super) struct RunArguments {
 /// The values of `--protocol`, as in pgbench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ProtocolArgument {
-    /// One Query message, the values in its text
+    /// One Query message, with the values in its text
     Simple,
     /// Parsed every time
     Extended,

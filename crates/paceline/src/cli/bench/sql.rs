@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The arguments of `bench sql`.
 #[derive(Debug, Args)]
 pub(super) struct SqlArguments {
-    /// The script: SQL ended by ";", \set, \sleep, variables as :name, comments behind "--"
+    /// The script: SQL ended by ";", \set, \sleep, variables as :name, comments after "--"
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -21,7 +21,7 @@ pub(super) struct SqlArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = definition)]
     define: Vec<(String, String)>,
 
-    /// A script that is run once before, in an empty database of the embedded PostgreSQL
+    /// A script that runs once before, in an empty database of the embedded PostgreSQL
     #[arg(long, value_name = "FILE", conflicts_with = "against")]
     setup: Option<PathBuf>,
 

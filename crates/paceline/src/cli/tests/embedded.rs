@@ -1,5 +1,6 @@
 //! Command lines that start the embedded PostgreSQL.
 
+use paceline_config::Remark;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
