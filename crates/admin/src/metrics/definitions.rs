@@ -43,7 +43,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_units",
         metric_type: MetricType::Counter,
         labels: STRATEGY_AND_TEMPLATE,
-        help: "Units, by the strategy that carried them out in the end; solo: alone, lease: transactions and what is not one read or write",
+        help: "Units by the strategy that executed them; solo: alone, lease: transactions, and requests that are not one read or write",
         values: Values::Pools(|pool, series| {
             for group in &pool.groups {
                 series.add(&[group.strategy, &group.template], group.counted.units);
@@ -71,7 +71,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_largest_group_units",
         metric_type: MetricType::Gauge,
         labels: STRATEGY_AND_TEMPLATE,
-        help: "Most units of the template in one group since the start",
+        help: "Maximum number of units of the template in one group since the start",
         values: Values::Pools(|pool, series| {
             for group in &pool.groups {
                 series.raise(
@@ -111,7 +111,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_fallbacks",
         metric_type: MetricType::Counter,
         labels: &["database", "user", "strategy", "template", "reason"],
-        help: "Units that left with a group and came back, to be counted again where they went next",
+        help: "Units that a group returned without an answer; each counts again where it runs next",
         values: Values::Pools(|pool, series| {
             for group in &pool.groups {
                 for (reason, units) in &group.counted.fallbacks {
@@ -124,7 +124,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_would_have_grouped",
         metric_type: MetricType::Counter,
         labels: &["database", "user", "template"],
-        help: "Units that had to wait and could have travelled with others if they had a hint or hotspot_for_autocommit were on",
+        help: "Units that waited and could have been grouped with a hint or with hotspot_for_autocommit",
         values: Values::Pools(|pool, series| {
             for template in pool.templates.iter().filter(|template| template.missed > 0) {
                 series.add(&[&template.name], template.missed);
@@ -156,7 +156,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_pool_clients",
         metric_type: MetricType::Gauge,
         labels: POOL_STATE,
-        help: "Clients of the pool; waiting: for a server connection, active: all others, at work or idle",
+        help: "Clients of the pool; waiting: for a server connection, active: all others, busy or idle",
         values: Values::Pools(|pool, series| {
             series.add(&["active"], pool.load.clients_active);
             series.add(&["waiting"], pool.load.clients_waiting);
@@ -177,28 +177,28 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_pool_servers_max",
         metric_type: MetricType::Gauge,
         labels: POOL,
-        help: "Most server connections that the pool opens",
+        help: "Maximum number of server connections of the pool",
         values: Values::Pools(|pool, series| series.add(&[], pool.load.servers_max)),
     },
     Metric {
         name: "paceline_wait_seconds",
         metric_type: MetricType::Histogram,
         labels: POOL,
-        help: "How long units stood in the line; those that got a connection at once waited for 0 seconds",
+        help: "Time that units waited in the line; 0 seconds for units that got a connection at once",
         values: Values::Pools(|pool, series| series.add_durations(pool.stats.wait_durations())),
     },
     Metric {
         name: "paceline_query_seconds",
         metric_type: MetricType::Histogram,
         labels: POOL,
-        help: "How long units took on a server connection, members of groups until they were answered",
+        help: "Time that units took on a server connection; for members of groups, until they were answered",
         values: Values::Pools(|pool, series| series.add_durations(pool.stats.query_durations())),
     },
     Metric {
         name: "paceline_transaction_seconds",
         metric_type: MetricType::Histogram,
         labels: POOL,
-        help: "How long transactions took, with the times in which the client had nothing to do",
+        help: "Time that transactions took, including idle times of the client",
         values: Values::Pools(|pool, series| {
             series.add_durations(pool.stats.transaction_durations());
         }),
@@ -207,7 +207,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_errors",
         metric_type: MetricType::Counter,
         labels: &["database", "user", "sqlstate"],
-        help: "Errors that clients were told of",
+        help: "Errors sent to clients",
         values: Values::Pools(|pool, series| {
             for (sqlstate, errors) in pool.stats.errors() {
                 series.add(&[&sqlstate], errors);
@@ -218,42 +218,42 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_received_bytes",
         metric_type: MetricType::Counter,
         labels: POOL,
-        help: "Bytes of units that came from clients",
+        help: "Bytes of units received from clients",
         values: Values::Pools(|pool, series| series.add(&[], pool.totals.received())),
     },
     Metric {
         name: "paceline_sent_bytes",
         metric_type: MetricType::Counter,
         labels: POOL,
-        help: "Bytes of answers that went to clients",
+        help: "Bytes of answers sent to clients",
         values: Values::Pools(|pool, series| series.add(&[], pool.totals.sent())),
     },
     Metric {
         name: "paceline_server_assignments",
         metric_type: MetricType::Counter,
         labels: POOL,
-        help: "Times that a server connection was given to a client, or to a group",
+        help: "Assignments of a server connection to a client or to a group",
         values: Values::Pools(|pool, series| series.add(&[], pool.totals.assignments())),
     },
     Metric {
         name: "paceline_pins",
         metric_type: MetricType::Counter,
         labels: POOL,
-        help: "Times that a client has kept its server connection beyond a transaction, for state that cannot follow it",
+        help: "Times that a client kept its server connection after a transaction because of state that cannot follow it to another",
         values: Values::Pools(|pool, series| series.add(&[], pool.stats.pins())),
     },
     Metric {
         name: "paceline_clients_accepted",
         metric_type: MetricType::Counter,
         labels: &[],
-        help: "Connections accepted from clients, whatever came of them",
+        help: "Connections accepted from clients, including those that did not log in",
         values: Values::Process(|proxy| Number::Whole(proxy.accepted.load(Ordering::Relaxed))),
     },
     Metric {
         name: "paceline_clients",
         metric_type: MetricType::Gauge,
         labels: &[],
-        help: "Clients that have sent their start-up packet, those who are logging in among them",
+        help: "Clients that have sent their start-up packet, including those that are logging in",
         values: Values::Process(
             |proxy| Number::Whole(proxy.clients.load(Ordering::Relaxed) as u64),
         ),
@@ -262,7 +262,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_clients_max",
         metric_type: MetricType::Gauge,
         labels: &[],
-        help: "Clients that there may be (max_client_conn)",
+        help: "Maximum number of clients (max_client_conn)",
         values: Values::Process(|proxy| {
             Number::Whole(proxy.config().paceline.pooling.max_client_conn as u64)
         }),
@@ -271,7 +271,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "process_start_time_seconds",
         metric_type: MetricType::Gauge,
         labels: &[],
-        help: "When the process began, since 1970-01-01 UTC",
+        help: "Start time of the process, since 1970-01-01 UTC",
         values: Values::Process(|proxy| {
             let started = proxy.started.duration_since(SystemTime::UNIX_EPOCH);
             Number::Seconds(started.unwrap_or_default().as_secs_f64())
@@ -281,7 +281,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_build",
         metric_type: MetricType::Info,
         labels: &["version"],
-        help: "Always 1; which Paceline this is",
+        help: "Always 1; the version of Paceline",
         values: Values::Info(env!("CARGO_PKG_VERSION")),
     },
 ];
