@@ -7,6 +7,7 @@
 mod definitions;
 mod pool_sample;
 mod ready;
+mod scrape;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -120,7 +121,7 @@ impl MetricsServer {
     async fn metrics(&self) -> HttpResponse {
         let _turn = self.scraping.lock().await;
         let proxy = Arc::clone(&self.proxy);
-        let text = tokio::task::spawn_blocking(move || series::text(&proxy)).await;
+        let text = tokio::task::spawn_blocking(move || scrape::text(&proxy)).await;
         match text {
             Ok(Ok(text)) => answer(StatusCode::OK, OPEN_METRICS, text),
             _ => answer(

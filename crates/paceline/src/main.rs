@@ -106,7 +106,7 @@ fn run(serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
     }
     file_limit::raise(&serve.config);
     let runtime = runtime(serve.config.paceline.operation.worker_threads)?;
-    let signals = runtime.block_on(async { serve::Signals::new() })?;
+    let signals = runtime.block_on(async { serve::CommandSignals::new() })?;
     #[cfg(feature = "embedded")]
     let (embedded, to_embedded) = embedded::start(serve.embedded.as_deref())?;
     #[cfg(not(feature = "embedded"))]

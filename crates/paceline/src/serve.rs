@@ -5,7 +5,7 @@ mod pidfile;
 mod signals;
 
 pub(crate) use pidfile::running_process;
-pub(crate) use signals::Signals;
+pub(crate) use signals::CommandSignals;
 
 use listen::Listeners;
 use paceline_admin::admin::Admin;
@@ -20,7 +20,7 @@ use paceline_proxy::client;
 use paceline_proxy::connection_guard::ConnectionGuard;
 use paceline_proxy::lifecycle::{Phase, reached};
 use paceline_proxy::proxy::Proxy;
-use pidfile::PidFile;
+use pidfile::PidFileGuard;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +37,7 @@ const DISCONNECT_TIME: Duration = Duration::from_millis(100);
 pub(crate) async fn serve(
     config: Config,
     source: ConfigSource,
-    signals: Signals,
+    signals: CommandSignals,
     started: SystemTime,
     when_listening: impl FnOnce(),
 ) -> anyhow::Result<()> {
@@ -51,7 +51,9 @@ pub(crate) async fn serve(
     let mut listeners = Listeners::open(&config)?;
     let pidfile = &settings.operation.pidfile;
     let replace = settings.listening.so_reuseport;
-    let pidfile = pidfile.as_ref().map(|path| PidFile::write(path, replace));
+    let pidfile = pidfile
+        .as_ref()
+        .map(|path| PidFileGuard::write(path, replace));
     let _pidfile = pidfile.transpose()?;
     if let Some(listener) = listeners.metrics.take() {
         let address = listener.local_addr()?;

@@ -60,7 +60,7 @@ struct Scene {
 }
 
 /// A client, and the task of its connection, which returns why the connection ends.
-struct Session {
+struct ClientSession {
     client: Client,
     end: JoinHandle<Result<(), Error>>,
 }
@@ -95,26 +95,26 @@ async fn scene(settings: &[&str]) -> Scene {
     }
 }
 
-async fn connect(port: u16, database: &str) -> Result<Session, Error> {
+async fn connect(port: u16, database: &str) -> Result<ClientSession, Error> {
     let url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
     let end = tokio::spawn(connection);
-    Ok(Session { client, end })
+    Ok(ClientSession { client, end })
 }
 
 impl Scene {
     /// A session with the server itself.
-    async fn outsider(&self) -> Session {
+    async fn outsider(&self) -> ClientSession {
         let port = self.cluster.server.port();
         let session = connect(port, "postgres").await;
         session.unwrap()
     }
 
-    async fn try_session(&self, database: &str) -> Result<Session, Error> {
+    async fn try_session(&self, database: &str) -> Result<ClientSession, Error> {
         connect(self.address.port(), database).await
     }
 
-    async fn session(&self) -> Session {
+    async fn session(&self) -> ClientSession {
         self.try_session("postgres").await.unwrap()
     }
 
@@ -146,7 +146,7 @@ impl Scene {
     }
 
     /// Waits for the analysis of a statement: before it, requests are not grouped.
-    async fn until_analyzed(&self, session: &Session, sql: &str) {
+    async fn until_analyzed(&self, session: &ClientSession, sql: &str) {
         let analyzed = async {
             loop {
                 session.value(sql).await.unwrap();
@@ -171,7 +171,7 @@ impl Scene {
     }
 }
 
-impl Session {
+impl ClientSession {
     async fn value(&self, sql: &str) -> Result<String, Error> {
         let messages = self.client.simple_query(sql).await?;
         let row = messages.iter().find_map(|message| match message {

@@ -2,7 +2,7 @@
 
 use super::command::ConsoleCommand;
 use super::refusal::refusal;
-use super::table::{AnyTable, Cells, ColumnType, Heading};
+use super::table::{AnyTable, ColumnType, ConsoleRow, Heading};
 use crate::admin::Admin;
 use crate::commands::AdminCommand;
 use bytes::BytesMut;
@@ -40,7 +40,7 @@ pub(super) struct ConsoleAnswer {
     /// A `NoticeResponse`, or nothing.
     pub(super) notice: BytesMut,
     /// Headings and rows.
-    pub(super) table: Option<(Vec<Heading>, Vec<Cells>)>,
+    pub(super) table: Option<(Vec<Heading>, Vec<ConsoleRow>)>,
     /// The command tag; empty if the command is empty.
     pub(super) tag: String,
 }
@@ -140,7 +140,7 @@ pub(super) async fn execute(
 async fn rows(
     proxy: &Arc<Proxy>,
     table: &'static dyn AnyTable,
-) -> Result<Vec<Cells>, ErrorResponse> {
+) -> Result<Vec<ConsoleRow>, ErrorResponse> {
     let proxy = Arc::clone(proxy);
     let rows = tokio::task::spawn_blocking(move || table.rows(&proxy)).await;
     rows.map_err(|_| refusal("the table could not be collected"))

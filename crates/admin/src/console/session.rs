@@ -4,7 +4,7 @@
 use super::command::ConsoleCommand;
 use super::execute::{ConsoleAnswer, execute};
 use super::refusal::refusal;
-use super::table::{self, Cells, Heading};
+use super::table::{self, ConsoleRow, Heading};
 use super::version::PGBOUNCER_VERSION;
 use crate::admin::Admin;
 use bytes::{Bytes, BytesMut};
@@ -71,7 +71,7 @@ struct ConsolePortal {
 
 struct RemainingRows {
     headings: Vec<Heading>,
-    rows: std::vec::IntoIter<Cells>,
+    rows: std::vec::IntoIter<ConsoleRow>,
     tag: String,
 }
 

@@ -31,7 +31,7 @@ pub(super) enum ColumnType {
 }
 
 /// Name, type and value of a column. `R` is the record that a row is made of.
-pub(super) type ConsoleColumn<R> = (&'static str, ColumnType, fn(&R) -> Cell);
+pub(super) type ConsoleColumn<R> = (&'static str, ColumnType, fn(&R) -> ConsoleValue);
 
 /// A table whose rows are made of records of type `R`.
 pub(super) struct ConsoleTable<R: 'static> {
@@ -50,7 +50,7 @@ pub(super) trait AnyTable: Sync {
     /// Names and types of the columns.
     fn headings(&self) -> Vec<Heading>;
     /// The rows at this moment.
-    fn rows(&self, proxy: &Proxy) -> Vec<Cells>;
+    fn rows(&self, proxy: &Proxy) -> Vec<ConsoleRow>;
 }
 
 /// Tables are told apart by their names.
@@ -77,7 +77,7 @@ pub(super) struct Heading {
 
 /// A value. A number that does not fit into the type of its column is written as the largest number that fits.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum ConsoleValue {
     Null,
     Text(String),
     Number(u64),
@@ -85,65 +85,65 @@ pub(super) enum Cell {
 }
 
 /// A row: one value for each column.
-pub(super) type Cells = Vec<Cell>;
+pub(super) type ConsoleRow = Vec<ConsoleValue>;
 
-impl From<&str> for Cell {
+impl From<&str> for ConsoleValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Cell {
+impl From<String> for ConsoleValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u64> for Cell {
+impl From<u64> for ConsoleValue {
     fn from(number: u64) -> Self {
         Self::Number(number)
     }
 }
 
-impl From<u32> for Cell {
+impl From<u32> for ConsoleValue {
     fn from(number: u32) -> Self {
         Self::Number(number.into())
     }
 }
 
-impl From<usize> for Cell {
+impl From<usize> for ConsoleValue {
     fn from(number: usize) -> Self {
         Self::Number(number as u64)
     }
 }
 
-impl From<Option<String>> for Cell {
+impl From<Option<String>> for ConsoleValue {
     fn from(text: Option<String>) -> Self {
         text.map_or(Self::Null, Self::Text)
     }
 }
 
-impl From<u16> for Cell {
+impl From<u16> for ConsoleValue {
     fn from(number: u16) -> Self {
         Self::Number(number.into())
     }
 }
 
 /// 0 for false, 1 for true, as PgBouncer has it.
-impl From<bool> for Cell {
+impl From<bool> for ConsoleValue {
     fn from(condition: bool) -> Self {
         Self::Number(condition.into())
     }
 }
 
 /// The value of a column that is 0 in every row.
-pub(super) fn zero<R>(_: &R) -> Cell {
-    Cell::Number(0)
+pub(super) fn zero<R>(_: &R) -> ConsoleValue {
+    ConsoleValue::Number(0)
 }
 
 /// The value of a column that is NULL in every row.
-pub(super) fn null<R>(_: &R) -> Cell {
-    Cell::Null
+pub(super) fn null<R>(_: &R) -> ConsoleValue {
+    ConsoleValue::Null
 }
 
 impl<R> ConsoleTable<R> {
@@ -165,7 +165,7 @@ impl<R> AnyTable for ConsoleTable<R> {
         self.all_columns().map(heading).collect()
     }
 
-    fn rows(&self, proxy: &Proxy) -> Vec<Cells> {
+    fn rows(&self, proxy: &Proxy) -> Vec<ConsoleRow> {
         let cells = |record: &R| {
             let columns = self.all_columns();
             columns.map(|(.., value)| value(record)).collect()
@@ -205,7 +205,12 @@ pub(super) fn write_headings(headings: &[Heading], formats: &[i16], out: &mut By
 }
 
 /// Appends a `DataRow`.
-pub(super) fn write_row(headings: &[Heading], formats: &[i16], row: &Cells, out: &mut BytesMut) {
+pub(super) fn write_row(
+    headings: &[Heading],
+    formats: &[i16],
+    row: &ConsoleRow,
+    out: &mut BytesMut,
+) {
     let format = |index: usize| match formats {
         [] => 0,
         [one] => *one,
@@ -218,7 +223,7 @@ pub(super) fn write_row(headings: &[Heading], formats: &[i16], row: &Cells, out:
     backend::write_row(out, values.iter().map(Option::as_deref));
 }
 
-impl Cell {
+impl ConsoleValue {
     /// The value in the format (0: text, 1: binary); `None` for NULL.
     fn encode(&self, column_type: ColumnType, format: i16) -> Option<Vec<u8>> {
         let number = match self {

@@ -2,7 +2,7 @@
 
 use super::command::ConsoleCommand;
 use super::show::{self, format_utc};
-use super::table::{Cell, ColumnType, Heading, write_row};
+use super::table::{ColumnType, ConsoleValue, Heading, write_row};
 use crate::commands::{AdminCommand, Shutdown};
 use bytes::BytesMut;
 use paceline_config::Config;
@@ -138,7 +138,7 @@ fn only_waiting_commands_can_be_cancelled() {
     }
 }
 
-fn encoded(column_type: ColumnType, value: Cell, format: i16) -> Vec<u8> {
+fn encoded(column_type: ColumnType, value: ConsoleValue, format: i16) -> Vec<u8> {
     let mut out = BytesMut::new();
     let headings = [Heading {
         name: "c",
@@ -151,7 +151,7 @@ fn encoded(column_type: ColumnType, value: Cell, format: i16) -> Vec<u8> {
 
 #[test]
 fn values_are_written_in_both_formats() {
-    let number = Cell::Number;
+    let number = ConsoleValue::Number;
     assert_eq!(encoded(ColumnType::Int4, number(7), 1), [0, 0, 0, 7]);
     assert_eq!(encoded(ColumnType::Int4, number(1 << 40), 0), b"2147483647");
     assert_eq!(
@@ -165,7 +165,10 @@ fn values_are_written_in_both_formats() {
     let two_digits = [0, 2, 0, 1, 0, 0, 0, 0, 0, 3, 0, 4];
     assert_eq!(encoded(ColumnType::Numeric, number(30_004), 1), two_digits);
     assert_eq!(encoded(ColumnType::Numeric, number(0), 1), [0; 8]);
-    assert_eq!(encoded(ColumnType::Float8, Cell::Float(1.5), 0), b"1.5");
+    assert_eq!(
+        encoded(ColumnType::Float8, ConsoleValue::Float(1.5), 0),
+        b"1.5"
+    );
     assert_eq!(encoded(ColumnType::Text, "x".into(), 1), b"x");
 }
 

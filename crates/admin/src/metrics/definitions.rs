@@ -19,16 +19,16 @@ pub(super) struct Metric {
     pub(super) labels: &'static [&'static str],
     /// One sentence without its full stop.
     pub(super) help: &'static str,
-    pub(super) values: Values,
+    pub(super) source: MetricSource,
 }
 
-/// How the values of a metric are read.
+/// The source of the values of a metric.
 #[derive(Debug)]
-pub(super) enum Values {
+pub(super) enum MetricSource {
     /// One value of the process.
     Process(fn(&Proxy) -> Number),
-    /// One series per pool, or several. The function is called for each pool, and adds to the series. Values of other labels
-    /// than database and user are arguments.
+    /// The function is called for each pool and adds to the series. Its arguments are the values of the labels after database and
+    /// user.
     Pools(fn(&PoolSample<'_>, &mut PoolSeries<'_>)),
     /// Always 1; this is the value of the only label.
     Info(&'static str),
@@ -44,7 +44,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: STRATEGY_AND_TEMPLATE,
         help: "Units by the strategy that executed them; solo: alone, lease: transactions, and requests that are not one read or write",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for group in &pool.groups {
                 series.add(&[group.strategy, &group.template], group.counted.units);
             }
@@ -61,7 +61,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: STRATEGY_AND_TEMPLATE,
         help: "Groups that answered at least one unit of the template",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for group in &pool.groups {
                 series.add(&[group.strategy, &group.template], group.counted.groups);
             }
@@ -72,7 +72,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Gauge,
         labels: STRATEGY_AND_TEMPLATE,
         help: "Maximum number of units of the template in one group since the start",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for group in &pool.groups {
                 series.raise(
                     &[group.strategy, &group.template],
@@ -86,7 +86,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: STRATEGY_AND_TEMPLATE,
         help: "Row versions written by the statements of groups; only fold, take and merge",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for group in &pool.groups {
                 if let Some(rows) = group.counted.rows_written {
                     series.add(&[group.strategy, &group.template], rows);
@@ -99,7 +99,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: STRATEGY_AND_TEMPLATE,
         help: "Units less commits, of groups of writes that succeeded",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for group in &pool.groups {
                 if let Some(commits) = group.counted.commits_saved {
                     series.add(&[group.strategy, &group.template], commits);
@@ -112,7 +112,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: &["database", "user", "strategy", "template", "reason"],
         help: "Units that a group returned without an answer; each counts again where it runs next",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for group in &pool.groups {
                 for (reason, units) in &group.counted.fallbacks {
                     series.add(&[group.strategy, &group.template, reason], *units);
@@ -125,7 +125,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: &["database", "user", "template"],
         help: "Units that waited and could have been grouped with a hint or with hotspot_for_autocommit",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for template in pool.templates.iter().filter(|template| template.missed > 0) {
                 series.add(&[&template.name], template.missed);
             }
@@ -136,7 +136,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Histogram,
         labels: &["database", "user", "strategy"],
         help: "Units that a group answered, whatever their templates",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for (strategy, sizes) in &pool.sizes {
                 series.add_sizes(&[strategy], sizes);
             }
@@ -147,7 +147,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: POOL,
         help: "Units that the pool has served, by any strategy",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             let of_templates: u64 = pool.templates.iter().map(|template| template.units).sum();
             series.add(&[], pool.leases + of_templates);
         }),
@@ -157,7 +157,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Gauge,
         labels: POOL_STATE,
         help: "Clients of the pool; waiting: for a server connection, active: all others, busy or idle",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             series.add(&["active"], pool.load.clients_active);
             series.add(&["waiting"], pool.load.clients_waiting);
         }),
@@ -167,7 +167,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Gauge,
         labels: POOL_STATE,
         help: "Server connections of the pool; active, idle, or opening: not yet logged in",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             series.add(&["active"], pool.load.servers_active);
             series.add(&["idle"], pool.load.servers_idle);
             series.add(&["opening"], pool.load.servers_opening);
@@ -178,28 +178,32 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Gauge,
         labels: POOL,
         help: "Maximum number of server connections of the pool",
-        values: Values::Pools(|pool, series| series.add(&[], pool.load.servers_max)),
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.load.servers_max)),
     },
     Metric {
         name: "paceline_wait_seconds",
         metric_type: MetricType::Histogram,
         labels: POOL,
         help: "Time that units waited in the line; 0 seconds for units that got a connection at once",
-        values: Values::Pools(|pool, series| series.add_durations(pool.stats.wait_durations())),
+        source: MetricSource::Pools(|pool, series| {
+            series.add_durations(pool.stats.wait_durations())
+        }),
     },
     Metric {
         name: "paceline_query_seconds",
         metric_type: MetricType::Histogram,
         labels: POOL,
         help: "Time that units took on a server connection; for members of groups, until they were answered",
-        values: Values::Pools(|pool, series| series.add_durations(pool.stats.query_durations())),
+        source: MetricSource::Pools(|pool, series| {
+            series.add_durations(pool.stats.query_durations())
+        }),
     },
     Metric {
         name: "paceline_transaction_seconds",
         metric_type: MetricType::Histogram,
         labels: POOL,
         help: "Time that transactions took, including idle times of the client",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             series.add_durations(pool.stats.transaction_durations());
         }),
     },
@@ -208,7 +212,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: &["database", "user", "sqlstate"],
         help: "Errors sent to clients",
-        values: Values::Pools(|pool, series| {
+        source: MetricSource::Pools(|pool, series| {
             for (sqlstate, errors) in pool.stats.errors() {
                 series.add(&[&sqlstate], errors);
             }
@@ -219,51 +223,53 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Counter,
         labels: POOL,
         help: "Bytes of units received from clients",
-        values: Values::Pools(|pool, series| series.add(&[], pool.totals.received())),
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.totals.received())),
     },
     Metric {
         name: "paceline_sent_bytes",
         metric_type: MetricType::Counter,
         labels: POOL,
         help: "Bytes of answers sent to clients",
-        values: Values::Pools(|pool, series| series.add(&[], pool.totals.sent())),
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.totals.sent())),
     },
     Metric {
         name: "paceline_server_assignments",
         metric_type: MetricType::Counter,
         labels: POOL,
         help: "Assignments of a server connection to a client or to a group",
-        values: Values::Pools(|pool, series| series.add(&[], pool.totals.assignments())),
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.totals.assignments())),
     },
     Metric {
         name: "paceline_pins",
         metric_type: MetricType::Counter,
         labels: POOL,
         help: "Times that a client kept its server connection after a transaction because of state that cannot follow it to another",
-        values: Values::Pools(|pool, series| series.add(&[], pool.stats.pins())),
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.stats.pins())),
     },
     Metric {
         name: "paceline_clients_accepted",
         metric_type: MetricType::Counter,
         labels: &[],
         help: "Connections accepted from clients, including those that did not log in",
-        values: Values::Process(|proxy| Number::Whole(proxy.accepted.load(Ordering::Relaxed))),
+        source: MetricSource::Process(|proxy| {
+            Number::Whole(proxy.accepted.load(Ordering::Relaxed))
+        }),
     },
     Metric {
         name: "paceline_clients",
         metric_type: MetricType::Gauge,
         labels: &[],
         help: "Clients that have sent their start-up packet, including those that are logging in",
-        values: Values::Process(
-            |proxy| Number::Whole(proxy.clients.load(Ordering::Relaxed) as u64),
-        ),
+        source: MetricSource::Process(|proxy| {
+            Number::Whole(proxy.clients.load(Ordering::Relaxed) as u64)
+        }),
     },
     Metric {
         name: "paceline_clients_max",
         metric_type: MetricType::Gauge,
         labels: &[],
         help: "Maximum number of clients (max_client_conn)",
-        values: Values::Process(|proxy| {
+        source: MetricSource::Process(|proxy| {
             Number::Whole(proxy.config().paceline.pooling.max_client_conn as u64)
         }),
     },
@@ -272,7 +278,7 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Gauge,
         labels: &[],
         help: "Start time of the process, since 1970-01-01 UTC",
-        values: Values::Process(|proxy| {
+        source: MetricSource::Process(|proxy| {
             let started = proxy.started.duration_since(SystemTime::UNIX_EPOCH);
             Number::Seconds(started.unwrap_or_default().as_secs_f64())
         }),
@@ -282,6 +288,6 @@ pub(super) static METRICS: [Metric; 25] = [
         metric_type: MetricType::Info,
         labels: &["version"],
         help: "Always 1; the version of Paceline",
-        values: Values::Info(env!("CARGO_PKG_VERSION")),
+        source: MetricSource::Info(env!("CARGO_PKG_VERSION")),
     },
 ];

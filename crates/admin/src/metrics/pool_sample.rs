@@ -14,7 +14,7 @@ pub(super) struct PoolSample<'a> {
     pub(super) totals: Totals,
     pub(super) templates: Vec<TemplateSample>,
     /// By template and strategy.
-    pub(super) groups: Vec<GroupSample>,
+    pub(super) groups: Vec<StrategySample>,
     /// Sizes of groups by strategy.
     pub(super) sizes: Vec<(&'static str, Sizes)>,
     /// Requests that were neither a single read nor a single write, and transactions.
@@ -32,7 +32,7 @@ pub(super) struct TemplateSample {
 }
 
 /// The counts of a template under one strategy.
-pub(super) struct GroupSample {
+pub(super) struct StrategySample {
     pub(super) template: String,
     pub(super) strategy: &'static str,
     pub(super) counted: Counted,
@@ -64,7 +64,7 @@ impl<'a> PoolSample<'a> {
     fn read_template(&mut self, stats: &TemplateStats) {
         let name = stats.name();
         let group = |strategy: Strategy| {
-            Some(GroupSample {
+            Some(StrategySample {
                 template: name.to_owned(),
                 strategy: strategy.name(),
                 counted: stats.counted(strategy)?,

@@ -3,7 +3,7 @@
 mod deploy;
 
 use super::definitions::METRICS;
-use super::series::text;
+use super::scrape::text;
 use super::*;
 use paceline_batch::line::Strategy;
 use paceline_batch::tally::{NAMED_AFTER_UNITS, NAMES_MAX, TALLIES_MAX};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// The pidfile of this process. Dropping it removes the file, unless another process has replaced it.
 #[derive(Debug)]
-pub(super) struct PidFile(PathBuf);
+pub(super) struct PidFileGuard(PathBuf);
 
-impl PidFile {
+impl PidFileGuard {
     /// Writes the file. Replaces the file of a process that has ended, and with `replace` (several processes at one address) also
     /// that of a running process.
     ///
@@ -31,7 +31,7 @@ impl PidFile {
     }
 }
 
-impl Drop for PidFile {
+impl Drop for PidFileGuard {
     fn drop(&mut self) {
         if read_pid(&self.0) != Some(std::process::id()) {
             return;
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn the_pidfile_names_this_process_until_it_ends() {
         let (_folder, path) = file("not a number");
-        let written = PidFile::write(&path, false).unwrap();
+        let written = PidFileGuard::write(&path, false).unwrap();
         assert_eq!(read_pid(&path), Some(std::process::id()));
         drop(written);
         assert!(!path.exists());
@@ -100,17 +100,17 @@ mod tests {
     #[test]
     fn the_pidfile_of_a_running_process_is_replaced_only_on_request() {
         let (_folder, path) = file("1\n");
-        let error = PidFile::write(&path, false).unwrap_err().to_string();
+        let error = PidFileGuard::write(&path, false).unwrap_err().to_string();
         assert!(error.contains("names process 1, which runs"), "{error}");
         assert_eq!(read_pid(&path), Some(1));
-        drop(PidFile::write(&path, true).unwrap());
+        drop(PidFileGuard::write(&path, true).unwrap());
         assert!(!path.exists());
     }
 
     #[test]
     fn the_pidfile_of_a_newer_process_is_not_removed() {
         let (_folder, path) = file("");
-        let written = PidFile::write(&path, false).unwrap();
+        let written = PidFileGuard::write(&path, false).unwrap();
         std::fs::write(&path, "1\n").unwrap();
         drop(written);
         assert_eq!(read_pid(&path), Some(1));

@@ -1,4 +1,4 @@
-//! Signals. Each is a command, as in PgBouncer 1.23 and later.
+//! CommandSignals. Each is a command, as in PgBouncer 1.23 and later.
 
 use paceline_admin::admin::Admin;
 use paceline_admin::commands::{AdminCommand, Shutdown};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that Paceline handles.
-pub(crate) struct Signals {
+pub(crate) struct CommandSignals {
     hang_up: Signal,
     interrupt: Signal,
     quit: Signal,
@@ -18,7 +18,7 @@ pub(crate) struct Signals {
     user_2: Signal,
 }
 
-impl Signals {
+impl CommandSignals {
     /// Handles these signals from now on.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {

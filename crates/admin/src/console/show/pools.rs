@@ -2,7 +2,7 @@
 
 use super::named_pools::named_pools;
 use crate::console::table::ColumnType::{Float8, Int4, Int8, Text};
-use crate::console::table::{Cell, ConsoleColumn, ConsoleTable, null, zero};
+use crate::console::table::{ConsoleColumn, ConsoleTable, ConsoleValue, null, zero};
 use paceline_batch::tally::Called;
 use paceline_pool::pool::{Pool, PoolLoad, PoolName};
 use paceline_proxy::proxy::Proxy;
@@ -112,18 +112,18 @@ impl GroupRecord {
         self.texts.get(column)?.as_ref()
     }
 
-    fn text(&self, column: &str) -> Cell {
+    fn text(&self, column: &str) -> ConsoleValue {
         self.value(column).cloned().into()
     }
 
-    fn number(&self, column: &str) -> Cell {
+    fn number(&self, column: &str) -> ConsoleValue {
         let number = self.value(column).and_then(|text| text.parse().ok());
-        number.map_or(Cell::Null, Cell::Number)
+        number.map_or(ConsoleValue::Null, ConsoleValue::Number)
     }
 
-    fn float(&self, column: &str) -> Cell {
+    fn float(&self, column: &str) -> ConsoleValue {
         let number = self.value(column).and_then(|text| text.parse().ok());
-        number.map_or(Cell::Null, Cell::Float)
+        number.map_or(ConsoleValue::Null, ConsoleValue::Float)
     }
 }
 

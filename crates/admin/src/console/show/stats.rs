@@ -5,7 +5,7 @@
 
 use super::named_pools::by_database;
 use crate::console::table::ColumnType::{Numeric, Text};
-use crate::console::table::{Cell, ConsoleColumn, ConsoleTable};
+use crate::console::table::{ConsoleColumn, ConsoleTable, ConsoleValue};
 use paceline_pool::pool::Pool;
 use paceline_pool::stats::{TOTALS as COUNTS, Totals};
 use paceline_proxy::proxy::Proxy;
@@ -137,15 +137,15 @@ pub(super) struct TotalRecord {
     value: u64,
 }
 
-fn total<const INDEX: usize>(stats: &DatabaseStats) -> Cell {
+fn total<const INDEX: usize>(stats: &DatabaseStats) -> ConsoleValue {
     cell(&stats.totals, INDEX)
 }
 
-fn average<const INDEX: usize>(stats: &DatabaseStats) -> Cell {
+fn average<const INDEX: usize>(stats: &DatabaseStats) -> ConsoleValue {
     cell(&stats.averages, INDEX)
 }
 
-fn cell(totals: &Totals, index: usize) -> Cell {
+fn cell(totals: &Totals, index: usize) -> ConsoleValue {
     let value = totals.values.get(index).copied();
     value.unwrap_or_default().into()
 }
