@@ -6,8 +6,8 @@
 //! `table` says how to add a column or a table.
 
 mod command;
+mod error;
 mod execute;
-mod refusal;
 mod session;
 mod show;
 mod table;

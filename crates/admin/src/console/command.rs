@@ -1,7 +1,7 @@
 //! The commands of the console, read as PgBouncer reads them: a word with at most one argument, or SET. Commands are
 //! case-insensitive, names in double quotes are taken literally, and a semicolon at the end is optional.
 
-use super::refusal::refusal;
+use super::error::console_error;
 use super::show;
 use super::table::AnyTable;
 use crate::commands::{AdminCommand, Shutdown};
@@ -41,31 +41,19 @@ pub(super) struct ServerParameter {
     pub(super) value: &'static str,
 }
 
+impl ServerParameter {
+    const fn new(name: &'static str, value: &'static str) -> Self {
+        Self { name, value }
+    }
+}
+
 static PARAMETERS: [ServerParameter; 6] = [
-    ServerParameter {
-        name: "client_encoding",
-        value: "UTF-8",
-    },
-    ServerParameter {
-        name: "default_transaction_isolation",
-        value: "read committed",
-    },
-    ServerParameter {
-        name: "standard_conforming_strings",
-        value: "on",
-    },
-    ServerParameter {
-        name: "datestyle",
-        value: "ISO",
-    },
-    ServerParameter {
-        name: "timezone",
-        value: "GMT",
-    },
-    ServerParameter {
-        name: "extra_float_digits",
-        value: "2",
-    },
+    ServerParameter::new("client_encoding", "UTF-8"),
+    ServerParameter::new("default_transaction_isolation", "read committed"),
+    ServerParameter::new("standard_conforming_strings", "on"),
+    ServerParameter::new("datestyle", "ISO"),
+    ServerParameter::new("timezone", "GMT"),
+    ServerParameter::new("extra_float_digits", "2"),
 ];
 
 /// The commands that drivers send around others, with their command tags.
@@ -82,7 +70,7 @@ impl ConsoleCommand {
     /// # Errors
     /// The error for the operator.
     pub(super) fn parse(text: &str) -> Result<Self, ErrorResponse> {
-        let invalid = || refusal(format!("invalid command '{text}', use SHOW HELP;"));
+        let invalid = || console_error(format!("invalid command '{text}', use SHOW HELP;"));
         let mut cursor = Cursor(without_comment(text));
         if cursor.is_at_end() {
             return Ok(Self::Empty);
@@ -105,44 +93,21 @@ impl ConsoleCommand {
 /// `None`: there is no such command.
 fn command(word: &str, argument: Option<&str>) -> Option<Result<ConsoleCommand, ErrorResponse>> {
     let database = || argument.map(str::to_owned);
+    let admin = |command, tag| Ok(ConsoleCommand::AdminCommand(command, tag));
     let transaction = || TRANSACTIONS.iter().find(|(name, _)| *name == word);
     Some(match (word, argument) {
         ("show" | "select", Some(name)) => return shown(name).map(Ok),
-        ("reload", None) => Ok(ConsoleCommand::AdminCommand(AdminCommand::Reload, "RELOAD")),
-        ("suspend", None) => Ok(ConsoleCommand::AdminCommand(
-            AdminCommand::Suspend,
-            "SUSPEND",
-        )),
-        ("shutdown", when) => Ok(ConsoleCommand::AdminCommand(shutdown(when)?, "SHUTDOWN")),
-        ("pause", _) => Ok(ConsoleCommand::AdminCommand(
-            AdminCommand::Pause(database()),
-            "PAUSE",
-        )),
-        ("resume", _) => Ok(ConsoleCommand::AdminCommand(
-            AdminCommand::Resume(database()),
-            "RESUME",
-        )),
-        ("reconnect", _) => Ok(ConsoleCommand::AdminCommand(
-            AdminCommand::Reconnect(database()),
-            "RECONNECT",
-        )),
-        ("kill", _) => Ok(ConsoleCommand::AdminCommand(
-            AdminCommand::Kill(database()),
-            "KILL",
-        )),
-        ("wait_close", _) => Ok(ConsoleCommand::AdminCommand(
-            AdminCommand::WaitClose(database()),
-            "WAIT_CLOSE",
-        )),
-        ("disable" | "enable", None) => Err(refusal("a database is required")),
-        ("disable", Some(db)) => Ok(ConsoleCommand::AdminCommand(
-            AdminCommand::Disable(db.to_owned()),
-            "DISABLE",
-        )),
-        ("enable", Some(db)) => Ok(ConsoleCommand::AdminCommand(
-            AdminCommand::Enable(db.to_owned()),
-            "ENABLE",
-        )),
+        ("reload", None) => admin(AdminCommand::Reload, "RELOAD"),
+        ("suspend", None) => admin(AdminCommand::Suspend, "SUSPEND"),
+        ("shutdown", when) => admin(shutdown(when)?, "SHUTDOWN"),
+        ("pause", _) => admin(AdminCommand::Pause(database()), "PAUSE"),
+        ("resume", _) => admin(AdminCommand::Resume(database()), "RESUME"),
+        ("reconnect", _) => admin(AdminCommand::Reconnect(database()), "RECONNECT"),
+        ("kill", _) => admin(AdminCommand::Kill(database()), "KILL"),
+        ("wait_close", _) => admin(AdminCommand::WaitClose(database()), "WAIT_CLOSE"),
+        ("disable" | "enable", None) => Err(console_error("a database is required")),
+        ("disable", Some(db)) => admin(AdminCommand::Disable(db.to_owned()), "DISABLE"),
+        ("enable", Some(db)) => admin(AdminCommand::Enable(db.to_owned()), "ENABLE"),
         ("kill_client", id) => kill_client(id.unwrap_or_default()),
         (_, noise) if noise.is_none_or(is_noise) => {
             Ok(ConsoleCommand::Transaction(transaction()?.1))
@@ -181,7 +146,7 @@ fn shutdown(when: Option<&str>) -> Option<AdminCommand> {
 fn kill_client(id: &str) -> Result<ConsoleCommand, ErrorResponse> {
     match id.parse() {
         Ok(id) => Ok(ConsoleCommand::KillClient(id)),
-        Err(_) => Err(refusal("invalid client pointer supplied")),
+        Err(_) => Err(console_error("invalid client pointer supplied")),
     }
 }
 

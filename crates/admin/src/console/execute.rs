@@ -1,7 +1,7 @@
 //! Executes commands of the console.
 
 use super::command::ConsoleCommand;
-use super::refusal::refusal;
+use super::error::console_error;
 use super::table::{AnyTable, ColumnType, ConsoleRow, Heading};
 use crate::admin::Admin;
 use crate::commands::AdminCommand;
@@ -98,7 +98,7 @@ pub(super) async fn execute(
     command: ConsoleCommand,
 ) -> Result<ConsoleAnswer, ErrorResponse> {
     if command.needs_admin() && access != ConsoleAccess::Admin {
-        return Err(refusal("admin access needed"));
+        return Err(console_error("admin access needed"));
     }
     let headings = command.headings().unwrap_or_default();
     Ok(match command {
@@ -131,7 +131,7 @@ pub(super) async fn execute(
         }
         ConsoleCommand::KillClient(id) => match admin.proxy.cancel_keys.kill(id) {
             true => ConsoleAnswer::tag("KILL_CLIENT"),
-            false => return Err(refusal("client not found")),
+            false => return Err(console_error("client not found")),
         },
     })
 }
@@ -143,13 +143,13 @@ async fn rows(
 ) -> Result<Vec<ConsoleRow>, ErrorResponse> {
     let proxy = Arc::clone(proxy);
     let rows = tokio::task::spawn_blocking(move || table.rows(&proxy)).await;
-    rows.map_err(|_| refusal("the table could not be collected"))
+    rows.map_err(|_| console_error("the table could not be collected"))
 }
 
 /// Sets a key. Returns a notice for the operator, if there is one.
 async fn set(admin: &Arc<Admin>, key: &str, value: &str) -> Result<Option<String>, ErrorResponse> {
     let key = key.to_ascii_lowercase();
-    let failed = |detail: String| refusal("SET failed").with_detail(detail);
+    let failed = |detail: String| console_error("SET failed").with_detail(detail);
     match pgbouncer_mapping(&key) {
         Some(Mapping::Ignored(why)) => return Ok(Some(format!("{key} is ignored: {why}"))),
         Some(Mapping::Refused { unless, .. }) if unless.contains(&value) => return Ok(None),

@@ -2,8 +2,8 @@
 //! parameters, and there are no transactions.
 
 use super::command::ConsoleCommand;
+use super::error::console_error;
 use super::execute::{ConsoleAnswer, execute};
-use super::refusal::refusal;
 use super::table::{self, ConsoleRow, Heading};
 use super::version::PGBOUNCER_VERSION;
 use crate::admin::Admin;
@@ -233,7 +233,7 @@ impl ConsoleSession {
 
     fn parse(&mut self, parse: Parse<'_>) -> Result<(), ErrorResponse> {
         let text = std::str::from_utf8(parse.text);
-        let text = text.map_err(|_| refusal("a command must be UTF-8"))?;
+        let text = text.map_err(|_| console_error("a command must be UTF-8"))?;
         let command = ConsoleCommand::parse(text)?;
         let name = Bytes::copy_from_slice(parse.name);
         if !name.is_empty() && self.statements.contains_key(&name) {
@@ -248,7 +248,7 @@ impl ConsoleSession {
     fn bind(&mut self, names: BindNames<'_>, values: BindValues) -> Result<(), ErrorResponse> {
         let command = self.statement(names.statement)?.clone();
         if !values.values.is_empty() {
-            return Err(refusal("commands of the console take no parameters"));
+            return Err(console_error("commands of the console take no parameters"));
         }
         let name = Bytes::copy_from_slice(names.portal);
         if !name.is_empty() && self.portals.contains_key(&name) {
@@ -380,7 +380,7 @@ impl ConsoleSession {
             tokio::select! {
                 biased;
                 done = &mut task.handle => {
-                    return Ok(done.unwrap_or_else(|_| Err(refusal("the command has failed"))));
+                    return Ok(done.unwrap_or_else(|_| Err(console_error("the command has failed"))));
                 }
                 () = &mut cancelled, if only_waits => return Ok(Err(cancelled_by_user())),
                 ready = self.stream.readable(), if reads => {

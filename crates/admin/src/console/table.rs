@@ -36,9 +36,9 @@ pub(super) type ConsoleColumn<R> = (&'static str, ColumnType, fn(&R) -> ConsoleV
 /// A table whose rows are made of records of type `R`.
 pub(super) struct ConsoleTable<R: 'static> {
     /// The word after `SHOW`, in lower case.
-    pub(super) name: &'static str,
+    name: &'static str,
     /// The columns. The parts follow each other, so that tables can share some.
-    pub(super) columns: &'static [&'static [ConsoleColumn<R>]],
+    columns: &'static [&'static [ConsoleColumn<R>]],
     /// Collects the records.
     pub(super) records: fn(&Proxy) -> Vec<R>,
 }
@@ -99,40 +99,28 @@ impl From<String> for ConsoleValue {
     }
 }
 
-impl From<u64> for ConsoleValue {
-    fn from(number: u64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<u32> for ConsoleValue {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
 impl From<usize> for ConsoleValue {
     fn from(number: usize) -> Self {
         Self::Number(number as u64)
     }
 }
 
+macro_rules! from_number {
+    ($($number:ty),*) => {
+        $(impl From<$number> for ConsoleValue {
+            fn from(number: $number) -> Self {
+                Self::Number(number.into())
+            }
+        })*
+    };
+}
+
+// As in PgBouncer, false is 0 and true is 1.
+from_number!(u64, u32, u16, bool);
+
 impl From<Option<String>> for ConsoleValue {
     fn from(text: Option<String>) -> Self {
         text.map_or(Self::Null, Self::Text)
-    }
-}
-
-impl From<u16> for ConsoleValue {
-    fn from(number: u16) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-/// 0 for false, 1 for true, as PgBouncer has it.
-impl From<bool> for ConsoleValue {
-    fn from(condition: bool) -> Self {
-        Self::Number(condition.into())
     }
 }
 
@@ -147,6 +135,18 @@ pub(super) fn null<R>(_: &R) -> ConsoleValue {
 }
 
 impl<R> ConsoleTable<R> {
+    pub(super) const fn new(
+        name: &'static str,
+        columns: &'static [&'static [ConsoleColumn<R>]],
+        records: fn(&Proxy) -> Vec<R>,
+    ) -> Self {
+        Self {
+            name,
+            columns,
+            records,
+        }
+    }
+
     fn all_columns(&self) -> impl Iterator<Item = &'static ConsoleColumn<R>> {
         self.columns.iter().copied().flatten()
     }

@@ -5,11 +5,8 @@ use crate::console::table::{ConsoleColumn, ConsoleTable};
 use paceline_config::{Key, Settings, keys};
 use paceline_proxy::proxy::Proxy;
 
-pub(super) static CONFIG: ConsoleTable<ConfigRecord> = ConsoleTable {
-    name: "config",
-    columns: &[COLUMNS],
-    records,
-};
+pub(super) static CONFIG: ConsoleTable<ConfigRecord> =
+    ConsoleTable::new("config", &[COLUMNS], records);
 
 const COLUMNS: &[ConsoleColumn<ConfigRecord>] = &[
     ("key", Text, |r| r.key.name.into()),

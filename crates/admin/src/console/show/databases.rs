@@ -10,17 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(super) static DATABASES: ConsoleTable<DatabaseRecord> = ConsoleTable {
-    name: "databases",
-    columns: &[DATABASE_COLUMNS],
-    records: databases,
-};
+pub(super) static DATABASES: ConsoleTable<DatabaseRecord> =
+    ConsoleTable::new("databases", &[DATABASE_COLUMNS], databases);
 
-pub(super) static USERS: ConsoleTable<UserRecord> = ConsoleTable {
-    name: "users",
-    columns: &[USER_COLUMNS],
-    records: users,
-};
+pub(super) static USERS: ConsoleTable<UserRecord> =
+    ConsoleTable::new("users", &[USER_COLUMNS], users);
 
 const DATABASE_COLUMNS: &[ConsoleColumn<DatabaseRecord>] = &[
     ("name", Text, |r| r.name.clone().into()),

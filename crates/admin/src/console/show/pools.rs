@@ -8,17 +8,11 @@ use paceline_pool::pool::{Pool, PoolLoad, PoolName};
 use paceline_proxy::proxy::Proxy;
 use std::collections::HashMap;
 
-pub(super) static POOLS: ConsoleTable<PoolRecord> = ConsoleTable {
-    name: "pools",
-    columns: &[POOL_COLUMNS],
-    records: pools,
-};
+pub(super) static POOLS: ConsoleTable<PoolRecord> =
+    ConsoleTable::new("pools", &[POOL_COLUMNS], pools);
 
-pub(super) static GROUPS: ConsoleTable<GroupRecord> = ConsoleTable {
-    name: "groups",
-    columns: &[GROUP_COLUMNS],
-    records: groups,
-};
+pub(super) static GROUPS: ConsoleTable<GroupRecord> =
+    ConsoleTable::new("groups", &[GROUP_COLUMNS], groups);
 
 const POOL_COLUMNS: &[ConsoleColumn<PoolRecord>] = &[
     ("database", Text, |r| r.name.database.clone().into()),

@@ -11,53 +11,28 @@ use paceline_pool::server::ServerConn;
 use paceline_proxy::proxy::Proxy;
 use std::sync::atomic::Ordering;
 
-pub(super) static LISTS: ConsoleTable<ListRecord> = ConsoleTable {
-    name: "lists",
-    columns: &[LIST_COLUMNS],
-    records: lists,
-};
+pub(super) static LISTS: ConsoleTable<ListRecord> =
+    ConsoleTable::new("lists", &[LIST_COLUMNS], lists);
 
-pub(super) static MEM: ConsoleTable<MemRecord> = ConsoleTable {
-    name: "mem",
-    columns: &[MEM_COLUMNS],
-    records: mem,
-};
+pub(super) static MEM: ConsoleTable<MemRecord> = ConsoleTable::new("mem", &[MEM_COLUMNS], mem);
 
-pub(super) static STATE: ConsoleTable<StateRecord> = ConsoleTable {
-    name: "state",
-    columns: &[STATE_COLUMNS],
-    records: state,
-};
+pub(super) static STATE: ConsoleTable<StateRecord> =
+    ConsoleTable::new("state", &[STATE_COLUMNS], state);
 
-pub(super) static VERSION_TABLE: ConsoleTable<()> = ConsoleTable {
-    name: "version",
-    columns: &[VERSION_COLUMNS],
-    records: |_| vec![()],
-};
+pub(super) static VERSION_TABLE: ConsoleTable<()> =
+    ConsoleTable::new("version", &[VERSION_COLUMNS], |_| vec![()]);
 
-pub(super) static PEERS: ConsoleTable<PeerRecord> = ConsoleTable {
-    name: "peers",
-    columns: &[PEER_COLUMNS],
-    records: peers,
-};
+pub(super) static PEERS: ConsoleTable<PeerRecord> =
+    ConsoleTable::new("peers", &[PEER_COLUMNS], peers);
 
-pub(super) static PEER_POOLS: ConsoleTable<PeerPoolRecord> = ConsoleTable {
-    name: "peer_pools",
-    columns: &[PEER_POOL_COLUMNS],
-    records: peer_pools,
-};
+pub(super) static PEER_POOLS: ConsoleTable<PeerPoolRecord> =
+    ConsoleTable::new("peer_pools", &[PEER_POOL_COLUMNS], peer_pools);
 
-pub(super) static DNS_HOSTS: ConsoleTable<()> = ConsoleTable {
-    name: "dns_hosts",
-    columns: &[DNS_HOST_COLUMNS],
-    records: |_| Vec::new(),
-};
+pub(super) static DNS_HOSTS: ConsoleTable<()> =
+    ConsoleTable::new("dns_hosts", &[DNS_HOST_COLUMNS], |_| Vec::new());
 
-pub(super) static DNS_ZONES: ConsoleTable<()> = ConsoleTable {
-    name: "dns_zones",
-    columns: &[DNS_ZONE_COLUMNS],
-    records: |_| Vec::new(),
-};
+pub(super) static DNS_ZONES: ConsoleTable<()> =
+    ConsoleTable::new("dns_zones", &[DNS_ZONE_COLUMNS], |_| Vec::new());
 
 const LIST_COLUMNS: &[ConsoleColumn<ListRecord>] = &[
     ("list", Text, |r| r.name.into()),

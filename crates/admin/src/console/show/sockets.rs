@@ -15,29 +15,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) static CLIENTS: ConsoleTable<ConnectionRecord> = ConsoleTable {
-    name: "clients",
-    columns: &[COLUMNS, CLIENT_COLUMNS],
-    records: |proxy| clients(proxy, &all_servers(proxy)),
-};
+pub(super) static CLIENTS: ConsoleTable<ConnectionRecord> =
+    ConsoleTable::new("clients", &[COLUMNS, CLIENT_COLUMNS], |proxy| {
+        clients(proxy, &all_servers(proxy))
+    });
 
-pub(super) static SERVERS: ConsoleTable<ConnectionRecord> = ConsoleTable {
-    name: "servers",
-    columns: &[COLUMNS],
-    records: |proxy| servers(proxy, &all_servers(proxy)),
-};
+pub(super) static SERVERS: ConsoleTable<ConnectionRecord> =
+    ConsoleTable::new("servers", &[COLUMNS], |proxy| {
+        servers(proxy, &all_servers(proxy))
+    });
 
-pub(super) static SOCKETS: ConsoleTable<ConnectionRecord> = ConsoleTable {
-    name: "sockets",
-    columns: &[COLUMNS, BUFFER_COLUMNS],
-    records: sockets,
-};
+pub(super) static SOCKETS: ConsoleTable<ConnectionRecord> =
+    ConsoleTable::new("sockets", &[COLUMNS, BUFFER_COLUMNS], sockets);
 
-pub(super) static ACTIVE_SOCKETS: ConsoleTable<ConnectionRecord> = ConsoleTable {
-    name: "active_sockets",
-    columns: &[COLUMNS, BUFFER_COLUMNS],
-    records: active_sockets,
-};
+pub(super) static ACTIVE_SOCKETS: ConsoleTable<ConnectionRecord> =
+    ConsoleTable::new("active_sockets", &[COLUMNS, BUFFER_COLUMNS], active_sockets);
 
 /// The columns of all four tables.
 const COLUMNS: &[ConsoleColumn<ConnectionRecord>] = &[

@@ -11,29 +11,17 @@ use paceline_pool::stats::{TOTALS as COUNTS, Totals};
 use paceline_proxy::proxy::Proxy;
 use std::sync::Arc;
 
-pub(super) static STATS: ConsoleTable<DatabaseStats> = ConsoleTable {
-    name: "stats",
-    columns: &[STATS_COLUMNS],
-    records: by_databases,
-};
+pub(super) static STATS: ConsoleTable<DatabaseStats> =
+    ConsoleTable::new("stats", &[STATS_COLUMNS], by_databases);
 
-pub(super) static STATS_TOTALS: ConsoleTable<DatabaseStats> = ConsoleTable {
-    name: "stats_totals",
-    columns: &[STATS_TOTALS_COLUMNS],
-    records: by_databases,
-};
+pub(super) static STATS_TOTALS: ConsoleTable<DatabaseStats> =
+    ConsoleTable::new("stats_totals", &[STATS_TOTALS_COLUMNS], by_databases);
 
-pub(super) static STATS_AVERAGES: ConsoleTable<DatabaseStats> = ConsoleTable {
-    name: "stats_averages",
-    columns: &[STATS_AVERAGES_COLUMNS],
-    records: by_databases,
-};
+pub(super) static STATS_AVERAGES: ConsoleTable<DatabaseStats> =
+    ConsoleTable::new("stats_averages", &[STATS_AVERAGES_COLUMNS], by_databases);
 
-pub(super) static TOTALS: ConsoleTable<TotalRecord> = ConsoleTable {
-    name: "totals",
-    columns: &[TOTALS_COLUMNS],
-    records: totals,
-};
+pub(super) static TOTALS: ConsoleTable<TotalRecord> =
+    ConsoleTable::new("totals", &[TOTALS_COLUMNS], totals);
 
 const STATS_COLUMNS: &[ConsoleColumn<DatabaseStats>] = &[
     ("database", Text, |r| r.database.clone().into()),

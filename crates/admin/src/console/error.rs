@@ -3,6 +3,6 @@
 use paceline_wire::ErrorResponse;
 
 /// An error with the SQLSTATE that PgBouncer's console uses for all errors.
-pub(super) fn refusal(message: impl Into<String>) -> ErrorResponse {
+pub(super) fn console_error(message: impl Into<String>) -> ErrorResponse {
     ErrorResponse::error("08P01", message)
 }
