@@ -1,17 +1,17 @@
-//! The dashboard and the alert rules in `deploy/` are well formed, and ask for nothing that `/metrics` does not have.
+//! The dashboard and the alert rules in `deploy/` are well formed and use only metrics and labels that exist.
 
-use super::super::catalog::ALL;
+use super::super::definitions::METRICS;
 use serde_json::Value;
 use yaml_rust2::{Yaml, YamlLoader};
 
 const DASHBOARD: &str = include_str!("../../../../../deploy/grafana/paceline.json");
 const ALERTS: &str = include_str!("../../../../../deploy/prometheus/alerts.yml");
 
-/// Every name that a sample on `/metrics` may have, with the labels that it has.
+/// Every name of a sample on `/metrics`, with its labels.
 fn samples() -> Vec<(String, Vec<&'static str>)> {
     let mut samples = Vec::new();
-    for metric in ALL {
-        let suffixes: &[&str] = match metric.kind.as_str() {
+    for metric in &METRICS {
+        let suffixes: &[&str] = match metric.metric_type.as_str() {
             "counter" => &["_total"],
             "histogram" => &["_bucket", "_sum", "_count"],
             "info" => &["_info"],
@@ -30,7 +30,7 @@ fn is_name(c: char) -> bool {
     c == '_' || c.is_ascii_alphanumeric()
 }
 
-/// What an expression asks for that is not there: metrics by name, and labels in the braces behind them.
+/// The metrics and labels in an expression that do not exist.
 fn unknown(expression: &str) -> Vec<String> {
     let samples = samples();
     let mut unknown = Vec::new();
@@ -46,7 +46,7 @@ fn unknown(expression: &str) -> Vec<String> {
             let selector = selector.and_then(|rest| rest.split_once('}'));
             let matchers = selector.map_or("", |(inside, _)| inside).split(',');
             let asked = matchers.filter_map(|matcher| matcher.split(['=', '!']).next());
-            // What the scrape itself adds.
+            // Prometheus adds job and instance.
             let known =
                 |label: &str| labels.contains(&label) || matches!(label, "" | "job" | "instance");
             unknown.extend(asked.filter(|label| !known(label)).map(str::to_owned));
@@ -67,7 +67,7 @@ fn check(expression: &str) {
 }
 
 #[test]
-fn the_dashboard_asks_for_what_there_is() {
+fn the_dashboard_uses_existing_metrics() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let mut asked = 0;
@@ -78,7 +78,7 @@ fn the_dashboard_asks_for_what_there_is() {
             asked += 1;
         }
     }
-    assert!(asked >= 20, "{asked} questions");
+    assert!(asked >= 20, "{asked} expressions");
     let ids: std::collections::BTreeSet<u64> = panels
         .iter()
         .map(|panel| panel["id"].as_u64().unwrap())
@@ -90,7 +90,7 @@ fn the_dashboard_asks_for_what_there_is() {
 }
 
 #[test]
-fn alerts_ask_for_what_there_is() {
+fn alerts_use_existing_metrics() {
     let documents = YamlLoader::load_from_str(ALERTS).unwrap();
     let mut names = Vec::new();
     for group in documents[0]["groups"].as_vec().unwrap() {
@@ -111,7 +111,7 @@ fn alerts_ask_for_what_there_is() {
 }
 
 #[test]
-fn what_there_is_not_is_found() {
+fn unknown_metrics_and_labels_are_found() {
     assert_eq!(
         unknown("rate(paceline_unit_total[5m])"),
         ["paceline_unit_total"]

@@ -1,4 +1,4 @@
-//! `explain`'s arguments to a question: which server is asked as whom, and what the front end would allow the client.
+//! Resolves the arguments of `explain`: the server, the user, and the settings that the client would have.
 
 use super::arguments::ExplainArguments;
 use super::command::Explain;
@@ -21,10 +21,9 @@ impl ExplainArguments {
         };
         let mut settings = config.paceline.clone();
         if let Some((database, _)) = chosen {
-            let named = self.user.as_deref().or(database.primary.user.as_deref());
+            let user = self.user.as_deref().or(database.primary.user.as_deref());
             settings.grouping.hotspot_for_autocommit = config
-                .pool_settings(database, named.unwrap_or_default())
-                .grouping
+                .pool_settings(database, user.unwrap_or_default())
                 .hotspot_for_autocommit;
         }
         let of_file = chosen.map(|(database, on_server)| Upstream {
@@ -48,8 +47,7 @@ impl ExplainArguments {
         })
     }
 
-    /// The database of the file that the client asks for, and what it is called on the server. `None`: the file names none, or
-    /// which one does not matter because the server is given.
+    /// The database of the file, and its name on the server. `None`: the file names none, or `--upstream` names the server.
     fn database<'a>(
         &self,
         config: &'a Config,
@@ -58,11 +56,11 @@ impl ExplainArguments {
         let file = || file.display().to_string();
         if let Some(name) = &self.database {
             let found = config.database(name);
-            let no_such = || CliError::NoDatabase {
+            let missing = || CliError::NoDatabase {
                 file: file(),
                 name: name.clone(),
             };
-            return found.map(Some).ok_or_else(no_such);
+            return found.map(Some).ok_or_else(missing);
         }
         let mut names = config.databases.keys().filter(|name| *name != ANY_DATABASE);
         let databases = match (names.next(), names.next()) {
