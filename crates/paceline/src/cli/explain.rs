@@ -24,6 +24,7 @@ impl ExplainArguments {
             let user = self.user.as_deref().or(database.primary.user.as_deref());
             settings.grouping.hotspot_for_autocommit = config
                 .pool_settings(database, user.unwrap_or_default())
+                .grouping
                 .hotspot_for_autocommit;
         }
         let of_file = chosen.map(|(database, on_server)| Upstream {
