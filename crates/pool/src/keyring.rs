@@ -1,5 +1,4 @@
-//! Keys and certificates: what the files that the configuration names hold, for clients and for each server. Private keys never
-//! reach a log.
+//! Keys and certificates for clients and for each server, from the files in the configuration. Private keys are never logged.
 
 use crate::net_settings::tls_settings;
 use arc_swap::ArcSwap;
@@ -66,7 +65,7 @@ impl Keys {
         self.settings == *settings
     }
 
-    /// Whether connections to this server use the same TLS settings with other keys.
+    /// Whether connections to this server use the same TLS settings in both.
     pub fn agree(&self, others: &Self, upstream: &Upstream) -> bool {
         self.settings.towards(upstream) == others.settings.towards(upstream)
     }
@@ -114,7 +113,7 @@ mod tests {
     use paceline_config::SslMode;
 
     #[test]
-    fn files_count_when_the_keys_are_replaced() {
+    fn new_files_apply_when_the_keys_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let [cert, key] = ["cert", "key"].map(|file| folder.path().join(file));
         let write = || {

@@ -1,5 +1,4 @@
-//! Quotas: how many server connections and clients a database or a user has in all its pools together. A pool that finds no room
-//! here does not wait.
+//! Quotas: maximum numbers of server connections and clients per database and user, over all pools. Nothing here waits.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Asking the catalog, and reading its answers.
+//! Queries of the catalog and their results.
 
 use crate::server::{Rows, ServerConn, ServerError};
 use paceline_batch::line::Timeouts;
@@ -8,7 +8,7 @@ use paceline_sql::{Column, Name, TableFacts, facts};
 use paceline_wire::backend::Field;
 use std::time::Duration;
 
-/// What the catalog says of a table; `None`: there is none of that name.
+/// The facts about a table; `None` if there is no such table.
 pub(super) async fn ask_table(
     conn: &mut ServerConn,
     name: &Name,
@@ -17,7 +17,7 @@ pub(super) async fn ask_table(
     let Some(extent) = read_extent(&extent) else {
         return Ok(None);
     };
-    // The fingerprint comes first: DDL between it and the rest only makes the plan refuse itself.
+    // Read the catalog version first: if DDL runs between it and the rest, the plan is invalid from the beginning.
     let print = facts::fingerprint_sql(name, &extent);
     let questions = [
         format!("SELECT {print}"),
@@ -30,7 +30,7 @@ pub(super) async fn ask_table(
     Ok(read_table(&answers, extent, print))
 }
 
-/// What the names in a statement mean, if the answer to each of these questions is yes.
+/// The catalog version of the names in a statement, if PostgreSQL answers yes to each of these questions.
 pub(super) async fn ask_names(
     conn: &mut ServerConn,
     names: &Names,
@@ -45,7 +45,7 @@ pub(super) async fn ask_names(
         return Ok(None);
     };
     let sql = names.fingerprint_sql(Added { operators, casts });
-    // Read the fingerprint first here, too.
+    // Read the catalog version first, as for tables.
     let mut all = vec![format!("SELECT {sql}"), names.only_extensions_sql()];
     all.extend_from_slice(questions);
     let answers = conn.query(&all.join("; ")).await?;
@@ -59,14 +59,14 @@ pub(super) async fn ask_names(
     }))
 }
 
-/// The settings of the session on which groups depend, as `facts::session` reads them.
+/// The session settings on which groups depend, as `facts::session` reads them.
 pub(super) async fn ask_session(conn: &mut ServerConn) -> Result<Vec<Option<String>>, ServerError> {
     let mut answers = conn.query(&facts::session::session_sql()).await?;
     let row = answers.first_mut().and_then(|rows| rows.first_mut());
     Ok(row.map(std::mem::take).unwrap_or_default())
 }
 
-/// The names of the types of a template's parameters and RETURNING columns.
+/// The type names of a template's parameters and RETURNING columns.
 pub(super) async fn ask_types(
     conn: &mut ServerConn,
     parameters: &[u32],
@@ -107,7 +107,7 @@ pub(super) fn first(rows: &Rows) -> Option<&str> {
     rows.first()?.first()?.as_deref()
 }
 
-/// The time-outs that are in force; zero is none.
+/// The session's time-outs; zero means none.
 pub(super) fn read_timeouts(rows: Option<&Rows>) -> Timeouts {
     let row = rows.and_then(|rows| rows.first());
     let limit = |place: usize| {
@@ -132,7 +132,7 @@ fn read_extent(answers: &[Rows]) -> Option<Extent> {
     })
 }
 
-/// OIDs with commas between them.
+/// Reads OIDs separated by commas.
 pub(super) fn read_oids(list: &str) -> Option<Vec<u32>> {
     let all = list.split(',').filter(|oid| !oid.is_empty());
     all.map(|oid| oid.parse().ok()).collect()
@@ -197,7 +197,7 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
     })
 }
 
-/// Columns of each index, in order; rows come index by index.
+/// The columns of each index, in order. Rows are sorted by index.
 fn read_keys(rows: &Rows) -> Option<Vec<Vec<String>>> {
     let mut keys: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {

@@ -1,5 +1,5 @@
-//! Asking about functions that the configuration declares: which of them a statement calls, and how the calls of one that
-//! takes from a queue become one call.
+//! Functions that the configuration declares: which of them a statement calls, and how calls of a queue function are combined
+//! into one call.
 
 use super::catalog::{ask_names, ask_types, first};
 use super::describe::{describe, harmless_sql};
@@ -18,7 +18,7 @@ use paceline_wire::frontend;
 
 const AMBIGUOUS: &str = "the declared function is not one that returns rows, or one of several of its name, or its limit is no integer";
 
-/// The functions among these names that are declared, each with what it is declared as.
+/// The declared functions among these names, with their roles.
 pub(super) async fn ask_declared(
     conn: &mut ServerConn,
     names: &[Name],
@@ -42,7 +42,7 @@ async fn ask_same(conn: &mut ServerConn, one: &Name, other: &Name) -> Result<boo
     Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
 }
 
-/// How calls of a function that takes from a queue travel together, or why they do not.
+/// The plan that combines calls of a queue function, or why there is none.
 pub(super) async fn ask_call(
     conn: &mut ServerConn,
     template: &Template,
@@ -100,7 +100,8 @@ pub(super) async fn ask_call(
     })
 }
 
-/// The one function that is meant, if it can be called for many; `print` is what else the call relies on.
+/// The facts about the only matching function, if its calls can be combined. `print` is the version of the other names in the
+/// call.
 fn read_function(
     rows: &Rows,
     name: &Name,
@@ -125,7 +126,7 @@ fn read_function(
     })
 }
 
-/// Whether the statement calls a function of which one call takes rows for many requests.
+/// Whether the statement calls a function that takes rows for many requests at once.
 pub(super) fn takes_many(declared: &[(Name, Role)]) -> bool {
     declared.iter().any(|(_, role)| role.limit().is_some())
 }

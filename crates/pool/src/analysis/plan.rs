@@ -84,12 +84,12 @@ async fn ask_fold(
     })
 }
 
-/// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved
-/// on: each row has its own value, as it would have alone.
+/// Volatile functions of PostgreSQL that may be used in inserted, changed or moved rows: each row gets its own value, as without
+/// a group.
 pub(super) const VALUES_OF_ROWS: [&str; 4] =
     ["clock_timestamp", "gen_random_uuid", "nextval", "random"];
 
-/// Those whose values do not tell in which order rows were met.
+/// Those whose values do not depend on the order of rows.
 const VALUES_WITHOUT_ORDER: [&str; 2] = ["gen_random_uuid", "random"];
 
 async fn ask_take(
@@ -171,7 +171,7 @@ async fn ask_insert(
     };
     let values = insert.exprs();
     let harmless = harmless_sql(&values, &VALUES_OF_ROWS);
-    // Defaults are taken after all values of the group, not each after its own.
+    // In a group, defaults are evaluated after the values of all members instead of row by row.
     let numbers = values.iter().flat_map(|expr| expr.functions());
     let serial = match numbers.into_iter().any(|name| name.name == "nextval") {
         true => facts::no_serial_sql(&insert.relation, &insert.columns),
@@ -253,8 +253,8 @@ fn plan_several(
     Some(Arc::new(plan))
 }
 
-/// What the names in the update, in what is proposed and in the table's checks mean, if all functions, operators and cast types there are
-/// PostgreSQL's own, and none volatile.
+/// The catalog version of the names in the update, in the proposed values and in the table's checks, if all functions, operators
+/// and cast types there are PostgreSQL's own and no function is volatile.
 async fn ask_update(
     conn: &mut ServerConn,
     update: &Update,
@@ -279,7 +279,7 @@ async fn ask_update(
         .chain(proposed)
         .chain(&checks)
         .collect();
-    // Values that are cast to the type of their column are no more than assigned.
+    // A cast of a value to the type of its column does no more than the assignment.
     let of_column = |name: &Name| {
         let full = format!(
             "{}.{}",

@@ -14,8 +14,7 @@ use std::sync::Arc;
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
 const UNKNOWN: &str = "what it may change is not known";
 
-/// The facts that make a statement silent, or why it is not known to be. `vouched` are the functions that it calls and that are
-/// declared.
+/// The facts by which a statement is silent, or why they are unknown. `vouched` are the declared functions that it calls.
 pub(super) async fn ask_silence(
     conn: &mut ServerConn,
     statement: &Statement,
@@ -31,7 +30,7 @@ pub(super) async fn ask_silence(
     let Some((reach, added)) = ask_reach(conn, &member).await? else {
         return Ok(Err(UNKNOWN.to_owned()));
     };
-    // Read the fingerprint first: a change between it and the rest then only undoes the chain.
+    // Read the catalog version first: a change between it and the rest then only invalidates the chain.
     let sql = member.fingerprint_sql(&reach, added);
     let questions = member.questions();
     let all: Vec<String> = [format!("SELECT {sql}")]

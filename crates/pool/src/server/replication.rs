@@ -1,4 +1,4 @@
-//! Opening the server connection of a replication client. No query is run on it beforehand: a physical one takes none.
+//! Opens the server connection of a replication client. No query is run on it: a physical replication connection accepts none.
 
 use super::{ServerConn, ServerError, ServerInfo};
 use crate::address::Address;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl ServerConn {
-    /// Opens a connection for one replication client, with these start-up parameters, within a time; zero is for ever.
+    /// Opens a connection for one replication client, with these startup parameters, within `limit`; zero means no limit.
     pub async fn open_for_replication(
         limit: Duration,
         address: &Arc<Address>,
@@ -31,11 +31,11 @@ impl ServerConn {
     }
 }
 
-/// The server starts, ends, or recovers.
+/// SQLSTATE while the server starts, shuts down, or recovers.
 const CANNOT_CONNECT_NOW: &str = "57P03";
 
 impl ServerError {
-    /// A later attempt may succeed though nobody changes anything: the server is away, starts, or ends.
+    /// Whether a later attempt may succeed without any change: the server is unreachable, starts, or shuts down.
     pub fn is_absence(&self) -> bool {
         match self {
             Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),

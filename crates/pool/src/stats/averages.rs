@@ -1,5 +1,5 @@
-//! Averages over the last one to two periods (`stats_period`), as PgBouncer has them: a mark is set when a period begins, and
-//! what has come since the mark before the last is divided by the time since then.
+//! Averages over the last one to two periods (`stats_period`), as in PgBouncer: the counts are stored when a period begins; the
+//! difference to the counts of the period before is divided by the time since.
 
 use super::Stats;
 use super::counter::micros;
@@ -9,10 +9,10 @@ use super::totals::{PER, Per};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A period is no shorter than this, whatever the configuration says.
+/// Minimum length of a period, whatever the configuration says.
 const PERIOD_MIN: Duration = Duration::from_secs(1);
 
-/// When they began; the same for all pools.
+/// Beginnings of the last two periods, common to all pools.
 #[derive(Debug)]
 pub struct Periods(Mutex<Stamps>);
 
@@ -23,7 +23,7 @@ struct Stamps {
 }
 
 impl Periods {
-    /// The first one begins.
+    /// Begins the first period.
     pub fn new(now: Instant) -> Self {
         Self(Mutex::new(Stamps {
             older: now,
@@ -35,7 +35,7 @@ impl Periods {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If the period is over, another one begins. Returns the averages of the one that is over.
+    /// Begins the next period if the present one is over. Returns the averages of the one that is over.
     pub fn turn(&self, now: Instant, period: Duration, pools: &[&Stats]) -> Option<Totals> {
         let mut stamps = self.lock();
         let passed = now.saturating_duration_since(stamps.newer);
@@ -53,9 +53,9 @@ impl Periods {
         Some(average(&came, passed))
     }
 
-    /// The averages of these pools together.
+    /// The averages of all these pools.
     pub fn averages(&self, now: Instant, pools: &[&Stats]) -> Totals {
-        // Held, so that no period begins between one pool and the next.
+        // Locked until the end, so that no period begins in between.
         let stamps = self.lock();
         let (mut all, mut earlier) = (Totals::default(), Totals::default());
         for pool in pools {
@@ -75,7 +75,7 @@ impl Stats {
     }
 }
 
-/// What came in a time, as averages.
+/// The averages of counts that were collected in this time.
 pub(super) fn average(came: &Totals, within: Duration) -> Totals {
     let mut average = *came;
     for (value, per) in average.values.iter_mut().zip(PER) {

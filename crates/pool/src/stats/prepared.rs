@@ -1,4 +1,4 @@
-//! What a client's messages do with named statements, as PgBouncer counts it; the unnamed one is nobody's.
+//! Counts a client's messages about named statements, as PgBouncer does. Messages about the unnamed statement are not counted.
 
 use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, Parse, tag};

@@ -1,4 +1,4 @@
-//! What a pool shows of templates that it forgets and meets again. No server is asked.
+//! The statistics of templates that a pool drops and uses again. No server is involved.
 
 use super::super::Analysis;
 use super::*;
@@ -21,21 +21,21 @@ impl Scene {
         self.pool.shared.templates.prepared(text, &[0, 0])
     }
 
-    /// A unit of the template is carried out alone.
+    /// Counts a request of the template that is relayed alone.
     fn run(&self, text: &str) -> Analysis {
         let (analysis, tally) = self.pool.analysis(&self.template(text), 0);
         tally.goes_alone();
         analysis
     }
 
-    /// PostgreSQL has answered.
+    /// Sets the result of an analysis.
     fn learn(&self, text: &str, plan: &str) {
         let learned = Learned::refused(plan);
         self.pool
             .set_analysis(self.template(text).id, 0, Some(learned));
     }
 
-    /// Units and reason of a template's only row.
+    /// Requests and reason of a template's only row.
     fn shown(&self, template: &str) -> Option<(String, Option<String>)> {
         let rows = self.pool.groups(Called::ByText).rows;
         let mut of_it = rows
@@ -55,7 +55,7 @@ const HOT: &str = "DELETE FROM hot";
 const RARE: &str = "DELETE FROM rare";
 
 #[test]
-fn the_reason_is_what_was_learned() {
+fn the_reason_is_that_of_the_analysis() {
     let scene = Scene::new();
     assert!(matches!(scene.run(HOT), Analysis::Needed));
     assert!(matches!(scene.run(HOT), Analysis::Pending));
@@ -67,9 +67,9 @@ fn the_reason_is_what_was_learned() {
     assert_eq!(scene.shown(HOT), units(4, Some("of its shape")));
 }
 
-/// Nothing is lost of what was counted, and a forgotten template that is used again is shown again.
+/// No counts are lost, and a dropped template that is used again is shown again.
 #[test]
-fn a_template_that_is_used_again_is_counted_again() {
+fn a_dropped_template_is_counted_again() {
     let scene = Scene::new();
     scene.run(RARE);
     scene.learn(RARE, "seldom");
@@ -92,9 +92,9 @@ fn a_template_that_is_used_again_is_counted_again() {
     assert_eq!(scene.shown(RARE), units(1, Some("seldom")));
 }
 
-/// What was learned of it stays; that alone must not keep its tally.
+/// A cached analysis must not keep the statistics of its template.
 #[test]
-fn a_forgotten_tally_goes_when_nobody_counts_on_it() {
+fn dropped_statistics_are_freed_when_they_are_not_used() {
     let scene = Scene::new();
     let tally = scene.pool.analysis(&scene.template(RARE), 0).1;
     let forgotten = Arc::downgrade(&tally);
@@ -103,9 +103,9 @@ fn a_forgotten_tally_goes_when_nobody_counts_on_it() {
     assert!(forgotten.upgrade().is_none());
 }
 
-/// Its text may hold what is nobody else's business.
+/// The text may contain confidential constants.
 #[test]
-fn the_console_calls_templates_without_the_values_in_them() {
+fn the_console_shows_templates_without_constants() {
     let scene = Scene::new();
     scene.run("DELETE FROM cards WHERE pin = '4711'");
     let called = |called| scene.pool.groups(called).rows[0][0].clone().unwrap();

@@ -66,7 +66,7 @@ fn resuming_all_resumes_each() {
 }
 
 #[test]
-fn an_order_is_taken_back_only_by_whoever_gave_it() {
+fn an_order_is_taken_back_only_by_its_operator() {
     let mut admin = AdminState::default();
     let first = admin.pause(None).unwrap();
     admin.resume(None).unwrap();
@@ -81,7 +81,7 @@ fn an_order_is_taken_back_only_by_whoever_gave_it() {
 }
 
 #[test]
-fn a_disabled_database_lets_nobody_in() {
+fn a_disabled_database_rejects_logins() {
     let mut admin = AdminState::default();
     admin.disable("a", true);
     let refusal = admin.admit("a").unwrap_err();
@@ -97,7 +97,7 @@ fn a_disabled_database_lets_nobody_in() {
 }
 
 #[test]
-fn the_end_is_not_taken_back() {
+fn shutdown_is_final() {
     let mut admin = AdminState::default();
     let order = admin.pause(None).unwrap();
     admin.close();
@@ -107,7 +107,7 @@ fn the_end_is_not_taken_back() {
     assert_eq!(admin.state("a"), PoolState::ShuttingDown);
 }
 
-/// Who waits for the end of its PAUSE is not told that it was resumed because somebody else pauses or kills, too.
+/// An operator who waits for the end of PAUSE gets no error about RESUME because another operator pauses or kills, too.
 #[test]
 fn a_second_order_leaves_the_first_in_force() {
     let mut admin = AdminState::default();
@@ -121,7 +121,7 @@ fn a_second_order_leaves_the_first_in_force() {
     assert_eq!(admin.state("a"), PoolState::Paused, "KILL holds it");
     admin.resume(Some("a")).unwrap();
     assert_eq!(admin.state("a"), PoolState::Active);
-    // One that is carried out stays when another one is taken back.
+    // A complete order stays in force when another one is taken back.
     let first = admin.pause(Some("a")).unwrap();
     let second = admin.pause(Some("a")).unwrap();
     admin.complete(first);
