@@ -1,8 +1,8 @@
-//! Login of clients: who is it, and does it prove so? What must be shown is said by `auth_type` or by rules; what was stored of a
-//! password comes from a file or from PostgreSQL. What a client has shown is then good for logins of its pool, so that no
-//! password need be configured for them. `docs/login.md` is the user's view.
+//! Authentication of clients. `auth_type` or the HBA rules choose the method; the stored secret comes from a file or from
+//! PostgreSQL. The pool uses the credential that a client has shown for its own logins, so no password need be configured.
+//! `docs/login.md` is the user's view.
 //!
-//! Whoever is not let in is not told whether the user exists. No password is ever logged, and none is stretched on a thread
+//! A rejected login does not show whether the user exists. Passwords are never logged. Passwords are never stretched on a thread
 //! that serves sockets.
 
 mod exchange;
@@ -38,23 +38,23 @@ use peer::LoginPeer;
 use std::sync::Arc;
 use user_files::FilesInForce;
 
-/// What all logins share.
+/// State shared by all logins.
 pub struct AuthState {
     files: FilesInForce,
     mock: Mock,
     shared: Arc<Shared>,
 }
 
-/// A client that has proved who it is.
+/// An authenticated client.
 pub(crate) struct Identity {
-    /// The user: the client's own name, or the forced one.
+    /// The client's own user name, or the forced one.
     pub(crate) user: String,
     /// The credential that the client has shown, for logins of its pool.
     pub(crate) credential: Credential,
 }
 
 impl AuthState {
-    /// For this configuration, none of whose files has been read.
+    /// Creates the state for this configuration. No file has been read.
     pub(crate) fn new(config: &Arc<Config>, shared: Arc<Shared>) -> Self {
         Self {
             files: FilesInForce::new(config),
@@ -76,10 +76,11 @@ impl AuthState {
     }
 }
 
-/// Lets a client prove that it is `user`. Afterwards the stream is ready for a session.
+/// Authenticates a client as `user`. Afterwards the stream is ready for a session.
 ///
 /// # Errors
-/// The client does not prove it, or may not connect there.
+///
+/// The client does not prove its identity, or may not connect to the database.
 pub(crate) async fn authenticate(
     auth: &AuthState,
     pools: &Arc<Pools>,
@@ -110,7 +111,7 @@ pub(crate) async fn authenticate(
     shown
 }
 
-/// A client that wants to log in.
+/// A login that is being authenticated.
 struct Attempt<'a> {
     auth: &'a AuthState,
     pools: &'a Arc<Pools>,
@@ -159,10 +160,10 @@ impl Attempt<'_> {
         })
     }
 
-    /// `auth_type = any`: what the client calls itself does not matter.
+    /// Handles `auth_type = any`: the client's user name does not matter.
     fn as_forced_user(&self) -> Result<Identity, Refusal> {
         self.check_trust("any")?;
-        // A database that there is not is told of later.
+        // If there is no such database, a later step rejects the login.
         let forced = self.config.database(self.database);
         let forced = forced.and_then(|(entry, _)| entry.primary.user.clone());
         Ok(Identity {
@@ -194,8 +195,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Who is let in without a proof is on this machine, unless the configuration says otherwise. It is not served otherwise
-    /// either: but the configuration may have changed since we began to listen.
+    /// Rejects clients from other machines that would log in without a proof, unless `auth_trust_remote` is on. The configuration
+    /// is rejected if it would allow them, but a reload may have changed it after the socket was opened.
     fn check_trust(&self, name: &str) -> Result<(), Refusal> {
         match self.peer.peer.is_local() || self.config.paceline.login.auth_trust_remote {
             true => Ok(()),
@@ -203,7 +204,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// What was stored of the user's password; `None`: there is no such user.
+    /// The stored secret of the user; `None` if there is no such user.
     async fn stored(&self) -> Result<Option<Secret>, Refusal> {
         let users = self.files.users.as_ref();
         match users.and_then(|users| users.get(self.user)) {
@@ -212,9 +213,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whether a client that may use md5 is asked for SCRAM, as it must be where only that can be checked. Whoever cannot get in is
-    /// asked for what others are asked for: the users of the file, or of the server, where SCRAM is what there is unless somebody
-    /// has chosen otherwise.
+    /// Whether a client is asked for SCRAM although md5 is allowed. That is so if the stored secret is a SCRAM verifier. A client
+    /// that cannot log in is asked for what most other users are asked for, so that it does not learn whether the user exists.
     fn takes_scram(&self, secret: Option<&Secret>) -> bool {
         let is_scram = |known: &Secret| matches!(known, Secret::Scram(_));
         match secret {
@@ -228,7 +228,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// How the secrets of those are kept who could log in here.
+    /// The form in which most secrets of possible users are stored.
     fn others(&self) -> SecretForm {
         let is_scram = |known: &&Secret| matches!(known, Secret::Scram(_));
         let users = self.files.users.as_ref();
@@ -240,7 +240,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Methods that ask the client nothing: others vouch for it. A user must be known where users are.
+    /// Handles methods without a question to the client: trust, certificate, peer. If a list of users exists, the user must be in
+    /// it.
     async fn vouched_for(&self, method: &Method, is_known: bool) -> Result<(), Refusal> {
         let must_be_known =
             self.files.users.is_some() || query::is_asked(self.config, self.database);

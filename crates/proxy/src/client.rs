@@ -1,4 +1,4 @@
-//! A client connection: login, then request after request, each relayed or handed to the line.
+//! A client connection: login, then one request after another. Each request is answered at once, relayed, or put into the line.
 
 mod end;
 mod idle_timer;
@@ -51,7 +51,7 @@ pub(crate) struct Client {
     /// The mode of the pool at login.
     mode: PoolMode,
     turn: Turn,
-    /// Set while the client listens by a shared connection.
+    /// Present while the client listens through the shared connection.
     listening: Option<Box<ListeningClient>>,
     /// Limits the idle time.
     idle_timer: Option<Box<IdleTimer>>,
@@ -69,7 +69,7 @@ impl Drop for Client {
         if entry.may_be_told() {
             let mut out = BytesMut::new();
             ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
-            // The connection ends, whether or not the client hears why.
+            // The connection is closed whether or not this write succeeds.
             let _ = self.stream.write_now(&mut out);
         }
     }

@@ -1,4 +1,4 @@
-//! The addresses to which clients have logged in, one per server: `/ready` asks the servers as these users.
+//! The addresses to which clients have logged in, one per server. `/ready` logs in to the servers as these users.
 
 use paceline_config::Upstream;
 use paceline_pool::address::Address;
@@ -14,7 +14,7 @@ pub fn is_same_server(one: &Upstream, other: &Upstream) -> bool {
 }
 
 impl LoginAddresses {
-    /// Notes that a client has logged in to this address.
+    /// Remembers the address of a login.
     pub(crate) fn add(&self, address: Arc<Address>) {
         let mut known = self.lock();
         let is_known = |known: &Arc<Address>| is_same_server(&known.upstream, &address.upstream);

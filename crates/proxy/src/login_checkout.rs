@@ -1,4 +1,4 @@
-//! Server connections for queries of Paceline's own during a login.
+//! Checks out server connections for Paceline's own queries during a login.
 
 use crate::auth::Refusal;
 use crate::cancel::{ClientEntry, ClientState};
@@ -6,11 +6,11 @@ use paceline_batch::line::WaiterId;
 use paceline_pool::pool::{CheckoutResult, Pool, PooledServer, WaitResult};
 use std::sync::Arc;
 
-/// A place in the line of a pool until this is dropped: a client that leaves during its login keeps none.
+/// A request in the line of a pool until this is dropped. So a client that leaves during its login leaves the line, too.
 struct InLine<'a> {
     pool: &'a Arc<Pool>,
     waiter: WaiterId,
-    /// The client, if the pool is its own: the console shows that it waits.
+    /// The client, if the pool is the client's own. Then the console shows that the client waits.
     client: Option<&'a ClientEntry>,
 }
 
@@ -32,12 +32,12 @@ impl Drop for InLine<'_> {
         if let Some(client) = self.client {
             client.now(ClientState::Nothing);
         }
-        // Usually it has left the line already.
+        // In most cases the request has already left the line.
         self.pool.withdraw(self.waiter);
     }
 }
 
-/// A connection of a pool for `auth_query`.
+/// Checks out a connection for `auth_query`.
 ///
 /// # Errors
 /// The messages with which the client's connection ends.
@@ -45,7 +45,7 @@ pub(crate) async fn checkout(pool: &Arc<Pool>) -> Result<Box<PooledServer>, Refu
     checkout_for(pool, None).await
 }
 
-/// A connection of the client's own pool.
+/// Checks out a connection of the client's own pool.
 ///
 /// # Errors
 /// The messages with which the client's connection ends.
@@ -65,7 +65,7 @@ async fn checkout_for(
             (WaitResult::Queued(result), Some(in_line))
         }
     };
-    // A client gets no NOTICE during its login.
+    // During its login a client gets no NOTICE.
     while let WaitResult::Queued(further) = result {
         result = further.await.map_err(|_| Refusal::Left)?;
     }

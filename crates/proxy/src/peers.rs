@@ -1,6 +1,6 @@
-//! Peers (PgBouncer's `[peers]`): other processes that clients may reach at the same address. A cancel request comes in a
-//! connection of its own, so it may reach another process than its client has; the key tells which one, and the request is
-//! passed on.
+//! Peers (PgBouncer's `[peers]`): other processes that clients may reach at the same address. A cancel request arrives on a
+//! connection of its own, so it may reach another process than the one that has the client. Its key names that process, and the
+//! request is forwarded to it.
 
 use crate::cancel::CancelKey;
 use paceline_config::{Peer, Upstream, UpstreamTls};
@@ -12,24 +12,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// What passes on its way to peers.
+/// Cancel requests that are being forwarded.
 #[derive(Debug, Default)]
 pub struct Peers {
     loads: Mutex<HashMap<u16, PeerLoad>>,
-    /// To requests that wait: one has arrived.
+    /// Notified when a request has arrived.
     arrived: Notify,
 }
 
 /// The requests for one peer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PeerLoad {
-    /// Those that are on their way.
+    /// Requests that are being forwarded.
     pub sent: usize,
-    /// Those that wait, as the peer's `pool_size` of them are on their way.
+    /// Requests that wait because the peer's `pool_size` is reached.
     pub waiting: usize,
 }
 
-/// Counts a request as long as it lives.
+/// Counts a request until this is dropped.
 struct Counted<'a> {
     peers: &'a Peers,
     peer_id: u16,
@@ -52,12 +52,12 @@ impl Peers {
         self.loads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests there are for a peer.
+    /// The requests for a peer.
     pub fn load(&self, peer_id: u16) -> PeerLoad {
         self.lock().get(&peer_id).copied().unwrap_or_default()
     }
 
-    /// Counts one more; `None`: there are `most` already.
+    /// Counts one more request. `None`: there are already `most`.
     fn count(
         &self,
         peer_id: u16,
@@ -77,7 +77,7 @@ impl Peers {
         })
     }
 
-    /// Waits until fewer than `most` requests are on their way to the peer.
+    /// Waits until fewer than `most` requests are being forwarded to the peer.
     async fn place(&self, peer_id: u16, most: usize) -> Counted<'_> {
         let _waits = self.count(peer_id, |load| &mut load.waiting, usize::MAX);
         loop {
@@ -90,7 +90,7 @@ impl Peers {
     }
 }
 
-/// Passes a cancel request on to the peer that its key names, if there is one; returns when the peer has taken it.
+/// Forwards a cancel request to the peer that its key names, if there is one. Returns when the peer has taken it.
 pub async fn pass_on(peers: &Peers, shared: &Shared, key: CancelKey) {
     let config = shared.config();
     let peer_id = key.peer_id();
@@ -126,7 +126,7 @@ pub async fn pass_on(peers: &Peers, shared: &Shared, key: CancelKey) {
     .await;
 }
 
-/// Encrypted like connections to servers, as in PgBouncer.
+/// The address of a peer. Its connections are encrypted like those to servers, as in PgBouncer.
 fn address(shared: &Shared, peer: &Peer) -> Address {
     Address {
         upstream: Upstream {

@@ -1,9 +1,9 @@
-//! The connections of `listen_mode = "shared"`: one for each database listens for all clients. What is sent and who gets what
-//! is decided in [`paceline_relay::shared_listen`].
+//! The connections of `listen_mode = "shared"`: one connection per database listens for all clients.
+//! [`paceline_relay::shared_listen`] decides what it sends and which client gets which notification.
 //!
-//! LISTEN needs no privilege in PostgreSQL and a notification carries no role, so one connection serves the clients of all
-//! users of a database. It logs in as the user of one of the clients that listen. It is no connection of a pool and counts for
-//! no limit of one, so that a LISTEN never waits for a transaction of others. It exists while clients listen.
+//! LISTEN needs no privilege in PostgreSQL, and a notification carries no role, so one connection serves the clients of all users
+//! of a database. It logs in as the user of a client that listens. It is outside the pools and their limits, so that a LISTEN
+//! never waits for the transactions of other clients. It exists while clients listen.
 
 mod client;
 mod connection;
@@ -18,16 +18,16 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The shared LISTEN of each database.
+/// The shared LISTEN connections, one per database.
 pub struct SharedListens {
-    /// The channel of markers.
+    /// The channel on which marker notifications are sent.
     pub(crate) marker: Arc<str>,
     by_database: Mutex<HashMap<DatabaseAddress, Arc<Shared>>>,
 }
 
 impl SharedListens {
     pub(crate) fn new() -> Self {
-        // Its keys are random numbers of the operating system.
+        // The keys of a `RandomState` are random numbers of the operating system.
         let random = || RandomState::new().hash_one(0);
         Self {
             marker: format!("pacelinelisten_{:016x}{:016x}", random(), random()).into(),
@@ -43,7 +43,7 @@ impl SharedListens {
 
     fn of(&self, address: &Address) -> Arc<Shared> {
         let mut all = self.lock();
-        // Those that nobody uses are forgotten: clients may name many databases.
+        // Drops unused entries: clients may name any number of databases.
         all.retain(|_, shared| Arc::strong_count(shared) > 1);
         let database = DatabaseAddress::of(address);
         let shared = all
@@ -52,7 +52,7 @@ impl SharedListens {
         Arc::clone(shared)
     }
 
-    /// The configuration has changed: clients whose database is led elsewhere now listen no longer.
+    /// Applies a new configuration: clients whose pool now leads to another database are disconnected from the shared connection.
     pub(crate) fn reconfigure(&self) {
         for shared in self.lock().values() {
             shared.lose_moved();

@@ -1,6 +1,6 @@
-//! Rules that say what a client must show, in the format of `pg_hba.conf` (PostgreSQL documentation, chapter "The pg_hba.conf
-//! File"). The first rule that fits counts; where none does, nobody is let in. A rule that is not understood is an error, never
-//! left out: the next one might let in whom it would have kept out.
+//! HBA rules: which method a client must use, in the format of `pg_hba.conf` (PostgreSQL documentation, chapter "The pg_hba.conf
+//! File"). The first matching rule decides; without one, the login is rejected. A rule that Paceline does not support is an error
+//! and never skipped: the next rule might accept a client that this one rejects.
 
 mod network;
 #[cfg(test)]
@@ -15,33 +15,33 @@ use paceline_net::Peer;
 use paceline_pool::replication::Replication;
 use std::io;
 
-/// Files within files, as deep as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
+/// Maximum depth of included files, as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
 const DEPTH_MAX: usize = 10;
 
-/// What a client must show.
+/// An authentication method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Method {
-    /// Nothing.
+    /// No proof is needed.
     Trust,
-    /// It is not let in.
+    /// The login is rejected.
     Reject,
-    /// That it knows the password, by md5; by SCRAM where that is what is stored.
+    /// By md5; by SCRAM if that is how the secret is stored.
     Md5,
-    /// That it knows the password.
+    /// By SCRAM.
     Scram,
-    /// The password.
+    /// By the password in clear text.
     Plain,
-    /// A certificate with its name, or one that the map turns into it.
+    /// By a certificate for the user's name, or for a name that the map allows.
     Cert(Option<Map>),
-    /// That the system's user has its name, or one that the map turns into it.
+    /// By the system user of the same name, or of a name that the map allows.
     Peer(Option<Map>),
 }
 
-/// What rules refer to.
+/// What rules refer to outside of their file.
 pub(super) struct Elsewhere<'a> {
-    /// By `map=`.
+    /// Maps for `map=`.
     pub(super) maps: &'a Maps,
-    /// By `@`: the text of a file that stands beside the rules unless its path says otherwise.
+    /// Reads a file for `@`. Its path is relative to the folder of the rules.
     pub(super) file: &'a dyn Fn(&str) -> io::Result<String>,
 }
 
@@ -56,12 +56,12 @@ struct Rule {
     way: Way,
     databases: Vec<Token>,
     users: Vec<Token>,
-    /// Of TCP connections.
+    /// Addresses, for TCP connections.
     network: Network,
     method: Method,
 }
 
-/// The kind of connection that a rule is for.
+/// The kind of connection that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Local,
@@ -71,7 +71,7 @@ enum Way {
 }
 
 impl Hba {
-    /// Reads the text of the file; an error is the number of its line, and why.
+    /// Reads the text of the file. An error has the number of its line.
     pub(super) fn read(text: &str, elsewhere: &Elsewhere<'_>) -> Result<Self, (usize, String)> {
         let mut rules = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -84,13 +84,13 @@ impl Hba {
         Ok(Self { rules })
     }
 
-    /// Does a rule ask for a certificate?
+    /// Whether a rule asks for a certificate.
     pub(super) fn asks_for_certificates(&self) -> bool {
         let mut methods = self.rules.iter().map(|rule| &rule.method);
         methods.any(|method| matches!(method, Method::Cert(_)))
     }
 
-    /// What this client must show to be let in there as a user; `None`: no rule is for it.
+    /// The method for this client, database and user; `None` if no rule matches.
     pub(super) fn method(
         &self,
         peer: &LoginPeer,
@@ -121,7 +121,7 @@ impl Rule {
     }
 }
 
-/// As PostgreSQL's `check_db`: `replication` is for physical replication connections, which no other word is for.
+/// As PostgreSQL's `check_db`: `replication` matches physical replication connections, which no other word matches.
 fn is_for(name: &Token, target: LoginTarget<'_>, user: &str) -> bool {
     let is_physical = target.replication == Some(Replication::Physical);
     match name.keyword() {
@@ -168,7 +168,7 @@ fn read_rule(fields: Vec<Vec<Token>>, elsewhere: &Elsewhere<'_>) -> Result<Rule,
     })
 }
 
-/// The one word that a field must be.
+/// The only word of a field.
 fn single(field: Option<Vec<Token>>, what: &str) -> Result<Token, String> {
     let mut words = field.unwrap_or_default().into_iter();
     match (words.next(), words.next()) {
@@ -178,7 +178,7 @@ fn single(field: Option<Vec<Token>>, what: &str) -> Result<Token, String> {
     }
 }
 
-/// Names of databases or users. What only the server could tell is not understood.
+/// Names of databases or users. Names that only the server could resolve are not supported.
 fn names(
     field: Option<Vec<Token>>,
     what: &str,
@@ -197,7 +197,7 @@ fn names(
 }
 
 impl Elsewhere<'_> {
-    /// Adds a name, or those that are in the file that it names.
+    /// Adds a name, or the names in the file that it includes.
     fn expand(&self, name: Token, depth: usize, names: &mut Vec<Token>) -> Result<(), String> {
         let Some(file) = name.keyword().and_then(|word| word.strip_prefix('@')) else {
             names.push(name);

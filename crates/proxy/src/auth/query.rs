@@ -1,6 +1,6 @@
-//! Users that the file does not know: `auth_user` asks the server for them (`auth_query`), on connections of its own. Nothing that
-//! a client has said comes near them but its name, as a parameter, and the `search_path` is always the same: so nobody who may
-//! make a function somewhere can have it run there.
+//! Users that are not in `auth_file`: `auth_user` looks them up on the server (`auth_query`), on separate server connections. A
+//! client's user name is passed only as a parameter, and `search_path` is fixed, so no client can have a function of its own
+//! executed.
 
 use super::refusal::Refusal;
 use crate::login_checkout::checkout;
@@ -12,21 +12,21 @@ use paceline_pool::shared::Shared;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
-/// For the transaction in which the question is asked.
+/// Run in the transaction of `auth_query`.
 const SEARCH_PATH: &str =
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
 
-/// Who asks, where, and how.
+/// A lookup: as which user, where, and by which query.
 #[derive(Debug, PartialEq, Eq)]
 struct AuthQuery<'a> {
     auth_user: &'a str,
     auth_query: &'a str,
-    /// As clients name it.
+    /// The database, as clients name it.
     database: &'a str,
 }
 
 impl<'a> AuthQuery<'a> {
-    /// For clients of a database; `None`: there is nobody to ask.
+    /// The lookup for clients of a database; `None` if none is configured.
     fn of(config: &'a Config, database: &'a str) -> Option<Self> {
         let general = &config.paceline.login;
         let special = config.database(database).map(|(entry, _)| &entry.login);
@@ -40,7 +40,7 @@ impl<'a> AuthQuery<'a> {
             special.map(|login| &login.auth_dbname),
             &general.auth_dbname,
         );
-        // Nobody can be looked up in the console.
+        // The console has no users to look up.
         let nowhere = auth_dbname.is_empty() && config.is_console(database);
         if auth_user.is_empty() || nowhere {
             return None;
@@ -57,12 +57,12 @@ impl<'a> AuthQuery<'a> {
     }
 }
 
-/// Whether the users of a database can be asked for.
+/// Whether users of a database can be looked up.
 pub(super) fn is_asked(config: &Config, database: &str) -> bool {
     AuthQuery::of(config, database).is_some()
 }
 
-/// What the server has stored of a user's password; `None`: it knows no such user, or there is nobody to ask.
+/// Looks up the stored secret of a user. `None`: there is no such user, or no lookup is configured.
 pub(super) async fn ask(
     pools: &Arc<Pools>,
     config: &Config,
@@ -80,7 +80,7 @@ pub(super) async fn ask(
         return Err(ErrorResponse::fatal("08P01", message).into());
     }
     let Some(pool) = pools.auth_pool(question.database, question.auth_user) else {
-        // A database that there is not, like the client's own: what comes next says so, if the login gets that far.
+        // There is no such database, which is also the client's own: a later step rejects the login.
         if question.database == database {
             return Ok(None);
         }
@@ -112,7 +112,7 @@ pub(super) async fn ask(
     })
 }
 
-/// That the server does not let `auth_user` in is no business of clients; that it cannot be reached, or is starting up, is.
+/// Hides from clients that the server rejects `auth_user`. Other errors, such as an unreachable server, are passed on.
 fn reserved(refusal: Refusal, question: &AuthQuery<'_>) -> Refusal {
     let is_about_login = refusal
         .field(b'C')
@@ -140,7 +140,8 @@ async fn put(
     Ok(results.into_iter().nth(1).unwrap_or_default())
 }
 
-/// No row, or one without a name: no such user. A secret that is NULL: one that has expired, or never was.
+/// Reads the answer. Without a row, or with NULL as the name, there is no such user. NULL as the secret means that it has expired
+/// or was never set.
 fn read(rows: &Rows, user: &str) -> Result<Option<Secret>, String> {
     let Some(row) = rows.first() else {
         return Ok(None);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_may_be_asked_in_its_own_way() {
+    fn a_database_may_have_its_own_auth_query() {
         let config = config(
             "[paceline]\nauth_user = \"asker\"\nauth_query = \"q\"\n\
              [databases.app]\nprimary = \"postgres://h/app\"\n\
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_ones_own_called_paceline_is_asked() {
+    fn a_configured_database_named_paceline_has_an_auth_query() {
         let text = "[databases.paceline]\nprimary = \"postgres://h\"\nauth_user = \"a\"";
         assert!(is_asked(&config(text), "paceline"));
     }

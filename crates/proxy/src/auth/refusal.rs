@@ -7,14 +7,14 @@ use std::io;
 
 /// Why there is no session.
 pub(crate) enum Refusal {
-    /// The client is gone, or wanted none.
+    /// The client has disconnected, or wants no session.
     Left,
-    /// It is told this.
+    /// The client gets this error.
     Told(Bytes),
 }
 
 impl Refusal {
-    /// A field of the error that is told.
+    /// A field of the error.
     pub(super) fn field(&self, code: u8) -> Option<&str> {
         match self {
             Self::Left => None,

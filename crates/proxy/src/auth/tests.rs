@@ -1,4 +1,4 @@
-//! Who is vouched for, and from where.
+//! Methods without a question to the client, and credentials for logins of pools.
 
 use super::*;
 use crate::login_checkout::checkout;
@@ -17,7 +17,7 @@ fn peer(address: &str) -> LoginPeer {
     }
 }
 
-/// Whether a client is let in that is asked nothing.
+/// Whether a client is accepted without being asked for a proof.
 async fn vouched(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &str) -> bool {
     let mut config = Config::default();
     settings
@@ -58,7 +58,7 @@ async fn a_certificate_vouches_for_its_names() {
     let here = peer("10.0.0.1");
     assert!(vouched(&cert, &here, None, "rider").await);
     assert!(!vouched(&cert, &here, None, "root").await);
-    // A name of it, but nobody here.
+    // The certificate has the name, but the user is unknown.
     assert!(!vouched(&cert, &here, None, "rider.example").await);
     assert!(vouched(&cert, &here, Some("m rider.example root"), "root").await);
     assert!(!vouched(&cert, &here, Some("m rider.example root"), "rider").await);
@@ -70,7 +70,7 @@ async fn a_certificate_vouches_for_its_names() {
 }
 
 #[tokio::test]
-async fn the_system_vouches_for_its_users_on_its_socket() {
+async fn a_unix_socket_vouches_for_its_system_user() {
     let by_peer = ["auth_type=peer"];
     let root = LoginPeer {
         peer: Peer::Unix {
@@ -85,9 +85,9 @@ async fn the_system_vouches_for_its_users_on_its_socket() {
     assert!(!vouched(&by_peer, &peer("127.0.0.1"), None, "rider").await);
 }
 
-/// Also when the configuration was another when we began to listen.
+/// Also if a reload has changed the configuration after the socket was opened.
 #[tokio::test]
-async fn trust_ends_at_this_machine_unless_it_must_not() {
+async fn trust_is_local_unless_configured_otherwise() {
     let (here, there) = (peer("127.0.0.1"), peer("10.0.0.1"));
     assert!(vouched(&["auth_type=trust"], &here, None, "rider").await);
     assert!(!vouched(&["auth_type=trust"], &here, None, "nobody").await);
@@ -96,7 +96,7 @@ async fn trust_ends_at_this_machine_unless_it_must_not() {
     assert!(vouched(&open, &there, None, "rider").await);
 }
 
-/// What the pool of `web` shows on a database at this URL when the file says this of its users and a client has shown that.
+/// The credential with which the pool of `web` logs in to this URL, given a userlist and the credential that a client has shown.
 fn passed(url: &str, file: &str, shown: Credential) -> Credential {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("userlist.txt");
@@ -118,12 +118,12 @@ fn password(text: &str) -> Credential {
 }
 
 #[test]
-fn what_clients_have_shown_is_for_their_own_logins() {
+fn shown_credentials_are_for_logins_of_the_same_user() {
     let own = "postgres://db";
     assert_eq!(passed(own, "", password("shown")), password("shown"));
     let other = "postgres://svc@db";
     assert_eq!(passed(other, "", password("shown")), Credential::None);
-    // Which secret it is that proves nothing is told; clients of their own name have shown theirs.
+    // The verifier of another user proves nothing; clients that log in as themselves have shown their own credential.
     let verifier = "SCRAM-SHA-256$4096:c2FsdHNhbHQ=$lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=:lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=";
     let stored = |user: &str| format!("\"{user}\" \"{verifier}\"");
     let of_other = passed(other, &stored("svc"), password("shown"));
@@ -139,9 +139,9 @@ fn what_clients_have_shown_is_for_their_own_logins() {
     assert_eq!(passed(said, file, password("shown")), password("said"));
 }
 
-/// A reload has brought another file.
+/// The userlist was changed by a reload.
 #[test]
-fn the_file_of_today_knows_better_than_a_client_of_yesterday() {
+fn the_userlist_overrides_an_earlier_credential() {
     let own = "postgres://db";
     let file = "\"web\" \"new\"";
     assert_eq!(passed(own, file, password("old")), password("new"));
@@ -149,9 +149,9 @@ fn the_file_of_today_knows_better_than_a_client_of_yesterday() {
     assert_eq!(passed(own, verifier, password("shown")), password("shown"));
 }
 
-/// Whoever is nobody takes as long as most of those who are somebody.
+/// A login as an unknown user takes as long as one of most known users.
 #[test]
-fn others_are_what_most_users_are() {
+fn the_majority_of_secrets_decides() {
     let scram = Secret::Scram(Mock::default().verifier("rider").unwrap());
     let others = |secrets: Option<&[&Secret]>| {
         let config = Arc::new(Config::default());
@@ -189,9 +189,9 @@ fn others_are_what_most_users_are() {
     assert_eq!(others(None), SecretForm::ForScram);
 }
 
-/// A client that leaves during its login.
+/// The client leaves during its login.
 #[tokio::test]
-async fn an_abandoned_login_does_not_stay_in_the_line() {
+async fn an_abandoned_login_leaves_the_line() {
     let proxy = Proxy::new(Config::for_upstream("postgres://db").unwrap());
     let pool: Arc<Pool> = proxy.pools.pool("app", "web").unwrap();
     proxy.pools.order(|orders| orders.pause(None)).unwrap();

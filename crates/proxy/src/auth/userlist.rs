@@ -1,12 +1,12 @@
-//! The file of users, PgBouncer's `userlist.txt`: `"user" "secret"` on each line, quotes doubled inside, the rest of the line
-//! ignored; `;` in front makes a line a comment. No message repeats what a line holds.
+//! PgBouncer's `userlist.txt`: `"user" "secret"` on each line, with quotes doubled inside. The rest of a line is ignored; a line
+//! that begins with `;` is a comment. No error message repeats the content of a line.
 
 use paceline_pool::credentials::{Secret, Users};
 
-/// A line that is not one, and why.
+/// The number of an invalid line, and the reason.
 pub(super) type Broken = (usize, &'static str);
 
-/// Reads the text of the file. Of two lines for a user the second counts.
+/// Reads the text of the file. If a user has two lines, the second one counts.
 pub(super) fn read(text: &str) -> Result<Users, Broken> {
     let mut users = Users::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str) -> Result<Users, Broken> {
     Ok(users)
 }
 
-/// The text between the quotes that a line begins with, and what comes after them.
+/// The text between the quotes at the beginning of a line, and the rest of the line.
 fn quoted(line: &str) -> Result<(String, &str), &'static str> {
     let mut rest = line
         .strip_prefix('"')
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_told_by_its_number_alone() {
+    fn an_invalid_line_is_reported_by_its_number_alone() {
         for line in [
             "user password",
             "\"user\"",

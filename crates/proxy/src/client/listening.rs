@@ -1,5 +1,5 @@
-//! A client that listens by a shared connection: its LISTEN and UNLISTEN outside a transaction, and the notifications that it gets
-//! between two units.
+//! A client that listens through the shared connection: LISTEN and UNLISTEN outside a transaction, and the delivery of
+//! notifications between two requests.
 
 use super::Client;
 use super::end::End;
@@ -13,7 +13,7 @@ use paceline_wire::backend::Status;
 use tokio::io::Interest;
 
 impl Client {
-    /// Its LISTEN needs no server connection of its own.
+    /// Whether the client's LISTEN uses the shared connection.
     pub(super) fn shares_listen(&self) -> bool {
         if self.listening.is_some() {
             return true;
@@ -24,7 +24,7 @@ impl Client {
             && session.listening.fits(&session.settings)
     }
 
-    /// Listens by the shared connection from now on, if it does not yet.
+    /// Joins the shared connection, unless the client already uses it.
     pub(super) fn join_listening(&mut self) -> &ListeningClient {
         let Self {
             listening,
@@ -38,7 +38,7 @@ impl Client {
         })
     }
 
-    /// Notes on which channels it listens now. A client that listens on none leaves the shared connection.
+    /// Updates the channels in the session. A client without channels leaves the shared connection.
     pub(super) fn note_channels(&mut self) {
         match &mut self.listening {
             Some(client) => {
@@ -58,7 +58,7 @@ impl Client {
         }
     }
 
-    /// LISTEN or UNLISTEN outside a transaction. It needs no server connection of the pool.
+    /// Handles LISTEN or UNLISTEN outside a transaction, without a server connection of the pool.
     pub(super) async fn listen_alone(
         &mut self,
         change: Listening,
@@ -90,7 +90,7 @@ impl Client {
             Err(error) => BytesMut::from(error),
         };
         if let Some(client) = &self.listening {
-            // What ends its connection is found when the next delivery is due.
+            // If the client may get no more notifications, its next delivery ends the connection.
             let _ = client.take_all(&mut out);
             match &change {
                 Listening::Listen(_) => {}
@@ -104,7 +104,7 @@ impl Client {
         Ok(self.stream.write_all(&mut out).await?)
     }
 
-    /// Writes notifications as far as the socket takes them. Returns what the socket is to be waited for.
+    /// Writes notifications as far as the socket takes them. Returns the socket events to wait for.
     pub(super) fn deliver(&mut self) -> Result<Interest, End> {
         let Some(client) = &mut self.listening else {
             return Ok(Interest::READABLE);
@@ -122,7 +122,7 @@ impl Client {
         })
     }
 
-    /// A notification that has been written in part is written to its end before anything else.
+    /// Completes a notification that was written in part.
     pub(super) async fn finish_delivery(&mut self) -> Result<(), End> {
         while let Some(client) = &mut self.listening
             && !client.out.is_empty()
@@ -139,7 +139,7 @@ impl Client {
         Ok(())
     }
 
-    /// Its connection ends.
+    /// Ends the connection of a client that can get no more notifications.
     pub(super) fn end_of_mail(&self, why: MailEnd) -> End {
         let mut out = BytesMut::new();
         why.error().write(&mut out);
@@ -149,7 +149,7 @@ impl Client {
         let client = self.stream.peer();
         tracing::warn!(%client, "client sent away: it does not read its notifications");
         if !self.stream.has_partial_write() {
-            // It does not read: its connection ends whether or not it hears why.
+            // The client does not read; its connection is closed whether or not this write succeeds.
             let _ = self.stream.write_now(&mut out);
         }
         End::Left

@@ -1,4 +1,4 @@
-//! What the log says of a client's connection.
+//! Log lines about a client connection.
 
 use super::Client;
 use super::end::End;
@@ -17,7 +17,7 @@ impl Client {
         }
     }
 
-    /// It gets an error of Paceline's own.
+    /// Logs an error of Paceline's own that the client gets.
     pub(super) fn log_error(&self, why: &str) {
         let config = self.proxy.config();
         log::pooler_error(&config.paceline.logging, self.names(), why);
@@ -36,7 +36,7 @@ impl Client {
         ClientNames {
             database: name.map(|name| name.database.as_str()),
             user: name.map(|name| name.user.as_str()),
-            // As it was at login: the socket may know no more.
+            // The address at login: a socket that is closed has none.
             peer: &self.registration.entry.info.peer,
         }
     }

@@ -1,4 +1,4 @@
-//! The login of a client: encryption, cancel requests, the startup packet, authentication, and the parameters of the session.
+//! Login of a client: encryption, cancel requests, startup packet, authentication, and the parameters of the session.
 
 mod console;
 mod encryption;
@@ -33,29 +33,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use welcome::{own_name, read_idle_timeout, welcome, welcome_by};
 
-/// A client that is logged in.
+/// A client that has logged in.
 pub(super) enum LoginResult {
     /// A client of a database.
     Client(Client),
-    /// A replication client, which has a server connection of its own.
+    /// A replication client. It has a server connection of its own.
     Replication(Box<ReplicationClient>),
     /// A user of the console.
     Console(ConsoleLogin),
 }
 
-/// A user of the console that is logged in. The caller runs the session.
+/// A console user that has logged in. The caller runs the session.
 pub struct ConsoleLogin {
     /// What the user may do.
     pub grant: ConsoleGrant,
     /// The connection.
     pub stream: Stream,
-    /// Bytes that the client has sent since.
+    /// Bytes that the client sent after its login.
     pub input: BytesMut,
     /// The database and user in the startup packet.
     pub names: Option<(String, String)>,
 }
 
-/// Logs a client in; `None`: there is no session, and whoever should be told has been.
+/// Logs a client in. Returns `None` if there is no session; the client has got its error.
 pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<LoginResult> {
     let limit = proxy.config().paceline.login.client_login_timeout;
     let mut phase = proxy.phase.subscribe();
@@ -113,7 +113,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             };
             let age = proxy.shared.clock.seconds().saturating_sub(began);
             let Refusal::Told(told) = refusal else {
-                // A connection that asked for nothing, such as a cancel request's, has no line of its beginning, either.
+                // A connection that sent no startup packet, such as that of a cancel request, is not logged at its end either.
                 if said.get().is_some() {
                     let why = "client unexpected eof";
                     log::client_closed(&config.paceline.logging, client, why, age);
@@ -124,7 +124,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
                 log::pooler_error(&config.paceline.logging, client, why);
                 log::client_closed(&config.paceline.logging, client, why, age);
             }
-            // The connection ends, whether or not the client hears why: nobody waits until it listens.
+            // The connection is closed whether or not this write succeeds; Paceline does not wait for the socket.
             if !stream.has_partial_write() {
                 let _ = stream.write_now(&mut BytesMut::from(told));
             }
@@ -133,7 +133,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
     }
 }
 
-/// As PgBouncer says it.
+/// The error in PgBouncer's words.
 fn too_late_for(awaits_server: bool) -> Refusal {
     let message = match awaits_server {
         true => "client_login_timeout (server down)",
@@ -151,7 +151,7 @@ enum Login {
     },
 }
 
-/// What a session is made of.
+/// The parts of a session.
 struct Guest {
     pool: Arc<Pool>,
     input: BytesMut,
@@ -160,7 +160,7 @@ struct Guest {
     slot: ClientSlot,
 }
 
-/// Start-up, who it is, which database, welcome.
+/// Reads the startup packet, authenticates the client, finds its pool, and sends the parameters of the session.
 async fn attempt(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
@@ -206,7 +206,7 @@ async fn attempt(
     proxy.pools.admit(database)?;
     let pool = pool_of(proxy, database, &identity)?;
     slot.admit(&pool)?;
-    // The console shows a client that waits for its login, and its pool.
+    // From now on the console shows the client, its wait and its pool.
     pool.set_name(database, &identity.user);
     if let Some(kind) = kind {
         slot.replicates(&pool);
@@ -216,7 +216,7 @@ async fn attempt(
             pool,
             startup: &startup,
         };
-        // Boxed: it is rare, and every login would pay for its state.
+        // Boxed because it is rare: its state would be part of every login.
         let begun = stream.unless_closed(
             &mut input,
             Box::pin(asked.begin(stream, &proxy.cancel_keys)),
@@ -239,7 +239,7 @@ async fn attempt(
         .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
     let client = &registration.entry;
     if let Some(sql) = sets.get_mut(IDLE_SESSION_TIMEOUT) {
-        // Boxed: it is rare, and every login would pay for its state.
+        // Boxed because it is rare: its state would be part of every login.
         let read = stream.unless_closed(&mut input, Box::pin(read_idle_timeout(client, sql)));
         *sql = read.await.ok_or(Refusal::Left)??;
     }
@@ -303,7 +303,7 @@ fn log_attempt(proxy: &Proxy, stream: &Stream, (database, user): (&str, &str), r
     );
 }
 
-/// Carries a cancel request out, or passes it on to the peer whose client it is for. Whoever sent it is told nothing.
+/// Executes a cancel request, or forwards it to the peer that has the client. The sender gets no answer.
 async fn cancel(proxy: &Proxy, key: CancelKey) -> Refusal {
     let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
     let is_own = proxy.console_keys.cancel(key) || proxy.cancel_keys.cancel(key, limit).await;
@@ -313,7 +313,7 @@ async fn cancel(proxy: &Proxy, key: CancelKey) -> Refusal {
     Refusal::Left
 }
 
-/// The database and user that a client names.
+/// The database and user in the startup packet.
 fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
     let user = startup.get("user").filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| {
@@ -326,7 +326,7 @@ fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
     Ok((database.unwrap_or(user), user))
 }
 
-/// The pool for a client that is who it says. Its own logins show what the client has shown.
+/// The pool of an authenticated client. The pool's own logins use the credential that the client has shown.
 fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: &Identity) -> Result<Arc<Pool>, Refusal> {
     let pool = proxy.pools.pool(database, &identity.user).ok_or_else(|| {
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))

@@ -1,6 +1,6 @@
-//! The times of a client that holds a server: `query_timeout`, `transaction_timeout`, `idle_transaction_timeout`, and the client's own
-//! `idle_session_timeout` while it keeps the server outside transactions. A relay without any of these limits has no clock; with one it
-//! has a single timer, set again only when it goes off too early.
+//! Time limits of a client that has a server connection: `query_timeout`, `transaction_timeout`, `idle_transaction_timeout`, and
+//! the client's own `idle_session_timeout` while it keeps the server connection outside transactions. A relay without limits has
+//! no timer; with limits it has one, which is set again only when it fires too early.
 
 use paceline_pool::settings::SettingsInForce;
 use std::pin::Pin;
@@ -8,38 +8,38 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// For a relay that nothing ends soon.
+/// Deadline of a relay that no limit ends soon.
 const FAR: Duration = Duration::from_secs(24 * 3600);
 
-/// Why a client is sent away that keeps its server and is idle for too long by its own `idle_session_timeout`.
+/// Why a client is disconnected that keeps its server connection and exceeds its own `idle_session_timeout`.
 pub(super) const IDLE_SESSION: &str = "idle-session timeout";
 
 /// What a relay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The client, which is in no transaction.
+    /// The client, outside a transaction.
     Idle,
     /// The client, in a transaction.
     IdleInTransaction,
-    /// The server; or the rest of what the client has begun to say.
+    /// The server, or the rest of a request that the client has begun to send.
     Running,
 }
 
-/// The clock of one relay.
+/// The timer of one relay.
 pub(super) struct QueryTimers {
     settings: Arc<SettingsInForce>,
     phase: Phase,
-    /// How long the client may be idle; zero is for ever.
+    /// Limit of the client's idle time; zero means none.
     idle_max: Duration,
-    /// When the transaction began.
+    /// Start of the transaction.
     began: Instant,
-    /// When the phase began, or the client said something in it.
+    /// Start of the phase, or the client's last message in it.
     since: Instant,
     alarm: Pin<Box<Sleep>>,
 }
 
 impl QueryTimers {
-    /// For a relay that begins now; `None` when nothing limits it.
+    /// For a relay that begins now; `None` if no limit applies.
     pub(super) fn of(settings: &Arc<SettingsInForce>) -> Option<Box<Self>> {
         let limits = [
             settings.query_timeout,
@@ -50,7 +50,7 @@ impl QueryTimers {
         limited.then(|| Self::new(settings))
     }
 
-    /// For a relay whose client limits its own idleness.
+    /// For a relay whose client has an idle limit of its own.
     pub(super) fn new(settings: &Arc<SettingsInForce>) -> Box<Self> {
         let now = Instant::now();
         Box::new(Self {
@@ -63,8 +63,8 @@ impl QueryTimers {
         })
     }
 
-    /// The relay waits for something; `heard`: the client has said something since it waited last. `idle_max`: how long it may say
-    /// nothing outside transactions.
+    /// Sets what the relay waits for. `heard` says that the client has sent something since the last call; `idle_max` limits its
+    /// idle time outside transactions.
     pub(super) fn turn(&mut self, phase: Phase, heard: bool, idle_max: Duration) {
         let moves = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
         if phase == self.phase && !heard && !moves {
@@ -82,7 +82,7 @@ impl QueryTimers {
         }
     }
 
-    /// When the relay has lasted too long, and what PgBouncer calls that.
+    /// The deadline, and what PgBouncer calls it.
     fn end(&self) -> Option<(Instant, &'static str)> {
         let Self {
             settings, since, ..
@@ -103,7 +103,7 @@ impl QueryTimers {
             .min_by_key(|(end, _)| *end)
     }
 
-    /// Returns when the relay has lasted too long, with the reason; never without a clock.
+    /// Returns the reason when the deadline has passed; without a timer, never.
     pub(super) async fn is_up(clock: &mut Option<Box<Self>>) -> &'static str {
         let Some(clock) = clock else {
             return std::future::pending().await;
@@ -142,7 +142,7 @@ mod tests {
         clock.as_mut().unwrap().turn(phase, false, Duration::ZERO);
     }
 
-    /// Why and after how many seconds the time is up, if that is within a day.
+    /// Why and after how many seconds the timer fires, if within half of `FAR`.
     async fn up(clock: &mut Option<Box<QueryTimers>>) -> Option<(&'static str, u64)> {
         let begin = Instant::now();
         let why = timeout(FAR / 2, QueryTimers::is_up(clock)).await.ok()?;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ride_without_limits_has_no_clock() {
+    fn a_relay_without_limits_has_no_timer() {
         assert!(clock("query_wait_timeout = 3\nclient_idle_timeout = 3").is_none());
     }
 
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_transaction_is_timed_from_its_begin_to_its_end() {
+    async fn a_transaction_is_timed_as_a_whole() {
         let mut clock = clock("transaction_timeout = 10\nquery_timeout = 8");
         for phase in [Phase::Running, Phase::IdleInTransaction, Phase::Running] {
             turn(&mut clock, phase);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_keeps_its_server_may_be_idle_for_so_long() {
+    async fn a_client_that_keeps_its_server_has_an_idle_limit() {
         let mut clock = clock("query_timeout = 5");
         let idle = |clock: &mut Option<Box<QueryTimers>>| {
             clock.as_mut().unwrap().turn(Phase::Idle, false, SECOND * 9);
@@ -193,9 +193,9 @@ mod tests {
         assert_eq!(up(&mut clock).await, None);
     }
 
-    /// A long COPY is no query that hangs.
+    /// A long COPY is not a query that hangs.
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_goes_on_talking_is_not_cut_off() {
+    async fn a_client_that_keeps_sending_is_not_disconnected() {
         let mut clock = clock("query_timeout = 5");
         turn(&mut clock, Phase::Running);
         for _ in 0..3 {

@@ -1,9 +1,9 @@
-//! A replication client: login, then all that client and server say goes to and fro until one of them ends the connection. The
-//! server connection is the client's own (`pool/replication.rs`).
+//! A replication client: after its login, all bytes are relayed unchanged between client and server until one of them closes the
+//! connection. The server connection is the client's own (`pool/replication.rs`).
 //!
-//! Nothing is changed, and no message is held back until it is whole. Either direction keeps a bounded number of bytes; while
-//! the receiver does not take them, the sender is not read. No time limit of the configuration ends such a connection: it
-//! streams for as long as both sides want it to.
+//! No message is changed or held back until it is complete. Each direction buffers a bounded number of bytes; while the receiver
+//! does not take them, the sender is not read. No time limit of the configuration ends such a connection: streaming lasts as long
+//! as both sides want.
 
 mod messages;
 
@@ -32,17 +32,17 @@ use std::time::Instant;
 use tokio::io::Interest;
 use tokio::sync::watch;
 
-/// Bytes kept for a peer that does not take them; then the other one is not read.
+/// Maximum number of bytes buffered for a peer that does not read; while they are buffered, the other peer is not read.
 const BACKLOG_MAX: usize = 256 * 1024;
 
-/// What a client that has proved who it is asks for.
+/// An authenticated client that asks for a replication connection.
 pub(super) struct Asked<'a> {
     pub(super) kind: Replication,
     pub(super) pool: Arc<Pool>,
     pub(super) startup: &'a Startup,
 }
 
-/// A client that has been welcomed.
+/// A replication client that has its server connection and the server's parameters.
 pub(super) struct Begun {
     pub(super) pool: Arc<Pool>,
     server: ReplicationServer,
@@ -50,18 +50,18 @@ pub(super) struct Begun {
     disconnect: watch::Receiver<DisconnectSignal>,
 }
 
-/// The same, with what else belongs to its login.
+/// The same, with the other parts of the login.
 pub(super) struct Guest {
     pub(super) begun: Begun,
-    /// What it has said since.
+    /// Bytes that the client sent after its login.
     pub(super) input: BytesMut,
     pub(super) slot: ClientSlot,
 }
 
-/// A client that is logged in.
+/// A replication client that has logged in.
 pub(super) struct ReplicationClient {
     stream: Stream,
-    /// `None`: the server has closed the connection, and the client is still to take what it has said.
+    /// `None` after the server closed the connection; the client still gets what the server sent before.
     server: Option<ReplicationServer>,
     pool: Arc<Pool>,
     registration: Registration,
@@ -69,20 +69,20 @@ pub(super) struct ReplicationClient {
     turn: Turn,
     to_server: BytesMut,
     to_client: BytesMut,
-    /// The messages of the server, up to the end of what was read.
+    /// Message boundaries in the bytes of the server.
     answers: Messages,
-    /// When the client began to say what the server has not finished answering.
+    /// Start of the query that the server has not answered completely.
     asked: Option<Instant>,
-    /// The same for the transaction.
+    /// Start of the transaction.
     transaction: Option<Instant>,
-    /// The server takes no more, but may have left a last message.
+    /// Writing to the server failed. The server may still have sent a last message.
     is_deaf: bool,
     _proxy: Arc<Proxy>,
     _slot: ClientSlot,
 }
 
 impl Asked<'_> {
-    /// Gets the client its server connection and welcomes it with what that server has reported.
+    /// Gets the client a server connection and sends the parameters that the server reported.
     pub(super) async fn begin(
         self,
         stream: &Stream,
@@ -122,7 +122,7 @@ impl Asked<'_> {
     }
 }
 
-/// What `SHOW CLIENTS` tells of the client's settings.
+/// The settings of the client that `SHOW CLIENTS` shows.
 fn name_of(startup: &Startup) -> BTreeMap<String, String> {
     const NAME: &str = "application_name";
     let value = startup.get(NAME);
@@ -199,7 +199,7 @@ impl ReplicationClient {
         log::client_closed(&config.paceline.logging, names(), why, age);
     }
 
-    /// The last message, if the client can still read it as one. The connection ends either way.
+    /// Sends a last message, unless the client is in the middle of another one. The connection ends either way.
     fn tell(&mut self, told: &[u8]) {
         if self.answers.are_whole() {
             self.to_client.extend_from_slice(told);
@@ -207,13 +207,14 @@ impl ReplicationClient {
         }
     }
 
-    /// Moves what can be moved; waits if that is nothing.
+    /// Moves bytes in both directions; waits if there are none.
     async fn step(&mut self) -> Result<(), End> {
         let heard = self.hear_client()?;
         let answered = self.hear_server()?;
         match heard + answered {
             0 => {
-                // Readiness costs a runtime nothing: without this, a mistake in what is waited for would stop all others.
+                // Counts as work, because readiness costs the runtime nothing: a mistake in the events waited for would starve
+                // all other tasks.
                 self.turn.bytes(0);
                 self.wait().await
             }
@@ -225,7 +226,7 @@ impl ReplicationClient {
         }
     }
 
-    /// From the client to the server; returns how many bytes were read.
+    /// Reads from the client and writes to the server. Returns the number of bytes read.
     fn hear_client(&mut self) -> Result<usize, End> {
         let before = self.to_server.len();
         let mut ended = None;
@@ -241,7 +242,7 @@ impl ReplicationClient {
         }
         self.write_to_server();
         match ended {
-            // What it said last, and the server does not take at once, nobody waits for.
+            // Bytes that the server does not take at once are dropped.
             Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(End::Left),
             Some(error) => Err(error.into()),
             None => Ok(heard),
@@ -260,7 +261,7 @@ impl ReplicationClient {
         }
     }
 
-    /// From the server to the client; returns how many bytes were read.
+    /// Reads from the server and writes to the client. Returns the number of bytes read.
     fn hear_server(&mut self) -> Result<usize, End> {
         let before = self.to_client.len();
         let mut ended = false;
@@ -277,12 +278,12 @@ impl ReplicationClient {
             self.stream.write_part(&mut self.to_client)?;
         }
         if ended {
-            // Others may have its slot.
+            // The slot becomes free for another connection.
             self.server = None;
             self.registration.entry.now(ClientState::Nothing);
         }
         match self.server {
-            // A killed database tells its clients so before it cuts their connections.
+            // KILL sends clients an error before it closes their connections.
             None if self.to_client.is_empty() => Err(match *self.disconnect.borrow() {
                 DisconnectSignal::Killed => End::Told(DisconnectSignal::Killed.message()),
                 _ => End::Left,
@@ -291,7 +292,7 @@ impl ReplicationClient {
         }
     }
 
-    /// Follows what the server has said behind the first `before` bytes for the client.
+    /// Counts the queries and transactions that are complete in the bytes behind the first `before` ones for the client.
     fn count_answers(&mut self, before: usize) {
         let said = self.to_client.get(before..).unwrap_or_default();
         let (stats, asked, transaction) =
@@ -308,7 +309,7 @@ impl ReplicationClient {
         });
     }
 
-    /// Waits until something can be moved, or the connection must end.
+    /// Waits until bytes can be moved, or the connection must end.
     async fn wait(&mut self) -> Result<(), End> {
         let of_client = interest(&self.to_server, &self.to_client);
         let of_server = interest(&self.to_client, &self.to_server);
@@ -321,7 +322,7 @@ impl ReplicationClient {
             end = disconnected(&mut self.disconnect, DisconnectSignal::ShutDown) => Err(end),
             () = changed(replaced) => Err(replaced_by_another()),
             ready = ready(Some(&self.stream), of_client) => Ok(ready?),
-            // Reading tells what has become of it.
+            // The next read reports the state of the connection.
             _ = ready(server, of_server) => Ok(()),
         }
     }
@@ -337,7 +338,7 @@ impl Drop for ReplicationClient {
     }
 }
 
-/// What a side is waited for: `None` if it has nothing to do.
+/// The events to wait for on one side; `None` if there is nothing to do.
 fn interest(from_it: &BytesMut, to_it: &BytesMut) -> Option<Interest> {
     let reads = (from_it.len() < BACKLOG_MAX).then_some(Interest::READABLE);
     let writes = (!to_it.is_empty()).then_some(Interest::WRITABLE);
@@ -354,7 +355,7 @@ async fn ready(stream: Option<&Stream>, interest: Option<Interest>) -> io::Resul
     }
 }
 
-/// A message has come that the connection must be closed.
+/// Returns when the pool asks for the connection to be closed.
 async fn changed(replaced: Option<&mut watch::Receiver<()>>) {
     if let Some(replaced) = replaced
         && replaced.changed().await.is_ok()
@@ -364,7 +365,7 @@ async fn changed(replaced: Option<&mut watch::Receiver<()>>) {
     std::future::pending().await
 }
 
-/// In PgBouncer's words.
+/// The error in PgBouncer's words.
 fn replaced_by_another() -> End {
     let mut out = BytesMut::new();
     ErrorResponse::fatal("08P01", "database configuration changed").write(&mut out);

@@ -1,4 +1,4 @@
-//! The requests of a client: each is answered at once, relayed, or handed to the line.
+//! The requests of a client: each is answered at once, relayed, or put into the line.
 
 use super::idle_timer::{IdleLimit, IdleTimer};
 use super::{Client, End, disconnected, shut_down};
@@ -23,12 +23,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// A unit that could travel with others, but whose end does not come for this long, is relayed: its client waits for something
-/// else than an answer. (Parts of one packet come sooner.)
+/// If the rest of a request that could be grouped does not arrive within this time, the request is relayed: its client waits for
+/// something other than the answer. (Parts of one packet arrive sooner.)
 const UNIT_PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// How long a client that only prepares statements waits for a server connection, if PostgreSQL has taken the same texts before:
-/// other connections of its program may hold all of them and wait for it.
+/// Maximum time that a request which only prepares statements waits for a server connection, if PostgreSQL has accepted the same
+/// texts before: other connections of the same program may hold all server connections and wait for this one.
 const NAMES_WAIT_MAX: Duration = Duration::from_millis(5);
 
 impl Client {
@@ -44,7 +44,7 @@ impl Client {
         self.log_end(&end);
         let mut out = BytesMut::new();
         match end {
-            // PostgreSQL says nothing to a client that sends a length which no message has.
+            // PostgreSQL closes the connection without an error if the length word is invalid.
             End::Left | End::Io(_) | End::Wire(WireError::FrontendLength) => return,
             End::Wire(error) => ErrorResponse::fatal("08P01", error.to_string()).write(&mut out),
             End::Told(told) => {
@@ -55,7 +55,7 @@ impl Client {
             }
             End::Lost(told) => out.extend_from_slice(&told),
         }
-        // The client may be gone already; the connection ends either way.
+        // The client may have disconnected; the connection is closed either way.
         let _ = self.stream.write_all(&mut out).await;
     }
 
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Reads until a unit is there.
+    /// Reads until a request is complete, or must be relayed in parts.
     async fn next_boundary(&mut self) -> Result<Boundary, End> {
         loop {
             match self.scanner.scan(&self.input)? {
@@ -93,7 +93,7 @@ impl Client {
                 &mut self.idle_timer,
                 limit.map_or(Duration::ZERO, |limit| limit.time),
             );
-            // Boxed, and only where a unit has begun: it is rare, and every client would pay for it.
+            // Boxed, and only present in the middle of a request: it is rare, and would be part of every client's state.
             let mut pause = self
                 .scanner
                 .awaits_more()
@@ -119,7 +119,7 @@ impl Client {
         }
     }
 
-    /// The limit of the idle time, if there is one.
+    /// The shortest limit of the idle time; `None` without a limit.
     fn idle_limit(&self) -> Option<IdleLimit> {
         let own = IdleLimit {
             time: self.idle_session_timeout(),
@@ -134,7 +134,7 @@ impl Client {
         limits.min_by_key(|limit| limit.time)
     }
 
-    /// `idle_session_timeout`, which Paceline enforces in the server's place; zero is for ever.
+    /// `idle_session_timeout`, which Paceline enforces instead of the server; zero means none.
     pub(super) fn idle_session_timeout(&self) -> Duration {
         match self.session.settings.idle_session_timeout() {
             IdleTimeout::NotSet => self.pool.idle_default(),
@@ -147,7 +147,7 @@ impl Client {
         self.registration.entry.info.request_begins();
         let first = Frames::new(&bytes).next().map(|frame| frame.tag);
         if self.mode == PoolMode::Session && first == Some(tag::PARSE) {
-            // The server that the client is to keep must have its statements.
+            // The server connection that the client will keep needs the client's statements.
             let wrap = self.wrap(&bytes).await;
             return self.carry_out_alone(bytes, wrap).await;
         }
@@ -161,7 +161,7 @@ impl Client {
                 Box::pin(self.listen_alone(change, &unit)).await
             }
             Plan::Listen(_, unit) => self.carry_out_alone(unit.bytes, Wrap::No).await,
-            // Who keeps its server travels with nobody.
+            // In session mode a client is in no group.
             Plan::Single(unit) if self.mode == PoolMode::Session => {
                 let wrap = match unit.template.hints().target_affect_row {
                     Some(_) => Wrap::Begin,
@@ -178,7 +178,7 @@ impl Client {
         }
     }
 
-    /// Decides about a complete unit; its texts are parsed then.
+    /// Classifies a complete request; parses its texts for that.
     async fn plan(&mut self, bytes: &Bytes) -> Plan {
         loop {
             let parses = self.proxy.shared.templates.parses();
@@ -195,7 +195,7 @@ impl Client {
         }
     }
 
-    /// How a unit that goes alone, or the beginning of one, gets a transaction of its own.
+    /// Whether a request that is relayed needs a transaction of its own.
     async fn wrap(&self, bytes: &Bytes) -> Wrap {
         loop {
             match self
@@ -209,7 +209,7 @@ impl Client {
         }
     }
 
-    /// No server was needed: only what went to and fro counts.
+    /// Counts a request that was answered without a server.
     pub(super) fn count_answered(&self, unit: &[u8], answer_len: usize) {
         let mut prepared = Prepared::default();
         Frames::new(unit).for_each(|frame| prepared.note(frame));
@@ -220,7 +220,7 @@ impl Client {
         info.set_prepared(self.session.named());
     }
 
-    /// A unit that Paceline relays without a second look.
+    /// Relays a request that joins no group.
     async fn carry_out_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), End> {
         match self.check_out().await? {
             WaitResult::Server(server) => {
@@ -231,7 +231,7 @@ impl Client {
         }
     }
 
-    /// Names of statements: PostgreSQL analyses what the client parses, unless the client would have to wait for a server connection.
+    /// Prepares statements. PostgreSQL analyzes them, unless the client would have to wait for a server connection.
     async fn carry_out_names(&mut self, bytes: Bytes) -> Result<(), End> {
         let settings = self.session.settings.id;
         let checkout = self.pool.check_out(WaitSpec::default(), false, || None);
@@ -251,7 +251,7 @@ impl Client {
         let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
         let templates = &self.proxy.shared.templates;
         let answer = self.session.answer_names(&bytes, templates, &accepted);
-        // A text that is to be parsed elsewhere first is not known.
+        // The answer is `None` for a text that must be parsed in another thread first.
         let Some(mut answer) = answer.ok().flatten() else {
             return match self.wait(waiter, waits, false).await? {
                 WaitResult::Server(server) => self.relay_alone(server, bytes).await,
@@ -261,7 +261,7 @@ impl Client {
         if !self.pool.withdraw(waiter)
             && let Ok(WaitResult::Server(server)) = waits.await
         {
-            // One has come meanwhile.
+            // A connection became free in the meantime.
             server.give_back();
         }
         self.pool.forget(waiter);
@@ -274,7 +274,7 @@ impl Client {
         Box::pin(self.relay(server, &bytes, Wrap::No, None)).await
     }
 
-    /// One statement in autocommit: alone if it can start at once, else with others if it may.
+    /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
     async fn carry_out_single(&mut self, unit: Box<Request>) -> Result<(), End> {
         let mut unit = PlannedRequest::from(unit);
         let settings = unit.settings.id;
@@ -345,7 +345,7 @@ impl Client {
     }
 }
 
-/// Returns when a pause is over; never without one.
+/// Returns when the pause is over; without one, never.
 async fn over(pause: &mut Option<Pin<Box<Sleep>>>) {
     match pause {
         Some(pause) => pause.await,

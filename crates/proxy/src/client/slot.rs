@@ -1,4 +1,4 @@
-//! The limits of client connections.
+//! Limits of the number of clients.
 
 use crate::auth::Refusal;
 use crate::proxy::Proxy;
@@ -8,7 +8,7 @@ use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Counts a client as long as it lives: among all, and from when it is admitted among those of its database, user and pool.
+/// Counts a client: in the whole process, and after [`ClientSlot::admit`] in its database, user and pool.
 pub(super) struct ClientSlot {
     proxy: Arc<Proxy>,
     stage: Stage,
@@ -21,7 +21,7 @@ enum Stage {
 }
 
 impl ClientSlot {
-    /// For whoever has connected.
+    /// Counts a client that has connected.
     pub(super) fn take(proxy: &Arc<Proxy>) -> Self {
         proxy.clients.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -30,7 +30,7 @@ impl ClientSlot {
         }
     }
 
-    /// Whether there is room for one more client, this one.
+    /// Checks `max_client_conn`; this client is already counted.
     pub(super) fn check_room(&self) -> Result<(), Refusal> {
         let clients = self.proxy.clients.load(Ordering::Relaxed);
         match clients <= self.proxy.config().paceline.pooling.max_client_conn {
@@ -42,7 +42,7 @@ impl ClientSlot {
         }
     }
 
-    /// Takes a place among the clients of the pool's database and user, if there is one.
+    /// Counts the client in the pool's database and user, unless their limit is reached.
     pub(super) fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), Refusal> {
         let message = match pool.quotas.enter(&pool.settings()) {
             Ok(()) => {
@@ -56,7 +56,7 @@ impl ClientSlot {
         Err(ErrorResponse::fatal("08P01", message).into())
     }
 
-    /// A replication client, from when it may wait for its server connection.
+    /// Counts the client as a replication client of the pool.
     pub(super) fn replicates(&mut self, pool: &Arc<Pool>) {
         pool.replication_clients.fetch_add(1, Ordering::Relaxed);
         self.stage = Stage::Replicating(Arc::clone(pool));

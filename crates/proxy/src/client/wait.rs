@@ -1,4 +1,4 @@
-//! Waits of a client for a server connection or an answer.
+//! Waits of a client for a server connection or for an answer.
 
 use super::{Client, End, shut_down};
 use crate::cancel::ClientState;
@@ -10,11 +10,11 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Bytes that are read ahead while a client's unit is in the line; more waits in the socket.
+/// Maximum number of bytes read ahead while a request is in the line; more stay in the socket.
 const READ_AHEAD_MAX: usize = 64 * 1024;
 
 impl Client {
-    /// A connection for the client alone, or what it is told instead.
+    /// Checks out a server connection for this client, waiting if necessary.
     pub(super) async fn check_out(&mut self) -> Result<WaitResult, End> {
         Ok(
             match self.pool.check_out(WaitSpec::default(), false, || None) {
@@ -25,7 +25,7 @@ impl Client {
         )
     }
 
-    /// Passes on what needs no relay.
+    /// Handles the result of a wait that needs no relay.
     pub(super) async fn take(&mut self, delivery: WaitResult) -> Result<(), End> {
         match delivery {
             WaitResult::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
@@ -34,13 +34,13 @@ impl Client {
                 server.give_back();
                 Ok(())
             }
-            // It has been waited for.
+            // Handled during the wait.
             WaitResult::Queued(_) => Ok(()),
         }
     }
 
-    /// Waits in the line; a client that leaves or cancels before dispatch leaves it. A unit that only `reads` may be left
-    /// at any time: it changes nothing, and others go on without it.
+    /// Waits in the line. If the client disconnects or cancels before dispatch, the request leaves the line. A request that only
+    /// `reads` can be given up at any time: it changes nothing, and its group goes on without it.
     pub(super) async fn wait(
         &mut self,
         waiter: WaiterId,
@@ -59,7 +59,7 @@ impl Client {
                     Ok(WaitResult::Queued(further)) => {
                         waits = further;
                         if gone.is_none() {
-                            // Boxed: it is rare, and every client would pay for its state.
+                            // Boxed because it is rare: its state would be part of every client.
                             gone = Box::pin(self.tell_queued()).await.err();
                         }
                     }
@@ -73,7 +73,7 @@ impl Client {
                             entry.now(ClientState::Nothing);
                             return Err(error.into());
                         }
-                        // It has departed: its group carries it out to the end.
+                        // The request is in flight; its group runs to the end.
                         gone = Some(error);
                     }
                 }
@@ -88,7 +88,7 @@ impl Client {
             self.pool.forget(waiter);
         }
         match (delivery, gone) {
-            // The request came between the line and the connection.
+            // The cancel request arrived between dispatch and relay.
             (Ok(WaitResult::Server(server)), None) if cancelled && server.is_fresh() => {
                 entry.now(ClientState::Nothing);
                 server.give_back();
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// The NOTICE of `query_wait_notify`, in PgBouncer's words. Between two units it disturbs nothing.
+    /// The NOTICE of `query_wait_notify`, in PgBouncer's words. It is sent between two requests.
     async fn tell_queued(&self) -> io::Result<()> {
         const WORDS: &str =
             "No server connection available in postgres backend, client being queued";

@@ -1,4 +1,4 @@
-//! A client of a shared LISTEN.
+//! A client of a shared LISTEN connection.
 
 use super::SharedListens;
 use super::connection;
@@ -14,26 +14,26 @@ use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 use tokio::sync::{Notify, oneshot};
 
-/// Bytes of notifications that are taken at a time to be written.
+/// Maximum number of bytes of notifications that are taken for one write.
 const TAKEN_BYTES: usize = 64 * 1024;
 
-/// A client that listens by a shared connection, as long as this lives.
+/// A client that listens through the shared connection until this is dropped.
 pub(crate) struct ListeningClient {
     shared: Arc<Shared>,
     id: ListenerId,
     mail: Arc<Notify>,
     /// Notifications that are being written to the client.
     pub(crate) out: BytesMut,
-    /// Version of the channels that the session knows.
+    /// Version of the channels that the session has.
     pub(crate) version: u64,
 }
 
 /// Why a client gets no more notifications. Its connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MailEnd {
-    /// Too many wait for it.
+    /// Too many notifications wait for the client.
     Overflow,
-    /// The shared connection is lost.
+    /// The shared connection was lost.
     Lost,
 }
 
@@ -50,7 +50,7 @@ impl MailEnd {
     }
 }
 
-/// The `ErrorResponse` of a request for which the shared connection would have to do something that takes too long.
+/// The `ErrorResponse` if the shared connection does not answer in time.
 pub(crate) fn is_silent() -> Bytes {
     let message = "the server connection that listens for clients does not answer";
     to_bytes(&ErrorResponse::error("08006", message))
@@ -59,13 +59,13 @@ pub(crate) fn is_silent() -> Bytes {
 type Outcome = Result<(), Bytes>;
 
 impl ListeningClient {
-    /// A client of the pool that was given this process id.
+    /// Joins the connection of the pool's database. `process` is the client's process id.
     pub(crate) fn join(listens: &SharedListens, pool: &Arc<Pool>, process: u32) -> Box<Self> {
         let shared = listens.of(&pool.address());
         Box::new(Self::of(shared, &listens.marker, pool, process))
     }
 
-    /// A client joins; the first one has the connection opened.
+    /// Joins a connection; the first client starts the task that opens it.
     fn of(shared: Arc<Shared>, marker: &Arc<str>, pool: &Arc<Pool>, process: u32) -> Self {
         let mail = Arc::new(Notify::new());
         let mut state = shared.lock();
@@ -77,7 +77,7 @@ impl ListeningClient {
         };
         state.clients.insert(id, entry);
         if !shared.is_of(pool) {
-            // The configuration has changed meanwhile.
+            // A reload has changed the address of the pool in the meantime.
             state.lose(id);
         }
         if !std::mem::replace(&mut state.runs, true) {
@@ -100,16 +100,18 @@ impl ListeningClient {
     /// Listens on a channel, outside a transaction.
     ///
     /// # Errors
-    /// The server's `ErrorResponse`, or one that says why there is none.
+    ///
+    /// The server's `ErrorResponse`, or Paceline's if the connection is lost.
     pub(crate) async fn listen(&self, channel: &String) -> Outcome {
         self.check_room(std::slice::from_ref(channel))?;
         let asked = self.ask(|core| Some(core.listen(self.id, channel)));
         wait(asked).await
     }
 
-    /// Has channels listened on for the transaction that the process `server` carries out.
+    /// Listens on channels for the client's transaction on the server process `server`.
     ///
     /// # Errors
+    ///
     /// As for [`ListeningClient::listen`].
     pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> Outcome {
         self.check_room(channels)?;
@@ -117,7 +119,7 @@ impl ListeningClient {
         wait(asked).await
     }
 
-    /// The client may listen on these channels, too.
+    /// Checks the limits of channels.
     fn check_room(&self, channels: &[String]) -> Outcome {
         let room = self.shared.lock().core.check_room(self.id, channels);
         room.map_err(|none| {
@@ -134,14 +136,14 @@ impl ListeningClient {
         })
     }
 
-    /// Waits until what was committed before has been received.
+    /// Waits until everything that was committed before has been received.
     pub(crate) async fn catch_up(&self) {
         let asked = self.ask(|core| core.catch_up(self.id));
-        // If the connection is lost, there is nothing to wait for.
+        // If the connection is lost, waiting is useless.
         let _ = wait(asked).await;
     }
 
-    /// Passes a request on. `None`: nothing needs to be waited for.
+    /// Sends a request to the task of the connection. `None`: the request needs no answer.
     fn ask(
         &self,
         request: impl FnOnce(&mut SharedListen) -> Option<Ticket>,
@@ -149,7 +151,7 @@ impl ListeningClient {
         let (answer, waits) = oneshot::channel();
         let mut state = self.shared.lock();
         if state.is_lost(self.id) {
-            // The receiver is here.
+            // The receiver exists.
             let _ = answer.send(Err(to_bytes(&lost(ErrorResponse::error))));
             return waits;
         }
@@ -162,18 +164,18 @@ impl ListeningClient {
         waits
     }
 
-    /// Carries out what needs no answer of the server.
+    /// Changes the state of the connection without waiting.
     fn tell(&self, what: impl FnOnce(&mut SharedListen)) {
         what(&mut self.shared.lock().core);
         self.shared.work.notify_one();
     }
 
-    /// What the process `server` notifies is the client's own.
+    /// Notes that the client's transaction runs on the server process `server`: notifications from there are its own.
     pub(crate) fn is_served(&self, server: u32) {
         self.tell(|core| core.is_served(self.id, server));
     }
 
-    /// The client's transaction is over, and its notifications have been received.
+    /// Notes that the client's transaction ended and its notifications have been received.
     pub(crate) fn settle(&self) {
         self.tell(|core| core.settle(self.id));
     }
@@ -188,22 +190,23 @@ impl ListeningClient {
         self.tell(|core| core.unlisten_all(self.id));
     }
 
-    /// The channels on which the client listens, sorted, and their version; `None`: this is the version.
+    /// The client's channels, sorted, with their version; `None` if this is the current version.
     pub(crate) fn channels_since(&self, version: u64) -> Option<(Vec<Arc<str>>, u64)> {
         let state = self.shared.lock();
         let now = state.core.version_of(self.id);
         (now != version).then(|| (state.core.channels_of(self.id), now))
     }
 
-    /// The shared connection is of the database to which this address leads.
+    /// Whether this address leads to the database of the connection.
     pub(crate) fn is_of(&self, address: &Address) -> bool {
         DatabaseAddress::of(address) == self.shared.database
     }
 
-    /// Appends some notifications for the client.
+    /// Appends some of the notifications that wait for the client.
     ///
     /// # Errors
-    /// It gets no more.
+    ///
+    /// The client can get no more notifications.
     pub(crate) fn take(&self, out: &mut BytesMut) -> Result<(), MailEnd> {
         self.take_up_to(out.len() + TAKEN_BYTES, out)
     }
@@ -211,7 +214,8 @@ impl ListeningClient {
     /// Appends all notifications that wait for the client.
     ///
     /// # Errors
-    /// It gets no more.
+    ///
+    /// The client can get no more notifications.
     pub(crate) fn take_all(&self, out: &mut BytesMut) -> Result<(), MailEnd> {
         self.take_up_to(usize::MAX, out)
     }
@@ -225,10 +229,11 @@ impl ListeningClient {
         taken.map_err(|_| MailEnd::Overflow)
     }
 
-    /// Takes what is written to the client next.
+    /// Refills `out` with the notifications that are written next.
     ///
     /// # Errors
-    /// It gets no more.
+    ///
+    /// The client can get no more notifications.
     pub(crate) fn refill(&mut self) -> Result<(), MailEnd> {
         let mut out = std::mem::take(&mut self.out);
         let taken = match out.is_empty() {
@@ -239,7 +244,7 @@ impl ListeningClient {
         taken
     }
 
-    /// Why the client gets no more.
+    /// Why the client can get no more notifications.
     pub(crate) fn ended(&self) -> Option<MailEnd> {
         let state = self.shared.lock();
         if state.is_lost(self.id) {
@@ -249,12 +254,13 @@ impl ListeningClient {
         overflows.then_some(MailEnd::Overflow)
     }
 
-    /// The `ErrorResponse` of a LISTEN that would come to nothing.
+    /// The `ErrorResponse` of a LISTEN on a connection that is lost.
     pub(crate) fn lost(&self) -> Bytes {
         to_bytes(&lost(ErrorResponse::error))
     }
 
-    /// There is something to tell the client: while notifications are being written, only that it gets no more.
+    /// Whether the client must be woken: notifications wait for it, or it can get no more. While `out` is not empty, only the
+    /// latter counts.
     fn has_mail(&self) -> bool {
         let waits = || self.shared.lock().core.has_mail(self.id);
         self.ended().is_some() || (self.out.is_empty() && waits())
@@ -276,13 +282,13 @@ async fn wait(answer: oneshot::Receiver<Outcome>) -> Outcome {
     answer.await.unwrap_or_else(|_| gone())
 }
 
-/// Returns when there is something to tell the client; never if it does not listen by a shared connection.
+/// Returns when the client must be woken; never without a shared connection.
 pub(crate) async fn mail(listening: Option<&ListeningClient>) {
     let Some(client) = listening else {
         return std::future::pending().await;
     };
     while !client.has_mail() {
-        // A notification that comes before this is kept by the `Notify`.
+        // `Notify` keeps a notification that arrives before this wait.
         client.mail.notified().await;
     }
 }

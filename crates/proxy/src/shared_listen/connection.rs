@@ -1,4 +1,4 @@
-//! The connection of a shared LISTEN: opened, written and read, and opened again.
+//! The connection of a shared LISTEN: opens it, serves it, and opens it again.
 
 use super::errors::{lost, to_bytes};
 use super::state::{Shared, State};
@@ -17,16 +17,16 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::time::Instant;
 
-/// A server that has a round to answer and sends nothing for this long is lost.
+/// If the server owes an answer and sends nothing for this long, the connection counts as lost.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Maximum number of users as which a connection is tried in turn.
+/// Maximum number of users tried in turn to open a connection.
 const USERS_MAX: usize = 16;
 
 /// Minimum time between two attempts to open a connection.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 
-/// Why a connection is not used any more.
+/// Why a connection was lost.
 #[derive(Debug, thiserror::Error)]
 enum Lost {
     #[error("{0}")]
@@ -64,7 +64,7 @@ pub(super) async fn run(shared: Arc<Shared>, marker: Arc<str>) {
     }
 }
 
-/// Opens a connection as the user of one of the pools: as another if the server refuses one.
+/// Opens a connection as the user of the first pool. If the server refuses that user, tries the others.
 async fn open_as_any(
     marker: &str,
     pools: &Pools,
@@ -86,7 +86,7 @@ async fn open_as_any(
     }
 }
 
-/// Pools whose clients listen, each of another user.
+/// Pools of clients that listen, one per user.
 struct Pools {
     first: Arc<Pool>,
     others: Vec<Arc<Pool>>,
@@ -102,7 +102,7 @@ async fn open(
     pool: &Arc<Pool>,
     address: &Arc<Address>,
 ) -> Result<Box<ServerConn>, ServerError> {
-    /// It prepares no statements.
+    /// The connection prepares no statements.
     const PREPARED_MAX: usize = 1;
     let limit = pool
         .shared
@@ -122,7 +122,7 @@ async fn open(
     Ok(Box::new(conn))
 }
 
-/// Serves until no client is left.
+/// Serves clients until none is left.
 async fn serve(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
     let mut out = BytesMut::new();
     let mut deadline = None;
@@ -144,9 +144,9 @@ async fn serve(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
             () = shared.work.notified() => continue,
             () = until(deadline) => return Err(Lost::Silent),
         }
-        // What a server has to say without an end must not keep others waiting.
+        // Yields after each read, so that a server that sends without end does not block other tasks.
         if conn.stream.read_now(&mut conn.input)? {
-            // Whatever it sends, it is at work.
+            // The server sends something, so it is alive.
             deadline = deadline.map(|_| Instant::now() + ANSWER_TIME_MAX);
             take_messages(shared, conn)?;
             tokio::task::yield_now().await;
@@ -172,7 +172,7 @@ fn take_messages(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
 
 fn take_message(state: &mut State, kind: u8, message: &Bytes) -> Result<(), Lost> {
     match kind {
-        // A copy: a message may wait for long, and must not keep all that was read together with it.
+        // A copy: the message may wait for long, and must not keep the whole read buffer.
         tag::NOTIFICATION_RESPONSE => {
             state.core.notification(Bytes::copy_from_slice(message))?;
         }
@@ -194,20 +194,20 @@ fn take_message(state: &mut State, kind: u8, message: &Bytes) -> Result<(), Lost
     Ok(())
 }
 
-/// What a connection has to do next.
+/// The next step of a connection.
 enum Next {
     /// No client is left.
     End,
-    /// A round was written.
+    /// A round of requests was written.
     Sent,
-    /// A round is under way.
+    /// A round is being answered.
     Awaited,
     /// No client has a request.
     Nothing,
 }
 
 impl Shared {
-    /// Pools whose clients listen. `None`: there is none, and the next client begins a new task.
+    /// Pools of clients that listen. `None`: no client is left, and the next one starts a new task.
     fn next_pools(&self) -> Option<Pools> {
         let mut state = self.lock();
         let mut users = HashSet::new();
@@ -255,7 +255,7 @@ impl Shared {
         }
     }
 
-    /// Clients that wait are told why. True: others have listened before, for which another connection is opened.
+    /// Sends the error to waiting clients. Returns true if clients were already listening, for which another attempt is made.
     fn cannot_connect(&self, error: &ServerError, reconnects: bool) -> bool {
         let message = format!("cannot connect to the server to LISTEN: {error}");
         let told = to_bytes(&ErrorResponse::error("08006", message));

@@ -1,4 +1,4 @@
-//! The shared LISTEN of one database: its clients, and what they wait for.
+//! The shared LISTEN of one database: its clients and their pending requests.
 
 use bytes::Bytes;
 use paceline_pool::address::DatabaseAddress;
@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 pub(super) struct Shared {
     pub(super) database: DatabaseAddress,
     state: Mutex<State>,
-    /// There is something to send, or to look at.
+    /// Notified when there is something to send or to check.
     pub(super) work: Notify,
 }
 
@@ -20,15 +20,15 @@ pub(super) struct State {
     pub(super) core: SharedListen,
     pub(super) clients: HashMap<ListenerId, Entry>,
     pub(super) answers: HashMap<Ticket, oneshot::Sender<Result<(), Bytes>>>,
-    /// A task has the connection, or opens one.
+    /// Whether a task runs that has the connection or opens it.
     pub(super) runs: bool,
 }
 
 pub(super) struct Entry {
     pub(super) pool: Arc<Pool>,
-    /// There is something for the client to read.
+    /// Notified when notifications wait for the client.
     pub(super) mail: Arc<Notify>,
-    /// The connection was lost, of which the client is to be told.
+    /// Whether the connection was lost for this client, which gets an error.
     pub(super) lost: bool,
 }
 
@@ -51,7 +51,7 @@ impl Shared {
         DatabaseAddress::of(&pool.address()) == self.database
     }
 
-    /// Clients whose pool leads to another database now are told that they missed notifications.
+    /// Disconnects clients whose pool now leads to another database: they may have missed notifications.
     pub(super) fn lose_moved(&self) {
         let mut state = self.lock();
         let moved = state.clients.iter();
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// The client is to be told that its connection is lost.
+    /// Whether the connection is lost for this client.
     pub(super) fn is_lost(&self, id: ListenerId) -> bool {
         self.clients.get(&id).is_none_or(|client| client.lost)
     }
@@ -89,13 +89,13 @@ impl State {
     pub(super) fn answer(&mut self, answers: Vec<Answer>) {
         for (ticket, outcome) in answers {
             if let Some(waits) = self.answers.remove(&ticket) {
-                // A client that has gone needs no answer.
+                // A client that has left needs no answer.
                 let _ = waits.send(outcome);
             }
         }
     }
 
-    /// Tells those that have something to read.
+    /// Wakes clients for which notifications have arrived.
     pub(super) fn wake(&mut self) {
         for id in self.core.take_woken() {
             if let Some(client) = self.clients.get(&id) {
@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    /// All clients are told that notifications may be missing; they take part no longer.
+    /// Disconnects all clients: they may have missed notifications.
     pub(super) fn lose_all(&mut self, error: &Bytes) {
         let answers = self.core.fail(error);
         self.answer(answers);
@@ -112,10 +112,10 @@ impl State {
         all.into_iter().for_each(|id| self.lose(id));
     }
 
-    /// The client is told that notifications may be missing; it takes part no longer.
+    /// Disconnects a client: it may have missed notifications.
     pub(super) fn lose(&mut self, id: ListenerId) {
         let dropped = self.core.leave(id);
-        // Whoever waits for them hears that the connection is lost.
+        // Dropping the senders tells waiting clients that the connection is lost.
         dropped
             .iter()
             .for_each(|ticket| drop(self.answers.remove(ticket)));

@@ -1,6 +1,6 @@
-//! What a client says before it says who it is: whether it wants TLS, by request or straight away; or a cancel request.
+//! The first packets of a connection: TLS, on request or directly, then a startup packet or a cancel request.
 //!
-//! Nothing that came before the handshake is used after it: it may have been put in by somebody between (CVE-2021-23214).
+//! Bytes that arrive before the handshake are never used after it: an attacker may have inserted them (CVE-2021-23214).
 
 use crate::auth::Refusal;
 use crate::proxy::Proxy;
@@ -10,14 +10,14 @@ use paceline_wire::startup::{self, Packet, Startup};
 use paceline_wire::{ErrorResponse, WireError};
 use std::sync::Arc;
 
-/// The first byte of a TLS handshake. A packet of PostgreSQL begins with its length, which begins with zero.
+/// First byte of a TLS handshake. A packet of PostgreSQL begins with its length, whose first byte is zero.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// What a client says in the end.
+/// The packet that ends the opening.
 pub(super) enum Opening {
-    /// Who it is.
+    /// The client wants to log in.
     Startup(Startup),
-    /// Whom to cancel.
+    /// The client wants to cancel a request.
     Cancel {
         /// The first half of the key.
         process: u32,
@@ -26,15 +26,15 @@ pub(super) enum Opening {
     },
 }
 
-/// What the client has asked for, and must not ask for again.
+/// Kinds of encryption that the client has requested, and must not request again.
 #[derive(Default)]
 struct Asked {
     tls: bool,
     gss: bool,
 }
 
-/// Reads packets up to one of these, and encrypts the stream on the way. Each kind of encryption may be asked for once, and
-/// none on an encrypted connection. What cannot be read is answered as PostgreSQL answers it.
+/// Reads packets up to a startup packet or a cancel request, and encrypts the stream on request. A client may request each kind
+/// of encryption once, and none on an encrypted connection. Malformed packets get PostgreSQL's answers.
 pub(super) async fn read_opening(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
@@ -82,8 +82,8 @@ async fn next_packet(stream: &Stream, input: &mut BytesMut) -> Result<Packet, Re
     }
 }
 
-/// PostgreSQL says nothing to a peer whose first bytes are no length of a packet. A client of an older protocol gets the error
-/// in the form that it can read; version 0.0 does not count as one.
+/// PostgreSQL closes the connection without an error if the first bytes are not a packet length. A client of an older protocol
+/// gets the error in the old format; version 0.0 is not one.
 fn refusal(error: &WireError) -> Refusal {
     let sqlstate = match error {
         WireError::FrontendLength => return Refusal::Left,
@@ -103,7 +103,7 @@ fn refusal(error: &WireError) -> Refusal {
     }
 }
 
-/// Says no. What came behind the request may have been put in by somebody between, as it would have been for a yes.
+/// Declines encryption. Bytes behind the request are rejected, as an attacker may have inserted them.
 async fn decline(stream: &Stream, input: &BytesMut, request: &str) -> Result<(), Refusal> {
     stream.write_all(&mut BytesMut::from(&b"N"[..])).await?;
     match input.is_empty() {
@@ -119,7 +119,7 @@ fn unencrypted_data(request: &str) -> Refusal {
     error.with_detail(detail).into()
 }
 
-/// `SSLRequest`: yes and the handshake, or no and the client decides.
+/// Answers `SSLRequest`: with the handshake, or with `N`, after which the client decides.
 async fn answer_request(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
@@ -135,7 +135,7 @@ async fn answer_request(
     shake_hands(proxy, stream, input, false).await
 }
 
-/// A client with which it fails is told by TLS itself, and by nothing else.
+/// Performs the handshake. If it fails, the client gets a TLS alert and no other error.
 async fn shake_hands(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
@@ -158,7 +158,7 @@ async fn shake_hands(
     })
 }
 
-/// On this machine's own sockets nobody listens in.
+/// TLS is not required on Unix sockets: no other machine can listen on them.
 fn check_encrypted(proxy: &Arc<Proxy>, stream: &Stream) -> Result<(), Refusal> {
     let acceptor = proxy.shared.keyring.acceptor();
     let required = acceptor.is_some_and(|acceptor| acceptor.is_required());

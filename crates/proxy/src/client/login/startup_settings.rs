@@ -7,7 +7,7 @@ use paceline_wire::ErrorResponse;
 use paceline_wire::startup::Startup;
 use std::collections::BTreeMap;
 
-/// Settings in the start-up packet, as the SQL that sets them.
+/// The settings of a startup packet, as the SQL that sets them.
 pub(super) fn settings_of(
     startup: &Startup,
     state: &State,
@@ -50,8 +50,8 @@ pub(super) fn settings_of(
     Ok(sets)
 }
 
-/// `-c name=value` and `--name=value`, with backslashes before spaces (PostgreSQL documentation, `postgres`); an error is a
-/// word that is neither.
+/// Reads `-c name=value` and `--name=value`, with backslashes before spaces (PostgreSQL documentation, `postgres`). Returns any
+/// other word as an error.
 fn options(text: &str) -> Vec<Result<(String, String), String>> {
     let mut words = split_words(text).into_iter();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What PostgreSQL tells a client at its login: the parameters that it reports under the client's settings.
+//! The parameters that PostgreSQL reports to a client at login, given the client's settings.
 
 use crate::auth::Refusal;
 use crate::cancel::ClientEntry;
@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 const APPLICATION_NAME: &str = "application_name";
 
-/// Bytes of a name that PostgreSQL keeps (`NAMEDATALEN` - 1).
+/// Maximum number of bytes of a name in PostgreSQL (`NAMEDATALEN` - 1).
 const NAME_MAX: usize = 63;
 
-/// Its `application_name`, if PostgreSQL reports it just as it is: that of a new one need not be asked for.
+/// The client's `application_name`, if PostgreSQL reports it unchanged. Then the server need not be asked for the parameters
+/// under each new name.
 pub(super) fn own_name<'a>(
     startup: &'a Startup,
     sets: &BTreeMap<String, String>,
@@ -28,7 +29,7 @@ pub(super) fn own_name<'a>(
     (plain && sets.contains_key(APPLICATION_NAME)).then_some(name)
 }
 
-/// As [`welcome`], for a client that has this name beside its other settings.
+/// As [`welcome`], for a client with this name and these other settings.
 pub(super) async fn welcome_by(
     name: &str,
     client: &ClientEntry,
@@ -45,10 +46,11 @@ pub(super) async fn welcome_by(
     Ok(parameters)
 }
 
-/// What stands for the `idle_session_timeout` that this SQL sets: the server reads it, and does not keep it.
+/// Replaces SQL that sets `idle_session_timeout` by SQL with the value in milliseconds. The server parses the value, and does not
+/// keep it.
 pub(super) async fn read_idle_timeout(client: &ClientEntry, sql: &str) -> Result<String, Refusal> {
     let local = sql.replacen("SET", "SET LOCAL", 1);
-    // One text is one transaction.
+    // A simple query is one transaction.
     let question = format!("{local}; SHOW {IDLE_SESSION_TIMEOUT}");
     let mut server = client_checkout(client).await?;
     let Some(conn) = server.conn() else {
@@ -69,7 +71,7 @@ pub(super) async fn read_idle_timeout(client: &ClientEntry, sql: &str) -> Result
     }
 }
 
-/// The parameters that PostgreSQL reports under these settings; asks a server the first time.
+/// The parameters that PostgreSQL reports under these settings. The first time, asks a server.
 pub(super) async fn welcome(
     client: &ClientEntry,
     settings: &Arc<Settings>,
@@ -92,7 +94,7 @@ pub(super) async fn welcome(
                 server.give_back();
                 return Ok(parameters);
             }
-            // What is left there of somebody else stands in the way, perhaps: the server is dropped with its connection.
+            // The cause may be state of an earlier client; the connection is closed, and another one tried.
             Err(ServerError::Refused(_)) if tainted => {}
             Err(ServerError::Refused(error)) => {
                 server.give_back();
@@ -103,7 +105,7 @@ pub(super) async fn welcome(
     }
 }
 
-/// At start-up PostgreSQL reports a bad setting as the end of the connection.
+/// PostgreSQL reports an invalid setting in a startup packet as FATAL.
 fn as_fatal(error: &[u8]) -> Bytes {
     let body = error
         .get(paceline_wire::frame::HEADER_LEN..)

@@ -1,4 +1,4 @@
-//! What flows between the two of a relay: taken from one, written to the other, waited for.
+//! Moves bytes between client and server: reads from one, writes to the other, and waits for either.
 
 use super::{BACKLOG_MAX, Fate, RelayTask, with_context, with_context_knowing};
 use crate::client::end::{End, disconnected};
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 
 impl RelayTask<'_> {
-    /// The server takes less than the client has said.
+    /// Whether the server does not take bytes as fast as the client sends them.
     pub(super) fn has_no_room(&self) -> bool {
         self.to_server.len() >= BACKLOG_MAX
     }
 
-    /// Takes what the client has said, as far as it can be taken, and as long as its turn lasts.
+    /// Takes messages of the client until the relay needs no more, the buffer is used up, or the client's turn is over.
     pub(super) fn take_client_input(&mut self) -> Result<(), End> {
         self.take_pending();
         while self.may_take() && self.wants_client() && !self.is_over_so_far() {
@@ -43,7 +43,7 @@ impl RelayTask<'_> {
                 (self.body_left, self.body_goes) = (header.len, true);
                 continue;
             }
-            // All of its text is needed: what it changes in the channels goes to the shared connection.
+            // While the client listens, the whole text is needed: LISTEN and UNLISTEN in it concern the shared connection, too.
             let is_whole = header.tag == tag::QUERY && self.client.listening.is_some();
             if is_long(header) && !is_whole && has_head(header, input) {
                 match self.begin_long(header) {
@@ -72,7 +72,7 @@ impl RelayTask<'_> {
         Ok(())
     }
 
-    /// The client sends more: a cancel that was meant for what it has sent before does not meet this.
+    /// The client sends more. A cancel request for its previous request must not hit this one.
     fn goes_on(&mut self) {
         if std::mem::take(&mut self.is_first) {
             self.client.registration.entry.relays_on();
@@ -80,17 +80,17 @@ impl RelayTask<'_> {
         self.relay.goes_on();
     }
 
-    /// Its turn is not over, and nothing stands in front of what comes next.
+    /// Whether the client's turn goes on and its next message can be handled now.
     fn may_take(&self) -> bool {
         !self.client.turn.is_over() && self.pending.is_empty() && !self.is_held()
     }
 
-    /// What comes next must wait for something else than the server.
+    /// Whether the next message must wait for something other than the server.
     fn is_held(&self) -> bool {
         self.unparsed.is_some() || self.unheard.is_some()
     }
 
-    /// Takes messages that are whole.
+    /// Passes complete messages to the relay.
     fn take_pending(&mut self) {
         while !self.client.turn.is_over() && !self.pending.is_empty() && !self.is_held() {
             let len = Frames::new(&self.pending).next().map(|f| f.bytes.len());
@@ -141,7 +141,7 @@ impl RelayTask<'_> {
         Ok(())
     }
 
-    /// Takes what there is of a body; false: there is none.
+    /// Forwards the available part of a message body. Returns false if there is none.
     fn take_body(&mut self) -> bool {
         let input = &mut self.client.input;
         let here = input.split_to(input.len().min(self.body_left));
@@ -161,7 +161,8 @@ impl RelayTask<'_> {
     /// Takes the beginning of a long message; the rest follows as a body.
     ///
     /// # Errors
-    /// It cannot be taken now, and stays where it is.
+    ///
+    /// The message cannot be taken now, and stays in the buffer.
     fn begin_long(&mut self, header: Header) -> Result<(), NotYet> {
         if self.relay.is_describing() {
             return Err(NotYet::Describing);
@@ -196,7 +197,7 @@ impl RelayTask<'_> {
         Ok(())
     }
 
-    /// A server that owes many answers may have them, and keep them until it is told that the client waits.
+    /// Asks a server that owes many answers to send those that it keeps until the client waits.
     fn ask_for_answers(&mut self) {
         let owes_much = self.relay.owes_much();
         if owes_much && !self.flushed {
@@ -205,8 +206,8 @@ impl RelayTask<'_> {
         self.flushed = owes_much;
     }
 
-    /// A client that is in no transaction says something that must touch an exact number of rows. (For the relay's first unit this
-    /// was looked at before.)
+    /// Begins a transaction if the client is in none and its next statement must affect an exact number of rows. (The first
+    /// request of the relay was checked before the relay.)
     fn begin_if_targeted(&mut self, message: &Bytes) -> Result<(), Unparsed> {
         let templates = &self.client.proxy.shared.templates;
         let may = self.relay.rests() || self.relay.is_within_unit();
@@ -216,7 +217,7 @@ impl RelayTask<'_> {
         Ok(())
     }
 
-    /// If the client is in no transaction, one begins before what comes next.
+    /// Begins a transaction before the next message, if the client is in none.
     fn begin_transaction(&mut self) {
         let Self {
             client,
@@ -234,7 +235,7 @@ impl RelayTask<'_> {
         }
     }
 
-    /// Takes what the server has said; false: there is more.
+    /// Passes the server's messages to the relay. Returns false if more of them remain.
     pub(super) fn take_server_input(&mut self) -> Result<bool, (Fate, End)> {
         let Self {
             client,
@@ -267,7 +268,7 @@ impl RelayTask<'_> {
     }
 
     pub(super) fn flush(&mut self) -> Result<(), (Fate, End)> {
-        // A failing write shows as a failing read, which tells more.
+        // If a write fails, the next read fails, too, and its error says more.
         let written = self.conn.stream.write_now(&mut self.to_server);
         if written.is_err() {
             self.to_server.clear();
@@ -282,17 +283,17 @@ impl RelayTask<'_> {
             self.to_client.clear();
         }
         if self.to_client.is_empty() && self.room.take().is_some() {
-            // The memory of an answer that was taken over goes with its room: buffers are kept for what comes next.
+            // The memory of an answer that was taken over is released with its reservation; buffers are reused otherwise.
             self.to_client = BytesMut::new();
         }
         Ok(())
     }
 
-    /// Waits until one of the two can be read or written, and reads.
+    /// Waits until client or server can be read or written, and reads.
     pub(super) async fn wait(&mut self) -> Result<(), (Fate, End)> {
         let phase = self.phase();
         self.turn_clock(phase);
-        // Between the units of a transaction.
+        // Between two requests of a transaction.
         let quiet = self.relay.is_quiet() && self.to_server.is_empty();
         if quiet {
             self.exclusive = None;
@@ -307,7 +308,7 @@ impl RelayTask<'_> {
         );
         let client = ready(&self.client.stream, client_interest);
         let server = ready(&self.conn.stream, server_interest);
-        // A session that is pooled has its server connection until it ends.
+        // In session mode a client keeps its server connection until it disconnects.
         let call = match self.client.mode {
             PoolMode::Session => DisconnectSignal::ShutDown,
             PoolMode::Transaction | PoolMode::Statement => DisconnectSignal::Closing,
@@ -376,7 +377,7 @@ impl RelayTask<'_> {
         }
     }
 
-    /// What it said last is passed on; then the client's connection ends, as it would have alone.
+    /// Forwards the server's last messages; then the client's connection ends, as it would without Paceline.
     fn server_is_gone(&mut self, error: &io::Error) -> Result<(), (Fate, End)> {
         tracing::debug!(%error, "server connection lost in a relay");
         while !self.take_server_input()? {}
@@ -398,13 +399,14 @@ fn interest(read: bool, write: bool) -> Option<Interest> {
     }
 }
 
-/// Is there as much of a long message as is looked at? One whose names are longer than that is awaited as a whole.
+/// Whether the buffer holds as much of a long message as Paceline reads of it. If the names in a Bind are longer, Paceline waits
+/// for the whole message.
 fn has_head(header: Header, input: &[u8]) -> bool {
     let head = input.get(HEADER_LEN..LONG_HEAD_BYTES);
     head.is_some_and(|head| header.tag != tag::BIND || BindNames::read(head).is_ok())
 }
 
-/// Waits for what is of interest; for nothing, for ever.
+/// Waits for these events; without any, for ever.
 async fn ready(stream: &paceline_net::Stream, interest: Option<Interest>) -> io::Result<()> {
     match interest {
         Some(interest) => stream.ready(interest).await.map(|_| ()),

@@ -1,4 +1,4 @@
-//! What the shared LISTEN has to do with a client's relay.
+//! How a relay works with the shared LISTEN connection.
 
 use super::{AwaitedEnd, BACKLOG_MAX, Fate, RelayTask};
 use crate::client::Client;
@@ -12,22 +12,23 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::io::Interest;
 
-/// How long a server connection of the pool waits for the shared connection. Then others may have its place.
+/// Maximum time that a server connection of the pool waits for the shared connection. After it, other clients may use the server
+/// connection.
 const SERVER_WAITS_MAX: Duration = Duration::from_secs(5);
 
 /// How a wait for the shared connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
-    /// It has received what was committed.
+    /// The shared connection has received everything that was committed before.
     Over,
-    /// The client has left.
+    /// The client disconnected.
     Left,
-    /// It took too long.
+    /// The time is over.
     TooLong,
 }
 
 impl RelayTask<'_> {
-    /// The shared connection does what the client's next message needs.
+    /// Waits until the shared connection has done what the client's next message needs.
     pub(super) async fn have_listened(&mut self, need: ListenNeed) {
         let side = &mut self.conn.side;
         let address = self.conn.key.address();
@@ -42,12 +43,12 @@ impl RelayTask<'_> {
             return;
         };
         if need.changes && !client.is_of(address) {
-            // The configuration has changed: what this server is told does not reach the shared connection.
+            // The configuration has changed: this server connection leads to another database than the shared connection.
             return self.relay.listens(need, Err(client.lost()));
         }
         let work = async {
             if side.notified {
-                // What others have notified by this server is not the client's own.
+                // Notifications that other clients sent through this server connection are not this client's own.
                 client.catch_up().await;
                 side.notified = false;
             }
@@ -67,7 +68,7 @@ impl RelayTask<'_> {
             Some(outcome) => outcome,
             None => {
                 self.client_end = Some(End::Left);
-                // Its request is carried out; but it listens no longer.
+                // The request is executed, but the client no longer listens.
                 match need.changes {
                     true => Err(client.lost()),
                     false => Ok(()),
@@ -81,8 +82,9 @@ impl RelayTask<'_> {
         self.relay.listens(need, outcome);
     }
 
-    /// The client's transaction is over: it gets what it has notified, and what was committed before, and then the server's
-    /// ReadyForQuery. Returns what is left to be waited for without the server connection, which others wait for.
+    /// Delivers, at the end of the client's transaction, its own notifications and those committed before, and then the server's
+    /// ReadyForQuery. If the shared connection does not receive them in time, returns the rest of the answer, so that the client
+    /// can wait for it without the server connection.
     pub(super) async fn catch_up(&mut self) -> Option<AwaitedEnd> {
         let is_free = self.client.mode != PoolMode::Session
             && self.relay.is_quiet()
@@ -101,7 +103,7 @@ impl RelayTask<'_> {
             Wait::TooLong => {
                 let unlistens_all = self.relay.take_unlistens_all();
                 let ready = self.relay.take_ready()?;
-                // What it has notified and the shared connection has not received would be another client's.
+                // Notifications that the shared connection has not received yet would count as another client's own.
                 self.conn.side.spent = true;
                 return Some(AwaitedEnd {
                     ready,
@@ -115,7 +117,7 @@ impl RelayTask<'_> {
         None
     }
 
-    /// Notifications for a client that keeps its server.
+    /// Delivers notifications to a client that keeps its server connection.
     pub(super) fn deliver(&mut self) -> Result<(), (Fate, End)> {
         match self
             .client
@@ -130,7 +132,8 @@ impl RelayTask<'_> {
 }
 
 impl Client {
-    /// Waits until the shared connection has received what was committed before. Meanwhile the client is sent what waits for it.
+    /// Waits until the shared connection has received everything that was committed before. Meanwhile sends the client its
+    /// notifications.
     async fn receive_own(&mut self, to_client: &mut BytesMut, limit: Option<Duration>) -> Wait {
         let Self {
             listening,
@@ -155,11 +158,11 @@ impl Client {
         waited.unwrap_or(Wait::Left)
     }
 
-    /// The notifications of the client's transaction are there.
+    /// Appends the notifications of the client's transaction.
     fn has_received(&mut self, unlistens_all: bool, to_client: &mut BytesMut) {
         if let Some(client) = &self.listening {
             client.settle();
-            // What ends its connection is found when the next delivery is due.
+            // If the client may get no more notifications, its next delivery ends the connection.
             let _ = client.take_all(to_client);
             if unlistens_all {
                 client.unlisten_all();
@@ -168,7 +171,7 @@ impl Client {
         self.note_channels();
     }
 
-    /// Waits for the rest of an answer whose server connection others have.
+    /// Waits for the rest of an answer after the server connection was returned to the pool.
     pub(super) async fn await_end(
         &mut self,
         awaited: AwaitedEnd,
@@ -200,7 +203,7 @@ async fn deliver_until_caught_up(
             }
             () = mail(Some(client)), if to_client.len() < BACKLOG_MAX => {
                 if client.take(to_client).is_err() {
-                    // It gets no more, and learns why when its answer is complete.
+                    // The client gets no more notifications; its connection ends with an error after the answer is complete.
                     caught_up.await;
                     return Wait::Over;
                 }

@@ -1,5 +1,5 @@
-//! What a relay counts for its pool's statistics. The clock is read where the relay begins, where it ends, and around the times in
-//! which a client in a transaction has nothing to do: a unit that relays alone costs no further reading.
+//! Counts a relay for the statistics of its pool. The clock is read at the beginning and the end of a relay, and when a client in
+//! a transaction becomes idle or active; a single request costs no further reading.
 
 use paceline_pool::pool::Pool;
 use paceline_pool::stats::Prepared;
@@ -8,16 +8,16 @@ use paceline_wire::backend::Status;
 use paceline_wire::frontend::tag;
 use std::time::Instant;
 
-/// Counts a relay.
+/// The counts of one relay that the pool does not have yet.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// Since when the units that are not counted yet have been under way,
+    /// Start of the queries that are not counted yet.
     since: Instant,
-    /// and their transaction.
+    /// Start of their transaction.
     transaction_since: Instant,
     queries: u64,
     transactions: u64,
-    /// The first transaction goes on, or others have followed it.
+    /// The relay has more than one request.
     is_long: bool,
     received: u64,
     sent: u64,
@@ -25,7 +25,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// A relay begins.
+    /// Starts counting a relay.
     pub(super) fn new(now: Instant) -> Self {
         Self {
             since: now,
@@ -39,7 +39,7 @@ impl Meter {
         }
     }
 
-    /// The client sent a message while the server's transaction status was this.
+    /// Counts a message that the client sent while the server was in this transaction status.
     pub(super) fn message(&mut self, frame: Frame<'_>, status: Status) {
         self.received += frame.bytes.len() as u64;
         self.prepared.note(frame);
@@ -49,24 +49,24 @@ impl Meter {
         }
     }
 
-    /// A unit is under way.
+    /// Counts a request.
     pub(super) fn unit(&mut self, status: Status) {
         self.queries += 1;
         self.transactions += u64::from(status == Status::Idle);
     }
 
-    /// The client sent bytes of copied data.
+    /// Counts bytes of a message body.
     pub(super) fn copied(&mut self, bytes: usize) {
         self.received += bytes as u64;
     }
 
-    /// All units so far are answered and the client must say what comes next.
+    /// All requests so far are answered; the client is idle.
     pub(super) fn pause(&mut self, now: Instant, status: Status, sent: u64, pool: &Pool) {
         self.is_long = true;
         self.count(now, status == Status::Idle, sent, pool);
     }
 
-    /// The client has said something.
+    /// The client is active again.
     pub(super) fn go_on(&mut self, now: Instant, status: Status) {
         self.since = now;
         if status == Status::Idle {
@@ -74,7 +74,7 @@ impl Meter {
         }
     }
 
-    /// The relay is over. `sent`: bytes to the client in all.
+    /// Ends the relay. `sent` is the total number of bytes sent to the client.
     pub(super) fn end(mut self, now: Instant, sent: u64, pool: &Pool) {
         self.count(now, true, sent, pool);
     }
