@@ -11,7 +11,7 @@ pub use credential::{Credential, ServerCredentials, ShownCredential};
 pub use derive::Deriver;
 pub use process_key::ProcessKey;
 pub use random::random;
-pub use secret::Secret;
+pub use secret::StoredSecret;
 
 use crate::address::Address;
 use arc_swap::ArcSwapOption;
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Secrets of `auth_file`, by user.
-pub type Users = HashMap<String, Secret>;
+pub type Users = HashMap<String, StoredSecret>;
 
 /// The sources of credentials that all pools share.
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl CredentialStore {
         let users = self.users.load();
         match users.as_ref().and_then(|users| users.get(user)) {
             // So that the login error gives the reason.
-            Some(Secret::Scram(_)) => Credential::Verifier,
+            Some(StoredSecret::Scram(_)) => Credential::Verifier,
             secret => secret.map(Credential::of).unwrap_or_default(),
         }
     }

@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 /// The keys and certificates in force. Replacing them does not affect connections that exist.
 #[derive(Default)]
-pub struct Keyring(ArcSwap<Keys>);
+pub struct Keyring(ArcSwap<TlsKeys>);
 
 /// Keys and certificates that were read together.
 #[derive(Default)]
-pub struct Keys {
+pub struct TlsKeys {
     settings: Encryption,
     clients: Option<Arc<Acceptor>>,
     servers: HashMap<Side, Arc<Connector>>,
 }
 
-impl Keys {
+impl TlsKeys {
     /// Reads the files that a configuration names, for clients and for its servers.
     ///
     /// # Errors
@@ -73,12 +73,12 @@ impl Keys {
 
 impl Keyring {
     /// Uses these keys for new connections.
-    pub fn replace(&self, keys: Arc<Keys>) {
+    pub fn replace(&self, keys: Arc<TlsKeys>) {
         self.0.store(keys);
     }
 
     /// Returns the keys that new connections use.
-    pub fn keys(&self) -> Arc<Keys> {
+    pub fn keys(&self) -> Arc<TlsKeys> {
         self.0.load_full()
     }
 
@@ -130,7 +130,7 @@ mod tests {
         };
         let keyring = Keyring::default();
         let binding = || keyring.acceptor().unwrap().channel_binding();
-        let read = || Keys::for_servers(&settings, []).map(Arc::new);
+        let read = || TlsKeys::for_servers(&settings, []).map(Arc::new);
         write();
         keyring.replace(read().unwrap());
         let first = binding();

@@ -37,10 +37,10 @@ pub struct QuotaBook {
 
 /// Quotas by name while a pool counts for them: clients may invent any number of names.
 #[derive(Debug, Default)]
-struct Register(Mutex<Named>);
+struct Register(Mutex<QuotaMap>);
 
 #[derive(Debug, Default)]
-struct Named {
+struct QuotaMap {
     quotas: HashMap<String, Arc<Quota>>,
     /// Quotas in use at the last cleaning.
     in_use: usize,
@@ -92,12 +92,12 @@ impl Register {
         Arc::clone(named.quotas.entry(name.to_owned()).or_default())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Named> {
+    fn lock(&self) -> MutexGuard<'_, QuotaMap> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Named {
+impl QuotaMap {
     /// Drops unused quotas whenever their number has doubled.
     fn forget_unused(&mut self) {
         if self.quotas.len() >= FEW.max(2 * self.in_use) {

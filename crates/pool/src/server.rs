@@ -76,7 +76,7 @@ pub struct Description {
 }
 
 /// Rows of one result, as text.
-pub type Rows = Vec<Vec<Option<String>>>;
+pub type ResultRows = Vec<Vec<Option<String>>>;
 
 impl ServerConn {
     /// Connects and logs in. If `pg_hba.conf` rejects the user with TLS, or without, and `sslmode` allows both, tries the other
@@ -324,7 +324,7 @@ impl ServerConn {
     }
 
     /// Runs statements of Paceline's own in one transaction, and returns the rows of each. Parameters are passed as text.
-    pub async fn ask(&mut self, statements: &[(&str, &[&str])]) -> Result<Vec<Rows>, ServerError> {
+    pub async fn ask(&mut self, statements: &[(&str, &[&str])]) -> Result<Vec<ResultRows>, ServerError> {
         let mut out = BytesMut::new();
         for (text, parameters) in statements {
             frontend::Parse {
@@ -345,17 +345,17 @@ impl ServerConn {
     }
 
     /// Runs statements of Paceline's own in one simple query, and returns the rows of each.
-    pub async fn query(&mut self, sql: &str) -> Result<Vec<Rows>, ServerError> {
+    pub async fn query(&mut self, sql: &str) -> Result<Vec<ResultRows>, ServerError> {
         let mut out = BytesMut::new();
         frontend::write_query(&mut out, sql);
         self.results(&mut out).await
     }
 
     /// Sends messages and reads their rows up to ReadyForQuery.
-    async fn results(&mut self, out: &mut BytesMut) -> Result<Vec<Rows>, ServerError> {
+    async fn results(&mut self, out: &mut BytesMut) -> Result<Vec<ResultRows>, ServerError> {
         self.side.unnamed = None;
         self.stream.write_all(out).await?;
-        let (mut results, mut rows, mut refused) = (Vec::new(), Rows::new(), None);
+        let (mut results, mut rows, mut refused) = (Vec::new(), ResultRows::new(), None);
         loop {
             let (kind, message) = self.message().await?;
             let body = message.get(frame::HEADER_LEN..).unwrap_or_default();

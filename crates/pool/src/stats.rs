@@ -17,7 +17,7 @@ pub use averages::Periods;
 pub use counter::micros;
 pub use durations::{BOUNDS_MICROS, Durations};
 pub use errors::{CODES_MAX, SqlState, first_state, first_words, state_of};
-pub use prepared::Prepared;
+pub use prepared::PreparedCounts;
 pub use totals::{PGBOUNCER_TOTALS, TOTALS, Totals};
 
 use counter::{add, load};
@@ -129,7 +129,7 @@ impl Stats {
     }
 
     /// Counts messages of clients about named statements.
-    pub fn prepared(&self, prepared: Prepared) {
+    pub fn prepared(&self, prepared: PreparedCounts) {
         add(&self.client_parses, prepared.parses);
         add(&self.binds, prepared.binds);
     }

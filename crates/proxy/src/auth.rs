@@ -29,7 +29,7 @@ use hba::Method;
 use mock::Mock;
 use paceline_config::{AuthType, Config};
 use paceline_net::Stream;
-use paceline_pool::credentials::{Credential, Secret};
+use paceline_pool::credentials::{Credential, StoredSecret};
 use paceline_pool::pools::Pools;
 use paceline_pool::replication::Replication;
 use paceline_pool::shared::Shared;
@@ -205,7 +205,7 @@ impl Attempt<'_> {
     }
 
     /// The stored secret of the user; `None` if there is no such user.
-    async fn stored(&self) -> Result<Option<Secret>, Refusal> {
+    async fn stored(&self) -> Result<Option<StoredSecret>, Refusal> {
         let users = self.files.users.as_ref();
         match users.and_then(|users| users.get(self.user)) {
             Some(secret) => Ok(Some(secret.clone())),
@@ -215,12 +215,12 @@ impl Attempt<'_> {
 
     /// Whether a client is asked for SCRAM although md5 is allowed. That is so if the stored secret is a SCRAM verifier. A client
     /// that cannot log in is asked for what most other users are asked for, so that it does not learn whether the user exists.
-    fn takes_scram(&self, secret: Option<&Secret>) -> bool {
-        let is_scram = |known: &Secret| matches!(known, Secret::Scram(_));
+    fn takes_scram(&self, secret: Option<&StoredSecret>) -> bool {
+        let is_scram = |known: &StoredSecret| matches!(known, StoredSecret::Scram(_));
         match secret {
-            Some(Secret::Scram(_)) => true,
-            Some(Secret::Plain(_) | Secret::Md5(_)) => false,
-            Some(Secret::None) | None => {
+            Some(StoredSecret::Scram(_)) => true,
+            Some(StoredSecret::Plain(_) | StoredSecret::Md5(_)) => false,
+            Some(StoredSecret::None) | None => {
                 let users = self.files.users.as_ref();
                 query::is_asked(self.config, self.database)
                     || users.is_none_or(|users| users.values().all(is_scram))
@@ -230,7 +230,7 @@ impl Attempt<'_> {
 
     /// The form in which most secrets of possible users are stored.
     fn others(&self) -> SecretForm {
-        let is_scram = |known: &&Secret| matches!(known, Secret::Scram(_));
+        let is_scram = |known: &&StoredSecret| matches!(known, StoredSecret::Scram(_));
         let users = self.files.users.as_ref();
         let in_scram = users.map_or(0, |users| users.values().filter(is_scram).count());
         let mostly = users.is_none_or(|users| 2 * in_scram > users.len());

@@ -1,6 +1,6 @@
 //! Queries of the catalog and their results.
 
-use crate::server::{Rows, ServerConn, ServerError};
+use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_batch::line::Timeouts;
 use paceline_sql::TypeName;
 use paceline_sql::facts::{Added, Extent, Fingerprint, Names};
@@ -103,12 +103,12 @@ async fn type_names(
 }
 
 /// The first value of the first row.
-pub(super) fn first(rows: &Rows) -> Option<&str> {
+pub(super) fn first(rows: &ResultRows) -> Option<&str> {
     rows.first()?.first()?.as_deref()
 }
 
 /// The session's time-outs; zero means none.
-pub(super) fn read_timeouts(rows: Option<&Rows>) -> Timeouts {
+pub(super) fn read_timeouts(rows: Option<&ResultRows>) -> Timeouts {
     let row = rows.and_then(|rows| rows.first());
     let limit = |place: usize| {
         let millis = row?.get(place)?.as_ref()?.parse().ok()?;
@@ -121,7 +121,7 @@ pub(super) fn read_timeouts(rows: Option<&Rows>) -> Timeouts {
     }
 }
 
-fn read_extent(answers: &[Rows]) -> Option<Extent> {
+fn read_extent(answers: &[ResultRows]) -> Option<Extent> {
     let [tree, types, triggers, children] =
         <[Option<String>; 4]>::try_from(answers.first()?.first()?.clone()).ok()?;
     Some(Extent {
@@ -138,7 +138,7 @@ pub(super) fn read_oids(list: &str) -> Option<Vec<u32>> {
     all.map(|oid| oid.parse().ok()).collect()
 }
 
-fn read_table(answers: &[Rows], extent: Extent, print: String) -> Option<TableFacts> {
+fn read_table(answers: &[ResultRows], extent: Extent, print: String) -> Option<TableFacts> {
     let [fingerprint, table, columns, keys, checks] = answers else {
         return None;
     };
@@ -198,7 +198,7 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
 }
 
 /// The columns of each index, in order. Rows are sorted by index.
-fn read_keys(rows: &Rows) -> Option<Vec<Vec<String>>> {
+fn read_keys(rows: &ResultRows) -> Option<Vec<Vec<String>>> {
     let mut keys: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
         let (index, column) = (row.first()?.clone()?, row.get(1)?.clone()?);

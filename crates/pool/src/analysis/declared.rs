@@ -4,7 +4,7 @@
 use super::catalog::{ask_names, ask_types, first};
 use super::describe::{describe, harmless_sql};
 use super::reasons::{FOREIGN, NO_TYPE, TOO_MANY};
-use crate::server::{Rows, ServerConn, ServerError};
+use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_batch::strategy::dealing::DealPlan;
 use paceline_config::{Declared, Role};
 use paceline_relay::template::{Template, Templates};
@@ -103,7 +103,7 @@ pub(super) async fn ask_call(
 /// The facts about the only matching function, if its calls can be combined. `print` is the version of the other names in the
 /// call.
 fn read_function(
-    rows: &Rows,
+    rows: &ResultRows,
     name: &Name,
     limit_argument: usize,
     print: &Fingerprint,

@@ -8,14 +8,14 @@ use paceline_sql::{Expr, Name, facts};
 use paceline_wire::backend::Field;
 
 /// OIDs of a template's parameters, and RETURNING columns.
-pub(super) type Described = (Vec<u32>, Vec<Field>);
+pub(super) type TemplateTypes = (Vec<u32>, Vec<Field>);
 
 /// PostgreSQL's description of a template, or why the template cannot be grouped: it has too many columns, or PostgreSQL raises a
 /// notice whenever it parses the text, which each client must get.
 pub(super) async fn describe(
     conn: &mut ServerConn,
     template: &Template,
-) -> Result<Result<Described, String>, ServerError> {
+) -> Result<Result<TemplateTypes, String>, ServerError> {
     let described = conn.describe(&template.text, &template.types).await?;
     let (parameters, fields) = (described.parameters, described.fields);
     Ok(match parameters.len().max(fields.len()) {

@@ -2,7 +2,7 @@
 
 use super::catalog::{ask_names, ask_table, ask_types};
 use super::declared::{ask_call, takes_many};
-use super::describe::{Described, describe, harmless_but_types_sql, harmless_sql};
+use super::describe::{TemplateTypes, describe, harmless_but_types_sql, harmless_sql};
 use super::reasons::{FOREIGN, NO_SHAPE, NO_TABLE, NO_TYPE, OTHER_CALL, TOO_MANY};
 use crate::server::{ServerConn, ServerError};
 use paceline_batch::strategy::GroupPlan;
@@ -235,7 +235,7 @@ fn plan_upsert(
     template: &Template,
     upsert: Upsert,
     table: &TableFacts,
-    (parameters, fields): Described,
+    (parameters, fields): TemplateTypes,
     templates: &Templates,
 ) -> Option<Arc<dyn GroupPlan>> {
     let plan = UpsertPlan::new(template, upsert, table, parameters, fields, templates)?;
@@ -246,7 +246,7 @@ fn plan_several(
     template: &Template,
     several: Several,
     table: &TableFacts,
-    (parameters, fields): Described,
+    (parameters, fields): TemplateTypes,
     templates: &Templates,
 ) -> Option<Arc<dyn GroupPlan>> {
     let plan = MultiRowPlan::new(template, several, table, parameters, fields, templates)?;

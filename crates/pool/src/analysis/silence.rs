@@ -67,7 +67,7 @@ async fn ask_reach(
     let [reach, added] = answers.as_slice() else {
         return Ok(None);
     };
-    let row = |rows: &crate::server::Rows| rows.first().cloned().unwrap_or_default();
+    let row = |rows: &crate::server::ResultRows| rows.first().cloned().unwrap_or_default();
     let (reach, added) = (row(reach), row(added));
     let ([Some(tables), Some(types)], [Some(operators), Some(casts)]) =
         (reach.as_slice(), added.as_slice())

@@ -1,7 +1,7 @@
 //! What Paceline shows at a login to a server if the configuration has no password for it: the credential of the user itself.
 
 use super::derive::Deriver;
-use super::secret::Secret;
+use super::secret::StoredSecret;
 use paceline_config::Secret as Password;
 use paceline_wire::auth;
 use paceline_wire::scram::{Keys, Stretch};
@@ -26,11 +26,11 @@ pub enum Credential {
 
 impl Credential {
     /// The credential in a stored secret. A SCRAM verifier contains none.
-    pub fn of(secret: &Secret) -> Self {
+    pub fn of(secret: &StoredSecret) -> Self {
         match secret {
-            Secret::Plain(password) => Self::Password(password.clone()),
-            Secret::Md5(stored) => Self::Md5(stored.clone()),
-            Secret::Scram(_) | Secret::None => Self::None,
+            StoredSecret::Plain(password) => Self::Password(password.clone()),
+            StoredSecret::Md5(stored) => Self::Md5(stored.clone()),
+            StoredSecret::Scram(_) | StoredSecret::None => Self::None,
         }
     }
 

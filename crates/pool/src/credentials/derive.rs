@@ -11,11 +11,11 @@ use tokio::sync::Semaphore;
 /// Maximum number of cached keys; the oldest are dropped.
 const CACHED_MAX: usize = 4_096;
 
-type Fingerprint = [u8; HASH_LEN];
+type CacheKey = [u8; HASH_LEN];
 
 /// Derives keys from passwords.
 pub struct Deriver {
-    /// Without this key a fingerprint reveals nothing.
+    /// Without this key, a cache key reveals nothing.
     key: ProcessKey,
     /// Permits for known passwords.
     permits: Arc<Semaphore>,
@@ -26,16 +26,16 @@ pub struct Deriver {
 
 #[derive(Default)]
 struct KeyCache {
-    keys: HashMap<Fingerprint, Keys>,
-    oldest_first: VecDeque<Fingerprint>,
+    keys: HashMap<CacheKey, Keys>,
+    oldest_first: VecDeque<CacheKey>,
 }
 
 impl KeyCache {
-    fn insert(&mut self, fingerprint: Fingerprint, keys: Keys) {
-        if self.keys.insert(fingerprint, keys).is_some() {
+    fn insert(&mut self, cache_key: CacheKey, keys: Keys) {
+        if self.keys.insert(cache_key, keys).is_some() {
             return;
         }
-        self.oldest_first.push_back(fingerprint);
+        self.oldest_first.push_back(cache_key);
         if self.oldest_first.len() > CACHED_MAX
             && let Some(oldest) = self.oldest_first.pop_front()
         {
@@ -76,14 +76,14 @@ impl Deriver {
         stretch: &Stretch,
         permits: &Arc<Semaphore>,
     ) -> io::Result<Keys> {
-        let fingerprint = self.fingerprint(password, stretch)?;
-        if let Some(keys) = self.cached(&fingerprint) {
+        let cache_key = self.cache_key(password, stretch)?;
+        if let Some(keys) = self.cached(&cache_key) {
             return Ok(keys);
         }
         let permit = Arc::clone(permits).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
         // Another login may have derived the same keys meanwhile.
-        if let Some(keys) = self.cached(&fingerprint) {
+        if let Some(keys) = self.cached(&cache_key) {
             return Ok(keys);
         }
         let (password, stretch) = (password.to_owned(), stretch.clone());
@@ -97,18 +97,18 @@ impl Deriver {
 
     /// Caches keys that have proved to be those of a password.
     pub fn cache(&self, password: &[u8], stretch: &Stretch, keys: &Keys) -> io::Result<()> {
-        let fingerprint = self.fingerprint(password, stretch)?;
+        let cache_key = self.cache_key(password, stretch)?;
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.insert(fingerprint, keys.clone());
+        cache.insert(cache_key, keys.clone());
         Ok(())
     }
 
-    fn cached(&self, fingerprint: &Fingerprint) -> Option<Keys> {
+    fn cached(&self, cache_key: &CacheKey) -> Option<Keys> {
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.keys.get(fingerprint).cloned()
+        cache.keys.get(cache_key).cloned()
     }
 
-    fn fingerprint(&self, password: &[u8], stretch: &Stretch) -> io::Result<Fingerprint> {
+    fn cache_key(&self, password: &[u8], stretch: &Stretch) -> io::Result<CacheKey> {
         let iterations = stretch.iterations.get().to_be_bytes();
         self.key.hash(&[&iterations, &stretch.salt, password])
     }
@@ -136,11 +136,11 @@ mod tests {
         let keys = deriver.keys(b"p", &stretch(1)).await.unwrap();
         assert_eq!(keys, Keys::derive(b"p", &stretch(1)));
         assert_eq!(
-            deriver.cached(&deriver.fingerprint(b"p", &stretch(1)).unwrap()),
+            deriver.cached(&deriver.cache_key(b"p", &stretch(1)).unwrap()),
             Some(keys)
         );
         for (password, salt) in [(&b"q"[..], 1), (b"p", 2)] {
-            let other = deriver.fingerprint(password, &stretch(salt)).unwrap();
+            let other = deriver.cache_key(password, &stretch(salt)).unwrap();
             assert_eq!(deriver.cached(&other), None);
         }
         deriver.keys(b"p", &stretch(1)).await.unwrap();
@@ -172,9 +172,9 @@ mod tests {
         let keys = Keys::derive(b"p", &stretch(1));
         let mut cache = KeyCache::default();
         let number = |n: usize| {
-            let mut fingerprint = Fingerprint::default();
-            fingerprint[..8].copy_from_slice(&n.to_be_bytes());
-            fingerprint
+            let mut cache_key = CacheKey::default();
+            cache_key[..8].copy_from_slice(&n.to_be_bytes());
+            cache_key
         };
         for n in 0..CACHED_MAX + 10 {
             cache.insert(number(n), keys.clone());

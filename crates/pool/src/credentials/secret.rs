@@ -6,7 +6,7 @@ use paceline_wire::scram::Verifier;
 
 /// The stored secret of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Secret {
+pub enum StoredSecret {
     /// The password itself.
     Plain(Password),
     /// `md5…`.
@@ -17,7 +17,7 @@ pub enum Secret {
     None,
 }
 
-impl Secret {
+impl StoredSecret {
     /// Recognizes the form of a secret, as PostgreSQL does. An empty password matches nothing.
     pub fn read(text: &str) -> Self {
         if text.is_empty() {

@@ -23,27 +23,27 @@ const PARAMETERS_MAX: usize = 1_024;
 const REFUSAL_LASTS: Duration = Duration::from_secs(60);
 
 /// A template under settings, by their ids.
-type Key = (u64, u64);
+type AnalysisKey = (u64, u64);
 
 /// What a pool has found out.
 pub(super) struct Analyses {
-    by_template: FxHashMap<Key, Entry>,
+    by_template: FxHashMap<AnalysisKey, TemplateEntry>,
     /// Statistics by template.
     pub(super) stats: Tallies,
-    accepted: FxHashSet<Key>,
+    accepted: FxHashSet<AnalysisKey>,
     /// By settings, which keep their id as long as they are here.
     parameters: FxHashMap<u64, (Arc<Settings>, Vec<(String, String)>)>,
     /// The parameters are those of an earlier generation; the next connection may lead to another server.
     pub(super) parameters_are_old: bool,
 }
 
-struct Entry {
-    progress: Progress,
+struct TemplateEntry {
+    progress: AnalysisProgress,
     /// `None` if the statistics were dropped.
     stats: Weak<TemplateStats>,
 }
 
-enum Progress {
+enum AnalysisProgress {
     /// A client analyses the template after its own request.
     Pending,
     /// PostgreSQL is being asked.
@@ -53,7 +53,7 @@ enum Progress {
 }
 
 /// What is known of a template when a request arrives.
-pub enum Analysis {
+pub enum AnalysisState {
     /// The result of the analysis.
     Done(Arc<Learned>),
     /// Another client will analyse the template.
@@ -64,15 +64,15 @@ pub enum Analysis {
     Needed,
 }
 
-impl Entry {
+impl TemplateEntry {
     /// `None` if PostgreSQL must be asked again.
-    fn analysis(&self) -> Option<Analysis> {
+    fn analysis(&self) -> Option<AnalysisState> {
         match &self.progress {
-            Progress::Pending => Some(Analysis::Pending),
-            Progress::Running => Some(Analysis::Running),
-            Progress::Done(learned, since) => {
+            AnalysisProgress::Pending => Some(AnalysisState::Pending),
+            AnalysisProgress::Running => Some(AnalysisState::Running),
+            AnalysisProgress::Done(learned, since) => {
                 let holds = learned.plan.is_ok() || since.elapsed() < REFUSAL_LASTS;
-                holds.then(|| Analysis::Done(Arc::clone(learned)))
+                holds.then(|| AnalysisState::Done(Arc::clone(learned)))
             }
         }
     }
@@ -106,7 +106,7 @@ impl Analyses {
         &mut self,
         template: &Arc<Template>,
         settings: u64,
-    ) -> (Analysis, Arc<TemplateStats>) {
+    ) -> (AnalysisState, Arc<TemplateStats>) {
         let key = (template.id, settings);
         if let Some(entry) = self.by_template.get_mut(&key)
             && let Some(analysis) = entry.analysis()
@@ -120,18 +120,18 @@ impl Analyses {
             self.by_template.clear();
         }
         let stats = self.stats.of(template);
-        let entry = Entry {
-            progress: Progress::Pending,
+        let entry = TemplateEntry {
+            progress: AnalysisProgress::Pending,
             stats: Arc::downgrade(&stats),
         };
         self.by_template.insert(key, entry);
-        (Analysis::Needed, stats)
+        (AnalysisState::Needed, stats)
     }
 
     pub(super) fn started(&mut self, template: u64, settings: u64) {
         // If the entry was dropped meanwhile, the next client asks again.
         if let Some(entry) = self.by_template.get_mut(&(template, settings)) {
-            entry.progress = Progress::Running;
+            entry.progress = AnalysisProgress::Running;
         }
     }
 
@@ -139,7 +139,7 @@ impl Analyses {
         let key = (template, settings);
         match (result, self.by_template.get_mut(&key)) {
             (Some(result), Some(entry)) => {
-                entry.progress = Progress::Done(Arc::new(result), Instant::now());
+                entry.progress = AnalysisProgress::Done(Arc::new(result), Instant::now());
             }
             (None, Some(_)) => {
                 self.by_template.remove(&key);
@@ -151,8 +151,8 @@ impl Analyses {
     /// The result of an analysis that is done.
     pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<Learned>> {
         match &self.by_template.get(&(template, settings))?.progress {
-            Progress::Done(learned, _) => Some(learned),
-            Progress::Pending | Progress::Running => None,
+            AnalysisProgress::Done(learned, _) => Some(learned),
+            AnalysisProgress::Pending | AnalysisProgress::Running => None,
         }
     }
 
@@ -160,8 +160,8 @@ impl Analyses {
     pub(super) fn all_done(&self) -> impl Iterator<Item = (u64, Arc<Learned>)> {
         let entries = self.by_template.iter();
         entries.filter_map(|((template, _), entry)| match &entry.progress {
-            Progress::Done(learned, _) => Some((*template, Arc::clone(learned))),
-            Progress::Pending | Progress::Running => None,
+            AnalysisProgress::Done(learned, _) => Some((*template, Arc::clone(learned))),
+            AnalysisProgress::Pending | AnalysisProgress::Running => None,
         })
     }
 

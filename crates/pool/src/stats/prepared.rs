@@ -5,14 +5,14 @@ use paceline_wire::frontend::{BindNames, Parse, tag};
 
 /// Messages about named statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Prepared {
+pub struct PreparedCounts {
     /// `Parse`.
     pub parses: u64,
     /// `Bind`.
     pub binds: u64,
 }
 
-impl Prepared {
+impl PreparedCounts {
     /// Counts a message of a client.
     pub fn note(&mut self, frame: Frame<'_>) {
         let named = |name: &[u8]| u64::from(!name.is_empty());

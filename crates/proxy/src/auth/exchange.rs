@@ -6,7 +6,7 @@ use super::refusal::Refusal;
 use bytes::{Bytes, BytesMut};
 use paceline_config::Secret as Password;
 use paceline_net::Stream;
-use paceline_pool::credentials::{Credential, Deriver, Secret, random};
+use paceline_pool::credentials::{Credential, Deriver, StoredSecret, random};
 use paceline_wire::frame::{self, HEADER_LEN, Header};
 use paceline_wire::scram::server::{AwaitProof, mechanisms};
 use paceline_wire::scram::{self, Verifier};
@@ -49,15 +49,15 @@ enum AuthGoal {
 
 impl AuthExchange<'_> {
     /// Authenticates by md5.
-    pub(super) async fn md5(&mut self, secret: Option<&Secret>) -> Result<Credential, Refusal> {
+    pub(super) async fn md5(&mut self, secret: Option<&StoredSecret>) -> Result<Credential, Refusal> {
         let salt = random::<4>()?;
         let mut request = BytesMut::new();
         backend::write_md5_request(&mut request, salt);
         let body = self.ask(&mut request).await?;
         let given = password_in(&body)?;
         let stored = match secret {
-            Some(Secret::Plain(password)) => md5::stored(self.user, password.reveal().as_bytes()),
-            Some(Secret::Md5(stored)) => stored.reveal().to_owned(),
+            Some(StoredSecret::Plain(password)) => md5::stored(self.user, password.reveal().as_bytes()),
+            Some(StoredSecret::Md5(stored)) => stored.reveal().to_owned(),
             // Takes the same time as for a known user.
             _ => md5::stored(self.user, &salt),
         };
@@ -72,7 +72,7 @@ impl AuthExchange<'_> {
     /// Authenticates by a password in clear text. A client that cannot log in takes as long as one of `others`.
     pub(super) async fn plain(
         &mut self,
-        secret: Option<&Secret>,
+        secret: Option<&StoredSecret>,
         others: SecretForm,
     ) -> Result<Credential, Refusal> {
         if !self.peer.is_encrypted() && !self.peer.peer.is_local() {
@@ -87,13 +87,13 @@ impl AuthExchange<'_> {
         let body = self.ask(&mut request).await?;
         let given = password_in(&body)?;
         let right = match secret {
-            Some(Secret::Plain(password)) => same(password.reveal().as_bytes(), given),
-            Some(Secret::Md5(stored)) => same(
+            Some(StoredSecret::Plain(password)) => same(password.reveal().as_bytes(), given),
+            Some(StoredSecret::Md5(stored)) => same(
                 stored.reveal().as_bytes(),
                 md5::stored(self.user, given).as_bytes(),
             ),
-            Some(Secret::Scram(verifier)) => return self.plain_against(verifier, given).await,
-            Some(Secret::None) | None => {
+            Some(StoredSecret::Scram(verifier)) => return self.plain_against(verifier, given).await,
+            Some(StoredSecret::None) | None => {
                 if others == SecretForm::ForScram {
                     let verifier = self.mock.verifier(self.user)?;
                     self.plain_against(&verifier, given).await?;
@@ -125,7 +125,7 @@ impl AuthExchange<'_> {
     }
 
     /// Authenticates by SCRAM, which also proves to the client that Paceline knows its password.
-    pub(super) async fn scram(&mut self, secret: Option<&Secret>) -> Result<Credential, Refusal> {
+    pub(super) async fn scram(&mut self, secret: Option<&StoredSecret>) -> Result<Credential, Refusal> {
         let (verifier, goal) = self.goal(secret).await?;
         let end_point = self.peer.end_point.as_deref();
         let mut request = BytesMut::new();
@@ -153,10 +153,10 @@ impl AuthExchange<'_> {
         Ok(credential)
     }
 
-    async fn goal(&self, secret: Option<&Secret>) -> Result<(Verifier, AuthGoal), Refusal> {
+    async fn goal(&self, secret: Option<&StoredSecret>) -> Result<(Verifier, AuthGoal), Refusal> {
         Ok(match secret {
-            Some(Secret::Scram(verifier)) => (verifier.clone(), AuthGoal::Keys),
-            Some(Secret::Plain(password)) => {
+            Some(StoredSecret::Scram(verifier)) => (verifier.clone(), AuthGoal::Keys),
+            Some(StoredSecret::Plain(password)) => {
                 let stretch = self.mock.stretch(self.user)?;
                 let keys = self
                     .deriver
@@ -164,7 +164,7 @@ impl AuthExchange<'_> {
                     .await?;
                 (keys.verifier(stretch), AuthGoal::Password(password.clone()))
             }
-            Some(Secret::Md5(_) | Secret::None) | None => {
+            Some(StoredSecret::Md5(_) | StoredSecret::None) | None => {
                 (self.mock.verifier(self.user)?, AuthGoal::Reject)
             }
         })

@@ -5,9 +5,9 @@
 use super::refusal::Refusal;
 use crate::login_checkout::checkout;
 use paceline_config::Config;
-use paceline_pool::credentials::Secret;
+use paceline_pool::credentials::StoredSecret;
 use paceline_pool::pools::Pools;
-use paceline_pool::server::{Rows, ServerConn, ServerError};
+use paceline_pool::server::{ResultRows, ServerConn, ServerError};
 use paceline_pool::shared::Shared;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub(super) async fn ask(
     config: &Config,
     database: &str,
     user: &str,
-) -> Result<Option<Secret>, Refusal> {
+) -> Result<Option<StoredSecret>, Refusal> {
     let Some(question) = AuthQuery::of(config, database) else {
         return Ok(None);
     };
@@ -133,7 +133,7 @@ async fn put(
     shared: &Shared,
     auth_query: &str,
     user: &str,
-) -> Result<Rows, ServerError> {
+) -> Result<ResultRows, ServerError> {
     conn.adopt(&shared.settings_book.none()).await?;
     let statements = [(SEARCH_PATH, &[][..]), (auth_query, &[user][..])];
     let results = conn.ask(&statements).await?;
@@ -142,7 +142,7 @@ async fn put(
 
 /// Reads the answer. Without a row, or with NULL as the name, there is no such user. NULL as the secret means that it has expired
 /// or was never set.
-fn read(rows: &Rows, user: &str) -> Result<Option<Secret>, String> {
+fn read(rows: &ResultRows, user: &str) -> Result<Option<StoredSecret>, String> {
     let Some(row) = rows.first() else {
         return Ok(None);
     };
@@ -155,7 +155,7 @@ fn read(rows: &Rows, user: &str) -> Result<Option<Secret>, String> {
     match name {
         None => Ok(None),
         Some(name) if name != user => Err("it has returned another user".to_owned()),
-        Some(_) => Ok(Some(Secret::read(secret.as_deref().unwrap_or_default()))),
+        Some(_) => Ok(Some(StoredSecret::read(secret.as_deref().unwrap_or_default()))),
     }
 }
 
@@ -199,10 +199,10 @@ mod tests {
         };
         assert_eq!(read(&Vec::new(), "u"), Ok(None));
         assert_eq!(read(&row(None, Some("p")), "u"), Ok(None));
-        assert_eq!(read(&row(Some("u"), None), "u"), Ok(Some(Secret::None)));
+        assert_eq!(read(&row(Some("u"), None), "u"), Ok(Some(StoredSecret::None)));
         assert_eq!(
             read(&row(Some("u"), Some("p")), "u"),
-            Ok(Some(Secret::read("p")))
+            Ok(Some(StoredSecret::read("p")))
         );
         assert!(read(&row(Some("v"), Some("p")), "u").is_err());
         assert!(read(&vec![vec![None]], "u").is_err());

@@ -27,8 +27,8 @@ async fn vouched(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &
     let proxy = Arc::new(Proxy::new((*config).clone()));
     let files = UserFiles {
         users: Some(Arc::new(Users::from([
-            ("rider".to_owned(), Secret::None),
-            ("root".to_owned(), Secret::None),
+            ("rider".to_owned(), StoredSecret::None),
+            ("root".to_owned(), StoredSecret::None),
         ]))),
         ..UserFiles::default()
     };
@@ -152,8 +152,8 @@ fn the_userlist_overrides_an_earlier_credential() {
 /// A login as an unknown user takes as long as one of most known users.
 #[test]
 fn the_majority_of_secrets_decides() {
-    let scram = Secret::Scram(Mock::default().verifier("rider").unwrap());
-    let others = |secrets: Option<&[&Secret]>| {
+    let scram = StoredSecret::Scram(Mock::default().verifier("rider").unwrap());
+    let others = |secrets: Option<&[&StoredSecret]>| {
         let config = Arc::new(Config::default());
         let proxy = Arc::new(Proxy::new((*config).clone()));
         let users = secrets.map(|secrets| {
@@ -177,7 +177,7 @@ fn the_majority_of_secrets_decides() {
         };
         attempt.others()
     };
-    let plain = Secret::read("p");
+    let plain = StoredSecret::read("p");
     assert_eq!(
         others(Some(&[&plain, &plain, &scram])),
         SecretForm::ForComparison

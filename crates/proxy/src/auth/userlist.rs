@@ -1,7 +1,7 @@
 //! PgBouncer's `userlist.txt`: `"user" "secret"` on each line, with quotes doubled inside. The rest of a line is ignored; a line
 //! that begins with `;` is a comment. No error message repeats the content of a line.
 
-use paceline_pool::credentials::{Secret, Users};
+use paceline_pool::credentials::{StoredSecret, Users};
 
 /// The number of an invalid line, and the reason.
 pub(super) type Broken = (usize, &'static str);
@@ -16,7 +16,7 @@ pub(super) fn read(text: &str) -> Result<Users, Broken> {
         }
         let (user, rest) = quoted(line).map_err(|why| (number, why))?;
         let (secret, _) = quoted(rest.trim_start()).map_err(|why| (number, why))?;
-        users.insert(user, Secret::read(&secret));
+        users.insert(user, StoredSecret::read(&secret));
     }
     Ok(users)
 }
@@ -57,12 +57,12 @@ mod tests {
              \"by_scram\" \"{scram}\"\n\"nobody\" \"\"\n\"twice\" \"1\"\n\"twice\" \"2\"\n"
         );
         let users = read(&text).unwrap();
-        let plain = |text: &str| Secret::Plain(Password::new(text.to_owned()));
+        let plain = |text: &str| StoredSecret::Plain(Password::new(text.to_owned()));
         assert_eq!(users.len(), 5);
         assert_eq!(users["in clear"], plain("p;a\"ss"));
-        assert_eq!(users["by_md5"], Secret::Md5(Password::new(md5.to_owned())));
-        assert!(matches!(users["by_scram"], Secret::Scram(_)));
-        assert_eq!(users["nobody"], Secret::None);
+        assert_eq!(users["by_md5"], StoredSecret::Md5(Password::new(md5.to_owned())));
+        assert!(matches!(users["by_scram"], StoredSecret::Scram(_)));
+        assert_eq!(users["nobody"], StoredSecret::None);
         assert_eq!(users["twice"], plain("2"));
     }
 

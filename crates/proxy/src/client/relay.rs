@@ -17,7 +17,7 @@ use paceline_config::PoolMode;
 use paceline_net::optional_timeout;
 use paceline_pool::analysis::TemplateAnalysis;
 use paceline_pool::messages;
-use paceline_pool::pool::{DisconnectSignal, PooledServer, Rows, WaitResult};
+use paceline_pool::pool::{DisconnectSignal, PooledServer, RowsInFlight, WaitResult};
 use paceline_pool::pools::Exclusive;
 use paceline_pool::result_memory::ResultReservation;
 use paceline_pool::server::{ServerConn, ServerError, deliver};
@@ -277,7 +277,7 @@ fn uses_of_names(unit: &Bytes) -> Option<SequenceUse> {
 
 /// Carries out a relay; if it takes longer, those who wait for its queue or rows may leave.
 async fn hold_rows<T>(
-    rows: Rows<'_>,
+    rows: RowsInFlight<'_>,
     limit: Duration,
     mut relaying: Pin<&mut impl Future<Output = T>>,
 ) -> T {

@@ -9,8 +9,8 @@ use paceline_batch::line::{Keys, WaitSpec};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_pool::analysis::TemplateAnalysis;
-use paceline_pool::pool::{Analysis, CheckoutResult, DisconnectSignal, PooledServer, WaitResult};
-use paceline_pool::stats::{Prepared, first_state};
+use paceline_pool::pool::{AnalysisState, CheckoutResult, DisconnectSignal, PooledServer, WaitResult};
+use paceline_pool::stats::{PreparedCounts, first_state};
 use paceline_relay::relay::Wrap;
 use paceline_relay::request::{Boundary, Form, Request};
 use paceline_relay::session::Plan;
@@ -211,7 +211,7 @@ impl Client {
 
     /// Counts a request that was answered without a server.
     pub(super) fn count_answered(&self, unit: &[u8], answer_len: usize) {
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparedCounts::default();
         Frames::new(unit).for_each(|frame| prepared.note(frame));
         let stats = &self.pool.stats;
         stats.prepared(prepared);
@@ -280,16 +280,16 @@ impl Client {
         let settings = unit.settings.id;
         let (knowledge, tally) = self.pool.analysis(&unit.template, settings);
         let knowledge = match knowledge {
-            Analysis::Running => Box::pin(self.pool.analysis_soon(&unit.template, settings)).await,
+            AnalysisState::Running => Box::pin(self.pool.analysis_soon(&unit.template, settings)).await,
             known => known,
         };
         unit.tally = Some(Arc::clone(&tally));
         let (travel, learn) = match &knowledge {
-            Analysis::Done(learned) => (learned.travel(&mut unit, self.pool.policy()), None),
-            Analysis::Pending | Analysis::Running => {
+            AnalysisState::Done(learned) => (learned.travel(&mut unit, self.pool.policy()), None),
+            AnalysisState::Pending | AnalysisState::Running => {
                 (Travel::unlearned(&unit, self.pool.policy()), None)
             }
-            Analysis::Needed => {
+            AnalysisState::Needed => {
                 let question = TemplateAnalysis::new(&self.pool, &unit);
                 (Travel::unlearned(&unit, self.pool.policy()), Some(question))
             }

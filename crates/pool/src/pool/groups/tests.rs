@@ -1,6 +1,6 @@
 //! The statistics of templates that a pool drops and uses again. No server is involved.
 
-use super::super::Analysis;
+use super::super::AnalysisState;
 use super::*;
 use crate::testing;
 use paceline_batch::tally::TALLIES_MAX;
@@ -22,7 +22,7 @@ impl Scene {
     }
 
     /// Counts a request of the template that is relayed alone.
-    fn run(&self, text: &str) -> Analysis {
+    fn run(&self, text: &str) -> AnalysisState {
         let (analysis, tally) = self.pool.analysis(&self.template(text), 0);
         tally.goes_alone();
         analysis
@@ -57,13 +57,13 @@ const RARE: &str = "DELETE FROM rare";
 #[test]
 fn the_reason_is_that_of_the_analysis() {
     let scene = Scene::new();
-    assert!(matches!(scene.run(HOT), Analysis::Needed));
-    assert!(matches!(scene.run(HOT), Analysis::Pending));
+    assert!(matches!(scene.run(HOT), AnalysisState::Needed));
+    assert!(matches!(scene.run(HOT), AnalysisState::Pending));
     assert_eq!(scene.shown(HOT), units(2, Some(NOT_ANALYZED)));
     scene.pool.analysis_started(scene.template(HOT).id, 0);
-    assert!(matches!(scene.run(HOT), Analysis::Running));
+    assert!(matches!(scene.run(HOT), AnalysisState::Running));
     scene.learn(HOT, "of its shape");
-    assert!(matches!(scene.run(HOT), Analysis::Done(_)));
+    assert!(matches!(scene.run(HOT), AnalysisState::Done(_)));
     assert_eq!(scene.shown(HOT), units(4, Some("of its shape")));
 }
 
@@ -88,7 +88,7 @@ fn a_dropped_template_is_counted_again() {
         .sum();
     assert_eq!(all, 1 + 5 + 2 * TALLIES_MAX);
     assert!(scene.shown("(other templates)").is_some());
-    assert!(matches!(scene.run(RARE), Analysis::Done(_)));
+    assert!(matches!(scene.run(RARE), AnalysisState::Done(_)));
     assert_eq!(scene.shown(RARE), units(1, Some("seldom")));
 }
 

@@ -2,7 +2,7 @@
 //! a transaction becomes idle or active; a single request costs no further reading.
 
 use paceline_pool::pool::Pool;
-use paceline_pool::stats::Prepared;
+use paceline_pool::stats::PreparedCounts;
 use paceline_wire::Frame;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::tag;
@@ -21,7 +21,7 @@ pub(super) struct Meter {
     is_long: bool,
     received: u64,
     sent: u64,
-    prepared: Prepared,
+    prepared: PreparedCounts,
 }
 
 impl Meter {
@@ -35,7 +35,7 @@ impl Meter {
             is_long: false,
             received: 0,
             sent: 0,
-            prepared: Prepared::default(),
+            prepared: PreparedCounts::default(),
         }
     }
 
