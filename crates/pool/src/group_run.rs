@@ -9,7 +9,7 @@ mod run;
 mod share;
 mod stats;
 
-use crate::pool::{Pool, Waiter, ServerWork};
+use crate::pool::{Pool, ServerWork, Waiter};
 use crate::server::ServerConn;
 use bytes::BytesMut;
 use guard::RunGuard;

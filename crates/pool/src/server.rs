@@ -324,7 +324,10 @@ impl ServerConn {
     }
 
     /// Runs statements of Paceline's own in one transaction, and returns the rows of each. Parameters are passed as text.
-    pub async fn ask(&mut self, statements: &[(&str, &[&str])]) -> Result<Vec<ResultRows>, ServerError> {
+    pub async fn ask(
+        &mut self,
+        statements: &[(&str, &[&str])],
+    ) -> Result<Vec<ResultRows>, ServerError> {
         let mut out = BytesMut::new();
         for (text, parameters) in statements {
             frontend::Parse {

@@ -19,12 +19,12 @@ mod tests;
 mod user_files;
 mod userlist;
 
-pub(crate) use refusal::Refusal;
+pub(crate) use refusal::LoginRefusal;
 pub(crate) use target::LoginTarget;
 pub use user_files::{UserFiles, UserFilesError};
 
 use bytes::BytesMut;
-use exchange::{AuthExchange, SecretForm};
+use exchange::{AuthExchange, PrevailingSecret};
 use hba::Method;
 use mock::Mock;
 use paceline_config::{AuthType, Config};
@@ -46,7 +46,7 @@ pub struct AuthState {
 }
 
 /// An authenticated client.
-pub(crate) struct Identity {
+pub(crate) struct AuthenticatedUser {
     /// The client's own user name, or the forced one.
     pub(crate) user: String,
     /// The credential that the client has shown, for logins of its pool.
@@ -88,7 +88,7 @@ pub(crate) async fn authenticate(
     input: &mut BytesMut,
     target: LoginTarget<'_>,
     user: &str,
-) -> Result<Identity, Refusal> {
+) -> Result<AuthenticatedUser, LoginRefusal> {
     let database = target.database;
     let in_force = auth.files.now();
     let (config, files) = &*in_force;
@@ -104,7 +104,7 @@ pub(crate) async fn authenticate(
         user,
     };
     let shown = login.admit(stream, input).await;
-    if let Err(refusal @ Refusal::Told(_)) = &shown {
+    if let Err(refusal @ LoginRefusal::Error(_)) = &shown {
         let why = refusal.field(b'M').unwrap_or_default();
         tracing::info!(user, database, from = %peer.peer, why, "login refused");
     }
@@ -124,7 +124,11 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    async fn admit(&self, stream: &Stream, input: &mut BytesMut) -> Result<Identity, Refusal> {
+    async fn admit(
+        &self,
+        stream: &Stream,
+        input: &mut BytesMut,
+    ) -> Result<AuthenticatedUser, LoginRefusal> {
         if self.config.paceline.login.auth_type == AuthType::Any {
             return self.as_forced_user();
         }
@@ -133,7 +137,7 @@ impl Attempt<'_> {
             return Err(ErrorResponse::fatal("28000", "login rejected").into());
         }
         let secret = stream.unless_closed(input, self.stored()).await;
-        let secret = secret.ok_or(Refusal::Left)??;
+        let secret = secret.ok_or(LoginRefusal::Left)??;
         let mut exchange = AuthExchange {
             stream,
             input,
@@ -143,7 +147,11 @@ impl Attempt<'_> {
             deriver: self.auth.shared.credentials.deriver(),
         };
         let credential = match method {
-            Method::Plain => exchange.plain(secret.as_ref(), self.others()).await?,
+            Method::Plain => {
+                exchange
+                    .plain(secret.as_ref(), self.prevailing_secret())
+                    .await?
+            }
             Method::Scram => exchange.scram(secret.as_ref()).await?,
             Method::Md5 if self.takes_scram(secret.as_ref()) => {
                 exchange.scram(secret.as_ref()).await?
@@ -154,25 +162,25 @@ impl Attempt<'_> {
                 secret.as_ref().map(Credential::of).unwrap_or_default()
             }
         };
-        Ok(Identity {
+        Ok(AuthenticatedUser {
             user: self.user.to_owned(),
             credential,
         })
     }
 
     /// Handles `auth_type = any`: the client's user name does not matter.
-    fn as_forced_user(&self) -> Result<Identity, Refusal> {
+    fn as_forced_user(&self) -> Result<AuthenticatedUser, LoginRefusal> {
         self.check_trust("any")?;
         // If there is no such database, a later step rejects the login.
         let forced = self.config.database(self.database);
         let forced = forced.and_then(|(entry, _)| entry.primary.user.clone());
-        Ok(Identity {
+        Ok(AuthenticatedUser {
             user: forced.unwrap_or_else(|| self.user.to_owned()),
             credential: Credential::None,
         })
     }
 
-    fn method(&self) -> Result<Method, Refusal> {
+    fn method(&self) -> Result<Method, LoginRefusal> {
         Ok(match self.config.paceline.login.auth_type {
             AuthType::Trust | AuthType::Any => {
                 self.check_trust("trust")?;
@@ -197,7 +205,7 @@ impl Attempt<'_> {
 
     /// Rejects clients from other machines that would log in without a proof, unless `auth_trust_remote` is on. The configuration
     /// is rejected if it would allow them, but a reload may have changed it after the socket was opened.
-    fn check_trust(&self, name: &str) -> Result<(), Refusal> {
+    fn check_trust(&self, name: &str) -> Result<(), LoginRefusal> {
         match self.peer.peer.is_local() || self.config.paceline.login.auth_trust_remote {
             true => Ok(()),
             false => Err(self.refused(&format!("\"{name}\""))),
@@ -205,7 +213,7 @@ impl Attempt<'_> {
     }
 
     /// The stored secret of the user; `None` if there is no such user.
-    async fn stored(&self) -> Result<Option<StoredSecret>, Refusal> {
+    async fn stored(&self) -> Result<Option<StoredSecret>, LoginRefusal> {
         let users = self.files.users.as_ref();
         match users.and_then(|users| users.get(self.user)) {
             Some(secret) => Ok(Some(secret.clone())),
@@ -229,20 +237,20 @@ impl Attempt<'_> {
     }
 
     /// The form in which most secrets of possible users are stored.
-    fn others(&self) -> SecretForm {
+    fn prevailing_secret(&self) -> PrevailingSecret {
         let is_scram = |known: &&StoredSecret| matches!(known, StoredSecret::Scram(_));
         let users = self.files.users.as_ref();
         let in_scram = users.map_or(0, |users| users.values().filter(is_scram).count());
         let mostly = users.is_none_or(|users| 2 * in_scram > users.len());
         match mostly || query::is_asked(self.config, self.database) {
-            true => SecretForm::ForScram,
-            false => SecretForm::ForComparison,
+            true => PrevailingSecret::ForScram,
+            false => PrevailingSecret::ForComparison,
         }
     }
 
     /// Handles methods without a question to the client: trust, certificate, peer. If a list of users exists, the user must be in
     /// it.
-    async fn vouched_for(&self, method: &Method, is_known: bool) -> Result<(), Refusal> {
+    async fn vouched_for(&self, method: &Method, is_known: bool) -> Result<(), LoginRefusal> {
         let must_be_known =
             self.files.users.is_some() || query::is_asked(self.config, self.database);
         let passes = is_known || !must_be_known;
@@ -267,7 +275,7 @@ impl Attempt<'_> {
         }
     }
 
-    fn refused(&self, method: &str) -> Refusal {
+    fn refused(&self, method: &str) -> LoginRefusal {
         let message = format!("{method} authentication failed for user \"{}\"", self.user);
         ErrorResponse::fatal("28000", message).into()
     }

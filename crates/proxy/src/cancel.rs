@@ -37,15 +37,15 @@ pub struct ClientEntry {
     /// Fixed facts about the client.
     pub info: ClientInfo,
     key: CancelKey,
-    state: Mutex<State>,
+    state: Mutex<EntryState>,
     /// Notified when a cancel request has reached the server.
     delivered: Notify,
     /// Notified by a cancel request for a request in flight.
-    too_late: Notify,
+    in_flight_cancelled: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct EntryState {
     doing: ClientState,
     /// Whether the client was cancelled between leaving the line and relaying.
     cancelled: bool,
@@ -53,20 +53,20 @@ struct State {
     began: Option<Instant>,
     relays: u64,
     /// Number of cancel requests on their way to the client's server.
-    on_the_way: usize,
+    cancels_in_flight: usize,
     /// The client's settings, as of its last relay.
     settings: Option<Arc<Settings>>,
 }
 
 /// Error for a client that an operator ends during its login.
-const DISCONNECTED: &str = "admin forced disconnect";
+const KILLED: &str = "admin forced disconnect";
 
 /// A cancel request that arrives within this time after the statement was sent is repeated once, after this time.
 const REPEATED_AFTER: Duration = Duration::from_millis(50);
 
 /// What a client is doing, for the console.
 #[derive(Debug, Clone)]
-pub enum Seen {
+pub enum ClientActivity {
     /// It has no request in the line and no server connection.
     Idle,
     /// A request is in the line since this time.
@@ -74,7 +74,7 @@ pub enum Seen {
     /// It relays on the server connection of this backend process.
     Relaying(u32),
     /// Its request runs in a group.
-    Travelling,
+    InGroup,
 }
 
 /// What a client is doing.
@@ -125,7 +125,7 @@ impl CancelKeys {
 
     /// The client that has this key.
     fn client(&self, key: CancelKey) -> Option<Arc<ClientEntry>> {
-        let of_peer = self.lock_of_peers().get(&key.as_given()).copied();
+        let of_peer = self.lock_of_peers().get(&key.as_issued()).copied();
         let client = self.lock().get(&of_peer.unwrap_or(key.process)).cloned();
         client.filter(|client| of_peer.is_some() || client.key == key)
     }
@@ -166,7 +166,7 @@ impl CancelKeys {
             key,
             state: Mutex::default(),
             delivered: Notify::new(),
-            too_late: Notify::new(),
+            in_flight_cancelled: Notify::new(),
         });
         clients.insert(id, Arc::clone(&entry));
         if peer_id > 0 {
@@ -191,11 +191,11 @@ impl CancelKeys {
         let Some((key, again)) = client.begin_cancel() else {
             return true;
         };
-        carry_out(&client, &key, limit).await;
+        send_cancel(&client, &key, limit).await;
         if let Some(relay) = again {
             tokio::time::sleep(REPEATED_AFTER).await;
-            if client.relays_still(relay) {
-                carry_out(&client, &key, limit).await;
+            if client.count_repeated_cancel(relay) {
+                send_cancel(&client, &key, limit).await;
             }
         }
         true
@@ -208,24 +208,24 @@ pub fn own_peer_id(shared: &Shared) -> u16 {
 }
 
 /// Sends a cancel request to a server. The caller has counted the request.
-async fn carry_out(client: &ClientEntry, key: &BackendKey, limit: Duration) {
+async fn send_cancel(client: &ClientEntry, key: &BackendKey, limit: Duration) {
     // Uncounts the request even if this future is dropped: the client waits for it.
-    let _on_the_way = OnTheWay(client);
+    let _in_flight = InFlightCancel(client);
     deliver(key, limit).await;
 }
 
 /// Uncounts a cancel request when it is dropped.
-struct OnTheWay<'a>(&'a ClientEntry);
+struct InFlightCancel<'a>(&'a ClientEntry);
 
-impl Drop for OnTheWay<'_> {
+impl Drop for InFlightCancel<'_> {
     fn drop(&mut self) {
-        self.0.lock().on_the_way -= 1;
+        self.0.lock().cancels_in_flight -= 1;
         self.0.delivered.notify_waiters();
     }
 }
 
 impl ClientEntry {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EntryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -239,7 +239,7 @@ impl ClientEntry {
             ClientState::Waiting(pool, waiter) => {
                 if !pool.cancel(*waiter) {
                     state.cancelled = true;
-                    self.too_late.notify_waiters();
+                    self.in_flight_cancelled.notify_waiters();
                 }
                 None
             }
@@ -251,27 +251,27 @@ impl ClientEntry {
                 let key = key.clone();
                 let young = |began: Instant| began.elapsed() < REPEATED_AFTER;
                 let again = state.began.is_some_and(young).then_some(state.relays);
-                state.on_the_way += 1;
+                state.cancels_in_flight += 1;
                 Some((key, again))
             }
         }
     }
 
     /// What the client is doing.
-    pub fn seen(&self) -> Seen {
+    pub fn activity(&self) -> ClientActivity {
         match &self.lock().doing {
-            ClientState::Nothing | ClientState::Starting => Seen::Idle,
-            ClientState::Relaying(key) => Seen::Relaying(key.process),
+            ClientState::Nothing | ClientState::Starting => ClientActivity::Idle,
+            ClientState::Relaying(key) => ClientActivity::Relaying(key.process),
             ClientState::Waiting(pool, waiter) => match pool.waiting_since(*waiter) {
-                Some(since) => Seen::Waiting(since),
-                None => Seen::Travelling,
+                Some(since) => ClientActivity::Waiting(since),
+                None => ClientActivity::InGroup,
             },
         }
     }
 
     /// Number of cancel requests on their way to the client's server.
     pub fn cancels(&self) -> usize {
-        self.lock().on_the_way
+        self.lock().cancels_in_flight
     }
 
     /// The client's settings, if they are known.
@@ -280,7 +280,7 @@ impl ClientEntry {
     }
 
     /// Sets the client's settings.
-    pub fn has_settings(&self, settings: &Arc<Settings>) {
+    pub fn set_settings(&self, settings: &Arc<Settings>) {
         let mut state = self.lock();
         let same = state.settings.as_ref().is_some_and(|s| s.id == settings.id);
         if !same {
@@ -293,8 +293,7 @@ impl ClientEntry {
     fn kill(&self) -> bool {
         match &self.lock().doing {
             ClientState::Waiting(pool, waiter) if !self.info.has_task() => {
-                return pool
-                    .disconnect_waiter(*waiter, ErrorResponse::fatal("08P01", DISCONNECTED));
+                return pool.disconnect_waiter(*waiter, ErrorResponse::fatal("08P01", KILLED));
             }
             ClientState::Waiting(pool, waiter) => {
                 pool.withdraw(*waiter);
@@ -305,40 +304,40 @@ impl ClientEntry {
     }
 
     /// Whether a message may be sent to the client now. During a relay a message may be half written.
-    pub fn may_be_told(&self) -> bool {
+    pub fn can_receive_error(&self) -> bool {
         !matches!(self.lock().doing, ClientState::Relaying(_))
     }
 
     /// Returns when a cancel request arrives for a request in flight.
-    pub fn cancelled_too_late(&self) -> Notified<'_> {
-        self.too_late.notified()
+    pub fn cancelled_in_flight(&self) -> Notified<'_> {
+        self.in_flight_cancelled.notified()
     }
 
     /// Sets what the client is doing.
-    pub fn now(&self, doing: ClientState) {
+    pub fn set_state(&self, doing: ClientState) {
         self.lock().doing = doing;
     }
 
     /// Ends a wait, and sets what the client does instead. Returns true if a cancel request arrived after the request left the
     /// line.
-    pub fn has_waited(&self, doing: ClientState) -> bool {
+    pub fn wait_ended(&self, doing: ClientState) -> bool {
         let mut state = self.lock();
         state.doing = doing;
         std::mem::take(&mut state.cancelled)
     }
 
     /// Notes that the relay goes on with another request.
-    pub fn relays_on(&self) {
+    pub fn next_request(&self) {
         let mut state = self.lock();
         state.relays += 1;
         state.began = None;
     }
 
     /// Whether this relay goes on. If so, counts another cancel request.
-    fn relays_still(&self, relay: u64) -> bool {
+    fn count_repeated_cancel(&self, relay: u64) -> bool {
         let mut state = self.lock();
         let same = state.relays == relay && matches!(state.doing, ClientState::Relaying(_));
-        state.on_the_way += usize::from(same);
+        state.cancels_in_flight += usize::from(same);
         same
     }
 
@@ -357,11 +356,11 @@ impl ClientEntry {
     }
 
     /// Ends a relay: later cancel requests do not reach its server. Waits for those on their way.
-    pub async fn leave_server(&self) {
-        self.now(ClientState::Nothing);
+    pub async fn relay_ends(&self) {
+        self.set_state(ClientState::Nothing);
         loop {
             let delivered = self.delivered.notified();
-            if self.lock().on_the_way == 0 {
+            if self.lock().cancels_in_flight == 0 {
                 return;
             }
             delivered.await;
@@ -414,9 +413,9 @@ mod tests {
             key: KEY,
             state: Mutex::default(),
             delivered: Notify::new(),
-            too_late: Notify::new(),
+            in_flight_cancelled: Notify::new(),
         });
-        client.now(ClientState::Relaying(BackendKey::new(&Arc::new(address))));
+        client.set_state(ClientState::Relaying(BackendKey::new(&Arc::new(address))));
         (server, client)
     }
 
@@ -430,8 +429,8 @@ mod tests {
             _ = cancels.cancel(KEY, Duration::from_secs(10)) => panic!("the server has not answered"),
             taken = server.accept() => drop(taken.expect("the cancel request")),
         }
-        assert_eq!(client.lock().on_the_way, 0);
-        client.leave_server().await;
+        assert_eq!(client.lock().cancels_in_flight, 0);
+        client.relay_ends().await;
     }
 
     /// The server accepts the connection and does not answer: `cancel_wait_timeout`.
@@ -441,6 +440,6 @@ mod tests {
         let cancels = CancelKeys::default();
         cancels.lock().insert(7, Arc::clone(&client));
         assert!(cancels.cancel(KEY, Duration::from_millis(20)).await);
-        client.leave_server().await;
+        client.relay_ends().await;
     }
 }

@@ -1,6 +1,6 @@
 //! Checks out server connections for Paceline's own queries during a login.
 
-use crate::auth::Refusal;
+use crate::auth::LoginRefusal;
 use crate::cancel::{ClientEntry, ClientState};
 use paceline_batch::line::WaiterId;
 use paceline_pool::pool::{CheckoutResult, Pool, PooledServer, WaitResult};
@@ -17,7 +17,7 @@ struct InLine<'a> {
 impl<'a> InLine<'a> {
     fn new(pool: &'a Arc<Pool>, waiter: WaiterId, client: Option<&'a ClientEntry>) -> Self {
         if let Some(client) = client {
-            client.now(ClientState::Waiting(Arc::clone(pool), waiter));
+            client.set_state(ClientState::Waiting(Arc::clone(pool), waiter));
         }
         Self {
             pool,
@@ -30,7 +30,7 @@ impl<'a> InLine<'a> {
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
         if let Some(client) = self.client {
-            client.now(ClientState::Nothing);
+            client.set_state(ClientState::Nothing);
         }
         // In most cases the request has already left the line.
         self.pool.withdraw(self.waiter);
@@ -41,7 +41,7 @@ impl Drop for InLine<'_> {
 ///
 /// # Errors
 /// The messages with which the client's connection ends.
-pub(crate) async fn checkout(pool: &Arc<Pool>) -> Result<Box<PooledServer>, Refusal> {
+pub(crate) async fn checkout(pool: &Arc<Pool>) -> Result<Box<PooledServer>, LoginRefusal> {
     checkout_for(pool, None).await
 }
 
@@ -49,14 +49,16 @@ pub(crate) async fn checkout(pool: &Arc<Pool>) -> Result<Box<PooledServer>, Refu
 ///
 /// # Errors
 /// The messages with which the client's connection ends.
-pub(crate) async fn client_checkout(client: &ClientEntry) -> Result<Box<PooledServer>, Refusal> {
+pub(crate) async fn client_checkout(
+    client: &ClientEntry,
+) -> Result<Box<PooledServer>, LoginRefusal> {
     checkout_for(&client.info.pool, Some(client)).await
 }
 
 async fn checkout_for(
     pool: &Arc<Pool>,
     client: Option<&ClientEntry>,
-) -> Result<Box<PooledServer>, Refusal> {
+) -> Result<Box<PooledServer>, LoginRefusal> {
     let (mut result, _in_line) = match pool.check_out_for_login() {
         CheckoutResult::Server(server) => (WaitResult::Server(server), None),
         CheckoutResult::Refused(message) => (WaitResult::Fatal(message), None),
@@ -67,11 +69,11 @@ async fn checkout_for(
     };
     // During its login a client gets no NOTICE.
     while let WaitResult::Queued(further) = result {
-        result = further.await.map_err(|_| Refusal::Left)?;
+        result = further.await.map_err(|_| LoginRefusal::Left)?;
     }
     match result {
         WaitResult::Server(server) => Ok(server),
-        WaitResult::Fatal(message) => Err(Refusal::Told(message)),
-        WaitResult::Answer(_) | WaitResult::Queued(_) => Err(Refusal::Left),
+        WaitResult::Fatal(message) => Err(LoginRefusal::Error(message)),
+        WaitResult::Answer(_) | WaitResult::Queued(_) => Err(LoginRefusal::Left),
     }
 }

@@ -30,13 +30,13 @@ pub struct PeerLoad {
 }
 
 /// Counts a request until this is dropped.
-struct Counted<'a> {
+struct CountedRequest<'a> {
     peers: &'a Peers,
     peer_id: u16,
     which: fn(&mut PeerLoad) -> &mut usize,
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedRequest<'_> {
     fn drop(&mut self) {
         let mut loads = self.peers.lock();
         if let Some(load) = loads.get_mut(&self.peer_id) {
@@ -57,32 +57,32 @@ impl Peers {
         self.lock().get(&peer_id).copied().unwrap_or_default()
     }
 
-    /// Counts one more request. `None`: there are already `most`.
+    /// Counts one more request. `None`: there are already `max`.
     fn count(
         &self,
         peer_id: u16,
         which: fn(&mut PeerLoad) -> &mut usize,
-        most: usize,
-    ) -> Option<Counted<'_>> {
+        max: usize,
+    ) -> Option<CountedRequest<'_>> {
         let mut loads = self.lock();
         let count = which(loads.entry(peer_id).or_default());
-        if *count >= most {
+        if *count >= max {
             return None;
         }
         *count += 1;
-        Some(Counted {
+        Some(CountedRequest {
             peers: self,
             peer_id,
             which,
         })
     }
 
-    /// Waits until fewer than `most` requests are being forwarded to the peer.
-    async fn place(&self, peer_id: u16, most: usize) -> Counted<'_> {
+    /// Waits until fewer than `max` requests are being forwarded to the peer.
+    async fn slot(&self, peer_id: u16, max: usize) -> CountedRequest<'_> {
         let _waits = self.count(peer_id, |load| &mut load.waiting, usize::MAX);
         loop {
             let arrived = self.arrived.notified();
-            if let Some(sent) = self.count(peer_id, |load| &mut load.sent, most) {
+            if let Some(sent) = self.count(peer_id, |load| &mut load.sent, max) {
                 return sent;
             }
             arrived.await;
@@ -91,7 +91,7 @@ impl Peers {
 }
 
 /// Forwards a cancel request to the peer that its key names, if there is one. Returns when the peer has taken it.
-pub async fn pass_on(peers: &Peers, shared: &Shared, key: CancelKey) {
+pub async fn forward(peers: &Peers, shared: &Shared, key: CancelKey) {
     let config = shared.config();
     let peer_id = key.peer_id();
     let own = config.paceline.listening.peer_id;
@@ -105,13 +105,13 @@ pub async fn pass_on(peers: &Peers, shared: &Shared, key: CancelKey) {
         );
         return;
     };
-    let Some(key) = key.passed_on() else {
+    let Some(key) = key.forwarded() else {
         tracing::debug!(peer_id, "a cancel request has been passed on too often");
         return;
     };
     let limit = config.paceline.timeouts.cancel_wait_timeout;
-    let most = peer.pool_size(&config.paceline);
-    let Some(_sent) = optional_timeout(limit, peers.place(peer_id, most)).await else {
+    let max = peer.pool_size(&config.paceline);
+    let Some(_sent) = optional_timeout(limit, peers.slot(peer_id, max)).await else {
         tracing::debug!(
             peer_id,
             "too many cancel requests are on their way to the peer"

@@ -10,10 +10,10 @@ mod connection;
 mod errors;
 mod state;
 
-pub(crate) use client::{ListeningClient, MailEnd, is_silent, mail};
+pub(crate) use client::{ListeningClient, NotificationEnd, is_silent, notification_ready};
 
 use paceline_pool::address::{Address, DatabaseAddress};
-use state::Shared;
+use state::DatabaseListen;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct SharedListens {
     /// The channel on which marker notifications are sent.
     pub(crate) marker: Arc<str>,
-    by_database: Mutex<HashMap<DatabaseAddress, Arc<Shared>>>,
+    by_database: Mutex<HashMap<DatabaseAddress, Arc<DatabaseListen>>>,
 }
 
 impl SharedListens {
@@ -35,20 +35,20 @@ impl SharedListens {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<DatabaseAddress, Arc<Shared>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<DatabaseAddress, Arc<DatabaseListen>>> {
         self.by_database
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of(&self, address: &Address) -> Arc<Shared> {
+    fn of(&self, address: &Address) -> Arc<DatabaseListen> {
         let mut all = self.lock();
         // Drops unused entries: clients may name any number of databases.
         all.retain(|_, shared| Arc::strong_count(shared) > 1);
         let database = DatabaseAddress::of(address);
         let shared = all
             .entry(database.clone())
-            .or_insert_with(|| Arc::new(Shared::new(database, &self.marker)));
+            .or_insert_with(|| Arc::new(DatabaseListen::new(database, &self.marker)));
         Arc::clone(shared)
     }
 

@@ -5,7 +5,7 @@ use super::guard::RunGuard;
 use super::stats::RunStats;
 use crate::counters::Counters;
 use crate::messages;
-use crate::pool::{Pool, WaitResult, Waiter, ServerWork};
+use crate::pool::{Pool, ServerWork, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::{ServerConn, ServerError, abandon};
 use bytes::BytesMut;

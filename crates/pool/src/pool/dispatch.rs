@@ -3,7 +3,7 @@
 //! A task that frees a connection asks the line what is next and hands the connection on; no other queue is between.
 
 use super::{
-    CheckoutResult, Inner, Pool, PooledServer, Purpose, Unwanted, WaitResult, Waiter, ServerWork,
+    CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted, WaitResult, Waiter,
 };
 use crate::counters::Counters;
 use crate::group_run;

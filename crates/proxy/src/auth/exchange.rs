@@ -2,7 +2,7 @@
 
 use super::mock::Mock;
 use super::peer::LoginPeer;
-use super::refusal::Refusal;
+use super::refusal::LoginRefusal;
 use bytes::{Bytes, BytesMut};
 use paceline_config::Secret as Password;
 use paceline_net::Stream;
@@ -30,7 +30,7 @@ pub(super) struct AuthExchange<'a> {
 
 /// The form in which most secrets of users are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SecretForm {
+pub(super) enum PrevailingSecret {
     /// Compared with a password directly.
     ForComparison,
     /// SCRAM verifiers: a password must be stretched first.
@@ -49,14 +49,19 @@ enum AuthGoal {
 
 impl AuthExchange<'_> {
     /// Authenticates by md5.
-    pub(super) async fn md5(&mut self, secret: Option<&StoredSecret>) -> Result<Credential, Refusal> {
+    pub(super) async fn md5(
+        &mut self,
+        secret: Option<&StoredSecret>,
+    ) -> Result<Credential, LoginRefusal> {
         let salt = random::<4>()?;
         let mut request = BytesMut::new();
         backend::write_md5_request(&mut request, salt);
         let body = self.ask(&mut request).await?;
         let given = password_in(&body)?;
         let stored = match secret {
-            Some(StoredSecret::Plain(password)) => md5::stored(self.user, password.reveal().as_bytes()),
+            Some(StoredSecret::Plain(password)) => {
+                md5::stored(self.user, password.reveal().as_bytes())
+            }
             Some(StoredSecret::Md5(stored)) => stored.reveal().to_owned(),
             // Takes the same time as for a known user.
             _ => md5::stored(self.user, &salt),
@@ -69,12 +74,12 @@ impl AuthExchange<'_> {
         }
     }
 
-    /// Authenticates by a password in clear text. A client that cannot log in takes as long as one of `others`.
+    /// Authenticates by a password in clear text. A client that cannot log in takes as long as one of `prevailing`.
     pub(super) async fn plain(
         &mut self,
         secret: Option<&StoredSecret>,
-        others: SecretForm,
-    ) -> Result<Credential, Refusal> {
+        prevailing: PrevailingSecret,
+    ) -> Result<Credential, LoginRefusal> {
         if !self.peer.is_encrypted() && !self.peer.peer.is_local() {
             let message = "a password is not taken over an unencrypted connection";
             let hint = "Connect with TLS, or let auth_type be scram-sha-256.";
@@ -92,9 +97,11 @@ impl AuthExchange<'_> {
                 stored.reveal().as_bytes(),
                 md5::stored(self.user, given).as_bytes(),
             ),
-            Some(StoredSecret::Scram(verifier)) => return self.plain_against(verifier, given).await,
+            Some(StoredSecret::Scram(verifier)) => {
+                return self.plain_against(verifier, given).await;
+            }
             Some(StoredSecret::None) | None => {
-                if others == SecretForm::ForScram {
+                if prevailing == PrevailingSecret::ForScram {
                     let verifier = self.mock.verifier(self.user)?;
                     self.plain_against(&verifier, given).await?;
                 }
@@ -112,7 +119,7 @@ impl AuthExchange<'_> {
         &self,
         verifier: &Verifier,
         given: &[u8],
-    ) -> Result<Credential, Refusal> {
+    ) -> Result<Credential, LoginRefusal> {
         let keys = self
             .deriver
             .keys_of_guess(given, verifier.stretch())
@@ -125,7 +132,10 @@ impl AuthExchange<'_> {
     }
 
     /// Authenticates by SCRAM, which also proves to the client that Paceline knows its password.
-    pub(super) async fn scram(&mut self, secret: Option<&StoredSecret>) -> Result<Credential, Refusal> {
+    pub(super) async fn scram(
+        &mut self,
+        secret: Option<&StoredSecret>,
+    ) -> Result<Credential, LoginRefusal> {
         let (verifier, goal) = self.goal(secret).await?;
         let end_point = self.peer.end_point.as_deref();
         let mut request = BytesMut::new();
@@ -153,7 +163,10 @@ impl AuthExchange<'_> {
         Ok(credential)
     }
 
-    async fn goal(&self, secret: Option<&StoredSecret>) -> Result<(Verifier, AuthGoal), Refusal> {
+    async fn goal(
+        &self,
+        secret: Option<&StoredSecret>,
+    ) -> Result<(Verifier, AuthGoal), LoginRefusal> {
         Ok(match secret {
             Some(StoredSecret::Scram(verifier)) => (verifier.clone(), AuthGoal::Keys),
             Some(StoredSecret::Plain(password)) => {
@@ -171,7 +184,7 @@ impl AuthExchange<'_> {
     }
 
     /// Sends a request and returns the body of the client's answer.
-    async fn ask(&mut self, request: &mut BytesMut) -> Result<Bytes, Refusal> {
+    async fn ask(&mut self, request: &mut BytesMut) -> Result<Bytes, LoginRefusal> {
         self.stream.write_all(request).await?;
         loop {
             if let Some(header) = Header::read(self.input).map_err(|error| broken(&error))? {
@@ -185,13 +198,13 @@ impl AuthExchange<'_> {
     }
 
     /// The error for a wrong password and for an unknown user.
-    fn wrong_password(&self) -> Refusal {
+    fn wrong_password(&self) -> LoginRefusal {
         let message = format!("password authentication failed for user \"{}\"", self.user);
         ErrorResponse::fatal("28P01", message).into()
     }
 }
 
-fn check(header: Header) -> Result<(), Refusal> {
+fn check(header: Header) -> Result<(), LoginRefusal> {
     if header.tag != frontend::tag::PASSWORD {
         let message = format!(
             "expected password response, got message type {}",
@@ -205,7 +218,7 @@ fn check(header: Header) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn password_in(body: &[u8]) -> Result<&[u8], Refusal> {
+fn password_in(body: &[u8]) -> Result<&[u8], LoginRefusal> {
     match frontend::read_password_text(body) {
         Ok([]) => Err(ErrorResponse::fatal("28P01", "empty password returned by client").into()),
         Ok(password) => Ok(password),
@@ -213,7 +226,7 @@ fn password_in(body: &[u8]) -> Result<&[u8], Refusal> {
     }
 }
 
-fn broken(error: &WireError) -> Refusal {
+fn broken(error: &WireError) -> LoginRefusal {
     ErrorResponse::fatal("08P01", error.to_string()).into()
 }
 

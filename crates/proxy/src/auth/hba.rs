@@ -6,7 +6,7 @@ mod network;
 #[cfg(test)]
 mod tests;
 
-use super::fields::{Token, fields};
+use super::fields::{FieldWord, fields};
 use super::ident::{Map, Maps};
 use super::peer::LoginPeer;
 use super::target::LoginTarget;
@@ -38,7 +38,7 @@ pub(super) enum Method {
 }
 
 /// What rules refer to outside of their file.
-pub(super) struct Elsewhere<'a> {
+pub(super) struct HbaReferences<'a> {
     /// Maps for `map=`.
     pub(super) maps: &'a Maps,
     /// Reads a file for `@`. Its path is relative to the folder of the rules.
@@ -53,9 +53,9 @@ pub(super) struct Hba {
 
 #[derive(Debug)]
 struct Rule {
-    way: Way,
-    databases: Vec<Token>,
-    users: Vec<Token>,
+    connection_type: ConnectionType,
+    databases: Vec<FieldWord>,
+    users: Vec<FieldWord>,
     /// Addresses, for TCP connections.
     network: Network,
     method: Method,
@@ -63,7 +63,7 @@ struct Rule {
 
 /// The kind of connection that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ConnectionType {
     Local,
     Host,
     HostSsl,
@@ -72,12 +72,15 @@ enum Way {
 
 impl Hba {
     /// Reads the text of the file. An error has the number of its line.
-    pub(super) fn read(text: &str, elsewhere: &Elsewhere<'_>) -> Result<Self, (usize, String)> {
+    pub(super) fn read(
+        text: &str,
+        references: &HbaReferences<'_>,
+    ) -> Result<Self, (usize, String)> {
         let mut rules = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let read = fields(line).and_then(|fields| match fields.is_empty() {
                 true => Ok(None),
-                false => read_rule(fields, elsewhere).map(Some),
+                false => read_rule(fields, references).map(Some),
             });
             rules.extend(read.map_err(|why| (number, why))?);
         }
@@ -108,12 +111,12 @@ impl Hba {
 
 impl Rule {
     fn is_for(&self, peer: &LoginPeer) -> bool {
-        match (self.way, &peer.peer) {
+        match (self.connection_type, &peer.peer) {
             (_, Peer::Disconnected) => false,
-            (Way::Local, Peer::Unix { .. }) => true,
-            (Way::Local, _) | (_, Peer::Unix { .. }) => false,
-            (Way::HostSsl, _) if !peer.is_encrypted() => false,
-            (Way::HostNoSsl, _) if peer.is_encrypted() => false,
+            (ConnectionType::Local, Peer::Unix { .. }) => true,
+            (ConnectionType::Local, _) | (_, Peer::Unix { .. }) => false,
+            (ConnectionType::HostSsl, _) if !peer.is_encrypted() => false,
+            (ConnectionType::HostNoSsl, _) if peer.is_encrypted() => false,
             (_, peer @ (Peer::V4(_) | Peer::V6(_))) => peer
                 .address()
                 .is_some_and(|address| self.network.holds(address)),
@@ -122,7 +125,7 @@ impl Rule {
 }
 
 /// As PostgreSQL's `check_db`: `replication` matches physical replication connections, which no other word matches.
-fn is_for(name: &Token, target: LoginTarget<'_>, user: &str) -> bool {
+fn is_for(name: &FieldWord, target: LoginTarget<'_>, user: &str) -> bool {
     let is_physical = target.replication == Some(Replication::Physical);
     match name.keyword() {
         Some("replication") => is_physical,
@@ -133,34 +136,34 @@ fn is_for(name: &Token, target: LoginTarget<'_>, user: &str) -> bool {
     }
 }
 
-fn is_user(name: &Token, user: &str) -> bool {
+fn is_user(name: &FieldWord, user: &str) -> bool {
     name.keyword() == Some("all") || name.text == user
 }
 
-fn read_rule(fields: Vec<Vec<Token>>, elsewhere: &Elsewhere<'_>) -> Result<Rule, String> {
+fn read_rule(fields: Vec<Vec<FieldWord>>, references: &HbaReferences<'_>) -> Result<Rule, String> {
     let mut fields = fields.into_iter();
-    let way = match single(fields.next(), "kind of connection")?.text.as_str() {
-        "local" => Way::Local,
-        "host" => Way::Host,
-        "hostssl" => Way::HostSsl,
-        "hostnossl" => Way::HostNoSsl,
+    let connection_type = match single(fields.next(), "kind of connection")?.text.as_str() {
+        "local" => ConnectionType::Local,
+        "host" => ConnectionType::Host,
+        "hostssl" => ConnectionType::HostSsl,
+        "hostnossl" => ConnectionType::HostNoSsl,
         other => {
             return Err(format!(
                 "{other} is no kind of connection here; write local, host, hostssl or hostnossl"
             ));
         }
     };
-    let databases = names(fields.next(), "database", elsewhere)?;
-    let users = names(fields.next(), "user", elsewhere)?;
-    let network = match way {
-        Way::Local => Network::All,
+    let databases = names(fields.next(), "database", references)?;
+    let users = names(fields.next(), "user", references)?;
+    let network = match connection_type {
+        ConnectionType::Local => Network::All,
         _ => read_network(&mut fields)?,
     };
     let method = single(fields.next(), "method")?;
-    let map = read_options(fields, elsewhere.maps)?;
+    let map = read_options(fields, references.maps)?;
     let method = read_method(&method.text, map)?;
     Ok(Rule {
-        way,
+        connection_type,
         databases,
         users,
         network,
@@ -169,7 +172,7 @@ fn read_rule(fields: Vec<Vec<Token>>, elsewhere: &Elsewhere<'_>) -> Result<Rule,
 }
 
 /// The only word of a field.
-fn single(field: Option<Vec<Token>>, what: &str) -> Result<Token, String> {
+fn single(field: Option<Vec<FieldWord>>, what: &str) -> Result<FieldWord, String> {
     let mut words = field.unwrap_or_default().into_iter();
     match (words.next(), words.next()) {
         (Some(word), None) => Ok(word),
@@ -180,25 +183,30 @@ fn single(field: Option<Vec<Token>>, what: &str) -> Result<Token, String> {
 
 /// Names of databases or users. Names that only the server could resolve are not supported.
 fn names(
-    field: Option<Vec<Token>>,
+    field: Option<Vec<FieldWord>>,
     what: &str,
-    elsewhere: &Elsewhere<'_>,
-) -> Result<Vec<Token>, String> {
+    references: &HbaReferences<'_>,
+) -> Result<Vec<FieldWord>, String> {
     let mut names = Vec::new();
     for name in field.ok_or_else(|| format!("there is no {what}"))? {
-        elsewhere.expand(name, DEPTH_MAX, &mut names)?;
+        references.expand(name, DEPTH_MAX, &mut names)?;
     }
     let is_foreign =
         |word: &&str| word.starts_with(['+', '/']) || matches!(*word, "samerole" | "samegroup");
-    match names.iter().filter_map(Token::keyword).find(is_foreign) {
+    match names.iter().filter_map(FieldWord::keyword).find(is_foreign) {
         Some(word) => Err(format!("{what} {word} is not supported; write names")),
         None => Ok(names),
     }
 }
 
-impl Elsewhere<'_> {
+impl HbaReferences<'_> {
     /// Adds a name, or the names in the file that it includes.
-    fn expand(&self, name: Token, depth: usize, names: &mut Vec<Token>) -> Result<(), String> {
+    fn expand(
+        &self,
+        name: FieldWord,
+        depth: usize,
+        names: &mut Vec<FieldWord>,
+    ) -> Result<(), String> {
         let Some(file) = name.keyword().and_then(|word| word.strip_prefix('@')) else {
             names.push(name);
             return Ok(());
@@ -215,7 +223,7 @@ impl Elsewhere<'_> {
     }
 }
 
-fn read_network(fields: &mut impl Iterator<Item = Vec<Token>>) -> Result<Network, String> {
+fn read_network(fields: &mut impl Iterator<Item = Vec<FieldWord>>) -> Result<Network, String> {
     let address = single(fields.next(), "address")?;
     if address.keyword() == Some("all") {
         return Ok(Network::All);
@@ -227,7 +235,7 @@ fn read_network(fields: &mut impl Iterator<Item = Vec<Token>>) -> Result<Network
 }
 
 fn read_options(
-    fields: impl Iterator<Item = Vec<Token>>,
+    fields: impl Iterator<Item = Vec<FieldWord>>,
     maps: &Maps,
 ) -> Result<Option<Map>, String> {
     let mut map = None;

@@ -1,6 +1,6 @@
 //! Maps from system users or certificate names to database users, in the format of `pg_ident.conf` without regular expressions.
 
-use super::fields::{Token, fields};
+use super::fields::{FieldWord, fields};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ pub(super) type Maps = HashMap<String, Map>;
 
 /// Which outside names may log in as which users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Map(Arc<Vec<(String, Token)>>);
+pub(super) struct Map(Arc<Vec<(String, FieldWord)>>);
 
 impl Map {
     /// Whether the system user or certificate `name` may log in as `user`.
     pub(super) fn allows(&self, name: &str, user: &str) -> bool {
-        let fits = |(outside, inside): &(String, Token)| {
+        let fits = |(outside, inside): &(String, FieldWord)| {
             outside == name && (inside.keyword() == Some("all") || inside.text == user)
         };
         self.0.iter().any(fits)
@@ -23,14 +23,14 @@ impl Map {
 
 /// Reads the text of the file. An error has the number of its line.
 pub(super) fn read(text: &str) -> Result<Maps, (usize, String)> {
-    let mut lists: HashMap<String, Vec<(String, Token)>> = HashMap::new();
+    let mut lists: HashMap<String, Vec<(String, FieldWord)>> = HashMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         let fields = fields(line).map_err(|why| (number, why))?;
         if fields.is_empty() {
             continue;
         }
-        let words: Vec<Token> = fields.into_iter().flatten().collect();
-        let Ok([map, outside, inside]) = <[Token; 3]>::try_from(words) else {
+        let words: Vec<FieldWord> = fields.into_iter().flatten().collect();
+        let Ok([map, outside, inside]) = <[FieldWord; 3]>::try_from(words) else {
             return Err((number, "write MAP SYSTEM-USER DATABASE-USER".to_owned()));
         };
         for name in [&outside, &inside] {

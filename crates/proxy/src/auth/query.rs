@@ -2,7 +2,7 @@
 //! client's user name is passed only as a parameter, and `search_path` is fixed, so no client can have a function of its own
 //! executed.
 
-use super::refusal::Refusal;
+use super::refusal::LoginRefusal;
 use crate::login_checkout::checkout;
 use paceline_config::Config;
 use paceline_pool::credentials::StoredSecret;
@@ -68,7 +68,7 @@ pub(super) async fn ask(
     config: &Config,
     database: &str,
     user: &str,
-) -> Result<Option<StoredSecret>, Refusal> {
+) -> Result<Option<StoredSecret>, LoginRefusal> {
     let Some(question) = AuthQuery::of(config, database) else {
         return Ok(None);
     };
@@ -93,7 +93,7 @@ pub(super) async fn ask(
     let mut server = checkout(&pool)
         .await
         .map_err(|refusal| reserved(refusal, &question))?;
-    let conn = server.conn().ok_or(Refusal::Left)?;
+    let conn = server.conn().ok_or(LoginRefusal::Left)?;
     let answer = put(conn, &pools.shared, question.auth_query, user).await;
     if matches!(answer, Ok(_) | Err(ServerError::Refused(_))) {
         server.give_back();
@@ -113,7 +113,7 @@ pub(super) async fn ask(
 }
 
 /// Hides from clients that the server rejects `auth_user`. Other errors, such as an unreachable server, are passed on.
-fn reserved(refusal: Refusal, question: &AuthQuery<'_>) -> Refusal {
+fn reserved(refusal: LoginRefusal, question: &AuthQuery<'_>) -> LoginRefusal {
     let is_about_login = refusal
         .field(b'C')
         .is_some_and(|sqlstate| sqlstate.starts_with("28"));
@@ -155,7 +155,9 @@ fn read(rows: &ResultRows, user: &str) -> Result<Option<StoredSecret>, String> {
     match name {
         None => Ok(None),
         Some(name) if name != user => Err("it has returned another user".to_owned()),
-        Some(_) => Ok(Some(StoredSecret::read(secret.as_deref().unwrap_or_default()))),
+        Some(_) => Ok(Some(StoredSecret::read(
+            secret.as_deref().unwrap_or_default(),
+        ))),
     }
 }
 
@@ -199,7 +201,10 @@ mod tests {
         };
         assert_eq!(read(&Vec::new(), "u"), Ok(None));
         assert_eq!(read(&row(None, Some("p")), "u"), Ok(None));
-        assert_eq!(read(&row(Some("u"), None), "u"), Ok(Some(StoredSecret::None)));
+        assert_eq!(
+            read(&row(Some("u"), None), "u"),
+            Ok(Some(StoredSecret::None))
+        );
         assert_eq!(
             read(&row(Some("u"), Some("p")), "u"),
             Ok(Some(StoredSecret::read("p")))

@@ -175,18 +175,18 @@ fn the_majority_of_secrets_decides() {
             replication: None,
             user: "nobody",
         };
-        attempt.others()
+        attempt.prevailing_secret()
     };
     let plain = StoredSecret::read("p");
     assert_eq!(
         others(Some(&[&plain, &plain, &scram])),
-        SecretForm::ForComparison
+        PrevailingSecret::ForComparison
     );
     assert_eq!(
         others(Some(&[&plain, &scram, &scram])),
-        SecretForm::ForScram
+        PrevailingSecret::ForScram
     );
-    assert_eq!(others(None), SecretForm::ForScram);
+    assert_eq!(others(None), PrevailingSecret::ForScram);
 }
 
 /// The client leaves during its login.

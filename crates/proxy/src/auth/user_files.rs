@@ -1,6 +1,6 @@
 //! The files of users and rules: read at the start and by each reload, never during a login.
 
-use super::hba::{Elsewhere, Hba};
+use super::hba::{Hba, HbaReferences};
 use super::ident::{self, Maps};
 use super::userlist;
 use arc_swap::ArcSwap;
@@ -92,11 +92,11 @@ impl UserFiles {
         let maps: Maps = maps.unwrap_or_default();
         let path = login.auth_hba_file.as_deref();
         let beside = path.and_then(Path::parent).unwrap_or(Path::new("/"));
-        let elsewhere = Elsewhere {
+        let references = HbaReferences {
             maps: &maps,
             file: &|name| std::fs::read_to_string(beside.join(name)),
         };
-        let hba = read_file("auth_hba_file", path, |text| Hba::read(text, &elsewhere))?;
+        let hba = read_file("auth_hba_file", path, |text| Hba::read(text, &references))?;
         Ok(Self {
             users: users.map(Arc::new),
             hba: hba.unwrap_or_default(),

@@ -60,7 +60,10 @@ mod tests {
         let plain = |text: &str| StoredSecret::Plain(Password::new(text.to_owned()));
         assert_eq!(users.len(), 5);
         assert_eq!(users["in clear"], plain("p;a\"ss"));
-        assert_eq!(users["by_md5"], StoredSecret::Md5(Password::new(md5.to_owned())));
+        assert_eq!(
+            users["by_md5"],
+            StoredSecret::Md5(Password::new(md5.to_owned()))
+        );
         assert!(matches!(users["by_scram"], StoredSecret::Scram(_)));
         assert_eq!(users["nobody"], StoredSecret::None);
         assert_eq!(users["twice"], plain("2"));

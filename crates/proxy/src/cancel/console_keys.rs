@@ -56,7 +56,7 @@ impl ConsoleKeys {
             return false;
         };
         let given = match entry.is_of_peer {
-            true => key.as_given(),
+            true => key.as_issued(),
             false => key,
         };
         let is_own = entry.key == given;

@@ -34,7 +34,7 @@ impl CancelKey {
             process: u32::from_be_bytes([first, low, high, last]),
             secret,
         };
-        Some(key.as_given())
+        Some(key.as_issued())
     }
 
     /// The peer id in the key, if the key has one.
@@ -44,7 +44,7 @@ impl CancelKey {
     }
 
     /// The key as the client got it, before any forwarding.
-    pub fn as_given(self) -> Self {
+    pub fn as_issued(self) -> Self {
         Self {
             secret: self.secret | PASSES_MASK,
             ..self
@@ -52,7 +52,7 @@ impl CancelKey {
     }
 
     /// The key for the next peer. `None`: the request has been forwarded too often.
-    pub fn passed_on(self) -> Option<Self> {
+    pub fn forwarded(self) -> Option<Self> {
         let may_pass = self.secret & PASSES_MASK > 0;
         may_pass.then(|| Self {
             secret: self.secret - 1,
@@ -82,9 +82,9 @@ mod tests {
         let given = CancelKey::of_peer(7).expect("random numbers");
         let mut key = given;
         for _ in 0..3 {
-            key = key.passed_on().expect("a further time");
-            assert_eq!((key.peer_id(), key.as_given()), (7, given));
+            key = key.forwarded().expect("a further time");
+            assert_eq!((key.peer_id(), key.as_issued()), (7, given));
         }
-        assert_eq!(key.passed_on(), None);
+        assert_eq!(key.forwarded(), None);
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 /// Why a client connection ends.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
+pub(super) enum ClientEnd {
     /// The client sent Terminate, or the connection carried a cancel request.
     #[error("client left")]
     Left,
@@ -20,24 +20,24 @@ pub(super) enum End {
     Wire(#[from] WireError),
     /// The client gets these messages, which say why.
     #[error("connection ended by the server")]
-    Told(Bytes),
+    Error(Bytes),
     /// The server connection was lost. The client gets these last messages; their errors are already counted.
     #[error("server connection lost")]
-    Lost(Bytes),
+    ServerLost(Bytes),
 }
 
 /// The process shuts down.
-pub(super) fn shut_down() -> End {
-    End::Told(DisconnectSignal::ShutDown.message())
+pub(super) fn shut_down() -> ClientEnd {
+    ClientEnd::Error(DisconnectSignal::ShutDown.message())
 }
 
 /// Returns when an idle client must disconnect because of this signal or a stronger one.
 pub(super) async fn disconnected(
     disconnect: &mut watch::Receiver<DisconnectSignal>,
     least: DisconnectSignal,
-) -> End {
+) -> ClientEnd {
     match disconnect.wait_for(|disconnect| *disconnect >= least).await {
-        Ok(disconnect) => End::Told(disconnect.message()),
+        Ok(disconnect) => ClientEnd::Error(disconnect.message()),
         Err(_) => shut_down(),
     }
 }

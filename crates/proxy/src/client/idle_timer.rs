@@ -1,7 +1,7 @@
 //! Limits the time that a client without a server connection may be idle (`client_idle_timeout`, `idle_session_timeout`). Without
 //! a limit there is no timer; with one, the client reuses a single timer for its whole connection.
 
-use super::end::End;
+use super::end::ClientEnd;
 use bytes::Bytes;
 use paceline_pool::messages;
 use paceline_wire::ErrorResponse;
@@ -19,8 +19,8 @@ pub(super) struct IdleLimit {
 
 impl IdleLimit {
     /// The end of the connection when the limit is reached.
-    pub(super) fn end(self) -> End {
-        End::Told(match self.is_session {
+    pub(super) fn end(self) -> ClientEnd {
+        ClientEnd::Error(match self.is_session {
             true => idle_session(),
             false => messages::timed_out("client_idle_timeout"),
         })

@@ -2,8 +2,8 @@
 //! notifications between two requests.
 
 use super::Client;
-use super::end::End;
-use crate::shared_listen::{ListeningClient, MailEnd, mail};
+use super::end::ClientEnd;
+use crate::shared_listen::{ListeningClient, NotificationEnd, notification_ready};
 use bytes::BytesMut;
 use paceline_config::PoolMode;
 use paceline_relay::relay::ListenMode;
@@ -62,8 +62,8 @@ impl Client {
     pub(super) async fn listen_alone(
         &mut self,
         change: Listening,
-        unit: &Request,
-    ) -> Result<(), End> {
+        request: &Request,
+    ) -> Result<(), ClientEnd> {
         if let Listening::Listen(_) = &change {
             self.join_listening();
         }
@@ -84,9 +84,9 @@ impl Client {
             }
         };
         let outcome = stream.unless_closed(input, work).await;
-        let outcome = outcome.ok_or(End::Left)?;
+        let outcome = outcome.ok_or(ClientEnd::Left)?;
         let mut out = match outcome {
-            Ok(()) => self.session.answer_listening(&change, unit),
+            Ok(()) => self.session.answer_listening(&change, request),
             Err(error) => BytesMut::from(error),
         };
         if let Some(client) = &self.listening {
@@ -100,17 +100,17 @@ impl Client {
         }
         self.note_channels();
         Status::Idle.write(&mut out);
-        self.count_answered(&unit.bytes, out.len());
+        self.count_answered(&request.bytes, out.len());
         Ok(self.stream.write_all(&mut out).await?)
     }
 
     /// Writes notifications as far as the socket takes them. Returns the socket events to wait for.
-    pub(super) fn deliver(&mut self) -> Result<Interest, End> {
+    pub(super) fn deliver(&mut self) -> Result<Interest, ClientEnd> {
         let Some(client) = &mut self.listening else {
             return Ok(Interest::READABLE);
         };
         if let Err(end) = client.refill() {
-            return Err(self.end_of_mail(end));
+            return Err(self.end_of_notifications(end));
         }
         if !client.out.is_empty() {
             self.stream.write_part(&mut client.out)?;
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Completes a notification that was written in part.
-    pub(super) async fn finish_delivery(&mut self) -> Result<(), End> {
+    pub(super) async fn finish_delivery(&mut self) -> Result<(), ClientEnd> {
         while let Some(client) = &mut self.listening
             && !client.out.is_empty()
         {
@@ -133,18 +133,18 @@ impl Client {
             }
             tokio::select! {
                 ready = self.stream.ready(Interest::WRITABLE) => drop(ready?),
-                () = mail(self.listening.as_deref()) => drop(self.deliver()?),
+                () = notification_ready(self.listening.as_deref()) => drop(self.deliver()?),
             }
         }
         Ok(())
     }
 
     /// Ends the connection of a client that can get no more notifications.
-    pub(super) fn end_of_mail(&self, why: MailEnd) -> End {
+    pub(super) fn end_of_notifications(&self, why: NotificationEnd) -> ClientEnd {
         let mut out = BytesMut::new();
         why.error().write(&mut out);
-        if why == MailEnd::Lost && !self.stream.has_partial_write() {
-            return End::Told(out.freeze());
+        if why == NotificationEnd::Lost && !self.stream.has_partial_write() {
+            return ClientEnd::Error(out.freeze());
         }
         let client = self.stream.peer();
         tracing::warn!(%client, "client sent away: it does not read its notifications");
@@ -152,6 +152,6 @@ impl Client {
             // The client does not read; its connection is closed whether or not this write succeeds.
             let _ = self.stream.write_now(&mut out);
         }
-        End::Left
+        ClientEnd::Left
     }
 }

@@ -1,19 +1,19 @@
 //! Log lines about a client connection.
 
 use super::Client;
-use super::end::End;
+use super::end::ClientEnd;
 use crate::log::{self, ClientNames};
 use paceline_pool::stats::first_words;
 
 impl Client {
-    pub(super) fn log_end(&self, end: &End) {
+    pub(super) fn log_end(&self, end: &ClientEnd) {
         tracing::debug!(%end, "client connection ends");
         match end {
-            End::Left => self.log_closed("client close request"),
-            End::Io(_) => self.log_closed("client unexpected eof"),
-            End::Wire(error) => self.log_error(&error.to_string()),
-            End::Told(told) => self.log_error(first_words(told).unwrap_or_default()),
-            End::Lost(_) => self.log_closed("server connection lost"),
+            ClientEnd::Left => self.log_closed("client close request"),
+            ClientEnd::Io(_) => self.log_closed("client unexpected eof"),
+            ClientEnd::Wire(error) => self.log_error(&error.to_string()),
+            ClientEnd::Error(message) => self.log_error(first_words(message).unwrap_or_default()),
+            ClientEnd::ServerLost(_) => self.log_closed("server connection lost"),
         }
     }
 

@@ -8,8 +8,8 @@ mod welcome;
 use super::Client;
 use super::replication::{self, ReplicationClient};
 use super::slot::ClientSlot;
-use super::turn::Turn;
-use crate::auth::{self, Identity, LoginTarget, Refusal};
+use super::work_budget::WorkBudget;
+use crate::auth::{self, AuthenticatedUser, LoginRefusal, LoginTarget};
 use crate::cancel::{CancelKey, ConsoleGrant, Registration};
 use crate::client_info::ClientInfo;
 use crate::lifecycle::{self, Phase};
@@ -60,9 +60,9 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
     let limit = proxy.config().paceline.login.client_login_timeout;
     let mut phase = proxy.phase.subscribe();
     let awaits_server = AtomicBool::new(false);
-    let said = OnceLock::new();
+    let names_sent = OnceLock::new();
     let (peer, began) = (stream.peer(), proxy.shared.clock.seconds());
-    let login = attempt(&proxy, &mut stream, &awaits_server, &said);
+    let login = attempt(&proxy, &mut stream, &awaits_server, &names_sent);
     let too_late = async {
         match limit.is_zero() {
             true => std::future::pending().await,
@@ -74,24 +74,24 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
         outcome = login => outcome,
         () = too_late => Err(too_late_for(awaits_server.load(Ordering::Relaxed))),
         () = lifecycle::reached(&mut phase, Phase::WaitingForServers) => {
-            Err(Refusal::Told(DisconnectSignal::ShutDown.message()))
+            Err(LoginRefusal::Error(DisconnectSignal::ShutDown.message()))
         }
     };
     match outcome {
-        Ok(Login::Console { grant, input }) => Some(LoginResult::Console(ConsoleLogin {
+        Ok(LoggedIn::Console { grant, input }) => Some(LoginResult::Console(ConsoleLogin {
             grant,
             stream,
             input,
-            names: said.into_inner(),
+            names: names_sent.into_inner(),
         })),
-        Ok(Login::Replication(guest)) => {
-            let client = ReplicationClient::new(proxy, stream, *guest);
+        Ok(LoggedIn::Replication(login)) => {
+            let client = ReplicationClient::new(proxy, stream, *login);
             Some(LoginResult::Replication(Box::new(client)))
         }
-        Ok(Login::Client(login)) => Some(LoginResult::Client(Client {
+        Ok(LoggedIn::Client(login)) => Some(LoginResult::Client(Client {
             proxy,
             mode: login.pool.settings().mode,
-            turn: Turn::default(),
+            budget: WorkBudget::default(),
             idle_timer: None,
             disconnect: login.pool.disconnect_signals(),
             pool_settings: login.pool.settings_cache(),
@@ -107,26 +107,26 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
         Err(refusal) => {
             let config = proxy.config();
             let client = ClientNames {
-                database: said.get().map(|(database, _)| database.as_str()),
-                user: said.get().map(|(_, user)| user.as_str()),
+                database: names_sent.get().map(|(database, _)| database.as_str()),
+                user: names_sent.get().map(|(_, user)| user.as_str()),
                 peer: &peer,
             };
             let age = proxy.shared.clock.seconds().saturating_sub(began);
-            let Refusal::Told(told) = refusal else {
+            let LoginRefusal::Error(message) = refusal else {
                 // A connection that sent no startup packet, such as that of a cancel request, is not logged at its end either.
-                if said.get().is_some() {
+                if names_sent.get().is_some() {
                     let why = "client unexpected eof";
                     log::client_closed(&config.paceline.logging, client, why, age);
                 }
                 return None;
             };
-            if let Some(why) = first_words(&told) {
+            if let Some(why) = first_words(&message) {
                 log::pooler_error(&config.paceline.logging, client, why);
                 log::client_closed(&config.paceline.logging, client, why, age);
             }
             // The connection is closed whether or not this write succeeds; Paceline does not wait for the socket.
             if !stream.has_partial_write() {
-                let _ = stream.write_now(&mut BytesMut::from(told));
+                let _ = stream.write_now(&mut BytesMut::from(message));
             }
             None
         }
@@ -134,7 +134,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
 }
 
 /// The error in PgBouncer's words.
-fn too_late_for(awaits_server: bool) -> Refusal {
+fn too_late_for(awaits_server: bool) -> LoginRefusal {
     let message = match awaits_server {
         true => "client_login_timeout (server down)",
         false => "client_login_timeout",
@@ -142,9 +142,9 @@ fn too_late_for(awaits_server: bool) -> Refusal {
     ErrorResponse::fatal("08P01", message).into()
 }
 
-enum Login {
-    Client(Guest),
-    Replication(Box<replication::Guest>),
+enum LoggedIn {
+    Client(ClientParts),
+    Replication(Box<replication::ReplicationLogin>),
     Console {
         grant: ConsoleGrant,
         input: BytesMut,
@@ -152,7 +152,7 @@ enum Login {
 }
 
 /// The parts of a session.
-struct Guest {
+struct ClientParts {
     pool: Arc<Pool>,
     input: BytesMut,
     session: Session,
@@ -165,8 +165,8 @@ async fn attempt(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
     awaits_server: &AtomicBool,
-    said: &OnceLock<(String, String)>,
-) -> Result<Login, Refusal> {
+    names_sent: &OnceLock<(String, String)>,
+) -> Result<LoggedIn, LoginRefusal> {
     let mut slot = ClientSlot::take(proxy);
     let mut input = BytesMut::new();
     let startup = match encryption::read_opening(proxy, stream, &mut input).await? {
@@ -184,10 +184,10 @@ async fn attempt(
     }
     let (database, user) = names(&startup)?;
     log_attempt(proxy, stream, (database, user), kind.is_some());
-    let _ = said.set((database.to_owned(), user.to_owned()));
+    let _ = names_sent.set((database.to_owned(), user.to_owned()));
     let is_for_console = proxy.config().is_console(database);
     if !is_for_console {
-        slot.check_room()?;
+        slot.check_max_clients()?;
     }
     if is_for_console && kind.is_some() {
         let message = "the console takes no replication connections";
@@ -195,7 +195,7 @@ async fn attempt(
     }
     if is_for_console {
         let grant = console::enter(proxy, stream, &mut input, user).await?;
-        return Ok(Login::Console { grant, input });
+        return Ok(LoggedIn::Console { grant, input });
     }
     let target = LoginTarget {
         database,
@@ -211,25 +211,27 @@ async fn attempt(
     if let Some(kind) = kind {
         slot.replicates(&pool);
         awaits_server.store(true, Ordering::Relaxed);
-        let asked = replication::Asked {
+        let request = replication::ReplicationRequest {
             kind,
             pool,
             startup: &startup,
         };
         // Boxed because it is rare: its state would be part of every login.
-        let begun = stream.unless_closed(
+        let session = stream.unless_closed(
             &mut input,
-            Box::pin(asked.begin(stream, &proxy.cancel_keys)),
+            Box::pin(request.begin(stream, &proxy.cancel_keys)),
         );
-        let begun = begun.await.ok_or(Refusal::Left)??;
-        proxy.login_addresses.add(begun.pool.address());
-        proxy.pools.label(&begun.pool, database, &identity.user);
-        begun.pool.stats.logged_in();
-        return Ok(Login::Replication(Box::new(replication::Guest {
-            begun,
-            input,
-            slot,
-        })));
+        let session = session.await.ok_or(LoginRefusal::Left)??;
+        proxy.login_addresses.add(session.pool.address());
+        proxy.pools.label(&session.pool, database, &identity.user);
+        session.pool.stats.logged_in();
+        return Ok(LoggedIn::Replication(Box::new(
+            replication::ReplicationLogin {
+                session,
+                input,
+                slot,
+            },
+        )));
     }
     let mut sets = settings_of(&startup, &proxy.config().paceline.state)?;
     let info = ClientInfo::new(&pool, stream.peer(), stream.cipher());
@@ -241,10 +243,10 @@ async fn attempt(
     if let Some(sql) = sets.get_mut(IDLE_SESSION_TIMEOUT) {
         // Boxed because it is rare: its state would be part of every login.
         let read = stream.unless_closed(&mut input, Box::pin(read_idle_timeout(client, sql)));
-        *sql = read.await.ok_or(Refusal::Left)??;
+        *sql = read.await.ok_or(LoginRefusal::Left)??;
     }
     let settings = proxy.shared.settings_book.intern(sets.clone());
-    client.has_settings(&settings);
+    client.set_settings(&settings);
     awaits_server.store(true, Ordering::Relaxed);
     let welcomed = async {
         match own_name(&startup, &sets) {
@@ -253,7 +255,7 @@ async fn attempt(
         }
     };
     let parameters = stream.unless_closed(&mut input, welcomed).await;
-    let parameters = parameters.ok_or(Refusal::Left)??;
+    let parameters = parameters.ok_or(LoginRefusal::Left)??;
     awaits_server.store(false, Ordering::Relaxed);
     let mut out = BytesMut::new();
     backend::write_authentication_ok(&mut out);
@@ -279,7 +281,7 @@ async fn attempt(
     };
     session.listening.default_is_utf8 = is_utf8("client_encoding");
     session.listening.server_is_utf8 = is_utf8("server_encoding");
-    Ok(Login::Client(Guest {
+    Ok(LoggedIn::Client(ClientParts {
         pool,
         input,
         session,
@@ -304,17 +306,17 @@ fn log_attempt(proxy: &Proxy, stream: &Stream, (database, user): (&str, &str), r
 }
 
 /// Executes a cancel request, or forwards it to the peer that has the client. The sender gets no answer.
-async fn cancel(proxy: &Proxy, key: CancelKey) -> Refusal {
+async fn cancel(proxy: &Proxy, key: CancelKey) -> LoginRefusal {
     let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
     let is_own = proxy.console_keys.cancel(key) || proxy.cancel_keys.cancel(key, limit).await;
     if !is_own {
-        peers::pass_on(&proxy.peers, &proxy.shared, key).await;
+        peers::forward(&proxy.peers, &proxy.shared, key).await;
     }
-    Refusal::Left
+    LoginRefusal::Left
 }
 
 /// The database and user in the startup packet.
-fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
+fn names(startup: &Startup) -> Result<(&str, &str), LoginRefusal> {
     let user = startup.get("user").filter(|user| !user.is_empty());
     let user = user.ok_or_else(|| {
         ErrorResponse::fatal(
@@ -327,7 +329,11 @@ fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
 }
 
 /// The pool of an authenticated client. The pool's own logins use the credential that the client has shown.
-fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: &Identity) -> Result<Arc<Pool>, Refusal> {
+fn pool_of(
+    proxy: &Arc<Proxy>,
+    database: &str,
+    identity: &AuthenticatedUser,
+) -> Result<Arc<Pool>, LoginRefusal> {
     let pool = proxy.pools.pool(database, &identity.user).ok_or_else(|| {
         ErrorResponse::fatal("3D000", format!("no such database: {database}"))
             .with_hint("Add it to [databases] in Paceline's configuration.")

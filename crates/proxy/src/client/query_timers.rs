@@ -16,7 +16,7 @@ pub(super) const IDLE_SESSION: &str = "idle-session timeout";
 
 /// What a relay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum RelayPhase {
     /// The client, outside a transaction.
     Idle,
     /// The client, in a transaction.
@@ -28,11 +28,11 @@ pub(super) enum Phase {
 /// The timer of one relay.
 pub(super) struct QueryTimers {
     settings: Arc<SettingsInForce>,
-    phase: Phase,
+    phase: RelayPhase,
     /// Limit of the client's idle time; zero means none.
     idle_max: Duration,
     /// Start of the transaction.
-    began: Instant,
+    transaction_since: Instant,
     /// Start of the phase, or the client's last message in it.
     since: Instant,
     alarm: Pin<Box<Sleep>>,
@@ -55,24 +55,24 @@ impl QueryTimers {
         let now = Instant::now();
         Box::new(Self {
             settings: Arc::clone(settings),
-            phase: Phase::Idle,
+            phase: RelayPhase::Idle,
             idle_max: Duration::ZERO,
-            began: now,
+            transaction_since: now,
             since: now,
             alarm: Box::pin(tokio::time::sleep_until(now + FAR)),
         })
     }
 
-    /// Sets what the relay waits for. `heard` says that the client has sent something since the last call; `idle_max` limits its
+    /// Sets what the relay waits for. `client_active` says that the client has sent something since the last call; `idle_max` limits its
     /// idle time outside transactions.
-    pub(super) fn turn(&mut self, phase: Phase, heard: bool, idle_max: Duration) {
-        let moves = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
-        if phase == self.phase && !heard && !moves {
+    pub(super) fn set_phase(&mut self, phase: RelayPhase, client_active: bool, idle_max: Duration) {
+        let limit_changed = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
+        if phase == self.phase && !client_active && !limit_changed {
             return;
         }
         self.since = Instant::now();
-        if self.phase == Phase::Idle {
-            self.began = self.since;
+        if self.phase == RelayPhase::Idle {
+            self.transaction_since = self.since;
         }
         self.phase = phase;
         if let Some((end, _)) = self.end()
@@ -88,34 +88,34 @@ impl QueryTimers {
             settings, since, ..
         } = self;
         let own = match self.phase {
-            Phase::Idle if self.idle_max.is_zero() => return None,
-            Phase::Idle => return Some((*since + self.idle_max, IDLE_SESSION)),
-            Phase::IdleInTransaction => (
+            RelayPhase::Idle if self.idle_max.is_zero() => return None,
+            RelayPhase::Idle => return Some((*since + self.idle_max, IDLE_SESSION)),
+            RelayPhase::IdleInTransaction => (
                 settings.idle_transaction_timeout,
                 "idle transaction timeout",
             ),
-            Phase::Running => (settings.query_timeout, "query timeout"),
+            RelayPhase::Running => (settings.query_timeout, "query timeout"),
         };
         let whole = (settings.transaction_timeout, "transaction timeout");
-        let ends = [(*since, own), (self.began, whole)].into_iter();
+        let ends = [(*since, own), (self.transaction_since, whole)].into_iter();
         let ends = ends.filter(|(_, (limit, _))| !limit.is_zero());
         ends.map(|(since, (limit, why))| (since + limit, why))
             .min_by_key(|(end, _)| *end)
     }
 
     /// Returns the reason when the deadline has passed; without a timer, never.
-    pub(super) async fn is_up(clock: &mut Option<Box<Self>>) -> &'static str {
-        let Some(clock) = clock else {
+    pub(super) async fn expired(timers: &mut Option<Box<Self>>) -> &'static str {
+        let Some(timers) = timers else {
             return std::future::pending().await;
         };
         loop {
-            clock.alarm.as_mut().await;
+            timers.alarm.as_mut().await;
             let now = Instant::now();
-            match clock.end() {
+            match timers.end() {
                 Some((end, why)) if end <= now => return why,
                 end => {
                     let end = end.map_or(now + FAR, |(end, _)| end);
-                    clock.alarm.as_mut().reset(end);
+                    timers.alarm.as_mut().reset(end);
                 }
             }
         }
@@ -130,7 +130,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn clock(timeouts: &str) -> Option<Box<QueryTimers>> {
+    fn timers(timeouts: &str) -> Option<Box<QueryTimers>> {
         let text = format!("[paceline]\n{timeouts}\n[databases.app]\nprimary = \"postgres://db\"");
         let config = Config::from_toml(&text, "").unwrap();
         QueryTimers::of(&Arc::new(
@@ -138,71 +138,84 @@ mod tests {
         ))
     }
 
-    fn turn(clock: &mut Option<Box<QueryTimers>>, phase: Phase) {
-        clock.as_mut().unwrap().turn(phase, false, Duration::ZERO);
+    fn set_phase(timers: &mut Option<Box<QueryTimers>>, phase: RelayPhase) {
+        timers
+            .as_mut()
+            .unwrap()
+            .set_phase(phase, false, Duration::ZERO);
     }
 
     /// Why and after how many seconds the timer fires, if within half of `FAR`.
-    async fn up(clock: &mut Option<Box<QueryTimers>>) -> Option<(&'static str, u64)> {
+    async fn expired(timers: &mut Option<Box<QueryTimers>>) -> Option<(&'static str, u64)> {
         let begin = Instant::now();
-        let why = timeout(FAR / 2, QueryTimers::is_up(clock)).await.ok()?;
+        let why = timeout(FAR / 2, QueryTimers::expired(timers)).await.ok()?;
         Some((why, begin.elapsed().as_secs()))
     }
 
     #[test]
     fn a_relay_without_limits_has_no_timer() {
-        assert!(clock("query_wait_timeout = 3\nclient_idle_timeout = 3").is_none());
+        assert!(timers("query_wait_timeout = 3\nclient_idle_timeout = 3").is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_phase_has_its_own_limit() {
-        let mut clock = clock("query_timeout = 5\nidle_transaction_timeout = 7");
-        turn(&mut clock, Phase::Running);
-        assert_eq!(up(&mut clock).await, Some(("query timeout", 5)));
-        turn(&mut clock, Phase::IdleInTransaction);
-        assert_eq!(up(&mut clock).await, Some(("idle transaction timeout", 7)));
-        turn(&mut clock, Phase::Idle);
-        assert_eq!(up(&mut clock).await, None);
+        let mut timers = timers("query_timeout = 5\nidle_transaction_timeout = 7");
+        set_phase(&mut timers, RelayPhase::Running);
+        assert_eq!(expired(&mut timers).await, Some(("query timeout", 5)));
+        set_phase(&mut timers, RelayPhase::IdleInTransaction);
+        assert_eq!(
+            expired(&mut timers).await,
+            Some(("idle transaction timeout", 7))
+        );
+        set_phase(&mut timers, RelayPhase::Idle);
+        assert_eq!(expired(&mut timers).await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_transaction_is_timed_as_a_whole() {
-        let mut clock = clock("transaction_timeout = 10\nquery_timeout = 8");
-        for phase in [Phase::Running, Phase::IdleInTransaction, Phase::Running] {
-            turn(&mut clock, phase);
+        let mut timers = timers("transaction_timeout = 10\nquery_timeout = 8");
+        for phase in [
+            RelayPhase::Running,
+            RelayPhase::IdleInTransaction,
+            RelayPhase::Running,
+        ] {
+            set_phase(&mut timers, phase);
             advance(SECOND * 3).await;
         }
-        assert_eq!(up(&mut clock).await, Some(("transaction timeout", 1)));
-        turn(&mut clock, Phase::Idle);
-        turn(&mut clock, Phase::Running);
-        assert_eq!(up(&mut clock).await, Some(("query timeout", 8)));
+        assert_eq!(expired(&mut timers).await, Some(("transaction timeout", 1)));
+        set_phase(&mut timers, RelayPhase::Idle);
+        set_phase(&mut timers, RelayPhase::Running);
+        assert_eq!(expired(&mut timers).await, Some(("query timeout", 8)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_keeps_its_server_has_an_idle_limit() {
-        let mut clock = clock("query_timeout = 5");
-        let idle = |clock: &mut Option<Box<QueryTimers>>| {
-            clock.as_mut().unwrap().turn(Phase::Idle, false, SECOND * 9);
+        let mut timers = timers("query_timeout = 5");
+        let idle = |timers: &mut Option<Box<QueryTimers>>| {
+            timers
+                .as_mut()
+                .unwrap()
+                .set_phase(RelayPhase::Idle, false, SECOND * 9);
         };
-        idle(&mut clock);
-        assert_eq!(up(&mut clock).await, Some((IDLE_SESSION, 9)));
-        turn(&mut clock, Phase::Running);
-        idle(&mut clock);
-        assert_eq!(up(&mut clock).await, Some((IDLE_SESSION, 9)));
-        turn(&mut clock, Phase::Idle);
-        assert_eq!(up(&mut clock).await, None);
+        idle(&mut timers);
+        assert_eq!(expired(&mut timers).await, Some((IDLE_SESSION, 9)));
+        set_phase(&mut timers, RelayPhase::Running);
+        idle(&mut timers);
+        assert_eq!(expired(&mut timers).await, Some((IDLE_SESSION, 9)));
+        set_phase(&mut timers, RelayPhase::Idle);
+        assert_eq!(expired(&mut timers).await, None);
     }
 
     /// A long COPY is not a query that hangs.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_keeps_sending_is_not_disconnected() {
-        let mut clock = clock("query_timeout = 5");
-        turn(&mut clock, Phase::Running);
+        let mut timers = timers("query_timeout = 5");
+        set_phase(&mut timers, RelayPhase::Running);
         for _ in 0..3 {
             advance(SECOND * 4).await;
-            let running = clock.as_mut().unwrap();
-            running.turn(Phase::Running, true, Duration::ZERO);
+            let running = timers.as_mut().unwrap();
+            running.set_phase(RelayPhase::Running, true, Duration::ZERO);
         }
-        assert_eq!(up(&mut clock).await, Some(("query timeout", 5)));
+        assert_eq!(expired(&mut timers).await, Some(("query timeout", 5)));
     }
 }

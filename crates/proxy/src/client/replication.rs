@@ -7,10 +7,10 @@
 
 mod messages;
 
-use super::end::{End, disconnected};
+use super::end::{ClientEnd, disconnected};
 use super::slot::ClientSlot;
-use super::turn::Turn;
-use crate::auth::Refusal;
+use super::work_budget::WorkBudget;
+use crate::auth::LoginRefusal;
 use crate::cancel::{CancelKeys, ClientEntry, ClientState, Registration};
 use crate::client_info::ClientInfo;
 use crate::log::{self, ClientNames};
@@ -36,14 +36,14 @@ use tokio::sync::watch;
 const BACKLOG_MAX: usize = 256 * 1024;
 
 /// An authenticated client that asks for a replication connection.
-pub(super) struct Asked<'a> {
+pub(super) struct ReplicationRequest<'a> {
     pub(super) kind: Replication,
     pub(super) pool: Arc<Pool>,
     pub(super) startup: &'a Startup,
 }
 
 /// A replication client that has its server connection and the server's parameters.
-pub(super) struct Begun {
+pub(super) struct ReplicationSession {
     pub(super) pool: Arc<Pool>,
     server: ReplicationServer,
     registration: Registration,
@@ -51,8 +51,8 @@ pub(super) struct Begun {
 }
 
 /// The same, with the other parts of the login.
-pub(super) struct Guest {
-    pub(super) begun: Begun,
+pub(super) struct ReplicationLogin {
+    pub(super) session: ReplicationSession,
     /// Bytes that the client sent after its login.
     pub(super) input: BytesMut,
     pub(super) slot: ClientSlot,
@@ -66,28 +66,28 @@ pub(super) struct ReplicationClient {
     pool: Arc<Pool>,
     registration: Registration,
     disconnect: watch::Receiver<DisconnectSignal>,
-    turn: Turn,
+    budget: WorkBudget,
     to_server: BytesMut,
     to_client: BytesMut,
     /// Message boundaries in the bytes of the server.
     answers: Messages,
     /// Start of the query that the server has not answered completely.
-    asked: Option<Instant>,
+    query_since: Option<Instant>,
     /// Start of the transaction.
-    transaction: Option<Instant>,
+    transaction_since: Option<Instant>,
     /// Writing to the server failed. The server may still have sent a last message.
-    is_deaf: bool,
+    write_failed: bool,
     _proxy: Arc<Proxy>,
     _slot: ClientSlot,
 }
 
-impl Asked<'_> {
+impl ReplicationRequest<'_> {
     /// Gets the client a server connection and sends the parameters that the server reported.
     pub(super) async fn begin(
         self,
         stream: &Stream,
         cancel_keys: &Arc<CancelKeys>,
-    ) -> Result<Begun, Refusal> {
+    ) -> Result<ReplicationSession, LoginRefusal> {
         let Self {
             kind,
             pool,
@@ -97,14 +97,14 @@ impl Asked<'_> {
         let parameters = kind.parameters(startup, &shared.config().paceline.state);
         let disconnect = pool.disconnect_signals();
         let server = pool.replication_server(kind, &parameters).await;
-        let server = server.map_err(Refusal::Told)?;
+        let server = server.map_err(LoginRefusal::Error)?;
         let info = ClientInfo::new(&pool, stream.peer(), stream.cipher()).replicating(kind);
         let registration = cancel_keys
             .register(info)
             .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
         let entry = &registration.entry;
-        entry.now(ClientState::Relaying(server.conn.key.clone()));
-        entry.has_settings(&shared.settings_book.intern(name_of(startup)));
+        entry.set_state(ClientState::Relaying(server.conn.key.clone()));
+        entry.set_settings(&shared.settings_book.intern(name_of(startup)));
         let mut out = BytesMut::new();
         backend::write_authentication_ok(&mut out);
         for (name, value) in server.conn.parameters() {
@@ -113,7 +113,7 @@ impl Asked<'_> {
         backend::write_backend_key(&mut out, registration.process, registration.secret);
         Status::Idle.write(&mut out);
         stream.write_all(&mut out).await?;
-        Ok(Begun {
+        Ok(ReplicationSession {
             pool,
             server,
             registration,
@@ -131,25 +131,29 @@ fn name_of(startup: &Startup) -> BTreeMap<String, String> {
 }
 
 impl ReplicationClient {
-    pub(super) fn new(proxy: Arc<Proxy>, stream: Stream, guest: Guest) -> Self {
-        let Guest { begun, input, slot } = guest;
-        let mut server = begun.server;
+    pub(super) fn new(proxy: Arc<Proxy>, stream: Stream, login: ReplicationLogin) -> Self {
+        let ReplicationLogin {
+            session,
+            input,
+            slot,
+        } = login;
+        let mut server = session.server;
         let to_client = std::mem::take(&mut server.conn.input);
         let mut answers = Messages::default();
         answers.pass(&to_client, |_| {});
         Self {
             stream,
             server: Some(server),
-            pool: begun.pool,
-            registration: begun.registration,
-            disconnect: begun.disconnect,
-            turn: Turn::default(),
+            pool: session.pool,
+            registration: session.registration,
+            disconnect: session.disconnect,
+            budget: WorkBudget::default(),
             to_server: input,
             to_client,
             answers,
-            asked: None,
-            transaction: None,
-            is_deaf: false,
+            query_since: None,
+            transaction_since: None,
+            write_failed: false,
             _proxy: proxy,
             _slot: slot,
         }
@@ -165,18 +169,18 @@ impl ReplicationClient {
             if let Err(end) = self.step().await {
                 break end;
             }
-            if self.turn.is_over() {
-                self.turn.pass().await;
+            if self.budget.is_exhausted() {
+                self.budget.yield_now().await;
             }
         };
         self.log_end(&end);
-        self.registration.entry.now(ClientState::Nothing);
-        if let End::Told(told) = end {
-            self.tell(&told);
+        self.registration.entry.set_state(ClientState::Nothing);
+        if let ClientEnd::Error(message) = end {
+            self.send_last(&message);
         }
     }
 
-    fn log_end(&self, end: &End) {
+    fn log_end(&self, end: &ClientEnd) {
         tracing::debug!(%end, "replication connection ends");
         let (config, peer) = (self.pool.shared.config(), self.stream.peer());
         let name = self.pool.name.get();
@@ -186,13 +190,15 @@ impl ReplicationClient {
             peer: &peer,
         };
         let why = match end {
-            End::Io(_) => "client unexpected eof",
-            End::Told(told) => {
-                let why = first_words(told).unwrap_or_default();
+            ClientEnd::Io(_) => "client unexpected eof",
+            ClientEnd::Error(message) => {
+                let why = first_words(message).unwrap_or_default();
                 log::pooler_error(&config.paceline.logging, names(), why);
                 why
             }
-            End::Left | End::Wire(_) | End::Lost(_) => "client close request",
+            ClientEnd::Left | ClientEnd::Wire(_) | ClientEnd::ServerLost(_) => {
+                "client close request"
+            }
         };
         let since = self.registration.entry.info.since;
         let age = self.pool.shared.clock.seconds().saturating_sub(since);
@@ -200,61 +206,61 @@ impl ReplicationClient {
     }
 
     /// Sends a last message, unless the client is in the middle of another one. The connection ends either way.
-    fn tell(&mut self, told: &[u8]) {
+    fn send_last(&mut self, message: &[u8]) {
         if self.answers.are_whole() {
-            self.to_client.extend_from_slice(told);
+            self.to_client.extend_from_slice(message);
             let _ = self.stream.write_now(&mut self.to_client);
         }
     }
 
     /// Moves bytes in both directions; waits if there are none.
-    async fn step(&mut self) -> Result<(), End> {
-        let heard = self.hear_client()?;
-        let answered = self.hear_server()?;
-        match heard + answered {
+    async fn step(&mut self) -> Result<(), ClientEnd> {
+        let received = self.read_client()?;
+        let sent = self.read_server()?;
+        match received + sent {
             0 => {
                 // Counts as work, because readiness costs the runtime nothing: a mistake in the events waited for would starve
                 // all other tasks.
-                self.turn.bytes(0);
+                self.budget.bytes(0);
                 self.wait().await
             }
             bytes => {
-                self.turn.bytes(bytes);
-                self.pool.stats.moved(heard as u64, answered as u64);
+                self.budget.bytes(bytes);
+                self.pool.stats.moved(received as u64, sent as u64);
                 Ok(())
             }
         }
     }
 
     /// Reads from the client and writes to the server. Returns the number of bytes read.
-    fn hear_client(&mut self) -> Result<usize, End> {
+    fn read_client(&mut self) -> Result<usize, ClientEnd> {
         let before = self.to_server.len();
         let mut ended = None;
         if before < BACKLOG_MAX {
             ended = self.stream.read_now(&mut self.to_server).err();
         }
-        let heard = self.to_server.len() - before;
-        if heard > 0 {
+        let received = self.to_server.len() - before;
+        if received > 0 {
             let now = Instant::now();
             self.registration.entry.info.request_begins();
-            self.asked.get_or_insert(now);
-            self.transaction.get_or_insert(now);
+            self.query_since.get_or_insert(now);
+            self.transaction_since.get_or_insert(now);
         }
         self.write_to_server();
         match ended {
             // Bytes that the server does not take at once are dropped.
-            Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(End::Left),
+            Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(ClientEnd::Left),
             Some(error) => Err(error.into()),
-            None => Ok(heard),
+            None => Ok(received),
         }
     }
 
     fn write_to_server(&mut self) {
         match &self.server {
-            Some(server) if !self.is_deaf => {
+            Some(server) if !self.write_failed => {
                 if !self.to_server.is_empty() {
                     let written = server.conn.stream.write_part(&mut self.to_server);
-                    self.is_deaf = written.is_err();
+                    self.write_failed = written.is_err();
                 }
             }
             _ => self.to_server.clear(),
@@ -262,7 +268,7 @@ impl ReplicationClient {
     }
 
     /// Reads from the server and writes to the client. Returns the number of bytes read.
-    fn hear_server(&mut self) -> Result<usize, End> {
+    fn read_server(&mut self) -> Result<usize, ClientEnd> {
         let before = self.to_client.len();
         let mut ended = false;
         if before < BACKLOG_MAX
@@ -270,8 +276,8 @@ impl ReplicationClient {
         {
             ended = server.conn.stream.read_now(&mut self.to_client).is_err();
         }
-        let answered = self.to_client.len() - before;
-        if answered > 0 {
+        let sent = self.to_client.len() - before;
+        if sent > 0 {
             self.count_answers(before);
         }
         if !self.to_client.is_empty() {
@@ -280,29 +286,32 @@ impl ReplicationClient {
         if ended {
             // The slot becomes free for another connection.
             self.server = None;
-            self.registration.entry.now(ClientState::Nothing);
+            self.registration.entry.set_state(ClientState::Nothing);
         }
         match self.server {
             // KILL sends clients an error before it closes their connections.
             None if self.to_client.is_empty() => Err(match *self.disconnect.borrow() {
-                DisconnectSignal::Killed => End::Told(DisconnectSignal::Killed.message()),
-                _ => End::Left,
+                DisconnectSignal::Killed => ClientEnd::Error(DisconnectSignal::Killed.message()),
+                _ => ClientEnd::Left,
             }),
-            _ => Ok(answered),
+            _ => Ok(sent),
         }
     }
 
     /// Counts the queries and transactions that are complete in the bytes behind the first `before` ones for the client.
     fn count_answers(&mut self, before: usize) {
-        let said = self.to_client.get(before..).unwrap_or_default();
-        let (stats, asked, transaction) =
-            (&self.pool.stats, &mut self.asked, &mut self.transaction);
-        self.answers.pass(said, |status| {
-            if let Some(since) = asked.take() {
+        let bytes = self.to_client.get(before..).unwrap_or_default();
+        let (stats, query_since, transaction_since) = (
+            &self.pool.stats,
+            &mut self.query_since,
+            &mut self.transaction_since,
+        );
+        self.answers.pass(bytes, |status| {
+            if let Some(since) = query_since.take() {
                 stats.served_queries(1, since.elapsed());
             }
             if let Ok(Status::Idle) = Status::read(&[status])
-                && let Some(since) = transaction.take()
+                && let Some(since) = transaction_since.take()
             {
                 stats.served_transactions(1, since.elapsed());
             }
@@ -310,7 +319,7 @@ impl ReplicationClient {
     }
 
     /// Waits until bytes can be moved, or the connection must end.
-    async fn wait(&mut self) -> Result<(), End> {
+    async fn wait(&mut self) -> Result<(), ClientEnd> {
         let of_client = interest(&self.to_server, &self.to_client);
         let of_server = interest(&self.to_client, &self.to_server);
         let (replaced, server) = match &mut self.server {
@@ -333,7 +342,7 @@ impl Drop for ReplicationClient {
         if self.registration.entry.info.is_killed() {
             let mut out = BytesMut::new();
             ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
-            self.tell(&out);
+            self.send_last(&out);
         }
     }
 }
@@ -366,9 +375,9 @@ async fn changed(replaced: Option<&mut watch::Receiver<()>>) {
 }
 
 /// The error in PgBouncer's words.
-fn replaced_by_another() -> End {
+fn replaced_by_another() -> ClientEnd {
     let mut out = BytesMut::new();
     ErrorResponse::fatal("08P01", "database configuration changed").write(&mut out);
-    let told: Bytes = out.freeze();
-    End::Told(told)
+    let message: Bytes = out.freeze();
+    ClientEnd::Error(message)
 }

@@ -1,6 +1,6 @@
 //! Limits of the number of clients.
 
-use crate::auth::Refusal;
+use crate::auth::LoginRefusal;
 use crate::proxy::Proxy;
 use paceline_pool::pool::Pool;
 use paceline_pool::quota::Full;
@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 /// Counts a client: in the whole process, and after [`ClientSlot::admit`] in its database, user and pool.
 pub(super) struct ClientSlot {
     proxy: Arc<Proxy>,
-    stage: Stage,
+    admission: Admission,
 }
 
-enum Stage {
+enum Admission {
     Connected,
     Admitted(Arc<Pool>),
     Replicating(Arc<Pool>),
@@ -26,12 +26,12 @@ impl ClientSlot {
         proxy.clients.fetch_add(1, Ordering::Relaxed);
         Self {
             proxy: Arc::clone(proxy),
-            stage: Stage::Connected,
+            admission: Admission::Connected,
         }
     }
 
     /// Checks `max_client_conn`; this client is already counted.
-    pub(super) fn check_room(&self) -> Result<(), Refusal> {
+    pub(super) fn check_max_clients(&self) -> Result<(), LoginRefusal> {
         let clients = self.proxy.clients.load(Ordering::Relaxed);
         match clients <= self.proxy.config().paceline.pooling.max_client_conn {
             true => Ok(()),
@@ -43,11 +43,11 @@ impl ClientSlot {
     }
 
     /// Counts the client in the pool's database and user, unless their limit is reached.
-    pub(super) fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), Refusal> {
+    pub(super) fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), LoginRefusal> {
         let message = match pool.quotas.enter(&pool.settings()) {
             Ok(()) => {
                 pool.clients.fetch_add(1, Ordering::Relaxed);
-                self.stage = Stage::Admitted(Arc::clone(pool));
+                self.admission = Admission::Admitted(Arc::clone(pool));
                 return Ok(());
             }
             Err(Full::Database) => "client connections exceeded (max_db_client_connections)",
@@ -59,20 +59,20 @@ impl ClientSlot {
     /// Counts the client as a replication client of the pool.
     pub(super) fn replicates(&mut self, pool: &Arc<Pool>) {
         pool.replication_clients.fetch_add(1, Ordering::Relaxed);
-        self.stage = Stage::Replicating(Arc::clone(pool));
+        self.admission = Admission::Replicating(Arc::clone(pool));
     }
 }
 
 impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.proxy.clients.fetch_sub(1, Ordering::Relaxed);
-        match &self.stage {
-            Stage::Connected => {}
-            Stage::Admitted(pool) => {
+        match &self.admission {
+            Admission::Connected => {}
+            Admission::Admitted(pool) => {
                 pool.quotas.leave();
                 pool.clients.fetch_sub(1, Ordering::Relaxed);
             }
-            Stage::Replicating(pool) => {
+            Admission::Replicating(pool) => {
                 pool.quotas.leave();
                 pool.clients.fetch_sub(1, Ordering::Relaxed);
                 pool.replication_clients.fetch_sub(1, Ordering::Relaxed);

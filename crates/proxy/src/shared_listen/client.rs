@@ -3,7 +3,7 @@
 use super::SharedListens;
 use super::connection;
 use super::errors::{lost, to_bytes};
-use super::state::{Entry, Shared};
+use super::state::{DatabaseListen, ListenEntry};
 use bytes::{Bytes, BytesMut};
 use paceline_pool::address::{Address, DatabaseAddress};
 use paceline_pool::pool::Pool;
@@ -19,9 +19,9 @@ const TAKEN_BYTES: usize = 64 * 1024;
 
 /// A client that listens through the shared connection until this is dropped.
 pub(crate) struct ListeningClient {
-    shared: Arc<Shared>,
+    shared: Arc<DatabaseListen>,
     id: ListenerId,
-    mail: Arc<Notify>,
+    wake: Arc<Notify>,
     /// Notifications that are being written to the client.
     pub(crate) out: BytesMut,
     /// Version of the channels that the session has.
@@ -30,14 +30,14 @@ pub(crate) struct ListeningClient {
 
 /// Why a client gets no more notifications. Its connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MailEnd {
+pub(crate) enum NotificationEnd {
     /// Too many notifications wait for the client.
     Overflow,
     /// The shared connection was lost.
     Lost,
 }
 
-impl MailEnd {
+impl NotificationEnd {
     /// The `ErrorResponse` that the client receives.
     pub(crate) fn error(self) -> ErrorResponse {
         match self {
@@ -56,7 +56,7 @@ pub(crate) fn is_silent() -> Bytes {
     to_bytes(&ErrorResponse::error("08006", message))
 }
 
-type Outcome = Result<(), Bytes>;
+type ListenResult = Result<(), Bytes>;
 
 impl ListeningClient {
     /// Joins the connection of the pool's database. `process` is the client's process id.
@@ -66,13 +66,13 @@ impl ListeningClient {
     }
 
     /// Joins a connection; the first client starts the task that opens it.
-    fn of(shared: Arc<Shared>, marker: &Arc<str>, pool: &Arc<Pool>, process: u32) -> Self {
-        let mail = Arc::new(Notify::new());
+    fn of(shared: Arc<DatabaseListen>, marker: &Arc<str>, pool: &Arc<Pool>, process: u32) -> Self {
+        let wake = Arc::new(Notify::new());
         let mut state = shared.lock();
         let id = state.core.join(process);
-        let entry = Entry {
+        let entry = ListenEntry {
             pool: Arc::clone(pool),
-            mail: Arc::clone(&mail),
+            wake: Arc::clone(&wake),
             lost: false,
         };
         state.clients.insert(id, entry);
@@ -80,18 +80,18 @@ impl ListeningClient {
             // A reload has changed the address of the pool in the meantime.
             state.lose(id);
         }
-        if !std::mem::replace(&mut state.runs, true) {
+        if !std::mem::replace(&mut state.has_task, true) {
             tokio::spawn(connection::run(Arc::clone(&shared), Arc::clone(marker)));
         }
         drop(state);
-        Self::new(shared, id, mail)
+        Self::new(shared, id, wake)
     }
 
-    pub(super) fn new(shared: Arc<Shared>, id: ListenerId, mail: Arc<Notify>) -> Self {
+    pub(super) fn new(shared: Arc<DatabaseListen>, id: ListenerId, wake: Arc<Notify>) -> Self {
         Self {
             shared,
             id,
-            mail,
+            wake,
             out: BytesMut::new(),
             version: 0,
         }
@@ -102,8 +102,8 @@ impl ListeningClient {
     /// # Errors
     ///
     /// The server's `ErrorResponse`, or Paceline's if the connection is lost.
-    pub(crate) async fn listen(&self, channel: &String) -> Outcome {
-        self.check_room(std::slice::from_ref(channel))?;
+    pub(crate) async fn listen(&self, channel: &String) -> ListenResult {
+        self.check_limits(std::slice::from_ref(channel))?;
         let asked = self.ask(|core| Some(core.listen(self.id, channel)));
         wait(asked).await
     }
@@ -113,16 +113,16 @@ impl ListeningClient {
     /// # Errors
     ///
     /// As for [`ListeningClient::listen`].
-    pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> Outcome {
-        self.check_room(channels)?;
+    pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> ListenResult {
+        self.check_limits(channels)?;
         let asked = self.ask(|core| Some(core.reserve(self.id, server, channels)));
         wait(asked).await
     }
 
     /// Checks the limits of channels.
-    fn check_room(&self, channels: &[String]) -> Outcome {
-        let room = self.shared.lock().core.check_room(self.id, channels);
-        room.map_err(|none| {
+    fn check_limits(&self, channels: &[String]) -> ListenResult {
+        let limits = self.shared.lock().core.check_room(self.id, channels);
+        limits.map_err(|none| {
             let detail = match none {
                 NoRoom::OfClient => format!(
                     "A client may listen on {CLIENT_CHANNELS_MAX} channels at a time, its transaction included."
@@ -147,7 +147,7 @@ impl ListeningClient {
     fn ask(
         &self,
         request: impl FnOnce(&mut SharedListen) -> Option<Ticket>,
-    ) -> oneshot::Receiver<Outcome> {
+    ) -> oneshot::Receiver<ListenResult> {
         let (answer, waits) = oneshot::channel();
         let mut state = self.shared.lock();
         if state.is_lost(self.id) {
@@ -207,7 +207,7 @@ impl ListeningClient {
     /// # Errors
     ///
     /// The client can get no more notifications.
-    pub(crate) fn take(&self, out: &mut BytesMut) -> Result<(), MailEnd> {
+    pub(crate) fn take(&self, out: &mut BytesMut) -> Result<(), NotificationEnd> {
         self.take_up_to(out.len() + TAKEN_BYTES, out)
     }
 
@@ -216,17 +216,17 @@ impl ListeningClient {
     /// # Errors
     ///
     /// The client can get no more notifications.
-    pub(crate) fn take_all(&self, out: &mut BytesMut) -> Result<(), MailEnd> {
+    pub(crate) fn take_all(&self, out: &mut BytesMut) -> Result<(), NotificationEnd> {
         self.take_up_to(usize::MAX, out)
     }
 
-    fn take_up_to(&self, limit: usize, out: &mut BytesMut) -> Result<(), MailEnd> {
+    fn take_up_to(&self, limit: usize, out: &mut BytesMut) -> Result<(), NotificationEnd> {
         let mut state = self.shared.lock();
         if state.is_lost(self.id) {
-            return Err(MailEnd::Lost);
+            return Err(NotificationEnd::Lost);
         }
         let taken = state.core.take_mail(self.id, limit, out);
-        taken.map_err(|_| MailEnd::Overflow)
+        taken.map_err(|_| NotificationEnd::Overflow)
     }
 
     /// Refills `out` with the notifications that are written next.
@@ -234,7 +234,7 @@ impl ListeningClient {
     /// # Errors
     ///
     /// The client can get no more notifications.
-    pub(crate) fn refill(&mut self) -> Result<(), MailEnd> {
+    pub(crate) fn refill(&mut self) -> Result<(), NotificationEnd> {
         let mut out = std::mem::take(&mut self.out);
         let taken = match out.is_empty() {
             true => self.take(&mut out),
@@ -245,13 +245,13 @@ impl ListeningClient {
     }
 
     /// Why the client can get no more notifications.
-    pub(crate) fn ended(&self) -> Option<MailEnd> {
+    pub(crate) fn ended(&self) -> Option<NotificationEnd> {
         let state = self.shared.lock();
         if state.is_lost(self.id) {
-            return Some(MailEnd::Lost);
+            return Some(NotificationEnd::Lost);
         }
         let overflows = state.core.has_overflowed(self.id);
-        overflows.then_some(MailEnd::Overflow)
+        overflows.then_some(NotificationEnd::Overflow)
     }
 
     /// The `ErrorResponse` of a LISTEN on a connection that is lost.
@@ -261,7 +261,7 @@ impl ListeningClient {
 
     /// Whether the client must be woken: notifications wait for it, or it can get no more. While `out` is not empty, only the
     /// latter counts.
-    fn has_mail(&self) -> bool {
+    fn must_wake(&self) -> bool {
         let waits = || self.shared.lock().core.has_mail(self.id);
         self.ended().is_some() || (self.out.is_empty() && waits())
     }
@@ -277,18 +277,18 @@ impl Drop for ListeningClient {
     }
 }
 
-async fn wait(answer: oneshot::Receiver<Outcome>) -> Outcome {
+async fn wait(answer: oneshot::Receiver<ListenResult>) -> ListenResult {
     let gone = || Err(to_bytes(&lost(ErrorResponse::error)));
     answer.await.unwrap_or_else(|_| gone())
 }
 
 /// Returns when the client must be woken; never without a shared connection.
-pub(crate) async fn mail(listening: Option<&ListeningClient>) {
+pub(crate) async fn notification_ready(listening: Option<&ListeningClient>) {
     let Some(client) = listening else {
         return std::future::pending().await;
     };
-    while !client.has_mail() {
+    while !client.must_wake() {
         // `Notify` keeps a notification that arrives before this wait.
-        client.mail.notified().await;
+        client.wake.notified().await;
     }
 }

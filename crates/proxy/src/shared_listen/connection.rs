@@ -1,7 +1,7 @@
 //! The connection of a shared LISTEN: opens it, serves it, and opens it again.
 
 use super::errors::{lost, to_bytes};
-use super::state::{Shared, State};
+use super::state::{DatabaseListen, ListenState};
 use bytes::{Bytes, BytesMut};
 use paceline_config::ListenLost;
 use paceline_pool::address::Address;
@@ -28,19 +28,19 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 
 /// Why a connection was lost.
 #[derive(Debug, thiserror::Error)]
-enum Lost {
+enum ConnectionLost {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
     Wire(#[from] WireError),
     #[error("{0}")]
-    Told(String),
+    ServerError(String),
     #[error("no answer for {ANSWER_TIME_MAX:?}")]
     Silent,
 }
 
 /// Keeps a connection open while clients listen.
-pub(super) async fn run(shared: Arc<Shared>, marker: Arc<str>) {
+pub(super) async fn run(shared: Arc<DatabaseListen>, marker: Arc<str>) {
     while let Some(pools) = shared.next_pools() {
         let (mut conn, pool) = match open_as_any(&marker, &pools).await {
             Ok(opened) => opened,
@@ -67,7 +67,7 @@ pub(super) async fn run(shared: Arc<Shared>, marker: Arc<str>) {
 /// Opens a connection as the user of the first pool. If the server refuses that user, tries the others.
 async fn open_as_any(
     marker: &str,
-    pools: &Pools,
+    pools: &CandidatePools,
 ) -> Result<(Box<ServerConn>, Arc<Pool>), (ServerError, Arc<Pool>)> {
     let mut pool = &pools.first;
     let mut others = pools.others.iter();
@@ -87,7 +87,7 @@ async fn open_as_any(
 }
 
 /// Pools of clients that listen, one per user.
-struct Pools {
+struct CandidatePools {
     first: Arc<Pool>,
     others: Vec<Arc<Pool>>,
 }
@@ -123,16 +123,16 @@ async fn open(
 }
 
 /// Serves clients until none is left.
-async fn serve(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
+async fn serve(shared: &DatabaseListen, conn: &mut ServerConn) -> Result<(), ConnectionLost> {
     let mut out = BytesMut::new();
     let mut deadline = None;
     shared.lock().core.connected();
     loop {
         match shared.next_steps(&mut out) {
-            Next::End => return Ok(()),
-            Next::Sent => deadline = Some(Instant::now() + ANSWER_TIME_MAX),
-            Next::Awaited => {}
-            Next::Nothing => deadline = None,
+            NextStep::End => return Ok(()),
+            NextStep::Sent => deadline = Some(Instant::now() + ANSWER_TIME_MAX),
+            NextStep::Awaited => {}
+            NextStep::Nothing => deadline = None,
         }
         conn.stream.write_now(&mut out)?;
         let interest = match out.is_empty() {
@@ -142,7 +142,7 @@ async fn serve(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
         tokio::select! {
             ready = conn.stream.ready(interest) => drop(ready?),
             () = shared.work.notified() => continue,
-            () = until(deadline) => return Err(Lost::Silent),
+            () = until(deadline) => return Err(ConnectionLost::Silent),
         }
         // Yields after each read, so that a server that sends without end does not block other tasks.
         if conn.stream.read_now(&mut conn.input)? {
@@ -161,7 +161,7 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-fn take_messages(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
+fn take_messages(shared: &DatabaseListen, conn: &mut ServerConn) -> Result<(), ConnectionLost> {
     let mut state = shared.lock();
     while let Some((kind, message)) = frame::split_message(&mut conn.input)? {
         take_message(&mut state, kind, &message)?;
@@ -170,7 +170,7 @@ fn take_messages(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
     Ok(())
 }
 
-fn take_message(state: &mut State, kind: u8, message: &Bytes) -> Result<(), Lost> {
+fn take_message(state: &mut ListenState, kind: u8, message: &Bytes) -> Result<(), ConnectionLost> {
     match kind {
         // A copy: the message may wait for long, and must not keep the whole read buffer.
         tag::NOTIFICATION_RESPONSE => {
@@ -185,7 +185,7 @@ fn take_message(state: &mut State, kind: u8, message: &Bytes) -> Result<(), Lost
             let severity = backend::error_field(body, b'V').unwrap_or_default();
             if matches!(severity, "FATAL" | "PANIC") {
                 let why = backend::error_field(body, b'M').unwrap_or_default();
-                return Err(Lost::Told(why.to_owned()));
+                return Err(ConnectionLost::ServerError(why.to_owned()));
             }
             state.core.refused(message.clone());
         }
@@ -195,7 +195,7 @@ fn take_message(state: &mut State, kind: u8, message: &Bytes) -> Result<(), Lost
 }
 
 /// The next step of a connection.
-enum Next {
+enum NextStep {
     /// No client is left.
     End,
     /// A round of requests was written.
@@ -206,9 +206,9 @@ enum Next {
     Nothing,
 }
 
-impl Shared {
+impl DatabaseListen {
     /// Pools of clients that listen. `None`: no client is left, and the next one starts a new task.
-    fn next_pools(&self) -> Option<Pools> {
+    fn next_pools(&self) -> Option<CandidatePools> {
         let mut state = self.lock();
         let mut users = HashSet::new();
         let clients = state.clients.values().filter(|client| !client.lost);
@@ -218,21 +218,21 @@ impl Shared {
             .take(USERS_MAX);
         let first = pools.next();
         let others = pools.collect();
-        state.runs = first.is_some();
-        first.map(|first| Pools { first, others })
+        state.has_task = first.is_some();
+        first.map(|first| CandidatePools { first, others })
     }
 
-    fn next_steps(&self, out: &mut BytesMut) -> Next {
+    fn next_steps(&self, out: &mut BytesMut) -> NextStep {
         let mut state = self.lock();
         if state.core.is_empty() {
             let answers = state.core.disconnected();
             state.answer(answers);
-            return Next::End;
+            return NextStep::End;
         }
         let Some(steps) = state.core.next_round() else {
             return match state.core.awaits_answer() {
-                true => Next::Awaited,
-                false => Next::Nothing,
+                true => NextStep::Awaited,
+                false => NextStep::Nothing,
             };
         };
         for step in steps {
@@ -241,7 +241,7 @@ impl Shared {
                 Step::Sync => frontend::write_sync(out),
             }
         }
-        Next::Sent
+        NextStep::Sent
     }
 
     fn is_lost(&self, reconnects: bool) {
@@ -258,14 +258,14 @@ impl Shared {
     /// Sends the error to waiting clients. Returns true if clients were already listening, for which another attempt is made.
     fn cannot_connect(&self, error: &ServerError, reconnects: bool) -> bool {
         let message = format!("cannot connect to the server to LISTEN: {error}");
-        let told = to_bytes(&ErrorResponse::error("08006", message));
+        let message = to_bytes(&ErrorResponse::error("08006", message));
         let mut state = self.lock();
-        let State { core, clients, .. } = &*state;
+        let ListenState { core, clients, .. } = &*state;
         let listened = clients.keys().any(|id| core.is_listening(*id));
         match listened && !reconnects {
-            true => state.lose_all(&told),
+            true => state.lose_all(&message),
             false => {
-                let answers = state.core.fail(&told);
+                let answers = state.core.fail(&message);
                 state.answer(answers);
             }
         }

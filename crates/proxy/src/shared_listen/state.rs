@@ -9,44 +9,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
 /// The shared LISTEN of a database.
-pub(super) struct Shared {
+pub(super) struct DatabaseListen {
     pub(super) database: DatabaseAddress,
-    state: Mutex<State>,
+    state: Mutex<ListenState>,
     /// Notified when there is something to send or to check.
     pub(super) work: Notify,
 }
 
-pub(super) struct State {
+pub(super) struct ListenState {
     pub(super) core: SharedListen,
-    pub(super) clients: HashMap<ListenerId, Entry>,
+    pub(super) clients: HashMap<ListenerId, ListenEntry>,
     pub(super) answers: HashMap<Ticket, oneshot::Sender<Result<(), Bytes>>>,
     /// Whether a task runs that has the connection or opens it.
-    pub(super) runs: bool,
+    pub(super) has_task: bool,
 }
 
-pub(super) struct Entry {
+pub(super) struct ListenEntry {
     pub(super) pool: Arc<Pool>,
     /// Notified when notifications wait for the client.
-    pub(super) mail: Arc<Notify>,
+    pub(super) wake: Arc<Notify>,
     /// Whether the connection was lost for this client, which gets an error.
     pub(super) lost: bool,
 }
 
-impl Shared {
+impl DatabaseListen {
     pub(super) fn new(database: DatabaseAddress, marker: &Arc<str>) -> Self {
         Self {
             database,
-            state: Mutex::new(State::new(Arc::clone(marker))),
+            state: Mutex::new(ListenState::new(Arc::clone(marker))),
             work: Notify::new(),
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ListenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl DatabaseListen {
     pub(super) fn is_of(&self, pool: &Pool) -> bool {
         DatabaseAddress::of(&pool.address()) == self.database
     }
@@ -71,13 +71,13 @@ impl Shared {
     }
 }
 
-impl State {
+impl ListenState {
     pub(super) fn new(marker: Arc<str>) -> Self {
         Self {
             core: SharedListen::new(marker),
             clients: HashMap::new(),
             answers: HashMap::new(),
-            runs: false,
+            has_task: false,
         }
     }
 
@@ -99,7 +99,7 @@ impl State {
     pub(super) fn wake(&mut self) {
         for id in self.core.take_woken() {
             if let Some(client) = self.clients.get(&id) {
-                client.mail.notify_one();
+                client.wake.notify_one();
             }
         }
     }
@@ -121,7 +121,7 @@ impl State {
             .for_each(|ticket| drop(self.answers.remove(ticket)));
         if let Some(client) = self.clients.get_mut(&id) {
             client.lost = true;
-            client.mail.notify_one();
+            client.wake.notify_one();
         }
     }
 }

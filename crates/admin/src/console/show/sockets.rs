@@ -8,7 +8,7 @@ use paceline_pool::pool::{Pool, PoolName};
 use paceline_pool::replication::Replication;
 use paceline_pool::server::{ServerInfo, ServerSnapshot};
 use paceline_pool::stats::micros;
-use paceline_proxy::cancel::{ClientEntry, Seen};
+use paceline_proxy::cancel::{ClientActivity, ClientEntry};
 use paceline_proxy::client_info::application_name;
 use paceline_proxy::proxy::Proxy;
 use std::collections::HashMap;
@@ -87,7 +87,7 @@ struct Socket {
 struct Server {
     name: PoolName,
     pool: Arc<Pool>,
-    seen: ServerSnapshot,
+    activity: ServerSnapshot,
 }
 
 /// Clients by the server connection that they relay on.
@@ -132,10 +132,10 @@ fn debug_rows(proxy: &Proxy, wanted: impl Fn(&Socket) -> bool) -> Vec<Row> {
 fn all_servers(proxy: &Proxy) -> Vec<Server> {
     let mut servers = Vec::new();
     for (name, pool) in named_pools(proxy) {
-        servers.extend(pool.servers().into_iter().map(|seen| Server {
+        servers.extend(pool.servers().into_iter().map(|activity| Server {
             name: name.clone(),
             pool: Arc::clone(&pool),
-            seen,
+            activity,
         }));
     }
     servers
@@ -143,9 +143,11 @@ fn all_servers(proxy: &Proxy) -> Vec<Server> {
 
 fn riders(proxy: &Proxy) -> Riders {
     let clients = proxy.cancel_keys.all().into_iter();
-    let relaying = clients.filter_map(|(_, client)| match client.seen() {
-        Seen::Relaying(process) => Some(((Arc::as_ptr(&client.info.pool), process), client)),
-        Seen::Idle | Seen::Waiting(_) | Seen::Travelling => None,
+    let relaying = clients.filter_map(|(_, client)| match client.activity() {
+        ClientActivity::Relaying(process) => {
+            Some(((Arc::as_ptr(&client.info.pool), process), client))
+        }
+        ClientActivity::Idle | ClientActivity::Waiting(_) | ClientActivity::InGroup => None,
     });
     relaying.collect()
 }
@@ -153,32 +155,42 @@ fn riders(proxy: &Proxy) -> Riders {
 fn all_clients(proxy: &Proxy, servers: &[Server]) -> Vec<Socket> {
     let by_process: HashMap<(*const Pool, u32), &Arc<ServerInfo>> = servers
         .iter()
-        .map(|s| ((Arc::as_ptr(&s.pool), s.seen.info.process), &s.seen.info))
+        .map(|s| {
+            (
+                (Arc::as_ptr(&s.pool), s.activity.info.process),
+                &s.activity.info,
+            )
+        })
         .collect();
     let clients = proxy.cancel_keys.all().into_iter();
     clients
         .map(|(id, client)| {
-            let seen = client.seen();
-            let link = match seen {
-                Seen::Relaying(process) => {
+            let activity = client.activity();
+            let link = match activity {
+                ClientActivity::Relaying(process) => {
                     let ridden = by_process.get(&(Arc::as_ptr(&client.info.pool), process));
                     ridden.map(|info| Arc::as_ptr(info).addr())
                 }
-                Seen::Idle | Seen::Waiting(_) | Seen::Travelling => None,
+                ClientActivity::Idle | ClientActivity::Waiting(_) | ClientActivity::InGroup => None,
             };
-            of_client(id, &client, &seen, link)
+            of_client(id, &client, &activity, link)
         })
         .collect()
 }
 
-fn of_client(id: u32, client: &Arc<ClientEntry>, seen: &Seen, link: Option<usize>) -> Socket {
+fn of_client(
+    id: u32,
+    client: &Arc<ClientEntry>,
+    activity: &ClientActivity,
+    link: Option<usize>,
+) -> Socket {
     let info = &client.info;
     let name = info.pool.name.get().cloned();
     let (database, user) = name.map_or_else(Default::default, |name| (name.database, name.user));
-    let (state, wait) = match seen {
-        Seen::Idle => ("idle", Duration::ZERO),
-        Seen::Waiting(since) => ("waiting", since.elapsed()),
-        Seen::Relaying(_) | Seen::Travelling => ("active", Duration::ZERO),
+    let (state, wait) = match activity {
+        ClientActivity::Idle => ("idle", Duration::ZERO),
+        ClientActivity::Waiting(since) => ("waiting", since.elapsed()),
+        ClientActivity::Relaying(_) | ClientActivity::InGroup => ("active", Duration::ZERO),
     };
     Socket {
         kind: "C",
@@ -186,7 +198,7 @@ fn of_client(id: u32, client: &Arc<ClientEntry>, seen: &Seen, link: Option<usize
         database,
         replication: Replication::name(info.replication),
         state,
-        is_active: !matches!(seen, Seen::Idle),
+        is_active: !matches!(activity, ClientActivity::Idle),
         peer: info.peer.clone(),
         connected: info.since,
         requested: info.requested(),
@@ -194,9 +206,9 @@ fn of_client(id: u32, client: &Arc<ClientEntry>, seen: &Seen, link: Option<usize
         address: Arc::as_ptr(client).addr(),
         link,
         process: info.peer.process(),
-        server_process: match seen {
-            Seen::Relaying(process) => *process,
-            Seen::Idle | Seen::Waiting(_) | Seen::Travelling => 0,
+        server_process: match activity {
+            ClientActivity::Relaying(process) => *process,
+            ClientActivity::Idle | ClientActivity::Waiting(_) | ClientActivity::InGroup => 0,
         },
         application_name: application_of(client),
         prepared: info.prepared(),
@@ -212,16 +224,20 @@ fn application_of(client: &ClientEntry) -> String {
 }
 
 fn of_server(server: &Server, riders: &Riders) -> Socket {
-    let info = &server.seen.info;
+    let info = &server.activity.info;
     let rider = riders.get(&(Arc::as_ptr(&server.pool), info.process));
-    let rider = rider.filter(|_| !server.seen.idle);
+    let rider = rider.filter(|_| !server.activity.idle);
     Socket {
         kind: "S",
         user: server.pool.address().user.clone(),
         database: server.name.database.clone(),
         replication: Replication::name(info.replication),
-        state: if server.seen.idle { "idle" } else { "active" },
-        is_active: !server.seen.idle,
+        state: if server.activity.idle {
+            "idle"
+        } else {
+            "active"
+        },
+        is_active: !server.activity.idle,
         peer: info.peer.clone(),
         connected: info.connected(),
         requested: info.requested(),
@@ -232,9 +248,9 @@ fn of_server(server: &Server, riders: &Riders) -> Socket {
         server_process: 0,
         application_name: rider.map_or_else(String::new, |rider| application_of(rider)),
         prepared: info.prepared(),
-        id: server.seen.id,
+        id: server.activity.id,
         cipher: info.cipher,
-        close_needed: server.seen.close_needed,
+        close_needed: server.activity.close_needed,
     }
 }
 

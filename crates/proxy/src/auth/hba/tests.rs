@@ -39,7 +39,7 @@ fn to(database: &str) -> LoginTarget<'_> {
 
 fn try_read(text: &str) -> Result<Hba, (usize, String)> {
     let maps = ident::read("staff root postgres").unwrap();
-    let elsewhere = Elsewhere {
+    let references = HbaReferences {
         maps: &maps,
         file: &|name| match name {
             "names" => Ok("alice, bob # comment\n\n@more\n".to_owned()),
@@ -49,7 +49,7 @@ fn try_read(text: &str) -> Result<Hba, (usize, String)> {
             _ => Err(io::ErrorKind::NotFound.into()),
         },
     };
-    Hba::read(text, &elsewhere)
+    Hba::read(text, &references)
 }
 
 fn read(text: &str) -> Hba {

@@ -1,6 +1,6 @@
 //! Which users may use the console, and what they may do.
 
-use crate::auth::{self, LoginTarget, Refusal};
+use crate::auth::{self, LoginRefusal, LoginTarget};
 use crate::cancel::{ConsoleAccess, ConsoleGrant, own_peer_id};
 use crate::proxy::Proxy;
 use bytes::BytesMut;
@@ -20,7 +20,7 @@ pub(crate) async fn enter(
     stream: &Stream,
     input: &mut BytesMut,
     user: &str,
-) -> Result<ConsoleGrant, Refusal> {
+) -> Result<ConsoleGrant, LoginRefusal> {
     let access = match is_own(stream, user) {
         true => Some(ConsoleAccess::Admin),
         false => {

@@ -2,7 +2,7 @@
 //!
 //! Bytes that arrive before the handshake are never used after it: an attacker may have inserted them (CVE-2021-23214).
 
-use crate::auth::Refusal;
+use crate::auth::LoginRefusal;
 use crate::proxy::Proxy;
 use bytes::{Buf, BytesMut};
 use paceline_net::Stream;
@@ -28,7 +28,7 @@ pub(super) enum Opening {
 
 /// Kinds of encryption that the client has requested, and must not request again.
 #[derive(Default)]
-struct Asked {
+struct RequestedEncryption {
     tls: bool,
     gss: bool,
 }
@@ -39,17 +39,17 @@ pub(super) async fn read_opening(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
     input: &mut BytesMut,
-) -> Result<Opening, Refusal> {
+) -> Result<Opening, LoginRefusal> {
     stream.read_some(input).await?;
     if input.first() == Some(&TLS_HANDSHAKE) {
         shake_hands(proxy, stream, input, true).await?;
     }
-    let mut asked = Asked::default();
+    let mut requested = RequestedEncryption::default();
     loop {
         let packet = next_packet(stream, input).await?;
         let again = match packet {
-            Packet::Tls => std::mem::replace(&mut asked.tls, true),
-            Packet::Gss => std::mem::replace(&mut asked.gss, true),
+            Packet::Tls => std::mem::replace(&mut requested.tls, true),
+            Packet::Gss => std::mem::replace(&mut requested.gss, true),
             Packet::Startup(_) | Packet::Cancel { .. } => false,
         };
         if let Some(error) = startup::out_of_place(&packet)
@@ -69,7 +69,7 @@ pub(super) async fn read_opening(
     }
 }
 
-async fn next_packet(stream: &Stream, input: &mut BytesMut) -> Result<Packet, Refusal> {
+async fn next_packet(stream: &Stream, input: &mut BytesMut) -> Result<Packet, LoginRefusal> {
     loop {
         match startup::read(input) {
             Ok(Some((packet, len))) => {
@@ -84,9 +84,9 @@ async fn next_packet(stream: &Stream, input: &mut BytesMut) -> Result<Packet, Re
 
 /// PostgreSQL closes the connection without an error if the first bytes are not a packet length. A client of an older protocol
 /// gets the error in the old format; version 0.0 is not one.
-fn refusal(error: &WireError) -> Refusal {
+fn refusal(error: &WireError) -> LoginRefusal {
     let sqlstate = match error {
-        WireError::FrontendLength => return Refusal::Left,
+        WireError::FrontendLength => return LoginRefusal::Left,
         WireError::Version { .. } => "0A000",
         WireError::StartupEncoding => "22021",
         _ => "08P01",
@@ -97,14 +97,14 @@ fn refusal(error: &WireError) -> Refusal {
         WireError::Version { major: ..3, .. } => {
             let mut out = BytesMut::new();
             fatal.write_before_3(&mut out);
-            Refusal::Told(out.freeze())
+            LoginRefusal::Error(out.freeze())
         }
         _ => fatal.into(),
     }
 }
 
 /// Declines encryption. Bytes behind the request are rejected, as an attacker may have inserted them.
-async fn decline(stream: &Stream, input: &BytesMut, request: &str) -> Result<(), Refusal> {
+async fn decline(stream: &Stream, input: &BytesMut, request: &str) -> Result<(), LoginRefusal> {
     stream.write_all(&mut BytesMut::from(&b"N"[..])).await?;
     match input.is_empty() {
         true => Ok(()),
@@ -112,7 +112,7 @@ async fn decline(stream: &Stream, input: &BytesMut, request: &str) -> Result<(),
     }
 }
 
-fn unencrypted_data(request: &str) -> Refusal {
+fn unencrypted_data(request: &str) -> LoginRefusal {
     let detail = "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.";
     let message = format!("received unencrypted data after {request} request");
     let error = ErrorResponse::fatal("08P01", message);
@@ -124,7 +124,7 @@ async fn answer_request(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
     input: &mut BytesMut,
-) -> Result<(), Refusal> {
+) -> Result<(), LoginRefusal> {
     if proxy.shared.keyring.acceptor().is_none() || stream.is_unix() {
         return decline(stream, input, "SSL").await;
     }
@@ -141,7 +141,7 @@ async fn shake_hands(
     stream: &mut Stream,
     input: &mut BytesMut,
     direct: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), LoginRefusal> {
     let acceptor = proxy
         .shared
         .keyring
@@ -149,17 +149,17 @@ async fn shake_hands(
         .filter(|_| !stream.is_unix());
     let Some(acceptor) = acceptor else {
         tracing::debug!("a client begins with TLS, which it cannot have here");
-        return Err(Refusal::Left);
+        return Err(LoginRefusal::Left);
     };
     let accepted = acceptor.accept(stream, input, direct).await;
     accepted.map_err(|error| {
         tracing::debug!(%error, "TLS handshake with a client failed");
-        Refusal::Left
+        LoginRefusal::Left
     })
 }
 
 /// TLS is not required on Unix sockets: no other machine can listen on them.
-fn check_encrypted(proxy: &Arc<Proxy>, stream: &Stream) -> Result<(), Refusal> {
+fn check_encrypted(proxy: &Arc<Proxy>, stream: &Stream) -> Result<(), LoginRefusal> {
     let acceptor = proxy.shared.keyring.acceptor();
     let required = acceptor.is_some_and(|acceptor| acceptor.is_required());
     if required && !stream.is_encrypted() && !stream.is_unix() {

@@ -1,6 +1,6 @@
 //! The settings of a startup packet.
 
-use crate::auth::Refusal;
+use crate::auth::LoginRefusal;
 use paceline_config::State;
 use paceline_sql::{quote_ident, quote_literal};
 use paceline_wire::ErrorResponse;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(super) fn settings_of(
     startup: &Startup,
     state: &State,
-) -> Result<BTreeMap<String, String>, Refusal> {
+) -> Result<BTreeMap<String, String>, LoginRefusal> {
     const NOT_SETTINGS: [&str; 4] = ["user", "database", "replication", "options"];
     let mut sets = BTreeMap::new();
     let mut set = |name: &str, value: &str| {
@@ -72,7 +72,7 @@ fn options(text: &str) -> Vec<Result<(String, String), String>> {
     found
 }
 
-fn not_understood(word: &str) -> Refusal {
+fn not_understood(word: &str) -> LoginRefusal {
     let message = format!("unsupported word in startup options: {word}");
     ErrorResponse::fatal("0A000", message)
         .with_hint("Only -c name=value and --name=value are understood.")

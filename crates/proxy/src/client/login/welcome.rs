@@ -1,6 +1,6 @@
 //! The parameters that PostgreSQL reports to a client at login, given the client's settings.
 
-use crate::auth::Refusal;
+use crate::auth::LoginRefusal;
 use crate::cancel::ClientEntry;
 use crate::login_checkout::client_checkout;
 use bytes::{Bytes, BytesMut};
@@ -34,7 +34,7 @@ pub(super) async fn welcome_by(
     name: &str,
     client: &ClientEntry,
     mut sets: BTreeMap<String, String>,
-) -> Result<Vec<(String, String)>, Refusal> {
+) -> Result<Vec<(String, String)>, LoginRefusal> {
     sets.remove(APPLICATION_NAME);
     let mut parameters =
         welcome(client, &client.info.pool.shared.settings_book.intern(sets)).await?;
@@ -48,13 +48,16 @@ pub(super) async fn welcome_by(
 
 /// Replaces SQL that sets `idle_session_timeout` by SQL with the value in milliseconds. The server parses the value, and does not
 /// keep it.
-pub(super) async fn read_idle_timeout(client: &ClientEntry, sql: &str) -> Result<String, Refusal> {
+pub(super) async fn read_idle_timeout(
+    client: &ClientEntry,
+    sql: &str,
+) -> Result<String, LoginRefusal> {
     let local = sql.replacen("SET", "SET LOCAL", 1);
     // A simple query is one transaction.
     let question = format!("{local}; SHOW {IDLE_SESSION_TIMEOUT}");
     let mut server = client_checkout(client).await?;
     let Some(conn) = server.conn() else {
-        return Err(Refusal::Left);
+        return Err(LoginRefusal::Left);
     };
     let answer = conn.query(&question).await;
     if let Ok(_) | Err(ServerError::Refused(_)) = answer {
@@ -66,8 +69,8 @@ pub(super) async fn read_idle_timeout(client: &ClientEntry, sql: &str) -> Result
             let value = shown.and_then(|value| read_milliseconds(value));
             Ok(idle_timeout_sql(value.unwrap_or_default()))
         }
-        Err(ServerError::Refused(error)) => Err(Refusal::Told(as_fatal(&error))),
-        Err(_) => Err(Refusal::Told(messages::connection_lost())),
+        Err(ServerError::Refused(error)) => Err(LoginRefusal::Error(as_fatal(&error))),
+        Err(_) => Err(LoginRefusal::Error(messages::connection_lost())),
     }
 }
 
@@ -75,7 +78,7 @@ pub(super) async fn read_idle_timeout(client: &ClientEntry, sql: &str) -> Result
 pub(super) async fn welcome(
     client: &ClientEntry,
     settings: &Arc<Settings>,
-) -> Result<Vec<(String, String)>, Refusal> {
+) -> Result<Vec<(String, String)>, LoginRefusal> {
     let pool = &client.info.pool;
     if let Some(known) = pool.parameters(settings.id) {
         return Ok(known);
@@ -83,7 +86,7 @@ pub(super) async fn welcome(
     loop {
         let mut server = client_checkout(client).await?;
         let Some(conn) = server.conn() else {
-            return Err(Refusal::Left);
+            return Err(LoginRefusal::Left);
         };
         let tainted = conn.side.tainted;
         let adopted = conn.adopt(settings).await;
@@ -98,9 +101,9 @@ pub(super) async fn welcome(
             Err(ServerError::Refused(_)) if tainted => {}
             Err(ServerError::Refused(error)) => {
                 server.give_back();
-                return Err(Refusal::Told(as_fatal(&error)));
+                return Err(LoginRefusal::Error(as_fatal(&error)));
             }
-            Err(_) => return Err(Refusal::Told(messages::connection_lost())),
+            Err(_) => return Err(LoginRefusal::Error(messages::connection_lost())),
         }
     }
 }

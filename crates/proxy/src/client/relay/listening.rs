@@ -1,9 +1,9 @@
 //! How a relay works with the shared LISTEN connection.
 
-use super::{AwaitedEnd, BACKLOG_MAX, Fate, RelayTask};
+use super::{AwaitedEnd, BACKLOG_MAX, RelayTask, ServerDisposal};
 use crate::client::Client;
-use crate::client::end::End;
-use crate::shared_listen::{ListeningClient, is_silent, mail};
+use crate::client::end::ClientEnd;
+use crate::shared_listen::{ListeningClient, is_silent, notification_ready};
 use bytes::BytesMut;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
@@ -29,7 +29,7 @@ enum Wait {
 
 impl RelayTask<'_> {
     /// Waits until the shared connection has done what the client's next message needs.
-    pub(super) async fn have_listened(&mut self, need: ListenNeed) {
+    pub(super) async fn use_shared_listen(&mut self, need: ListenNeed) {
         let side = &mut self.conn.side;
         let address = self.conn.key.address();
         self.client.join_listening();
@@ -67,7 +67,7 @@ impl RelayTask<'_> {
         let outcome = match stream.unless_closed(input, limited).await {
             Some(outcome) => outcome,
             None => {
-                self.client_end = Some(End::Left);
+                self.client_end = Some(ClientEnd::Left);
                 // The request is executed, but the client no longer listens.
                 match need.changes {
                     true => Err(client.lost()),
@@ -89,17 +89,17 @@ impl RelayTask<'_> {
         let is_free = self.client.mode != PoolMode::Session
             && self.relay.is_quiet()
             && self.relay.kept().is_empty()
-            && self.pending.is_empty()
+            && self.input.pending.is_empty()
             && self.to_server.is_empty()
-            && self.body_left == 0;
+            && self.input.body.left == 0;
         let limit = is_free.then_some(SERVER_WAITS_MAX);
         let waited = match self.client_end {
             Some(_) => Wait::Left,
-            None => self.client.receive_own(&mut self.to_client, limit).await,
+            None => self.client.receive_own(&mut self.output.bytes, limit).await,
         };
         match waited {
             Wait::Over => self.conn.side.notified = false,
-            Wait::Left => drop(self.client_end.get_or_insert(End::Left)),
+            Wait::Left => drop(self.client_end.get_or_insert(ClientEnd::Left)),
             Wait::TooLong => {
                 let unlistens_all = self.relay.take_unlistens_all();
                 let ready = self.relay.take_ready()?;
@@ -112,20 +112,24 @@ impl RelayTask<'_> {
             }
         }
         let unlistens_all = self.relay.take_unlistens_all();
-        self.client.has_received(unlistens_all, &mut self.to_client);
-        self.relay.has_notifications(&mut self.to_client);
+        self.client
+            .has_received(unlistens_all, &mut self.output.bytes);
+        self.relay.has_notifications(&mut self.output.bytes);
         None
     }
 
     /// Delivers notifications to a client that keeps its server connection.
-    pub(super) fn deliver(&mut self) -> Result<(), (Fate, End)> {
+    pub(super) fn deliver(&mut self) -> Result<(), (ServerDisposal, ClientEnd)> {
         match self
             .client
             .listening
             .as_ref()
-            .map(|client| client.take(&mut self.to_client))
+            .map(|client| client.take(&mut self.output.bytes))
         {
-            Some(Err(why)) => Err((self.fate_after_session(), self.client.end_of_mail(why))),
+            Some(Err(why)) => Err((
+                self.disposal_after_session(),
+                self.client.end_of_notifications(why),
+            )),
             Some(Ok(())) | None => Ok(()),
         }
     }
@@ -176,9 +180,9 @@ impl Client {
         &mut self,
         awaited: AwaitedEnd,
         to_client: &mut BytesMut,
-    ) -> Result<(), End> {
+    ) -> Result<(), ClientEnd> {
         if self.receive_own(to_client, None).await == Wait::Left {
-            return Err(End::Left);
+            return Err(ClientEnd::Left);
         }
         self.has_received(awaited.unlistens_all, to_client);
         to_client.extend_from_slice(&awaited.ready);
@@ -201,7 +205,7 @@ async fn deliver_until_caught_up(
                     return Wait::Left;
                 }
             }
-            () = mail(Some(client)), if to_client.len() < BACKLOG_MAX => {
+            () = notification_ready(Some(client)), if to_client.len() < BACKLOG_MAX => {
                 if client.take(to_client).is_err() {
                     // The client gets no more notifications; its connection ends with an error after the answer is complete.
                     caught_up.await;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The counts of one relay that the pool does not have yet.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct RelayStats {
     /// Start of the queries that are not counted yet.
     since: Instant,
     /// Start of their transaction.
@@ -18,13 +18,13 @@ pub(super) struct Meter {
     queries: u64,
     transactions: u64,
     /// The relay has more than one request.
-    is_long: bool,
+    is_multiple: bool,
     received: u64,
     sent: u64,
     prepared: PreparedCounts,
 }
 
-impl Meter {
+impl RelayStats {
     /// Starts counting a relay.
     pub(super) fn new(now: Instant) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Meter {
             transaction_since: now,
             queries: 0,
             transactions: 0,
-            is_long: false,
+            is_multiple: false,
             received: 0,
             sent: 0,
             prepared: PreparedCounts::default(),
@@ -44,13 +44,13 @@ impl Meter {
         self.received += frame.bytes.len() as u64;
         self.prepared.note(frame);
         if matches!(frame.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
-            self.is_long |= self.queries > 0;
-            self.unit(status);
+            self.is_multiple |= self.queries > 0;
+            self.request(status);
         }
     }
 
     /// Counts a request.
-    pub(super) fn unit(&mut self, status: Status) {
+    pub(super) fn request(&mut self, status: Status) {
         self.queries += 1;
         self.transactions += u64::from(status == Status::Idle);
     }
@@ -62,12 +62,12 @@ impl Meter {
 
     /// All requests so far are answered; the client is idle.
     pub(super) fn pause(&mut self, now: Instant, status: Status, sent: u64, pool: &Pool) {
-        self.is_long = true;
+        self.is_multiple = true;
         self.count(now, status == Status::Idle, sent, pool);
     }
 
     /// The client is active again.
-    pub(super) fn go_on(&mut self, now: Instant, status: Status) {
+    pub(super) fn resume(&mut self, now: Instant, status: Status) {
         self.since = now;
         if status == Status::Idle {
             self.transaction_since = now;
@@ -82,7 +82,7 @@ impl Meter {
     fn count(&mut self, now: Instant, transaction_ends: bool, sent: u64, pool: &Pool) {
         let stats = &pool.stats;
         let queries = std::mem::take(&mut self.queries);
-        if self.is_long {
+        if self.is_multiple {
             stats.served_queries(queries, now - self.since);
             if transaction_ends {
                 let transactions = std::mem::take(&mut self.transactions);

@@ -15,11 +15,11 @@ const BYTES: usize = 4;
 
 /// The work done in a client's present turn.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct WorkBudget {
     work: usize,
 }
 
-impl Turn {
+impl WorkBudget {
     /// Counts a message of the client.
     pub(super) fn message(&mut self, kind: u8, len: usize) {
         let cost = match kind {
@@ -35,17 +35,17 @@ impl Turn {
     }
 
     /// Counts work that takes a whole turn.
-    pub(super) fn all(&mut self) {
+    pub(super) fn exhaust(&mut self) {
         self.work = WORK_MAX;
     }
 
     /// Whether the task must yield.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_exhausted(&self) -> bool {
         self.work >= WORK_MAX
     }
 
     /// Yields to other tasks; a new turn begins.
-    pub(super) async fn pass(&mut self) {
+    pub(super) async fn yield_now(&mut self) {
         self.work = 0;
         tokio::task::yield_now().await;
     }
@@ -63,15 +63,15 @@ mod tests {
             (tag::QUERY, WORK_MAX, 1),
             (tag::COPY_DATA, 64 * 1024, 16),
         ] {
-            let mut turn = Turn::default();
+            let mut budget = WorkBudget::default();
             let mut count = 0;
-            while !turn.is_over() {
-                turn.message(kind, len);
+            while !budget.is_exhausted() {
+                budget.message(kind, len);
                 count += 1;
             }
             assert!(count >= about / 2 && count <= about * 2, "{count}");
-            turn.pass().await;
-            assert!(!turn.is_over());
+            budget.yield_now().await;
+            assert!(!budget.is_exhausted());
         }
     }
 }
