@@ -1,32 +1,32 @@
 //! Why server connections are closed, in PgBouncer's words.
 
 /// RECONNECT, or a reload has changed the address.
-pub const CONFIGURATION_CHANGED: &str = "database configuration changed";
+pub(crate) const CONFIGURATION_CHANGED: &str = "database configuration changed";
 /// `PAUSE`.
-pub const PAUSE_MODE: &str = "pause mode";
+pub(crate) const PAUSE_MODE: &str = "pause mode";
 /// `KILL`.
-pub const DATABASE_REMOVED: &str = "database removed";
+pub(crate) const DATABASE_REMOVED: &str = "database removed";
 /// The process shuts down.
-pub const SHUTTING_DOWN: &str = "shutting down";
+pub(crate) const SHUTTING_DOWN: &str = "shutting down";
 /// The pool has more connections than its limit.
 pub const TOO_MANY: &str = "too many servers in the pool";
 /// Another pool, or a replication client, needs the slot.
-pub const EVICTED: &str = "evicted";
+pub(crate) const EVICTED: &str = "evicted";
 /// `server_lifetime`.
-pub const LIFETIME_OVER: &str = "server lifetime over";
+pub(crate) const LIFETIME_OVER: &str = "server lifetime over";
 /// `server_idle_timeout`.
-pub const IDLE_TIMEOUT: &str = "server idle timeout";
+pub(crate) const IDLE_TIMEOUT: &str = "server idle timeout";
 /// `server_check_query` failed.
-pub const CHECK_FAILED: &str = "test query failed";
+pub(crate) const CHECK_FAILED: &str = "test query failed";
 /// `server_reset_query` failed.
 pub const RESET_FAILED: &str = "reset query failed";
 /// A group got no answer within `query_timeout`.
-pub const QUERY_TIMEOUT: &str = "query timeout";
+pub(crate) const QUERY_TIMEOUT: &str = "query timeout";
 /// The server or the network closed the connection.
-pub const LOST: &str = "server conn crashed?";
+pub(crate) const LOST: &str = "server conn crashed?";
 /// The client disconnected in the middle of a transaction or an answer.
-pub const CLIENT_LEFT: &str = "client disconnect while server was not ready";
+pub(crate) const CLIENT_LEFT: &str = "client disconnect while server was not ready";
 /// The state of the connection is unknown.
-pub const UNCLEAN: &str = "unclean server";
+pub(crate) const UNCLEAN: &str = "unclean server";
 /// The connection is not used any longer.
-pub const NOT_NEEDED: &str = "no longer needed";
+pub(crate) const NOT_NEEDED: &str = "no longer needed";

@@ -23,7 +23,7 @@ pub struct Counters {
 
 impl Counters {
     /// Counts a group of writes that leaves the line.
-    pub fn group_sent(&self, members: usize) {
+    pub(crate) fn group_sent(&self, members: usize) {
         let members = members as u64;
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.members.fetch_add(members, Ordering::Relaxed);

@@ -7,7 +7,8 @@ mod process_key;
 mod random;
 mod secret;
 
-pub use credential::{Credential, ServerCredentials, ShownCredential};
+pub(crate) use credential::ShownCredential;
+pub use credential::{Credential, ServerCredentials};
 pub use derive::Deriver;
 pub use process_key::ProcessKey;
 pub use random::random;

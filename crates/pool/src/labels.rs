@@ -33,7 +33,7 @@ impl PoolLabels {
     }
 
     /// Whether no other pool can have the same labels.
-    pub fn are_its_own(&self) -> bool {
+    pub(crate) fn are_its_own(&self) -> bool {
         let whole = |name: &str| name.len() < NAME_BYTES_MAX;
         !self.user.is_empty() && whole(&self.database) && whole(&self.user)
     }

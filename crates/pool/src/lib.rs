@@ -18,9 +18,9 @@
 
 pub mod address;
 pub mod analysis;
-pub mod clock;
+mod clock;
 pub mod close_reason;
-pub mod counters;
+mod counters;
 pub mod credentials;
 mod group_run;
 pub mod keyring;

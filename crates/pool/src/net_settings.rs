@@ -15,7 +15,7 @@ pub fn tcp_settings(tcp: &Tcp) -> TcpSettings {
 }
 
 /// Converts the settings of TLS towards clients or towards a server.
-pub fn tls_settings(side: &Side) -> TlsSettings {
+pub(crate) fn tls_settings(side: &Side) -> TlsSettings {
     let protocols = &side.protocols;
     TlsSettings {
         sslmode: sslmode(side.sslmode),

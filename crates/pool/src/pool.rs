@@ -28,7 +28,7 @@ mod wait_timer;
 
 pub use analyses::AnalysisState;
 pub use checkout::RowsInFlight;
-pub use config::PoolConfig;
+pub(crate) use config::PoolConfig;
 pub use load::PoolLoad;
 pub use replication::ReplicationServer;
 pub(crate) use state::ExclusiveUse;

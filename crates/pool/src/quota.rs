@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The connections of one database or user.
 #[derive(Debug, Default)]
-pub struct Quota {
+pub(crate) struct Quota {
     servers: AtomicUsize,
     clients: AtomicUsize,
     /// Pools that have no server connection and may not open one.
@@ -30,7 +30,7 @@ pub struct Quotas {
 
 /// All quotas, by name.
 #[derive(Debug, Default)]
-pub struct QuotaBook {
+pub(crate) struct QuotaBook {
     databases: Register,
     users: Register,
 }
@@ -60,15 +60,15 @@ pub enum Full {
 
 /// The permission for one server connection, given back when this is dropped.
 #[derive(Debug)]
-pub struct ServerSlot([Arc<Quota>; 2]);
+pub(crate) struct ServerSlot([Arc<Quota>; 2]);
 
 /// A pool that cannot have a connection while this exists.
 #[derive(Debug)]
-pub struct Starving(Arc<Quota>);
+pub(crate) struct Starving(Arc<Quota>);
 
 impl QuotaBook {
     /// The quotas of a pool.
-    pub fn of(&self, database: &str, client_user: &str, server_user: &str) -> Quotas {
+    pub(crate) fn of(&self, database: &str, client_user: &str, server_user: &str) -> Quotas {
         Quotas {
             database: self.databases.of(database),
             server_user: ArcSwap::new(self.users.of(server_user)),
@@ -77,7 +77,7 @@ impl QuotaBook {
     }
 
     /// Counts new connections of a pool for another user. Present connections count as before.
-    pub fn change_user(&self, quotas: &Quotas, server_user: &str) {
+    pub(crate) fn change_user(&self, quotas: &Quotas, server_user: &str) {
         quotas.server_user.store(self.users.of(server_user));
     }
 }
@@ -109,7 +109,7 @@ impl QuotaMap {
 
 impl Quotas {
     /// A slot for one more server connection.
-    pub fn server_slot(&self, settings: &PoolSettings) -> Result<ServerSlot, Full> {
+    pub(crate) fn server_slot(&self, settings: &PoolSettings) -> Result<ServerSlot, Full> {
         take(&self.database.servers, settings.database_servers_max).ok_or(Full::Database)?;
         let server_user = self.server_user.load_full();
         if take(&server_user.servers, settings.user_servers_max).is_none() {
@@ -136,7 +136,7 @@ impl Quotas {
     }
 
     /// Shows the pools that share this limit that this pool has no connection.
-    pub fn starving(&self, full: Full) -> Starving {
+    pub(crate) fn starving(&self, full: Full) -> Starving {
         let quota = match full {
             Full::Database => Arc::clone(&self.database),
             Full::User => self.server_user.load_full(),
@@ -146,7 +146,7 @@ impl Quotas {
     }
 
     /// Whether the limits allow no further server connection.
-    pub fn are_full(&self, settings: &PoolSettings) -> bool {
+    pub(crate) fn are_full(&self, settings: &PoolSettings) -> bool {
         let full = |quota: &Quota, most: Option<usize>| {
             most.is_some_and(|most| quota.servers.load(Ordering::Relaxed) >= most)
         };
@@ -155,7 +155,7 @@ impl Quotas {
     }
 
     /// Whether another pool has no connection because of a limit that it shares with this one.
-    pub fn others_starve(&self) -> bool {
+    pub(crate) fn others_starve(&self) -> bool {
         self.database.starving.load(Ordering::Relaxed) > 0
             || self.server_user.load().starving.load(Ordering::Relaxed) > 0
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum number of bytes of shared answers, each counted until its last client has it.
-pub const SHARED_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(crate) const SHARED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Counts the bytes of all shared answers.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl ResultReservation {
     }
 
     /// Enlarges the reservation to `bytes`. Returns false, and changes nothing, if not enough memory is left.
-    pub fn grow_to(&mut self, bytes: usize) -> bool {
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.taken);
         let grown = |taken: usize| {
             let taken = taken.checked_add(more)?;

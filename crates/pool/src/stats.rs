@@ -13,7 +13,7 @@ mod prepared;
 mod tests;
 mod totals;
 
-pub use averages::Periods;
+pub(crate) use averages::Periods;
 pub use counter::micros;
 pub use durations::{BOUNDS_MICROS, Durations};
 pub use errors::{CODES_MAX, SqlState, first_state, first_words, state_of};
@@ -82,7 +82,7 @@ impl Stats {
     }
 
     /// Counts a request that got a server connection at once.
-    pub fn assigned_at_once(&self) {
+    pub(crate) fn assigned_at_once(&self) {
         add(&self.assignments, 1);
         self.waits.count(1, 0);
     }

@@ -8,7 +8,7 @@ mod console_keys;
 mod key;
 
 pub use console_keys::{ConsoleAccess, ConsoleGrant, ConsoleKeys};
-pub use key::CancelKey;
+pub(crate) use key::CancelKey;
 
 use crate::client_info::ClientInfo;
 use paceline_batch::line::WaiterId;
@@ -79,7 +79,7 @@ pub enum ClientActivity {
 
 /// What a client is doing.
 #[derive(Default)]
-pub enum ClientState {
+pub(crate) enum ClientState {
     /// Nothing that can be cancelled. Also: its group is in flight.
     #[default]
     Nothing,
@@ -92,7 +92,7 @@ pub enum ClientState {
 }
 
 /// Keeps a client registered until it is dropped.
-pub struct Registration {
+pub(crate) struct Registration {
     cancel_keys: Arc<CancelKeys>,
     /// The client id that the console shows. Without peers it is the process id.
     id: u32,
@@ -146,7 +146,7 @@ impl CancelKeys {
     }
 
     /// Registers a client and gives it a key. `None`: the operating system has no random numbers.
-    pub fn register(self: &Arc<Self>, info: ClientInfo) -> Option<Registration> {
+    pub(crate) fn register(self: &Arc<Self>, info: ClientInfo) -> Option<Registration> {
         let cancels = self;
         let peer_id = own_peer_id(&info.pool.shared);
         let (mut clients, mut of_peers) = (cancels.lock(), cancels.lock_of_peers());
@@ -184,7 +184,7 @@ impl CancelKeys {
 
     /// Handles a cancel request. The server has `limit` to take it (`cancel_wait_timeout`; zero means no limit). Returns false if
     /// no client has the key.
-    pub async fn cancel(&self, key: CancelKey, limit: Duration) -> bool {
+    pub(crate) async fn cancel(&self, key: CancelKey, limit: Duration) -> bool {
         let Some(client) = self.client(key) else {
             return false;
         };
@@ -203,7 +203,7 @@ impl CancelKeys {
 }
 
 /// `peer_id` of this process; 0 without peers.
-pub fn own_peer_id(shared: &Shared) -> u16 {
+pub(crate) fn own_peer_id(shared: &Shared) -> u16 {
     u16::try_from(shared.config().paceline.listening.peer_id).unwrap_or_default()
 }
 
@@ -280,7 +280,7 @@ impl ClientEntry {
     }
 
     /// Sets the client's settings.
-    pub fn set_settings(&self, settings: &Arc<Settings>) {
+    pub(crate) fn set_settings(&self, settings: &Arc<Settings>) {
         let mut state = self.lock();
         let same = state.settings.as_ref().is_some_and(|s| s.id == settings.id);
         if !same {
@@ -304,30 +304,30 @@ impl ClientEntry {
     }
 
     /// Whether a message may be sent to the client now. During a relay a message may be half written.
-    pub fn can_receive_error(&self) -> bool {
+    pub(crate) fn can_receive_error(&self) -> bool {
         !matches!(self.lock().doing, ClientState::Relaying(_))
     }
 
     /// Returns when a cancel request arrives for a request in flight.
-    pub fn cancelled_in_flight(&self) -> Notified<'_> {
+    pub(crate) fn cancelled_in_flight(&self) -> Notified<'_> {
         self.in_flight_cancelled.notified()
     }
 
     /// Sets what the client is doing.
-    pub fn set_state(&self, doing: ClientState) {
+    pub(crate) fn set_state(&self, doing: ClientState) {
         self.lock().doing = doing;
     }
 
     /// Ends a wait, and sets what the client does instead. Returns true if a cancel request arrived after the request left the
     /// line.
-    pub fn wait_ended(&self, doing: ClientState) -> bool {
+    pub(crate) fn wait_ended(&self, doing: ClientState) -> bool {
         let mut state = self.lock();
         state.doing = doing;
         std::mem::take(&mut state.cancelled)
     }
 
     /// Notes that the relay goes on with another request.
-    pub fn next_request(&self) {
+    pub(crate) fn next_request(&self) {
         let mut state = self.lock();
         state.relays += 1;
         state.began = None;
@@ -343,7 +343,7 @@ impl ClientEntry {
 
     /// Begins a relay on the server connection with this key. `now` is its start if it relays a single request. Returns false if
     /// the client was cancelled before.
-    pub fn relay_begins(&self, key: BackendKey, now: Option<Instant>) -> bool {
+    pub(crate) fn relay_begins(&self, key: BackendKey, now: Option<Instant>) -> bool {
         let mut state = self.lock();
         state.relays += 1;
         state.began = now;
@@ -356,7 +356,7 @@ impl ClientEntry {
     }
 
     /// Ends a relay: later cancel requests do not reach its server. Waits for those on their way.
-    pub async fn relay_ends(&self) {
+    pub(crate) async fn relay_ends(&self) {
         self.set_state(ClientState::Nothing);
         loop {
             let delivered = self.delivered.notified();

@@ -50,7 +50,7 @@ impl ClientInfo {
     }
 
     /// Marks the client as a replication client.
-    pub fn replicating(mut self, kind: Replication) -> Self {
+    pub(crate) fn replicating(mut self, kind: Replication) -> Self {
         self.replication = Some(kind);
         self
     }
@@ -78,14 +78,14 @@ impl ClientInfo {
     }
 
     /// Sets the client's task.
-    pub fn set_task(&self, task: AbortHandle) {
+    pub(crate) fn set_task(&self, task: AbortHandle) {
         if let Err(task) = self.task.set(task) {
             tracing::debug!(id = ?task.id(), "a client has two tasks");
         }
     }
 
     /// Whether the client has a task of its own, which is the case after its login.
-    pub fn has_task(&self) -> bool {
+    pub(crate) fn has_task(&self) -> bool {
         self.task.get().is_some()
     }
 
@@ -100,7 +100,7 @@ impl ClientInfo {
     }
 
     /// Whether an operator has ended the client.
-    pub fn is_killed(&self) -> bool {
+    pub(crate) fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 }

@@ -27,7 +27,7 @@ impl fmt::Display for ClientNames<'_> {
 }
 
 /// Logs a startup packet (`log_connections`).
-pub fn login_attempt(
+pub(crate) fn login_attempt(
     logging: &Logging,
     client: ClientNames<'_>,
     cipher: Option<Cipher>,
@@ -53,7 +53,7 @@ pub fn client_closed(logging: &Logging, client: ClientNames<'_>, why: &str, age:
 }
 
 /// Logs an error of Paceline's own that ends the client's connection (`log_pooler_errors`).
-pub fn pooler_error(logging: &Logging, client: ClientNames<'_>, why: &str) {
+pub(crate) fn pooler_error(logging: &Logging, client: ClientNames<'_>, why: &str) {
     if logging.log_pooler_errors {
         tracing::warn!("{client} pooler error: {why}");
     }

@@ -91,7 +91,7 @@ impl Peers {
 }
 
 /// Forwards a cancel request to the peer that its key names, if there is one. Returns when the peer has taken it.
-pub async fn forward(peers: &Peers, shared: &Shared, key: CancelKey) {
+pub(crate) async fn forward(peers: &Peers, shared: &Shared, key: CancelKey) {
     let config = shared.config();
     let peer_id = key.peer_id();
     let own = config.paceline.listening.peer_id;

@@ -30,7 +30,7 @@ pub struct Proxy {
     /// Cancel requests that are forwarded to other processes.
     pub peers: Peers,
     /// The shared LISTEN connections, one per database.
-    pub shared_listens: SharedListens,
+    pub(crate) shared_listens: SharedListens,
     /// Addresses to which clients have logged in.
     pub login_addresses: LoginAddresses,
     /// Number of clients that are logged in or logging in.

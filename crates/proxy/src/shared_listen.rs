@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The shared LISTEN connections, one per database.
-pub struct SharedListens {
+pub(crate) struct SharedListens {
     /// The channel on which marker notifications are sent.
     pub(crate) marker: Arc<str>,
     by_database: Mutex<HashMap<DatabaseAddress, Arc<DatabaseListen>>>,

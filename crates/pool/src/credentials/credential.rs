@@ -35,7 +35,7 @@ impl Credential {
     }
 
     /// The credential in the protocol's type.
-    pub fn as_shown(&self) -> auth::Credential<'_> {
+    pub(crate) fn as_shown(&self) -> auth::Credential<'_> {
         match self {
             Self::None => auth::Credential::None,
             Self::Password(password) => auth::Credential::Password(password.reveal()),
@@ -48,12 +48,12 @@ impl Credential {
 
 /// The credential that a client of the pool has shown last.
 #[derive(Debug, Default)]
-pub struct ShownCredential(Mutex<Credential>);
+pub(crate) struct ShownCredential(Mutex<Credential>);
 
 impl ShownCredential {
     /// Sets the credential that a client has shown. A client without one (certificate) changes nothing. Returns whether the
     /// credential is new.
-    pub fn set(&self, shown: &Credential) -> bool {
+    pub(crate) fn set(&self, shown: &Credential) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = *shown != Credential::None && *shown != *known;
         if is_new {
@@ -63,7 +63,7 @@ impl ShownCredential {
     }
 
     /// The credential that was shown last.
-    pub fn get(&self) -> Credential {
+    pub(crate) fn get(&self) -> Credential {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.clone()
     }

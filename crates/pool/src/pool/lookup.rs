@@ -47,7 +47,7 @@ impl Pool {
     }
 
     /// Ends an analysis. `None`: there is no result, and the next client asks again.
-    pub fn set_analysis(&self, template: u64, settings: u64, result: Option<Learned>) {
+    pub(crate) fn set_analysis(&self, template: u64, settings: u64, result: Option<Learned>) {
         self.lock().analyses.set(template, settings, result);
         self.signals.analyzed.notify_waiters();
     }

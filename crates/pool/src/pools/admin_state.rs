@@ -75,7 +75,7 @@ impl AdminState {
     }
 
     /// The state of all pools, without the orders for single databases.
-    pub fn state_of_all(&self) -> PoolState {
+    pub(crate) fn state_of_all(&self) -> PoolState {
         match self.all {
             GlobalState::Closing => PoolState::ShuttingDown,
             GlobalState::Paused(_) => PoolState::Paused,
@@ -170,7 +170,7 @@ impl AdminState {
     }
 
     /// Whether this order is in force.
-    pub fn is_in_force(&self, order: OrderId) -> bool {
+    pub(crate) fn is_in_force(&self, order: OrderId) -> bool {
         let mut each = self.databases.values();
         self.all.is_of(order) || each.any(|one| one.pausing.contains(&order))
     }

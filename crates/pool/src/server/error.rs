@@ -46,13 +46,13 @@ impl ServerError {
     }
 
     /// Whether the server rejected the password.
-    pub fn is_wrong_password(&self) -> bool {
+    pub(crate) fn is_wrong_password(&self) -> bool {
         self.sqlstate() == Some(INVALID_PASSWORD)
     }
 
     /// Whether another attempt would fail, too, until an operator changes something: the server rejects this user, has no such
     /// database, has no TLS or not the required certificate, or does not use PostgreSQL's protocol.
-    pub fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Refused(_) => {
                 let sqlstate = self.sqlstate().unwrap_or_default();
@@ -65,7 +65,7 @@ impl ServerError {
     }
 
     /// Appends the error for a client that needed this server. The client's connection ends.
-    pub fn write_fatal(&self, out: &mut BytesMut) {
+    pub(crate) fn write_fatal(&self, out: &mut BytesMut) {
         if let Self::Refused(error) = self {
             out.extend_from_slice(error);
             return;

@@ -79,7 +79,7 @@ impl ServerConn {
 
     /// Whether an idle connection is usable. Reads what the server has sent: changed parameters and notices are expected,
     /// anything else means that the connection ends.
-    pub fn is_alive(&mut self) -> bool {
+    pub(crate) fn is_alive(&mut self) -> bool {
         match self.stream.read_now(&mut self.input) {
             Ok(false) => true,
             Ok(true) => loop {
@@ -113,7 +113,7 @@ impl ServerConn {
     }
 
     /// Sets the reason for closing the connection in the middle of a client's work: the client or the server has left.
-    pub fn is_left_unfinished(&mut self) {
+    pub(crate) fn is_left_unfinished(&mut self) {
         match self.stream.read_now(&mut self.input) {
             Ok(_) => self.closes_because(close_reason::CLIENT_LEFT),
             Err(_) => self.is_lost(),

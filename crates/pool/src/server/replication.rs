@@ -11,7 +11,7 @@ use std::time::Duration;
 
 impl ServerConn {
     /// Opens a connection for one replication client, with these startup parameters, within `limit`; zero means no limit.
-    pub async fn open_for_replication(
+    pub(crate) async fn open_for_replication(
         limit: Duration,
         address: &Arc<Address>,
         credentials: &ServerCredentials,
@@ -36,7 +36,7 @@ const CANNOT_CONNECT_NOW: &str = "57P03";
 
 impl ServerError {
     /// Whether a later attempt may succeed without any change: the server is unreachable, starts, or shuts down.
-    pub fn is_absence(&self) -> bool {
+    pub(crate) fn is_absence(&self) -> bool {
         match self {
             Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
             Self::Io(_) | Self::Timeout(_) => !self.is_final(),

@@ -14,7 +14,7 @@ const PERIOD_MIN: Duration = Duration::from_secs(1);
 
 /// Beginnings of the last two periods, common to all pools.
 #[derive(Debug)]
-pub struct Periods(Mutex<Stamps>);
+pub(crate) struct Periods(Mutex<Stamps>);
 
 #[derive(Debug, Clone, Copy)]
 struct Stamps {
@@ -24,7 +24,7 @@ struct Stamps {
 
 impl Periods {
     /// Begins the first period.
-    pub fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self(Mutex::new(Stamps {
             older: now,
             newer: now,
@@ -36,7 +36,7 @@ impl Periods {
     }
 
     /// Begins the next period if the present one is over. Returns the averages of the one that is over.
-    pub fn turn(&self, now: Instant, period: Duration, pools: &[&Stats]) -> Option<Totals> {
+    pub(crate) fn turn(&self, now: Instant, period: Duration, pools: &[&Stats]) -> Option<Totals> {
         let mut stamps = self.lock();
         let passed = now.saturating_duration_since(stamps.newer);
         if passed < period.max(PERIOD_MIN) {
@@ -54,7 +54,7 @@ impl Periods {
     }
 
     /// The averages of all these pools.
-    pub fn averages(&self, now: Instant, pools: &[&Stats]) -> Totals {
+    pub(crate) fn averages(&self, now: Instant, pools: &[&Stats]) -> Totals {
         // Locked until the end, so that no period begins in between.
         let stamps = self.lock();
         let (mut all, mut earlier) = (Totals::default(), Totals::default());

@@ -9,7 +9,7 @@ const PASSES_MASK: u32 = 0b11;
 
 /// A cancel key in BackendKeyData or CancelRequest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CancelKey {
+pub(crate) struct CancelKey {
     /// The process id, as clients see it.
     pub process: u32,
     /// The secret.
@@ -18,7 +18,7 @@ pub struct CancelKey {
 
 impl CancelKey {
     /// A random key without a peer id. `None`: the operating system has no random numbers.
-    pub fn random() -> Option<Self> {
+    pub(crate) fn random() -> Option<Self> {
         Some(Self {
             process: getrandom::u32().ok()? >> 1,
             secret: getrandom::u32().ok()?,
@@ -26,7 +26,7 @@ impl CancelKey {
     }
 
     /// A random key that names this process for its peers.
-    pub fn of_peer(peer_id: u16) -> Option<Self> {
+    pub(crate) fn of_peer(peer_id: u16) -> Option<Self> {
         let Self { process, secret } = Self::random()?;
         let [first, _, _, last] = process.to_be_bytes();
         let [low, high] = peer_id.to_le_bytes();
@@ -38,13 +38,13 @@ impl CancelKey {
     }
 
     /// The peer id in the key, if the key has one.
-    pub fn peer_id(self) -> u16 {
+    pub(crate) fn peer_id(self) -> u16 {
         let [_, low, high, _] = self.process.to_be_bytes();
         u16::from_le_bytes([low, high])
     }
 
     /// The key as the client got it, before any forwarding.
-    pub fn as_issued(self) -> Self {
+    pub(crate) fn as_issued(self) -> Self {
         Self {
             secret: self.secret | PASSES_MASK,
             ..self
@@ -52,7 +52,7 @@ impl CancelKey {
     }
 
     /// The key for the next peer. `None`: the request has been forwarded too often.
-    pub fn forwarded(self) -> Option<Self> {
+    pub(crate) fn forwarded(self) -> Option<Self> {
         let may_pass = self.secret & PASSES_MASK > 0;
         may_pass.then(|| Self {
             secret: self.secret - 1,

@@ -87,7 +87,7 @@ struct Socket {
 struct Server {
     name: PoolName,
     pool: Arc<Pool>,
-    activity: ServerSnapshot,
+    seen: ServerSnapshot,
 }
 
 /// Clients by the server connection that they relay on.
@@ -132,10 +132,10 @@ fn debug_rows(proxy: &Proxy, wanted: impl Fn(&Socket) -> bool) -> Vec<Row> {
 fn all_servers(proxy: &Proxy) -> Vec<Server> {
     let mut servers = Vec::new();
     for (name, pool) in named_pools(proxy) {
-        servers.extend(pool.servers().into_iter().map(|activity| Server {
+        servers.extend(pool.servers().into_iter().map(|seen| Server {
             name: name.clone(),
             pool: Arc::clone(&pool),
-            activity,
+            seen,
         }));
     }
     servers
@@ -155,25 +155,20 @@ fn riders(proxy: &Proxy) -> Riders {
 fn all_clients(proxy: &Proxy, servers: &[Server]) -> Vec<Socket> {
     let by_process: HashMap<(*const Pool, u32), &Arc<ServerInfo>> = servers
         .iter()
-        .map(|s| {
-            (
-                (Arc::as_ptr(&s.pool), s.activity.info.process),
-                &s.activity.info,
-            )
-        })
+        .map(|s| ((Arc::as_ptr(&s.pool), s.seen.info.process), &s.seen.info))
         .collect();
     let clients = proxy.cancel_keys.all().into_iter();
     clients
         .map(|(id, client)| {
-            let activity = client.activity();
-            let link = match activity {
+            let seen = client.activity();
+            let link = match seen {
                 ClientActivity::Relaying(process) => {
                     let ridden = by_process.get(&(Arc::as_ptr(&client.info.pool), process));
                     ridden.map(|info| Arc::as_ptr(info).addr())
                 }
                 ClientActivity::Idle | ClientActivity::Waiting(_) | ClientActivity::InGroup => None,
             };
-            of_client(id, &client, &activity, link)
+            of_client(id, &client, &seen, link)
         })
         .collect()
 }
@@ -181,13 +176,13 @@ fn all_clients(proxy: &Proxy, servers: &[Server]) -> Vec<Socket> {
 fn of_client(
     id: u32,
     client: &Arc<ClientEntry>,
-    activity: &ClientActivity,
+    seen: &ClientActivity,
     link: Option<usize>,
 ) -> Socket {
     let info = &client.info;
     let name = info.pool.name.get().cloned();
     let (database, user) = name.map_or_else(Default::default, |name| (name.database, name.user));
-    let (state, wait) = match activity {
+    let (state, wait) = match seen {
         ClientActivity::Idle => ("idle", Duration::ZERO),
         ClientActivity::Waiting(since) => ("waiting", since.elapsed()),
         ClientActivity::Relaying(_) | ClientActivity::InGroup => ("active", Duration::ZERO),
@@ -198,7 +193,7 @@ fn of_client(
         database,
         replication: Replication::name(info.replication),
         state,
-        is_active: !matches!(activity, ClientActivity::Idle),
+        is_active: !matches!(seen, ClientActivity::Idle),
         peer: info.peer.clone(),
         connected: info.since,
         requested: info.requested(),
@@ -206,7 +201,7 @@ fn of_client(
         address: Arc::as_ptr(client).addr(),
         link,
         process: info.peer.process(),
-        server_process: match activity {
+        server_process: match seen {
             ClientActivity::Relaying(process) => *process,
             ClientActivity::Idle | ClientActivity::Waiting(_) | ClientActivity::InGroup => 0,
         },
@@ -224,20 +219,16 @@ fn application_of(client: &ClientEntry) -> String {
 }
 
 fn of_server(server: &Server, riders: &Riders) -> Socket {
-    let info = &server.activity.info;
+    let info = &server.seen.info;
     let rider = riders.get(&(Arc::as_ptr(&server.pool), info.process));
-    let rider = rider.filter(|_| !server.activity.idle);
+    let rider = rider.filter(|_| !server.seen.idle);
     Socket {
         kind: "S",
         user: server.pool.address().user.clone(),
         database: server.name.database.clone(),
         replication: Replication::name(info.replication),
-        state: if server.activity.idle {
-            "idle"
-        } else {
-            "active"
-        },
-        is_active: !server.activity.idle,
+        state: if server.seen.idle { "idle" } else { "active" },
+        is_active: !server.seen.idle,
         peer: info.peer.clone(),
         connected: info.connected(),
         requested: info.requested(),
@@ -248,9 +239,9 @@ fn of_server(server: &Server, riders: &Riders) -> Socket {
         server_process: 0,
         application_name: rider.map_or_else(String::new, |rider| application_of(rider)),
         prepared: info.prepared(),
-        id: server.activity.id,
+        id: server.seen.id,
         cipher: info.cipher,
-        close_needed: server.activity.close_needed,
+        close_needed: server.seen.close_needed,
     }
 }
 
