@@ -31,8 +31,8 @@ impl Counters {
     }
 
     /// Counts requests that left the line with a group and are put back.
-    pub fn came_back(&self, units: usize) {
-        self.fallbacks.fetch_add(units as u64, Ordering::Relaxed);
+    pub fn fell_back(&self, requests: usize) {
+        self.fallbacks.fetch_add(requests as u64, Ordering::Relaxed);
     }
 
     /// Adds one.

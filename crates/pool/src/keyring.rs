@@ -91,7 +91,7 @@ impl Keyring {
     ///
     /// # Errors
     /// A file is missing or cannot be used.
-    pub fn connector(&self, upstream: &Upstream) -> Result<Arc<Connector>, TlsError> {
+    pub(crate) fn connector(&self, upstream: &Upstream) -> Result<Arc<Connector>, TlsError> {
         let loaded = self.0.load();
         let side = loaded.settings.towards(upstream);
         match loaded.servers.get(&side) {

@@ -120,6 +120,9 @@ impl Quotas {
     }
 
     /// Counts one more client, until [`Quotas::leave`].
+    ///
+    /// # Errors
+    /// The limit of the database or of the user is reached.
     pub fn enter(&self, settings: &PoolSettings) -> Result<(), Full> {
         take(&self.database.clients, settings.database_clients_max).ok_or(Full::Database)?;
         if take(&self.client_user.clients, settings.user_clients_max).is_none() {

@@ -52,7 +52,7 @@ impl ResultReservation {
     }
 
     /// Returns the answer with its reservation, which ends when the last copy is dropped.
-    pub fn keep(self, answer: Bytes) -> Bytes {
+    pub fn attach(self, answer: Bytes) -> Bytes {
         Bytes::from_owner(ReservedAnswer {
             answer,
             _reservation: self,
@@ -90,7 +90,7 @@ mod tests {
         let mut second = ResultReservation::new(&memory);
         assert!(second.grow_to(1));
         assert!(!second.grow_to(2));
-        let kept = first.keep(Bytes::from_static(b"answer"));
+        let kept = first.attach(Bytes::from_static(b"answer"));
         let copy = kept.clone();
         drop(kept);
         assert!(!second.grow_to(2));

@@ -185,6 +185,9 @@ impl ServerConn {
     }
 
     /// Opens a connection for a pool within `limit`; zero means no limit.
+    ///
+    /// # Errors
+    /// The server cannot be reached, rejects the login, or does not answer in time.
     pub async fn open_within(
         limit: Duration,
         address: &Arc<Address>,
@@ -276,12 +279,18 @@ impl ServerConn {
     }
 
     /// Activates a client's settings. [`ServerError::Refused`]: the server rejects them.
+    ///
+    /// # Errors
+    /// The server rejects the settings, or the connection is lost.
     pub async fn adopt(&mut self, settings: &Arc<Settings>) -> Result<(), ServerError> {
         let anybody = self.side.sequences.token();
         self.adopt_for(settings, anybody).await
     }
 
     /// The same for a client with this sequence token: it must not read sequence values of other clients.
+    ///
+    /// # Errors
+    /// As for [`ServerConn::adopt`].
     pub async fn adopt_for(
         &mut self,
         settings: &Arc<Settings>,
@@ -312,6 +321,9 @@ impl ServerConn {
     }
 
     /// Resets the session by `server_reset_query`; an empty query does nothing.
+    ///
+    /// # Errors
+    /// The server answers with an error, or the connection is lost.
     pub async fn reset(&mut self, sql: &str, none: Arc<Settings>) -> Result<(), ServerError> {
         if !sql.is_empty() {
             self.query(sql).await?;
@@ -324,6 +336,9 @@ impl ServerConn {
     }
 
     /// Runs statements of Paceline's own in one transaction, and returns the rows of each. Parameters are passed as text.
+    ///
+    /// # Errors
+    /// The server answers with an error, or the connection is lost.
     pub async fn ask(
         &mut self,
         statements: &[(&str, &[&str])],
@@ -348,6 +363,9 @@ impl ServerConn {
     }
 
     /// Runs statements of Paceline's own in one simple query, and returns the rows of each.
+    ///
+    /// # Errors
+    /// The server answers with an error, or the connection is lost.
     pub async fn query(&mut self, sql: &str) -> Result<Vec<ResultRows>, ServerError> {
         let mut out = BytesMut::new();
         frontend::write_query(&mut out, sql);
@@ -374,6 +392,9 @@ impl ServerConn {
     }
 
     /// Asks PostgreSQL to describe a statement.
+    ///
+    /// # Errors
+    /// The server answers with an error, or the connection is lost.
     pub async fn describe(&mut self, text: &str, types: &[u8]) -> Result<Description, ServerError> {
         let mut out = BytesMut::new();
         frontend::Parse {

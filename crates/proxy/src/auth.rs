@@ -158,7 +158,7 @@ impl Attempt<'_> {
             }
             Method::Md5 => exchange.md5(secret.as_ref()).await?,
             other => {
-                self.vouched_for(&other, secret.is_some()).await?;
+                self.check_vouched(&other, secret.is_some()).await?;
                 secret.as_ref().map(Credential::of).unwrap_or_default()
             }
         };
@@ -217,7 +217,7 @@ impl Attempt<'_> {
         let users = self.files.users.as_ref();
         match users.and_then(|users| users.get(self.user)) {
             Some(secret) => Ok(Some(secret.clone())),
-            None => query::ask(self.pools, self.config, self.database, self.user).await,
+            None => query::look_up(self.pools, self.config, self.database, self.user).await,
         }
     }
 
@@ -230,7 +230,7 @@ impl Attempt<'_> {
             Some(StoredSecret::Plain(_) | StoredSecret::Md5(_)) => false,
             Some(StoredSecret::None) | None => {
                 let users = self.files.users.as_ref();
-                query::is_asked(self.config, self.database)
+                query::has_lookup(self.config, self.database)
                     || users.is_none_or(|users| users.values().all(is_scram))
             }
         }
@@ -242,7 +242,7 @@ impl Attempt<'_> {
         let users = self.files.users.as_ref();
         let in_scram = users.map_or(0, |users| users.values().filter(is_scram).count());
         let mostly = users.is_none_or(|users| 2 * in_scram > users.len());
-        match mostly || query::is_asked(self.config, self.database) {
+        match mostly || query::has_lookup(self.config, self.database) {
             true => PrevailingSecret::ForScram,
             false => PrevailingSecret::ForComparison,
         }
@@ -250,9 +250,9 @@ impl Attempt<'_> {
 
     /// Handles methods without a question to the client: trust, certificate, peer. If a list of users exists, the user must be in
     /// it.
-    async fn vouched_for(&self, method: &Method, is_known: bool) -> Result<(), LoginRefusal> {
+    async fn check_vouched(&self, method: &Method, is_known: bool) -> Result<(), LoginRefusal> {
         let must_be_known =
-            self.files.users.is_some() || query::is_asked(self.config, self.database);
+            self.files.users.is_some() || query::has_lookup(self.config, self.database);
         let passes = is_known || !must_be_known;
         let vouched = match (method, self.peer.peer.user()) {
             (Method::Cert(_), _) => self.peer.certified_names.clone(),

@@ -18,16 +18,16 @@ pub(super) async fn ask_table(
         return Ok(None);
     };
     // Read the catalog version first: if DDL runs between it and the rest, the plan is invalid from the beginning.
-    let print = facts::fingerprint_sql(name, &extent);
+    let version = facts::fingerprint_sql(name, &extent);
     let questions = [
-        format!("SELECT {print}"),
+        format!("SELECT {version}"),
         facts::table_sql(name),
         facts::columns_sql(name),
         facts::keys_sql(name),
         facts::checks_sql(name),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
-    Ok(read_table(&answers, extent, print))
+    Ok(read_table(&answers, extent, version))
 }
 
 /// The catalog version of the names in a statement, if PostgreSQL answers yes to each of these questions.
@@ -37,8 +37,8 @@ pub(super) async fn ask_names(
     questions: &[String],
 ) -> Result<Option<Fingerprint>, ServerError> {
     let added = conn.query(&names.added_sql()).await?;
-    let yes = |place: usize| {
-        let value = added.first()?.first()?.get(place)?;
+    let yes = |column: usize| {
+        let value = added.first()?.first()?.get(column)?;
         Some(value.as_deref() == Some("t"))
     };
     let (Some(operators), Some(casts)) = (yes(0), yes(1)) else {
@@ -49,11 +49,11 @@ pub(super) async fn ask_names(
     let mut all = vec![format!("SELECT {sql}"), names.only_extensions_sql()];
     all.extend_from_slice(questions);
     let answers = conn.query(&all.join("; ")).await?;
-    let [print, answers @ ..] = answers.as_slice() else {
+    let [version, answers @ ..] = answers.as_slice() else {
         return Ok(None);
     };
     let agreed = answers.iter().all(|rows| first(rows) == Some("t"));
-    Ok(first(print).filter(|_| agreed).map(|value| Fingerprint {
+    Ok(first(version).filter(|_| agreed).map(|value| Fingerprint {
         sql,
         value: value.to_owned(),
     }))
@@ -110,8 +110,8 @@ pub(super) fn first(rows: &ResultRows) -> Option<&str> {
 /// The session's time-outs; zero means none.
 pub(super) fn read_timeouts(rows: Option<&ResultRows>) -> Timeouts {
     let row = rows.and_then(|rows| rows.first());
-    let limit = |place: usize| {
-        let millis = row?.get(place)?.as_ref()?.parse().ok()?;
+    let limit = |column: usize| {
+        let millis = row?.get(column)?.as_ref()?.parse().ok()?;
         Some(Duration::from_millis(millis)).filter(|limit| !limit.is_zero())
     };
     Timeouts {
@@ -138,7 +138,7 @@ pub(super) fn read_oids(list: &str) -> Option<Vec<u32>> {
     all.map(|oid| oid.parse().ok()).collect()
 }
 
-fn read_table(answers: &[ResultRows], extent: Extent, print: String) -> Option<TableFacts> {
+fn read_table(answers: &[ResultRows], extent: Extent, version: String) -> Option<TableFacts> {
     let [fingerprint, table, columns, keys, checks] = answers else {
         return None;
     };
@@ -151,7 +151,7 @@ fn read_table(answers: &[ResultRows], extent: Extent, print: String) -> Option<T
         refused,
         unique_indexes: unique_indexes?.parse().ok()?,
         fingerprint: Fingerprint {
-            sql: print,
+            sql: version,
             value: first(fingerprint)?.to_owned(),
         },
         columns: columns

@@ -66,14 +66,14 @@ pub(super) async fn ask_call(
     ];
     let exprs = call.arguing().into_iter().chain(call.selecting());
     let names = Names::of(exprs);
-    let Some(print) = ask_names(conn, &names, &questions).await? else {
+    let Some(version) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
     let functions = function_sql(&call.function, call.arguments.len(), limit_argument);
     let functions = conn.query(&functions).await?;
     let function = functions.first();
     let function =
-        function.and_then(|rows| read_function(rows, &call.function, limit_argument, &print));
+        function.and_then(|rows| read_function(rows, &call.function, limit_argument, &version));
     let Some(function) = function else {
         return Ok(Err(AMBIGUOUS.to_owned()));
     };
@@ -100,13 +100,13 @@ pub(super) async fn ask_call(
     })
 }
 
-/// The facts about the only matching function, if its calls can be combined. `print` is the version of the other names in the
+/// The facts about the only matching function, if its calls can be combined. `version` is the version of the other names in the
 /// call.
 fn read_function(
     rows: &ResultRows,
     name: &Name,
     limit_argument: usize,
-    print: &Fingerprint,
+    version: &Fingerprint,
 ) -> Option<FunctionFacts> {
     let [row] = rows.as_slice() else {
         return None;
@@ -119,7 +119,7 @@ fn read_function(
         limit_argument,
         limit_name: limit_name.filter(|name| !name.is_empty()),
         limit_type: limit_type?,
-        fingerprint: print.and(&Fingerprint {
+        fingerprint: version.and(&Fingerprint {
             sql: fingerprint_sql(&name.name),
             value: fingerprint?,
         }),

@@ -68,10 +68,10 @@ async fn ask_fold(
     let Some(mut table) = ask_table(conn, &update.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
-    let Some(print) = ask_update(conn, update, &[], &table).await? else {
+    let Some(version) = ask_update(conn, update, &[], &table).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
-    table.fingerprint = table.fingerprint.and(&print);
+    table.fingerprint = table.fingerprint.and(&version);
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
         return Ok(Err(NO_TYPE.to_owned()));
@@ -125,11 +125,11 @@ async fn ask_take(
     questions.push(facts::no_numbers_read_sql(&relations, &[]));
     let exprs = take.picking().into_iter().chain(take.changing());
     let names = Names::of(exprs);
-    let Some(print) = ask_names(conn, &names, &questions).await? else {
+    let Some(version) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
     if let Some(queue) = tables.first_mut() {
-        queue.fingerprint = queue.fingerprint.and(&print);
+        queue.fingerprint = queue.fingerprint.and(&version);
     }
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
@@ -182,10 +182,10 @@ async fn ask_insert(
     let unread = facts::no_numbers_read_sql(std::slice::from_ref(&insert.relation), &[]);
     let names = Names::of(values);
     let questions = [harmless, apart, nameless, serial, unread];
-    let Some(print) = ask_names(conn, &names, &questions).await? else {
+    let Some(version) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
-    table.fingerprint = table.fingerprint.and(&print);
+    table.fingerprint = table.fingerprint.and(&version);
     let Some((names, returning)) = ask_types(conn, &parameters, &fields).await? else {
         return Ok(Err(NO_TYPE.to_owned()));
     };
@@ -213,10 +213,10 @@ async fn ask_insert(
         update, proposed, ..
     }) = &on_conflict
     {
-        let Some(print) = ask_update(conn, update, proposed, &table).await? else {
+        let Some(version) = ask_update(conn, update, proposed, &table).await? else {
             return Ok(Err(FOREIGN.to_owned()));
         };
-        table.fingerprint = table.fingerprint.and(&print);
+        table.fingerprint = table.fingerprint.and(&version);
     }
     let (change, described) = (on_conflict.as_ref(), (parameters, fields));
     let plan = match insert.rows.len() {

@@ -12,13 +12,13 @@ use paceline_sql::{Effect, Fingerprint, Name, Statement};
 use std::sync::Arc;
 
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
-const UNKNOWN: &str = "what it may change is not known";
+const UNKNOWN: &str = "what it may change is not value";
 
-/// The facts by which a statement is silent, or why they are unknown. `vouched` are the declared functions that it calls.
+/// The facts by which a statement is silent, or why they are unknown. `called` are the declared functions that it calls.
 pub(super) async fn ask_silence(
     conn: &mut ServerConn,
     statement: &Statement,
-    vouched: &[Name],
+    called: &[Name],
     declared: &[Declared],
     templates: &Templates,
 ) -> Result<Result<Arc<Silence>, String>, ServerError> {
@@ -26,7 +26,7 @@ pub(super) async fn ask_silence(
         return Ok(Err(NEITHER.to_owned()));
     }
     let declared: Vec<&Name> = declared.iter().map(|one| &one.function).collect();
-    let member = Member::new(statement, vouched, &declared);
+    let member = Member::new(statement, called, &declared);
     let Some((reach, added)) = ask_reach(conn, &member).await? else {
         return Ok(Err(UNKNOWN.to_owned()));
     };
@@ -38,15 +38,15 @@ pub(super) async fn ask_silence(
         .chain(questions.iter().map(|question| question.sql.clone()))
         .collect();
     let answers = conn.query(&all.join("; ")).await?;
-    let [print, answers @ ..] = answers.as_slice() else {
+    let [version, answers @ ..] = answers.as_slice() else {
         return Ok(Err(UNKNOWN.to_owned()));
     };
-    let mut asked = questions.iter().zip(answers);
-    if let Some((question, _)) = asked.find(|(_, rows)| first(rows) != Some("t")) {
+    let mut pairs = questions.iter().zip(answers);
+    if let Some((question, _)) = pairs.find(|(_, rows)| first(rows) != Some("t")) {
         return Ok(Err(question.otherwise.to_owned()));
     }
-    let known = first(print).filter(|_| answers.len() == questions.len());
-    Ok(match known {
+    let value = first(version).filter(|_| answers.len() == questions.len());
+    Ok(match value {
         Some(value) => {
             let value = value.to_owned();
             Ok(Arc::new(Silence::new(

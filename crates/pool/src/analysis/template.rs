@@ -62,8 +62,8 @@ async fn ask(
     templates: &Templates,
     declared: &[Declared],
 ) -> Result<Learned, ServerError> {
-    let vouched = declared;
-    let declared = ask_declared(conn, &statement.functions, vouched).await?;
+    let all_declared = declared;
+    let declared = ask_declared(conn, &statement.functions, all_declared).await?;
     let (functions, operators) = (&statement.functions, &statement.operators);
     let questions = [
         facts::foreign_functions_sql(functions),
@@ -106,7 +106,7 @@ async fn ask(
             let called: Vec<Name> = declared.iter().map(|(name, _)| name.clone()).collect();
             (
                 ask_plan(conn, template, statement, &declared, templates).await?,
-                ask_silence(conn, statement, &called, vouched, templates).await?,
+                ask_silence(conn, statement, &called, all_declared, templates).await?,
             )
         }
     };

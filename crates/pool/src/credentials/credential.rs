@@ -54,18 +54,18 @@ impl ShownCredential {
     /// Sets the credential that a client has shown. A client without one (certificate) changes nothing. Returns whether the
     /// credential is new.
     pub(crate) fn set(&self, shown: &Credential) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = *shown != Credential::None && *shown != *known;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *shown != Credential::None && *shown != *last;
         if is_new {
-            *known = shown.clone();
+            *last = shown.clone();
         }
         is_new
     }
 
     /// The credential that was shown last.
     pub(crate) fn get(&self) -> Credential {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.clone()
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
     }
 }
 
@@ -90,6 +90,9 @@ impl ServerCredentials {
     }
 
     /// The keys of the password. Other credentials are never asked for keys.
+    ///
+    /// # Errors
+    /// The credential is not a password, or the keys cannot be derived.
     pub async fn keys(&self, stretch: &Stretch) -> io::Result<Keys> {
         match &self.credential {
             Credential::Password(password) => {

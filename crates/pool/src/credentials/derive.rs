@@ -59,6 +59,9 @@ impl Default for Deriver {
 
 impl Deriver {
     /// The keys of a stored password. They are cached, as they will be needed again.
+    ///
+    /// # Errors
+    /// The operating system gives no random numbers, or the thread that derives keys has failed.
     pub async fn keys(&self, password: &[u8], stretch: &Stretch) -> io::Result<Keys> {
         let keys = self.derive(password, stretch, &self.permits).await?;
         self.cache(password, stretch, &keys)?;
@@ -66,6 +69,9 @@ impl Deriver {
     }
 
     /// The keys of a password that a client has sent and that may be wrong. They are not cached: clients could fill the memory.
+    ///
+    /// # Errors
+    /// As for [`Deriver::keys`].
     pub async fn keys_of_guess(&self, guess: &[u8], stretch: &Stretch) -> io::Result<Keys> {
         self.derive(guess, stretch, &self.guesses).await
     }
@@ -96,6 +102,9 @@ impl Deriver {
     }
 
     /// Caches keys that have proved to be those of a password.
+    ///
+    /// # Errors
+    /// The operating system gives no random numbers.
     pub fn cache(&self, password: &[u8], stretch: &Stretch, keys: &Keys) -> io::Result<()> {
         let cache_key = self.cache_key(password, stretch)?;
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);

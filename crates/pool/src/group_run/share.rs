@@ -92,7 +92,7 @@ fn share_memory(dealt: &mut [Dealt], memory: ResultReservation) {
     let Some(first) = answers.next() else {
         return;
     };
-    let kept = memory.keep(first.clone());
+    let kept = memory.attach(first.clone());
     answers
         .chain([first])
         .for_each(|answer| *answer = kept.clone());

@@ -31,10 +31,17 @@ pub(super) struct Analyses {
     /// Statistics by template.
     pub(super) stats: Tallies,
     accepted: FxHashSet<AnalysisKey>,
-    /// By settings, which keep their id as long as they are here.
-    parameters: FxHashMap<u64, (Arc<Settings>, Vec<(String, String)>)>,
+    /// By the id of the settings.
+    parameters: FxHashMap<u64, ReportedParameters>,
     /// The parameters are those of an earlier generation; the next connection may lead to another server.
     pub(super) parameters_are_old: bool,
+}
+
+/// The parameters that PostgreSQL reports under settings.
+struct ReportedParameters {
+    values: Vec<(String, String)>,
+    /// While these exist, no other settings get their id.
+    _settings: Arc<Settings>,
 }
 
 struct TemplateEntry {
@@ -178,8 +185,8 @@ impl Analyses {
     }
 
     pub(super) fn parameters(&self, settings: u64) -> Option<Vec<(String, String)>> {
-        let known = self.parameters.get(&settings);
-        known.map(|(_, parameters)| parameters.clone())
+        let reported = self.parameters.get(&settings)?;
+        Some(reported.values.clone())
     }
 
     pub(super) fn set_parameters(
@@ -190,7 +197,10 @@ impl Analyses {
         if self.parameters.len() >= PARAMETERS_MAX {
             self.parameters.clear();
         }
-        let known = (Arc::clone(settings), parameters);
-        self.parameters.insert(settings.id, known);
+        let reported = ReportedParameters {
+            values: parameters,
+            _settings: Arc::clone(settings),
+        };
+        self.parameters.insert(settings.id, reported);
     }
 }

@@ -173,7 +173,7 @@ impl Pool {
         again: Vec<(Entry<Waiter>, Again)>,
     ) -> Option<ServerWork> {
         let now = Instant::now();
-        self.shared.counters.came_back(again.len());
+        self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again, rows);
         conn.idle_since = now;
@@ -193,7 +193,7 @@ impl Pool {
     /// Ends a group run whose connection is lost.
     pub(crate) fn run_lost(self: &Arc<Self>, keys: Vec<Key>, again: Vec<(Entry<Waiter>, Again)>) {
         let now = Instant::now();
-        self.shared.counters.came_back(again.len());
+        self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         let rows = keys.into_iter().map(|key| (key, LockOutcome::Free));
         self.put_back(&mut inner, now, again, rows.collect());
@@ -219,7 +219,7 @@ impl Pool {
     /// Puts members of a pipeline that has stalled back into the line.
     pub(crate) fn resubmit(self: &Arc<Self>, again: Vec<(Entry<Waiter>, Again)>) {
         let now = Instant::now();
-        self.shared.counters.came_back(again.len());
+        self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again, Vec::new());
         self.dispatch(&mut inner, now);

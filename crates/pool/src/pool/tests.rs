@@ -224,14 +224,14 @@ async fn a_pool_does_not_starve_while_an_exclusive_statement_runs() {
 #[tokio::test]
 async fn the_wait_timer_is_woken_when_more_connections_are_allowed() {
     let (pools, pool) = pools_with("default_pool_size = 1");
-    let told = || tokio::time::timeout(LIMIT, pool.signals.look_again.notified());
+    let message = || tokio::time::timeout(LIMIT, pool.signals.look_again.notified());
     pool.set_state(PoolState::Suspended);
-    told().await.unwrap();
+    message().await.unwrap();
     pool.set_state(PoolState::Active);
-    told().await.unwrap();
+    message().await.unwrap();
     let larger = Arc::new(config("default_pool_size = 2"));
     pools.set_config(larger);
-    told().await.unwrap();
+    message().await.unwrap();
 }
 
 #[tokio::test]

@@ -48,6 +48,9 @@ impl BackendKey {
     }
 
     /// Asks the server to cancel what this backend does. Returns when the server has handled the request.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or closes the connection before it has the request.
     pub async fn cancel(&self) -> io::Result<()> {
         let stream = connect(&self.address).await?;
         let mut out = BytesMut::new();

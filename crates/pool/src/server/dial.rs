@@ -11,6 +11,9 @@ use std::sync::Arc;
 use tokio::net::{TcpStream, UnixStream};
 
 /// Opens a socket.
+///
+/// # Errors
+/// The server cannot be reached.
 pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
     match &upstream.host {
         Host::Tcp(host) => {
@@ -25,6 +28,9 @@ pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
 }
 
 /// Opens a socket and encrypts it as `sslmode` demands.
+///
+/// # Errors
+/// The server cannot be reached, or `sslmode` demands encryption and that fails.
 pub async fn connect(address: &Address) -> io::Result<Stream> {
     let connector = address.connector()?;
     let stream = match connector.mode() {

@@ -36,21 +36,26 @@ impl Periods {
     }
 
     /// Begins the next period if the present one is over. Returns the averages of the one that is over.
-    pub(crate) fn turn(&self, now: Instant, period: Duration, pools: &[&Stats]) -> Option<Totals> {
+    pub(crate) fn next_period(
+        &self,
+        now: Instant,
+        period: Duration,
+        pools: &[&Stats],
+    ) -> Option<Totals> {
         let mut stamps = self.lock();
         let passed = now.saturating_duration_since(stamps.newer);
         if passed < period.max(PERIOD_MIN) {
             return None;
         }
-        let mut came = Totals::default();
+        let mut delta = Totals::default();
         stamps.older = std::mem::replace(&mut stamps.newer, now);
         for pool in pools {
             let totals = pool.totals();
             let mut marks = pool.lock_marks();
-            came += totals.since(&marks.newer);
+            delta += totals.since(&marks.newer);
             marks.older = std::mem::replace(&mut marks.newer, totals);
         }
-        Some(average(&came, passed))
+        Some(average(&delta, passed))
     }
 
     /// The averages of all these pools.
@@ -76,14 +81,14 @@ impl Stats {
 }
 
 /// The averages of counts that were collected in this time.
-pub(super) fn average(came: &Totals, within: Duration) -> Totals {
-    let mut average = *came;
+pub(super) fn average(delta: &Totals, within: Duration) -> Totals {
+    let mut average = *delta;
     for (value, per) in average.values.iter_mut().zip(PER) {
         *value = match per {
             Per::Second => per_second(*value, within),
-            Per::Transaction => value.checked_div(came.transactions()).unwrap_or(0),
-            Per::Query => value.checked_div(came.queries()).unwrap_or(0),
-            Per::Wait => value.checked_div(came.waits).unwrap_or(0),
+            Per::Transaction => value.checked_div(delta.transactions()).unwrap_or(0),
+            Per::Query => value.checked_div(delta.queries()).unwrap_or(0),
+            Per::Wait => value.checked_div(delta.waits).unwrap_or(0),
         };
     }
     average

@@ -17,7 +17,7 @@ pub type SqlState = [u8; 5];
 
 /// A SQLSTATE and its count. Once set, the SQLSTATE of an entry does not change.
 #[derive(Debug, Default)]
-struct Slot {
+struct CodeEntry {
     /// The SQLSTATE as a number; 0 if the entry is free.
     code: AtomicU64,
     count: AtomicU64,
@@ -26,32 +26,32 @@ struct Slot {
 /// The table.
 #[derive(Debug, Default)]
 pub(super) struct ErrorCounts {
-    places: [Slot; CODES_MAX],
+    entries: [CodeEntry; CODES_MAX],
     others: AtomicU64,
 }
 
 impl ErrorCounts {
     pub(super) fn count(&self, state: SqlState) {
         let code = number(state);
-        let place = self.places.iter().find(|place| place.is_for(code));
-        let count = place.map_or(&self.others, |place| &place.count);
+        let entry = self.entries.iter().find(|entry| entry.is_for(code));
+        let count = entry.map_or(&self.others, |entry| &entry.count);
         count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn read(&self) -> Vec<(String, u64)> {
-        let known = self.places.iter().map(|place| {
-            let code = load(&place.code).to_be_bytes();
+        let entries = self.entries.iter().map(|entry| {
+            let code = load(&entry.code).to_be_bytes();
             let text = code.get(3..).unwrap_or_default();
             let name = String::from_utf8_lossy(text).into_owned();
-            (name, load(&place.count))
+            (name, load(&entry.count))
         });
         let others = (OTHER_CODES.to_owned(), load(&self.others));
-        let all = known.chain([others]);
+        let all = entries.chain([others]);
         all.filter(|(_, count)| *count > 0).collect()
     }
 }
 
-impl Slot {
+impl CodeEntry {
     /// Whether the entry counts this SQLSTATE. A free entry is taken for it.
     fn is_for(&self, code: u64) -> bool {
         let relaxed = Ordering::Relaxed;
@@ -95,7 +95,7 @@ pub fn first_words(messages: &[u8]) -> Option<&str> {
 
 /// The SQLSTATE of an answer that ends with an error. Rows are not read: if the bytes before ReadyForQuery are those of an error,
 /// they end with the zero of its last field and one more.
-pub fn state_of(answer: &[u8]) -> Option<SqlState> {
+pub(crate) fn state_of(answer: &[u8]) -> Option<SqlState> {
     let ready_len = frame::HEADER_LEN + 1;
     let before = answer.get(..answer.len().checked_sub(ready_len)?)?;
     match before.ends_with(&[0, 0]) || answer.first() == Some(&tag::ERROR_RESPONSE) {

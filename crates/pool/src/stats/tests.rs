@@ -68,8 +68,8 @@ fn averages_are_per_second_and_per_query() {
     pool.stats.assigned([MS, 3 * MS].into_iter());
     pool.stats.served_single(2, 4 * MS);
     pool.stats.moved(1_000, 10_000);
-    let came = pool.stats.totals();
-    let average = average(&came, Duration::from_secs(2)).values;
+    let delta = pool.stats.totals();
+    let average = average(&delta, Duration::from_secs(2)).values;
     assert_eq!(average[..8], [0, 1, 1, 500, 5_000, 4_000, 4_000, 2_000]);
 }
 
@@ -84,11 +84,11 @@ fn averages_span_two_periods() {
     let queries = |at: Instant| periods.averages(at, &pools).values[2];
     pool.stats.served_single(600, MS);
     assert_eq!(queries(start + minute), 10);
-    periods.turn(start + minute / 2, minute, &pools);
+    periods.next_period(start + minute / 2, minute, &pools);
     assert_eq!(queries(start + minute), 10, "too early");
-    periods.turn(start + minute, minute, &pools);
+    periods.next_period(start + minute, minute, &pools);
     assert_eq!(queries(start + 2 * minute), 5);
-    periods.turn(start + 2 * minute, minute, &pools);
+    periods.next_period(start + 2 * minute, minute, &pools);
     assert_eq!(queries(start + 3 * minute), 0);
 }
 

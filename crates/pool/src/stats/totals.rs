@@ -73,8 +73,8 @@ impl Totals {
 
     /// The difference to `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
-        let of = |values: &[u64; TOTALS], place: usize| values.get(place).copied().unwrap_or(0);
-        let more = |place| of(&self.values, place).saturating_sub(of(&earlier.values, place));
+        let of = |values: &[u64; TOTALS], column: usize| values.get(column).copied().unwrap_or(0);
+        let more = |column| of(&self.values, column).saturating_sub(of(&earlier.values, column));
         Self {
             values: std::array::from_fn(more),
             waits: self.waits.saturating_sub(earlier.waits),

@@ -58,43 +58,43 @@ impl<'a> AuthQuery<'a> {
 }
 
 /// Whether users of a database can be looked up.
-pub(super) fn is_asked(config: &Config, database: &str) -> bool {
+pub(super) fn has_lookup(config: &Config, database: &str) -> bool {
     AuthQuery::of(config, database).is_some()
 }
 
 /// Looks up the stored secret of a user. `None`: there is no such user, or no lookup is configured.
-pub(super) async fn ask(
+pub(super) async fn look_up(
     pools: &Arc<Pools>,
     config: &Config,
     database: &str,
     user: &str,
 ) -> Result<Option<StoredSecret>, LoginRefusal> {
-    let Some(question) = AuthQuery::of(config, database) else {
+    let Some(lookup) = AuthQuery::of(config, database) else {
         return Ok(None);
     };
-    if question.database != database && pools.admit(question.database).is_err() {
+    if lookup.database != database && pools.admit(lookup.database).is_err() {
         let message = format!(
             "authentication database \"{}\" is disabled",
-            question.database
+            lookup.database
         );
         return Err(ErrorResponse::fatal("08P01", message).into());
     }
-    let Some(pool) = pools.auth_pool(question.database, question.auth_user) else {
+    let Some(pool) = pools.auth_pool(lookup.database, lookup.auth_user) else {
         // There is no such database, which is also the client's own: a later step rejects the login.
-        if question.database == database {
+        if lookup.database == database {
             return Ok(None);
         }
         tracing::error!(
-            auth_dbname = question.database,
+            auth_dbname = lookup.database,
             "no such database in [databases]"
         );
         return Err(ErrorResponse::fatal("08P01", "bouncer config error").into());
     };
     let mut server = checkout(&pool)
         .await
-        .map_err(|refusal| reserved(refusal, &question))?;
+        .map_err(|refusal| hide_login_error(refusal, &lookup))?;
     let conn = server.conn().ok_or(LoginRefusal::Left)?;
-    let answer = put(conn, &pools.shared, question.auth_query, user).await;
+    let answer = run(conn, &pools.shared, lookup.auth_query, user).await;
     if matches!(answer, Ok(_) | Err(ServerError::Refused(_))) {
         server.give_back();
     }
@@ -103,8 +103,8 @@ pub(super) async fn ask(
         .and_then(|rows| read(&rows, user));
     secret.map_err(|error| {
         tracing::error!(
-            database = question.database,
-            auth_user = question.auth_user,
+            database = lookup.database,
+            auth_user = lookup.auth_user,
             error,
             "auth_query failed"
         );
@@ -113,7 +113,7 @@ pub(super) async fn ask(
 }
 
 /// Hides from clients that the server rejects `auth_user`. Other errors, such as an unreachable server, are passed on.
-fn reserved(refusal: LoginRefusal, question: &AuthQuery<'_>) -> LoginRefusal {
+fn hide_login_error(refusal: LoginRefusal, lookup: &AuthQuery<'_>) -> LoginRefusal {
     let is_about_login = refusal
         .field(b'C')
         .is_some_and(|sqlstate| sqlstate.starts_with("28"));
@@ -121,14 +121,14 @@ fn reserved(refusal: LoginRefusal, question: &AuthQuery<'_>) -> LoginRefusal {
         return refusal;
     }
     tracing::error!(
-        auth_user = question.auth_user,
-        database = question.database,
+        auth_user = lookup.auth_user,
+        database = lookup.database,
         "auth_user is not let in"
     );
     ErrorResponse::fatal("08P01", "bouncer config error").into()
 }
 
-async fn put(
+async fn run(
     conn: &mut ServerConn,
     shared: &Shared,
     auth_query: &str,
@@ -178,8 +178,8 @@ mod tests {
              [databases.none]\nprimary = \"postgres://h/none\"\nauth_user = \"\"\n",
         );
         let found = |database| {
-            let question = AuthQuery::of(&config, database)?;
-            Some((question.auth_user, question.auth_query, question.database))
+            let lookup = AuthQuery::of(&config, database)?;
+            Some((lookup.auth_user, lookup.auth_query, lookup.database))
         };
         assert_eq!(found("app"), Some(("asker", "q", "app")));
         assert_eq!(found("own"), Some(("mine", "r", "app")));
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_configured_database_named_paceline_has_an_auth_query() {
         let text = "[databases.paceline]\nprimary = \"postgres://h\"\nauth_user = \"a\"";
-        assert!(is_asked(&config(text), "paceline"));
+        assert!(has_lookup(&config(text), "paceline"));
     }
 
     #[test]

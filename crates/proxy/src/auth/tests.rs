@@ -18,7 +18,7 @@ fn peer(address: &str) -> LoginPeer {
 }
 
 /// Whether a client is accepted without being asked for a proof.
-async fn vouched(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &str) -> bool {
+async fn accepts(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &str) -> bool {
     let mut config = Config::default();
     settings
         .iter()
@@ -49,24 +49,24 @@ async fn vouched(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &
         *by = map.map(|text| ident::read(text).unwrap()["m"].clone());
     }
     let known = attempt.stored().await.ok().flatten().is_some();
-    attempt.vouched_for(&method, known).await.is_ok()
+    attempt.check_vouched(&method, known).await.is_ok()
 }
 
 #[tokio::test]
 async fn a_certificate_vouches_for_its_names() {
     let cert = ["auth_type=cert"];
     let here = peer("10.0.0.1");
-    assert!(vouched(&cert, &here, None, "rider").await);
-    assert!(!vouched(&cert, &here, None, "root").await);
+    assert!(accepts(&cert, &here, None, "rider").await);
+    assert!(!accepts(&cert, &here, None, "root").await);
     // The certificate has the name, but the user is unknown.
-    assert!(!vouched(&cert, &here, None, "rider.example").await);
-    assert!(vouched(&cert, &here, Some("m rider.example root"), "root").await);
-    assert!(!vouched(&cert, &here, Some("m rider.example root"), "rider").await);
+    assert!(!accepts(&cert, &here, None, "rider.example").await);
+    assert!(accepts(&cert, &here, Some("m rider.example root"), "root").await);
+    assert!(!accepts(&cert, &here, Some("m rider.example root"), "rider").await);
     let without = LoginPeer {
         certified_names: Vec::new(),
         ..here
     };
-    assert!(!vouched(&cert, &without, None, "rider").await);
+    assert!(!accepts(&cert, &without, None, "rider").await);
 }
 
 #[tokio::test]
@@ -79,25 +79,25 @@ async fn a_unix_socket_vouches_for_its_system_user() {
         },
         ..peer("127.0.0.1")
     };
-    assert!(vouched(&by_peer, &root, None, "root").await);
-    assert!(!vouched(&by_peer, &root, None, "rider").await);
-    assert!(vouched(&by_peer, &root, Some("m root all"), "rider").await);
-    assert!(!vouched(&by_peer, &peer("127.0.0.1"), None, "rider").await);
+    assert!(accepts(&by_peer, &root, None, "root").await);
+    assert!(!accepts(&by_peer, &root, None, "rider").await);
+    assert!(accepts(&by_peer, &root, Some("m root all"), "rider").await);
+    assert!(!accepts(&by_peer, &peer("127.0.0.1"), None, "rider").await);
 }
 
 /// Also if a reload has changed the configuration after the socket was opened.
 #[tokio::test]
 async fn trust_is_local_unless_configured_otherwise() {
     let (here, there) = (peer("127.0.0.1"), peer("10.0.0.1"));
-    assert!(vouched(&["auth_type=trust"], &here, None, "rider").await);
-    assert!(!vouched(&["auth_type=trust"], &here, None, "nobody").await);
-    assert!(!vouched(&["auth_type=trust"], &there, None, "rider").await);
+    assert!(accepts(&["auth_type=trust"], &here, None, "rider").await);
+    assert!(!accepts(&["auth_type=trust"], &here, None, "nobody").await);
+    assert!(!accepts(&["auth_type=trust"], &there, None, "rider").await);
     let open = ["auth_type=trust", "auth_trust_remote=on"];
-    assert!(vouched(&open, &there, None, "rider").await);
+    assert!(accepts(&open, &there, None, "rider").await);
 }
 
 /// The credential with which the pool of `web` logs in to this URL, given a userlist and the credential that a client has shown.
-fn passed(url: &str, file: &str, shown: Credential) -> Credential {
+fn credential_of(url: &str, file: &str, shown: Credential) -> Credential {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("userlist.txt");
     std::fs::write(&path, file).unwrap();
@@ -120,23 +120,29 @@ fn password(text: &str) -> Credential {
 #[test]
 fn shown_credentials_are_for_logins_of_the_same_user() {
     let own = "postgres://db";
-    assert_eq!(passed(own, "", password("shown")), password("shown"));
+    assert_eq!(credential_of(own, "", password("shown")), password("shown"));
     let other = "postgres://svc@db";
-    assert_eq!(passed(other, "", password("shown")), Credential::None);
+    assert_eq!(
+        credential_of(other, "", password("shown")),
+        Credential::None
+    );
     // The verifier of another user proves nothing; clients that log in as themselves have shown their own credential.
     let verifier = "SCRAM-SHA-256$4096:c2FsdHNhbHQ=$lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=:lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=";
     let stored = |user: &str| format!("\"{user}\" \"{verifier}\"");
-    let of_other = passed(other, &stored("svc"), password("shown"));
+    let of_other = credential_of(other, &stored("svc"), password("shown"));
     assert_eq!(of_other, Credential::Verifier);
-    let of_own = passed(own, &stored("web"), password("shown"));
+    let of_own = credential_of(own, &stored("web"), password("shown"));
     assert_eq!(of_own, password("shown"));
     let file = "\"svc\" \"of the file\"";
     assert_eq!(
-        passed(other, file, password("shown")),
+        credential_of(other, file, password("shown")),
         password("of the file")
     );
-    let said = "postgres://svc:said@db";
-    assert_eq!(passed(said, file, password("shown")), password("said"));
+    let with_password = "postgres://svc:with_password@db";
+    assert_eq!(
+        credential_of(with_password, file, password("shown")),
+        password("with_password")
+    );
 }
 
 /// The userlist was changed by a reload.
@@ -144,16 +150,19 @@ fn shown_credentials_are_for_logins_of_the_same_user() {
 fn the_userlist_overrides_an_earlier_credential() {
     let own = "postgres://db";
     let file = "\"web\" \"new\"";
-    assert_eq!(passed(own, file, password("old")), password("new"));
+    assert_eq!(credential_of(own, file, password("old")), password("new"));
     let verifier = "\"web\" \"SCRAM-SHA-256$4096:c2FsdA==$ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=:QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=\"";
-    assert_eq!(passed(own, verifier, password("shown")), password("shown"));
+    assert_eq!(
+        credential_of(own, verifier, password("shown")),
+        password("shown")
+    );
 }
 
 /// A login as an unknown user takes as long as one of most known users.
 #[test]
 fn the_majority_of_secrets_decides() {
     let scram = StoredSecret::Scram(Mock::default().verifier("rider").unwrap());
-    let others = |secrets: Option<&[&StoredSecret]>| {
+    let prevailing = |secrets: Option<&[&StoredSecret]>| {
         let config = Arc::new(Config::default());
         let proxy = Arc::new(Proxy::new((*config).clone()));
         let users = secrets.map(|secrets| {
@@ -179,14 +188,14 @@ fn the_majority_of_secrets_decides() {
     };
     let plain = StoredSecret::read("p");
     assert_eq!(
-        others(Some(&[&plain, &plain, &scram])),
+        prevailing(Some(&[&plain, &plain, &scram])),
         PrevailingSecret::ForComparison
     );
     assert_eq!(
-        others(Some(&[&plain, &scram, &scram])),
+        prevailing(Some(&[&plain, &scram, &scram])),
         PrevailingSecret::ForScram
     );
-    assert_eq!(others(None), PrevailingSecret::ForScram);
+    assert_eq!(prevailing(None), PrevailingSecret::ForScram);
 }
 
 /// The client leaves during its login.

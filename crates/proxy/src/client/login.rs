@@ -34,6 +34,10 @@ use std::sync::{Arc, OnceLock};
 use welcome::{own_name, read_idle_timeout, welcome, welcome_by};
 
 /// A client that has logged in.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "exists once per login, and the client is moved into its task from here"
+)]
 pub(super) enum LoginResult {
     /// A client of a database.
     Client(Client),
@@ -167,7 +171,7 @@ async fn attempt(
     awaits_server: &AtomicBool,
     names_sent: &OnceLock<(String, String)>,
 ) -> Result<LoggedIn, LoginRefusal> {
-    let mut slot = ClientSlot::take(proxy);
+    let mut slot = ClientSlot::new(proxy);
     let mut input = BytesMut::new();
     let startup = match encryption::read_opening(proxy, stream, &mut input).await? {
         Opening::Startup(startup) => startup,
@@ -194,7 +198,7 @@ async fn attempt(
         return Err(ErrorResponse::fatal("0A000", message).into());
     }
     if is_for_console {
-        let grant = console::enter(proxy, stream, &mut input, user).await?;
+        let grant = console::log_in(proxy, stream, &mut input, user).await?;
         return Ok(LoggedIn::Console { grant, input });
     }
     let target = LoginTarget {

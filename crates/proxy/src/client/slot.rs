@@ -22,7 +22,7 @@ enum Admission {
 
 impl ClientSlot {
     /// Counts a client that has connected.
-    pub(super) fn take(proxy: &Arc<Proxy>) -> Self {
+    pub(super) fn new(proxy: &Arc<Proxy>) -> Self {
         proxy.clients.fetch_add(1, Ordering::Relaxed);
         Self {
             proxy: Arc::clone(proxy),

@@ -104,8 +104,8 @@ impl ListeningClient {
     /// The server's `ErrorResponse`, or Paceline's if the connection is lost.
     pub(crate) async fn listen(&self, channel: &String) -> ListenResult {
         self.check_limits(std::slice::from_ref(channel))?;
-        let asked = self.ask(|core| Some(core.listen(self.id, channel)));
-        wait(asked).await
+        let result = self.ask(|core| Some(core.listen(self.id, channel)));
+        wait(result).await
     }
 
     /// Listens on channels for the client's transaction on the server process `server`.
@@ -115,8 +115,8 @@ impl ListeningClient {
     /// As for [`ListeningClient::listen`].
     pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> ListenResult {
         self.check_limits(channels)?;
-        let asked = self.ask(|core| Some(core.reserve(self.id, server, channels)));
-        wait(asked).await
+        let result = self.ask(|core| Some(core.reserve(self.id, server, channels)));
+        wait(result).await
     }
 
     /// Checks the limits of channels.
@@ -138,9 +138,9 @@ impl ListeningClient {
 
     /// Waits until everything that was committed before has been received.
     pub(crate) async fn catch_up(&self) {
-        let asked = self.ask(|core| core.catch_up(self.id));
+        let result = self.ask(|core| core.catch_up(self.id));
         // If the connection is lost, waiting is useless.
-        let _ = wait(asked).await;
+        let _ = wait(result).await;
     }
 
     /// Sends a request to the task of the connection. `None`: the request needs no answer.
@@ -165,29 +165,29 @@ impl ListeningClient {
     }
 
     /// Changes the state of the connection without waiting.
-    fn tell(&self, what: impl FnOnce(&mut SharedListen)) {
-        what(&mut self.shared.lock().core);
+    fn update(&self, change: impl FnOnce(&mut SharedListen)) {
+        change(&mut self.shared.lock().core);
         self.shared.work.notify_one();
     }
 
     /// Notes that the client's transaction runs on the server process `server`: notifications from there are its own.
     pub(crate) fn is_served(&self, server: u32) {
-        self.tell(|core| core.is_served(self.id, server));
+        self.update(|core| core.is_served(self.id, server));
     }
 
     /// Notes that the client's transaction ended and its notifications have been received.
     pub(crate) fn settle(&self) {
-        self.tell(|core| core.settle(self.id));
+        self.update(|core| core.settle(self.id));
     }
 
     /// `UNLISTEN`, outside a transaction.
     pub(crate) fn unlisten(&self, channel: &str) {
-        self.tell(|core| core.unlisten(self.id, channel));
+        self.update(|core| core.unlisten(self.id, channel));
     }
 
     /// `UNLISTEN *`, outside a transaction.
     pub(crate) fn unlisten_all(&self) {
-        self.tell(|core| core.unlisten_all(self.id));
+        self.update(|core| core.unlisten_all(self.id));
     }
 
     /// The client's channels, sorted, with their version; `None` if this is the current version.
@@ -278,8 +278,8 @@ impl Drop for ListeningClient {
 }
 
 async fn wait(answer: oneshot::Receiver<ListenResult>) -> ListenResult {
-    let gone = || Err(to_bytes(&lost(ErrorResponse::error)));
-    answer.await.unwrap_or_else(|_| gone())
+    let lost_error = || Err(to_bytes(&lost(ErrorResponse::error)));
+    answer.await.unwrap_or_else(|_| lost_error())
 }
 
 /// Returns when the client must be woken; never without a shared connection.

@@ -3,7 +3,7 @@
 use super::{AdminError, AdminState};
 use crate::pool::PoolState;
 
-fn told<T: std::fmt::Debug>(outcome: Result<T, AdminError>) -> String {
+fn message<T: std::fmt::Debug>(outcome: Result<T, AdminError>) -> String {
     let error = outcome.expect_err("it is refused");
     error.to_string()
 }
@@ -15,7 +15,7 @@ fn one_database_is_paused_and_resumed() {
     assert_eq!(admin.state("a"), PoolState::Paused);
     assert_eq!(admin.state("b"), PoolState::Active);
     assert!(admin.is_in_force(order));
-    let refusal = told(admin.resume(Some("b")));
+    let refusal = message(admin.resume(Some("b")));
     assert_eq!(refusal, "database b is not paused");
     admin.resume(Some("a")).unwrap();
     assert_eq!(admin.state("a"), PoolState::Active);
@@ -38,16 +38,16 @@ fn all_are_paused_or_suspended_once() {
         assert_eq!(admin.state("a"), hold);
         assert!(admin.is_in_force(order.unwrap()));
         for refusal in [
-            told(admin.pause(None)),
-            told(admin.pause(Some("a"))),
-            told(admin.suspend()),
-            told(admin.pause_each(["a"])),
+            message(admin.pause(None)),
+            message(admin.pause(Some("a"))),
+            message(admin.suspend()),
+            message(admin.pause_each(["a"])),
         ] {
             assert_eq!(refusal, "already suspended/paused");
         }
         admin.resume(None).unwrap();
         assert_eq!(admin.state("a"), PoolState::Active);
-        let refusal = told(admin.resume(None));
+        let refusal = message(admin.resume(None));
         assert_eq!(refusal, "pooler is not paused/suspended");
     }
 }
@@ -57,7 +57,7 @@ fn resuming_all_resumes_each() {
     let mut admin = AdminState::default();
     admin.pause_each(["a", "b"]).unwrap();
     assert_eq!(
-        told(admin.suspend()),
+        message(admin.suspend()),
         "cannot suspend with paused databases"
     );
     admin.resume(None).unwrap();
@@ -102,8 +102,8 @@ fn shutdown_is_final() {
     let order = admin.pause(None).unwrap();
     admin.close();
     admin.take_back(order);
-    assert_eq!(told(admin.resume(None)), "pooler is shutting down");
-    assert_eq!(told(admin.pause(None)), "already suspended/paused");
+    assert_eq!(message(admin.resume(None)), "pooler is shutting down");
+    assert_eq!(message(admin.pause(None)), "already suspended/paused");
     assert_eq!(admin.state("a"), PoolState::ShuttingDown);
 }
 

@@ -180,8 +180,8 @@ fn unsupported_lines_are_errors() {
         "host all all 10.0.0.0 trust",
         "host all all 10.0.0.0/8,11.0.0.0/8 trust",
     ] {
-        let told = try_read(&format!("local all all trust\n\n{line}\n"));
-        assert_eq!(told.expect_err(line).0, 3, "{line}");
+        let error = try_read(&format!("local all all trust\n\n{line}\n"));
+        assert_eq!(error.expect_err(line).0, 3, "{line}");
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// The user may not use the console.
-pub(crate) async fn enter(
+pub(crate) async fn log_in(
     proxy: &Arc<Proxy>,
     stream: &Stream,
     input: &mut BytesMut,
@@ -50,17 +50,17 @@ fn is_own(stream: &Stream, user: &str) -> bool {
 }
 
 /// What other users may do. If no user is configured and no proof is required, local clients may use SHOW. With `auth_type = any`
-/// names prove nothing, so every listed user may only use SHOW.
+/// names prove nothing, so local and listed users may only use SHOW.
 pub(super) fn allowed(config: &Config, user: &str, is_local: bool) -> Option<ConsoleAccess> {
     let operation = &config.paceline.operation;
-    let (admins, others) = (&operation.admin_users, &operation.stats_users);
+    let (admins, stats_users) = (&operation.admin_users, &operation.stats_users);
     let named = |users: &[String]| users.iter().any(|name| name == user);
-    let nobody_is = admins.is_empty() && others.is_empty();
+    let none_configured = admins.is_empty() && stats_users.is_empty();
     let may_look = match config.paceline.login.auth_type {
-        AuthType::Any => is_local || named(admins) || named(others),
+        AuthType::Any => is_local || named(admins) || named(stats_users),
         _ if named(admins) => return Some(ConsoleAccess::Admin),
-        AuthType::Trust => named(others) || (nobody_is && is_local),
-        _ => named(others),
+        AuthType::Trust => named(stats_users) || (none_configured && is_local),
+        _ => named(stats_users),
     };
     may_look.then_some(ConsoleAccess::Stats)
 }

@@ -54,12 +54,12 @@ pub(super) async fn read_idle_timeout(
 ) -> Result<String, LoginRefusal> {
     let local = sql.replacen("SET", "SET LOCAL", 1);
     // A simple query is one transaction.
-    let question = format!("{local}; SHOW {IDLE_SESSION_TIMEOUT}");
+    let query = format!("{local}; SHOW {IDLE_SESSION_TIMEOUT}");
     let mut server = client_checkout(client).await?;
     let Some(conn) = server.conn() else {
         return Err(LoginRefusal::Left);
     };
-    let answer = conn.query(&question).await;
+    let answer = conn.query(&query).await;
     if let Ok(_) | Err(ServerError::Refused(_)) = answer {
         server.give_back();
     }
