@@ -18,9 +18,9 @@
 
 pub mod address;
 pub mod analysis;
-mod clock;
+pub mod clock;
 pub mod close_reason;
-mod counters;
+pub mod counters;
 pub mod credentials;
 mod group_run;
 pub mod keyring;

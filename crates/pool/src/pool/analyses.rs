@@ -19,7 +19,7 @@ const ACCEPTED_MAX: usize = 8_192;
 /// Maximum number of settings whose parameters a pool remembers.
 const PARAMETERS_MAX: usize = 1_024;
 
-/// After this time a template that cannot be grouped is analysed again.
+/// After this time a template that cannot be grouped is analyzed again.
 const REFUSAL_LASTS: Duration = Duration::from_secs(60);
 
 /// A template under settings, by their ids.
@@ -51,7 +51,7 @@ struct TemplateEntry {
 }
 
 enum AnalysisProgress {
-    /// A client analyses the template after its own request.
+    /// A client analyzes the template after its own request.
     Pending,
     /// PostgreSQL is being asked.
     Running,
@@ -63,11 +63,11 @@ enum AnalysisProgress {
 pub enum AnalysisState {
     /// The result of the analysis.
     Done(Arc<Learned>),
-    /// Another client will analyse the template.
+    /// Another client will analyze the template.
     Pending,
     /// PostgreSQL is being asked now.
     Running,
-    /// The caller must analyse the template, and report the result by [`Pool::set_analysis`](super::Pool::set_analysis).
+    /// The caller must analyze the template by a [`TemplateAnalysis`](crate::analysis::TemplateAnalysis).
     Needed,
 }
 
