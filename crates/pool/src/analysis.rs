@@ -67,7 +67,7 @@ impl TemplateAnalysis {
                     analysis.result = result;
                     server.give_back();
                 }
-                Err(error) => tracing::debug!(%error, "the analysis of a template was cut short"),
+                Err(error) => tracing::debug!(%error, "the analysis of a template failed"),
             }
         });
     }

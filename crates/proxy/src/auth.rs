@@ -79,7 +79,6 @@ impl AuthState {
 /// Authenticates a client as `user`. Afterwards the stream is ready for a session.
 ///
 /// # Errors
-///
 /// The client does not prove its identity, or may not connect to the database.
 pub(crate) async fn authenticate(
     auth: &AuthState,
@@ -221,8 +220,9 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whether a client is asked for SCRAM although md5 is allowed. That is so if the stored secret is a SCRAM verifier. A client
-    /// that cannot log in is asked for what most other users are asked for, so that it does not learn whether the user exists.
+    /// Whether a client is asked for SCRAM although md5 is allowed. That is so if its stored secret is a SCRAM verifier. A client
+    /// that cannot log in must not learn whether the user exists: it is asked for SCRAM if users are looked up in PostgreSQL, or if
+    /// all users of the file have SCRAM verifiers.
     fn takes_scram(&self, secret: Option<&StoredSecret>) -> bool {
         let is_scram = |known: &StoredSecret| matches!(known, StoredSecret::Scram(_));
         match secret {

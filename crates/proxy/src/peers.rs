@@ -106,7 +106,7 @@ pub(crate) async fn forward(peers: &Peers, shared: &Shared, key: CancelKey) {
         return;
     };
     let Some(key) = key.forwarded() else {
-        tracing::debug!(peer_id, "a cancel request has been passed on too often");
+        tracing::debug!(peer_id, "a cancel request has been forwarded too often");
         return;
     };
     let limit = config.paceline.timeouts.cancel_wait_timeout;
@@ -114,7 +114,7 @@ pub(crate) async fn forward(peers: &Peers, shared: &Shared, key: CancelKey) {
     let Some(_sent) = optional_timeout(limit, peers.slot(peer_id, max)).await else {
         tracing::debug!(
             peer_id,
-            "too many cancel requests are on their way to the peer"
+            "too many cancel requests are being forwarded to the peer"
         );
         return;
     };

@@ -25,7 +25,6 @@ const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
 /// Asks PostgreSQL about the statement of a template.
 ///
 /// # Errors
-///
 /// The connection failed, or PostgreSQL rejects the statement or a question about it.
 pub async fn analyze(
     conn: &mut ServerConn,

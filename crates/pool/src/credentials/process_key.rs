@@ -16,7 +16,6 @@ impl ProcessKey {
     /// The hash of these parts and of their lengths.
     ///
     /// # Errors
-    ///
     /// The operating system gives no random numbers.
     pub fn hash(&self, parts: &[&[u8]]) -> io::Result<[u8; HASH_LEN]> {
         let mut context = hmac::Context::with_key(self.key()?);

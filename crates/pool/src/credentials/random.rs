@@ -5,7 +5,6 @@ use std::io;
 /// Unpredictable bytes.
 ///
 /// # Errors
-///
 /// The operating system gives no random numbers.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];

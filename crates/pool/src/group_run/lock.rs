@@ -67,7 +67,7 @@ pub(super) async fn lock(
             Some((guard, conn, Locked::Free(next)))
         }
         Err(error) => {
-            tracing::debug!(%error, "a wait for a row has lost its connection");
+            tracing::debug!(%error, "the connection was lost during a wait for a row lock");
             conn.failed(&error);
             drop(conn);
             guard.connection_lost(Vec::new());

@@ -29,7 +29,7 @@ pub(super) async fn probe(
             Some((guard, conn, next))
         }
         Err(error) => {
-            tracing::debug!(%error, "a probe has lost its connection");
+            tracing::debug!(%error, "the connection was lost during a probe");
             let waiters: Vec<WaiterId> = requests.iter().map(|(waiter, _)| *waiter).collect();
             conn.failed(&error);
             drop(conn);

@@ -70,7 +70,7 @@ pub async fn deliver(key: &BackendKey, limit: Duration) {
     match optional_timeout(limit, key.cancel()).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
-        None => tracing::debug!("a cancel request was not taken in time"),
+        None => tracing::debug!("the server did not take a cancel request in time"),
     }
 }
 

@@ -62,7 +62,7 @@ async fn connect_encrypted(
         Ok(()) => Ok(stream),
         Err(error) if required => Err(error),
         Err(error) => {
-            tracing::warn!(%server, %error, "TLS fails; going on without");
+            tracing::warn!(%server, %error, "TLS handshake failed; connecting without TLS");
             dial(server).await
         }
     }

@@ -20,7 +20,6 @@ impl ServerConn {
     /// the same. Returns the settings that the query has changed.
     ///
     /// # Errors
-    ///
     /// The connection is lost.
     pub(super) async fn run_connect_query(
         &mut self,
@@ -34,7 +33,7 @@ impl ServerConn {
             tracing::warn!(%error, "error while executing connect_query");
         }
         if status != Status::Idle {
-            tracing::warn!("connect_query has left a transaction open, which is rolled back");
+            tracing::warn!("connect_query left a transaction open; it is rolled back");
             self.query("ROLLBACK").await?;
         }
         let changed = match self.query(CHANGED_SETTINGS).await {
@@ -53,7 +52,6 @@ impl ServerConn {
     /// Runs a query of the operator and ignores its rows. Returns the transaction status, and the error if there was one.
     ///
     /// # Errors
-    ///
     /// The connection is lost; the server's last error, if it sent one.
     async fn run(&mut self, query: &str) -> Result<(Status, Option<ServerError>), ServerError> {
         let mut out = BytesMut::new();
@@ -134,18 +132,18 @@ impl ServerConn {
             Some(Ok((Status::Idle, _))) => true,
             Some(Ok(_)) => {
                 tracing::info!(
-                    "server_check_query has left a transaction open: the connection is closed"
+                    "server_check_query left a transaction open; the connection is closed"
                 );
                 false
             }
             Some(Err(error)) => {
-                tracing::info!(%error, "server_check_query: the connection is closed");
+                tracing::info!(%error, "server_check_query failed; the connection is closed");
                 false
             }
             None => {
                 tracing::info!(
                     ?limit,
-                    "server_check_query: no answer, the connection is closed"
+                    "server_check_query got no answer; the connection is closed"
                 );
                 false
             }

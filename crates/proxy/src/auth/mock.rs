@@ -18,7 +18,6 @@ impl Mock {
     /// The salt and iterations for a user without a SCRAM verifier.
     ///
     /// # Errors
-    ///
     /// The operating system gives no random numbers.
     pub(super) fn stretch(&self, user: &str) -> io::Result<Stretch> {
         let salt = self.key.hash(&[b"salt", user.as_bytes()])?;

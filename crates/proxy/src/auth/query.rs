@@ -123,7 +123,7 @@ fn hide_login_error(refusal: LoginRefusal, lookup: &AuthQuery<'_>) -> LoginRefus
     tracing::error!(
         auth_user = lookup.auth_user,
         database = lookup.database,
-        "auth_user is not let in"
+        "the server rejects auth_user"
     );
     ErrorResponse::fatal("08P01", "bouncer config error").into()
 }
@@ -154,7 +154,7 @@ fn read(rows: &ResultRows, user: &str) -> Result<Option<StoredSecret>, String> {
     };
     match name {
         None => Ok(None),
-        Some(name) if name != user => Err("it has returned another user".to_owned()),
+        Some(name) if name != user => Err("auth_query returned another user".to_owned()),
         Some(_) => Ok(Some(StoredSecret::read(
             secret.as_deref().unwrap_or_default(),
         ))),

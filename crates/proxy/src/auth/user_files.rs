@@ -80,7 +80,6 @@ impl UserFiles {
     /// Reads the files that the settings name.
     ///
     /// # Errors
-    ///
     /// The first error in them.
     pub fn read(login: &Login) -> Result<Self, UserFilesError> {
         let users = read_file("auth_file", login.auth_file.as_deref(), userlist::read)?;

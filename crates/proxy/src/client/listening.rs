@@ -147,7 +147,7 @@ impl Client {
             return ClientEnd::Error(out.freeze());
         }
         let client = self.stream.peer();
-        tracing::warn!(%client, "client sent away: it does not read its notifications");
+        tracing::warn!(%client, "client disconnected: it does not read its notifications");
         if !self.stream.has_partial_write() {
             // The client does not read; its connection is closed whether or not this write succeeds.
             let _ = self.stream.write_now(&mut out);

@@ -100,7 +100,6 @@ impl ListeningClient {
     /// Listens on a channel, outside a transaction.
     ///
     /// # Errors
-    ///
     /// The server's `ErrorResponse`, or Paceline's if the connection is lost.
     pub(crate) async fn listen(&self, channel: &String) -> ListenResult {
         self.check_limits(std::slice::from_ref(channel))?;
@@ -111,7 +110,6 @@ impl ListeningClient {
     /// Listens on channels for the client's transaction on the server process `server`.
     ///
     /// # Errors
-    ///
     /// As for [`ListeningClient::listen`].
     pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> ListenResult {
         self.check_limits(channels)?;
@@ -205,7 +203,6 @@ impl ListeningClient {
     /// Appends some of the notifications that wait for the client.
     ///
     /// # Errors
-    ///
     /// The client can get no more notifications.
     pub(crate) fn take(&self, out: &mut BytesMut) -> Result<(), NotificationEnd> {
         self.take_up_to(out.len() + TAKEN_BYTES, out)
@@ -214,7 +211,6 @@ impl ListeningClient {
     /// Appends all notifications that wait for the client.
     ///
     /// # Errors
-    ///
     /// The client can get no more notifications.
     pub(crate) fn take_all(&self, out: &mut BytesMut) -> Result<(), NotificationEnd> {
         self.take_up_to(usize::MAX, out)
@@ -232,7 +228,6 @@ impl ListeningClient {
     /// Refills `out` with the notifications that are written next.
     ///
     /// # Errors
-    ///
     /// The client can get no more notifications.
     pub(crate) fn refill(&mut self) -> Result<(), NotificationEnd> {
         let mut out = std::mem::take(&mut self.out);

@@ -62,7 +62,7 @@ impl DatabaseListen {
             tracing::warn!(
                 database,
                 clients = moved.len(),
-                "clients listen no longer: the configuration names another database"
+                "clients stop listening: the configuration names another database"
             );
         }
         moved.into_iter().for_each(|id| state.lose(id));

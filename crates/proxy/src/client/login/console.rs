@@ -13,7 +13,6 @@ use std::sync::Arc;
 /// see the database `pgbouncer`, whichever name of the console the client uses.
 ///
 /// # Errors
-///
 /// The user may not use the console.
 pub(crate) async fn log_in(
     proxy: &Arc<Proxy>,

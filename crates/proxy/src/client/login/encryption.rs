@@ -148,7 +148,7 @@ async fn shake_hands(
         .acceptor()
         .filter(|_| !stream.is_unix());
     let Some(acceptor) = acceptor else {
-        tracing::debug!("a client begins with TLS, which it cannot have here");
+        tracing::debug!("a client begins a TLS handshake, but has no TLS here");
         return Err(LoginRefusal::Left);
     };
     let accepted = acceptor.accept(stream, input, direct).await;

@@ -166,7 +166,6 @@ impl RelayTask<'_> {
     /// Takes the beginning of a long message; the rest follows as a body.
     ///
     /// # Errors
-    ///
     /// The message cannot be taken now, and stays in the buffer.
     fn begin_long(&mut self, header: Header) -> Result<(), NotYet> {
         if self.relay.is_describing() {
@@ -313,11 +312,11 @@ impl RelayTask<'_> {
         let client = ready(&self.client.stream, client_interest);
         let server = ready(&self.conn.stream, server_interest);
         // In session mode a client keeps its server connection until it disconnects.
-        let call = match self.client.mode {
+        let signal = match self.client.mode {
             PoolMode::Session => DisconnectSignal::ShutDown,
             PoolMode::Transaction | PoolMode::Statement => DisconnectSignal::Closing,
         };
-        let disconnect = disconnected(&mut self.client.disconnect, call);
+        let disconnect = disconnected(&mut self.client.disconnect, signal);
         let idle = phase == RelayPhase::Idle;
         let notifications = notification_ready(self.client.listening.as_deref());
         let may_deliver = idle && self.output.bytes.is_empty();
@@ -339,7 +338,7 @@ impl RelayTask<'_> {
             self.stats.resume(Instant::now(), self.relay.status());
         }
         match expired {
-            Some(why) => Err((ServerDisposal::Close, self.time_is_up(phase, why))),
+            Some(why) => Err((ServerDisposal::Close, self.time_out(phase, why))),
             None => self.read(wants_client),
         }
     }
@@ -377,12 +376,12 @@ impl RelayTask<'_> {
         }
         match self.conn.stream.read_now(&mut self.conn.input) {
             Ok(_) => Ok(()),
-            Err(error) => self.server_is_gone(&error),
+            Err(error) => self.server_lost(&error),
         }
     }
 
     /// Forwards the server's last messages; then the client's connection ends, as it would without Paceline.
-    fn server_is_gone(&mut self, error: &io::Error) -> Result<(), (ServerDisposal, ClientEnd)> {
+    fn server_lost(&mut self, error: &io::Error) -> Result<(), (ServerDisposal, ClientEnd)> {
         tracing::debug!(%error, "server connection lost in a relay");
         while !self.take_server_input()? {}
         let mut last = std::mem::take(&mut self.output.bytes);

@@ -60,13 +60,13 @@ impl RelayStats {
         self.received += bytes as u64;
     }
 
-    /// All requests so far are answered; the client is idle.
+    /// Counts the requests so far, which are all answered. The client is idle.
     pub(super) fn pause(&mut self, now: Instant, status: Status, sent: u64, pool: &Pool) {
         self.is_multiple = true;
         self.count(now, status == Status::Idle, sent, pool);
     }
 
-    /// The client is active again.
+    /// Begins the times of the next requests: the client is active again.
     pub(super) fn resume(&mut self, now: Instant, status: Status) {
         self.since = now;
         if status == Status::Idle {
