@@ -162,19 +162,10 @@ impl Client {
             }
             Err((ServerDisposal::Close | ServerDisposal::Reset, end)) => return Err(end),
         };
-        match single {
+        match must_close {
             // A server connection that is dropped instead of given back is closed.
-            _ if must_close => drop(server),
-            None => server.give_back(),
-            Some(SingleRequest { request, analysis }) => {
-                let micros = u32::try_from((outcome.at - start).as_micros()).unwrap_or(u32::MAX);
-                let bytes = u32::try_from(outcome.forwarded).unwrap_or(u32::MAX);
-                request.template.pace.record(micros, bytes);
-                match analysis {
-                    Some(analysis) if !outcome.failed => analysis.run(server),
-                    _ => server.give_back(),
-                }
-            }
+            true => drop(server),
+            false => return_server(server, single, &outcome, start),
         }
         if let Some(awaited) = outcome.awaited_end {
             Box::pin(self.await_end(awaited, &mut outcome.to_client)).await?;
@@ -240,6 +231,26 @@ impl Client {
                 messages::connection_lost()
             }
         }
+    }
+}
+
+/// Returns the server connection to the pool. Before that, records the duration of a single request, and runs the analysis of its
+/// template on the connection.
+fn return_server(
+    server: Box<PooledServer>,
+    single: Option<SingleRequest>,
+    outcome: &RelayOutcome,
+    start: Instant,
+) {
+    let Some(SingleRequest { request, analysis }) = single else {
+        return server.give_back();
+    };
+    let micros = u32::try_from((outcome.at - start).as_micros()).unwrap_or(u32::MAX);
+    let bytes = u32::try_from(outcome.forwarded).unwrap_or(u32::MAX);
+    request.template.pace.record(micros, bytes);
+    match analysis {
+        Some(analysis) if !outcome.failed => analysis.run(server),
+        _ => server.give_back(),
     }
 }
 
