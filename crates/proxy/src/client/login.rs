@@ -7,21 +7,20 @@ mod startup_settings;
 mod welcome;
 
 use super::Client;
-use super::replication::{self, ReplicationClient};
+use super::replication::ReplicationClient;
 use super::slot::ClientSlot;
 use super::work_budget::WorkBudget;
 use crate::auth::LoginRefusal;
-use crate::cancel::{ConsoleGrant, Registration};
+use crate::cancel::ConsoleGrant;
 use crate::lifecycle::{self, Phase};
 use crate::log::{self, ClientNames};
 use crate::proxy::Proxy;
-use attempt::LoginAttempt;
+use attempt::{LoggedIn, LoginAttempt};
 use bytes::BytesMut;
 use paceline_net::Stream;
-use paceline_pool::pool::{DisconnectSignal, Pool};
+use paceline_pool::pool::DisconnectSignal;
 use paceline_pool::stats::first_words;
 use paceline_relay::request::Scanner;
-use paceline_relay::session::Session;
 use paceline_wire::ErrorResponse;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -154,22 +153,4 @@ fn too_late_for(awaits_server: bool) -> LoginRefusal {
         false => "client_login_timeout",
     };
     ErrorResponse::fatal("08P01", message).into()
-}
-
-enum LoggedIn {
-    Client(ClientParts),
-    Replication(Box<replication::ReplicationLogin>),
-    Console {
-        grant: ConsoleGrant,
-        input: BytesMut,
-    },
-}
-
-/// The parts of a session.
-struct ClientParts {
-    pool: Arc<Pool>,
-    input: BytesMut,
-    session: Session,
-    registration: Registration,
-    slot: ClientSlot,
 }

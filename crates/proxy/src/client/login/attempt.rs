@@ -4,9 +4,8 @@ use super::console;
 use super::encryption::{self, Opening};
 use super::startup_settings::settings_of;
 use super::welcome::{own_name, read_idle_timeout, welcome, welcome_by};
-use super::{ClientParts, LoggedIn};
 use crate::auth::{self, AuthenticatedUser, LoginRefusal, LoginTarget};
-use crate::cancel::{CancelKey, Registration};
+use crate::cancel::{CancelKey, ConsoleGrant, Registration};
 use crate::client::replication;
 use crate::client::slot::ClientSlot;
 use crate::client_info::ClientInfo;
@@ -25,6 +24,25 @@ use paceline_wire::backend::{self, Status};
 use paceline_wire::startup::Startup;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// The result of a login.
+pub(super) enum LoggedIn {
+    Client(ClientParts),
+    Replication(Box<replication::ReplicationLogin>),
+    Console {
+        grant: ConsoleGrant,
+        input: BytesMut,
+    },
+}
+
+/// The parts of a session.
+pub(super) struct ClientParts {
+    pub(super) pool: Arc<Pool>,
+    pub(super) input: BytesMut,
+    pub(super) session: Session,
+    pub(super) registration: Registration,
+    pub(super) slot: ClientSlot,
+}
 
 /// The state of a login.
 pub(super) struct LoginAttempt<'a> {
