@@ -247,7 +247,7 @@ impl ServerConn {
                 tag::READY_FOR_QUERY if accepted => return Ok(()),
                 // The server has neither accepted the login nor completed its own proof.
                 tag::READY_FOR_QUERY => {
-                    let why = "the server is ready before it has accepted the login";
+                    let why = "the server is ready before it has let us in";
                     return Err(WireError::Authentication(why.into()).into());
                 }
                 _ => {}

@@ -12,7 +12,7 @@ use paceline_sql::{Effect, Fingerprint, Name, Statement};
 use std::sync::Arc;
 
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
-const UNKNOWN: &str = "what it may change is not value";
+const UNKNOWN: &str = "what it may change is not known";
 
 /// The facts by which a statement is silent, or why they are unknown. `called` are the declared functions that it calls.
 pub(super) async fn ask_silence(

@@ -143,7 +143,7 @@ impl ServerConn {
             None => {
                 tracing::info!(
                     ?limit,
-                    "server_check_query got no answer; the connection is closed"
+                    "server_check_query: no answer, the connection is closed"
                 );
                 false
             }

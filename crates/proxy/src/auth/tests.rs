@@ -138,10 +138,10 @@ fn shown_credentials_are_for_logins_of_the_same_user() {
         credential_of(other, file, password("shown")),
         password("of the file")
     );
-    let with_password = "postgres://svc:with_password@db";
+    let with_password = "postgres://svc:secret@db";
     assert_eq!(
         credential_of(with_password, file, password("shown")),
-        password("with_password")
+        password("secret")
     );
 }
 
