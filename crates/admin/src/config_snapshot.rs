@@ -7,7 +7,7 @@ mod tests;
 use crate::log::{LogError, Targets};
 use paceline_config::{Config, ConfigError};
 use paceline_net::TlsError;
-use paceline_pool::keyring::Keys;
+use paceline_pool::keyring::TlsKeys;
 use paceline_proxy::auth::{UserFiles, UserFilesError};
 use std::sync::Arc;
 use thiserror::Error;
@@ -19,7 +19,7 @@ pub struct ConfigSnapshot {
     /// Users and rules.
     pub files: Arc<UserFiles>,
     /// Keys and certificates.
-    pub keys: Arc<Keys>,
+    pub keys: Arc<TlsKeys>,
     /// The new destination of the log; `None` if it does not change.
     pub log: Option<Targets>,
 }
@@ -61,7 +61,7 @@ impl ConfigSnapshot {
     /// The first problem.
     pub fn read(config: Arc<Config>) -> Result<Self, ConfigSnapshotError> {
         let files = UserFiles::read(&config.paceline.login)?;
-        let keys = Keys::read(&config)?;
+        let keys = TlsKeys::read(&config)?;
         if files.ask_for_certificates(&config.paceline.login) && !keys.verify_clients() {
             return Err(ConfigSnapshotError::NoAuthorities);
         }
@@ -88,7 +88,7 @@ impl ConfigSnapshot {
         let mut notice = None;
         let keys = match self.keys.are_those_of(&new.encryption) {
             true => Arc::clone(&self.keys),
-            false => match Keys::read(&config) {
+            false => match TlsKeys::read(&config) {
                 Ok(keys) => Arc::new(keys),
                 Err(error) if error.is_incomplete() => {
                     notice = Some(format!("TLS stays as it was: {error}"));

@@ -13,7 +13,7 @@ use paceline_config::{Settings, Upstream};
 use paceline_pool::address::Address;
 use paceline_pool::analysis;
 use paceline_pool::credentials::ServerCredentials;
-use paceline_pool::keyring::{Keyring, Keys};
+use paceline_pool::keyring::{Keyring, TlsKeys};
 use paceline_pool::server::ServerConn;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates, without_bare_hints};
@@ -80,7 +80,7 @@ fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> 
         "the URL names no user; write postgres://USER@HOST:PORT/DATABASE, or add --user NAME",
     )?;
     let keyring = Keyring::default();
-    keyring.replace(Arc::new(Keys::for_servers(
+    keyring.replace(Arc::new(TlsKeys::for_servers(
         &settings.encryption,
         [upstream],
     )?));

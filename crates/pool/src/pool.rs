@@ -26,9 +26,9 @@ mod tests;
 mod wait;
 mod wait_timer;
 
-pub use analyses::Analysis;
-pub use checkout::Rows;
-pub use config::PoolConfig;
+pub use analyses::AnalysisState;
+pub use checkout::RowsInFlight;
+pub(crate) use config::PoolConfig;
 pub use load::PoolLoad;
 pub use replication::ReplicationServer;
 pub(crate) use state::ExclusiveUse;
@@ -77,7 +77,7 @@ pub struct Pool {
     pub quotas: Quotas,
     settings: Arc<ArcSwap<SettingsInForce>>,
     inner: Mutex<Inner>,
-    signals: Signals,
+    signals: PoolSignals,
     /// The server's default of `idle_session_timeout`, in milliseconds, as of the connection that was opened last.
     idle_default_ms: AtomicU64,
     /// Clients that are logged in.
@@ -106,7 +106,7 @@ pub struct PoolName {
 
 /// Wakes tasks that wait for something in a pool.
 #[derive(Default)]
-struct Signals {
+struct PoolSignals {
     /// To the wait timer: something changed that it has not taken into account.
     look_again: Notify,
     /// A connection was closed or suspended, or the last one of a generation was closed.
@@ -229,7 +229,7 @@ pub struct PooledServer {
 }
 
 /// What a free server connection does next.
-pub(crate) enum Work {
+pub(crate) enum ServerWork {
     /// Runs a group.
     Group(Dispatch<Waiter>),
     /// Probes these requests, which stay in the line.
@@ -269,7 +269,7 @@ impl Pool {
         state: PoolState,
     ) -> Self {
         let now = Instant::now();
-        let signals = Signals::default();
+        let signals = PoolSignals::default();
         let disconnect = match state {
             PoolState::ShuttingDown => DisconnectSignal::Closing,
             PoolState::Active | PoolState::Suspended | PoolState::Paused => DisconnectSignal::Stay,

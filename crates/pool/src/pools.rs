@@ -231,7 +231,7 @@ impl Pools {
         let period = config.paceline.operation.stats_period;
         let pools = self.all();
         let stats: Vec<&Stats> = pools.iter().map(|pool| &pool.stats).collect();
-        let over = self.periods.turn(Instant::now(), period, &stats);
+        let over = self.periods.next_period(Instant::now(), period, &stats);
         if let Some(averages) = over.filter(|_| config.paceline.logging.log_stats) {
             tracing::info!("{averages}");
         }

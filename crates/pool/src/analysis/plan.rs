@@ -2,7 +2,7 @@
 
 use super::catalog::{ask_names, ask_table, ask_types};
 use super::declared::{ask_call, takes_many};
-use super::describe::{Described, describe, harmless_but_types_sql, harmless_sql};
+use super::describe::{TemplateTypes, describe, harmless_but_types_sql, harmless_sql};
 use super::reasons::{FOREIGN, NO_SHAPE, NO_TABLE, NO_TYPE, OTHER_CALL, TOO_MANY};
 use crate::server::{ServerConn, ServerError};
 use paceline_batch::strategy::GroupPlan;
@@ -68,10 +68,10 @@ async fn ask_fold(
     let Some(mut table) = ask_table(conn, &update.relation).await? else {
         return Ok(Err(NO_TABLE.to_owned()));
     };
-    let Some(print) = ask_update(conn, update, &[], &table).await? else {
+    let Some(version) = ask_update(conn, update, &[], &table).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
-    table.fingerprint = table.fingerprint.and(&print);
+    table.fingerprint = table.fingerprint.and(&version);
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
         return Ok(Err(NO_TYPE.to_owned()));
@@ -84,12 +84,12 @@ async fn ask_fold(
     })
 }
 
-/// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved
-/// on: each row has its own value, as it would have alone.
+/// Volatile functions of PostgreSQL that may be used in inserted, changed or moved rows: each row gets its own value, as without
+/// a group.
 pub(super) const VALUES_OF_ROWS: [&str; 4] =
     ["clock_timestamp", "gen_random_uuid", "nextval", "random"];
 
-/// Those whose values do not tell in which order rows were met.
+/// Those whose values do not depend on the order of rows.
 const VALUES_WITHOUT_ORDER: [&str; 2] = ["gen_random_uuid", "random"];
 
 async fn ask_take(
@@ -125,11 +125,11 @@ async fn ask_take(
     questions.push(facts::no_numbers_read_sql(&relations, &[]));
     let exprs = take.picking().into_iter().chain(take.changing());
     let names = Names::of(exprs);
-    let Some(print) = ask_names(conn, &names, &questions).await? else {
+    let Some(version) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
     if let Some(queue) = tables.first_mut() {
-        queue.fingerprint = queue.fingerprint.and(&print);
+        queue.fingerprint = queue.fingerprint.and(&version);
     }
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
@@ -171,7 +171,7 @@ async fn ask_insert(
     };
     let values = insert.exprs();
     let harmless = harmless_sql(&values, &VALUES_OF_ROWS);
-    // Defaults are taken after all values of the group, not each after its own.
+    // In a group, defaults are evaluated after the values of all members instead of row by row.
     let numbers = values.iter().flat_map(|expr| expr.functions());
     let serial = match numbers.into_iter().any(|name| name.name == "nextval") {
         true => facts::no_serial_sql(&insert.relation, &insert.columns),
@@ -182,10 +182,10 @@ async fn ask_insert(
     let unread = facts::no_numbers_read_sql(std::slice::from_ref(&insert.relation), &[]);
     let names = Names::of(values);
     let questions = [harmless, apart, nameless, serial, unread];
-    let Some(print) = ask_names(conn, &names, &questions).await? else {
+    let Some(version) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
-    table.fingerprint = table.fingerprint.and(&print);
+    table.fingerprint = table.fingerprint.and(&version);
     let Some((names, returning)) = ask_types(conn, &parameters, &fields).await? else {
         return Ok(Err(NO_TYPE.to_owned()));
     };
@@ -213,10 +213,10 @@ async fn ask_insert(
         update, proposed, ..
     }) = &on_conflict
     {
-        let Some(print) = ask_update(conn, update, proposed, &table).await? else {
+        let Some(version) = ask_update(conn, update, proposed, &table).await? else {
             return Ok(Err(FOREIGN.to_owned()));
         };
-        table.fingerprint = table.fingerprint.and(&print);
+        table.fingerprint = table.fingerprint.and(&version);
     }
     let (change, described) = (on_conflict.as_ref(), (parameters, fields));
     let plan = match insert.rows.len() {
@@ -235,7 +235,7 @@ fn plan_upsert(
     template: &Template,
     upsert: Upsert,
     table: &TableFacts,
-    (parameters, fields): Described,
+    (parameters, fields): TemplateTypes,
     templates: &Templates,
 ) -> Option<Arc<dyn GroupPlan>> {
     let plan = UpsertPlan::new(template, upsert, table, parameters, fields, templates)?;
@@ -246,15 +246,15 @@ fn plan_several(
     template: &Template,
     several: Several,
     table: &TableFacts,
-    (parameters, fields): Described,
+    (parameters, fields): TemplateTypes,
     templates: &Templates,
 ) -> Option<Arc<dyn GroupPlan>> {
     let plan = MultiRowPlan::new(template, several, table, parameters, fields, templates)?;
     Some(Arc::new(plan))
 }
 
-/// What the names in the update, in what is proposed and in the table's checks mean, if all functions, operators and cast types there are
-/// PostgreSQL's own, and none volatile.
+/// The catalog version of the names in the update, in the proposed values and in the table's checks, if all functions, operators
+/// and cast types there are PostgreSQL's own and no function is volatile.
 async fn ask_update(
     conn: &mut ServerConn,
     update: &Update,
@@ -279,7 +279,7 @@ async fn ask_update(
         .chain(proposed)
         .chain(&checks)
         .collect();
-    // Values that are cast to the type of their column are no more than assigned.
+    // A cast of a value to the type of its column does no more than the assignment.
     let of_column = |name: &Name| {
         let full = format!(
             "{}.{}",

@@ -1,6 +1,6 @@
-//! Why a template is not grouped, in the words of `SHOW GROUPS` and `paceline explain`.
+//! Why a template is not grouped, as `SHOW GROUPS` and `paceline explain` show it.
 
-/// A statement of another kind.
+/// Another kind of statement.
 pub const NO_SHAPE: &str = "not a single-row UPDATE or INSERT, and not a consumer of a queue";
 /// A call of a declared function in another form.
 pub const OTHER_CALL: &str =

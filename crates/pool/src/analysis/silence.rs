@@ -14,12 +14,11 @@ use std::sync::Arc;
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
 const UNKNOWN: &str = "what it may change is not known";
 
-/// The facts that make a statement silent, or why it is not known to be. `vouched` are the functions that it calls and that are
-/// declared.
+/// The facts by which a statement is silent, or why they are unknown. `called` are the declared functions that it calls.
 pub(super) async fn ask_silence(
     conn: &mut ServerConn,
     statement: &Statement,
-    vouched: &[Name],
+    called: &[Name],
     declared: &[Declared],
     templates: &Templates,
 ) -> Result<Result<Arc<ChainFacts>, String>, ServerError> {
@@ -27,11 +26,11 @@ pub(super) async fn ask_silence(
         return Ok(Err(NEITHER.to_owned()));
     }
     let declared: Vec<&Name> = declared.iter().map(|one| &one.function).collect();
-    let member = Member::new(statement, vouched, &declared);
+    let member = Member::new(statement, called, &declared);
     let Some((reach, added)) = ask_reach(conn, &member).await? else {
         return Ok(Err(UNKNOWN.to_owned()));
     };
-    // Read the fingerprint first: a change between it and the rest then only undoes the chain.
+    // Read the catalog version first: a change between it and the rest then only invalidates the chain.
     let sql = member.fingerprint_sql(&reach, added);
     let questions = member.questions();
     let all: Vec<String> = [format!("SELECT {sql}")]
@@ -39,15 +38,15 @@ pub(super) async fn ask_silence(
         .chain(questions.iter().map(|question| question.sql.clone()))
         .collect();
     let answers = conn.query(&all.join("; ")).await?;
-    let [print, answers @ ..] = answers.as_slice() else {
+    let [version, answers @ ..] = answers.as_slice() else {
         return Ok(Err(UNKNOWN.to_owned()));
     };
-    let mut asked = questions.iter().zip(answers);
-    if let Some((question, _)) = asked.find(|(_, rows)| first(rows) != Some("t")) {
+    let mut pairs = questions.iter().zip(answers);
+    if let Some((question, _)) = pairs.find(|(_, rows)| first(rows) != Some("t")) {
         return Ok(Err(question.otherwise.to_owned()));
     }
-    let known = first(print).filter(|_| answers.len() == questions.len());
-    Ok(match known {
+    let value = first(version).filter(|_| answers.len() == questions.len());
+    Ok(match value {
         Some(value) => {
             let value = value.to_owned();
             Ok(Arc::new(ChainFacts::new(
@@ -68,7 +67,7 @@ async fn ask_reach(
     let [reach, added] = answers.as_slice() else {
         return Ok(None);
     };
-    let row = |rows: &crate::server::Rows| rows.first().cloned().unwrap_or_default();
+    let row = |rows: &crate::server::ResultRows| rows.first().cloned().unwrap_or_default();
     let (reach, added) = (row(reach), row(added));
     let ([Some(tables), Some(types)], [Some(operators), Some(casts)]) =
         (reach.as_slice(), added.as_slice())

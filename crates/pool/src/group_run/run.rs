@@ -5,7 +5,7 @@ use super::guard::RunGuard;
 use super::stats::RunStats;
 use crate::counters::Counters;
 use crate::messages;
-use crate::pool::{Pool, WaitResult, Waiter, Work};
+use crate::pool::{Pool, ServerWork, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::{ServerConn, ServerError, abandon};
 use bytes::BytesMut;
@@ -47,7 +47,7 @@ pub(super) struct GroupRun {
 }
 
 /// How a run ended.
-pub(super) enum Outcome {
+pub(super) enum RunEnd {
     /// The batch is complete; these members have their outcome.
     Finished(Vec<MemberResult>),
     /// A shared answer is too long to be kept: its beginning, and its memory.
@@ -122,7 +122,7 @@ impl GroupRun {
         pool: &Arc<Pool>,
         conn: &mut ServerConn,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ServerError> {
+    ) -> Result<RunEnd, ServerError> {
         let limit = pool.settings().timeouts.query_timeout;
         let received = {
             // By reference: a future that is moved in would be stored twice.
@@ -142,13 +142,13 @@ impl GroupRun {
         pool: &Arc<Pool>,
         conn: &mut ServerConn,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ServerError> {
+    ) -> Result<RunEnd, ServerError> {
         if self.strategy == Some(Strategy::Share) {
             return self.receive_shared(pool, conn, out).await;
         }
         let mut dealt = Vec::new();
         let Some(mut batch) = self.batch.take() else {
-            return Ok(Outcome::Finished(self.all_alone(Fallback::Unfit)));
+            return Ok(RunEnd::Finished(self.all_alone(Fallback::Unfit)));
         };
         let pipeline = self.strategy == Some(Strategy::Pipeline);
         let stall = match pipeline {
@@ -180,7 +180,7 @@ impl GroupRun {
             }
         }
         self.batch = Some(batch);
-        Ok(Outcome::Finished(dealt))
+        Ok(RunEnd::Finished(dealt))
     }
 
     /// Puts the members of a pipeline that has stalled back into the line, except the one that holds it up.
@@ -203,7 +203,7 @@ impl GroupRun {
         guard: &mut RunGuard,
         conn: &mut ServerConn,
         dealt: &[MemberResult],
-    ) -> Option<Work> {
+    ) -> Option<ServerWork> {
         let pool = &guard.pool;
         pool.shared.busy_poll.message_received();
         self.measure();

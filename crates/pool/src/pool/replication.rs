@@ -26,13 +26,13 @@ pub struct ReplicationServer {
     pub conn: Box<ServerConn>,
     /// Changes when the connection must be closed: RECONNECT, or the database has another address.
     pub replaced: watch::Receiver<()>,
-    _counted: Counted,
+    _counted: CountedConnection,
 }
 
 /// One connection among those of the pool, given back when this is dropped.
-struct Counted(Arc<Pool>);
+struct CountedConnection(Arc<Pool>);
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.0.replica_left();
     }
@@ -50,7 +50,7 @@ impl Drop for InQueue<'_> {
         if let Ok(Ok(grant)) = self.grant.try_recv() {
             // The slot is free before another client asks for it.
             drop(grant);
-            drop(Counted(Arc::clone(self.pool)));
+            drop(CountedConnection(Arc::clone(self.pool)));
         }
         self.pool.serve_replicas();
     }
@@ -209,7 +209,7 @@ impl Pool {
             replaced,
         } = grant;
         // Dropped after the slot, also if this fails.
-        let counted = Counted(Arc::clone(self));
+        let counted = CountedConnection(Arc::clone(self));
         let slot = slot;
         let config = Arc::clone(&self.shared.config());
         let limit = config.paceline.timeouts.server_connect_timeout;

@@ -6,33 +6,33 @@ use paceline_wire::{ErrorResponse, backend};
 use std::io;
 
 /// Why there is no session.
-pub(crate) enum Refusal {
-    /// The client is gone, or wanted none.
+pub(crate) enum LoginRefusal {
+    /// The client has disconnected, or wants no session.
     Left,
-    /// It is told this.
-    Told(Bytes),
+    /// The client gets this error.
+    Error(Bytes),
 }
 
-impl Refusal {
-    /// A field of the error that is told.
+impl LoginRefusal {
+    /// A field of the error.
     pub(super) fn field(&self, code: u8) -> Option<&str> {
         match self {
             Self::Left => None,
-            Self::Told(told) => backend::error_field(told.get(HEADER_LEN..)?, code),
+            Self::Error(error) => backend::error_field(error.get(HEADER_LEN..)?, code),
         }
     }
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for LoginRefusal {
     fn from(_: io::Error) -> Self {
         Self::Left
     }
 }
 
-impl From<ErrorResponse> for Refusal {
+impl From<ErrorResponse> for LoginRefusal {
     fn from(error: ErrorResponse) -> Self {
         let mut out = BytesMut::new();
         error.write(&mut out);
-        Self::Told(out.freeze())
+        Self::Error(out.freeze())
     }
 }

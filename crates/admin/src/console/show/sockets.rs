@@ -8,7 +8,7 @@ use paceline_net::{Cipher, Peer};
 use paceline_pool::pool::{Pool, PoolName};
 use paceline_pool::replication::Replication;
 use paceline_pool::server::{ServerInfo, ServerSnapshot};
-use paceline_proxy::cancel::{ClientEntry, Seen};
+use paceline_proxy::cancel::{ClientActivity, ClientEntry};
 use paceline_proxy::client_info::application_name;
 use paceline_proxy::proxy::Proxy;
 use std::collections::HashMap;
@@ -158,9 +158,11 @@ fn all_servers(proxy: &Proxy) -> Vec<ListedServer> {
 
 fn relaying_clients(proxy: &Proxy) -> RelayingClients {
     let clients = proxy.cancel_keys.all().into_iter();
-    let relaying = clients.filter_map(|(_, client)| match client.seen() {
-        Seen::Relaying(process) => Some(((Arc::as_ptr(&client.info.pool), process), client)),
-        Seen::Idle | Seen::Waiting(_) | Seen::Travelling => None,
+    let relaying = clients.filter_map(|(_, client)| match client.activity() {
+        ClientActivity::Relaying(process) => {
+            Some(((Arc::as_ptr(&client.info.pool), process), client))
+        }
+        ClientActivity::Idle | ClientActivity::Waiting(_) | ClientActivity::InGroup => None,
     });
     relaying.collect()
 }
@@ -184,15 +186,15 @@ fn client_record(
     let info = &client.info;
     let name = info.pool.name.get().cloned();
     let (database, user) = name.map_or_else(Default::default, |name| (name.database, name.user));
-    let seen = client.seen();
+    let seen = client.activity();
     let (state, wait) = match seen {
-        Seen::Idle => ("idle", Duration::ZERO),
-        Seen::Waiting(since) => ("waiting", since.elapsed()),
-        Seen::Relaying(_) | Seen::Travelling => ("active", Duration::ZERO),
+        ClientActivity::Idle => ("idle", Duration::ZERO),
+        ClientActivity::Waiting(since) => ("waiting", since.elapsed()),
+        ClientActivity::Relaying(_) | ClientActivity::InGroup => ("active", Duration::ZERO),
     };
     let server_process = match seen {
-        Seen::Relaying(process) => Some(process),
-        Seen::Idle | Seen::Waiting(_) | Seen::Travelling => None,
+        ClientActivity::Relaying(process) => Some(process),
+        ClientActivity::Idle | ClientActivity::Waiting(_) | ClientActivity::InGroup => None,
     };
     let server =
         server_process.and_then(|process| servers.get(&(Arc::as_ptr(&info.pool), process)));
@@ -202,7 +204,7 @@ fn client_record(
         database,
         replication: Replication::name(info.replication),
         state,
-        is_active: !matches!(seen, Seen::Idle),
+        is_active: !matches!(seen, ClientActivity::Idle),
         peer: info.peer.clone(),
         connected: info.since,
         requested: info.requested(),
