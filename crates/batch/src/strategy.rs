@@ -46,11 +46,11 @@ mod tests;
 /// What the members of a group become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Execution {
-    /// Each member's own read. A read changes nothing: it may be sent twice, and a member may leave the group at any time.
-    OwnReads,
-    /// Each member's own write, all in one transaction with one commit.
-    OwnWrites,
-    /// One statement in place of the members' own, with one commit. The [`GroupPlan`] of the template writes it.
+    /// The read of each member. A read changes nothing: it may be sent twice, and a member may leave the group at any time.
+    MemberReads,
+    /// The write of each member, all in one transaction with one commit.
+    MemberWrites,
+    /// One statement in place of those of the members, with one commit. The [`GroupPlan`] of the template writes it.
     OneStatement,
 }
 
@@ -75,9 +75,9 @@ pub struct Properties {
     pub checks_target: bool,
 }
 
-const OWN_READS: Properties = Properties {
+const MEMBER_READS: Properties = Properties {
     name: "",
-    execution: Execution::OwnReads,
+    execution: Execution::MemberReads,
     recognizes: |_| false,
     waits_for_predecessors: false,
     only_duplicates: false,
@@ -85,15 +85,15 @@ const OWN_READS: Properties = Properties {
     checks_target: false,
 };
 
-const OWN_WRITES: Properties = Properties {
-    execution: Execution::OwnWrites,
+const MEMBER_WRITES: Properties = Properties {
+    execution: Execution::MemberWrites,
     one_table: false,
-    ..OWN_READS
+    ..MEMBER_READS
 };
 
 const ONE_STATEMENT: Properties = Properties {
     execution: Execution::OneStatement,
-    ..OWN_READS
+    ..MEMBER_READS
 };
 
 /// Declares [`Strategy`] from one row per strategy: its documentation, its variant, its properties.
@@ -121,11 +121,11 @@ macro_rules! strategies {
 
 strategies! {
     /// Short reads one after the other, each with its own Sync ([`pipeline`]).
-    Pipeline: Properties { name: "pipeline", waits_for_predecessors: true, ..OWN_READS };
+    Pipeline: Properties { name: "pipeline", waits_for_predecessors: true, ..MEMBER_READS };
     /// Identical reads, of which PostgreSQL executes one ([`share`]).
-    Share: Properties { name: "share", only_duplicates: true, ..OWN_READS };
+    Share: Properties { name: "share", only_duplicates: true, ..MEMBER_READS };
     /// Writes in one implicit transaction ([`chain`]).
-    Chain: Properties { name: "chain", ..OWN_WRITES };
+    Chain: Properties { name: "chain", ..MEMBER_WRITES };
     /// Updates of single rows in one statement ([`fold`]).
     Fold: Properties {
         name: "fold",
@@ -161,7 +161,7 @@ impl Strategy {
 
     /// Whether its requests only read, so that they may be sent again.
     pub fn reads(self) -> bool {
-        self.properties().execution == Execution::OwnReads
+        self.properties().execution == Execution::MemberReads
     }
 
     /// Whether one statement takes the place of the members' own.

@@ -234,7 +234,7 @@ pub fn rewrite(
         single: false,
         queue: true,
         shared,
-        own: Vec::new(),
+        per_member: Vec::new(),
         fingerprints: 1,
         tag: "SELECT",
         may_fail_unseen: false,

@@ -11,8 +11,9 @@
 mod tests;
 
 use crate::facts::{
-    Added, FIRST_OWN_OID, Fingerprint, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL, class_array,
-    column_versions, name_array, own_types_sql, regclass_literal, type_versions, versions,
+    Added, FIRST_USER_DEFINED_OID, Fingerprint, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL,
+    class_array, column_versions, name_array, regclass_literal, type_versions,
+    user_defined_types_sql, versions,
 };
 use crate::function::may_be_named;
 use crate::name::Name;
@@ -99,7 +100,7 @@ impl<'a> Member<'a> {
              pg_catalog.array_to_string(ARRAY(SELECT id FROM tree UNION SELECT id FROM named ORDER BY id), ','), {types}",
             tree = self.tree(),
             named = self.named(),
-            types = own_types_sql(),
+            types = user_defined_types_sql(),
         )
     }
 
@@ -209,7 +210,7 @@ impl<'a> Member<'a> {
                  WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid NOT IN {declared}) \
                AND NOT EXISTS (SELECT FROM parts JOIN pg_catalog.pg_depend d ON d.classid = parts.class AND d.objid = parts.id \
                  JOIN pg_catalog.pg_operator o ON o.oid = d.refobjid JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode::pg_catalog.oid \
-                 WHERE d.refclassid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND p.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND {NOT_IN_C})",
+                 WHERE d.refclassid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND p.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND {NOT_IN_C})",
             tree = self.tree(),
             declared = self.declared_oids(),
         )

@@ -130,7 +130,7 @@ pub(crate) fn check_intervals<'a>(
 const INTERVAL: u32 = 1186;
 
 /// The statement and how to fill its parameters: the number of rows, the fingerprints, the values of `shared`, and,
-/// if `own` is not empty, the number of the member of each row (from 1) and the arrays of `own`.
+/// if `per_member` is not empty, the number of the member of each row (from 1) and the arrays of `per_member`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dealing {
     /// The text of the statement.
@@ -147,7 +147,7 @@ pub struct Dealing {
     /// Parameters with the same value for all members.
     pub shared: Vec<u32>,
     /// Parameters with a value for each member.
-    pub own: Vec<OwnParameter>,
+    pub per_member: Vec<PerMemberParameter>,
     /// Number of fingerprints: one or two.
     pub fingerprints: usize,
     /// The command tag of a reply without its number of rows.
@@ -162,7 +162,7 @@ pub struct Dealing {
 
 /// A parameter with a value for each member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnParameter {
+pub struct PerMemberParameter {
     /// The numbers of the parameter; for a member with several rows, one for each row.
     pub numbers: Vec<u32>,
     /// Whether the parameter is an array, whose values are sent in text format in a `text[]`.
@@ -208,9 +208,9 @@ impl<'a> Shared<'a> {
 }
 
 /// The parameters with a value for each member, and their types.
-pub(crate) struct Own<'a>(Vec<(u32, &'a TypeName)>);
+pub(crate) struct PerMember<'a>(Vec<(u32, &'a TypeName)>);
 
-impl<'a> Own<'a> {
+impl<'a> PerMember<'a> {
     /// The parameters in `exprs` that are not `shared`.
     pub(crate) fn of(
         exprs: Vec<&Expr>,
@@ -236,7 +236,10 @@ impl<'a> Own<'a> {
     /// SQL for the value of a member's parameter. `source` returns SQL for the element of the array with this
     /// position, from 1.
     pub(crate) fn element(&self, number: u32, source: impl Fn(usize) -> String) -> String {
-        let place = self.0.iter().position(|(own, _)| *own == number);
+        let place = self
+            .0
+            .iter()
+            .position(|(parameter, _)| *parameter == number);
         let Some((place, (_, name))) = place.and_then(|place| Some((place, self.0.get(place)?)))
         else {
             return "NULL".to_owned();
@@ -295,12 +298,13 @@ impl<'a> Own<'a> {
     }
 
     /// The parameters to bind. `numbers` returns the parameters that contain a value of each row.
-    pub(crate) fn into_list(self, numbers: impl Fn(u32) -> Vec<u32>) -> Vec<OwnParameter> {
-        let own = self.0.into_iter();
-        own.map(|(number, name)| OwnParameter {
-            numbers: numbers(number),
-            as_text: name.array,
-        })
-        .collect()
+    pub(crate) fn into_list(self, numbers: impl Fn(u32) -> Vec<u32>) -> Vec<PerMemberParameter> {
+        let per_member = self.0.into_iter();
+        per_member
+            .map(|(number, name)| PerMemberParameter {
+                numbers: numbers(number),
+                as_text: name.array,
+            })
+            .collect()
     }
 }

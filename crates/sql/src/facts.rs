@@ -17,7 +17,8 @@ mod tests;
 
 pub use catalog::regclass_literal;
 pub(crate) use catalog::{
-    FIRST_OWN_OID, NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, own_types_sql,
+    FIRST_USER_DEFINED_OID, NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array,
+    user_defined_types_sql,
 };
 pub use checks::{
     apart_sql, foreign_functions_sql, harmless_sql, no_hidden_calls_sql, no_serial_sql,

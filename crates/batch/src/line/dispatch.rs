@@ -9,7 +9,7 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
     /// Barriers that belong to the group, in order of arrival, as far as they matter.
-    own: Vec<WaiterId>,
+    of_group: Vec<WaiterId>,
     /// The first barrier that no member of the group may overtake.
     barrier: Option<WaiterId>,
 }
@@ -18,8 +18,8 @@ impl Barriers {
     /// The barrier behind `waiter` beyond which no request on the same row may be taken: even a barrier of the group may stay
     /// behind.
     pub(super) fn behind(&self, waiter: WaiterId) -> Option<WaiterId> {
-        let place = self.own.partition_point(|own| *own <= waiter);
-        self.own.get(place).copied().or(self.barrier)
+        let place = self.of_group.partition_point(|barrier| *barrier <= waiter);
+        self.of_group.get(place).copied().or(self.barrier)
     }
 }
 
@@ -34,8 +34,8 @@ impl<T> Line<T> {
             Some(_) => self.limits.group_size_max,
         };
         let entry = self.waiting.get(&first);
-        let own = entry.and_then(|entry| entry.spec.size_max);
-        own.map_or(most, |own| most.min(own.max(1)))
+        let size_max = entry.and_then(|entry| entry.spec.size_max);
+        size_max.map_or(most, |size_max| most.min(size_max.max(1)))
     }
 
     /// Takes out the first request and the members of its group.
@@ -109,8 +109,8 @@ impl<T> Line<T> {
                 barriers.barrier = Some(barrier);
                 break;
             }
-            barriers.own.push(barrier);
-            if barriers.own.len() >= most {
+            barriers.of_group.push(barrier);
+            if barriers.of_group.len() >= most {
                 break;
             }
         }

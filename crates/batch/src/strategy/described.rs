@@ -95,12 +95,12 @@ impl DescribedTemplate {
         }
     }
 
-    /// The result formats of a group's statement: binary for the statement's `own` columns, then those that the request asks for.
-    pub(super) fn result_formats(&self, own: usize, request: &Request) -> Vec<i16> {
-        let mut formats = vec![1; own];
+    /// The result formats of a group's statement: binary for the statement's injected columns, then those that the request asks for.
+    pub(super) fn result_formats(&self, injected: usize, request: &Request) -> Vec<i16> {
+        let mut formats = vec![1; injected];
         match request.result_formats() {
-            [] => formats.resize(own + self.fields.len(), 0),
-            [one] => formats.resize(own + self.fields.len(), *one),
+            [] => formats.resize(injected + self.fields.len(), 0),
+            [one] => formats.resize(injected + self.fields.len(), *one),
             all => formats.extend_from_slice(all),
         }
         formats

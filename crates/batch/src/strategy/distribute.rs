@@ -7,7 +7,7 @@ use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::{ExplainLines, value_text};
-use super::messages::{BatchWriter, OwnStatement, is_true, message, read_number, write_tail};
+use super::messages::{BatchWriter, InjectedStatement, is_true, message, read_number, write_tail};
 use super::outcome::{
     MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
 };
@@ -69,20 +69,25 @@ impl DistributePlan {
     }
 
     /// The statement of a group that asks for this number of rows.
-    fn statement(&self, rows: u32) -> OwnStatement<'_> {
+    fn statement(&self, rows: u32) -> InjectedStatement<'_> {
         let (id, text) = match &self.dealing.text_of_few {
             Some(text) if rows <= FEW => (self.few_id, text),
             _ => (self.id, &self.dealing.text),
         };
-        OwnStatement { id, text }
+        InjectedStatement { id, text }
     }
 
     /// Parameters that the statement reads, and whether each is sent as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
         let shared = self.dealing.shared.iter().map(|number| (*number, false));
-        let own = self.dealing.own.iter();
-        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
-        shared.chain(own)
+        let per_member = self.dealing.per_member.iter();
+        let per_member = per_member.flat_map(|parameter| {
+            parameter
+                .numbers
+                .iter()
+                .map(|number| (*number, parameter.as_text))
+        });
+        shared.chain(per_member)
     }
 
     fn shared<'a>(&self, request: &'a Request) -> Option<Vec<Option<&'a [u8]>>> {
@@ -128,15 +133,15 @@ impl DistributePlan {
             values.push(first.parameter(*number)?);
         }
         let mut arrays = Vec::new();
-        if !self.dealing.own.is_empty() {
+        if !self.dealing.per_member.is_empty() {
             arrays.push(match self.dealing.queue {
                 true => members_of_rows(members),
                 false => Array::numbers(rows as usize),
             });
         }
-        for own in &self.dealing.own {
+        for parameter in &self.dealing.per_member {
             let requests = requests.iter().copied();
-            arrays.push(self.described.array(&own.numbers, requests)?);
+            arrays.push(self.described.array(&parameter.numbers, requests)?);
         }
         values.extend(bound(&arrays));
         let formats = self.described.result_formats(RESULT_COLUMNS, first);
@@ -158,8 +163,8 @@ impl GroupPlan for DistributePlan {
             return None;
         }
         self.limit(request)?;
-        let mut own = self.dealing.own.iter();
-        if !own.all(|own| request.is_even(&own.numbers)) {
+        let mut per_member = self.dealing.per_member.iter();
+        if !per_member.all(|parameter| request.is_even(&parameter.numbers)) {
             return None;
         }
         // Requests with different shared values pick different rows, so that they take from different queues.
@@ -190,8 +195,11 @@ impl GroupPlan for DistributePlan {
             lines.say("limit", value_text(&dealing.limit));
         }
         lines.parameters("shared", dealing.shared.iter().copied());
-        let own = dealing.own.iter().flat_map(|own| &own.numbers);
-        lines.parameters("own", own.copied());
+        let per_member = dealing
+            .per_member
+            .iter()
+            .flat_map(|parameter| &parameter.numbers);
+        lines.parameters("own", per_member.copied());
         if verbose {
             if let Some(text) = &dealing.text_of_few {
                 lines.say("few rows", text);

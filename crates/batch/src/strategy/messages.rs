@@ -14,7 +14,7 @@ use std::borrow::Cow;
 pub struct BatchWriter<'a> {
     /// The server that gets the messages.
     pub(super) server: &'a mut ServerSide,
-    /// Messages of Paceline's own among them.
+    /// The messages among them that no member sent.
     pub(super) injected: Injected,
     pub(super) out: &'a mut BytesMut,
 }
@@ -35,15 +35,15 @@ impl<'a> BatchWriter<'a> {
     }
 }
 
-/// A statement of Paceline's own.
+/// A statement that Paceline sends besides those of the members.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OwnStatement<'a> {
+pub(super) struct InjectedStatement<'a> {
     /// Its id among all templates.
     pub(super) id: u64,
     pub(super) text: &'a str,
 }
 
-impl OwnStatement<'_> {
+impl InjectedStatement<'_> {
     /// Writes `[Parse] Bind Execute`. Each value has its format: true is binary.
     pub(super) fn write(
         self,

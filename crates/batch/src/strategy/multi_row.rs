@@ -5,7 +5,7 @@ use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
-use super::messages::{BatchWriter, OwnStatement, is_true, unknown_key_errors, write_tail};
+use super::messages::{BatchWriter, InjectedStatement, is_true, unknown_key_errors, write_tail};
 use super::outcome::{MemberOutcome, MemberResult};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan};
 use super::prelude::Prelude;
@@ -73,8 +73,13 @@ impl MultiRowPlan {
     /// Parameters that the statement reads, and whether each is sent as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
         let shared = self.several.shared.iter().map(|number| (*number, false));
-        let own = self.several.own.iter();
-        shared.chain(own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text))))
+        let per_member = self.several.per_member.iter();
+        shared.chain(per_member.flat_map(|parameter| {
+            parameter
+                .numbers
+                .iter()
+                .map(|number| (*number, parameter.as_text))
+        }))
     }
 
     /// Identifies what all members have in common: the template, and the values of DO UPDATE.
@@ -141,7 +146,7 @@ impl MultiRowPlan {
         values.extend(bound(&arrays));
         let key = self.rows.first().map_or(0, RowKeys::len);
         let formats = self.described.result_formats(RESULT_COLUMNS + key, first);
-        let statement = OwnStatement {
+        let statement = InjectedStatement {
             id: self.id,
             text: &self.several.text,
         };
@@ -152,9 +157,9 @@ impl MultiRowPlan {
     /// The numbers of all rows, and an array for each parameter with a value per member.
     fn arrays(&self, requests: &[&PlannedRequest]) -> Option<Vec<ArrayValue>> {
         let mut arrays = vec![Array::numbers(requests.len() * self.rows.len())];
-        for own in &self.several.own {
+        for parameter in &self.several.per_member {
             let requests = requests.iter().copied();
-            arrays.push(self.described.array(&own.numbers, requests)?);
+            arrays.push(self.described.array(&parameter.numbers, requests)?);
         }
         Some(arrays)
     }
@@ -169,8 +174,8 @@ impl GroupPlan for MultiRowPlan {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let mut own = self.several.own.iter();
-        if !own.all(|own| request.is_even(&own.numbers)) {
+        let mut per_member = self.several.per_member.iter();
+        if !per_member.all(|parameter| request.is_even(&parameter.numbers)) {
             return None;
         }
         let (strategy, id) = (Strategy::Merge, self.shared_id(request)?);
@@ -195,8 +200,12 @@ impl GroupPlan for MultiRowPlan {
             lines.key(key);
         }
         lines.parameters("shared", self.several.shared.iter().copied());
-        let own = self.several.own.iter().flat_map(|own| &own.numbers);
-        lines.parameters("own", own.copied());
+        let per_member = self
+            .several
+            .per_member
+            .iter()
+            .flat_map(|parameter| &parameter.numbers);
+        lines.parameters("own", per_member.copied());
         if verbose {
             lines.say("statement", &self.several.text);
         }

@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
-use super::messages::{BatchWriter, OwnStatement};
+use super::messages::{BatchWriter, InjectedStatement};
 use super::prelude::{ChainFacts, Prelude};
 use super::row_key::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKeys};
@@ -116,8 +116,8 @@ impl ProbePlan {
         })
     }
 
-    pub(super) fn statement(&self) -> OwnStatement<'_> {
-        OwnStatement {
+    pub(super) fn statement(&self) -> InjectedStatement<'_> {
+        InjectedStatement {
             id: self.id,
             text: &self.text,
         }
@@ -139,8 +139,8 @@ impl LockPlan {
         }
     }
 
-    pub(super) fn statement(&self) -> OwnStatement<'_> {
-        OwnStatement {
+    pub(super) fn statement(&self) -> InjectedStatement<'_> {
+        InjectedStatement {
             id: self.id,
             text: &self.text,
         }

@@ -1,6 +1,6 @@
 //! Paceline's own statements in a chain: limits before the members, comparisons of the catalog after them.
 
-use super::messages::{BatchWriter, OwnStatement};
+use super::messages::{BatchWriter, InjectedStatement};
 use paceline_relay::template::Templates;
 use paceline_sql::Fingerprint;
 use paceline_sql::chain::check_sql;
@@ -37,7 +37,7 @@ impl Prelude {
     }
 
     pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
-        let constraints = OwnStatement {
+        let constraints = InjectedStatement {
             id: self.constraints_id,
             text: CONSTRAINTS,
         };
@@ -47,7 +47,7 @@ impl Prelude {
 
     /// Writes only the statement that limits waiting.
     pub(super) fn write_limits(&self, writer: &mut BatchWriter<'_>) {
-        let limits = OwnStatement {
+        let limits = InjectedStatement {
             id: self.limits_id,
             text: LIMITS,
         };
@@ -75,7 +75,7 @@ impl ChainFacts {
 
     /// Writes the statement that raises an error if the facts have changed.
     pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
-        let check = OwnStatement {
+        let check = InjectedStatement {
             id: self.id,
             text: &self.check,
         };

@@ -35,10 +35,15 @@ impl GroupPlan for UpsertPlan {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let own = self.upsert.own.iter();
-        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
+        let per_member = self.upsert.per_member.iter();
+        let per_member = per_member.flat_map(|parameter| {
+            parameter
+                .numbers
+                .iter()
+                .map(|number| (*number, parameter.as_text))
+        });
         let (strategy, id) = (Strategy::Merge, self.template);
-        let mut group = self.described.group_id(strategy, id, request, own)?;
+        let mut group = self.described.group_id(strategy, id, request, per_member)?;
         if let Some(fold) = &self.fold {
             group.parameter_formats |= fold.fits(request)?.0.parameter_formats;
         }
@@ -63,11 +68,14 @@ impl GroupPlan for UpsertPlan {
             Then::Fold(fold) => Some(fold),
             Then::Nothing { .. } => None,
         };
-        let inserted = upsert.own.iter().flat_map(|own| own.numbers.clone());
+        let inserted = upsert
+            .per_member
+            .iter()
+            .flat_map(|parameter| parameter.numbers.clone());
         let changing = fold.into_iter().flat_map(|fold| &fold.carried);
         let changing = changing.map(|carried| carried.parameter);
-        let own: BTreeSet<u32> = inserted.chain(changing).collect();
-        lines.parameters("own", own.into_iter());
+        let per_member: BTreeSet<u32> = inserted.chain(changing).collect();
+        lines.parameters("own", per_member.into_iter());
         if !verbose {
             return;
         }

@@ -98,7 +98,7 @@ fn the_declared_argument_receives_the_sum_of_the_limits() {
         (KeyValue::Parameter(3), false, true)
     );
     assert_eq!(read.shared, [1, 2]);
-    assert!(read.own.is_empty() && read.raises_anything);
+    assert!(read.per_member.is_empty() && read.raises_anything);
     let total = "(CASE WHEN facts.same THEN $1::pg_catalog.int8 END)::integer";
     assert!(
         read.text.contains(&format!(

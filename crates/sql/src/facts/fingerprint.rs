@@ -5,7 +5,8 @@
 //! grouped. VACUUM and ANALYZE do not change them, because they update the catalog in place.
 
 use super::catalog::{
-    FIRST_OWN_OID, TYPES_SQL, own_types_sql, reg_literal, regclass_literal, tree_sql,
+    FIRST_USER_DEFINED_OID, TYPES_SQL, reg_literal, regclass_literal, tree_sql,
+    user_defined_types_sql,
 };
 use super::names::Names;
 use super::session::compared_sql;
@@ -60,7 +61,7 @@ pub fn extent_sql(name: &Name) -> String {
          (SELECT pg_catalog.bool_or(c.relhastriggers) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id), \
          (SELECT pg_catalog.bool_or(c.relhassubclass) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id)",
         tree = tree_sql(name),
-        types = own_types_sql(),
+        types = user_defined_types_sql(),
     )
 }
 
@@ -145,8 +146,8 @@ impl Names {
     pub fn added_sql(&self) -> String {
         format!(
             "SELECT EXISTS (SELECT FROM {operators}), EXISTS (SELECT FROM {casts} AND o.castfunc <> 0::pg_catalog.oid)",
-            operators = self.own_operators(),
-            casts = own_casts(),
+            operators = self.user_defined_operators(),
+            casts = user_defined_casts(),
         )
     }
 
@@ -168,10 +169,14 @@ impl Names {
         };
         parts.push(with_functions(
             added.operators,
-            self.own_operators(),
+            self.user_defined_operators(),
             "oprcode",
         ));
-        parts.push(with_functions(added.casts, own_casts(), "castfunc"));
+        parts.push(with_functions(
+            added.casts,
+            user_defined_casts(),
+            "castfunc",
+        ));
         for name in &self.types {
             let literal = reg_literal(name);
             parts.push(format!("pg_catalog.to_regtype({literal})::pg_catalog.oid"));
@@ -184,15 +189,15 @@ impl Names {
     }
 
     /// User-defined operators `o` with one of the names.
-    fn own_operators(&self) -> String {
+    fn user_defined_operators(&self) -> String {
         format!(
-            "pg_catalog.pg_operator o WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND o.oprname = ANY ({})",
+            "pg_catalog.pg_operator o WHERE o.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND o.oprname = ANY ({})",
             self.operator_list()
         )
     }
 }
 
 /// User-defined casts `o`.
-fn own_casts() -> String {
-    format!("pg_catalog.pg_cast o WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid")
+fn user_defined_casts() -> String {
+    format!("pg_catalog.pg_cast o WHERE o.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid")
 }

@@ -3,7 +3,7 @@
 use super::insert::Insert;
 use super::rows::Rows;
 use crate::dealing::{
-    Dealing, Own, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
+    Dealing, PerMember, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
     check_columns, check_intervals,
 };
 use crate::expr::Expr;
@@ -38,11 +38,11 @@ pub fn rewrite(
         return Err(Refusal::Returning);
     }
     let rows = Rows::of(&insert.rows, parameters)?;
-    let own = Own::of(rows.exprs(insert), &shared, parameters)?;
+    let per_member = PerMember::of(rows.exprs(insert), &shared, parameters)?;
     let types = Shared::of(&shared, parameters)?;
     let parameter = |number| {
-        let own = || own.element(number, |place| format!("k.p{place}"));
-        types.sql(number, SHARED).unwrap_or_else(own)
+        let per_member = || per_member.element(number, |place| format!("k.p{place}"));
+        types.sql(number, SHARED).unwrap_or_else(per_member)
     };
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     for (column, expr) in insert.valued(table)? {
@@ -64,7 +64,7 @@ pub fn rewrite(
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
-        members = own.rows("$1", SHARED + shared.len()),
+        members = per_member.rows("$1", SHARED + shared.len()),
     );
     Ok(Dealing {
         text,
@@ -76,7 +76,7 @@ pub fn rewrite(
         single: insert.rows.len() == 1,
         queue: false,
         shared,
-        own: own.into_list(|number| rows.numbers(number)),
+        per_member: per_member.into_list(|number| rows.numbers(number)),
         fingerprints: 1,
         tag: "INSERT 0",
         may_fail_unseen: false,

@@ -1,7 +1,7 @@
 //! Which INSERTs are rewritten, and how. End-to-end tests check the effect of the statements.
 
 use super::{Insert, rewrite};
-use crate::dealing::{Dealing, OwnParameter, Refusal};
+use crate::dealing::{Dealing, PerMemberParameter, Refusal};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, parse};
@@ -76,11 +76,11 @@ fn values_differ_per_member_and_returning_is_shared() {
     let sql = "INSERT INTO t VALUES (DEFAULT, upper($1), $2) RETURNING id, $3 || a";
     let dealing = rewritten(sql, &["text", "integer[]", "text"], 2).unwrap();
     assert_eq!(dealing.shared, [3]);
-    let own = [(1, false), (2, true)].map(|(number, as_text)| OwnParameter {
+    let per_member = [(1, false), (2, true)].map(|(number, as_text)| PerMemberParameter {
         numbers: vec![number],
         as_text,
     });
-    assert_eq!(dealing.own, own);
+    assert_eq!(dealing.per_member, per_member);
     let text = &dealing.text;
     assert_eq!(parse(text).unwrap().effect, Effect::Write);
     for part in [
@@ -140,7 +140,11 @@ fn rows_of_one_form_are_bound_row_by_row() {
     let types = ["integer", "text", "integer", "text"];
     let sql = "INSERT INTO t (a, b) VALUES ($1, upper($2)), ($3, upper($4)) RETURNING id";
     let dealing = rewritten(sql, &types, 1).unwrap();
-    let numbers: Vec<_> = dealing.own.iter().map(|own| own.numbers.clone()).collect();
+    let numbers: Vec<_> = dealing
+        .per_member
+        .iter()
+        .map(|parameter| parameter.numbers.clone())
+        .collect();
     assert_eq!(numbers, [[1, 3], [2, 4]]);
     assert!(!dealing.single && dealing.limit == constant("2"));
     let part = "SELECT (k.p1), (upper((k.p2))) FROM facts";

@@ -8,7 +8,7 @@
 use super::no_row::NoRowErrors;
 use super::parts::{CTID, Onward, TRY_LOCK, Take};
 use crate::dealing::{
-    Dealing, FEW, GONE, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, answer_names, answers_sql,
+    Dealing, FEW, GONE, PerMember, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, answer_names, answers_sql,
     check_columns, check_intervals,
 };
 use crate::expr::Expr;
@@ -82,7 +82,7 @@ struct Rewriter<'a> {
     onto: Option<(&'a Onward, &'a TableFacts)>,
     parameters: &'a [TypeName],
     shared: Vec<u32>,
-    own: Own<'a>,
+    per_member: PerMember<'a>,
     no_row: NoRowErrors<'a>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Rewriter<'a> {
             queue,
             onto: take.onward.as_ref().zip(onto),
             parameters,
-            own: Own::of(take.changing(), &shared, parameters)?,
+            per_member: PerMember::of(take.changing(), &shared, parameters)?,
             no_row: NoRowErrors::of(take, queue, onto, parameters),
             shared,
         })
@@ -125,8 +125,8 @@ impl<'a> Rewriter<'a> {
             return format!("${}::{}", first + place, name.sql);
         }
         let consumer = first + self.shared.len();
-        self.own.element(number, |place| {
-            let element = self.own.element_type(place);
+        self.per_member.element(number, |place| {
+            let element = self.per_member.element_type(place);
             let array = consumer + place;
             format!("(${array}::{element}[])[(${consumer}::pg_catalog.int4[])[{row}]]")
         })
@@ -189,7 +189,7 @@ impl<'a> Rewriter<'a> {
             limit: self.take.pick.limit.clone(),
             single: self.take.single,
             shared: self.shared.clone(),
-            own: self.own.into_list(|number| vec![number]),
+            per_member: self.per_member.into_list(|number| vec![number]),
             fingerprints,
             tag: match (&self.take.onward, &self.take.assignments) {
                 (Some(_), _) => "INSERT 0",
@@ -219,18 +219,20 @@ impl<'a> Rewriter<'a> {
         let consumers = 2 + self.fingerprints() + self.shared.len();
         let parameter = |number: u32| match self.shared.contains(&number) {
             true => self.parameter(number, "0"),
-            false => self.own.element(number, |place| format!("k.p{place}")),
+            false => self
+                .per_member
+                .element(number, |place| format!("k.p{place}")),
         };
         let mut values = self
             .no_row
             .values(|expr| Ok(expr.to_sql(&|_| String::new(), &parameter)?))?;
-        values.extend(self.own.arrays().map(parameter));
+        values.extend(self.per_member.arrays().map(parameter));
         Ok(match values.is_empty() {
             true => String::new(),
             false => format!(
                 " AND (SELECT pg_catalog.count(pg_catalog.num_nulls({})) FROM {}) {GE} 0",
                 values.join(", "),
-                self.own.members(consumers + 1),
+                self.per_member.members(consumers + 1),
             ),
         })
     }

@@ -137,11 +137,14 @@ fn other_statements_are_not_consumers() {
 #[test]
 fn parameters_that_pick_are_shared_and_others_differ_per_consumer() {
     let taking = rewritten(POP, &queue(), 2, 2).unwrap();
-    let [own] = taking.own.as_slice() else {
-        panic!("{:?}", taking.own);
+    let [per_member] = taking.per_member.as_slice() else {
+        panic!("{:?}", taking.per_member);
     };
     assert_eq!(taking.shared, [1]);
-    assert_eq!((own.numbers.as_slice(), own.as_text), (&[2][..], false));
+    assert_eq!(
+        (per_member.numbers.as_slice(), per_member.as_text),
+        (&[2][..], false)
+    );
     let text = text_of(POP, 2, 2);
     for part in [
         r#"(s."lane") = ($3::integer)"#,

@@ -3,7 +3,7 @@
 use super::key::Key;
 use super::proposal::OnConflict;
 use super::statement::{Source, change_sql, insert_sql};
-use crate::dealing::{Own, OwnParameter, Refusal, Shared};
+use crate::dealing::{PerMember, PerMemberParameter, Refusal, Shared};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold::{self, Fold, KeyColumn, Proposal};
@@ -15,8 +15,8 @@ use crate::type_name::TypeName;
 /// The statements of an upsert, and how to fill their parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upsert {
-    /// The INSERT. Its parameters: the fingerprint, the lock timeout and, if `own` is not empty, the number of each
-    /// row and the arrays of `own`. Its result: [`RESULT_COLUMNS`](super::RESULT_COLUMNS), the key of each inserted
+    /// The INSERT. Its parameters: the fingerprint, the lock timeout and, if `per_member` is not empty, the number of each
+    /// row and the arrays of `per_member`. Its result: [`RESULT_COLUMNS`](super::RESULT_COLUMNS), the key of each inserted
     /// row (NULL if there is none), the RETURNING columns.
     pub insert: String,
     /// The client's own upsert for all members, if each member has a key of its own. It has the parameters of
@@ -27,7 +27,7 @@ pub struct Upsert {
     /// The key columns and the source of their values.
     pub key: Vec<KeyColumn>,
     /// Parameters of the INSERT with a value for each member.
-    pub own: Vec<OwnParameter>,
+    pub per_member: Vec<PerMemberParameter>,
     /// What happens to members whose row exists.
     pub then: Then,
     /// Number of RETURNING columns.
@@ -112,13 +112,13 @@ pub(super) fn rewrite_first(
     let valued = insert.valued(table)?;
     let values: Vec<&Expr> = valued.iter().map(|(_, expr)| *expr).collect();
     let computed = on_conflict.map_or(&[][..], |change| &change.computed);
-    let own = Own::of(
+    let per_member = PerMember::of(
         values.into_iter().chain(computed).collect(),
         &[],
         parameters,
     )?;
     let source = Source {
-        own: &own,
+        per_member: &per_member,
         shared: &Shared::of(&[], parameters)?,
         valued: &valued,
         computed,
@@ -133,7 +133,7 @@ pub(super) fn rewrite_first(
         },
         probe: then.probe(table, &key),
         key: columns,
-        own: own.into_list(|number| vec![number]),
+        per_member: per_member.into_list(|number| vec![number]),
         then,
         returning: returning.len(),
     })

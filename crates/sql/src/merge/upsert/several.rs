@@ -7,7 +7,7 @@ use super::key::Key;
 use super::one_row::rewrite_first;
 use super::proposal::OnConflict;
 use super::statement::{Source, change_sql, insert_sql};
-use crate::dealing::{Own, OwnParameter, Refusal, Shared};
+use crate::dealing::{PerMember, PerMemberParameter, Refusal, Shared};
 use crate::facts::TableFacts;
 use crate::fold::{self, KeyClass, KeyColumn};
 use crate::merge::insert::Insert;
@@ -19,7 +19,7 @@ use crate::value::KeyValue;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Several {
     /// The text of the statement. Its parameters: the fingerprint, the lock timeout, the values of `shared`, the
-    /// number of each row, and the arrays of `own`. Its result: [`super::RESULT_COLUMNS`], the key of each inserted
+    /// number of each row, and the arrays of `per_member`. Its result: [`super::RESULT_COLUMNS`], the key of each inserted
     /// or updated row (NULL if there is none), the RETURNING columns.
     pub text: String,
     /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the fingerprint.
@@ -29,7 +29,7 @@ pub struct Several {
     /// Parameters with the same value for all members: those of DO UPDATE.
     pub shared: Vec<u32>,
     /// Parameters with a value for each member; never empty.
-    pub own: Vec<OwnParameter>,
+    pub per_member: Vec<PerMemberParameter>,
     /// Whether the clause is DO UPDATE. Then a member with two rows of one key receives an error.
     pub changes: bool,
     /// Number of RETURNING columns.
@@ -58,17 +58,17 @@ pub fn rewrite_several(
     if values.any(|expr| expr.parameters().iter().any(|n| shared.contains(n))) {
         return Err(Refusal::Mixed);
     }
-    let own = Own::of(rows.exprs(insert), &shared, parameters)?;
+    let per_member = PerMember::of(rows.exprs(insert), &shared, parameters)?;
     let text = text(
         insert,
         on_conflict,
         table,
         parameters,
         returning,
-        (&own, &shared),
+        (&per_member, &shared),
     )?;
-    let own = own.into_list(|number| rows.numbers(number));
-    if own.is_empty() {
+    let per_member = per_member.into_list(|number| rows.numbers(number));
+    if per_member.is_empty() {
         return Err(Refusal::Rows);
     }
     let columns: Vec<Vec<KeyColumn>> = one
@@ -88,7 +88,7 @@ pub fn rewrite_several(
             .map(|row| in_row(row).collect())
             .collect(),
         shared,
-        own,
+        per_member,
         changes: on_conflict.is_some(),
         returning: returning.len(),
     })
@@ -115,12 +115,12 @@ fn text(
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-    (own, shared): (&Own, &[u32]),
+    (per_member, shared): (&PerMember, &[u32]),
 ) -> Result<String, Refusal> {
     let shared = Shared::of(shared, parameters)?;
     let valued = insert.valued(table)?;
     let source = Source {
-        own,
+        per_member,
         shared: &shared,
         valued: &valued,
         computed: on_conflict.map_or(&[], |change| &change.computed),

@@ -1,7 +1,7 @@
 //! The text of the INSERT with ON CONFLICT.
 
 use super::key::Key;
-use crate::dealing::{Own, Refusal, SET_LOCK_TIMEOUT_TO, Shared, answer_names};
+use crate::dealing::{PerMember, Refusal, SET_LOCK_TIMEOUT_TO, Shared, answer_names};
 use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::merge::insert::{Insert, PROPOSED};
@@ -18,7 +18,7 @@ const SHARED: usize = 3;
 
 /// The inserted rows.
 pub(super) struct Source<'a> {
-    pub(super) own: &'a Own<'a>,
+    pub(super) per_member: &'a PerMember<'a>,
     pub(super) shared: &'a Shared<'a>,
     /// The columns with values, and their values.
     pub(super) valued: &'a [(String, &'a Expr)],
@@ -32,8 +32,11 @@ impl Source<'_> {
     }
 
     fn parameter(&self, number: u32) -> String {
-        let own = || self.own.element(number, |place| format!("k.p{place}"));
-        self.shared(number).unwrap_or_else(own)
+        let per_member = || {
+            self.per_member
+                .element(number, |place| format!("k.p{place}"))
+        };
+        self.shared(number).unwrap_or_else(per_member)
     }
 }
 
@@ -83,7 +86,7 @@ pub(super) fn insert_sql(
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
-        members = source.own.rows("1", SHARED + source.shared.len()),
+        members = source.per_member.rows("1", SHARED + source.shared.len()),
         returned = returned(insert, table, &|_| String::new(), returning)?,
     ))
 }

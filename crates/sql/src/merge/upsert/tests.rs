@@ -1,7 +1,7 @@
 //! Which ON CONFLICT clauses are rewritten, and how. End-to-end tests check the effect of the statements.
 
 use super::{Several, Then, Upsert, on_conflict, rewrite, rewrite_several};
-use crate::dealing::{OwnParameter, Refusal};
+use crate::dealing::{PerMemberParameter, Refusal};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::fold::{self, Fold};
 use crate::merge::Insert;
@@ -257,11 +257,11 @@ fn several_rows_of_many_clients_become_one_upsert() {
     }
     assert!(parse(&several.text).is_ok());
     assert_eq!((several.shared, several.changes), (vec![5, 6], true));
-    let own = [vec![1, 3], vec![2, 4]].map(|numbers| OwnParameter {
+    let per_member = [vec![1, 3], vec![2, 4]].map(|numbers| PerMemberParameter {
         numbers,
         as_text: false,
     });
-    assert_eq!(several.own, own);
+    assert_eq!(several.per_member, per_member);
     let keys = several.keys.iter().map(|key| key[0].value.clone());
     let expected = [KeyValue::Parameter(1), KeyValue::Parameter(3)];
     assert_eq!(keys.collect::<Vec<_>>(), expected);
@@ -275,7 +275,7 @@ fn do_nothing_is_supported_with_and_without_a_target() {
         );
         let several = several_on(&table(), &sql, &["bigint"; 3]).unwrap();
         assert!(several.text.contains("DO NOTHING") && !several.changes);
-        assert_eq!(several.own[0].numbers, [1, 2, 3]);
+        assert_eq!(several.per_member[0].numbers, [1, 2, 3]);
         assert!(several.shared.is_empty());
     }
 }
