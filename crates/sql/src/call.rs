@@ -46,7 +46,7 @@ pub struct Argument {
     plain: Option<KeyValue>,
 }
 
-/// Number of the first shared parameter, after the number of rows and the fingerprint.
+/// Number of the first shared parameter, after the number of rows and the catalog version.
 const SHARED: usize = 3;
 
 impl Call {
@@ -235,7 +235,7 @@ pub fn rewrite(
         queue: true,
         shared,
         per_member: Vec::new(),
-        fingerprints: 1,
+        catalog_versions: 1,
         tag: "SELECT",
         may_fail_unseen: false,
         raises_anything: true,
@@ -252,7 +252,7 @@ struct Rewriter<'a> {
 }
 
 impl Rewriter<'_> {
-    /// The limit argument depends on `facts`, so that PostgreSQL calls the function only if the facts are unchanged.
+    /// The limit argument depends on `facts`, so that PostgreSQL calls the function only if the catalog version is unchanged.
     fn text(&self, returning: &[TypeName]) -> Result<String, Refusal> {
         let selected = answers_sql(&self.targets()?, returning)?;
         let names = answer_names(returning.len());
@@ -265,7 +265,7 @@ impl Rewriter<'_> {
              SELECT CASE WHEN (SELECT pg_catalog.count(*) FROM taken) {LE} $1::pg_catalog.int8 \
              THEN facts.same ELSE ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END, \
              w.n{names} FROM facts LEFT JOIN taken AS w ON true ORDER BY w.n",
-            same = self.function.fingerprint.holds(2),
+            same = self.function.catalog_version.holds(2),
             schema = quote_ident(&self.function.schema),
             name = quote_ident(&self.function.name),
             arguments = self.arguments()?.join(", "),

@@ -11,7 +11,7 @@
 mod tests;
 
 use crate::facts::{
-    Added, FIRST_USER_DEFINED_OID, Fingerprint, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL,
+    Added, CatalogVersion, FIRST_USER_DEFINED_OID, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL,
     class_array, column_versions, name_array, regclass_literal, type_versions,
     user_defined_types_sql, versions,
 };
@@ -216,13 +216,13 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// Query for [`Added`]: the objects that the fingerprint must include.
+    /// Query for [`Added`]: the objects that the catalog version must include.
     pub fn added_sql(&self) -> String {
         self.names.added_sql()
     }
 
     /// SQL expression for the row versions of all catalog rows that the checks depend on.
-    pub fn fingerprint_sql(&self, reach: &Reach, added: Added) -> String {
+    pub fn catalog_version_sql(&self, reach: &Reach, added: Added) -> String {
         let tables = &reach.tables;
         let oid = |name| {
             format!(
@@ -243,7 +243,7 @@ impl<'a> Member<'a> {
             ]);
         }
         parts.extend(type_versions(&reach.types));
-        parts.push(self.names.fingerprint_sql(added));
+        parts.push(self.names.catalog_version_sql(added));
         format!("ROW({})::pg_catalog.text", parts.join(", "))
     }
 }
@@ -257,13 +257,13 @@ fn existing(tables: &[Name]) -> String {
     )
 }
 
-/// The last statement of a chain: raises an error, which rolls back the chain, if the fingerprint has changed. Its
-/// parameter is the value of the fingerprint.
-pub fn check_sql(fingerprint: &Fingerprint) -> String {
+/// The last statement of a chain: raises an error, which rolls back the chain, if the catalog version has changed. Its
+/// parameter is the value of the catalog version.
+pub fn check_sql(catalog_version: &CatalogVersion) -> String {
     format!(
         "WITH facts AS MATERIALIZED (SELECT {holds} AS same) \
          SELECT CASE WHEN facts.same THEN facts.same ELSE ('{MOVED}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END FROM facts",
-        holds = fingerprint.holds(1),
+        holds = catalog_version.holds(1),
     )
 }
 

@@ -8,7 +8,7 @@ use crate::type_name::TypeName;
 use crate::value::KeyValue;
 use std::collections::BTreeSet;
 
-/// Number of result columns before RETURNING: whether the facts are unchanged, and the number of the row (from 1;
+/// Number of result columns before RETURNING: whether the catalog version is unchanged, and the number of the row (from 1;
 /// NULL if there is none).
 pub const RESULT_COLUMNS: usize = 2;
 
@@ -129,7 +129,7 @@ pub(crate) fn check_intervals<'a>(
 
 const INTERVAL: u32 = 1186;
 
-/// The statement and how to fill its parameters: the number of rows, the fingerprints, the values of `shared`, and,
+/// The statement and how to fill its parameters: the number of rows, the catalog versions, the values of `shared`, and,
 /// if `per_member` is not empty, the number of the member of each row (from 1) and the arrays of `per_member`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dealing {
@@ -148,8 +148,8 @@ pub struct Dealing {
     pub shared: Vec<u32>,
     /// Parameters with a value for each member.
     pub per_member: Vec<PerMemberParameter>,
-    /// Number of fingerprints: one or two.
-    pub fingerprints: usize,
+    /// Number of catalog versions: one or two.
+    pub catalog_versions: usize,
     /// The command tag of a reply without its number of rows.
     pub tag: &'static str,
     /// Whether PostgreSQL may raise an error for a member without a row.

@@ -2,7 +2,7 @@
 //! version of each row, and returns a result for each member. PostgreSQL evaluates all expressions.
 //!
 //! The parameters of the statement are arrays: the distinct keys, the numbers of the first and the last member of
-//! each key, the fingerprint of the facts, and one array for each parameter of the template. Members are numbered in
+//! each key, the catalog version, and one array for each parameter of the template. Members are numbered in
 //! the order of (key, arrival). Each step of the recursion applies one member of each key. If each member is on a row
 //! of its own, no order is necessary, and the client's UPDATE is joined to the arrays.
 

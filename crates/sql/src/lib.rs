@@ -53,7 +53,7 @@ pub use effect::{
 };
 pub use escapes::{hides_quotes, keeps_ascii};
 pub use expr::Expr;
-pub use facts::{Column, Fingerprint, TableFacts};
+pub use facts::{CatalogVersion, Column, TableFacts};
 pub use hints::{Hints, leading as leading_hints, may_have_bare_hints, strip_bare_hints};
 pub use literals::{Literal, LiteralKind, Normalized, take_out_literals};
 pub use masked::masked;

@@ -30,8 +30,8 @@ pub(crate) fn lock_sql(table: &TableFacts, key: &[&Column]) -> String {
     )
 }
 
-/// A probe for existing keys. Parameters: an array for each key column, and the fingerprint. Result: whether the
-/// fingerprint is unchanged, and the number (from 1) of each key that exists; one row with a NULL number if none
+/// A probe for existing keys. Parameters: an array for each key column, and the catalog version. Result: whether the
+/// catalog version is unchanged, and the number (from 1) of each key that exists; one row with a NULL number if none
 /// does.
 pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     let unnest = |(place, column): (usize, &&Column)| {
@@ -44,7 +44,7 @@ pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     };
     let conditions: Vec<String> = (1..).zip(key).map(equal).collect();
     probe_sql(
-        &table.fingerprint.holds(key.len() + 1),
+        &table.catalog_version.holds(key.len() + 1),
         &format!("ROWS FROM ({})", arrays.join(", ")),
         &names.join(", "),
         table,
@@ -52,7 +52,7 @@ pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     )
 }
 
-/// A probe: returns whether the facts are unchanged, and the number of each member of `source` for which a row
+/// A probe: returns whether the catalog version is unchanged, and the number of each member of `source` for which a row
 /// satisfies the conditions.
 pub(crate) fn probe_sql(
     facts: &str,

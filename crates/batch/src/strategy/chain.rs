@@ -56,7 +56,7 @@ pub struct ChainBatch {
     /// SQLSTATE of the error that has undone the chain.
     error: Option<String>,
     /// Whether the comparisons at the end have raised that error.
-    facts_changed: bool,
+    catalog_changed: bool,
 }
 
 /// The part of the chain to which the next message belongs.
@@ -94,7 +94,7 @@ impl Batch for ChainBatch {
     }
 
     fn invalidation(&self) -> Option<Invalidation> {
-        self.facts_changed.then_some(Invalidation::Changed)
+        self.catalog_changed.then_some(Invalidation::Changed)
     }
 
     fn failed(&self) -> bool {
@@ -131,7 +131,7 @@ impl ChainBatch {
             answers: Vec::with_capacity(members.len()),
             notices: BytesMut::new(),
             error: None,
-            facts_changed: false,
+            catalog_changed: false,
         })
     }
 
@@ -141,7 +141,7 @@ impl ChainBatch {
         }
         let sqlstate = sqlstate(frame.body()).to_owned();
         let changed = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
-        self.facts_changed = self.stage == ChainStage::Checks && changed;
+        self.catalog_changed = self.stage == ChainStage::Checks && changed;
         self.error = Some(sqlstate);
     }
 
@@ -200,7 +200,7 @@ impl ChainBatch {
             }));
             return;
         };
-        if self.facts_changed {
+        if self.catalog_changed {
             results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
         } else if WAITED.contains(&sqlstate.as_str()) {
             results.extend(retry(0..members, Retry::Alone, Fallback::Timeout));

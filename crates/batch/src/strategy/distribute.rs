@@ -41,17 +41,17 @@ pub struct DistributePlan {
     few_id: u64,
     /// Hash of the template, with which the hash of a queue begins.
     seed: u64,
-    fingerprints: Vec<String>,
+    catalog_versions: Vec<String>,
     described: DescribedTemplate,
 }
 
 impl DistributePlan {
-    /// Makes a plan from the analysis of the template. `fingerprints` are those of the objects that it uses. `None` if there are too
+    /// Makes a plan from the analysis of the template. `catalog_versions` are those of the objects that it uses. `None` if there are too
     /// many parameters or columns.
     pub fn new(
         template: &Template,
         dealing: Dealing,
-        fingerprints: Vec<String>,
+        catalog_versions: Vec<String>,
         parameters: Vec<u32>,
         fields: Vec<Field>,
         templates: &Templates,
@@ -63,7 +63,7 @@ impl DistributePlan {
             id: templates.new_id(),
             few_id: templates.new_id(),
             seed: hasher.finish(),
-            fingerprints,
+            catalog_versions,
             described: DescribedTemplate::new(parameters, fields)?,
         })
     }
@@ -127,8 +127,8 @@ impl DistributePlan {
         let rows = members.last()?.last;
         let total = i64::from(rows).to_be_bytes();
         let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
-        let fingerprints = self.fingerprints.iter();
-        values.extend(fingerprints.map(|value| (false, Some(value.as_bytes()))));
+        let catalog_versions = self.catalog_versions.iter();
+        values.extend(catalog_versions.map(|value| (false, Some(value.as_bytes()))));
         for number in &self.dealing.shared {
             values.push(first.parameter(*number)?);
         }
@@ -282,7 +282,7 @@ impl GroupResult for DistributeResult {
         self.members.len()
     }
 
-    /// Columns: facts unchanged, number of the row, RETURNING.
+    /// Columns: catalog version unchanged, number of the row, RETURNING.
     fn receive_row(&mut self, body: &[u8]) -> bool {
         let Ok(values) = backend::row_values(body) else {
             return true;

@@ -97,7 +97,7 @@ impl GroupPlan for FoldPlan {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
             described: &self.described,
-            fingerprint: &self.fingerprint,
+            catalog_version: &self.catalog_version,
         })
     }
 }

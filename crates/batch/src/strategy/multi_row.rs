@@ -43,7 +43,7 @@ pub struct MultiRowPlan {
     probe: Option<ProbePlan>,
     /// The key of each row of a request.
     rows: Vec<RowKeys>,
-    fingerprint: String,
+    catalog_version: String,
     described: DescribedTemplate,
 }
 
@@ -65,7 +65,7 @@ impl MultiRowPlan {
             probe: ProbePlan::new(several.probe.as_ref(), &[], templates),
             rows,
             several,
-            fingerprint: table.fingerprint.value.clone(),
+            catalog_version: table.catalog_version.value.clone(),
             described: DescribedTemplate::new(parameters, fields)?,
         })
     }
@@ -139,7 +139,7 @@ impl MultiRowPlan {
         let first = requests.first()?;
         let arrays = self.arrays(requests)?;
         let mut values = vec![
-            (false, Some(self.fingerprint.as_bytes())),
+            (false, Some(self.catalog_version.as_bytes())),
             (false, Some(LOCK_TIMEOUT)),
         ];
         values.extend(self.shared(first)?);
@@ -223,7 +223,7 @@ impl GroupPlan for MultiRowPlan {
         Some(PlanRows {
             keys: &self.rows,
             described: &self.described,
-            fingerprint: &self.fingerprint,
+            catalog_version: &self.catalog_version,
         })
     }
 }
@@ -288,7 +288,7 @@ impl GroupResult for MultiRowResult {
         self.members.len()
     }
 
-    /// Columns: facts unchanged, key, RETURNING.
+    /// Columns: catalog version unchanged, key, RETURNING.
     fn receive_row(&mut self, body: &[u8]) -> bool {
         let values = backend::row_values(body).unwrap_or_default();
         let (Some((same, values)), Some(rows)) = (values.split_first(), self.plan.rows.first())

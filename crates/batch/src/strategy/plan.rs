@@ -83,7 +83,7 @@ pub trait GroupPlan: Debug + Send + Sync {
 pub struct PlanRows<'a> {
     pub(super) keys: &'a [RowKeys],
     pub(super) described: &'a DescribedTemplate,
-    pub(super) fingerprint: &'a str,
+    pub(super) catalog_version: &'a str,
 }
 
 /// The answers of requests whose guards are false.

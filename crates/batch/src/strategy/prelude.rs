@@ -2,7 +2,7 @@
 
 use super::messages::{BatchWriter, InjectedStatement};
 use paceline_relay::template::Templates;
-use paceline_sql::Fingerprint;
+use paceline_sql::CatalogVersion;
 use paceline_sql::chain::check_sql;
 use std::time::Duration;
 
@@ -60,26 +60,26 @@ impl Prelude {
 pub struct ChainFacts {
     pub(super) id: u64,
     check: String,
-    fingerprint: String,
+    catalog_version: String,
 }
 
 impl ChainFacts {
-    /// The facts of the objects that this fingerprint covers.
-    pub fn new(fingerprint: Fingerprint, templates: &Templates) -> Self {
+    /// The facts of the objects that this catalog version covers.
+    pub fn new(catalog_version: CatalogVersion, templates: &Templates) -> Self {
         Self {
             id: templates.new_id(),
-            check: check_sql(&fingerprint),
-            fingerprint: fingerprint.value,
+            check: check_sql(&catalog_version),
+            catalog_version: catalog_version.value,
         }
     }
 
-    /// Writes the statement that raises an error if the facts have changed.
+    /// Writes the statement that raises an error if the catalog version has changed.
     pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
         let check = InjectedStatement {
             id: self.id,
             text: &self.check,
         };
-        let value = (false, Some(self.fingerprint.as_bytes()));
+        let value = (false, Some(self.catalog_version.as_bytes()));
         check.write(&[value], &[], writer);
     }
 }

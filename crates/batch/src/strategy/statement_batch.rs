@@ -24,10 +24,10 @@ pub(super) trait GroupResult: Debug + Send + Sync {
     /// A statement of the transaction is complete.
     fn statement_complete(&mut self) {}
 
-    /// The results of members whose transaction is committed, if the facts have not changed.
+    /// The results of members whose transaction is committed, if the catalog version has not changed.
     fn finish(&mut self, results: &mut Vec<MemberResult>);
 
-    /// The results of members whose transaction is committed, if the facts have changed.
+    /// The results of members whose transaction is committed, if the catalog version has changed.
     fn finish_changed(&mut self, results: &mut Vec<MemberResult>) {
         results.extend(retry(0..self.len(), Retry::Alone, Fallback::Ddl));
     }
@@ -60,7 +60,7 @@ pub(super) trait GroupResult: Debug + Send + Sync {
 #[derive(Debug)]
 pub(super) struct StatementBatch<R> {
     progress: StatementProgress,
-    facts_changed: bool,
+    catalog_changed: bool,
     result: R,
 }
 
@@ -70,7 +70,7 @@ impl<R: GroupResult + 'static> StatementBatch<R> {
         writer.sync();
         Box::new(Self {
             progress: StatementProgress::new(writer.injected),
-            facts_changed: false,
+            catalog_changed: false,
             result,
         })
     }
@@ -78,7 +78,7 @@ impl<R: GroupResult + 'static> StatementBatch<R> {
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
         match self.progress.error() {
             Some(error) => self.result.fail(error, results),
-            None if self.facts_changed => self.result.finish_changed(results),
+            None if self.catalog_changed => self.result.finish_changed(results),
             None => self.result.finish(results),
         }
     }
@@ -93,7 +93,7 @@ impl<R: GroupResult + 'static> Batch for StatementBatch<R> {
     ) -> bool {
         let event = self.progress.receive(frame, server);
         match event {
-            StatementEvent::Row => self.facts_changed |= !self.result.receive_row(frame.body()),
+            StatementEvent::Row => self.catalog_changed |= !self.result.receive_row(frame.body()),
             StatementEvent::Complete => self.result.statement_complete(),
             StatementEvent::End => self.finish(results),
             StatementEvent::Other => {}
@@ -102,7 +102,7 @@ impl<R: GroupResult + 'static> Batch for StatementBatch<R> {
     }
 
     fn invalidation(&self) -> Option<Invalidation> {
-        if self.facts_changed {
+        if self.catalog_changed {
             return Some(Invalidation::Changed);
         }
         let reason = self.result.refusal(self.progress.error()?)?;

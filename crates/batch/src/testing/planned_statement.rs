@@ -39,10 +39,16 @@ struct DescribedStatement<'a> {
 
 impl DescribedStatement<'_> {
     fn dealing(self, dealing: Dealing) -> Arc<dyn GroupPlan> {
-        let prints = vec!["(16400,{7})".to_owned()];
+        let versions = vec!["(16400,{7})".to_owned()];
         let (oids, fields) = (self.oids, self.fields);
-        let plan =
-            DistributePlan::new(self.template, dealing, prints, oids, fields, self.templates);
+        let plan = DistributePlan::new(
+            self.template,
+            dealing,
+            versions,
+            oids,
+            fields,
+            self.templates,
+        );
         Arc::new(plan.expect("few parameters and columns"))
     }
 }

@@ -3,7 +3,7 @@
 use crate::server::{Rows, ServerConn, ServerError};
 use paceline_batch::line::ClientTimeouts;
 use paceline_sql::TypeName;
-use paceline_sql::facts::{Added, Extent, Fingerprint, Names};
+use paceline_sql::facts::{Added, CatalogVersion, Extent, Names};
 use paceline_sql::{Column, Name, TableFacts, facts};
 use paceline_wire::backend::Field;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) async fn ask_table(
         return Ok(None);
     };
     // The fingerprint comes first: DDL between it and the rest only makes the plan refuse itself.
-    let print = facts::fingerprint_sql(name, &extent);
+    let print = facts::catalog_version_sql(name, &extent);
     let questions = [
         format!("SELECT {print}"),
         facts::table_sql(name),
@@ -35,7 +35,7 @@ pub(super) async fn ask_names(
     conn: &mut ServerConn,
     names: &Names,
     questions: &[String],
-) -> Result<Option<Fingerprint>, ServerError> {
+) -> Result<Option<CatalogVersion>, ServerError> {
     let added = conn.query(&names.added_sql()).await?;
     let yes = |place: usize| {
         let value = added.first()?.first()?.get(place)?;
@@ -44,7 +44,7 @@ pub(super) async fn ask_names(
     let (Some(operators), Some(casts)) = (yes(0), yes(1)) else {
         return Ok(None);
     };
-    let sql = names.fingerprint_sql(Added { operators, casts });
+    let sql = names.catalog_version_sql(Added { operators, casts });
     // Read the fingerprint first here, too.
     let mut all = vec![format!("SELECT {sql}"), names.only_extensions_sql()];
     all.extend_from_slice(questions);
@@ -53,7 +53,7 @@ pub(super) async fn ask_names(
         return Ok(None);
     };
     let agreed = answers.iter().all(|rows| first(rows) == Some("t"));
-    Ok(first(print).filter(|_| agreed).map(|value| Fingerprint {
+    Ok(first(print).filter(|_| agreed).map(|value| CatalogVersion {
         sql,
         value: value.to_owned(),
     }))
@@ -139,7 +139,7 @@ pub(super) fn read_oids(list: &str) -> Option<Vec<u32>> {
 }
 
 fn read_table(answers: &[Rows], extent: Extent, print: String) -> Option<TableFacts> {
-    let [fingerprint, table, columns, keys, checks] = answers else {
+    let [catalog_version, table, columns, keys, checks] = answers else {
         return None;
     };
     let [schema, name, refused, unique_indexes] =
@@ -150,9 +150,9 @@ fn read_table(answers: &[Rows], extent: Extent, print: String) -> Option<TableFa
         extent,
         refused,
         unique_indexes: unique_indexes?.parse().ok()?,
-        fingerprint: Fingerprint {
+        catalog_version: CatalogVersion {
             sql: print,
-            value: first(fingerprint)?.to_owned(),
+            value: first(catalog_version)?.to_owned(),
         },
         columns: columns
             .iter()

@@ -12,7 +12,7 @@ use paceline_batch::strategy::multi_row::MultiRowPlan;
 use paceline_batch::strategy::upsert::UpsertPlan;
 use paceline_config::Role;
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::{Fingerprint, Names};
+use paceline_sql::facts::{CatalogVersion, Names};
 use paceline_sql::fold;
 use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
 use paceline_sql::take::{self, Take};
@@ -71,7 +71,7 @@ async fn ask_fold(
     let Some(print) = ask_update(conn, update, &[], &table).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
-    table.fingerprint = table.fingerprint.and(&print);
+    table.catalog_version = table.catalog_version.and(&print);
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
         return Ok(Err(NO_TYPE.to_owned()));
@@ -129,7 +129,7 @@ async fn ask_take(
         return Ok(Err(FOREIGN.to_owned()));
     };
     if let Some(queue) = tables.first_mut() {
-        queue.fingerprint = queue.fingerprint.and(&print);
+        queue.catalog_version = queue.catalog_version.and(&print);
     }
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
@@ -148,7 +148,7 @@ async fn ask_take(
     Ok(match taking {
         Err(refusal) => Err(refusal.to_string()),
         Ok(taking) => {
-            let prints = tables.into_iter().map(|table| table.fingerprint.value);
+            let prints = tables.into_iter().map(|table| table.catalog_version.value);
             let prints = prints.collect();
             DistributePlan::new(template, taking, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
@@ -185,7 +185,7 @@ async fn ask_insert(
     let Some(print) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
-    table.fingerprint = table.fingerprint.and(&print);
+    table.catalog_version = table.catalog_version.and(&print);
     let Some((names, returning)) = ask_types(conn, &parameters, &fields).await? else {
         return Ok(Err(NO_TYPE.to_owned()));
     };
@@ -197,7 +197,7 @@ async fn ask_insert(
         let plan = DistributePlan::new(
             template,
             dealing,
-            vec![table.fingerprint.value],
+            vec![table.catalog_version.value],
             parameters,
             fields,
             templates,
@@ -216,7 +216,7 @@ async fn ask_insert(
         let Some(print) = ask_update(conn, update, proposed, &table).await? else {
             return Ok(Err(FOREIGN.to_owned()));
         };
-        table.fingerprint = table.fingerprint.and(&print);
+        table.catalog_version = table.catalog_version.and(&print);
     }
     let (change, described) = (on_conflict.as_ref(), (parameters, fields));
     let plan = match insert.rows.len() {
@@ -260,7 +260,7 @@ async fn ask_update(
     update: &Update,
     proposed: &[Expr],
     table: &TableFacts,
-) -> Result<Option<Fingerprint>, ServerError> {
+) -> Result<Option<CatalogVersion>, ServerError> {
     let checks: Vec<Expr> = table
         .checks
         .iter()

@@ -2,7 +2,7 @@
 
 use super::{Call, rewrite};
 use crate::dealing::{Dealing, Refusal};
-use crate::facts::Fingerprint;
+use crate::facts::CatalogVersion;
 use crate::function::FunctionFacts;
 use crate::type_name::TypeName;
 use crate::{Effect, KeyValue, parse};
@@ -23,7 +23,7 @@ fn function() -> FunctionFacts {
         limit_argument: 3,
         limit_name: Some("qty".to_owned()),
         limit_type: "integer".to_owned(),
-        fingerprint: Fingerprint {
+        catalog_version: CatalogVersion {
             sql: "pg_catalog.to_regproc('f')::pg_catalog.text".to_owned(),
             value: "{}".to_owned(),
         },

@@ -29,7 +29,7 @@ const EXCLUDED_FUNCTIONS: [&str; 15] = [
 const NAME_TYPE_PREFIX: &str = "reg";
 const ROLE_NAME_TYPE: &str = "aclitem";
 
-/// The type for names of relations. The fingerprint includes constants that are cast to it ([`Names`](super::Names)).
+/// The type for names of relations. The catalog version includes constants that are cast to it ([`Names`](super::Names)).
 const RELATION_NAME_TYPE: &str = "regclass";
 
 /// SQL condition: values of type `t` are names of objects in the catalog.

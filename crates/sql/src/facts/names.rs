@@ -6,7 +6,7 @@ use crate::expr::Expr;
 use crate::name::Name;
 use std::collections::BTreeSet;
 
-/// Names in expressions, for the fingerprint.
+/// Names in expressions, for the catalog version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     pub(super) functions: BTreeSet<String>,
@@ -17,7 +17,7 @@ pub struct Names {
     pub(super) relations: BTreeSet<String>,
 }
 
-/// The operator by which a group's statement compares keys and the fingerprint.
+/// The operator by which a group's statement compares keys and the catalog version.
 const EQUALITY: &str = "=";
 
 impl Names {

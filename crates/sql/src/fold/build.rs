@@ -28,7 +28,7 @@ pub struct Fold {
     pub lock: String,
     /// The key columns, in the order of the array parameters `$1…`.
     pub key: Vec<KeyColumn>,
-    /// The parameters of the template that follow as arrays after the fingerprint.
+    /// The parameters of the template that follow as arrays after the catalog version.
     pub carried: Vec<Carried>,
     /// Whether PostgreSQL may raise an error for a member whose row is missing or, if each member is on a row of its
     /// own, whose row does not satisfy the other conditions of WHERE.
@@ -41,7 +41,7 @@ pub struct Fold {
     pub returning: usize,
 }
 
-/// Number of result columns before RETURNING: whether the facts are unchanged, number of the member (from 1; NULL if
+/// Number of result columns before RETURNING: whether the catalog version is unchanged, number of the member (from 1; NULL if
 /// there is none), whether the constraints are satisfied, whether the member has updated the row.
 pub const RESULT_COLUMNS: usize = 4;
 

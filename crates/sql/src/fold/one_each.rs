@@ -16,7 +16,7 @@ const LOCK_TIMEOUT: &str = "1ms";
 
 impl Rewriter<'_> {
     pub(super) fn one_each(&self, returning: &[TypeName]) -> Result<String, Refusal> {
-        let unchanged = self.table.fingerprint.holds(self.key.len() + 1);
+        let unchanged = self.table.catalog_version.holds(self.key.len() + 1);
         let answers = self.answers(returning, View::InPlace)?;
         let returned: String = (1..).zip(&answers).map(returned).collect();
         let names = 1..=answers.len();
@@ -37,7 +37,7 @@ impl Rewriter<'_> {
 
     /// The same conditions for a read of committed rows: the members that would lock their row.
     pub(super) fn probe(&self) -> Result<String, Refusal> {
-        let unchanged = self.table.fingerprint.holds(self.key.len() + 1);
+        let unchanged = self.table.catalog_version.holds(self.key.len() + 1);
         let mut names = self.array_names();
         names.pop();
         Ok(row_wait::probe_sql(
@@ -58,7 +58,7 @@ impl Rewriter<'_> {
         Ok(sets?.join(", "))
     }
 
-    /// The arrays of keys and, after the fingerprint, of parameters.
+    /// The arrays of keys and, after the catalog version, of parameters.
     fn arrays(&self) -> Result<Vec<String>, Refusal> {
         let unnest = |place, name: &str| format!("pg_catalog.unnest(${place}::{name}[])");
         let keys = (1..).zip(&self.key);

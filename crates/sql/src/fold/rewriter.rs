@@ -179,7 +179,7 @@ impl<'a> Rewriter<'a> {
         };
         let value = match view {
             View::InPlace => format!("k.p{}", place + 1),
-            // The keys, first and last members, and the fingerprint precede.
+            // The keys, first and last members, and the catalog version precede.
             View::Before | View::After => {
                 let array = self.key.len() + 3 + place + 1;
                 format!("(${array}::{element}[])[f.pos {ADD} 1]")

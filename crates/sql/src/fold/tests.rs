@@ -6,7 +6,7 @@ mod refusing;
 mod rewriting;
 
 use super::{Fold, Refusal, rewrite};
-use crate::facts::{Column, Extent, Fingerprint, TableFacts};
+use crate::facts::{CatalogVersion, Column, Extent, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, Update, parse};
 
@@ -34,7 +34,7 @@ fn stock() -> TableFacts {
             tree: vec![16_400],
             ..Extent::default()
         },
-        fingerprint: Fingerprint {
+        catalog_version: CatalogVersion {
             sql: "pg_catalog.to_regclass('shop.stock')::pg_catalog.text".to_owned(),
             value: "now".to_owned(),
         },

@@ -50,7 +50,7 @@ impl Rewriter<'_> {
              fold(first, pos, last{state}, touched, fine, hit{answer_names}) AS (\
              SELECT h.first, h.first, h.last{held_state}, false, true, false{nulls} FROM held AS h UNION ALL {step}), {write} \
              SELECT facts.same, f.pos, f.fine, f.hit{folded} FROM facts LEFT JOIN fold AS f ON f.pos {GT} f.first",
-            unchanged = self.table.fingerprint.holds(keys + 3),
+            unchanged = self.table.catalog_version.holds(keys + 3),
             rights = self.proposal.map_or("", |proposal| proposal.rights),
             offset = self.inserted_offset(),
             held = String::from_iter(held),

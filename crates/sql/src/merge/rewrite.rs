@@ -16,7 +16,7 @@ use crate::update::returned_values;
 use crate::value::KeyValue;
 use std::collections::BTreeSet;
 
-/// Number of the first shared parameter, after the number of rows and the fingerprint.
+/// Number of the first shared parameter, after the number of rows and the catalog version.
 const SHARED: usize = 3;
 
 /// Rewrites an `insert` without ON CONFLICT for many clients. `parameters` and `returning` are the types of the
@@ -58,7 +58,7 @@ pub fn rewrite(
          SELECT CASE WHEN facts.same AND (SELECT pg_catalog.count(*) FROM moved) {NE} $1::pg_catalog.int8 \
          THEN ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool ELSE facts.same END, \
          CASE WHEN w.there THEN pg_catalog.row_number() OVER () END::pg_catalog.int4{names} FROM facts LEFT JOIN moved AS w ON true",
-        same = table.fingerprint.holds(2),
+        same = table.catalog_version.holds(2),
         rights = insert.rights(table),
         set_timeout = SET_LOCK_TIMEOUT,
         table = table.qualified(),
@@ -77,7 +77,7 @@ pub fn rewrite(
         queue: false,
         shared,
         per_member: per_member.into_list(|number| rows.numbers(number)),
-        fingerprints: 1,
+        catalog_versions: 1,
         tag: "INSERT 0",
         may_fail_unseen: false,
         raises_anything: false,

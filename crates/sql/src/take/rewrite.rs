@@ -111,13 +111,13 @@ impl<'a> Rewriter<'a> {
         TypeName::of(self.parameters, number).ok_or(Refusal::Type(number))
     }
 
-    fn fingerprints(&self) -> usize {
+    fn catalog_versions(&self) -> usize {
         1 + usize::from(self.onto.is_some())
     }
 
     /// SQL for a parameter; `row` is SQL for the number of the row.
     fn parameter(&self, number: u32, row: &str) -> String {
-        let first = 2 + self.fingerprints();
+        let first = 2 + self.catalog_versions();
         let Ok(name) = self.type_of(number) else {
             return "NULL".to_owned();
         };
@@ -181,7 +181,7 @@ impl<'a> Rewriter<'a> {
             )
         };
         let (many, few) = self.picked()?;
-        let fingerprints = self.fingerprints();
+        let catalog_versions = self.catalog_versions();
         Ok(Dealing {
             queue: true,
             text: text(many),
@@ -190,7 +190,7 @@ impl<'a> Rewriter<'a> {
             single: self.take.single,
             shared: self.shared.clone(),
             per_member: self.per_member.into_list(|number| vec![number]),
-            fingerprints,
+            catalog_versions,
             tag: match (&self.take.onward, &self.take.assignments) {
                 (Some(_), _) => "INSERT 0",
                 (None, Some(_)) => "UPDATE",
@@ -204,9 +204,9 @@ impl<'a> Rewriter<'a> {
 
     /// SQL for the comparison of the facts. It also limits lock waits, because all consumers wait with the statement.
     fn facts(&self) -> Result<String, Refusal> {
-        let queue = self.queue.fingerprint.holds(2);
+        let queue = self.queue.catalog_version.holds(2);
         let onto = self.onto.map_or(String::new(), |(_, table)| {
-            format!(" AND {}", table.fingerprint.holds(3))
+            format!(" AND {}", table.catalog_version.holds(3))
         });
         let computed = self.computed()?;
         Ok(format!(
@@ -216,7 +216,7 @@ impl<'a> Rewriter<'a> {
 
     /// A condition that is always true and computes the expressions that may fail for a consumer without a row.
     fn computed(&self) -> Result<String, Refusal> {
-        let consumers = 2 + self.fingerprints() + self.shared.len();
+        let consumers = 2 + self.catalog_versions() + self.shared.len();
         let parameter = |number: u32| match self.shared.contains(&number) {
             true => self.parameter(number, "0"),
             false => self

@@ -12,7 +12,7 @@ use paceline_sql::fold::RESULT_COLUMNS;
 pub(super) type MembersByRow = Vec<(RowKey, Vec<usize>)>;
 
 /// Writes `[Parse] Bind Execute`. Parameters: the keys, the positions at which the members of each key begin and end, the
-/// fingerprint, the members' own parameters in the order of `rows`.
+/// catalog version, the members' own parameters in the order of `rows`.
 pub(super) fn write_statement(
     plan: &FoldPlan,
     spread: RowSpread,
@@ -24,7 +24,7 @@ pub(super) fn write_statement(
     if spread != RowSpread::OneEach {
         arrays.extend(bounds(rows));
     }
-    arrays.push((false, plan.fingerprint.clone().into_bytes()));
+    arrays.push((false, plan.catalog_version.clone().into_bytes()));
     let numbers = rows.iter().flat_map(|(_, numbers)| numbers);
     let in_order: Option<Vec<&PlannedRequest>> = numbers
         .map(|number| members.get(*number).copied())

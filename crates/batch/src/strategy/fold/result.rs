@@ -106,7 +106,7 @@ impl GroupResult for FoldResult {
         self.order.len()
     }
 
-    /// Columns: facts unchanged, place of the member, constraints hold, updated, RETURNING.
+    /// Columns: catalog version unchanged, place of the member, constraints hold, updated, RETURNING.
     fn receive_row(&mut self, body: &[u8]) -> bool {
         let Ok(values) = backend::row_values(body) else {
             return true;

@@ -32,7 +32,7 @@ impl UpsertPlan {
             RowSpread::OneRow | RowSpread::ManyRows => LOCK_TIMEOUT.to_owned(),
         };
         let mut values = vec![
-            (false, Some(self.fingerprint.as_bytes())),
+            (false, Some(self.catalog_version.as_bytes())),
             (false, Some(lock_timeout.as_bytes())),
         ];
         let mut arrays = Vec::new();

@@ -96,7 +96,7 @@ impl UpsertResult {
         })
     }
 
-    /// Takes a row of the INSERT. Columns: facts unchanged, key, RETURNING.
+    /// Takes a row of the INSERT. Columns: catalog version unchanged, key, RETURNING.
     fn receive_inserted(&mut self, body: &[u8]) -> bool {
         let values = backend::row_values(body).unwrap_or_default();
         let Some((same, values)) = values.split_first() else {
@@ -153,14 +153,14 @@ impl UpsertResult {
         }
     }
 
-    fn finish_with(&mut self, facts_changed: bool, results: &mut Vec<MemberResult>) {
+    fn finish_with(&mut self, catalog_changed: bool, results: &mut Vec<MemberResult>) {
         if self.unknown_key {
             let forms = self.members.iter().map(|member| member.form);
             return results.extend(unknown_key_errors(forms));
         }
         match &mut self.fold {
             Some(fold) if !self.fold_changed => fold.finish(results),
-            _ if facts_changed => {
+            _ if catalog_changed => {
                 results.extend(retry(0..self.len(), Retry::Alone, Fallback::Ddl));
             }
             _ => self.do_nothing(results),

@@ -18,11 +18,11 @@ use crate::value::KeyValue;
 /// The statement and how to fill its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Several {
-    /// The text of the statement. Its parameters: the fingerprint, the lock timeout, the values of `shared`, the
+    /// The text of the statement. Its parameters: the catalog version, the lock timeout, the values of `shared`, the
     /// number of each row, and the arrays of `per_member`. Its result: [`super::RESULT_COLUMNS`], the key of each inserted
     /// or updated row (NULL if there is none), the RETURNING columns.
     pub text: String,
-    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the fingerprint.
+    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the catalog version.
     pub probe: Option<String>,
     /// For each row, the key columns and the source of their values. Their values can be compared without PostgreSQL.
     pub keys: Vec<Vec<KeyColumn>>,

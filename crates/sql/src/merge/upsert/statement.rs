@@ -10,10 +10,10 @@ use crate::operator::GE;
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
 
-/// Number of result columns before the key: whether the facts are unchanged.
+/// Number of result columns before the key: whether the catalog version is unchanged.
 pub const RESULT_COLUMNS: usize = 1;
 
-/// Number of the first shared parameter, after the fingerprint and the lock timeout.
+/// Number of the first shared parameter, after the catalog version and the lock timeout.
 const SHARED: usize = 3;
 
 /// The inserted rows.
@@ -80,7 +80,7 @@ pub(super) fn insert_sql(
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
          ON CONFLICT{target} {action} RETURNING true AS there{keys}{returned}) \
          SELECT facts.same{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
-        same = table.fingerprint.holds(1),
+        same = table.catalog_version.holds(1),
         rights = insert.rights(table),
         set_timeout = SET_LOCK_TIMEOUT_TO,
         table = table.qualified(),

@@ -1,7 +1,7 @@
-//! The fingerprint: an SQL expression over the facts that a group's statement depends on, and its value at the
+//! The catalog version: an SQL expression over the facts that a group's statement depends on, and its value at the
 //! analysis. The statement compares the two in its own transaction: if they differ, it changes nothing.
 //!
-//! The fingerprint contains row versions (`xmin`) of all catalog rows that determine whether and how a statement is
+//! The catalog version contains row versions (`xmin`) of all catalog rows that determine whether and how a statement is
 //! grouped. VACUUM and ANALYZE do not change them, because they update the catalog in place.
 
 use super::catalog::{
@@ -15,14 +15,14 @@ use crate::quote::quote_literal;
 
 /// The state of the catalog at the analysis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fingerprint {
+pub struct CatalogVersion {
     /// SQL expression of type `text`.
     pub sql: String,
     /// Value of the expression at the analysis.
     pub value: String,
 }
 
-impl Fingerprint {
+impl CatalogVersion {
     /// The combination of both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
@@ -54,7 +54,7 @@ pub struct Extent {
 }
 
 /// Query for one row with the fields of [`Extent`] in their order. It must be executed before the other queries,
-/// because it determines the fingerprint.
+/// because it determines the catalog version.
 pub fn extent_sql(name: &Name) -> String {
     format!(
         "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT pg_catalog.array_to_string(ARRAY(SELECT id FROM tree ORDER BY id), ','), {types}, \
@@ -105,9 +105,9 @@ pub(crate) fn type_versions(types: &[u32]) -> Vec<String> {
     ]
 }
 
-/// The fingerprint of a table. CHECK constraints and the first trigger or child of a table change its row in
+/// The catalog version of a table. CHECK constraints and the first trigger or child of a table change its row in
 /// `pg_class`. Further triggers and children, children and constraints of partitions, and the definitions of domains
-/// and enums do not, so that the fingerprint includes their own rows.
+/// and enums do not, so that the catalog version includes their own rows.
 pub fn table_sql(name: &Name, extent: &Extent) -> String {
     let tree = &extent.tree;
     let mut parts = vec![
@@ -142,7 +142,7 @@ pub struct Added {
 }
 
 impl Names {
-    /// Query for one row with the fields of [`Added`] in their order. The fingerprint depends on it.
+    /// Query for one row with the fields of [`Added`] in their order. The catalog version depends on it.
     pub fn added_sql(&self) -> String {
         format!(
             "SELECT EXISTS (SELECT FROM {operators}), EXISTS (SELECT FROM {casts} AND o.castfunc <> 0::pg_catalog.oid)",
@@ -151,8 +151,8 @@ impl Names {
         )
     }
 
-    /// The fingerprint of the objects that the names refer to, and of the session settings that determine them.
-    pub fn fingerprint_sql(&self, added: Added) -> String {
+    /// The catalog version of the objects that the names refer to, and of the session settings that determine them.
+    pub fn catalog_version_sql(&self, added: Added) -> String {
         let mut parts = vec![compared_sql()];
         let functions = self.function_list();
         if !self.functions.is_empty() {
