@@ -342,7 +342,7 @@ impl<T> Line<T> {
         };
         let row = match entry.spec.keys {
             LineKeys::One(key) => self.rows.get(&key),
-            LineKeys::Unknown | LineKeys::Many(_) => None,
+            LineKeys::Unknown | LineKeys::MultiRow(_) => None,
         };
         let contention = row.map(|row| row.contention).unwrap_or_default();
         if contention == Contention::None {

@@ -17,8 +17,8 @@ mod tests;
 mod text;
 
 pub(crate) use build::rewrite_upsert;
-pub use build::{Fold, RESULT_COLUMNS, rewrite};
+pub use build::{FOLD_RESULT_COLUMNS, Fold, rewrite};
 pub use column::{KeyClass, KeyColumn};
-pub use refusal::Refusal;
+pub use refusal::FoldRefusal;
 pub use rewriter::Carried;
 pub(crate) use rewriter::Proposal;

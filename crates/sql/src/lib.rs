@@ -15,7 +15,7 @@ mod bulk;
 pub mod call;
 pub mod chain;
 mod cost;
-pub mod dealing;
+pub mod distribution;
 mod effect;
 mod escapes;
 mod exclusive;

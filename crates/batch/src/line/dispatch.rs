@@ -126,7 +126,7 @@ impl<T> Line<T> {
                 let row = self.rows.get(key);
                 row.is_none_or(|row| !row.in_flight && !row.is_contended() && row.multi_row == 0)
             }
-            LineKeys::Many(_) => false,
+            LineKeys::MultiRow(_) => false,
         };
         spec.group != group || !may_leave
     }

@@ -25,7 +25,7 @@ pub enum LineKeys {
     One(LineKey),
     /// The request waits for all of these rows at once, and joins no group with another request on one of them. Without
     /// duplicates.
-    Many(Arc<[LineKey]>),
+    MultiRow(Arc<[LineKey]>),
 }
 
 impl LineKeys {
@@ -34,7 +34,7 @@ impl LineKeys {
         match self {
             Self::Unknown => &[],
             Self::One(key) => std::slice::from_ref(key),
-            Self::Many(keys) => keys,
+            Self::MultiRow(keys) => keys,
         }
     }
 

@@ -22,7 +22,7 @@ use bytes::BytesMut;
 use paceline_relay::request::Request;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::KeyValue;
-use paceline_sql::dealing::{Dealing, FEW, RESULT_COLUMNS};
+use paceline_sql::distribution::{DISTRIBUTION_RESULT_COLUMNS, Distribution, FEW};
 use paceline_wire::backend::{self, Field};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ const LIMIT_MAX: u32 = 1_000;
 /// The plan of a template whose rows are distributed.
 #[derive(Debug)]
 pub struct DistributePlan {
-    dealing: Dealing,
+    distribution: Distribution,
     id: u64,
     few_id: u64,
     /// Hash of the template, with which the hash of a queue begins.
@@ -50,7 +50,7 @@ impl DistributePlan {
     /// many parameters or columns.
     pub fn new(
         template: &Template,
-        dealing: Dealing,
+        distribution: Distribution,
         catalog_versions: Vec<String>,
         parameters: Vec<u32>,
         fields: Vec<Field>,
@@ -59,7 +59,7 @@ impl DistributePlan {
         let mut hasher = DefaultHasher::new();
         template.id.hash(&mut hasher);
         Some(Self {
-            dealing,
+            distribution,
             id: templates.new_id(),
             few_id: templates.new_id(),
             seed: hasher.finish(),
@@ -70,17 +70,21 @@ impl DistributePlan {
 
     /// The statement of a group that asks for this number of rows.
     fn statement(&self, rows: u32) -> InjectedStatement<'_> {
-        let (id, text) = match &self.dealing.text_of_few {
+        let (id, text) = match &self.distribution.text_of_few {
             Some(text) if rows <= FEW => (self.few_id, text),
-            _ => (self.id, &self.dealing.text),
+            _ => (self.id, &self.distribution.text),
         };
         InjectedStatement { id, text }
     }
 
     /// Parameters that the statement reads, and whether each is sent as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
-        let shared = self.dealing.shared.iter().map(|number| (*number, false));
-        let per_member = self.dealing.per_member.iter();
+        let shared = self
+            .distribution
+            .shared
+            .iter()
+            .map(|number| (*number, false));
+        let per_member = self.distribution.per_member.iter();
         let per_member = per_member.flat_map(|parameter| {
             parameter
                 .numbers
@@ -91,7 +95,7 @@ impl DistributePlan {
     }
 
     fn shared<'a>(&self, request: &'a Request) -> Option<Vec<Option<&'a [u8]>>> {
-        let numbers = self.dealing.shared.iter();
+        let numbers = self.distribution.shared.iter();
         numbers
             .map(|number| Some(request.parameter(*number)?.1))
             .collect()
@@ -99,20 +103,24 @@ impl DistributePlan {
 
     /// The number of rows that a member asks for.
     fn limit(&self, request: &Request) -> Option<u32> {
-        let limit = match &self.dealing.limit {
+        let limit = match &self.distribution.limit {
             KeyValue::Constant { text, .. } => text.parse().ok()?,
             KeyValue::Parameter(number) => match request.parameter(*number)? {
                 (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
                 (true, bytes) => u32::try_from(read_integer(bytes?)?).ok()?,
             },
         };
-        let most = if self.dealing.single { 1 } else { LIMIT_MAX };
+        let most = if self.distribution.single {
+            1
+        } else {
+            LIMIT_MAX
+        };
         (1..=most).contains(&limit).then_some(limit)
     }
 
     /// Whether the server rejects the statement itself. An error during execution may come from a function of the user's.
     fn is_refused(&self, error: &StatementError) -> bool {
-        let raised = self.dealing.raises_anything && error.in_execution;
+        let raised = self.distribution.raises_anything && error.in_execution;
         is_refusal(&error.sqlstate) && !raised
     }
 
@@ -129,22 +137,24 @@ impl DistributePlan {
         let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
         let catalog_versions = self.catalog_versions.iter();
         values.extend(catalog_versions.map(|value| (false, Some(value.as_bytes()))));
-        for number in &self.dealing.shared {
+        for number in &self.distribution.shared {
             values.push(first.parameter(*number)?);
         }
         let mut arrays = Vec::new();
-        if !self.dealing.per_member.is_empty() {
-            arrays.push(match self.dealing.queue {
+        if !self.distribution.per_member.is_empty() {
+            arrays.push(match self.distribution.queue {
                 true => members_of_rows(members),
                 false => Array::numbers(rows as usize),
             });
         }
-        for parameter in &self.dealing.per_member {
+        for parameter in &self.distribution.per_member {
             let requests = requests.iter().copied();
             arrays.push(self.described.array(&parameter.numbers, requests)?);
         }
         values.extend(bound(&arrays));
-        let formats = self.described.result_formats(RESULT_COLUMNS, first);
+        let formats = self
+            .described
+            .result_formats(DISTRIBUTION_RESULT_COLUMNS, first);
         self.statement(rows).write(&values, &formats, writer);
         Some(())
     }
@@ -152,7 +162,7 @@ impl DistributePlan {
 
 impl GroupPlan for DistributePlan {
     fn strategy(&self) -> Strategy {
-        match self.dealing.queue {
+        match self.distribution.queue {
             true => Strategy::Take,
             false => Strategy::Merge,
         }
@@ -163,7 +173,7 @@ impl GroupPlan for DistributePlan {
             return None;
         }
         self.limit(request)?;
-        let mut per_member = self.dealing.per_member.iter();
+        let mut per_member = self.distribution.per_member.iter();
         if !per_member.all(|parameter| request.is_even(&parameter.numbers)) {
             return None;
         }
@@ -175,7 +185,7 @@ impl GroupPlan for DistributePlan {
             .described
             .group_id(self.strategy(), queue, request, self.carried())?;
         // Inserts do not wait for each other.
-        let keys = self.dealing.queue.then_some(LineKey(queue)).into();
+        let keys = self.distribution.queue.then_some(LineKey(queue)).into();
         Some((group, keys))
     }
 
@@ -190,26 +200,26 @@ impl GroupPlan for DistributePlan {
     }
 
     fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
-        let dealing = &self.dealing;
-        if dealing.queue {
-            lines.say("limit", value_text(&dealing.limit));
+        let distribution = &self.distribution;
+        if distribution.queue {
+            lines.say("limit", value_text(&distribution.limit));
         }
-        lines.parameters("shared", dealing.shared.iter().copied());
-        let per_member = dealing
+        lines.parameters("shared", distribution.shared.iter().copied());
+        let per_member = distribution
             .per_member
             .iter()
             .flat_map(|parameter| &parameter.numbers);
         lines.parameters("own", per_member.copied());
         if verbose {
-            if let Some(text) = &dealing.text_of_few {
+            if let Some(text) = &distribution.text_of_few {
                 lines.say("few rows", text);
             }
-            lines.say("statement", &dealing.text);
+            lines.say("statement", &distribution.text);
         }
     }
 
     fn is_queue(&self) -> bool {
-        self.dealing.queue
+        self.distribution.queue
     }
 }
 
@@ -266,11 +276,11 @@ impl DistributeResult {
     }
 
     fn outcome(&self, member: DistributeMember) -> MemberOutcome {
-        if member.rows == 0 && self.plan.dealing.may_fail_unseen {
+        if member.rows == 0 && self.plan.distribution.may_fail_unseen {
             return MemberOutcome::Retry(Retry::Alone, Fallback::NoRow);
         }
         let mut answer = member.answer;
-        let tag = format!("{} {}", self.plan.dealing.tag, member.rows);
+        let tag = format!("{} {}", self.plan.distribution.tag, member.rows);
         backend::write_command_complete(&mut answer, &tag);
         write_tail(&mut answer);
         MemberOutcome::Answer(answer.freeze())
@@ -287,7 +297,7 @@ impl GroupResult for DistributeResult {
         let Ok(values) = backend::row_values(body) else {
             return true;
         };
-        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
+        let (head, returning) = values.split_at(DISTRIBUTION_RESULT_COLUMNS.min(values.len()));
         let [same, number] = *head else {
             return true;
         };
@@ -365,9 +375,9 @@ fn read_integer(bytes: &[u8]) -> Option<i64> {
 }
 
 fn is_gone(error: &StatementError) -> bool {
-    message(&error.response).is_some_and(|text| Dealing::is_gone(&error.sqlstate, &text))
+    message(&error.response).is_some_and(|text| Distribution::is_gone(&error.sqlstate, &text))
 }
 
 fn is_uncertain(error: &StatementError) -> bool {
-    message(&error.response).is_some_and(|text| Dealing::is_uncertain(&error.sqlstate, &text))
+    message(&error.response).is_some_and(|text| Distribution::is_uncertain(&error.sqlstate, &text))
 }

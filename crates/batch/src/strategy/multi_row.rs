@@ -1,4 +1,4 @@
-//! Upserts of several rows each: one statement with the rows of all members (see [`paceline_sql::merge::upsert::Several`]). No two
+//! Upserts of several rows each: one statement with the rows of all members (see [`paceline_sql::merge::upsert::MultiRowUpsert`]). No two
 //! members have a row with the same key, because each waits in the line for all of its rows.
 
 use super::array::{Array, ArrayValue, bound};
@@ -18,7 +18,7 @@ use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
-use paceline_sql::merge::upsert::{RESULT_COLUMNS, Several};
+use paceline_sql::merge::upsert::{MultiRowUpsert, UPSERT_RESULT_COLUMNS};
 use paceline_wire::backend::{self, Field};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -37,7 +37,7 @@ const LOCK_TIMEOUT: &[u8] = b"1ms";
 /// The plan of a template whose requests insert several rows each.
 #[derive(Debug)]
 pub struct MultiRowPlan {
-    several: Several,
+    upsert: MultiRowUpsert,
     template: u64,
     id: u64,
     probe: Option<ProbePlan>,
@@ -51,20 +51,20 @@ impl MultiRowPlan {
     /// Makes a plan from the analysis of the template and its table. `None` if there are too many parameters or columns.
     pub fn new(
         template: &Template,
-        several: Several,
+        upsert: MultiRowUpsert,
         table: &TableFacts,
         parameters: Vec<u32>,
         fields: Vec<Field>,
         templates: &Templates,
     ) -> Option<Self> {
         let keys_of_row = |columns: &Vec<_>| RowKeys::new(columns, table, &parameters);
-        let rows: Vec<RowKeys> = several.keys.iter().map(keys_of_row).collect();
+        let rows: Vec<RowKeys> = upsert.keys.iter().map(keys_of_row).collect();
         Some(Self {
             template: template.id,
             id: templates.new_id(),
-            probe: ProbePlan::new(several.probe.as_ref(), &[], templates),
+            probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
             rows,
-            several,
+            upsert,
             catalog_version: table.catalog_version.value.clone(),
             described: DescribedTemplate::new(parameters, fields)?,
         })
@@ -72,8 +72,8 @@ impl MultiRowPlan {
 
     /// Parameters that the statement reads, and whether each is sent as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
-        let shared = self.several.shared.iter().map(|number| (*number, false));
-        let per_member = self.several.per_member.iter();
+        let shared = self.upsert.shared.iter().map(|number| (*number, false));
+        let per_member = self.upsert.per_member.iter();
         shared.chain(per_member.flat_map(|parameter| {
             parameter
                 .numbers
@@ -94,7 +94,7 @@ impl MultiRowPlan {
     }
 
     fn shared<'a>(&self, request: &'a Request) -> Option<Vec<BoundValue<'a>>> {
-        let numbers = self.several.shared.iter();
+        let numbers = self.upsert.shared.iter();
         numbers.map(|number| request.parameter(*number)).collect()
     }
 
@@ -109,7 +109,7 @@ impl MultiRowPlan {
                 return None;
             }
             keys.insert(keys_of_row.line_key(&row));
-            if !distinct.insert(row) && self.several.changes {
+            if !distinct.insert(row) && self.upsert.changes {
                 return None;
             }
         }
@@ -145,10 +145,12 @@ impl MultiRowPlan {
         values.extend(self.shared(first)?);
         values.extend(bound(&arrays));
         let key = self.rows.first().map_or(0, RowKeys::len);
-        let formats = self.described.result_formats(RESULT_COLUMNS + key, first);
+        let formats = self
+            .described
+            .result_formats(UPSERT_RESULT_COLUMNS + key, first);
         let statement = InjectedStatement {
             id: self.id,
-            text: &self.several.text,
+            text: &self.upsert.text,
         };
         statement.write(&values, &formats, writer);
         Some(())
@@ -157,7 +159,7 @@ impl MultiRowPlan {
     /// The numbers of all rows, and an array for each parameter with a value per member.
     fn arrays(&self, requests: &[&PlannedRequest]) -> Option<Vec<ArrayValue>> {
         let mut arrays = vec![Array::numbers(requests.len() * self.rows.len())];
-        for parameter in &self.several.per_member {
+        for parameter in &self.upsert.per_member {
             let requests = requests.iter().copied();
             arrays.push(self.described.array(&parameter.numbers, requests)?);
         }
@@ -174,7 +176,7 @@ impl GroupPlan for MultiRowPlan {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let mut per_member = self.several.per_member.iter();
+        let mut per_member = self.upsert.per_member.iter();
         if !per_member.all(|parameter| request.is_even(&parameter.numbers)) {
             return None;
         }
@@ -182,7 +184,7 @@ impl GroupPlan for MultiRowPlan {
         let group = self
             .described
             .group_id(strategy, id, request, self.carried())?;
-        Some((group, LineKeys::Many(self.line_keys(request)?)))
+        Some((group, LineKeys::MultiRow(self.line_keys(request)?)))
     }
 
     fn build(
@@ -196,22 +198,22 @@ impl GroupPlan for MultiRowPlan {
     }
 
     fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
-        for key in &self.several.keys {
+        for key in &self.upsert.keys {
             lines.key(key);
         }
-        lines.parameters("shared", self.several.shared.iter().copied());
+        lines.parameters("shared", self.upsert.shared.iter().copied());
         let per_member = self
-            .several
+            .upsert
             .per_member
             .iter()
             .flat_map(|parameter| &parameter.numbers);
         lines.parameters("own", per_member.copied());
         if verbose {
-            lines.say("statement", &self.several.text);
+            lines.say("statement", &self.upsert.text);
         }
     }
 
-    fn is_multi_row(&self) -> bool {
+    fn waits_for_several_rows(&self) -> bool {
         true
     }
 

@@ -42,8 +42,8 @@ pub trait GroupPlan: Debug + Send + Sync {
         false
     }
 
-    /// Whether each request changes several rows.
-    fn is_multi_row(&self) -> bool {
+    /// Whether each request waits in the line for several rows at once ([`LineKeys::MultiRow`]).
+    fn waits_for_several_rows(&self) -> bool {
         false
     }
 

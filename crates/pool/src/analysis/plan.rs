@@ -14,7 +14,7 @@ use paceline_config::Role;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::{CatalogVersion, Names};
 use paceline_sql::fold;
-use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
+use paceline_sql::merge::upsert::{self, OnConflict, MultiRowUpsert, Upsert};
 use paceline_sql::take::{self, Take};
 use paceline_sql::{Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
 use std::sync::Arc;
@@ -222,7 +222,7 @@ async fn ask_insert(
     let plan = match insert.rows.len() {
         1 => upsert::rewrite(insert, change, &table, &names, &returning)
             .map(|upsert| plan_upsert(template, upsert, &table, described, templates)),
-        _ => upsert::rewrite_several(insert, change, &table, &names, &returning)
+        _ => upsert::rewrite_multi_row(insert, change, &table, &names, &returning)
             .map(|several| plan_several(template, several, &table, described, templates)),
     };
     Ok(match plan {
@@ -244,7 +244,7 @@ fn plan_upsert(
 
 fn plan_several(
     template: &Template,
-    several: Several,
+    several: MultiRowUpsert,
     table: &TableFacts,
     (parameters, fields): Described,
     templates: &Templates,

@@ -262,7 +262,7 @@ impl Client {
 fn held_max(unit: &PlannedRequest) -> Option<Duration> {
     match unit.plan.as_ref()? {
         plan if plan.is_queue() => Some(QUEUE_HELD_MAX),
-        plan if plan.is_multi_row() => Some(ROW_AWAITED_MAX),
+        plan if plan.waits_for_several_rows() => Some(ROW_AWAITED_MAX),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Which calls are rewritten, and how. End-to-end tests check the effect of the statements.
 
 use super::{Call, rewrite};
-use crate::dealing::{Dealing, Refusal};
+use crate::distribution::{Distribution, DistributionRefusal};
 use crate::facts::CatalogVersion;
 use crate::function::FunctionFacts;
 use crate::type_name::TypeName;
@@ -30,7 +30,7 @@ fn function() -> FunctionFacts {
     }
 }
 
-fn rewritten(sql: &str, returning: usize) -> Result<Dealing, Refusal> {
+fn rewritten(sql: &str, returning: usize) -> Result<Distribution, DistributionRefusal> {
     let text = TypeName {
         sql: "text".to_owned(),
         array: false,
@@ -126,11 +126,11 @@ fn a_limit_that_is_no_plain_value_is_refused() {
         "SELECT * FROM pgmq.read($1, $3, $3)",
         "SELECT msg_id, $3 FROM pgmq.read($1, 30, $3)",
     ] {
-        assert_eq!(rewritten(sql, 2), Err(Refusal::Limit), "{sql}");
+        assert_eq!(rewritten(sql, 2), Err(DistributionRefusal::Limit), "{sql}");
     }
     assert_eq!(
         rewritten("SELECT read FROM pgmq.read($1, 30, 1)", 1),
-        Err(Refusal::Column("read".to_owned())),
+        Err(DistributionRefusal::Column("read".to_owned())),
         "the whole row"
     );
 }

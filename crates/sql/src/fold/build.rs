@@ -1,7 +1,7 @@
 //! Puts the statements of a fold together.
 
 use super::column::{self, KeyColumn};
-use super::refusal::Refusal;
+use super::refusal::FoldRefusal;
 use super::rewriter::{Carried, Proposal, Rewriter, View};
 use super::text::Rows;
 use crate::facts::{Column, TableFacts};
@@ -37,27 +37,27 @@ pub struct Fold {
     pub partitioned: bool,
     /// Whether the fold performs the updates of an upsert, after the INSERT of the same group.
     pub upsert: bool,
-    /// Number of RETURNING columns, which follow the columns of [`RESULT_COLUMNS`].
+    /// Number of RETURNING columns, which follow the columns of [`FOLD_RESULT_COLUMNS`].
     pub returning: usize,
 }
 
 /// Number of result columns before RETURNING: whether the catalog version is unchanged, number of the member (from 1; NULL if
 /// there is none), whether the constraints are satisfied, whether the member has updated the row.
-pub const RESULT_COLUMNS: usize = 4;
+pub const FOLD_RESULT_COLUMNS: usize = 4;
 
 /// Rewrites `update` on the table that `table` describes. `parameters` and `returning` are the types of the
 /// template's parameters and RETURNING columns.
 ///
 /// # Errors
-/// [`Refusal`]: why the UPDATE cannot be folded.
+/// [`FoldRefusal`]: why the UPDATE cannot be folded.
 pub fn rewrite(
     update: &Update,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Fold, Refusal> {
+) -> Result<Fold, FoldRefusal> {
     if let Some(reason) = &table.refused {
-        return Err(Refusal::Table(reason.clone()));
+        return Err(FoldRefusal::Table(reason.clone()));
     }
     Rewriter::new(update, table, parameters, None)?.build(returning)
 }
@@ -70,12 +70,12 @@ pub(crate) fn rewrite_upsert(
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Fold, Refusal> {
+) -> Result<Fold, FoldRefusal> {
     Rewriter::new(update, table, parameters, Some(proposal))?.build(returning)
 }
 
 impl Rewriter<'_> {
-    fn build(&self, returning: &[TypeName]) -> Result<Fold, Refusal> {
+    fn build(&self, returning: &[TypeName]) -> Result<Fold, FoldRefusal> {
         let key = |(column, value): &(&Column, &KeyValue)| {
             column::key_column(column, value, self.parameters)
         };

@@ -5,7 +5,7 @@
 mod refusing;
 mod rewriting;
 
-use super::{Fold, Refusal, rewrite};
+use super::{Fold, FoldRefusal, rewrite};
 use crate::facts::{CatalogVersion, Column, Extent, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, Update, parse};
@@ -83,7 +83,7 @@ fn rewritten(
     table: &TableFacts,
     parameters: &[&str],
     returning: &[&str],
-) -> Result<Fold, Refusal> {
+) -> Result<Fold, FoldRefusal> {
     rewrite(&update(sql), table, &types(parameters), &types(returning))
 }
 

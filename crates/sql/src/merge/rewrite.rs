@@ -2,9 +2,9 @@
 
 use super::insert::Insert;
 use super::rows::Rows;
-use crate::dealing::{
-    Dealing, PerMember, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
-    check_columns, check_intervals,
+use crate::distribution::{
+    Distribution, DistributionRefusal, PerMember, SET_LOCK_TIMEOUT, Shared, UNCERTAIN,
+    answer_names, answers_sql, check_columns, check_intervals,
 };
 use crate::expr::Expr;
 use crate::facts::TableFacts;
@@ -23,19 +23,19 @@ const SHARED: usize = 3;
 /// parameters and RETURNING columns.
 ///
 /// # Errors
-/// [`Refusal`]: why the INSERT cannot be rewritten.
+/// [`DistributionRefusal`]: why the INSERT cannot be rewritten.
 pub fn rewrite(
     insert: &Insert,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Dealing, Refusal> {
+) -> Result<Distribution, DistributionRefusal> {
     check(insert, table)?;
     // RETURNING cannot read the number of the member: all members must have the same values for its parameters.
     let shared: BTreeSet<u32> = insert.returned().flat_map(Expr::parameters).collect();
     let shared: Vec<u32> = shared.into_iter().collect();
     if insert.rows.len() > 1 && !shared.is_empty() {
-        return Err(Refusal::Returning);
+        return Err(DistributionRefusal::Returning);
     }
     let rows = Rows::of(&insert.rows, parameters)?;
     let per_member = PerMember::of(rows.exprs(insert), &shared, parameters)?;
@@ -66,7 +66,7 @@ pub fn rewrite(
         values = values.join(", "),
         members = per_member.rows("$1", SHARED + shared.len()),
     );
-    Ok(Dealing {
+    Ok(Distribution {
         text,
         text_of_few: None,
         limit: KeyValue::Constant {
@@ -86,9 +86,9 @@ pub fn rewrite(
 }
 
 /// Checks that the table permits such inserts and has the columns.
-pub(super) fn check(insert: &Insert, table: &TableFacts) -> Result<(), Refusal> {
+pub(super) fn check(insert: &Insert, table: &TableFacts) -> Result<(), DistributionRefusal> {
     if let Some(why) = &table.refused {
-        return Err(Refusal::Table(table.name.clone(), why.clone()));
+        return Err(DistributionRefusal::Table(table.name.clone(), why.clone()));
     }
     check_columns(table, insert.returned())?;
     let all = table.columns.iter().map(|column| &column.name);
@@ -104,7 +104,7 @@ pub(super) fn returned(
     table: &TableFacts,
     parameter: &dyn Fn(u32) -> String,
     returning: &[TypeName],
-) -> Result<String, Refusal> {
+) -> Result<String, DistributionRefusal> {
     let column = |name: &str| format!("u.{}", quote_ident(name));
     let all = || table.columns.iter().map(|c| column(&c.name)).collect();
     let values = returned_values(&insert.returning, all, |expr| {

@@ -6,7 +6,7 @@ use super::super::plan::PlannedRequest;
 use super::super::row_key::RowKey;
 use super::super::row_spread::RowSpread;
 use super::plan::FoldPlan;
-use paceline_sql::fold::RESULT_COLUMNS;
+use paceline_sql::fold::FOLD_RESULT_COLUMNS;
 
 /// The row of each key, with the numbers of its members in order of arrival.
 pub(super) type MembersByRow = Vec<(RowKey, Vec<usize>)>;
@@ -37,7 +37,7 @@ pub(super) fn write_statement(
     let values: Vec<_> = bound(&arrays).collect();
     let formats = plan
         .described
-        .result_formats(RESULT_COLUMNS, members.first()?);
+        .result_formats(FOLD_RESULT_COLUMNS, members.first()?);
     let statement = plan.statement(spread)?;
     statement.write(&values, &formats, writer);
     Some(())

@@ -16,7 +16,7 @@ use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use paceline_relay::request::RequestForm;
-use paceline_sql::fold::RESULT_COLUMNS;
+use paceline_sql::fold::FOLD_RESULT_COLUMNS;
 use paceline_wire::backend;
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl GroupResult for FoldResult {
         let Ok(values) = backend::row_values(body) else {
             return true;
         };
-        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
+        let (head, returning) = values.split_at(FOLD_RESULT_COLUMNS.min(values.len()));
         let [same, place, valid, hit] = *head else {
             return true;
         };

@@ -24,7 +24,7 @@ fn upserts(text: &str, id: Type) -> PlannedStatement {
     let table = table(&[("id", id), ("n", INT4)], &["id"]);
     let parameters = [id, INT4, id, INT4, INT4];
     let parameters = &parameters[..if text == ADD { 5 } else { 4 }];
-    PlannedStatement::upserting_several(text, &table, parameters, vec![column("n", 23)])
+    PlannedStatement::upserting_multi_row(text, &table, parameters, vec![column("n", 23)])
 }
 
 fn place(upserts: &mut PlannedStatement, values: &[&str]) -> Option<(GroupId, LineKeys)> {
@@ -95,7 +95,7 @@ fn a_request_that_only_postgresql_can_answer_runs_alone() {
     let mixed = nothing.bound(&mixed.map(|(binary, value)| (binary, Some(value))));
     assert_eq!(nothing.plan.fits(&mixed), None, "an array has one format");
     let (_, keys) = place(&mut nothing, &["7", "1", "7", "2"]).expect("the second one is skipped");
-    assert!(matches!(&keys, LineKeys::Many(keys) if keys.len() == 1));
+    assert!(matches!(&keys, LineKeys::MultiRow(keys) if keys.len() == 1));
     let mut words = upserts(NOTHING, TEXT);
     assert!(place(&mut words, &["a", "1", "b", "1"]).is_some());
     assert_eq!(place(&mut words, &["a", "1", "b ", "1"]), None);

@@ -6,7 +6,7 @@ use super::super::plan::PlannedRequest;
 use super::super::row_spread::RowSpread;
 use super::plan::UpsertPlan;
 use paceline_sql::UNCHECKED_WAIT_MS;
-use paceline_sql::merge::upsert::RESULT_COLUMNS;
+use paceline_sql::merge::upsert::UPSERT_RESULT_COLUMNS;
 
 /// Maximum wait for a lock that perhaps only another member needs.
 const LOCK_TIMEOUT: &str = "5ms";
@@ -49,7 +49,7 @@ impl UpsertPlan {
             arrays.push(self.described.array(&[*number], requests)?);
         }
         values.extend(bound(&arrays));
-        let injected_columns = RESULT_COLUMNS + self.upsert.key.len();
+        let injected_columns = UPSERT_RESULT_COLUMNS + self.upsert.key.len();
         let formats = self
             .described
             .result_formats(injected_columns, requests.first()?);

@@ -3,7 +3,7 @@
 use super::key::Key;
 use super::proposal::OnConflict;
 use super::statement::{Source, change_sql, insert_sql};
-use crate::dealing::{PerMember, PerMemberParameter, Refusal, Shared};
+use crate::distribution::{DistributionRefusal, PerMember, PerMemberParameter, Shared};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold::{self, Fold, KeyColumn, Proposal};
@@ -16,7 +16,7 @@ use crate::type_name::TypeName;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upsert {
     /// The INSERT. Its parameters: the catalog version, the lock timeout and, if `per_member` is not empty, the number of each
-    /// row and the arrays of `per_member`. Its result: [`RESULT_COLUMNS`](super::RESULT_COLUMNS), the key of each inserted
+    /// row and the arrays of `per_member`. Its result: [`UPSERT_RESULT_COLUMNS`](super::UPSERT_RESULT_COLUMNS), the key of each inserted
     /// row (NULL if there is none), the RETURNING columns.
     pub insert: String,
     /// The client's own upsert for all members, if each member has a key of its own. It has the parameters of
@@ -62,17 +62,17 @@ impl Then {
 /// [`on_conflict`](super::on_conflict).
 ///
 /// # Errors
-/// [`Refusal`]: why the INSERT cannot be rewritten.
+/// [`DistributionRefusal`]: why the INSERT cannot be rewritten.
 pub fn rewrite(
     insert: &Insert,
     on_conflict: Option<&OnConflict>,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Upsert, Refusal> {
+) -> Result<Upsert, DistributionRefusal> {
     match insert.rows.len() {
         1 => rewrite_first(insert, on_conflict, table, parameters, returning),
-        _ => Err(Refusal::Rows),
+        _ => Err(DistributionRefusal::Rows),
     }
 }
 
@@ -83,13 +83,16 @@ pub(super) fn rewrite_first(
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Upsert, Refusal> {
+) -> Result<Upsert, DistributionRefusal> {
     check(insert, table)?;
-    let conflict = insert.conflict.as_ref().ok_or(Refusal::Conflict)?;
+    let conflict = insert
+        .conflict
+        .as_ref()
+        .ok_or(DistributionRefusal::Conflict)?;
     let key = Key::of(insert, table)?;
     let columns = key.columns(parameters)?;
     if insert.returned().any(|expr| !expr.parameters().is_empty()) {
-        return Err(Refusal::Returning);
+        return Err(DistributionRefusal::Returning);
     }
     let then = match on_conflict {
         None => Then::Nothing {
@@ -105,7 +108,7 @@ pub(super) fn rewrite_first(
             let fold = fold::rewrite_upsert(update, proposal, table, parameters, returning)?;
             match fold.key == columns {
                 true => Then::Fold(Box::new(fold)),
-                false => return Err(Refusal::Conflict),
+                false => return Err(DistributionRefusal::Conflict),
             }
         }
     };

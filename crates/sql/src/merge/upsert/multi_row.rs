@@ -7,7 +7,7 @@ use super::key::Key;
 use super::one_row::rewrite_first;
 use super::proposal::OnConflict;
 use super::statement::{Source, change_sql, insert_sql};
-use crate::dealing::{PerMember, PerMemberParameter, Refusal, Shared};
+use crate::distribution::{DistributionRefusal, PerMember, PerMemberParameter, Shared};
 use crate::facts::TableFacts;
 use crate::fold::{self, KeyClass, KeyColumn};
 use crate::merge::insert::Insert;
@@ -17,9 +17,9 @@ use crate::value::KeyValue;
 
 /// The statement and how to fill its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Several {
+pub struct MultiRowUpsert {
     /// The text of the statement. Its parameters: the catalog version, the lock timeout, the values of `shared`, the
-    /// number of each row, and the arrays of `per_member`. Its result: [`super::RESULT_COLUMNS`], the key of each inserted
+    /// number of each row, and the arrays of `per_member`. Its result: [`super::UPSERT_RESULT_COLUMNS`], the key of each inserted
     /// or updated row (NULL if there is none), the RETURNING columns.
     pub text: String,
     /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the catalog version.
@@ -40,23 +40,23 @@ pub struct Several {
 /// [`super::on_conflict`].
 ///
 /// # Errors
-/// [`Refusal`]: why the INSERT cannot be rewritten.
-pub fn rewrite_several(
+/// [`DistributionRefusal`]: why the INSERT cannot be rewritten.
+pub fn rewrite_multi_row(
     insert: &Insert,
     on_conflict: Option<&OnConflict>,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Several, Refusal> {
+) -> Result<MultiRowUpsert, DistributionRefusal> {
     let rows = Rows::of(&insert.rows, parameters)?;
     let one = rewrite_first(insert, on_conflict, table, parameters, returning)?;
     if let Some(opaque) = one.key.iter().find(|key| key.class == KeyClass::Opaque) {
-        return Err(fold::Refusal::KeyType(opaque.name.clone()).into());
+        return Err(fold::FoldRefusal::KeyType(opaque.name.clone()).into());
     }
     let shared: Vec<u32> = insert.change_parameters().into_iter().collect();
     let mut values = insert.rows.iter().flatten().flatten();
     if values.any(|expr| expr.parameters().iter().any(|n| shared.contains(n))) {
-        return Err(Refusal::Mixed);
+        return Err(DistributionRefusal::Mixed);
     }
     let per_member = PerMember::of(rows.exprs(insert), &shared, parameters)?;
     let text = text(
@@ -69,7 +69,7 @@ pub fn rewrite_several(
     )?;
     let per_member = per_member.into_list(|number| rows.numbers(number));
     if per_member.is_empty() {
-        return Err(Refusal::Rows);
+        return Err(DistributionRefusal::Rows);
     }
     let columns: Vec<Vec<KeyColumn>> = one
         .key
@@ -81,7 +81,7 @@ pub fn rewrite_several(
             .iter()
             .filter_map(move |column| column.get(row).cloned())
     };
-    Ok(Several {
+    Ok(MultiRowUpsert {
         text,
         probe: one.probe,
         keys: (0..insert.rows.len())
@@ -116,7 +116,7 @@ fn text(
     parameters: &[TypeName],
     returning: &[TypeName],
     (per_member, shared): (&PerMember, &[u32]),
-) -> Result<String, Refusal> {
+) -> Result<String, DistributionRefusal> {
     let shared = Shared::of(shared, parameters)?;
     let valued = insert.valued(table)?;
     let source = Source {

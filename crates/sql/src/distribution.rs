@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 
 /// Number of result columns before RETURNING: whether the catalog version is unchanged, and the number of the row (from 1;
 /// NULL if there is none).
-pub const RESULT_COLUMNS: usize = 2;
+pub const DISTRIBUTION_RESULT_COLUMNS: usize = 2;
 
-/// Maximum rows of [`Dealing::text_of_few`].
+/// Maximum rows of [`Distribution::text_of_few`].
 pub const FEW: u32 = 1_024;
 
 /// Text of the error that such a statement raises itself.
@@ -32,7 +32,7 @@ pub(crate) const SET_LOCK_TIMEOUT_TO: &str =
 
 /// Reason why a statement cannot be executed for many clients. Users see it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum DistributionRefusal {
     /// A table does not permit it.
     #[error("table {0}: {1}")]
     Table(String, String),
@@ -72,22 +72,25 @@ pub enum Refusal {
     Check,
     /// The update of existing rows cannot be folded.
     #[error("DO UPDATE: {0}")]
-    Fold(#[from] crate::fold::Refusal),
+    Fold(#[from] crate::fold::FoldRefusal),
     /// An expression cannot be rewritten.
     #[error("an expression that cannot be rewritten")]
     Expression,
 }
 
-impl From<NotParsed> for Refusal {
+impl From<NotParsed> for DistributionRefusal {
     fn from(_: NotParsed) -> Self {
         Self::Expression
     }
 }
 
 /// The RETURNING columns as `, (value)::type AS rn`.
-pub(crate) fn answers_sql(values: &[String], types: &[TypeName]) -> Result<String, Refusal> {
+pub(crate) fn answers_sql(
+    values: &[String],
+    types: &[TypeName],
+) -> Result<String, DistributionRefusal> {
     if values.len() != types.len() {
-        return Err(Refusal::Expression);
+        return Err(DistributionRefusal::Expression);
     }
     let answer = |(n, (value, name)): (usize, (&String, &TypeName))| {
         format!(", ({value})::{} AS r{n}", name.sql)
@@ -104,10 +107,10 @@ pub(crate) fn answer_names(count: usize) -> String {
 pub(crate) fn check_columns<'a>(
     table: &TableFacts,
     exprs: impl IntoIterator<Item = &'a Expr>,
-) -> Result<(), Refusal> {
+) -> Result<(), DistributionRefusal> {
     let mut columns = exprs.into_iter().flat_map(Expr::columns);
     match columns.find(|name| table.column(name).is_none()) {
-        Some(unknown) => Err(Refusal::Column(unknown)),
+        Some(unknown) => Err(DistributionRefusal::Column(unknown)),
         None => Ok(()),
     }
 }
@@ -116,13 +119,13 @@ pub(crate) fn check_columns<'a>(
 pub(crate) fn check_intervals<'a>(
     table: &TableFacts,
     columns: impl IntoIterator<Item = &'a String>,
-) -> Result<(), Refusal> {
+) -> Result<(), DistributionRefusal> {
     let limited = |name: &String| {
         let column = table.column(name);
         column.is_some_and(|c| c.base_type_oid == INTERVAL && c.type_modifier != -1)
     };
     match columns.into_iter().any(limited) {
-        true => Err(Refusal::Interval),
+        true => Err(DistributionRefusal::Interval),
         false => Ok(()),
     }
 }
@@ -132,7 +135,7 @@ const INTERVAL: u32 = 1186;
 /// The statement and how to fill its parameters: the number of rows, the catalog versions, the values of `shared`, and,
 /// if `per_member` is not empty, the number of the member of each row (from 1) and the arrays of `per_member`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dealing {
+pub struct Distribution {
     /// The text of the statement.
     pub text: String,
     /// The same statement for at most [`FEW`] rows. PostgreSQL uses a generic plan for it, because the number of rows
@@ -156,7 +159,7 @@ pub struct Dealing {
     pub may_fail_unseen: bool,
     /// Whether a user-defined function may raise any error. Such an error is no reason to stop using the statement.
     pub raises_anything: bool,
-    /// Number of RETURNING columns, which follow the columns of [`RESULT_COLUMNS`].
+    /// Number of RETURNING columns, which follow the columns of [`DISTRIBUTION_RESULT_COLUMNS`].
     pub returning: usize,
 }
 
@@ -169,7 +172,7 @@ pub struct PerMemberParameter {
     pub as_text: bool,
 }
 
-impl Dealing {
+impl Distribution {
     /// Whether an error is the one that the statement raises to roll back, by a cast of a text to boolean.
     pub fn is_uncertain(sqlstate: &str, message: &str) -> bool {
         sqlstate == "22P02" && message.contains(UNCERTAIN)
@@ -185,13 +188,20 @@ impl Dealing {
 pub(crate) struct Shared<'a>(Vec<(u32, &'a str)>);
 
 impl<'a> Shared<'a> {
-    pub(crate) fn of(numbers: &[u32], parameters: &'a [TypeName]) -> Result<Self, Refusal> {
+    pub(crate) fn of(
+        numbers: &[u32],
+        parameters: &'a [TypeName],
+    ) -> Result<Self, DistributionRefusal> {
         let typed = |number: &u32| {
-            let name = TypeName::of(parameters, *number).ok_or(Refusal::Type(*number))?;
+            let name =
+                TypeName::of(parameters, *number).ok_or(DistributionRefusal::Type(*number))?;
             Ok((*number, name.sql.as_str()))
         };
         Ok(Self(
-            numbers.iter().map(typed).collect::<Result<_, Refusal>>()?,
+            numbers
+                .iter()
+                .map(typed)
+                .collect::<Result<_, DistributionRefusal>>()?,
         ))
     }
 
@@ -216,9 +226,9 @@ impl<'a> PerMember<'a> {
         exprs: Vec<&Expr>,
         shared: &[u32],
         parameters: &'a [TypeName],
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, DistributionRefusal> {
         if exprs.iter().any(|expr| expr.casts_parameter_to_fields()) {
-            return Err(Refusal::Interval);
+            return Err(DistributionRefusal::Interval);
         }
         let numbers: BTreeSet<u32> = exprs.into_iter().flat_map(Expr::parameters).collect();
         let numbers = numbers
@@ -228,7 +238,8 @@ impl<'a> PerMember<'a> {
             let name = TypeName::of(parameters, number);
             // Arrays of `box` are not delimited by commas.
             let fits = name.filter(|name| name.builtin && name.sql != "box");
-            fits.map(|name| (number, name)).ok_or(Refusal::Type(number))
+            fits.map(|name| (number, name))
+                .ok_or(DistributionRefusal::Type(number))
         });
         Ok(Self(typed.collect::<Result<_, _>>()?))
     }
