@@ -15,10 +15,10 @@ pub const DISTRIBUTION_RESULT_COLUMNS: usize = 2;
 /// Maximum rows of [`Distribution::text_of_few`].
 pub const FEW: u32 = 1_024;
 
-/// Text of the error that such a statement raises itself.
+/// Text of the error by which such a statement rolls itself back.
 pub(crate) const UNCERTAIN: &str = "paceline: ";
 
-/// The same, if a picked row no longer existed when it should have been taken. A retry may succeed.
+/// The same text for [`RollbackReason::RowGone`]. It begins with [`UNCERTAIN`].
 pub(crate) const GONE: &str = "paceline: gone: ";
 
 /// Limits each wait for a lock in the statement, because all members wait with it. After a timeout each member is
@@ -173,15 +173,26 @@ pub struct PerMemberParameter {
 }
 
 impl Distribution {
-    /// Whether an error is the one that the statement raises to roll back, by a cast of a text to boolean.
-    pub fn is_uncertain(sqlstate: &str, message: &str) -> bool {
-        sqlstate == "22P02" && message.contains(UNCERTAIN)
+    /// Why the statement has rolled itself back, if this is the error that it raises for this purpose: a failed cast of
+    /// a text to boolean.
+    pub fn rollback_reason(sqlstate: &str, message: &str) -> Option<RollbackReason> {
+        if sqlstate != "22P02" || !message.contains(UNCERTAIN) {
+            return None;
+        }
+        Some(match message.contains(GONE) {
+            true => RollbackReason::RowGone,
+            false => RollbackReason::Uncertain,
+        })
     }
+}
 
-    /// Whether that error reports that another transaction has taken a picked row.
-    pub fn is_gone(sqlstate: &str, message: &str) -> bool {
-        sqlstate == "22P02" && message.contains(GONE)
-    }
+/// Why a statement has rolled itself back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RollbackReason {
+    /// Another transaction has taken a picked row. A retry may succeed.
+    RowGone,
+    /// A member might have had another result alone.
+    Uncertain,
 }
 
 /// The parameters with the same value for all members, and their types in SQL syntax.

@@ -22,7 +22,7 @@ use bytes::BytesMut;
 use paceline_relay::request::Request;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::KeyValue;
-use paceline_sql::distribution::{DISTRIBUTION_RESULT_COLUMNS, Distribution, FEW};
+use paceline_sql::distribution::{DISTRIBUTION_RESULT_COLUMNS, Distribution, FEW, RollbackReason};
 use paceline_wire::backend::{self, Field};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct DistributePlan {
     distribution: Distribution,
     id: u64,
     few_id: u64,
-    /// Hash of the template, with which the hash of a queue begins.
+    /// Hash of the template, with which the shared id begins.
     seed: u64,
     catalog_versions: Vec<String>,
     described: DescribedTemplate,
@@ -92,6 +92,14 @@ impl DistributePlan {
                 .map(|number| (*number, parameter.as_text))
         });
         shared.chain(per_member)
+    }
+
+    /// Identifies what all members have in common: the template, and the shared values. Take statements with different
+    /// shared values pick different rows, so that this also identifies the queue.
+    fn shared_id(&self, request: &Request) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        (self.seed, self.shared(request)?).hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     fn shared<'a>(&self, request: &'a Request) -> Option<Vec<Option<&'a [u8]>>> {
@@ -177,15 +185,12 @@ impl GroupPlan for DistributePlan {
         if !per_member.all(|parameter| request.is_even(&parameter.numbers)) {
             return None;
         }
-        // Requests with different shared values pick different rows, so that they take from different queues.
-        let mut hasher = DefaultHasher::new();
-        (self.seed, self.shared(request)?).hash(&mut hasher);
-        let queue = hasher.finish();
+        let shared_id = self.shared_id(request)?;
         let group = self
             .described
-            .group_id(self.strategy(), queue, request, self.carried())?;
+            .group_id(self.strategy(), shared_id, request, self.carried())?;
         // Inserts do not wait for each other.
-        let keys = self.distribution.queue.then_some(LineKey(queue)).into();
+        let keys = self.distribution.queue.then_some(LineKey(shared_id)).into();
         Some((group, keys))
     }
 
@@ -253,7 +258,7 @@ impl DistributeResult {
         let mut last = 0;
         let mut members = Vec::with_capacity(requests.len());
         for request in requests {
-            // Two queues may have the same hash.
+            // Different shared values may have the same hash.
             if plan.shared(request)? != shared {
                 return None;
             }
@@ -323,27 +328,25 @@ impl GroupResult for DistributeResult {
 
     fn fail(&self, error: &StatementError, results: &mut Vec<MemberResult>) {
         let members = self.len();
-        let reason = if self.plan.is_refused(error) {
-            Fallback::Refused
-        } else if is_gone(error) {
-            return results.extend(retry_halves(members, Fallback::Busy));
-        } else if is_uncertain(error) {
-            Fallback::Uncertain
-        } else if is_lock_timeout(&error.sqlstate) {
-            Fallback::Timeout
-        } else {
-            return results.extend(retry_halves(members, Fallback::Error));
+        let reason = match rollback_reason(error) {
+            _ if self.plan.is_refused(error) => Fallback::Refused,
+            Some(RollbackReason::RowGone) => {
+                return results.extend(retry_halves(members, Fallback::Busy));
+            }
+            Some(RollbackReason::Uncertain) => Fallback::Uncertain,
+            None if is_lock_timeout(&error.sqlstate) => Fallback::Timeout,
+            None => return results.extend(retry_halves(members, Fallback::Error)),
         };
         results.extend(retry(0..members, Retry::Alone, reason));
     }
 
     fn refusal(&self, error: &StatementError) -> Option<String> {
-        if is_gone(error) {
-            None
-        } else if is_uncertain(error) {
-            Some("rows that were taken can be picked again".to_owned())
-        } else {
-            error.refusal().filter(|_| self.plan.is_refused(error))
+        match rollback_reason(error) {
+            Some(RollbackReason::RowGone) => None,
+            Some(RollbackReason::Uncertain) => {
+                Some("rows that were taken can be picked again".to_owned())
+            }
+            None => error.refusal().filter(|_| self.plan.is_refused(error)),
         }
     }
 
@@ -374,10 +377,6 @@ fn read_integer(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-fn is_gone(error: &StatementError) -> bool {
-    message(&error.response).is_some_and(|text| Distribution::is_gone(&error.sqlstate, &text))
-}
-
-fn is_uncertain(error: &StatementError) -> bool {
-    message(&error.response).is_some_and(|text| Distribution::is_uncertain(&error.sqlstate, &text))
+fn rollback_reason(error: &StatementError) -> Option<RollbackReason> {
+    Distribution::rollback_reason(&error.sqlstate, &message(&error.response)?)
 }

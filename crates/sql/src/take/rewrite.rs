@@ -3,7 +3,7 @@
 //!
 //! `picked` is the client's sub-select, `taken` the DELETE or UPDATE of the picked rows, `moved` the INSERT. If a row
 //! was picked but not taken, or could be picked again after the UPDATE, executing the members one at a time might
-//! have had another result. Then the statement raises an error ([`Distribution::is_uncertain`]), which rolls it back.
+//! have had another result. Then the statement raises an error ([`Distribution::rollback_reason`]), which rolls it back.
 
 use super::no_row::NoRowErrors;
 use super::parts::{CTID, Onward, TRY_LOCK, Take};
