@@ -1,8 +1,14 @@
 //! Strategies: how a group of requests becomes messages for one server connection, and how the answer becomes a result for each
 //! member of the group.
 //!
-//! [`Strategy`] is the table of all strategies. Each has a file of its own with three steps: `fits` (which requests may share a
-//! group), `build` (the messages) and `receive` (the results). The documentation of the crate says how to add one.
+//! [`Strategy`] is the table of all strategies. There are two kinds:
+//! - One statement executes the group: fold, take, merge. A [`GroupPlan`] says which group a request joins, and writes the
+//!   statement; a `GroupResult` reads its rows; `StatementBatch` handles all other messages. Take and merge share [`distribute`];
+//!   merge has [`upsert`] and [`multi_row`], too.
+//! - The statements of the members are sent: chain, pipeline, share. `group_of` says which group a request joins; `build` writes
+//!   the messages; a [`Batch`] reads the answers.
+//!
+//! The documentation of the crate says how to add one.
 //!
 //! A request that no group takes needs no strategy: [`paceline_relay::relay`] relays it unchanged.
 

@@ -95,7 +95,7 @@ impl<T> Line<T> {
             };
             let keys = std::mem::take(&mut entry.spec.keys);
             entry.spec.group = None;
-            entry.spec.probe = None;
+            entry.spec.probe_group = None;
             entry.spec.barrier = true;
             self.barriers.insert(*waiter);
             self.forget_multi_row(*waiter, &keys);

@@ -34,14 +34,14 @@ const WAITED: [&str; 3] = ["55P03", "57014", "40P01"];
 /// The group of a write that is known to be short. `None` for a member that must change an exact number of rows, because that is
 /// known only after its execution; for one that must be parsed when it arrives; and for one that would read the number that another
 /// member has drawn from a sequence.
-pub fn fits(request: &Request) -> Option<GroupId> {
+pub fn group_of(request: &Request) -> Option<GroupId> {
     let template = &request.template;
     let targeted = template.hints().target_affect_row.is_some();
-    let fits = !targeted
+    let joins_chains = !targeted
         && !template.is_parsed_alone()
         && !template.reads_numbers()
         && template.pace.is_short();
-    fits.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
+    joins_chains.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
 }
 
 /// A chain in flight.

@@ -176,7 +176,7 @@ impl GroupPlan for DistributePlan {
         }
     }
 
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }

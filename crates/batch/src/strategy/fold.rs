@@ -29,7 +29,7 @@ impl GroupPlan for FoldPlan {
         Strategy::Fold
     }
 
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
         if !matches!(request.template.hints().target_affect_row, None | Some(1)) {
             return None;
         }

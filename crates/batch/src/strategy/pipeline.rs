@@ -22,7 +22,7 @@ use paceline_wire::Frame;
 mod tests;
 
 /// The group of a read. Templates and formats may differ, settings may not.
-pub fn fits(request: &Request) -> GroupId {
+pub fn group_of(request: &Request) -> GroupId {
     GroupId::of_settings(Strategy::Pipeline, request.settings.id)
 }
 

@@ -22,8 +22,9 @@ pub trait GroupPlan: Debug + Send + Sync {
     /// The strategy.
     fn strategy(&self) -> Strategy;
 
-    /// The group that a request may join, and the rows for which it waits in the line. `None` if the request must run alone.
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)>;
+    /// The group that a request may join, and the keys for which it waits in the line. If the keys are
+    /// [`LineKeys::Unknown`], the request is a barrier to later writes on its table. `None` if the request must run alone.
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)>;
 
     /// Writes the messages of a group. `None` if these members cannot share a group after all; the caller discards what was
     /// written.

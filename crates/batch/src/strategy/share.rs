@@ -33,7 +33,7 @@ mod tests;
 pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// The group of identical reads under the same settings. `None` if the last answer to this template was too long.
-pub fn fits(request: &Request) -> Option<GroupId> {
+pub fn group_of(request: &Request) -> Option<GroupId> {
     if request.template.pace.last_bytes() > ANSWER_BYTES_MAX {
         return None;
     }

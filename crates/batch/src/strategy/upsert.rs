@@ -31,7 +31,7 @@ impl GroupPlan for UpsertPlan {
         Strategy::Merge
     }
 
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }
@@ -45,7 +45,9 @@ impl GroupPlan for UpsertPlan {
         let (strategy, id) = (Strategy::Merge, self.template);
         let mut group = self.described.group_id(strategy, id, request, per_member)?;
         if let Some(fold) = &self.fold {
-            group.parameter_formats |= fold.fits(request)?.0.parameter_formats;
+            // The fold reads parameters that the INSERT does not read.
+            let (fold_group, _) = fold.group_and_keys(request)?;
+            group.parameter_formats |= fold_group.parameter_formats;
         }
         let row = self.rows.of(request)?;
         (!self.rows.may_be_trimmed(&row)).then(|| self.rows.group_on_row(group, &row))

@@ -118,7 +118,7 @@ impl ServerSide {
 
     /// Whether the server may execute the request's own statement: either the request parses it, or its columns are those
     /// that were described to the client.
-    pub fn fits(&self, request: &Request) -> bool {
+    pub fn has_described_columns(&self, request: &Request) -> bool {
         let Some(analysis) = &request.analysis else {
             return true;
         };

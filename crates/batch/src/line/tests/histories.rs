@@ -168,7 +168,7 @@ impl Life {
                 group: None,
                 keys: LineKeys::Unknown,
                 barrier: true,
-                probe: None,
+                probe_group: None,
                 ..waiting.spec.clone()
             };
             assert_eq!(*spec, expected);
@@ -517,7 +517,7 @@ fn specs() -> impl Strategy<Value = WaitSpec> {
                 table: None,
                 group: id,
                 barrier: barrier && keys == LineKeys::Unknown,
-                probe: Some(group(GroupStrategy::Fold, 1))
+                probe_group: Some(group(GroupStrategy::Fold, 1))
                     .filter(|_| probed && keys != LineKeys::Unknown),
                 locks,
                 timeouts: ClientTimeouts {

@@ -255,7 +255,7 @@ impl LineModel {
         for waiter in waiters {
             let place = self.waiting.iter().position(|w| w.waiter == *waiter);
             let waiting = self.waiting[place.expect("a probed request waits")].clone();
-            let id = waiting.spec.probe.expect("it has a probe");
+            let id = waiting.spec.probe_group.expect("it has a probe");
             ids.insert((id.template, id.settings));
             let keys = waiting.spec.keys.as_slice();
             assert!(waiting.long, "no row has kept it waiting: {waiting:?}");
@@ -283,7 +283,7 @@ impl LineModel {
                     .is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX * 2);
                 self.in_flight(**key) && kept_waiting
             };
-            if waiting.spec.probe.is_some()
+            if waiting.spec.probe_group.is_some()
                 && waiting.spec.keys.as_slice().iter().any(|key| long(&key))
             {
                 assert!(waiting.probed.is_some(), "not probed: {waiting:?}");

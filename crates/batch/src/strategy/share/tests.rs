@@ -1,7 +1,7 @@
 //! Shared reads without a server: which reads are identical, one execution, the same bytes for all members, and an answer that
 //! becomes too long.
 
-use super::{ANSWER_BYTES_MAX, fits};
+use super::{ANSWER_BYTES_MAX, group_of};
 use crate::analysis::{Policy, TemplateAnalysis};
 use crate::line::GroupId;
 use crate::strategy::PlannedRequest;
@@ -72,7 +72,7 @@ impl ShareFixture {
 }
 
 fn group(request: &PlannedRequest) -> GroupId {
-    fits(request).expect("a plain read may be shared")
+    group_of(request).expect("a plain read may be shared")
 }
 
 fn begun() -> Wire {
@@ -132,12 +132,12 @@ fn a_template_with_a_too_long_answer_is_not_shared() {
         .template
         .pace
         .record(1, u32::try_from(ANSWER_BYTES_MAX).unwrap());
-    assert!(fits(&request).is_some());
+    assert!(group_of(&request).is_some());
     request
         .template
         .pace
         .record(1, u32::try_from(ANSWER_BYTES_MAX + 1).unwrap());
-    assert_eq!(fits(&request), None);
+    assert_eq!(group_of(&request), None);
 }
 
 #[test]
