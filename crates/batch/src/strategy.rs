@@ -36,7 +36,7 @@ mod statement_batch;
 mod statement_progress;
 pub mod upsert;
 
-pub use batch::Batch;
+pub use batch::{Batch, BatchProgress};
 pub use build::build;
 pub use described::FORMATS_MAX;
 pub use explain_lines::ExplainLines;

@@ -19,8 +19,8 @@ impl LineKey {
 /// What a request waits for in the line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LineKeys {
-    /// The request waits for no row. If it changes rows, they are not known, and [`WaitSpec::barrier`] must be set: the
-    /// request is then ordered among all writes to its table.
+    /// The request waits for no row. The rows of a write are then not known, so that the write is a barrier
+    /// ([`WaitSpec::barrier`]); a read needs none.
     #[default]
     Unknown,
     /// The request waits for this row or queue, and may join a group of requests on it.

@@ -8,7 +8,7 @@
 //! [`paceline_sql::chain`]), or their functions are declared. At its end, when it holds locks on all tables of its members, the
 //! chain compares the facts that show this; if they have changed, PostgreSQL undoes it.
 
-use super::batch::Batch;
+use super::batch::{Batch, BatchProgress};
 use super::messages::{BatchWriter, message, sqlstate, write_head, write_member, write_tail};
 use super::outcome::Invalidation;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
@@ -78,19 +78,19 @@ impl Batch for ChainBatch {
         frame: Frame<'_>,
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
-    ) -> bool {
+    ) -> BatchProgress {
         match frame.tag {
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
                 self.finish(results);
-                return true;
+                return BatchProgress::Complete;
             }
             tag::ERROR_RESPONSE => self.receive_error(frame, server),
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::PARAMETER_STATUS => {}
             _ => self.receive_in_stage(frame),
         }
-        false
+        BatchProgress::InFlight
     }
 
     fn invalidation(&self) -> Option<Invalidation> {

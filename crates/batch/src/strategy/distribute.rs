@@ -7,13 +7,13 @@ use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::{ExplainLines, value_text};
-use super::messages::{BatchWriter, InjectedStatement, is_true, message, read_number, write_tail};
+use super::messages::{BatchWriter, InjectedStatement, message, read_number, write_tail};
 use super::outcome::{
     MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
 };
 use super::plan::{GroupPlan, PlannedRequest};
 use super::prelude::Prelude;
-use super::statement_batch::{GroupResult, StatementBatch};
+use super::statement_batch::{CatalogCheck, GroupResult, StatementBatch};
 use super::statement_progress::StatementError;
 use crate::line::{GroupId, LineKey, LineKeys};
 use crate::strategy::Strategy;
@@ -298,13 +298,13 @@ impl GroupResult for DistributeResult {
     }
 
     /// Columns: catalog version unchanged, number of the row, RETURNING.
-    fn receive_row(&mut self, body: &[u8]) -> bool {
+    fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         let Ok(values) = backend::row_values(body) else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
         let (head, returning) = values.split_at(DISTRIBUTION_RESULT_COLUMNS.min(values.len()));
         let [same, number] = *head else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
         if let Some(number) = read_number(number) {
             let place = self.members.partition_point(|member| member.last < number);
@@ -314,7 +314,7 @@ impl GroupResult for DistributeResult {
                 self.plan.described.write_row(returning, &mut member.answer);
             }
         }
-        is_true(same)
+        CatalogCheck::read(same)
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {

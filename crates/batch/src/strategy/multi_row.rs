@@ -5,12 +5,12 @@ use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
-use super::messages::{BatchWriter, InjectedStatement, is_true, unknown_key_errors, write_tail};
+use super::messages::{BatchWriter, InjectedStatement, unknown_key_errors, write_tail};
 use super::outcome::{MemberOutcome, MemberResult};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan};
 use super::prelude::Prelude;
 use super::row_key::{RowKey, RowKeys};
-use super::statement_batch::{GroupResult, StatementBatch};
+use super::statement_batch::{CatalogCheck, GroupResult, StatementBatch};
 use crate::line::{GroupId, LineKey, LineKeys};
 use crate::strategy::Strategy;
 use bytes::BytesMut;
@@ -291,11 +291,11 @@ impl GroupResult for MultiRowResult {
     }
 
     /// Columns: catalog version unchanged, key, RETURNING.
-    fn receive_row(&mut self, body: &[u8]) -> bool {
+    fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         let values = backend::row_values(body).unwrap_or_default();
         let (Some((same, values)), Some(rows)) = (values.split_first(), self.plan.rows.first())
         else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
         let (key, returning) = values.split_at(rows.len().min(values.len()));
         if key.iter().all(Option::is_some) {
@@ -309,7 +309,7 @@ impl GroupResult for MultiRowResult {
                 None => self.unknown_key = true,
             }
         }
-        is_true(*same)
+        CatalogCheck::read(*same)
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {

@@ -10,7 +10,7 @@
 //! the rest. The other members, which have got nothing, execute their own reads. If the read fails, all members are executed alone,
 //! and each gets its error there.
 
-use super::batch::Batch;
+use super::batch::{Batch, BatchProgress};
 use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
 use super::messages::BatchWriter;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
@@ -74,14 +74,14 @@ impl Batch for ShareBatch {
         frame: Frame<'_>,
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
-    ) -> bool {
+    ) -> BatchProgress {
         let complete = self
             .answer
             .receive(self.form, frame, &mut self.injected, server);
         if complete {
             self.finish(results);
         }
-        complete
+        BatchProgress::complete_if(complete)
     }
 
     fn buffered_len(&self) -> usize {

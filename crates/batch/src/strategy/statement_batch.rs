@@ -1,8 +1,8 @@
 //! The batch of every strategy that executes one statement for all members: the messages of the server in their order, up to the
 //! result of each member. A strategy only reads the rows ([`GroupResult`]).
 
-use super::batch::Batch;
-use super::messages::BatchWriter;
+use super::batch::{Batch, BatchProgress};
+use super::messages::{BatchWriter, is_true};
 use super::outcome::{
     Invalidation, MemberResult, Retry, fallback_reason, is_refusal, retry, retry_halves,
 };
@@ -12,14 +12,31 @@ use paceline_relay::server::ServerSide;
 use paceline_wire::Frame;
 use std::fmt::Debug;
 
+/// What a row of the result reports about the catalog version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CatalogCheck {
+    Unchanged,
+    /// The catalog has changed since the analysis: the statement has done nothing.
+    Changed,
+}
+
+impl CatalogCheck {
+    /// From the first column of the result.
+    pub(super) fn read(unchanged: Option<&[u8]>) -> Self {
+        match is_true(unchanged) {
+            true => Self::Unchanged,
+            false => Self::Changed,
+        }
+    }
+}
+
 /// The result of a group's statement, as far as strategies differ in it.
 pub(super) trait GroupResult: Debug + Send + Sync {
     /// Number of members.
     fn len(&self) -> usize;
 
-    /// Takes a row of the result. Returns false if the row reports that the facts of the analysis have changed; then the statement
-    /// has done nothing.
-    fn receive_row(&mut self, body: &[u8]) -> bool;
+    /// Reads a row of the result.
+    fn receive_row(&mut self, body: &[u8]) -> CatalogCheck;
 
     /// A statement of the transaction is complete.
     fn statement_complete(&mut self) {}
@@ -90,15 +107,18 @@ impl<R: GroupResult + 'static> Batch for StatementBatch<R> {
         frame: Frame<'_>,
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
-    ) -> bool {
+    ) -> BatchProgress {
         let event = self.progress.receive(frame, server);
         match event {
-            StatementEvent::Row => self.catalog_changed |= !self.result.receive_row(frame.body()),
+            StatementEvent::Row => {
+                let check = self.result.receive_row(frame.body());
+                self.catalog_changed |= check == CatalogCheck::Changed;
+            }
             StatementEvent::Complete => self.result.statement_complete(),
             StatementEvent::End => self.finish(results),
             StatementEvent::Other => {}
         }
-        event == StatementEvent::End
+        BatchProgress::complete_if(event == StatementEvent::End)
     }
 
     fn invalidation(&self) -> Option<Invalidation> {

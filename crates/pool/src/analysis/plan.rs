@@ -14,7 +14,7 @@ use paceline_config::Role;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::{CatalogVersion, Names};
 use paceline_sql::fold;
-use paceline_sql::merge::upsert::{self, OnConflict, MultiRowUpsert, Upsert};
+use paceline_sql::merge::upsert::{self, MultiRowUpsert, OnConflict, Upsert};
 use paceline_sql::take::{self, Take};
 use paceline_sql::{Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
 use std::sync::Arc;
