@@ -86,17 +86,18 @@ pub(super) fn unknown_key_errors(
 /// Writes `[Parse] Bind [Describe] Execute` of a member. If the client parses its statement in the request, so does the server;
 /// a statement that the client has prepared before has the server's own name.
 pub(super) fn write_member(request: &Request, writer: &mut BatchWriter<'_>) {
-    match (request.form, &request.analysis) {
+    match (request.form, &request.client_parse) {
         (RequestForm::Simple, _) => write_simple_member(request, writer),
         (RequestForm::Extended { describe, .. }, None) => {
             let template = &request.template;
             write_unnamed(template.text.as_bytes(), &template.types, writer);
             write_bind(request, b"", describe, writer.out);
         }
-        (RequestForm::Extended { describe, .. }, Some(analysis)) => {
+        (RequestForm::Extended { describe, .. }, Some(client_parse)) => {
             let statement = (&*request.template).into();
             let server = &mut writer.server;
-            let ensured = server.ensure_for(statement, analysis, analysis.since, writer.out);
+            let ensured =
+                server.ensure_for(statement, client_parse, client_parse.answered, writer.out);
             writer.injected.push(ensured);
             write_bind(request, ensured.key.name().as_bytes(), describe, writer.out);
         }

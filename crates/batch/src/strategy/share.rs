@@ -48,13 +48,13 @@ pub fn group_of(request: &Request) -> Option<GroupId> {
 /// The member whose client has parsed the statement last. A statement that the server analyses after that serves all members.
 fn latest(members: &[&PlannedRequest]) -> Option<Request> {
     let since = |request: &&&PlannedRequest| {
-        let analysis = request.analysis.as_ref();
-        analysis.map_or(0, |analysis| analysis.since)
+        let client_parse = request.client_parse.as_ref();
+        client_parse.map_or(0, |client_parse| client_parse.answered)
     };
     let mut latest = Request::clone(members.iter().max_by_key(since)?);
-    if let Some(analysis) = &mut latest.analysis {
+    if let Some(client_parse) = &mut latest.client_parse {
         // Not the statement that the client's own `Parse` has prepared.
-        analysis.parse = 0;
+        client_parse.written = 0;
     }
     Some(latest)
 }

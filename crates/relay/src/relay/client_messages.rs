@@ -7,8 +7,8 @@ use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
 use super::statements_by_name::with_leading_spaces;
-use crate::analysis::Analysis;
 use crate::local_show::LocalShow;
+use crate::parsed::ClientParse;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
@@ -275,9 +275,12 @@ impl RelayState {
             ..parse
         }
         .write(out);
-        let analysis = context.begin_analysis();
-        context.server.parse_unnamed(analysis.parse);
-        let undo = context.session.statements.parse(b"", template, analysis);
+        let client_parse = context.begin_parse();
+        context.server.parse_unnamed(client_parse.written);
+        let undo = context
+            .session
+            .statements
+            .parse(b"", template, client_parse);
         self.expect_parse(undo);
         Ok(())
     }
@@ -419,8 +422,8 @@ impl RelayContext<'_> {
     }
 
     /// The client's `Parse` is about to be written.
-    pub(super) fn begin_analysis(&self) -> Analysis {
-        Analysis::begun(self.templates.new_id(), self.server.settings.id)
+    pub(super) fn begin_parse(&self) -> ClientParse {
+        ClientParse::begun(self.templates.new_id(), self.server.settings.id)
     }
 }
 

@@ -9,7 +9,7 @@ use super::not_yet::NotYet;
 use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
-use crate::analysis::ColumnsId;
+use crate::parsed::ColumnsId;
 use crate::server::StatementKey;
 use bytes::BytesMut;
 use paceline_wire::backend::{self, tag};
@@ -23,7 +23,7 @@ impl DescribeTarget {
         key: Option<StatementKey>,
         context: &RelayContext<'_>,
     ) -> Option<Self> {
-        let parse = context.session.statements.analysis(name)?.parse;
+        let parse = context.session.statements.client_parse(name)?.written;
         let name = name.into();
         Some(Self { name, parse, key })
     }

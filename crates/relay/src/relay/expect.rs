@@ -13,7 +13,7 @@ use paceline_wire::frame;
 #[derive(Debug, Clone)]
 pub(super) struct DescribeTarget {
     pub(super) name: Box<[u8]>,
-    /// [`Analysis::parse`](crate::analysis::Analysis::parse) of the statement. Meanwhile another statement may have the
+    /// [`ClientParse::written`](crate::parsed::ClientParse::written) of the statement. Meanwhile another statement may have the
     /// name.
     pub(super) parse: u64,
     /// `None` for the unnamed statement.

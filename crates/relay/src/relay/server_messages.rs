@@ -261,7 +261,7 @@ impl RelayState {
             Some(Expect::Parse { key, undo, reply }) => {
                 self.accepted.extend(key);
                 let now = context.templates.new_id();
-                context.session.statements.is_analysed(&undo, now);
+                context.session.statements.parse_answered(&undo, now);
                 self.pass_held(to_client);
                 self.retry.reply(reply, to_client);
                 Disposition::Swallow

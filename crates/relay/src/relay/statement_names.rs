@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
-use crate::analysis::ColumnsId;
+use crate::parsed::ColumnsId;
 use crate::server::{Closed, NAME_PREFIX, StatementKey};
 use crate::template::Template;
 use bytes::BytesMut;
@@ -64,15 +64,15 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> ServerStatement {
-        let Some((template, analysis)) = context.session.statements.prepared(name) else {
+        let Some((template, client_parse)) = context.session.statements.prepared(name) else {
             return ServerStatement {
                 name: self.unknown(name, context, out),
                 ..ServerStatement::default()
             };
         };
-        let (template, analysis) = (Arc::clone(template), analysis.clone());
+        let (template, client_parse) = (Arc::clone(template), client_parse.clone());
         let outgoing = self.outgoing(&template, context, out);
-        let sent = self.as_prepared(name, Arc::clone(&outgoing), &analysis, context);
+        let sent = self.as_prepared(name, Arc::clone(&outgoing), &client_parse, context);
         // The client's text decides what the statement does, unless the server may split it into other tokens.
         let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
             true => template,
@@ -80,7 +80,7 @@ impl RelayState {
         };
         let mut known = ServerStatement {
             template: Some(template),
-            columns: analysis.columns,
+            columns: client_parse.columns,
             ..ServerStatement::default()
         };
         let select = match sent.is_local_show() {
@@ -92,16 +92,16 @@ impl RelayState {
             Some((select, _)) => context.templates.in_place_of(&sent, &select),
         };
         if name.is_empty() {
-            if context.server.unnamed != Some(analysis.parse) {
-                self.own_parse(b"", &sent, analysis.other_types(&sent.types), out);
-                context.server.parse_unnamed(analysis.parse);
+            if context.server.unnamed != Some(client_parse.written) {
+                self.own_parse(b"", &sent, client_parse.other_types(&sent.types), out);
+                context.server.parse_unnamed(client_parse.written);
             }
             return known;
         }
         let now = context.templates.new_id();
         let ensured = context
             .server
-            .ensure_for((&*sent).into(), &analysis, now, out);
+            .ensure_for((&*sent).into(), &client_parse, now, out);
         self.expect_closed(ensured.closed);
         if ensured.parsed {
             self.expect.push_back(Expect::OwnParse {

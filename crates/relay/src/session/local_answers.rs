@@ -1,8 +1,8 @@
 //! Requests that Paceline answers without a server.
 
 use super::{ClientSession, Undo};
-use crate::analysis::Analysis;
 use crate::local_show::{LocalShow, ShowSource};
+use crate::parsed::ClientParse;
 use crate::request::{Request, RequestForm};
 use crate::template::{Template, Templates, Unparsed};
 use bytes::{Bytes, BytesMut};
@@ -93,8 +93,12 @@ impl ClientSession {
         {
             return Ok(None);
         }
-        let analysis = Analysis::begun(templates.new_id(), self.settings.id);
-        Ok(Some(self.statements.parse(parse.name, template, analysis)))
+        let client_parse = ClientParse::begun(templates.new_id(), self.settings.id);
+        Ok(Some(self.statements.parse(
+            parse.name,
+            template,
+            client_parse,
+        )))
     }
 
     /// Answers a request that only closes statements. Servers keep the statements for other clients.

@@ -9,7 +9,7 @@ use crate::strategy::Prelude;
 use crate::strategy::Strategy;
 use crate::testing::fold_statement::single;
 use crate::testing::group_run::GroupRun;
-use paceline_relay::analysis::Analysis;
+use paceline_relay::parsed::ClientParse;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
@@ -222,14 +222,14 @@ fn a_prepared_statement_is_analyzed_late_enough_for_all_members() {
     let mut fixture = ShareFixture::new();
     let prepared = fixture.templates.prepared(TEXT, &[0, 0]);
     let mut member = |since: u64| {
-        let analysis = Analysis {
-            since,
-            ..Analysis::begun(since - 1, 0)
+        let client_parse = ClientParse {
+            answered: since,
+            ..ClientParse::begun(since - 1, 0)
         };
         fixture
             .session
             .statements
-            .parse(b"p", prepared.clone(), analysis);
+            .parse(b"p", prepared.clone(), client_parse);
         let messages = [
             bind_values("p", &[(false, Some(b"1"))], &[]),
             execute(),
