@@ -86,7 +86,7 @@ impl Rewriter<'_> {
             one_row: self.sql(&answers, Rows::One)?,
             one_each: is_update.then(|| self.one_each(returning)).transpose()?,
             probe: is_update.then(|| self.probe()).transpose()?,
-            lock: row_wait::lock_sql(self.table, &self.key_columns()),
+            lock: row_wait::lock_row_sql(self.table, &self.key_columns(), row_wait::NO_KEY_UPDATE),
             key: self.key.iter().map(key).collect::<Result<_, _>>()?,
             carried: self.carried.clone(),
             may_fail_unseen: self.may_fail_unseen(),

@@ -7,7 +7,7 @@ use crate::facts::{Column, TableFacts};
 use crate::literals::LiteralKind;
 use crate::operator::LE;
 use crate::type_name::TypeName;
-use crate::update::Update;
+use crate::update::KeyEquality;
 use crate::value::KeyValue;
 
 /// How equal values of a key column are recognized without PostgreSQL.
@@ -96,7 +96,7 @@ pub(crate) fn key_column(
 }
 
 /// The type of a parameter, by its number from 1.
-pub(super) fn parameter_type(
+pub(crate) fn parameter_type(
     parameters: &[TypeName],
     number: u32,
 ) -> Result<&TypeName, FoldRefusal> {
@@ -104,15 +104,16 @@ pub(super) fn parameter_type(
     name.ok_or_else(|| FoldRefusal::Type(format!("parameter ${number}")))
 }
 
-pub(super) type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
+/// Columns and the values that they are equal to.
+pub(crate) type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
 
 /// The equalities on the shortest unique key that they cover, and the other equalities.
-pub(super) fn split_equalities<'a>(
-    update: &'a Update,
+pub(crate) fn split_equalities<'a>(
+    of_where: &'a [KeyEquality],
     table: &'a TableFacts,
 ) -> Result<(Equalities<'a>, Equalities<'a>), FoldRefusal> {
     let mut equalities: Equalities<'a> = Vec::new();
-    for equality in &update.equalities {
+    for equality in of_where {
         let column = table.column(&equality.column);
         let column = column.ok_or_else(|| FoldRefusal::Column(equality.column.clone()))?;
         equalities.push((column, &equality.value));

@@ -68,7 +68,7 @@ impl<'a> Rewriter<'a> {
         parameters: &'a [TypeName],
         proposal: Option<Proposal<'a>>,
     ) -> Result<Self, FoldRefusal> {
-        let (key, other_equalities) = column::split_equalities(update, table)?;
+        let (key, other_equalities) = column::split_equalities(&update.equalities, table)?;
         let assigned = update.assignments.iter();
         let assigned = assigned.map(|(name, expr)| Ok((column::assignable(table, name)?, expr)));
         let assigned = assigned.collect::<Result<Vec<_>, FoldRefusal>>()?;
