@@ -75,8 +75,8 @@ pub struct Properties {
     pub waits_for_predecessors: bool,
     /// Whether all members are the same request. Then a request without a duplicate gains nothing from its group.
     pub only_duplicates: bool,
-    /// Whether all members change the same table. Then writes to other tables are no barriers to the group.
-    pub one_table: bool,
+    /// Whether all members change one table, or none. Then writes to other tables are no barriers to the group.
+    pub ignores_other_tables: bool,
     /// Whether the result says of each member that it changed exactly one row (the hint `TARGET_AFFECT_ROW(1)`).
     pub checks_target: bool,
 }
@@ -87,13 +87,13 @@ const MEMBER_READS: Properties = Properties {
     recognizes: |_| false,
     waits_for_predecessors: false,
     only_duplicates: false,
-    one_table: true,
+    ignores_other_tables: true,
     checks_target: false,
 };
 
 const MEMBER_WRITES: Properties = Properties {
     execution: Execution::MemberWrites,
-    one_table: false,
+    ignores_other_tables: false,
     ..MEMBER_READS
 };
 
@@ -170,7 +170,8 @@ impl Strategy {
         self.properties().execution == Execution::MemberReads
     }
 
-    /// Whether one statement takes the place of the members' own.
+    /// Whether one statement takes the place of the members' own. Then all members are writes of one template, so that the
+    /// duration of the group says how long the template takes.
     pub fn rewrites(self) -> bool {
         self.properties().execution == Execution::OneStatement
     }

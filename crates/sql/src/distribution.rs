@@ -1,5 +1,5 @@
 //! One statement for many clients whose result rows are distributed to them in order: the common part of take and
-//! merge.
+//! merge. Upserts use its parameters and its refusals.
 
 use crate::expr::Expr;
 use crate::facts::TableFacts;

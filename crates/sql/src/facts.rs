@@ -1,8 +1,8 @@
 //! Facts about tables from the catalog: queries (SQL text) and their results (plain data). The caller executes the
 //! queries.
 //!
-//! The same catalogs yield the [catalog version](CatalogVersion). A group compares it again in its own transaction, because
-//! DDL that has committed since the analysis changes it.
+//! The same catalogs yield the [catalog version](CatalogVersion). A group compares it again in its own transaction,
+//! because DDL that has committed since the analysis changes it.
 
 mod catalog;
 mod catalog_version;

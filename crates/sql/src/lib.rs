@@ -62,7 +62,7 @@ pub use name::Name;
 pub use named::Named;
 pub use parser::NotParsed;
 pub use quote::{quote_ident, quote_literal};
-pub use references::text_names_moment as names_moment;
+pub use references::text_depends_on_parse_time as depends_on_parse_time;
 pub use row_wait::UNCHECKED_WAIT_MS;
 pub use sequences::SequenceUse;
 pub use statement::{Statement, parse};

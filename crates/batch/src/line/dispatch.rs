@@ -60,7 +60,7 @@ impl<T> Line<T> {
         let mut further_rows = 0;
         for waiter in group_members {
             let room = most - further_rows;
-            self.take_row(
+            self.dequeue(
                 now,
                 waiter,
                 (group, room),
@@ -88,7 +88,8 @@ impl<T> Line<T> {
         let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.spec.table);
         // The writes of such a group may change several tables.
-        let table = table.filter(|_| group.is_none_or(|id| id.strategy.properties().one_table));
+        let table =
+            table.filter(|_| group.is_none_or(|id| id.strategy.properties().ignores_other_tables));
         let elsewhere =
             |spec: &WaitSpec| spec.table.is_some() && table.is_some() && spec.table != table;
         let mut waiting = self.waiting.range(behind).peekable();
@@ -132,7 +133,7 @@ impl<T> Line<T> {
     }
 
     /// Takes a ready request and, if it is on one row, the requests behind it on that row that belong to the same group.
-    fn take_row(
+    fn dequeue(
         &mut self,
         now: Instant,
         waiter: WaiterId,

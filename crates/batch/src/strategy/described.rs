@@ -95,7 +95,8 @@ impl DescribedTemplate {
         }
     }
 
-    /// The result formats of a group's statement: binary for the statement's injected columns, then those that the request asks for.
+    /// The result formats of a group's statement: binary for `injected` columns, which are for Paceline, then those that the
+    /// request asks for.
     pub(super) fn result_formats(&self, injected: usize, request: &Request) -> Vec<i16> {
         let mut formats = vec![1; injected];
         match request.result_formats() {

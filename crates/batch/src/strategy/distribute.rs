@@ -46,8 +46,8 @@ pub struct DistributePlan {
 }
 
 impl DistributePlan {
-    /// Makes a plan from the analysis of the template. `catalog_versions` are those of the objects that it uses. `None` if there are too
-    /// many parameters or columns.
+    /// Makes a plan from the analysis of the template. `catalog_versions` are those of the objects that it uses. `None` if
+    /// there are too many parameters or columns.
     pub fn new(
         template: &Template,
         distribution: Distribution,

@@ -1,5 +1,5 @@
-//! Upserts of several rows each: one statement with the rows of all members (see [`paceline_sql::merge::upsert::MultiRowUpsert`]). No two
-//! members have a row with the same key, because each waits in the line for all of its rows.
+//! Upserts of several rows each: one statement with the rows of all members (see
+//! [`MultiRowUpsert`]). No two members have a row with the same key, because each waits in the line for all of its rows.
 
 use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;

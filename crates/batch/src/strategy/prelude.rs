@@ -64,7 +64,7 @@ pub struct ChainFacts {
 }
 
 impl ChainFacts {
-    /// The facts of the objects that this catalog version covers.
+    /// The facts hold as long as the catalog has this version.
     pub fn new(catalog_version: CatalogVersion, templates: &Templates) -> Self {
         Self {
             id: templates.new_id(),

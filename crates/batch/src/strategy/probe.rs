@@ -103,7 +103,7 @@ enum ProbeKind {
 }
 
 impl Probe {
-    /// Writes the probe of requests that share one (see [`crate::line::WaitSpec::probe`]). Their settings must be in force on the
+    /// Writes the probe of requests that share one (see [`crate::line::WaitSpec::probe_group`]). Their settings must be in force on the
     /// server. `None`: they have no probe.
     pub fn build(
         requests: &[&PlannedRequest],

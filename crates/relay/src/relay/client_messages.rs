@@ -411,13 +411,15 @@ impl RelayContext<'_> {
     /// connection may have that from an earlier client.
     pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], pinned_for: &[PinReason]) {
         let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
-        let unseen = |c: &SessionChange| matches!(c, SessionChange::Taint | SessionChange::Called);
+        let unseen = |c: &SessionChange| {
+            matches!(c, SessionChange::Anything | SessionChange::FunctionsCalled)
+        };
         let may_make = self.server.had_temporaries && changes.iter().any(unseen);
         if (makes || may_make) && !pinned_for.contains(&PinReason::Temporary) {
             self.server.retire_all();
             self.server.unnamed = None;
         }
-        let unknown = changes.contains(&SessionChange::Taint);
+        let unknown = changes.contains(&SessionChange::Anything);
         self.server.had_temporaries |= makes || unknown;
     }
 

@@ -195,7 +195,7 @@ pub(super) enum Untracked {
     #[default]
     Nothing,
     /// Functions were called.
-    Called,
+    FunctionsCalled,
     /// A text that may have done anything.
     Anything,
 }

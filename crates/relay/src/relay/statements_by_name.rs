@@ -181,7 +181,7 @@ impl RelayState {
         let before = out.len();
         let known = self.ensure_statement(name.as_bytes(), context, out);
         if known.is_unknown() {
-            changes.push(SessionChange::Taint);
+            changes.push(SessionChange::Anything);
         }
         context.meet_temporaries(&changes, &self.pinned_for);
         let name = quoted(&known.name);

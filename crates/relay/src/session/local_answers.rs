@@ -87,7 +87,7 @@ impl ClientSession {
         }
         let template = templates.try_prepared(&templates.try_plain(text)?, parse.types)?;
         // A text whose meaning depends on the time of its analysis is parsed by a server now.
-        if template.names_moment()
+        if template.depends_on_parse_time()
             || self.statements.has(template.statement_id)
             || !accepted(&template)
         {

@@ -14,7 +14,7 @@ pub struct TableFacts {
     pub name: String,
     /// The tables and types that the catalog version covers.
     pub extent: Extent,
-    /// Reason why no UPDATE of this table can be folded (triggers, row security, …).
+    /// Reason why no strategy rewrites statements that write to this table (triggers, row security, …).
     pub refused: Option<String>,
     /// The catalog version, read before the other facts.
     pub catalog_version: CatalogVersion,

@@ -1,4 +1,4 @@
-//! Parses an INSERT of values.
+//! The parts of an INSERT of VALUES that merge supports.
 
 use pg_query::protobuf::{
     InferClause, InsertStmt, OnConflictAction, OnConflictClause, OverridingKind, RangeVar,

@@ -15,14 +15,14 @@ use crate::type_name::TypeName;
 /// The statements of an upsert, and how to fill their parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upsert {
-    /// The INSERT. Its parameters: the catalog version, the lock timeout and, if `per_member` is not empty, the number of each
-    /// row and the arrays of `per_member`. Its result: [`UPSERT_RESULT_COLUMNS`](super::UPSERT_RESULT_COLUMNS), the key of each inserted
-    /// row (NULL if there is none), the RETURNING columns.
+    /// The INSERT. Its parameters: the catalog version, the lock timeout and, if `per_member` is not empty, the number
+    /// of each row and the arrays of `per_member`. Its result: [`super::UPSERT_RESULT_COLUMNS`], the key of each
+    /// inserted row (NULL if there is none), the RETURNING columns.
     pub insert: String,
     /// The client's own upsert for all members, if each member has a key of its own. It has the parameters of
     /// `insert`, and its result includes the updated rows. `None` if DO UPDATE uses parameters of the members.
     pub one_each: Option<String>,
-    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the catalog version.
+    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key, the catalog version.
     pub probe: Option<String>,
     /// The key columns and the source of their values.
     pub key: Vec<KeyColumn>,
