@@ -59,7 +59,7 @@ impl RelayState {
             // PostgreSQL reports the error if a message is malformed.
             tag::PARSE => match Parse::read(frame.body()) {
                 Ok(parse) => self.parse(parse, context, out)?,
-                Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
+                Err(_) => self.pass(frame, Expect::InjectedParse { key: None }, out),
             },
             tag::BIND => match BindNames::read(frame.body()) {
                 Ok(bind) => self.bind(bind, context, out)?,

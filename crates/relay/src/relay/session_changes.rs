@@ -249,7 +249,7 @@ impl RelayState {
         if sql.is_empty() {
             return false;
         }
-        self.own_query_first(&sql, Expect::OwnRestore, context, to_server);
+        self.inject_query_first(&sql, Expect::InjectedRestore, context, to_server);
         true
     }
 
@@ -295,7 +295,11 @@ impl RelayState {
             .insert(name.to_owned(), value.to_owned());
         if matches!(
             self.expect.front(),
-            Some(Expect::OwnQuery | Expect::OwnDiscardSequences | Expect::OwnSessionQuery(_))
+            Some(
+                Expect::InjectedQuery
+                    | Expect::InjectedDiscardSequences
+                    | Expect::InjectedSessionQuery(_)
+            )
         ) {
             return Disposition::Swallow;
         }

@@ -86,7 +86,7 @@ impl RelayState {
         let outgoing = self.outgoing(&template, context, out);
         let sent = self.as_prepared(name, outgoing, &client_parse, context);
         self.close_left_over(name, context, out);
-        self.own_parse(name, &sent, client_parse.other_types(&sent.types), out);
+        self.inject_parse(name, &sent, client_parse.other_types(&sent.types), out);
         let undo = context.session.statements.close(name);
         self.closes(undo);
         context.server.needs_reset = true;
