@@ -166,7 +166,7 @@ impl TemplateStats {
         }
         let execution = strategy.properties().execution;
         let one_statement = execution == Execution::OneStatement;
-        let writes = execution != Execution::OwnReads;
+        let writes = execution != Execution::MemberReads;
         Some(GroupStats {
             requests: load(&counts.requests),
             groups: load(&counts.groups),

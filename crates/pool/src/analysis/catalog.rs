@@ -3,7 +3,7 @@
 use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_batch::line::ClientTimeouts;
 use paceline_sql::TypeName;
-use paceline_sql::facts::{Added, Extent, Fingerprint, Names};
+use paceline_sql::facts::{Added, CatalogVersion, Extent, Names};
 use paceline_sql::{Column, Name, TableFacts, facts};
 use paceline_wire::backend::Field;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) async fn ask_table(
         return Ok(None);
     };
     // Read the catalog version first: if DDL runs between it and the rest, the plan is invalid from the beginning.
-    let version = facts::fingerprint_sql(name, &extent);
+    let version = facts::catalog_version_sql(name, &extent);
     let questions = [
         format!("SELECT {version}"),
         facts::table_sql(name),
@@ -35,7 +35,7 @@ pub(super) async fn ask_names(
     conn: &mut ServerConn,
     names: &Names,
     questions: &[String],
-) -> Result<Option<Fingerprint>, ServerError> {
+) -> Result<Option<CatalogVersion>, ServerError> {
     let added = conn.query(&names.added_sql()).await?;
     let yes = |column: usize| {
         let value = added.first()?.first()?.get(column)?;
@@ -44,7 +44,7 @@ pub(super) async fn ask_names(
     let (Some(operators), Some(casts)) = (yes(0), yes(1)) else {
         return Ok(None);
     };
-    let sql = names.fingerprint_sql(Added { operators, casts });
+    let sql = names.catalog_version_sql(Added { operators, casts });
     // Read the catalog version first, as for tables.
     let mut all = vec![format!("SELECT {sql}"), names.only_extensions_sql()];
     all.extend_from_slice(questions);
@@ -53,10 +53,12 @@ pub(super) async fn ask_names(
         return Ok(None);
     };
     let agreed = answers.iter().all(|rows| first(rows) == Some("t"));
-    Ok(first(version).filter(|_| agreed).map(|value| Fingerprint {
-        sql,
-        value: value.to_owned(),
-    }))
+    Ok(first(version)
+        .filter(|_| agreed)
+        .map(|value| CatalogVersion {
+            sql,
+            value: value.to_owned(),
+        }))
 }
 
 /// The session settings on which groups depend, as `facts::session` reads them.
@@ -139,7 +141,7 @@ pub(super) fn read_oids(list: &str) -> Option<Vec<u32>> {
 }
 
 fn read_table(answers: &[ResultRows], extent: Extent, version: String) -> Option<TableFacts> {
-    let [fingerprint, table, columns, keys, checks] = answers else {
+    let [catalog_version, table, columns, keys, checks] = answers else {
         return None;
     };
     let [schema, name, refused, unique_indexes] =
@@ -150,9 +152,9 @@ fn read_table(answers: &[ResultRows], extent: Extent, version: String) -> Option
         extent,
         refused,
         unique_indexes: unique_indexes?.parse().ok()?,
-        fingerprint: Fingerprint {
+        catalog_version: CatalogVersion {
             sql: version,
-            value: first(fingerprint)?.to_owned(),
+            value: first(catalog_version)?.to_owned(),
         },
         columns: columns
             .iter()

@@ -8,9 +8,9 @@ use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_batch::strategy::distribute::DistributePlan;
 use paceline_config::{Declared, Role};
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::{Fingerprint, Names};
+use paceline_sql::facts::{CatalogVersion, Names};
 use paceline_sql::function::{
-    FunctionFacts, fingerprint_sql, function_sql, plain_functions_sql, same_function_sql,
+    FunctionFacts, catalog_version_sql, function_sql, plain_functions_sql, same_function_sql,
 };
 use paceline_sql::{Call, Name, call};
 use paceline_wire::backend::Field;
@@ -93,7 +93,7 @@ pub(super) async fn ask_call(
     Ok(match dealing {
         Err(refusal) => Err(refusal.to_string()),
         Ok(dealing) => {
-            let prints = vec![function.fingerprint.value];
+            let prints = vec![function.catalog_version.value];
             DistributePlan::new(template, dealing, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
         }
@@ -106,12 +106,12 @@ fn read_function(
     rows: &ResultRows,
     name: &Name,
     limit_argument: usize,
-    version: &Fingerprint,
+    version: &CatalogVersion,
 ) -> Option<FunctionFacts> {
     let [row] = rows.as_slice() else {
         return None;
     };
-    let [fingerprint, schema, limit_name, limit_type, fits] =
+    let [catalog_version, schema, limit_name, limit_type, fits] =
         <[Option<String>; 5]>::try_from(row.clone()).ok()?;
     (fits? == "t").then_some(FunctionFacts {
         schema: schema?,
@@ -119,9 +119,9 @@ fn read_function(
         limit_argument,
         limit_name: limit_name.filter(|name| !name.is_empty()),
         limit_type: limit_type?,
-        fingerprint: version.and(&Fingerprint {
-            sql: fingerprint_sql(&name.name),
-            value: fingerprint?,
+        catalog_version: version.and(&CatalogVersion {
+            sql: catalog_version_sql(&name.name),
+            value: catalog_version?,
         }),
     })
 }

@@ -12,9 +12,9 @@ use paceline_batch::strategy::multi_row::MultiRowPlan;
 use paceline_batch::strategy::upsert::UpsertPlan;
 use paceline_config::Role;
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::{Fingerprint, Names};
+use paceline_sql::facts::{CatalogVersion, Names};
 use paceline_sql::fold;
-use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
+use paceline_sql::merge::upsert::{self, MultiRowUpsert, OnConflict, Upsert};
 use paceline_sql::take::{self, Take};
 use paceline_sql::{Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ async fn ask_fold(
     let Some(version) = ask_update(conn, update, &[], &table).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
-    table.fingerprint = table.fingerprint.and(&version);
+    table.catalog_version = table.catalog_version.and(&version);
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
         return Ok(Err(NO_TYPE.to_owned()));
@@ -129,7 +129,7 @@ async fn ask_take(
         return Ok(Err(FOREIGN.to_owned()));
     };
     if let Some(queue) = tables.first_mut() {
-        queue.fingerprint = queue.fingerprint.and(&version);
+        queue.catalog_version = queue.catalog_version.and(&version);
     }
     let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
     else {
@@ -148,7 +148,7 @@ async fn ask_take(
     Ok(match taking {
         Err(refusal) => Err(refusal.to_string()),
         Ok(taking) => {
-            let prints = tables.into_iter().map(|table| table.fingerprint.value);
+            let prints = tables.into_iter().map(|table| table.catalog_version.value);
             let prints = prints.collect();
             DistributePlan::new(template, taking, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
@@ -185,7 +185,7 @@ async fn ask_insert(
     let Some(version) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
-    table.fingerprint = table.fingerprint.and(&version);
+    table.catalog_version = table.catalog_version.and(&version);
     let Some((names, returning)) = ask_types(conn, &parameters, &fields).await? else {
         return Ok(Err(NO_TYPE.to_owned()));
     };
@@ -197,7 +197,7 @@ async fn ask_insert(
         let plan = DistributePlan::new(
             template,
             dealing,
-            vec![table.fingerprint.value],
+            vec![table.catalog_version.value],
             parameters,
             fields,
             templates,
@@ -216,13 +216,13 @@ async fn ask_insert(
         let Some(version) = ask_update(conn, update, proposed, &table).await? else {
             return Ok(Err(FOREIGN.to_owned()));
         };
-        table.fingerprint = table.fingerprint.and(&version);
+        table.catalog_version = table.catalog_version.and(&version);
     }
     let (change, described) = (on_conflict.as_ref(), (parameters, fields));
     let plan = match insert.rows.len() {
         1 => upsert::rewrite(insert, change, &table, &names, &returning)
             .map(|upsert| plan_upsert(template, upsert, &table, described, templates)),
-        _ => upsert::rewrite_several(insert, change, &table, &names, &returning)
+        _ => upsert::rewrite_multi_row(insert, change, &table, &names, &returning)
             .map(|several| plan_several(template, several, &table, described, templates)),
     };
     Ok(match plan {
@@ -244,7 +244,7 @@ fn plan_upsert(
 
 fn plan_several(
     template: &Template,
-    several: Several,
+    several: MultiRowUpsert,
     table: &TableFacts,
     (parameters, fields): TemplateTypes,
     templates: &Templates,
@@ -260,7 +260,7 @@ async fn ask_update(
     update: &Update,
     proposed: &[Expr],
     table: &TableFacts,
-) -> Result<Option<Fingerprint>, ServerError> {
+) -> Result<Option<CatalogVersion>, ServerError> {
     let checks: Vec<Expr> = table
         .checks
         .iter()

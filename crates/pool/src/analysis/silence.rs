@@ -8,7 +8,7 @@ use paceline_config::Declared;
 use paceline_relay::template::Templates;
 use paceline_sql::chain::{Member, Reach};
 use paceline_sql::facts::Added;
-use paceline_sql::{Effect, Fingerprint, Name, Statement};
+use paceline_sql::{CatalogVersion, Effect, Name, Statement};
 use std::sync::Arc;
 
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
@@ -31,7 +31,7 @@ pub(super) async fn ask_silence(
         return Ok(Err(UNKNOWN.to_owned()));
     };
     // Read the catalog version first: a change between it and the rest then only invalidates the chain.
-    let sql = member.fingerprint_sql(&reach, added);
+    let sql = member.catalog_version_sql(&reach, added);
     let questions = member.questions();
     let all: Vec<String> = [format!("SELECT {sql}")]
         .into_iter()
@@ -50,7 +50,7 @@ pub(super) async fn ask_silence(
         Some(value) => {
             let value = value.to_owned();
             Ok(Arc::new(ChainFacts::new(
-                Fingerprint { sql, value },
+                CatalogVersion { sql, value },
                 templates,
             )))
         }

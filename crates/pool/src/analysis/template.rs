@@ -133,7 +133,7 @@ async fn ask(
 
 /// Why the meaning of a text depends on the session or the time in which it is parsed.
 pub fn why_parsed_alone(statement: &Statement) -> Option<&'static str> {
-    match (statement.has_escapes, statement.names_moment) {
+    match (statement.has_escapes, statement.depends_on_parse_time) {
         (true, _) => Some(ESCAPES),
         (false, true) => Some(MOMENT),
         (false, false) => None,

@@ -66,7 +66,7 @@ async fn run(
             parts.extend(<[_; 2]>::from(part.split_at(part.len() / 2)));
             continue;
         }
-        if probe.facts_changed() {
+        if probe.catalog_changed() {
             pool.set_analysis(first.template.id, first.settings.id, None);
         }
         let waiters = part.iter().map(|(waiter, _)| *waiter);

@@ -156,7 +156,9 @@ impl GroupRun {
             false => CANCEL_AFTER,
         };
         let mut cancelled = false;
-        while !feed(conn, |frame, side| batch.receive(frame, side, &mut dealt))? {
+        while !feed(conn, |frame, side| {
+            batch.receive(frame, side, &mut dealt).is_complete()
+        })? {
             if pipeline {
                 // Members that must be tried again wait for the end.
                 let answered =

@@ -29,7 +29,9 @@ impl GroupRun {
         let mut memory = ResultReservation::new(&pool.shared.result_memory);
         let mut dealt = Vec::new();
         let mut given_up = false;
-        while !feed(conn, |frame, side| batch.receive(frame, side, &mut dealt))? {
+        while !feed(conn, |frame, side| {
+            batch.receive(frame, side, &mut dealt).is_complete()
+        })? {
             let kept = batch.buffered_len() + conn.input.len();
             let fits = kept <= ANSWER_BYTES_MAX;
             if !(fits && memory.grow_to(kept)) {

@@ -259,7 +259,7 @@ fn return_server(
 fn held_max(request: &PlannedRequest) -> Option<Duration> {
     match request.plan.as_ref()? {
         plan if plan.is_queue() => Some(QUEUE_HELD_MAX),
-        plan if plan.is_multi_row() => Some(ROW_AWAITED_MAX),
+        plan if plan.waits_for_several_rows() => Some(ROW_AWAITED_MAX),
         _ => None,
     }
 }

@@ -321,7 +321,7 @@ impl Client {
             (Some(1), LineKeys::One(_)) => Wrap::OneRow,
             _ => Wrap::Begin,
         };
-        let shown = travel.spec.group.is_some() || travel.spec.probe.is_some();
+        let shown = travel.spec.group.is_some() || travel.spec.probe_group.is_some();
         let reads = travel.spec.group.is_some_and(|id| id.strategy.reads());
         let request = Arc::new(request);
         let checkout = self.pool.check_out(travel.spec, travel.would_group, || {

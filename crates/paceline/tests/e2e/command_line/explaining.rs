@@ -139,7 +139,7 @@ fn verbose_shows_the_statements_of_a_group() {
 
 const CHAIN: &str =
     "hint        chain, once it is known to be short; with /*+ COMMIT_ON_SUCCESS */";
-const SHAPE: &str = "not a single-row UPDATE or INSERT, and not a consumer of a queue";
+const SHAPE: &str = "no strategy rewrites statements of this form";
 const FOREIGN: &str = "functions, operators, types, foreign keys or unique columns by which rows may depend on one another";
 
 /// With the switch on, so that nothing but the statement is in the way.

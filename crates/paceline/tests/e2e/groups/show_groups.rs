@@ -240,7 +240,7 @@ fn what_a_hint_would_win_is_told() {
     );
     assert_eq!(
         row(&rows, "DELETE FROM note WHERE text = $1", "solo", &columns),
-        "1 0.000 0 not a single-row UPDATE or INSERT, and not a consumer of a queue"
+        "1 0.000 0 no strategy rewrites statements of this form"
     );
     // With the hint they travel.
     let hinted = SELL.replace("UPDATE", "UPDATE /*+ COMMIT_ON_SUCCESS */");

@@ -12,7 +12,7 @@ const CHECKED_EVERY: Duration = Duration::from_millis(5);
 
 /// Requests to be probed, and rows to be checked.
 #[derive(Debug, Default)]
-pub(super) struct Probes {
+pub(super) struct ProbeSchedule {
     /// Rows by the time of their check.
     pub(super) checks: BinaryHeap<Reverse<(Instant, LineKey)>>,
     /// Time of the last check.
@@ -21,7 +21,7 @@ pub(super) struct Probes {
     pub(super) group_members: FxHashMap<GroupId, BTreeSet<WaiterId>>,
 }
 
-impl Probes {
+impl ProbeSchedule {
     pub(super) fn next_check(&self) -> Option<Instant> {
         let Reverse((at, _)) = self.checks.peek()?;
         let not_before = self.checked.map(|checked| checked + CHECKED_EVERY);

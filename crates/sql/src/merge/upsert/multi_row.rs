@@ -7,7 +7,7 @@ use super::key::Key;
 use super::one_row::rewrite_first;
 use super::proposal::OnConflict;
 use super::statement::{Source, change_sql, insert_sql};
-use crate::dealing::{Own, OwnParameter, Refusal, Shared};
+use crate::distribution::{DistributionRefusal, PerMember, PerMemberParameter, Shared};
 use crate::facts::TableFacts;
 use crate::fold::{self, KeyClass, KeyColumn};
 use crate::merge::insert::Insert;
@@ -17,19 +17,19 @@ use crate::value::KeyValue;
 
 /// The statement and how to fill its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Several {
-    /// The text of the statement. Its parameters: the fingerprint, the lock timeout, the values of `shared`, the
-    /// number of each row, and the arrays of `own`. Its result: [`super::RESULT_COLUMNS`], the key of each inserted
+pub struct MultiRowUpsert {
+    /// The text of the statement. Its parameters: the catalog version, the lock timeout, the values of `shared`, the
+    /// number of each row, and the arrays of `per_member`. Its result: [`super::UPSERT_RESULT_COLUMNS`], the key of each inserted
     /// or updated row (NULL if there is none), the RETURNING columns.
     pub text: String,
-    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the fingerprint.
+    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the catalog version.
     pub probe: Option<String>,
     /// For each row, the key columns and the source of their values. Their values can be compared without PostgreSQL.
     pub keys: Vec<Vec<KeyColumn>>,
     /// Parameters with the same value for all members: those of DO UPDATE.
     pub shared: Vec<u32>,
     /// Parameters with a value for each member; never empty.
-    pub own: Vec<OwnParameter>,
+    pub per_member: Vec<PerMemberParameter>,
     /// Whether the clause is DO UPDATE. Then a member with two rows of one key receives an error.
     pub changes: bool,
     /// Number of RETURNING columns.
@@ -40,36 +40,36 @@ pub struct Several {
 /// [`super::on_conflict`].
 ///
 /// # Errors
-/// [`Refusal`]: why the INSERT cannot be rewritten.
-pub fn rewrite_several(
+/// [`DistributionRefusal`]: why the INSERT cannot be rewritten.
+pub fn rewrite_multi_row(
     insert: &Insert,
     on_conflict: Option<&OnConflict>,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Several, Refusal> {
+) -> Result<MultiRowUpsert, DistributionRefusal> {
     let rows = Rows::of(&insert.rows, parameters)?;
     let one = rewrite_first(insert, on_conflict, table, parameters, returning)?;
     if let Some(opaque) = one.key.iter().find(|key| key.class == KeyClass::Opaque) {
-        return Err(fold::Refusal::KeyType(opaque.name.clone()).into());
+        return Err(fold::FoldRefusal::KeyType(opaque.name.clone()).into());
     }
     let shared: Vec<u32> = insert.change_parameters().into_iter().collect();
     let mut values = insert.rows.iter().flatten().flatten();
     if values.any(|expr| expr.parameters().iter().any(|n| shared.contains(n))) {
-        return Err(Refusal::Mixed);
+        return Err(DistributionRefusal::Mixed);
     }
-    let own = Own::of(rows.exprs(insert), &shared, parameters)?;
+    let per_member = PerMember::of(rows.exprs(insert), &shared, parameters)?;
     let text = text(
         insert,
         on_conflict,
         table,
         parameters,
         returning,
-        (&own, &shared),
+        (&per_member, &shared),
     )?;
-    let own = own.into_list(|number| rows.numbers(number));
-    if own.is_empty() {
-        return Err(Refusal::Rows);
+    let per_member = per_member.into_list(|number| rows.numbers(number));
+    if per_member.is_empty() {
+        return Err(DistributionRefusal::Rows);
     }
     let columns: Vec<Vec<KeyColumn>> = one
         .key
@@ -81,14 +81,14 @@ pub fn rewrite_several(
             .iter()
             .filter_map(move |column| column.get(row).cloned())
     };
-    Ok(Several {
+    Ok(MultiRowUpsert {
         text,
         probe: one.probe,
         keys: (0..insert.rows.len())
             .map(|row| in_row(row).collect())
             .collect(),
         shared,
-        own,
+        per_member,
         changes: on_conflict.is_some(),
         returning: returning.len(),
     })
@@ -115,12 +115,12 @@ fn text(
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-    (own, shared): (&Own, &[u32]),
-) -> Result<String, Refusal> {
+    (per_member, shared): (&PerMember, &[u32]),
+) -> Result<String, DistributionRefusal> {
     let shared = Shared::of(shared, parameters)?;
     let valued = insert.valued(table)?;
     let source = Source {
-        own,
+        per_member,
         shared: &shared,
         valued: &valued,
         computed: on_conflict.map_or(&[], |change| &change.computed),

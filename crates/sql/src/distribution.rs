@@ -1,5 +1,5 @@
 //! One statement for many clients whose result rows are distributed to them in order: the common part of take and
-//! merge.
+//! merge. Upserts use its parameters and its refusals.
 
 use crate::expr::Expr;
 use crate::facts::TableFacts;
@@ -8,17 +8,17 @@ use crate::type_name::TypeName;
 use crate::value::KeyValue;
 use std::collections::BTreeSet;
 
-/// Number of result columns before RETURNING: whether the facts are unchanged, and the number of the row (from 1;
+/// Number of result columns before RETURNING: whether the catalog version is unchanged, and the number of the row (from 1;
 /// NULL if there is none).
-pub const RESULT_COLUMNS: usize = 2;
+pub const DISTRIBUTION_RESULT_COLUMNS: usize = 2;
 
-/// Maximum rows of [`Dealing::text_of_few`].
+/// Maximum rows of [`Distribution::text_of_few`].
 pub const FEW: u32 = 1_024;
 
-/// Text of the error that such a statement raises itself.
+/// Text of the error by which such a statement rolls itself back.
 pub(crate) const UNCERTAIN: &str = "paceline: ";
 
-/// The same, if a picked row no longer existed when it should have been taken. A retry may succeed.
+/// The same text for [`RollbackReason::RowGone`]. It begins with [`UNCERTAIN`].
 pub(crate) const GONE: &str = "paceline: gone: ";
 
 /// Limits each wait for a lock in the statement, because all members wait with it. After a timeout each member is
@@ -32,7 +32,7 @@ pub(crate) const SET_LOCK_TIMEOUT_TO: &str =
 
 /// Reason why a statement cannot be executed for many clients. Users see it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum DistributionRefusal {
     /// A table does not permit it.
     #[error("table {0}: {1}")]
     Table(String, String),
@@ -72,22 +72,25 @@ pub enum Refusal {
     Check,
     /// The update of existing rows cannot be folded.
     #[error("DO UPDATE: {0}")]
-    Fold(#[from] crate::fold::Refusal),
+    Fold(#[from] crate::fold::FoldRefusal),
     /// An expression cannot be rewritten.
     #[error("an expression that cannot be rewritten")]
     Expression,
 }
 
-impl From<NotParsed> for Refusal {
+impl From<NotParsed> for DistributionRefusal {
     fn from(_: NotParsed) -> Self {
         Self::Expression
     }
 }
 
 /// The RETURNING columns as `, (value)::type AS rn`.
-pub(crate) fn answers_sql(values: &[String], types: &[TypeName]) -> Result<String, Refusal> {
+pub(crate) fn answers_sql(
+    values: &[String],
+    types: &[TypeName],
+) -> Result<String, DistributionRefusal> {
     if values.len() != types.len() {
-        return Err(Refusal::Expression);
+        return Err(DistributionRefusal::Expression);
     }
     let answer = |(n, (value, name)): (usize, (&String, &TypeName))| {
         format!(", ({value})::{} AS r{n}", name.sql)
@@ -104,10 +107,10 @@ pub(crate) fn answer_names(count: usize) -> String {
 pub(crate) fn check_columns<'a>(
     table: &TableFacts,
     exprs: impl IntoIterator<Item = &'a Expr>,
-) -> Result<(), Refusal> {
+) -> Result<(), DistributionRefusal> {
     let mut columns = exprs.into_iter().flat_map(Expr::columns);
     match columns.find(|name| table.column(name).is_none()) {
-        Some(unknown) => Err(Refusal::Column(unknown)),
+        Some(unknown) => Err(DistributionRefusal::Column(unknown)),
         None => Ok(()),
     }
 }
@@ -116,23 +119,23 @@ pub(crate) fn check_columns<'a>(
 pub(crate) fn check_intervals<'a>(
     table: &TableFacts,
     columns: impl IntoIterator<Item = &'a String>,
-) -> Result<(), Refusal> {
+) -> Result<(), DistributionRefusal> {
     let limited = |name: &String| {
         let column = table.column(name);
         column.is_some_and(|c| c.base_type_oid == INTERVAL && c.type_modifier != -1)
     };
     match columns.into_iter().any(limited) {
-        true => Err(Refusal::Interval),
+        true => Err(DistributionRefusal::Interval),
         false => Ok(()),
     }
 }
 
 const INTERVAL: u32 = 1186;
 
-/// The statement and how to fill its parameters: the number of rows, the fingerprints, the values of `shared`, and,
-/// if `own` is not empty, the number of the member of each row (from 1) and the arrays of `own`.
+/// The statement and how to fill its parameters: the number of rows, the catalog versions, the values of `shared`, and,
+/// if `per_member` is not empty, the number of the member of each row (from 1) and the arrays of `per_member`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dealing {
+pub struct Distribution {
     /// The text of the statement.
     pub text: String,
     /// The same statement for at most [`FEW`] rows. PostgreSQL uses a generic plan for it, because the number of rows
@@ -147,51 +150,69 @@ pub struct Dealing {
     /// Parameters with the same value for all members.
     pub shared: Vec<u32>,
     /// Parameters with a value for each member.
-    pub own: Vec<OwnParameter>,
-    /// Number of fingerprints: one or two.
-    pub fingerprints: usize,
+    pub per_member: Vec<PerMemberParameter>,
+    /// Number of catalog versions: one or two.
+    pub catalog_versions: usize,
     /// The command tag of a reply without its number of rows.
     pub tag: &'static str,
     /// Whether PostgreSQL may raise an error for a member without a row.
     pub may_fail_unseen: bool,
     /// Whether a user-defined function may raise any error. Such an error is no reason to stop using the statement.
     pub raises_anything: bool,
-    /// Number of RETURNING columns, which follow the columns of [`RESULT_COLUMNS`].
+    /// Number of RETURNING columns, which follow the columns of [`DISTRIBUTION_RESULT_COLUMNS`].
     pub returning: usize,
 }
 
 /// A parameter with a value for each member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnParameter {
+pub struct PerMemberParameter {
     /// The numbers of the parameter; for a member with several rows, one for each row.
     pub numbers: Vec<u32>,
     /// Whether the parameter is an array, whose values are sent in text format in a `text[]`.
     pub as_text: bool,
 }
 
-impl Dealing {
-    /// Whether an error is the one that the statement raises to roll back, by a cast of a text to boolean.
-    pub fn is_uncertain(sqlstate: &str, message: &str) -> bool {
-        sqlstate == "22P02" && message.contains(UNCERTAIN)
+impl Distribution {
+    /// Why the statement has rolled itself back, if this is the error that it raises for this purpose: a failed cast of
+    /// a text to boolean.
+    pub fn rollback_reason(sqlstate: &str, message: &str) -> Option<RollbackReason> {
+        if sqlstate != "22P02" || !message.contains(UNCERTAIN) {
+            return None;
+        }
+        Some(match message.contains(GONE) {
+            true => RollbackReason::RowGone,
+            false => RollbackReason::Uncertain,
+        })
     }
+}
 
-    /// Whether that error reports that another transaction has taken a picked row.
-    pub fn is_gone(sqlstate: &str, message: &str) -> bool {
-        sqlstate == "22P02" && message.contains(GONE)
-    }
+/// Why a statement has rolled itself back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RollbackReason {
+    /// Another transaction has taken a picked row. A retry may succeed.
+    RowGone,
+    /// A member might have had another result alone.
+    Uncertain,
 }
 
 /// The parameters with the same value for all members, and their types in SQL syntax.
 pub(crate) struct Shared<'a>(Vec<(u32, &'a str)>);
 
 impl<'a> Shared<'a> {
-    pub(crate) fn of(numbers: &[u32], parameters: &'a [TypeName]) -> Result<Self, Refusal> {
+    pub(crate) fn of(
+        numbers: &[u32],
+        parameters: &'a [TypeName],
+    ) -> Result<Self, DistributionRefusal> {
         let typed = |number: &u32| {
-            let name = TypeName::of(parameters, *number).ok_or(Refusal::Type(*number))?;
+            let name =
+                TypeName::of(parameters, *number).ok_or(DistributionRefusal::Type(*number))?;
             Ok((*number, name.sql.as_str()))
         };
         Ok(Self(
-            numbers.iter().map(typed).collect::<Result<_, Refusal>>()?,
+            numbers
+                .iter()
+                .map(typed)
+                .collect::<Result<_, DistributionRefusal>>()?,
         ))
     }
 
@@ -208,17 +229,17 @@ impl<'a> Shared<'a> {
 }
 
 /// The parameters with a value for each member, and their types.
-pub(crate) struct Own<'a>(Vec<(u32, &'a TypeName)>);
+pub(crate) struct PerMember<'a>(Vec<(u32, &'a TypeName)>);
 
-impl<'a> Own<'a> {
+impl<'a> PerMember<'a> {
     /// The parameters in `exprs` that are not `shared`.
     pub(crate) fn of(
         exprs: Vec<&Expr>,
         shared: &[u32],
         parameters: &'a [TypeName],
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, DistributionRefusal> {
         if exprs.iter().any(|expr| expr.casts_parameter_to_fields()) {
-            return Err(Refusal::Interval);
+            return Err(DistributionRefusal::Interval);
         }
         let numbers: BTreeSet<u32> = exprs.into_iter().flat_map(Expr::parameters).collect();
         let numbers = numbers
@@ -228,7 +249,8 @@ impl<'a> Own<'a> {
             let name = TypeName::of(parameters, number);
             // Arrays of `box` are not delimited by commas.
             let fits = name.filter(|name| name.builtin && name.sql != "box");
-            fits.map(|name| (number, name)).ok_or(Refusal::Type(number))
+            fits.map(|name| (number, name))
+                .ok_or(DistributionRefusal::Type(number))
         });
         Ok(Self(typed.collect::<Result<_, _>>()?))
     }
@@ -236,7 +258,10 @@ impl<'a> Own<'a> {
     /// SQL for the value of a member's parameter. `source` returns SQL for the element of the array with this
     /// position, from 1.
     pub(crate) fn element(&self, number: u32, source: impl Fn(usize) -> String) -> String {
-        let place = self.0.iter().position(|(own, _)| *own == number);
+        let place = self
+            .0
+            .iter()
+            .position(|(parameter, _)| *parameter == number);
         let Some((place, (_, name))) = place.and_then(|place| Some((place, self.0.get(place)?)))
         else {
             return "NULL".to_owned();
@@ -295,12 +320,13 @@ impl<'a> Own<'a> {
     }
 
     /// The parameters to bind. `numbers` returns the parameters that contain a value of each row.
-    pub(crate) fn into_list(self, numbers: impl Fn(u32) -> Vec<u32>) -> Vec<OwnParameter> {
-        let own = self.0.into_iter();
-        own.map(|(number, name)| OwnParameter {
-            numbers: numbers(number),
-            as_text: name.array,
-        })
-        .collect()
+    pub(crate) fn into_list(self, numbers: impl Fn(u32) -> Vec<u32>) -> Vec<PerMemberParameter> {
+        let per_member = self.0.into_iter();
+        per_member
+            .map(|(number, name)| PerMemberParameter {
+                numbers: numbers(number),
+                as_text: name.array,
+            })
+            .collect()
     }
 }

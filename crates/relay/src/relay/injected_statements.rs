@@ -9,7 +9,7 @@ use paceline_wire::frontend::{self, BindNames, Parse, Target, tag, write_execute
 
 impl RelayState {
     /// Sends a query behind the messages that have been sent.
-    pub(super) fn own_query(
+    pub(super) fn inject_query(
         &mut self,
         sql: &str,
         expect: Expect,
@@ -22,7 +22,7 @@ impl RelayState {
     }
 
     /// Sends a query whose answer is expected before all others.
-    pub(super) fn own_query_first(
+    pub(super) fn inject_query_first(
         &mut self,
         sql: &str,
         expect: Expect,
@@ -35,7 +35,7 @@ impl RelayState {
     }
 
     /// Sends a `Parse`. `types`: in place of the declared ones.
-    pub(super) fn own_parse(
+    pub(super) fn inject_parse(
         &mut self,
         name: &[u8],
         template: &Template,
@@ -48,13 +48,14 @@ impl RelayState {
             types: types.unwrap_or(&template.types),
         }
         .write(out);
-        self.expect.push_back(Expect::OwnParse { key: None });
+        self.expect.push_back(Expect::InjectedParse { key: None });
     }
 
     /// Sends a `Close` of the statement with this name on the server.
-    pub(super) fn own_close(&mut self, name: &[u8], out: &mut BytesMut) {
+    pub(super) fn inject_close(&mut self, name: &[u8], out: &mut BytesMut) {
         Target::Statement(name).write(out, tag::CLOSE);
-        self.expect.push_back(Expect::OwnClose { closed: None });
+        self.expect
+            .push_back(Expect::InjectedClose { closed: None });
     }
 
     /// Paceline itself answers the client's message. If the server skips up to the next Sync, `undo` undoes its effect.
@@ -63,7 +64,7 @@ impl RelayState {
     }
 
     /// Writes a statement within the client's request. A `Query` would end the request's implicit transaction.
-    pub(super) fn own_mid_request(&mut self, sql: &str, out: &mut BytesMut) {
+    pub(super) fn inject_mid_request(&mut self, sql: &str, out: &mut BytesMut) {
         // The client may use the unnamed statement and portal.
         const NAME: &[u8] = b"paceline: own";
         let parse = Parse {
@@ -81,17 +82,17 @@ impl RelayState {
         write_execute_of(out, NAME);
         Target::Portal(NAME).write(out, tag::CLOSE);
         self.expect.extend([
-            Expect::OwnParse { key: None },
-            Expect::OwnStep,
-            Expect::OwnStep,
-            Expect::OwnClose { closed: None },
+            Expect::InjectedParse { key: None },
+            Expect::InjectedStep,
+            Expect::InjectedStep,
+            Expect::InjectedClose { closed: None },
         ]);
-        self.own_close(NAME, out);
+        self.inject_close(NAME, out);
     }
 
     pub(super) fn close_pending(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         for name in context.server.take_pending_close() {
-            self.own_close(&name, out);
+            self.inject_close(&name, out);
         }
     }
 }

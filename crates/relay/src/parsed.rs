@@ -1,8 +1,9 @@
-//! When a server analysed a statement, and what the client knows of the result.
+//! When the client's `Parse` of a statement was answered, when a server parsed the statement, and which of the two statements
+//! may serve which client. This is not the catalog analysis of a template.
 //!
 //! PostgreSQL resolves names and types when it parses a statement. Therefore a server parses each `Parse` of a client. The
 //! prepared statement of that server then serves every client whose own `Parse` was answered earlier. If a client moves to
-//! another server connection, it executes no statement there that was analysed before its own `Parse`.
+//! another server connection, it executes no statement there that was parsed before its own `Parse`.
 //!
 //! Times are numbers of [`Templates::new_id`](crate::template::Templates::new_id). They increase.
 
@@ -23,14 +24,14 @@ impl ColumnsId {
     }
 }
 
-/// The analysis of a client's prepared statement.
+/// The `Parse` of a client's prepared statement, and what the server has described to the client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Analysis {
+pub struct ClientParse {
     /// The time at which the client's own `Parse` was written. 0: the client sent none to a server.
-    pub parse: u64,
-    /// The time at which the client's own `Parse` was answered. A `Parse` that is written later is analysed later.
-    pub since: u64,
-    /// The id of the settings in force when the client's own `Parse` was analysed.
+    pub written: u64,
+    /// The time at which the client's own `Parse` was answered. A `Parse` that is written later is parsed later.
+    pub answered: u64,
+    /// The id of the settings in force when a server parsed the statement for the client.
     pub settings: u64,
     /// The parameter types, in the format of `Parse`, if a server has described them to the client.
     pub types: Option<Arc<[u8]>>,
@@ -38,12 +39,12 @@ pub struct Analysis {
     pub columns: Option<ColumnsId>,
 }
 
-impl Analysis {
+impl ClientParse {
     /// For a `Parse` that is being written.
-    pub fn begun(parse: u64, settings: u64) -> Self {
+    pub fn begun(now: u64, settings: u64) -> Self {
         Self {
-            parse,
-            since: parse,
+            written: now,
+            answered: now,
             settings,
             ..Self::default()
         }
@@ -58,9 +59,9 @@ impl Analysis {
 
 /// A prepared statement of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Analysed {
+pub(crate) struct ServerParse {
     /// The time at which its `Parse` was written.
-    pub(crate) parse: u64,
+    pub(crate) written: u64,
     /// The parameter types, if known.
     pub(crate) types: Option<TypesId>,
     /// The columns, if known.
@@ -69,15 +70,15 @@ pub(crate) struct Analysed {
     pub(crate) private: bool,
 }
 
-impl Analysed {
-    /// Whether a client with this analysis, which declared these types, may execute the statement.
-    pub(crate) fn serves(&self, analysis: &Analysis, declared: &[u8]) -> bool {
-        if self.parse == analysis.parse && analysis.parse != 0 {
+impl ServerParse {
+    /// Whether the client of this `Parse`, which declared these types, may execute the statement.
+    pub(crate) fn serves(&self, client_parse: &ClientParse, declared: &[u8]) -> bool {
+        if self.written == client_parse.written && client_parse.written != 0 {
             return true;
         }
-        let types = analysis.other_types(declared).map(TypesId::of);
+        let types = client_parse.other_types(declared).map(TypesId::of);
         let agrees = types.is_none_or(|types| self.types == Some(types));
-        !self.private && self.parse >= analysis.since && agrees
+        !self.private && self.written >= client_parse.answered && agrees
     }
 }
 
@@ -104,9 +105,9 @@ mod tests {
     use super::*;
     use paceline_wire::frontend::parameter_types;
 
-    fn analysed(parse: u64) -> Analysed {
-        Analysed {
-            parse,
+    fn parsed_at(written: u64) -> ServerParse {
+        ServerParse {
+            written,
             types: None,
             columns: None,
             private: false,
@@ -114,15 +115,15 @@ mod tests {
     }
 
     #[test]
-    fn an_analysis_before_the_clients_parse_does_not_serve_it() {
-        let mut mine = Analysis::begun(5, 0);
-        mine.since = 7;
+    fn a_statement_parsed_before_the_clients_parse_does_not_serve_it() {
+        let mut mine = ClientParse::begun(5, 0);
+        mine.answered = 7;
         for (parse, serves) in [(4, false), (5, true), (6, false), (7, true), (9, true)] {
-            assert_eq!(analysed(parse).serves(&mine, &[0, 0]), serves, "{parse}");
+            assert_eq!(parsed_at(parse).serves(&mine, &[0, 0]), serves, "{parse}");
         }
-        let private = Analysed {
+        let private = ServerParse {
             private: true,
-            ..analysed(9)
+            ..parsed_at(9)
         };
         assert!(!private.serves(&mine, &[0, 0]));
     }
@@ -130,9 +131,9 @@ mod tests {
     #[test]
     fn types_that_were_described_to_a_client_must_agree() {
         let [int, long] = [23, 20].map(|oid| parameter_types(&[oid]));
-        let mut mine = Analysis::begun(5, 0);
+        let mut mine = ClientParse::begun(5, 0);
         mine.types = Some(int.clone().into());
-        let mut there = analysed(8);
+        let mut there = parsed_at(8);
         assert!(!there.serves(&mine, &parameter_types(&[0])), "not known");
         there.types = Some(TypesId::of(&long));
         assert!(!there.serves(&mine, &parameter_types(&[0])));

@@ -1,11 +1,12 @@
-//! The fingerprint: an SQL expression over the facts that a group's statement depends on, and its value at the
+//! The catalog version: an SQL expression over the facts that a group's statement depends on, and its value at the
 //! analysis. The statement compares the two in its own transaction: if they differ, it changes nothing.
 //!
-//! The fingerprint contains row versions (`xmin`) of all catalog rows that determine whether and how a statement is
+//! The catalog version contains row versions (`xmin`) of all catalog rows that determine whether and how a statement is
 //! grouped. VACUUM and ANALYZE do not change them, because they update the catalog in place.
 
 use super::catalog::{
-    FIRST_OWN_OID, TYPES_SQL, own_types_sql, reg_literal, regclass_literal, tree_sql,
+    FIRST_USER_DEFINED_OID, TYPES_SQL, reg_literal, regclass_literal, tree_sql,
+    user_defined_types_sql,
 };
 use super::names::Names;
 use super::session::compared_sql;
@@ -14,14 +15,14 @@ use crate::quote::quote_literal;
 
 /// The state of the catalog at the analysis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fingerprint {
+pub struct CatalogVersion {
     /// SQL expression of type `text`.
     pub sql: String,
     /// Value of the expression at the analysis.
     pub value: String,
 }
 
-impl Fingerprint {
+impl CatalogVersion {
     /// The combination of both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
@@ -53,14 +54,14 @@ pub struct Extent {
 }
 
 /// Query for one row with the fields of [`Extent`] in their order. It must be executed before the other queries,
-/// because it determines the fingerprint.
+/// because it determines the catalog version.
 pub fn extent_sql(name: &Name) -> String {
     format!(
         "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT pg_catalog.array_to_string(ARRAY(SELECT id FROM tree ORDER BY id), ','), {types}, \
          (SELECT pg_catalog.bool_or(c.relhastriggers) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id), \
          (SELECT pg_catalog.bool_or(c.relhassubclass) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id)",
         tree = tree_sql(name),
-        types = own_types_sql(),
+        types = user_defined_types_sql(),
     )
 }
 
@@ -104,9 +105,9 @@ pub(crate) fn type_versions(types: &[u32]) -> Vec<String> {
     ]
 }
 
-/// The fingerprint of a table. CHECK constraints and the first trigger or child of a table change its row in
+/// The catalog version of a table. CHECK constraints and the first trigger or child of a table change its row in
 /// `pg_class`. Further triggers and children, children and constraints of partitions, and the definitions of domains
-/// and enums do not, so that the fingerprint includes their own rows.
+/// and enums do not, so that the catalog version includes their own rows.
 pub fn table_sql(name: &Name, extent: &Extent) -> String {
     let tree = &extent.tree;
     let mut parts = vec![
@@ -141,17 +142,17 @@ pub struct Added {
 }
 
 impl Names {
-    /// Query for one row with the fields of [`Added`] in their order. The fingerprint depends on it.
+    /// Query for one row with the fields of [`Added`] in their order. The catalog version depends on it.
     pub fn added_sql(&self) -> String {
         format!(
             "SELECT EXISTS (SELECT FROM {operators}), EXISTS (SELECT FROM {casts} AND o.castfunc <> 0::pg_catalog.oid)",
-            operators = self.own_operators(),
-            casts = own_casts(),
+            operators = self.user_defined_operators(),
+            casts = user_defined_casts(),
         )
     }
 
-    /// The fingerprint of the objects that the names refer to, and of the session settings that determine them.
-    pub fn fingerprint_sql(&self, added: Added) -> String {
+    /// The catalog version of the objects that the names refer to, and of the session settings that determine them.
+    pub fn catalog_version_sql(&self, added: Added) -> String {
         let mut parts = vec![compared_sql()];
         let functions = self.function_list();
         if !self.functions.is_empty() {
@@ -168,10 +169,14 @@ impl Names {
         };
         parts.push(with_functions(
             added.operators,
-            self.own_operators(),
+            self.user_defined_operators(),
             "oprcode",
         ));
-        parts.push(with_functions(added.casts, own_casts(), "castfunc"));
+        parts.push(with_functions(
+            added.casts,
+            user_defined_casts(),
+            "castfunc",
+        ));
         for name in &self.types {
             let literal = reg_literal(name);
             parts.push(format!("pg_catalog.to_regtype({literal})::pg_catalog.oid"));
@@ -184,15 +189,15 @@ impl Names {
     }
 
     /// User-defined operators `o` with one of the names.
-    fn own_operators(&self) -> String {
+    fn user_defined_operators(&self) -> String {
         format!(
-            "pg_catalog.pg_operator o WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND o.oprname = ANY ({})",
+            "pg_catalog.pg_operator o WHERE o.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND o.oprname = ANY ({})",
             self.operator_list()
         )
     }
 }
 
 /// User-defined casts `o`.
-fn own_casts() -> String {
-    format!("pg_catalog.pg_cast o WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid")
+fn user_defined_casts() -> String {
+    format!("pg_catalog.pg_cast o WHERE o.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid")
 }
