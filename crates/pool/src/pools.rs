@@ -184,13 +184,13 @@ impl Pools {
     fn maintenance_pause(&self) -> Duration {
         let config = self.shared.config();
         let timeouts = &config.paceline.timeouts;
-        let times = [
-            timeouts.server_idle_timeout,
-            timeouts.server_lifetime,
-            timeouts.autodb_idle_timeout,
-        ];
-        let is_short = |time: &Duration| !time.is_zero() && *time < MAINTAIN_EVERY;
-        match times.iter().any(is_short) {
+        let is_short = |time: Duration| !time.is_zero() && time < MAINTAIN_EVERY;
+        // Databases may override server_lifetime.
+        let is_short_lived = |pool: &Arc<Pool>| is_short(pool.settings().timeouts.server_lifetime);
+        let any_is_short = is_short(timeouts.server_idle_timeout)
+            || is_short(timeouts.autodb_idle_timeout)
+            || self.all().iter().any(is_short_lived);
+        match any_is_short {
             true => MAINTAIN_OFTEN,
             false => MAINTAIN_EVERY,
         }

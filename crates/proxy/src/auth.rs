@@ -12,14 +12,13 @@ mod ident;
 mod mock;
 mod peer;
 mod query;
-mod refusal;
 mod target;
 #[cfg(test)]
 mod tests;
 mod user_files;
 mod userlist;
 
-pub(crate) use refusal::LoginRefusal;
+use crate::login_refusal::LoginRefusal;
 pub(crate) use target::LoginTarget;
 pub use user_files::{UserFiles, UserFilesError};
 

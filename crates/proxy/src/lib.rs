@@ -22,6 +22,7 @@ pub mod lifecycle;
 pub mod log;
 pub mod login_addresses;
 mod login_checkout;
+mod login_refusal;
 pub mod peers;
 pub mod proxy;
 mod shared_listen;

@@ -1,7 +1,7 @@
 //! Checks out server connections for Paceline's own queries during a login.
 
-use crate::auth::LoginRefusal;
 use crate::cancel::{ClientEntry, ClientState};
+use crate::login_refusal::LoginRefusal;
 use paceline_batch::line::WaiterId;
 use paceline_pool::pool::{CheckoutResult, Pool, PooledServer, WaitResult};
 use std::sync::Arc;

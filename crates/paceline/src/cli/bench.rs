@@ -1,12 +1,12 @@
 //! The arguments of `paceline bench`.
 
-mod error;
+pub(super) mod error;
 mod run_arguments;
 mod sql;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::error::BenchError;
+use self::error::BenchError;
 use self::error::without_password;
 use self::run_arguments::RunArguments;
 use self::sql::SqlArguments;

@@ -1,7 +1,7 @@
 //! Errors of the command line.
 
 #[cfg(feature = "bench")]
-use super::bench::BenchError;
+use super::bench::error::BenchError;
 use paceline_admin::config_snapshot::ConfigSnapshotError;
 use paceline_config::ConfigError;
 use thiserror::Error;

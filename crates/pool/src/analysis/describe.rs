@@ -44,3 +44,8 @@ pub(super) fn harmless_but_types_sql(exprs: &[&Expr], types: &[Name], volatile: 
     ];
     questions.join("; ")
 }
+
+/// Volatile functions of PostgreSQL that may be used in inserted, changed or moved rows: each row gets its own value, as without
+/// a group.
+pub(super) const VALUES_OF_ROWS: [&str; 4] =
+    ["clock_timestamp", "gen_random_uuid", "nextval", "random"];

@@ -2,7 +2,8 @@
 
 use super::catalog::{ask_session, first, read_timeouts};
 use super::declared::{ask_declared, takes_many};
-use super::plan::{VALUES_OF_ROWS, ask_plan};
+use super::describe::VALUES_OF_ROWS;
+use super::plan::ask_plan;
 use super::reasons::{ESCAPES, MOMENT, NOT_DESCRIBED, READ_OTHERWISE};
 use super::silence::ask_silence;
 use crate::server::{ServerConn, ServerError};

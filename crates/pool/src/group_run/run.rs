@@ -230,9 +230,7 @@ impl GroupRun {
     /// Records how long a group of writes of one template took.
     fn measure(&self) {
         let committed = self.batch.as_ref().is_some_and(|batch| !batch.failed());
-        let one_template = self
-            .strategy
-            .is_some_and(|s| !s.reads() && s != Strategy::Chain);
+        let one_template = self.strategy.is_some_and(Strategy::rewrites);
         let first = self
             .entries
             .iter()

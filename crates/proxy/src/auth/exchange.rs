@@ -2,7 +2,7 @@
 
 use super::mock::Mock;
 use super::peer::LoginPeer;
-use super::refusal::LoginRefusal;
+use crate::login_refusal::LoginRefusal;
 use bytes::{Bytes, BytesMut};
 use paceline_config::Secret as Password;
 use paceline_net::Stream;

@@ -2,8 +2,8 @@
 //! client's user name is passed only as a parameter, and `search_path` is fixed, so no client can have a function of its own
 //! executed.
 
-use super::refusal::LoginRefusal;
 use crate::login_checkout::checkout;
+use crate::login_refusal::LoginRefusal;
 use paceline_config::Config;
 use paceline_pool::credentials::StoredSecret;
 use paceline_pool::pools::Pools;

@@ -1,6 +1,6 @@
 //! Limits of the number of clients.
 
-use crate::auth::LoginRefusal;
+use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
 use paceline_pool::pool::Pool;
 use paceline_pool::quota::Full;

@@ -105,7 +105,7 @@ impl ConnectionCounts {
         let mut counts = Self::default();
         for pool in pools {
             let (load, _) = pool.load();
-            counts.servers += load.servers_active + load.servers_idle + load.servers_opening;
+            counts.servers += load.servers_open();
             counts.clients += pool.clients.load(Ordering::Relaxed) as u64;
         }
         counts

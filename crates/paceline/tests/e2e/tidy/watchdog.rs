@@ -24,7 +24,7 @@ fn stuck() {
 #[test]
 fn a_test_that_hangs_is_named_and_ends_the_run() {
     let mut run = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "watchdog::stuck", "--test-threads=2"])
+        .args(["--exact", "tidy::watchdog::stuck", "--test-threads=2"])
         .env(HANG, "yes")
         .env("PACELINE_E2E_TEST_LIMIT", "1")
         .stdout(Stdio::null())
@@ -40,7 +40,7 @@ fn a_test_that_hangs_is_named_and_ends_the_run() {
     let mut told = String::new();
     run.stderr.unwrap().read_to_string(&mut told).unwrap();
     assert_eq!(status.unwrap().code(), Some(101), "{told}");
-    let expected = "test watchdog::stuck has run for more than 1 s: the run ends here";
+    let expected = "test tidy::watchdog::stuck has run for more than 1 s: the run ends here";
     assert!(told.contains(expected), "{told}");
 }
 

@@ -1,7 +1,8 @@
 //! Which users may use the console, and what they may do.
 
-use crate::auth::{self, LoginRefusal, LoginTarget};
+use crate::auth::{self, LoginTarget};
 use crate::cancel::{ConsoleAccess, ConsoleGrant, own_peer_id};
+use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
 use bytes::BytesMut;
 use paceline_config::{AuthType, Config, PACELINE, PGBOUNCER};

@@ -2,7 +2,7 @@
 //!
 //! Bytes that arrive before the handshake are never used after it: an attacker may have inserted them (CVE-2021-23214).
 
-use crate::auth::LoginRefusal;
+use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
 use bytes::{Buf, BytesMut};
 use paceline_net::Stream;

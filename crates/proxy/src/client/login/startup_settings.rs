@@ -1,6 +1,6 @@
 //! The settings of a startup packet.
 
-use crate::auth::LoginRefusal;
+use crate::login_refusal::LoginRefusal;
 use paceline_config::State;
 use paceline_sql::{quote_ident, quote_literal};
 use paceline_wire::ErrorResponse;

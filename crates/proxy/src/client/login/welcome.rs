@@ -1,8 +1,8 @@
 //! The parameters that PostgreSQL reports to a client at login, given the client's settings.
 
-use crate::auth::LoginRefusal;
 use crate::cancel::ClientEntry;
 use crate::login_checkout::client_checkout;
+use crate::login_refusal::LoginRefusal;
 use bytes::{Bytes, BytesMut};
 use paceline_pool::messages;
 use paceline_pool::server::ServerError;

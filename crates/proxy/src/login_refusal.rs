@@ -15,7 +15,7 @@ pub(crate) enum LoginRefusal {
 
 impl LoginRefusal {
     /// A field of the error.
-    pub(super) fn field(&self, code: u8) -> Option<&str> {
+    pub(crate) fn field(&self, code: u8) -> Option<&str> {
         match self {
             Self::Left => None,
             Self::Error(error) => backend::error_field(error.get(HEADER_LEN..)?, code),
