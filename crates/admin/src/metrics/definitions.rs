@@ -85,7 +85,7 @@ pub(super) static METRICS: [Metric; 25] = [
         name: "paceline_rows_written",
         metric_type: MetricType::Counter,
         labels: STRATEGY_AND_TEMPLATE,
-        help: "Row versions written by the statements of groups; only fold, take and merge",
+        help: "Row versions written by the statements that execute a group; 0 if the statements of its units run",
         source: MetricSource::Pools(|pool, series| {
             for group in &pool.groups {
                 if let Some(rows) = group.counted.rows_written {

@@ -335,7 +335,7 @@ impl Client {
             CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
         };
         if travel.would_group {
-            tally.would_have_grouped();
+            tally.count_would_have_grouped();
         }
         let result = self.wait(waiter, receiver, reads).await?;
         if let Some(answer) = result.answer() {
