@@ -9,7 +9,7 @@ pub use exclusive::Exclusive;
 
 use crate::address::{Address, DatabaseAddress};
 use crate::labels::PoolLabels;
-use crate::pool::{ExclusiveUse, Neighbours, Pool, PoolConfig, PoolState};
+use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
@@ -78,7 +78,7 @@ impl Registry {
     }
 }
 
-impl Neighbours for Pools {
+impl AllPools for Pools {
     fn pools(&self) -> Vec<Arc<Pool>> {
         self.all()
     }
@@ -165,9 +165,9 @@ impl Pools {
         state: PoolState,
     ) -> Arc<Pool> {
         let quotas = self.shared.quotas.of(database, user, &config.address.user);
-        let neighbours: Weak<Self> = Arc::downgrade(self);
+        let all_pools: Weak<Self> = Arc::downgrade(self);
         let shared = Arc::clone(&self.shared);
-        Arc::new(Pool::new(shared, neighbours, config, quotas, state))
+        Arc::new(Pool::new(shared, all_pools, config, quotas, state))
     }
 
     /// Maintains all pools for as long as the process lives.

@@ -1,4 +1,7 @@
 //! The settings of a pool, with the relay's settings in the relay's own types.
+//!
+//! `Settings` has the keys of `[paceline]`, and [`PoolSettings`] the same with the overrides for the pool's database and user.
+//! [`SettingsInForce`] adds what the relay reads, and `PoolConfig` the server's address and the limits of the line.
 
 use paceline_config::{ListenMode, PoolSettings, SessionState};
 use paceline_relay::relay::{self, SessionStateMode, StatePolicy};

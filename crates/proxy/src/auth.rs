@@ -156,7 +156,7 @@ impl Attempt<'_> {
             }
             Method::Md5 => exchange.md5(secret.as_ref()).await?,
             other => {
-                self.check_vouched(&other, secret.is_some()).await?;
+                self.check_without_secret(&other, secret.is_some()).await?;
                 secret.as_ref().map(Credential::of).unwrap_or_default()
             }
         };
@@ -249,17 +249,21 @@ impl Attempt<'_> {
 
     /// Handles methods without a question to the client: trust, certificate, peer. If a list of users exists, the user must be in
     /// it.
-    async fn check_vouched(&self, method: &Method, is_known: bool) -> Result<(), LoginRefusal> {
+    async fn check_without_secret(
+        &self,
+        method: &Method,
+        is_known: bool,
+    ) -> Result<(), LoginRefusal> {
         let must_be_known =
             self.files.users.is_some() || query::has_lookup(self.config, self.database);
         let passes = is_known || !must_be_known;
-        let vouched = match (method, self.peer.peer.user()) {
+        let names = match (method, self.peer.peer.user()) {
             (Method::Cert(_), _) => self.peer.certified_names.clone(),
             (Method::Peer(_), Some(uid)) => peer::system_user(uid).await.into_iter().collect(),
             _ => Vec::new(),
         };
         let is_named = |map: &Option<ident::Map>| {
-            vouched.iter().any(|name| match map {
+            names.iter().any(|name| match map {
                 Some(map) => map.allows(name, self.user),
                 None => name == self.user,
             })

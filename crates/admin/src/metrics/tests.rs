@@ -204,11 +204,11 @@ fn every_metric_is_documented_and_written() {
     assert_eq!(written.matches("# TYPE ").count(), METRICS.len());
     let limits = [
         format!("The first {POOLS_MAX} pools"),
-        format!("{NAME_BYTES_MAX} bytes at most"),
-        format!("The first {CODES_MAX} that a pool has met"),
+        format!("at most {NAME_BYTES_MAX} bytes"),
+        format!("The first {CODES_MAX} of a pool"),
         "At most 1,000 templates".to_owned(),
-        format!("{CONNECTIONS_MAX} connections are served"),
-        format!("longer than {} seconds", CONNECTION_TIME_MAX.as_secs()),
+        format!("at most {CONNECTIONS_MAX} connections at a time"),
+        format!("each for at most {} seconds", CONNECTION_TIME_MAX.as_secs()),
         format!("within {} second", HEAD_TIME_MAX.as_secs()),
     ];
     assert_eq!(NAMES_MAX, 1_000);

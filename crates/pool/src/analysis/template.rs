@@ -83,7 +83,7 @@ async fn ask(
         .map(|rows| first(rows) == Some("t"))
         .collect();
     let &[
-        taints,
+        may_change_session,
         harmless,
         values,
         types,
@@ -125,7 +125,7 @@ async fn ask(
         plan,
         chain_facts,
         plain_read,
-        may_change_session: taints,
+        may_change_session,
         timeouts: ClientTimeouts::default(),
         sequences,
         reads_numbers: !unread,

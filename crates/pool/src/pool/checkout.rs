@@ -116,7 +116,7 @@ impl Drop for PooledServer {
     fn drop(&mut self) {
         if let Some(mut conn) = self.conn.take() {
             if self.used {
-                conn.is_left_unfinished();
+                conn.mark_unfinished();
             }
             self.pool.check_in((!self.used).then_some(conn), &self.keys);
         }

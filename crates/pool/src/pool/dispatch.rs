@@ -132,14 +132,14 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         release_rows(&mut inner, now, keys);
-        let mut retired = None;
+        let mut closing = None;
         match conn {
             Some(mut conn) => match self.why_close(&mut inner, &conn, now) {
                 Some(why) => {
                     // Its successor may need its slot.
                     conn.slot = None;
                     conn.closes_because(why);
-                    retired = Some(conn);
+                    closing = Some(conn);
                     self.lost(&mut inner);
                 }
                 None => {
@@ -152,7 +152,7 @@ impl Pool {
         self.dispatch(&mut inner, now);
         self.start_timer(&mut inner);
         drop(inner);
-        if let Some(conn) = retired {
+        if let Some(conn) = closing {
             conn.terminate();
         }
     }
@@ -180,8 +180,8 @@ impl Pool {
         self.put_back(&mut inner, now, again, rows);
         conn.idle_since = now;
         // A connection that is about to be closed takes no further group.
-        let retires = inner.may_retire(&self.settings(), conn, now);
-        let serves = inner.may_serve(conn) && !retires && !self.must_yield(&inner, conn, now);
+        let is_over = inner.is_lifetime_over(&self.settings(), conn, now);
+        let serves = inner.may_serve(conn) && !is_over && !self.must_yield(&inner, conn, now);
         let next = serves.then(|| self.dequeue(&mut inner, now)).flatten();
         if let Some(ServerWork::Group(group)) = &next {
             self.count_group(group);
@@ -211,7 +211,7 @@ impl Pool {
     /// Counts a connection as closed; another one may be opened.
     pub(super) fn lost(self: &Arc<Self>, inner: &mut Inner) {
         inner.servers.open -= 1;
-        self.place_replicas(inner, Instant::now());
+        self.grant_replication(inner, Instant::now());
         // One attempt at a time: the server may be away.
         let servers = &inner.servers;
         let may_open = servers.opening == 0 && servers.grow_not_before <= Instant::now();
@@ -291,7 +291,7 @@ impl Pool {
     pub(super) fn dispatch(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
         inner.line.release_held(now);
         self.reject_waiters(inner, now);
-        self.place_replicas(inner, now);
+        self.grant_replication(inner, now);
         while inner.line.has_ready()
             && let Some(conn) = self.take_idle(inner, now)
         {

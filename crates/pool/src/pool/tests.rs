@@ -242,7 +242,7 @@ async fn a_shorter_lifetime_applies_to_connections_in_use() {
         panic!("there is a connection");
     };
     // As if another one had just been replaced.
-    pool.lock().servers.retire_not_before = Instant::now() + Duration::from_secs(3_600);
+    pool.lock().servers.lifetime_ends_not_before = Instant::now() + Duration::from_secs(3_600);
     pools.set_config(Arc::new(config("server_lifetime = 0")));
     drop(server);
     assert_eq!(pool.lock().servers.open, 0);
@@ -250,7 +250,7 @@ async fn a_shorter_lifetime_applies_to_connections_in_use() {
 
 /// Its slot is free for its successor.
 #[tokio::test]
-async fn a_retired_connection_leaves_its_slot_to_the_next() {
+async fn a_closed_connection_leaves_its_slot_to_the_next() {
     let pool = pool_with("max_db_connections = 1\nserver_lifetime = 0");
     let (generation, settings) = (pool.attempt(), Arc::clone(&pool.settings()));
     let (mut conn, _server) = conn(&pool, &generation);

@@ -102,7 +102,7 @@ impl ServerConn {
     /// Sets this error as the reason why the connection is about to be closed.
     pub fn failed(&mut self, error: &ServerError) {
         match error {
-            ServerError::Io(_) => self.is_lost(),
+            ServerError::Io(_) => self.mark_lost(),
             ServerError::QueryTimeout => self.closes_because(close_reason::QUERY_TIMEOUT),
             ServerError::Wire(_) | ServerError::Refused(_) | ServerError::Timeout(_) => {
                 self.closes_because(close_reason::UNCLEAN);
@@ -111,15 +111,15 @@ impl ServerConn {
     }
 
     /// Sets the reason for closing the connection in the middle of a client's work: the client or the server has left.
-    pub(crate) fn is_left_unfinished(&mut self) {
+    pub(crate) fn mark_unfinished(&mut self) {
         match self.stream.read_now(&mut self.input) {
             Ok(_) => self.closes_because(close_reason::CLIENT_LEFT),
-            Err(_) => self.is_lost(),
+            Err(_) => self.mark_lost(),
         }
     }
 
     /// Sets as the reason that the server or the network closed the connection, unless the pool replaces it.
-    pub fn is_lost(&mut self) {
+    pub fn mark_lost(&mut self) {
         if let Some(log) = &mut self.log {
             log.closes_unless_replaced(close_reason::LOST);
         }

@@ -531,7 +531,7 @@ fn with_context_and_template<R>(
 ) -> R {
     let settings = client.session.settings.id;
     let pool = &client.pool;
-    let taints = |template: &Template| {
+    let may_change_session = |template: &Template| {
         template.calls_functions() && pool.changes_session(template.id, settings).unwrap_or(true)
     };
     let pool_settings = client.pool_settings.load();
@@ -541,7 +541,7 @@ fn with_context_and_template<R>(
         templates: &client.proxy.shared.templates,
         interner: &client.proxy.shared.settings_interner,
         show_source: &**pool,
-        may_change_session: &taints,
+        may_change_session: &may_change_session,
         policy: &pool_settings.state,
         query: template,
     };

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 
 /// The replication clients of a pool.
 #[derive(Debug, Default)]
-pub(super) struct Replicas {
+pub(super) struct ReplicationQueue {
     waiting: VecDeque<Waiting>,
     /// Connections that clients have, or that are being opened for them.
     pub(super) open: usize,
@@ -31,7 +31,7 @@ pub(super) struct Grant {
     pub(super) replaced: watch::Receiver<()>,
 }
 
-impl Replicas {
+impl ReplicationQueue {
     /// Whether a client waits.
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
