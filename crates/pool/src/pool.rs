@@ -206,6 +206,9 @@ pub enum WaitResult {
     Fatal(Bytes),
     /// The wait lasts long, and goes on here.
     Queued(oneshot::Receiver<WaitResult>),
+    /// The request has left the line because the analysis of its template has ended: its client decides again whether it may join
+    /// a group.
+    Analyzed,
 }
 
 /// The result of asking for a server connection.

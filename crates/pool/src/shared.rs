@@ -14,7 +14,7 @@ use paceline_net::busy_poll::BusyPoll;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Templates, Unparsed};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 
 /// Long texts that are parsed at a time. Clients with long texts wait in the order of their arrival; others do not wait.
@@ -47,6 +47,8 @@ pub struct Shared {
     /// Connections by database and user.
     pub(crate) quotas: QuotaBook,
     server_ids: AtomicU32,
+    /// See [`Shared::last_ddl`].
+    last_ddl: AtomicU64,
 }
 
 impl Shared {
@@ -68,6 +70,7 @@ impl Shared {
             clock: CoarseClock::default(),
             quotas: QuotaBook::default(),
             server_ids: AtomicU32::new(0),
+            last_ddl: AtomicU64::new(0),
         }
     }
 
@@ -83,6 +86,18 @@ impl Shared {
     /// The number of a new server connection.
     pub(crate) fn next_server_id(&self) -> u32 {
         self.server_ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Notes that a transaction which may have changed the catalog has ended. Its client has not been told yet.
+    pub fn ddl_ended(&self) {
+        let now = self.templates.new_id();
+        self.last_ddl.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// The end of the last transaction of a client that may have changed the catalog of any database, in the numbers of
+    /// [`Templates::new_id`]. A `Parse` that was written later found the changes.
+    pub fn last_ddl(&self) -> u64 {
+        self.last_ddl.load(Ordering::Relaxed)
     }
 
     /// Parses a long text outside of the event loop.

@@ -22,6 +22,7 @@
 mod client_messages;
 mod columns;
 mod copy;
+mod ddl;
 mod error_position;
 mod errors;
 mod expect;
@@ -50,7 +51,7 @@ mod text_changes;
 mod tokenization;
 
 use crate::request::{PartialAnswer, RequestForm};
-use crate::server::StatementKey;
+use crate::server::AcceptedParse;
 use bytes::BytesMut;
 use expect::{Execution, Expect};
 pub use not_yet::{ListenNeed, NotYet};
@@ -201,8 +202,18 @@ impl RelayState {
     }
 
     /// Named statements of the client that PostgreSQL has accepted since the last call.
-    pub fn take_accepted(&mut self) -> Vec<StatementKey> {
+    pub fn take_accepted(&mut self) -> Vec<AcceptedParse> {
         std::mem::take(&mut self.accepted)
+    }
+
+    /// Whether a transaction that may have changed the catalog has ended since the last call.
+    pub fn take_ended_ddl(&mut self) -> bool {
+        std::mem::take(&mut self.ddl.ended)
+    }
+
+    /// Whether the transaction that is open may have changed the catalog. If the connection is lost, it may be committed.
+    pub fn has_open_ddl(&self) -> bool {
+        self.ddl.open
     }
 
     /// Whether the caller should call [`RelayState::take_accepted`] before the request ends.

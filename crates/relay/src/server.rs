@@ -76,6 +76,15 @@ pub struct StatementKey {
     settings: u64,
 }
 
+/// A `Parse` that PostgreSQL has accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcceptedParse {
+    /// The statement.
+    pub statement: StatementKey,
+    /// The time at which the `Parse` was written.
+    pub written: u64,
+}
+
 impl StatementKey {
     /// `id`: the [`Template::statement_id`]. `settings`: the [`SessionSettings::id`].
     pub fn new(id: u64, settings: u64) -> Self {

@@ -245,7 +245,7 @@ impl GroupRun {
 
     /// Drops the analyses of the members' templates. A refusal concerns the first one: only a chain has others, and of them nothing
     /// is known.
-    fn invalidate(&self, pool: &Pool, invalidation: Invalidation) {
+    fn invalidate(&self, pool: &Arc<Pool>, invalidation: Invalidation) {
         let mut instead = match invalidation {
             Invalidation::Changed => None,
             Invalidation::Refused(why) => Some(TemplateAnalysis::refused(why)),

@@ -2,11 +2,12 @@
 //! it reports under settings.
 
 use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::line::WaiterId;
 use paceline_batch::template_stats::{NameQuota, StatsByTemplate, TemplateStats};
-use paceline_relay::server::StatementKey;
+use paceline_relay::server::AcceptedParse;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,8 @@ pub(super) struct Analyses {
     by_template: FxHashMap<AnalysisKey, TemplateEntry>,
     /// Statistics by template.
     pub(super) stats: StatsByTemplate,
-    accepted: FxHashSet<AnalysisKey>,
+    /// When the last accepted `Parse` of each statement was written.
+    accepted: FxHashMap<AnalysisKey, u64>,
     /// By the id of the settings.
     parameters: FxHashMap<u64, ReportedParameters>,
     /// The parameters are those of an earlier generation; the next connection may lead to another server.
@@ -48,6 +50,8 @@ struct TemplateEntry {
     progress: AnalysisProgress,
     /// `None` if the statistics were dropped.
     stats: Weak<TemplateStats>,
+    /// Requests in the line whose clients wait for the analysis, too.
+    undecided: Vec<WaiterId>,
 }
 
 enum AnalysisProgress {
@@ -90,7 +94,7 @@ impl Analyses {
         Self {
             by_template: FxHashMap::default(),
             stats: StatsByTemplate::new(Arc::clone(names)),
-            accepted: FxHashSet::default(),
+            accepted: FxHashMap::default(),
             parameters: FxHashMap::default(),
             parameters_are_old: false,
         }
@@ -130,6 +134,7 @@ impl Analyses {
         let entry = TemplateEntry {
             progress: AnalysisProgress::Pending,
             stats: Arc::downgrade(&stats),
+            undecided: Vec::new(),
         };
         self.by_template.insert(key, entry);
         (AnalysisState::Needed, stats)
@@ -142,17 +147,37 @@ impl Analyses {
         }
     }
 
-    pub(super) fn set(&mut self, template: u64, settings: u64, result: Option<TemplateAnalysis>) {
+    /// Ends an analysis. Returns the requests in the line that may be decided now.
+    pub(super) fn set(
+        &mut self,
+        template: u64,
+        settings: u64,
+        result: Option<TemplateAnalysis>,
+    ) -> Vec<WaiterId> {
         let key = (template, settings);
         match (result, self.by_template.get_mut(&key)) {
             (Some(result), Some(entry)) => {
                 entry.progress = AnalysisProgress::Done(Arc::new(result), Instant::now());
+                std::mem::take(&mut entry.undecided)
             }
             (None, Some(_)) => {
                 self.by_template.remove(&key);
+                Vec::new()
             }
-            (_, None) => {}
+            (_, None) => Vec::new(),
         }
+    }
+
+    /// A request in the line is to be decided when the analysis of its template ends. False: the analysis has ended.
+    pub(super) fn await_end(&mut self, template: u64, settings: u64, waiter: WaiterId) -> bool {
+        let Some(entry) = self.by_template.get_mut(&(template, settings)) else {
+            return true;
+        };
+        let done = matches!(entry.progress, AnalysisProgress::Done(..));
+        if !done {
+            entry.undecided.push(waiter);
+        }
+        !done
     }
 
     /// The result of an analysis that is done.
@@ -172,16 +197,20 @@ impl Analyses {
         })
     }
 
-    pub(super) fn add_accepted(&mut self, statements: &[StatementKey]) {
+    pub(super) fn add_accepted(&mut self, parses: &[AcceptedParse]) {
         if self.accepted.len() >= ACCEPTED_MAX {
             self.accepted.clear();
         }
-        let keys = statements.iter().map(|s| (s.template(), s.settings()));
-        self.accepted.extend(keys);
+        for parse in parses {
+            let key = (parse.statement.template(), parse.statement.settings());
+            let written = self.accepted.entry(key).or_default();
+            *written = parse.written.max(*written);
+        }
     }
 
-    pub(super) fn has_accepted(&self, template: u64, settings: u64) -> bool {
-        self.accepted.contains(&(template, settings))
+    pub(super) fn has_accepted(&self, template: u64, settings: u64, after: u64) -> bool {
+        let written = self.accepted.get(&(template, settings));
+        written.is_some_and(|written| *written > after)
     }
 
     pub(super) fn parameters(&self, settings: u64) -> Option<Vec<(String, String)>> {

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use paceline_batch::line::NextStep;
 use paceline_config::Config;
 use paceline_net::Stream;
-use paceline_relay::server::StatementKey;
+use paceline_relay::server::{AcceptedParse, StatementKey};
 use paceline_wire::ErrorResponse;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -194,13 +194,33 @@ async fn parameters_are_those_of_the_current_server() {
 #[tokio::test]
 async fn analyses_of_another_server_are_dropped() {
     let (pools, pool) = pools_with("");
-    pool.add_accepted(&[StatementKey::new(7, 0)]);
+    pool.add_accepted(&[accepted(1)]);
     pools.set_config(Arc::new(config("")));
-    assert!(pool.has_accepted(7, 0), "it leads to the same place");
+    assert!(pool.has_accepted(7, 0, 0), "it leads to the same place");
     pools.set_config(elsewhere());
-    assert!(!pool.has_accepted(7, 0));
+    assert!(!pool.has_accepted(7, 0, 0));
     let other = pools.auth_pool("app", "somebody").unwrap();
     assert!(pool.quotas.share(&other.quotas, Full::User));
+}
+
+#[tokio::test]
+async fn only_a_parse_that_was_written_after_ddl_found_its_changes() {
+    let pool = pool_with("");
+    let shared = &pool.shared;
+    let (before, during) = (shared.templates.new_id(), shared.templates.new_id());
+    shared.ddl_ended();
+    // Their answers arrive after the DDL.
+    pool.add_accepted(&[accepted(during), accepted(before)]);
+    assert!(pool.has_accepted(7, 0, 0));
+    assert!(!pool.has_accepted(7, 0, shared.last_ddl()));
+    pool.add_accepted(&[accepted(shared.templates.new_id())]);
+    assert!(pool.has_accepted(7, 0, shared.last_ddl()));
+}
+
+/// A `Parse` of one statement that was written at this time.
+fn accepted(written: u64) -> AcceptedParse {
+    let statement = StatementKey::new(7, 0);
+    AcceptedParse { statement, written }
 }
 
 /// Else it would keep others from a slot that it cannot use.

@@ -385,6 +385,9 @@ impl<'a> RelayTask<'a> {
         let relayed = self.run().await;
         let at = self.count();
         self.add_accepted();
+        if self.relay.has_open_ddl() {
+            self.client.pool.shared.ddl_ended();
+        }
         for lost in self.relay.warned() {
             let address = self.client.pool.address();
             tracing::warn!(

@@ -30,8 +30,9 @@ use tokio::time::Sleep;
 /// something other than the answer. (Parts of one packet arrive sooner.)
 const REQUEST_PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// Maximum time that a request which only prepares statements waits for a server connection, if PostgreSQL has accepted the same
-/// texts before: other connections of the same program may hold all server connections and wait for this one.
+/// Maximum time that a request which only prepares statements waits for a server connection, if PostgreSQL accepted the same texts
+/// before the last DDL: other connections of the same program may hold all server connections and wait for this one. If PostgreSQL
+/// accepted the texts after the last DDL, the request does not wait.
 const NAMES_WAIT_MAX: Duration = Duration::from_millis(5);
 
 impl Client {
@@ -244,7 +245,6 @@ impl Client {
 
     /// Prepares statements. PostgreSQL analyzes them, unless the client would have to wait for a server connection.
     async fn prepare_names(&mut self, bytes: Bytes) -> Result<(), ClientEnd> {
-        let settings = self.session.settings.id;
         let checkout = self.pool.check_out(WaitSpec::default(), false, || None);
         let (waiter, receiver) = match checkout {
             CheckoutResult::Server(server) => return self.relay_on(server, bytes).await,
@@ -252,18 +252,18 @@ impl Client {
             CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
         };
         let mut receiver = receiver;
-        match tokio::time::timeout(NAMES_WAIT_MAX, &mut receiver).await {
-            Ok(Ok(WaitResult::Server(server))) => return self.relay_on(server, bytes).await,
-            Ok(Ok(WaitResult::Queued(further))) => receiver = further,
-            Ok(Ok(other)) => return self.handle_wait_result(other).await,
-            Ok(Err(_)) => return Err(shut_down()),
-            Err(_) => {}
+        let mut answer = self.answer_prepare(&bytes, self.proxy.shared.last_ddl());
+        if answer.is_none() {
+            match tokio::time::timeout(NAMES_WAIT_MAX, &mut receiver).await {
+                Ok(Ok(WaitResult::Server(server))) => return self.relay_on(server, bytes).await,
+                Ok(Ok(WaitResult::Queued(further))) => receiver = further,
+                Ok(Ok(other)) => return self.handle_wait_result(other).await,
+                Ok(Err(_)) => return Err(shut_down()),
+                Err(_) => {}
+            }
+            answer = self.answer_prepare(&bytes, 0);
         }
-        let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
-        let templates = &self.proxy.shared.templates;
-        let answer = self.session.answer_prepare(&bytes, templates, &accepted);
-        // The answer is `None` for a text that must be parsed in another thread first.
-        let Some(mut answer) = answer.ok().flatten() else {
+        let Some(mut answer) = answer else {
             return match self.wait(waiter, receiver, false).await? {
                 WaitResult::Server(server) => self.relay_on(server, bytes).await,
                 other => self.handle_wait_result(other).await,
@@ -280,6 +280,16 @@ impl Client {
         Ok(self.stream.write_all(&mut answer).await?)
     }
 
+    /// Answers a request that prepares statements, if PostgreSQL has accepted each of them after this time. `None` also for a text
+    /// that must be parsed in another thread first.
+    fn answer_prepare(&mut self, bytes: &Bytes, after: u64) -> Option<BytesMut> {
+        let (pool, settings) = (&self.pool, self.session.settings.id);
+        let accepted = |template: &Template| pool.has_accepted(template.id, settings, after);
+        let templates = &self.proxy.shared.templates;
+        let answer = self.session.answer_prepare(bytes, templates, &accepted);
+        answer.ok().flatten()
+    }
+
     async fn relay_on(&mut self, server: Box<PooledServer>, bytes: Bytes) -> Result<(), ClientEnd> {
         self.pool.stats.began_own();
         Box::pin(self.relay(server, &bytes, Wrap::No, None)).await
@@ -288,6 +298,48 @@ impl Client {
     /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
     async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
+        loop {
+            let (decision, analyzer) = self.decide(&mut request).await;
+            let planned = Arc::new(request);
+            let GroupingDecision { spec, would_group } = decision;
+            let wrap = match (planned.template.hints().target_affect_row, &spec.keys) {
+                (None, _) => Wrap::No,
+                (Some(1), LineKeys::One(_)) => Wrap::OneRow,
+                _ => Wrap::Begin,
+            };
+            let shown = spec.group.is_some() || spec.probe_group.is_some();
+            let reads = spec.group.is_some_and(|id| id.strategy.reads());
+            let checkout = self
+                .pool
+                .check_out(spec, would_group, || shown.then(|| Arc::clone(&planned)));
+            let (waiter, receiver) = match checkout {
+                CheckoutResult::Server(server) => {
+                    return self.relay_single(server, planned, wrap, analyzer).await;
+                }
+                CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
+                CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
+            };
+            if would_group && let Some(tally) = &planned.stats {
+                tally.count_would_have_grouped();
+            }
+            if matches!(analyzer, Analyzer::AnotherClient) {
+                let (template, settings) = (planned.template.id, planned.settings.id);
+                self.pool.await_analysis(template, settings, waiter);
+            }
+            let result = self.wait(waiter, receiver, reads).await?;
+            self.note_group_answer(&planned, &result);
+            match result {
+                WaitResult::Server(server) => {
+                    return self.relay_single(server, planned, wrap, analyzer).await;
+                }
+                WaitResult::Analyzed => request = Arc::unwrap_or_clone(planned),
+                other => return self.handle_wait_result(other).await,
+            }
+        }
+    }
+
+    /// Decides how a single statement enters the line, by the analysis of its template.
+    async fn decide(&self, request: &mut PlannedRequest) -> (GroupingDecision, Analyzer) {
         let settings = request.settings.id;
         let (state, tally) = self.pool.analysis(&request.template, settings);
         let state = match state {
@@ -296,59 +348,29 @@ impl Client {
             }
             state => state,
         };
-        request.stats = Some(Arc::clone(&tally));
-        let (travel, analysis) = match &state {
+        request.stats = Some(tally);
+        let policy = self.pool.policy();
+        let analyzer = match &state {
             AnalysisState::Done(learned) => {
-                (learned.decide(&mut request, self.pool.policy()), None)
+                return (learned.decide(request, policy), Analyzer::NotNeeded);
             }
-            AnalysisState::Pending | AnalysisState::Running => (
-                GroupingDecision::without_analysis(&request, self.pool.policy()),
-                None,
-            ),
-            AnalysisState::Needed => {
-                let analysis = AnalysisTask::new(&self.pool, &request);
-                (
-                    GroupingDecision::without_analysis(&request, self.pool.policy()),
-                    Some(analysis),
-                )
-            }
+            AnalysisState::Pending | AnalysisState::Running => Analyzer::AnotherClient,
+            AnalysisState::Needed => Analyzer::ThisClient(AnalysisTask::new(&self.pool, request)),
         };
-        let wrap = match (
-            request.template.hints().target_affect_row,
-            &travel.spec.keys,
-        ) {
-            (None, _) => Wrap::No,
-            (Some(1), LineKeys::One(_)) => Wrap::OneRow,
-            _ => Wrap::Begin,
+        let decision = GroupingDecision::without_analysis(request, policy);
+        (decision, analyzer)
+    }
+
+    /// Notes what the answer that a group has brought changes for the client.
+    fn note_group_answer(&mut self, request: &Request, result: &WaitResult) {
+        let Some(answer) = result.answer() else {
+            return;
         };
-        let shown = travel.spec.group.is_some() || travel.spec.probe_group.is_some();
-        let reads = travel.spec.group.is_some_and(|id| id.strategy.reads());
-        let request = Arc::new(request);
-        let checkout = self.pool.check_out(travel.spec, travel.would_group, || {
-            shown.then(|| Arc::clone(&request))
-        });
-        let (waiter, receiver) = match checkout {
-            CheckoutResult::Server(server) => {
-                return self.relay_single(server, request, wrap, analysis).await;
-            }
-            CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
-            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
-        };
-        if travel.would_group {
-            tally.count_would_have_grouped();
-        }
-        let result = self.wait(waiter, receiver, reads).await?;
-        if let Some(answer) = result.answer() {
-            self.session
-                .group_answered(&request, answer, self.proxy.shared.templates.new_id());
-            if let RequestForm::Extended { parse: true, .. } = request.form {
-                let info = &self.registration.entry.info;
-                info.set_prepared(self.session.statements.named());
-            }
-        }
-        match result {
-            WaitResult::Server(server) => self.relay_single(server, request, wrap, analysis).await,
-            other => self.handle_wait_result(other).await,
+        let now = self.proxy.shared.templates.new_id();
+        self.session.group_answered(request, answer, now);
+        if let RequestForm::Extended { parse: true, .. } = request.form {
+            let info = &self.registration.entry.info;
+            info.set_prepared(self.session.statements.named());
         }
     }
 
@@ -357,15 +379,29 @@ impl Client {
         server: Box<PooledServer>,
         request: Arc<PlannedRequest>,
         wrap: Wrap,
-        analysis: Option<AnalysisTask>,
+        analyzer: Analyzer,
     ) -> Result<(), ClientEnd> {
         if let Some(tally) = &request.stats {
             tally.count_alone();
         }
+        let analysis = match analyzer {
+            Analyzer::ThisClient(task) => Some(task),
+            Analyzer::NotNeeded | Analyzer::AnotherClient => None,
+        };
         let bytes = request.bytes.clone();
         let single = SingleRequest { request, analysis };
         Box::pin(self.relay(server, &bytes, wrap, Some(single))).await
     }
+}
+
+/// Who analyzes the template of a request.
+enum Analyzer {
+    /// The analysis has ended.
+    NotNeeded,
+    /// A client whose request came earlier.
+    AnotherClient,
+    /// The client itself, after its request.
+    ThisClient(AnalysisTask),
 }
 
 /// Returns when the pause is over; without one, never.

@@ -3,6 +3,7 @@
 use super::expect::Expect;
 use super::listening::write_notification;
 use super::state::{Body, Disposition, RelayContext, RelayState, RequestProgress};
+use crate::server::AcceptedParse;
 use bytes::{Buf, BufMut, BytesMut};
 use paceline_sql::{Hints, SessionChange};
 use paceline_wire::backend::{self, Status, tag};
@@ -259,7 +260,9 @@ impl RelayState {
     ) -> Disposition {
         match self.expect.pop_front() {
             Some(Expect::Parse { key, undo, reply }) => {
-                self.accepted.extend(key);
+                if let (Some(statement), Some(written)) = (key, undo.parse_written()) {
+                    self.accepted.push(AcceptedParse { statement, written });
+                }
                 let now = context.templates.new_id();
                 context.session.statements.parse_answered(&undo, now);
                 self.pass_held(to_client);
@@ -283,6 +286,7 @@ impl RelayState {
         if let Some(Expect::Execute(_)) = self.expect.front() {
             self.expect.pop_front();
         }
+        self.ddl.executed(frame.body());
         self.change(frame.body(), changes, context, to_client);
         match Self::command_instead(frame.body(), changes) {
             Some(command) => {
@@ -303,6 +307,7 @@ impl RelayState {
         to_server: &mut BytesMut,
     ) -> Result<Disposition, WireError> {
         self.status = Status::read(frame.body())?;
+        self.ddl.ready(self.status);
         let expected = self.expect.pop_front();
         if expected.is_none() {
             self.answered_unasked(context);

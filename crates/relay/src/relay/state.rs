@@ -1,5 +1,6 @@
 //! The state of a relay.
 
+use super::ddl::DdlProgress;
 use super::error_position::TextShift;
 use super::expect::Expect;
 use super::expect_queue::Expectations;
@@ -8,7 +9,7 @@ use super::settings_undo_log::SettingsUndoLog;
 use super::state_policy::StatePolicy;
 use crate::local_show::ShowSource;
 use crate::parsed::ColumnsId;
-use crate::server::{ServerSide, StatementKey};
+use crate::server::{AcceptedParse, ServerSide, StatementKey};
 use crate::session::ClientSession;
 use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
@@ -107,7 +108,8 @@ pub struct RelayState {
     pub(super) saw_error: bool,
     /// SQLSTATEs of errors forwarded to the client, for [`RelayState::take_errors`].
     pub(super) errors: Vec<[u8; 5]>,
-    pub(super) accepted: Vec<StatementKey>,
+    pub(super) accepted: Vec<AcceptedParse>,
+    pub(super) ddl: DdlProgress,
     /// The database that must have no other session when the written messages arrive.
     pub(super) exclusive: Option<String>,
     /// Bytes of answers forwarded to the client.
@@ -298,6 +300,7 @@ impl RelayState {
             saw_error: false,
             errors: Vec::new(),
             accepted: Vec::new(),
+            ddl: DdlProgress::default(),
             exclusive: None,
             forwarded: 0,
             listen: ListenState::default(),

@@ -2,6 +2,7 @@
 
 mod columns;
 mod copy;
+mod ddl;
 mod errors;
 mod forwarding;
 mod hints;

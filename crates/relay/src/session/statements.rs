@@ -57,6 +57,14 @@ impl Undo {
         }
     }
 
+    /// [`ClientParse::written`] of the statement after the change. `None` if all were dropped.
+    pub fn parse_written(&self) -> Option<u64> {
+        match self {
+            Self::Name { parse, .. } => Some(*parse),
+            Self::All(_) => None,
+        }
+    }
+
     /// The server has rejected the `Parse`. PostgreSQL drops the previous unnamed statement before it parses the new one.
     pub fn is_refused(&mut self) {
         if let Self::Name { name, previous, .. } = self

@@ -265,6 +265,10 @@ impl RelayTask<'_> {
         for state in relay.take_errors() {
             client.pool.stats.failed(state);
         }
+        // Before the client gets the answer.
+        if relay.take_ended_ddl() {
+            client.pool.shared.ddl_ended();
+        }
         if relay.has_accepted_many() {
             client.pool.add_accepted(&relay.take_accepted());
         }

@@ -1,0 +1,50 @@
+//! Which transactions count as DDL.
+
+use super::test_relay::TestRelay;
+use paceline_testing::messages::client::*;
+use paceline_testing::messages::server::*;
+
+/// The client sends this query. The server answers with this command tag and transaction status.
+fn executed(test: &mut TestRelay, text: &str, tag: &str, status: char) -> bool {
+    test.client([query(text)]);
+    test.server([complete(tag), ready(status)]);
+    test.relay.take_ended_ddl()
+}
+
+#[test]
+fn ddl_counts_when_its_transaction_ends() {
+    let mut test = TestRelay::new();
+    assert!(executed(
+        &mut test,
+        "CREATE TABLE a ()",
+        "CREATE TABLE",
+        'I'
+    ));
+    test.next_relay();
+    assert!(!executed(&mut test, "SELECT 1", "SELECT 1", 'I'));
+    test.next_relay();
+    assert!(!executed(&mut test, "BEGIN", "BEGIN", 'T'));
+    assert!(!executed(&mut test, "DROP TABLE a", "DROP TABLE", 'T'));
+    assert!(test.relay.has_open_ddl());
+    assert!(!executed(&mut test, "UPDATE b SET c = 1", "UPDATE 1", 'T'));
+    assert!(executed(&mut test, "COMMIT", "COMMIT", 'I'));
+    assert!(!test.relay.has_open_ddl());
+    assert!(!test.relay.take_ended_ddl(), "it is returned once");
+}
+
+#[test]
+fn a_command_counts_unless_it_is_known_not_to_change_the_catalog() {
+    for (tag, changes) in [
+        ("INSERT 0 1", false),
+        ("COMMIT", false),
+        ("COMMIT PREPARED", true),
+        ("SET", false),
+        ("DO", true),
+        ("CALL", true),
+        ("ALTER TABLE", true),
+        ("A NEW COMMAND", true),
+    ] {
+        let mut test = TestRelay::new();
+        assert_eq!(executed(&mut test, "/* any */", tag, 'I'), changes, "{tag}");
+    }
+}
