@@ -14,15 +14,17 @@
 //! errors and the end of hinted transactions, `columns` the columns that a client knows, `copy` COPY FROM STDIN, and `retry`
 //! plans that no longer fit. `listening` holds answers until notifications have arrived.
 //!
-//! State: `state` holds all of it. `session_changes` follows what statements change (`text_changes`, `settings_undo_log`,
-//! `sequences`, `idle_session_timeout`), `pin` decides whether the client keeps its server, `session_query` asks the server,
-//! by `state_policy`. `tokenization` tells whose effects are unknown. `refusal` holds the errors that Paceline raises,
+//! State: `state` holds all of it. `effects` determines what a statement changes, and `text_changes` distributes that among the
+//! statements of a text. `session_changes` applies it (`settings_undo_log`, `reported_settings`, `sequences`,
+//! `idle_session_timeout`), `pin` decides whether the client keeps its server, and `session_query` asks the server, by
+//! `state_policy`. `tokenization` says which texts have unknown effects. `refusal` holds the errors that Paceline raises,
 //! `not_yet` why a message must be passed again.
 
 mod client_messages;
 mod columns;
 mod copy;
 mod ddl;
+mod effects;
 mod error_position;
 mod errors;
 mod expect;
@@ -36,6 +38,7 @@ mod not_yet;
 mod pin;
 mod portals;
 mod refusal;
+mod reported_settings;
 mod retry;
 mod sequences;
 mod server_messages;

@@ -2,17 +2,14 @@
 
 use super::expect::Expect;
 use super::retry::Retry;
-use super::state::{Disposition, RelayContext, RelayState, RequestProgress, Untracked};
+use super::state::{RelayContext, RelayState, RequestProgress, Untracked};
 use super::state_policy::SessionStateMode;
 use crate::sequences::SequenceState;
-use crate::server::is_no_setting;
 use crate::settings::{CLIENT_ENCODING, IDENTITY, SessionSettings};
-use crate::template::Template;
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
-use paceline_sql::{Effect, Hints, Named, PinReason, SessionChange, set_config_sql};
-use paceline_wire::Frame;
-use paceline_wire::backend::{self, Status};
+use paceline_sql::{PinReason, SessionChange};
+use paceline_wire::backend::Status;
 use std::sync::Arc;
 
 /// Maximum capacity for portals that a relay keeps for the next transaction. To clear a larger one would cost each
@@ -276,63 +273,6 @@ impl RelayState {
         self.untracked = Untracked::Nothing;
     }
 
-    /// The server reports a setting.
-    pub(super) fn reported(
-        &mut self,
-        frame: Frame<'_>,
-        context: &mut RelayContext<'_>,
-    ) -> Disposition {
-        let Ok((name, value)) = backend::read_parameter_status(frame.body()) else {
-            // The value is not UTF-8, so it is unknown.
-            let name = frame.body().split(|byte| *byte == 0).next();
-            let name = name.and_then(|name| std::str::from_utf8(name).ok());
-            context.server.reported.remove(name.unwrap_or_default());
-            return Disposition::Forward;
-        };
-        let before = context
-            .server
-            .reported
-            .insert(name.to_owned(), value.to_owned());
-        if matches!(
-            self.expect.front(),
-            Some(
-                Expect::InjectedQuery
-                    | Expect::InjectedDiscardSequences
-                    | Expect::InjectedSessionQuery(_)
-            )
-        ) {
-            return Disposition::Swallow;
-        }
-        self.reported.entry(name.to_owned()).or_insert(before);
-        if self.request.taken_away.is_empty() {
-            return Disposition::Forward;
-        }
-        // Paceline sets the value with which the client began, and the server reports again.
-        let statuses = &mut self.request.statuses;
-        statuses.retain(|(known, _)| known != name);
-        statuses.push((name.to_owned(), Bytes::copy_from_slice(frame.bytes)));
-        Disposition::Swallow
-    }
-
-    /// The text has set it.
-    fn touches(&mut self, name: &str) {
-        if !self.touched.iter().any(|known| known == name) {
-            self.touched.push(name.to_owned());
-        }
-    }
-
-    /// Replaces the text that set a setting by the value that the server reports. PostgreSQL may have read the text relative
-    /// to an earlier value (`DateStyle` keeps the parts that the text does not name).
-    fn take_reported_values(&mut self, context: &mut RelayContext<'_>) {
-        for name in std::mem::take(&mut self.touched) {
-            let is_set = context.session.settings.sql_of(&name).is_some();
-            if let Some(value) = context.server.reports(&name).filter(|_| is_set) {
-                let sql = set_config_sql(&name, value);
-                context.set_untracked(&SessionChange::Set { name, sql });
-            }
-        }
-    }
-
     /// A `RESET ALL` that was not rolled back also resets settings whose change no text tells. It leaves the identity, for
     /// which the server is asked.
     fn unpin_settings(&mut self, request: &RequestProgress) {
@@ -342,21 +282,6 @@ impl RelayState {
                 .retain(|reason| *reason != PinReason::Setting);
             for name in IDENTITY {
                 add_to_query(&mut self.to_query, name);
-            }
-        }
-    }
-
-    /// Settings that changed untracked, and that the server reports, follow the client.
-    fn follow_reported(&mut self, context: &mut RelayContext<'_>) {
-        for (name, before) in std::mem::take(&mut self.reported) {
-            let now = context.server.reported.get(&name).cloned();
-            let is_set = self.untracked != Untracked::Nothing && !is_no_setting(&name);
-            if let Some(now) = now.filter(|now| is_set && before.as_ref() != Some(now)) {
-                let name = name.to_ascii_lowercase();
-                context.set_untracked(&SessionChange::Set {
-                    sql: set_config_sql(&name, &now),
-                    name,
-                });
             }
         }
     }
@@ -385,109 +310,5 @@ impl RelayContext<'_> {
             .interner
             .after(&session.settings, &session.base, change);
         self.put_in_force(Some(settings));
-    }
-
-    /// What a statement changes in the session, and its hints. An unknown statement may change anything.
-    pub(super) fn effects(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
-        let Some(template) = template else {
-            return (vec![SessionChange::Anything], Hints::default());
-        };
-        let mut changes = self.effects_of_text(template);
-        match template.named() {
-            Some(Named::Execute { runs: true, .. }) => {}
-            Some(Named::Uses {
-                names,
-                executes: true,
-            }) => {
-                // Noted with the first statement of the text: a later one may fail after a COMMIT.
-                let names = names.iter();
-                let may = names.flat_map(|name| self.possible_effects(name));
-                let changes = may.chain(changes).collect();
-                return (changes, template.hints());
-            }
-            _ => return (changes, template.hints()),
-        }
-        let Some(target) = self.executed(template) else {
-            // Only the server has this statement, so its text is unknown.
-            changes.push(SessionChange::Anything);
-            return (changes, template.hints());
-        };
-        // The changes of the EXECUTE itself come first.
-        changes.extend(
-            self.effects_of_text(&target)
-                .into_iter()
-                .map(|change| match change {
-                    SessionChange::SetTo(call) => call.unbound(),
-                    other => other,
-                }),
-        );
-        (changes, target.hints())
-    }
-
-    /// What a text of several statements, or a DO, may change if it executes the statement with this name. Whether it does
-    /// so, and when, is unknown. If the statement changes settings, the client is pinned.
-    fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
-        use SessionChange::{Anything, FunctionsCalled, Pin};
-        let Some(target) = self.session.statements.get(name.as_bytes()) else {
-            // Only the server has this statement, or there is none.
-            return vec![Anything];
-        };
-        let mut changes = self.effects_of_text(target);
-        let is_plain =
-            |change: &SessionChange| matches!(change, FunctionsCalled | Pin(_) | Anything);
-        if !changes.iter().all(is_plain) {
-            changes.retain(is_plain);
-            changes.extend([Anything, Pin(PinReason::Setting)]);
-        }
-        changes
-    }
-
-    /// What a statement changes, by its own text.
-    fn effects_of_text(&self, template: &Template) -> Vec<SessionChange> {
-        let mut changes = match template.effect() {
-            Some(Effect::Session(changes)) => changes.clone(),
-            Some(_) => Vec::new(),
-            // Its triggers may do the same as functions.
-            None if template.is_bulk() => vec![SessionChange::FunctionsCalled],
-            // No other server would get the setting.
-            None if template.may_set_untracked() => {
-                vec![
-                    SessionChange::Anything,
-                    SessionChange::Pin(PinReason::Setting),
-                ]
-            }
-            None => vec![SessionChange::Anything],
-        };
-        if (self.may_change_session)(template) {
-            changes.insert(0, SessionChange::FunctionsCalled);
-        }
-        if self.may_make_temporaries(template) {
-            changes.insert(0, SessionChange::Anything);
-        }
-        changes
-    }
-
-    /// Whether the statement may create objects in the temporary schema without naming it.
-    fn may_make_temporaries(&self, template: &Template) -> bool {
-        let makes = match template.effect() {
-            Some(Effect::Read | Effect::Write) => false,
-            Some(Effect::Session(changes)) => !matches!(
-                changes.as_slice(),
-                [SessionChange::Deallocate { .. } | SessionChange::DeallocateAll]
-            ),
-            Some(Effect::Other) | None => true,
-        };
-        makes && (self.session.settings.name_temporaries() || self.server.names_temporaries())
-    }
-
-    /// The client's statement that this one executes by name.
-    pub(super) fn executed(&self, template: &Template) -> Option<Arc<Template>> {
-        let Named::Execute { name, .. } = template.named()? else {
-            return None;
-        };
-        let target = self.session.statements.get(name.as_bytes())?;
-        // PostgreSQL rejects a statement that executes itself.
-        let is_last = !matches!(target.named(), Some(Named::Execute { .. }));
-        is_last.then(|| Arc::clone(target))
     }
 }
