@@ -1,57 +1,37 @@
-//! Relays messages between a client and one server connection until the relay is over.
+//! Relays messages between a client and one server connection until the relay is over. This file holds the state of a relay and its
+//! loop; the protocol state is in `paceline_relay`, without sockets.
+//!
+//! `connection` holds what precedes and follows a relay: the client's settings on the server connection, and its return to the pool.
+//! `start` starts a relay; `flow` moves bytes, from `input` and to `output`; `listening` waits for notifications; `ending` ends a
+//! relay whose client has disconnected or exceeds a limit; `stats` counts; `context` passes client and server connection to the
+//! protocol state.
 
+mod connection;
+mod context;
 mod ending;
 mod flow;
 mod input;
 mod listening;
 mod output;
+mod start;
 mod stats;
 
+pub(super) use connection::SingleRequest;
+
 use super::Client;
-use super::end::{ClientEnd, shut_down};
+use super::end::ClientEnd;
 use super::query_timers::QueryTimers;
-use crate::cancel::ClientState;
 use bytes::{Bytes, BytesMut};
 use input::{Blocked, ClientInput};
 use output::ClientOutput;
-use paceline_batch::line::ROW_AWAITED_MAX;
-use paceline_batch::strategy::PlannedRequest;
-use paceline_config::PoolMode;
-use paceline_net::optional_timeout;
-use paceline_pool::analysis::AnalysisTask;
-use paceline_pool::messages;
-use paceline_pool::pool::{DisconnectSignal, PooledServer, RowsInFlight, WaitResult};
 use paceline_pool::pools::Exclusive;
-use paceline_pool::result_memory::ResultReservation;
-use paceline_pool::server::{ServerConn, ServerError, deliver};
-use paceline_relay::relay::{RelayContext, RelayState, Wrap};
-use paceline_relay::request::{PartialAnswer, RequestForm};
-use paceline_relay::template::Template;
-use paceline_sql::SequenceUse;
-use paceline_wire::Frames;
-use paceline_wire::backend::Status;
-use paceline_wire::frontend::tag;
+use paceline_pool::server::ServerConn;
+use paceline_relay::relay::RelayState;
 use stats::RelayStats;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Maximum number of bytes buffered for a peer that does not read; while they are buffered, the other peer is not read.
 const BACKLOG_MAX: usize = 256 * 1024;
-
-/// Extra capacity for statement names, which are longer on servers than most clients' names.
-const NAMES_BYTES: usize = 128;
-
-/// How long a queue consumer that is relayed makes others of its queue wait, so that they form a group afterwards. They need not
-/// wait for the locks that it waits for: without Paceline they would skip those rows.
-const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
-
-/// A single statement in autocommit that is relayed. Its duration is measured.
-pub(super) struct SingleRequest {
-    pub(super) request: Arc<PlannedRequest>,
-    /// The analysis of its template, if this client has taken that on.
-    pub(super) analysis: Option<AnalysisTask>,
-}
 
 /// The end of an answer that waits for notifications, after the server connection was returned.
 struct AwaitedEnd {
@@ -104,248 +84,7 @@ struct RelayOutcome {
     at: Instant,
 }
 
-impl Client {
-    /// Relays a request, and further ones until the relay is over. `single` is the request if it is a single statement.
-    pub(super) async fn relay(
-        &mut self,
-        mut server: Box<PooledServer>,
-        request: &Bytes,
-        wrap: Wrap,
-        single: Option<SingleRequest>,
-    ) -> Result<(), ClientEnd> {
-        let underway = server.take_underway();
-        let settings = self.session.settings.as_ref();
-        let has_settings = |conn: &mut ServerConn| conn.side.has(settings);
-        if underway.is_none() && !server.conn().is_some_and(has_settings) {
-            // Boxed because it is rare: its state would be part of every relay.
-            server = match Box::pin(self.adopt_settings(server)).await? {
-                Some(server) => server,
-                None => return Ok(()),
-            };
-        }
-        let Some((conn, rows)) = server.parts() else {
-            return Err(shut_down());
-        };
-        let entry = Arc::clone(&self.registration.entry);
-        let start = Instant::now();
-        if !entry.relay_begins(conn.key.clone(), single.is_some().then_some(start)) {
-            match &underway {
-                None => return self.answer_cancelled(server).await,
-                Some(_) => Box::pin(self.cancel_underway(conn)).await,
-            }
-        }
-        let held_max = single.as_ref().and_then(|single| held_max(&single.request));
-        let outcome = {
-            let mut task = match underway {
-                Some((underway, memory)) => {
-                    RelayTask::take_over(self, conn, underway, memory, start)
-                }
-                None => {
-                    let planned = single.as_ref().map(|single| &single.request);
-                    RelayTask::start(self, conn, request, planned, wrap, start)
-                }
-            };
-            // By reference: a future that is moved in would be stored twice.
-            let relaying = std::pin::pin!(task.run_to_end());
-            match held_max {
-                Some(limit) => hold_rows(rows, limit, relaying).await,
-                None => relaying.await,
-            }
-        };
-        entry.relay_ends().await;
-        let must_close = server.conn().is_some_and(|conn| conn.side.must_close);
-        let mut outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err((ServerDisposal::Reset, end)) if !must_close => {
-                self.end_session(server);
-                return Err(end);
-            }
-            Err((ServerDisposal::Close | ServerDisposal::Reset, end)) => return Err(end),
-        };
-        match must_close {
-            // A server connection that is dropped instead of given back is closed.
-            true => drop(server),
-            false => return_server(server, single, &outcome, start),
-        }
-        if let Some(awaited) = outcome.awaited_end {
-            Box::pin(self.await_end(awaited, &mut outcome.to_client)).await?;
-        }
-        // The server connection is already returned: a client that reads slowly delays no other client.
-        if outcome.end.is_none() {
-            self.stream.write_all(&mut outcome.to_client).await?;
-        }
-        outcome.end.map_or(Ok(()), Err)
-    }
-
-    /// Answers a request that was cancelled before any of it was sent.
-    async fn answer_cancelled(&mut self, server: Box<PooledServer>) -> Result<(), ClientEnd> {
-        server.give_back();
-        self.handle_wait_result(WaitResult::cancelled()).await
-    }
-
-    /// Cancels a shared read that this client takes over.
-    async fn cancel_underway(&self, conn: &ServerConn) {
-        let entry = &self.registration.entry;
-        entry.set_state(ClientState::Relaying(conn.key.clone()));
-        let limit = self.proxy.config().paceline.timeouts.cancel_wait_timeout;
-        deliver(&conn.key, limit).await;
-    }
-
-    /// Activates the client's settings on the server connection. If state of an earlier client prevents that, closes the connection
-    /// and checks out another one. `None`: the client got another answer while it waited for that one.
-    async fn adopt_settings(
-        &mut self,
-        mut server: Box<PooledServer>,
-    ) -> Result<Option<Box<PooledServer>>, ClientEnd> {
-        let limit = self.pool.settings().timeouts.query_timeout;
-        loop {
-            let Some(conn) = server.conn() else {
-                return Err(shut_down());
-            };
-            let needs_reset = conn.side.needs_reset;
-            let adopting = conn.adopt_for(&self.session.settings, self.session.sequences);
-            match optional_timeout(limit, adopting).await {
-                Some(Ok(())) => return Ok(Some(server)),
-                Some(Err(ServerError::Refused(_))) if needs_reset => drop(server),
-                Some(Err(ServerError::Refused(error))) => {
-                    server.give_back();
-                    return Err(ClientEnd::Error(error));
-                }
-                Some(Err(_)) => return Err(ClientEnd::Error(messages::connection_lost())),
-                None => return Err(ClientEnd::Error(messages::timed_out("query timeout"))),
-            }
-            server = match self.check_out().await? {
-                WaitResult::Server(another) => another,
-                other => return self.handle_wait_result(other).await.map(|()| None),
-            };
-        }
-    }
-}
-
-impl Client {
-    /// The error for a client whose server connection was lost.
-    fn connection_lost(&self) -> Bytes {
-        match *self.disconnect.borrow() {
-            DisconnectSignal::Killed => DisconnectSignal::Killed.message(),
-            DisconnectSignal::Stay | DisconnectSignal::Closing | DisconnectSignal::ShutDown => {
-                messages::connection_lost()
-            }
-        }
-    }
-}
-
-/// Returns the server connection to the pool. Before that, records the duration of a single request, and runs the analysis of its
-/// template on the connection.
-fn return_server(
-    server: Box<PooledServer>,
-    single: Option<SingleRequest>,
-    outcome: &RelayOutcome,
-    start: Instant,
-) {
-    let Some(SingleRequest { request, analysis }) = single else {
-        return server.give_back();
-    };
-    let micros = u32::try_from((outcome.at - start).as_micros()).unwrap_or(u32::MAX);
-    let bytes = u32::try_from(outcome.forwarded).unwrap_or(u32::MAX);
-    request.template.pace.record(micros, bytes);
-    match analysis {
-        Some(analysis) if !outcome.failed => analysis.run(server),
-        _ => server.give_back(),
-    }
-}
-
-/// How long a relayed request keeps its rows in flight. `None`: to its end, because requests on the same row would wait for the same
-/// locks.
-fn held_max(request: &PlannedRequest) -> Option<Duration> {
-    match request.plan.as_ref()? {
-        plan if plan.is_queue() => Some(QUEUE_HELD_MAX),
-        plan if plan.waits_for_several_rows() => Some(ROW_AWAITED_MAX),
-        _ => None,
-    }
-}
-
-/// The use of sequences by a complete request that executes nothing, such as one that prepares a statement.
-fn sequence_use_without_execute(request: &Bytes) -> Option<SequenceUse> {
-    let harmless = [tag::PARSE, tag::DESCRIBE, tag::CLOSE, tag::SYNC];
-    let complete = Frames::new(request)
-        .last()
-        .is_some_and(|f| f.tag == tag::SYNC);
-    let runs_nothing = complete && Frames::new(request).all(|f| harmless.contains(&f.tag));
-    runs_nothing.then_some(SequenceUse::NONE)
-}
-
-/// Runs a relay. After `limit`, requests that wait for its queue or rows may leave the line.
-async fn hold_rows<T>(
-    rows: RowsInFlight<'_>,
-    limit: Duration,
-    mut relaying: Pin<&mut impl Future<Output = T>>,
-) -> T {
-    match tokio::time::timeout(limit, &mut relaying).await {
-        Ok(outcome) => outcome,
-        Err(_) => {
-            rows.release_early();
-            relaying.await
-        }
-    }
-}
-
 impl<'a> RelayTask<'a> {
-    /// Starts a relay with a request. `planned` is the request if it is a single statement.
-    fn start(
-        client: &'a mut Client,
-        conn: &'a mut ServerConn,
-        request: &Bytes,
-        planned: Option<&Arc<PlannedRequest>>,
-        wrap: Wrap,
-        start: Instant,
-    ) -> Self {
-        let mut to_server = BytesMut::with_capacity(request.len() + NAMES_BYTES);
-        let mut relay = with_context(client, conn, |context| {
-            RelayState::start(context, wrap, &mut to_server)
-        });
-        if client.mode == PoolMode::Session {
-            relay.use_session_pooling();
-        }
-        let uses = planned.map_or_else(
-            || sequence_use_without_execute(request),
-            |planned| Some(planned.sequences),
-        );
-        if let Some(uses) = uses {
-            relay.first_request_uses(uses);
-        }
-        if planned.is_some_and(|request| {
-            matches!(request.form, RequestForm::Extended { describe: true, .. })
-        }) {
-            relay.first_request_describes();
-        }
-        let query = planned.filter(|request| matches!(request.form, RequestForm::Simple));
-        let mut task = Self::new(client, conn, relay, start);
-        task.to_server = to_server;
-        task.input.set_first(request.clone());
-        task.input.awaits_long = request.is_empty();
-        task.input.template = query.map(|query| Arc::clone(&query.template));
-        if is_complete(request) {
-            task.relay.allow_retry();
-            task.repeatable = Some(request.clone());
-        }
-        task
-    }
-
-    /// Continues a shared read whose answer is arriving.
-    fn take_over(
-        client: &'a mut Client,
-        conn: &'a mut ServerConn,
-        underway: PartialAnswer,
-        memory: ResultReservation,
-        start: Instant,
-    ) -> Self {
-        let (relay, answer) = RelayState::take_over(underway);
-        let mut task = Self::new(client, conn, relay, start);
-        task.output = ClientOutput::of_shared(answer, memory);
-        task.stats.request(Status::Idle);
-        task
-    }
-
     fn new(
         client: &'a mut Client,
         conn: &'a mut ServerConn,
@@ -508,45 +247,4 @@ impl<'a> RelayTask<'a> {
             && !self.relay.owes_many_answers()
             && (self.relay.awaits_client() || self.input.body.left > 0)
     }
-}
-
-/// Whether these messages end with the end of a request.
-fn is_complete(request: &[u8]) -> bool {
-    let last = Frames::new(request).last().map(|frame| frame.tag);
-    matches!(last, Some(tag::SYNC | tag::QUERY | tag::FUNCTION_CALL))
-}
-
-/// Runs `work` with the context that the protocol state needs: the client's session and the server connection's state.
-fn with_context<R>(
-    client: &mut Client,
-    conn: &mut ServerConn,
-    work: impl FnOnce(&mut RelayContext<'_>) -> R,
-) -> R {
-    with_context_and_template(client, conn, None, work)
-}
-
-/// The same, with the template of the client's query if it is known.
-fn with_context_and_template<R>(
-    client: &mut Client,
-    conn: &mut ServerConn,
-    template: Option<&Arc<Template>>,
-    work: impl FnOnce(&mut RelayContext<'_>) -> R,
-) -> R {
-    let settings = client.session.settings.id;
-    let pool = &client.pool;
-    let may_change_session = |template: &Template| {
-        template.calls_functions() && pool.changes_session(template.id, settings).unwrap_or(true)
-    };
-    let pool_settings = client.pool_settings.load();
-    let mut context = RelayContext {
-        session: &mut client.session,
-        server: &mut conn.side,
-        templates: &client.proxy.shared.templates,
-        interner: &client.proxy.shared.settings_interner,
-        show_source: &**pool,
-        may_change_session: &may_change_session,
-        policy: &pool_settings.state,
-        query: template,
-    };
-    work(&mut context)
 }

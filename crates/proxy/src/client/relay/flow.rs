@@ -1,7 +1,8 @@
 //! Moves bytes between client and server: reads from one, writes to the other, and waits for either.
 
+use super::context::{with_context, with_context_and_template};
 use super::input::Body;
-use super::{BACKLOG_MAX, RelayTask, ServerDisposal, with_context, with_context_and_template};
+use super::{BACKLOG_MAX, RelayTask, ServerDisposal};
 use crate::client::end::{ClientEnd, disconnected};
 use crate::client::query_timers::{QueryTimers, RelayPhase};
 use crate::shared_listen::notification_ready;
