@@ -1,4 +1,5 @@
-//! A connection to PostgreSQL: login, settings, and the simple exchanges that Paceline itself needs.
+//! A connection to PostgreSQL. This file holds its state, how it takes over a client's settings, and how it is reset. `open` and `dial`
+//! open a connection, `statements` runs statements of Paceline's own.
 
 mod backend_key;
 mod dial;
@@ -7,8 +8,10 @@ mod generation;
 mod info;
 mod list;
 mod log;
+mod open;
 mod readiness;
 mod replication;
+mod statements;
 
 pub use backend_key::{BackendKey, abandon, deliver};
 pub use dial::{connect, dial};
@@ -18,24 +21,20 @@ pub use info::ServerInfo;
 pub(crate) use list::ServerList;
 pub use list::ServerSnapshot;
 pub(crate) use log::ServerLog;
+pub use statements::{Description, ResultRows};
 
 use crate::address::Address;
 use crate::close_reason;
-use crate::credentials::{ServerCredentials, random};
 use crate::quota::ServerSlot;
 use bytes::{Bytes, BytesMut};
 use paceline_net::Stream;
-use paceline_net::optional_timeout;
 use paceline_relay::sequences::{SequenceState, SequenceToken};
 use paceline_relay::server::ServerSide;
-use paceline_relay::settings::{SessionSettings, read_milliseconds};
-use paceline_sql::IDLE_SESSION_TIMEOUT;
-use paceline_wire::auth::{Login, Progress};
-use paceline_wire::backend::{self, Field, tag};
-use paceline_wire::startup::Startup;
-use paceline_wire::{WireError, frame, frontend};
+use paceline_relay::settings::SessionSettings;
+use paceline_wire::backend::tag;
+use paceline_wire::{frame, frontend};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A connection to PostgreSQL that is logged in.
 #[derive(Debug)]
@@ -64,91 +63,7 @@ pub struct ServerConn {
     pub(crate) log: Option<ServerLog>,
 }
 
-/// PostgreSQL's description of a statement.
-#[derive(Debug, Default)]
-pub struct Description {
-    /// OIDs of its parameters.
-    pub parameters: Vec<u32>,
-    /// Columns of its result.
-    pub fields: Vec<Field>,
-    /// Whether PostgreSQL raised a NOTICE or WARNING when it parsed the statement.
-    pub warned: bool,
-}
-
-/// Rows of one result, as text.
-pub type ResultRows = Vec<Vec<Option<String>>>;
-
 impl ServerConn {
-    /// Connects and logs in. If `pg_hba.conf` rejects the user with TLS, or without, and `sslmode` allows both, tries the other
-    /// way, too.
-    async fn open(
-        address: &Arc<Address>,
-        credentials: &ServerCredentials,
-        none: Arc<SessionSettings>,
-        prepared_max: usize,
-        more: &[(&str, &str)],
-    ) -> Result<Self, ServerError> {
-        let stream = connect(address).await?;
-        let encrypted = stream.is_encrypted();
-        let fresh = |stream| Self::new(stream, address, &none, prepared_max);
-        match fresh(stream).logged_in(address, credentials, more).await {
-            Err(refusal) if refusal.is_of_authorization() => {
-                match address.connect_otherwise(encrypted).await {
-                    Some(stream) => fresh(stream).logged_in(address, credentials, more).await,
-                    None => Err(refusal),
-                }
-            }
-            other => other,
-        }
-    }
-
-    /// Opens a connection that the server does not close for being idle: a default of `idle_session_timeout` (PostgreSQL 14 and
-    /// later) is overridden and remembered, because it applies to clients. Settings that `connect_query` changes become defaults
-    /// of the session, to which RESET and DISCARD ALL return.
-    async fn open_for_pool(
-        address: &Arc<Address>,
-        credentials: &ServerCredentials,
-        none: Arc<SessionSettings>,
-        prepared_max: usize,
-    ) -> Result<Self, ServerError> {
-        const OFF: [(&str, &str); 1] = [(IDLE_SESSION_TIMEOUT, "0")];
-        let query = &address.connect_query;
-        let open = |more| Self::open(address, credentials, Arc::clone(&none), prepared_max, more);
-        let mut conn = open(&[]).await?;
-        let default = conn.idle_default().await?;
-        let off: &[(&str, &str)] = if default.is_zero() { &[] } else { &OFF };
-        let sets = conn.run_connect_query(query).await?;
-        if off.is_empty() && sets.is_empty() {
-            return Ok(conn);
-        }
-        conn.terminate();
-        let sets = sets.iter().map(|(name, value)| (&**name, &**value));
-        let more: Vec<(&str, &str)> = off.iter().copied().chain(sets).collect();
-        let mut conn = match open(&more).await {
-            // Some settings that a statement may change are not accepted in a startup packet.
-            Err(ServerError::Refused(_)) if more.len() > off.len() => open(off).await?,
-            other => other?,
-        };
-        conn.side.idle_default = default;
-        conn.run_connect_query(query).await?;
-        Ok(conn)
-    }
-
-    /// The server's default of `idle_session_timeout`; zero means none.
-    async fn idle_default(&mut self) -> Result<Duration, ServerError> {
-        let question = format!("SELECT pg_catalog.current_setting('{IDLE_SESSION_TIMEOUT}', true)");
-        let answer = match self.query(&question).await {
-            Ok(answer) => answer,
-            // A server that is not PostgreSQL may not know the setting.
-            Err(ServerError::Refused(_)) => return Ok(Duration::ZERO),
-            Err(error) => return Err(error),
-        };
-        let value = answer
-            .first()
-            .and_then(|rows| rows.first()?.first()?.as_deref());
-        Ok(value.and_then(read_milliseconds).unwrap_or_default())
-    }
-
     /// Wraps a stream on which nobody has logged in.
     pub fn new(
         stream: Stream,
@@ -169,89 +84,6 @@ impl ServerConn {
             opened: now,
             slot: None,
             log: None,
-        }
-    }
-
-    async fn logged_in(
-        mut self,
-        address: &Address,
-        credentials: &ServerCredentials,
-        more: &[(&str, &str)],
-    ) -> Result<Self, ServerError> {
-        self.log_in(address, credentials, more).await?;
-        self.info = ServerInfo::new(&self.stream, self.key.process, None);
-        self.side.process = self.key.process;
-        Ok(self)
-    }
-
-    /// Opens a connection for a pool within `limit`; zero means no limit.
-    ///
-    /// # Errors
-    /// The server cannot be reached, rejects the login, or does not answer in time.
-    pub async fn open_within(
-        limit: Duration,
-        address: &Arc<Address>,
-        credentials: &ServerCredentials,
-        none: Arc<SessionSettings>,
-        prepared_max: usize,
-    ) -> Result<Self, ServerError> {
-        let opening = Self::open_for_pool(address, credentials, none, prepared_max);
-        let opened = optional_timeout(limit, opening).await;
-        opened.unwrap_or(Err(ServerError::Timeout(limit)))
-    }
-
-    async fn log_in(
-        &mut self,
-        address: &Address,
-        credentials: &ServerCredentials,
-        more: &[(&str, &str)],
-    ) -> Result<(), ServerError> {
-        let mut out = BytesMut::new();
-        let mut parameters = vec![
-            ("user".to_owned(), address.user.clone()),
-            ("database".to_owned(), address.database.clone()),
-        ];
-        parameters.extend(address.startup.iter().cloned());
-        let more = more
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        parameters.extend(more);
-        let startup = Startup {
-            minor: 0,
-            parameters,
-        };
-        startup.write(&mut out);
-        self.stream.write_all(&mut out).await?;
-        let credential = credentials.credential.as_shown();
-        let binding = self.stream.channel_binding().map(<[u8]>::to_vec);
-        let mut login = Login::new(&address.user, credential, random()?).bound_to(binding);
-        let mut accepted = false;
-        loop {
-            let (kind, message) = self.message().await?;
-            let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
-            match kind {
-                tag::AUTHENTICATION => {
-                    match login.handle(body, &mut out)? {
-                        Progress::WantsKeys(stretch) => {
-                            login.give(&credentials.keys(&stretch).await?, &mut out)?;
-                        }
-                        Progress::Accepted => accepted = true,
-                        Progress::Answered | Progress::Nothing => {}
-                    }
-                    self.stream.write_all(&mut out).await?;
-                }
-                tag::BACKEND_KEY_DATA => {
-                    self.key.set(backend::read_backend_key(body)?);
-                }
-                tag::ERROR_RESPONSE => return Err(ServerError::Refused(message)),
-                tag::READY_FOR_QUERY if accepted => return Ok(()),
-                // The server has neither accepted the login nor completed its own proof.
-                tag::READY_FOR_QUERY => {
-                    let why = "the server is ready before it has let us in";
-                    return Err(WireError::Authentication(why.into()).into());
-                }
-                _ => {}
-            }
         }
     }
 
@@ -339,96 +171,6 @@ impl ServerConn {
         Ok(())
     }
 
-    /// Runs statements of Paceline's own in one transaction, and returns the rows of each. Parameters are passed as text.
-    ///
-    /// # Errors
-    /// The server answers with an error, or the connection is lost.
-    pub async fn ask(
-        &mut self,
-        statements: &[(&str, &[&str])],
-    ) -> Result<Vec<ResultRows>, ServerError> {
-        let mut out = BytesMut::new();
-        for (text, parameters) in statements {
-            frontend::Parse {
-                name: b"",
-                text: text.as_bytes(),
-                types: &frontend::parameter_types(&[]),
-            }
-            .write(&mut out);
-            let parameters: Vec<_> = parameters
-                .iter()
-                .map(|text| (false, Some(text.as_bytes())))
-                .collect();
-            frontend::write_bind(&mut out, b"", &parameters, &[]);
-            frontend::write_execute(&mut out);
-        }
-        frontend::write_sync(&mut out);
-        self.results(&mut out).await
-    }
-
-    /// Runs statements of Paceline's own in one simple query, and returns the rows of each.
-    ///
-    /// # Errors
-    /// The server answers with an error, or the connection is lost.
-    pub async fn query(&mut self, sql: &str) -> Result<Vec<ResultRows>, ServerError> {
-        let mut out = BytesMut::new();
-        frontend::write_query(&mut out, sql);
-        self.results(&mut out).await
-    }
-
-    /// Sends messages and reads their rows up to ReadyForQuery.
-    async fn results(&mut self, out: &mut BytesMut) -> Result<Vec<ResultRows>, ServerError> {
-        self.side.unnamed = None;
-        self.stream.write_all(out).await?;
-        let (mut results, mut rows, mut refused) = (Vec::new(), ResultRows::new(), None);
-        loop {
-            let (kind, message) = self.message().await?;
-            let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
-            match kind {
-                tag::DATA_ROW => rows.push(read_row(body)?),
-                tag::COMMAND_COMPLETE => results.push(std::mem::take(&mut rows)),
-                tag::ERROR_RESPONSE => refused = Some(message),
-                tag::READY_FOR_QUERY => break,
-                _ => {}
-            }
-        }
-        refused.map_or(Ok(results), |error| Err(ServerError::Refused(error)))
-    }
-
-    /// Asks PostgreSQL to describe a statement.
-    ///
-    /// # Errors
-    /// The server answers with an error, or the connection is lost.
-    pub async fn describe(&mut self, text: &str, types: &[u8]) -> Result<Description, ServerError> {
-        let mut out = BytesMut::new();
-        frontend::Parse {
-            name: b"",
-            text: text.as_bytes(),
-            types,
-        }
-        .write(&mut out);
-        frontend::Target::Statement(b"").write(&mut out, frontend::tag::DESCRIBE);
-        frontend::write_sync(&mut out);
-        self.side.unnamed = None;
-        self.stream.write_all(&mut out).await?;
-        let (mut description, mut refused) = (Description::default(), None);
-        loop {
-            let (kind, message) = self.message().await?;
-            let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
-            match kind {
-                tag::PARAMETER_DESCRIPTION => {
-                    description.parameters = backend::read_parameter_types(body)?;
-                }
-                tag::ROW_DESCRIPTION => description.fields = backend::read_fields(body)?,
-                tag::NOTICE_RESPONSE => description.warned = true,
-                tag::ERROR_RESPONSE => refused = Some(message),
-                tag::READY_FOR_QUERY => break,
-                _ => {}
-            }
-        }
-        refused.map_or(Ok(description), |error| Err(ServerError::Refused(error)))
-    }
-
     /// Ends an idle session with Terminate. (A connection that is dropped sends none: it may be in the middle of a message.)
     pub fn terminate(mut self) {
         if let Some(log) = &mut self.log {
@@ -450,12 +192,6 @@ pub fn is_discard_all(sql: &str) -> bool {
             .is_some_and(|next| next.eq_ignore_ascii_case(word))
     };
     next_is("DISCARD") && next_is("ALL") && words.next().is_none()
-}
-
-fn read_row(body: &[u8]) -> Result<Vec<Option<String>>, WireError> {
-    let values = backend::row_values(body)?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(values.into_iter().map(|value| value.map(text)).collect())
 }
 
 #[cfg(test)]

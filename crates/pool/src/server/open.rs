@@ -1,0 +1,170 @@
+//! Opens a connection: connects, logs in, and overrides defaults of the server that a pool's connection must not have.
+
+use super::{ServerConn, ServerError, ServerInfo, connect};
+use crate::address::Address;
+use crate::credentials::{ServerCredentials, random};
+use bytes::BytesMut;
+use paceline_net::optional_timeout;
+use paceline_relay::settings::{SessionSettings, read_milliseconds};
+use paceline_sql::IDLE_SESSION_TIMEOUT;
+use paceline_wire::auth::{Login, Progress};
+use paceline_wire::backend::{self, tag};
+use paceline_wire::startup::Startup;
+use paceline_wire::{WireError, frame};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl ServerConn {
+    /// Connects and logs in. If `pg_hba.conf` rejects the user with TLS, or without, and `sslmode` allows both, tries the other
+    /// way, too.
+    pub(super) async fn open(
+        address: &Arc<Address>,
+        credentials: &ServerCredentials,
+        none: Arc<SessionSettings>,
+        prepared_max: usize,
+        more: &[(&str, &str)],
+    ) -> Result<Self, ServerError> {
+        let stream = connect(address).await?;
+        let encrypted = stream.is_encrypted();
+        let fresh = |stream| Self::new(stream, address, &none, prepared_max);
+        match fresh(stream).logged_in(address, credentials, more).await {
+            Err(refusal) if refusal.is_of_authorization() => {
+                match address.connect_otherwise(encrypted).await {
+                    Some(stream) => fresh(stream).logged_in(address, credentials, more).await,
+                    None => Err(refusal),
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Opens a connection that the server does not close for being idle: a default of `idle_session_timeout` (PostgreSQL 14 and
+    /// later) is overridden and remembered, because it applies to clients. Settings that `connect_query` changes become defaults
+    /// of the session, to which RESET and DISCARD ALL return.
+    async fn open_for_pool(
+        address: &Arc<Address>,
+        credentials: &ServerCredentials,
+        none: Arc<SessionSettings>,
+        prepared_max: usize,
+    ) -> Result<Self, ServerError> {
+        const OFF: [(&str, &str); 1] = [(IDLE_SESSION_TIMEOUT, "0")];
+        let query = &address.connect_query;
+        let open = |more| Self::open(address, credentials, Arc::clone(&none), prepared_max, more);
+        let mut conn = open(&[]).await?;
+        let default = conn.idle_default().await?;
+        let off: &[(&str, &str)] = if default.is_zero() { &[] } else { &OFF };
+        let sets = conn.run_connect_query(query).await?;
+        if off.is_empty() && sets.is_empty() {
+            return Ok(conn);
+        }
+        conn.terminate();
+        let sets = sets.iter().map(|(name, value)| (&**name, &**value));
+        let more: Vec<(&str, &str)> = off.iter().copied().chain(sets).collect();
+        let mut conn = match open(&more).await {
+            // Some settings that a statement may change are not accepted in a startup packet.
+            Err(ServerError::Refused(_)) if more.len() > off.len() => open(off).await?,
+            other => other?,
+        };
+        conn.side.idle_default = default;
+        conn.run_connect_query(query).await?;
+        Ok(conn)
+    }
+
+    /// The server's default of `idle_session_timeout`; zero means none.
+    async fn idle_default(&mut self) -> Result<Duration, ServerError> {
+        let question = format!("SELECT pg_catalog.current_setting('{IDLE_SESSION_TIMEOUT}', true)");
+        let answer = match self.query(&question).await {
+            Ok(answer) => answer,
+            // A server that is not PostgreSQL may not know the setting.
+            Err(ServerError::Refused(_)) => return Ok(Duration::ZERO),
+            Err(error) => return Err(error),
+        };
+        let value = answer
+            .first()
+            .and_then(|rows| rows.first()?.first()?.as_deref());
+        Ok(value.and_then(read_milliseconds).unwrap_or_default())
+    }
+
+    async fn logged_in(
+        mut self,
+        address: &Address,
+        credentials: &ServerCredentials,
+        more: &[(&str, &str)],
+    ) -> Result<Self, ServerError> {
+        self.log_in(address, credentials, more).await?;
+        self.info = ServerInfo::new(&self.stream, self.key.process, None);
+        self.side.process = self.key.process;
+        Ok(self)
+    }
+
+    /// Opens a connection for a pool within `limit`; zero means no limit.
+    ///
+    /// # Errors
+    /// The server cannot be reached, rejects the login, or does not answer in time.
+    pub async fn open_within(
+        limit: Duration,
+        address: &Arc<Address>,
+        credentials: &ServerCredentials,
+        none: Arc<SessionSettings>,
+        prepared_max: usize,
+    ) -> Result<Self, ServerError> {
+        let opening = Self::open_for_pool(address, credentials, none, prepared_max);
+        let opened = optional_timeout(limit, opening).await;
+        opened.unwrap_or(Err(ServerError::Timeout(limit)))
+    }
+
+    async fn log_in(
+        &mut self,
+        address: &Address,
+        credentials: &ServerCredentials,
+        more: &[(&str, &str)],
+    ) -> Result<(), ServerError> {
+        let mut out = BytesMut::new();
+        let mut parameters = vec![
+            ("user".to_owned(), address.user.clone()),
+            ("database".to_owned(), address.database.clone()),
+        ];
+        parameters.extend(address.startup.iter().cloned());
+        let more = more
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        parameters.extend(more);
+        let startup = Startup {
+            minor: 0,
+            parameters,
+        };
+        startup.write(&mut out);
+        self.stream.write_all(&mut out).await?;
+        let credential = credentials.credential.as_shown();
+        let binding = self.stream.channel_binding().map(<[u8]>::to_vec);
+        let mut login = Login::new(&address.user, credential, random()?).bound_to(binding);
+        let mut accepted = false;
+        loop {
+            let (kind, message) = self.message().await?;
+            let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
+            match kind {
+                tag::AUTHENTICATION => {
+                    match login.handle(body, &mut out)? {
+                        Progress::WantsKeys(stretch) => {
+                            login.give(&credentials.keys(&stretch).await?, &mut out)?;
+                        }
+                        Progress::Accepted => accepted = true,
+                        Progress::Answered | Progress::Nothing => {}
+                    }
+                    self.stream.write_all(&mut out).await?;
+                }
+                tag::BACKEND_KEY_DATA => {
+                    self.key.set(backend::read_backend_key(body)?);
+                }
+                tag::ERROR_RESPONSE => return Err(ServerError::Refused(message)),
+                tag::READY_FOR_QUERY if accepted => return Ok(()),
+                // The server has neither accepted the login nor completed its own proof.
+                tag::READY_FOR_QUERY => {
+                    let why = "the server is ready before it has let us in";
+                    return Err(WireError::Authentication(why.into()).into());
+                }
+                _ => {}
+            }
+        }
+    }
+}
