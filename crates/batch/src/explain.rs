@@ -64,10 +64,8 @@ const PIPELINE_OFF: &str = "pipeline is off";
 /// Why a read runs alone if no other reason is known.
 pub const NOT_PLAIN: &str = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
 const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
-const SHARE: &str =
-    "share, with those that ask the very same; pipeline, once it is known to be short";
-const SHARE_ONLY: &str =
-    "it is not known to be short: only those that ask the very same travel with it";
+const SHARE: &str = "share, with identical reads; pipeline, once it is known to be short";
+const SHARE_ONLY: &str = "it is not known to be short: only identical reads run with it";
 const TOO_LONG: &str = "its answers are longer than 8 MiB";
 const NEITHER: &str = "it is neither a read nor a write";
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Interval between two samples.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Number of grouped units, and of groups, since Paceline started.
+/// Number of grouped requests, and of groups, since Paceline started.
 type Counts = (u64, u64);
 
 /// Appends a sample every quarter of a second. Returns if the target is no Paceline: other servers return an error.
@@ -32,9 +32,9 @@ pub(crate) async fn watch(
 }
 
 fn mean_since(before: Counts, now: Counts) -> Option<f64> {
-    let units = now.0.checked_sub(before.0)?;
+    let requests = now.0.checked_sub(before.0)?;
     let groups = now.1.checked_sub(before.1)?;
-    (groups > 0).then(|| units as f64 / groups as f64)
+    (groups > 0).then(|| requests as f64 / groups as f64)
 }
 
 /// The sum over all templates that form groups.

@@ -14,7 +14,7 @@ impl Config {
         refuse(place, self.misfit())
     }
 
-    /// Rejects an address that other machines can reach if the login asks for no proof.
+    /// Rejects an address that other machines can reach if the login requires no password or certificate.
     ///
     /// # Errors
     /// [`ConfigError::Invalid`], as [`Config::check_access`].
@@ -175,8 +175,8 @@ mod tests {
         }
         let asked = format!("{DATABASE}auth_user = \"asker\"");
         assert_eq!(misfit("auth_type = \"md5\"", &asked), None);
-        let nobody = format!("{DATABASE}auth_user = \"\"");
-        assert!(misfit("auth_type = \"md5\"", &nobody).is_some());
+        let no_user = format!("{DATABASE}auth_user = \"\"");
+        assert!(misfit("auth_type = \"md5\"", &no_user).is_some());
         assert_eq!(
             misfit("auth_type = \"md5\"\nauth_user = \"a\"", DATABASE),
             None

@@ -122,7 +122,7 @@ pub(crate) enum ConfigProblem {
     },
     /// Every client that reaches this machine could log in as any user.
     #[error(
-        "refusing to listen on {listen}: client login is {auth_type}, so that anybody who can reach it is let in without a password; \
+        "refusing to listen on {listen}: client login is {auth_type}, so every client that can reach it could log in without a password; \
          set auth_type to scram-sha-256 (with auth_file or auth_user) or hba, listen on 127.0.0.1 or [::1], \
          or, if that is what you want, set auth_trust_remote to true"
     )]
@@ -132,14 +132,14 @@ pub(crate) enum ConfigProblem {
         /// The kind of login.
         auth_type: &'static str,
     },
-    /// Passwords are asked for, and none is known.
+    /// The login requires passwords, but no user is defined.
     #[error(
-        "auth_type is {0}, but no user is known, so that nobody could log in; set auth_file or auth_user"
+        "auth_type is {0}, but no user is defined, so no client could log in; set auth_file or auth_user"
     )]
     NoUsers(&'static str),
-    /// Rules are asked for, and there are none.
+    /// The login requires rules, but there are none.
     #[error(
-        "auth_type is hba, but there are no rules, so that nobody could log in; set auth_hba_file"
+        "auth_type is hba, but there are no rules, so no client could log in; set auth_hba_file"
     )]
     NoHbaFile,
     /// Users are to be looked up where there are none.

@@ -14,7 +14,7 @@ pub struct Declared {
 /// What a function is declared as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// `[[take]]`: each row of a queue that it returns goes to one caller only. Without a limit argument, calls only share a
+    /// `[[take]]`: it returns each row of a queue to one caller only. Without a limit argument, calls only share a
     /// transaction.
     Take {
         /// The number, from 1, of the argument that limits the number of rows.

@@ -1,5 +1,5 @@
 //! The JSON schema of `paceline.toml`, for editors: made from the keys, kept as `deploy/paceline.schema.json`. It knows kinds and
-//! limits of values; what only a whole file can have wrong, `paceline check` tells.
+//! limits of values. `paceline check` reports what only the whole file can violate.
 
 use crate::file::{GROUP_KEYS, PEER_KEYS, TABLES, TAKE_KEYS, keys_of};
 use crate::overrides;

@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path) -> Result<Secret, SecretError> {
     Ok(Secret::new(password.to_owned()))
 }
 
-/// What to say if anybody on this machine can read the file at `path`.
+/// A warning if every user of this machine can read the file at `path`.
 pub(super) fn exposed(path: &Path) -> Option<String> {
     let readable = |metadata: Metadata| metadata.mode() & OTHERS_READ != 0;
     let exposed = std::fs::metadata(path).is_ok_and(readable);

@@ -219,7 +219,7 @@ impl Parts {
 /// Splits `host:port` or `[v6]:port`. An empty port is the default one.
 fn split_address(address: &str) -> Result<(&str, &str), UpstreamError> {
     let Some(bracketed) = address.strip_prefix('[') else {
-        // Two colons without brackets: where the address ends is anybody's guess.
+        // With two colons and no brackets, the end of the address is ambiguous.
         return match address.split_once(':') {
             Some((_, port)) if port.contains(':') => Err(UpstreamError::Host),
             Some(parts) => Ok(parts),

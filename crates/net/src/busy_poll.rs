@@ -91,8 +91,8 @@ fn core_is_wanted() -> bool {
     before.elapsed() > YIELD_MAX
 }
 
-/// Exponential backoff of polling. It grows twice as fast as it shrinks, so that polling goes on if at most a third of the polls end
-/// without a message.
+/// Exponential backoff of polling. It grows twice as fast as it shrinks, so that polling continues if at most a third of the polls
+/// end without a message.
 #[derive(Debug, Default)]
 struct PollBackoff(u32);
 

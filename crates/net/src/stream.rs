@@ -20,7 +20,7 @@ use tokio::net::{TcpStream, UnixStream};
 /// that the peer disconnects.
 const READ_AHEAD_BYTES_MAX: usize = 8 * 1024;
 
-/// Maximum bytes of one [`Stream::write_part`]: other tasks run after so many.
+/// Maximum bytes of one [`Stream::write_part`]. After them, other tasks run.
 const WRITE_BYTES_MAX: usize = 256 * 1024;
 
 /// Maximum bytes of one read from a socket.

@@ -52,7 +52,7 @@ pub(crate) async fn explain(arguments: &Explain) -> anyhow::Result<String> {
     let address = Arc::new(address(upstream, settings)?);
     let learned = analyze(&address, arguments, &simple.template, statement, &templates).await?;
     let server = format!("{upstream} as {}", address.user);
-    Ok(answer::of_learned(
+    Ok(answer::of_analysis(
         &simple,
         &learned,
         policy,

@@ -183,7 +183,7 @@ pub(crate) struct Waiter {
     pub(crate) request: Option<Arc<PlannedRequest>>,
     /// To the client.
     pub(crate) answer: oneshot::Sender<WaitResult>,
-    /// Whether the client has been told that it waits for long.
+    /// Whether the client has received the NOTICE that it waits.
     told_queued: bool,
 }
 
@@ -204,7 +204,7 @@ pub enum WaitResult {
     Answer(Bytes),
     /// Messages with which the client's connection ends.
     Fatal(Bytes),
-    /// The wait lasts long, and goes on here.
+    /// The client has waited for `query_wait_notify`, and continues to wait here.
     Queued(oneshot::Receiver<WaitResult>),
     /// The request has left the line because the analysis of its template has ended: its client decides again whether it may join
     /// a group.
@@ -258,7 +258,7 @@ pub(crate) struct LockWait {
 enum Unwanted {
     /// Its client has cancelled it.
     Cancelled,
-    /// Its client has disconnected. The attempt in flight goes on, as it does in PostgreSQL.
+    /// Its client has disconnected. The attempt in flight continues, as it does in PostgreSQL.
     Left,
 }
 

@@ -62,7 +62,7 @@ struct Registry {
 type ByName = HashMap<(String, String), Arc<Pool>>;
 
 impl Registry {
-    /// Tells a new pool which statements need its database without other sessions.
+    /// Passes to a new pool the statements that need its database without other sessions.
     fn exclude(&self, pool: &Pool) {
         for (database, running) in &self.exclusive {
             if database.is_at(&pool.address()) {
@@ -100,7 +100,7 @@ impl Pools {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the configuration; pools follow at once. A database that is no longer in it goes on for its clients.
+    /// Replaces the configuration; pools follow at once. A database that is no longer in it keeps working for its clients.
     pub fn set_config(&self, config: Arc<Config>) {
         self.shared.set_config(config);
         let registry = self.lock();

@@ -64,7 +64,7 @@ pub struct ServerConn {
 }
 
 impl ServerConn {
-    /// Wraps a stream on which nobody has logged in.
+    /// Wraps a stream on which no login has begun.
     pub fn new(
         stream: Stream,
         address: &Arc<Address>,
@@ -115,8 +115,8 @@ impl ServerConn {
     /// # Errors
     /// The server rejects the settings, or the connection is lost.
     pub async fn adopt(&mut self, settings: &Arc<SessionSettings>) -> Result<(), ServerError> {
-        let anybody = self.side.sequences.token();
-        self.adopt_for(settings, anybody).await
+        let any_reader = self.side.sequences.token();
+        self.adopt_for(settings, any_reader).await
     }
 
     /// The same for a client with this sequence token: it must not read sequence values of other clients.

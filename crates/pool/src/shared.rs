@@ -40,7 +40,7 @@ pub struct Shared {
     pub credentials: CredentialStore,
     /// Names of templates in metrics.
     pub(crate) template_names: Arc<NameQuota>,
-    /// Keeps the event loop awake while messages come.
+    /// Keeps the event loop awake while messages arrive.
     pub busy_poll: BusyPoll,
     /// The time that the console shows.
     pub clock: CoarseClock,
@@ -88,7 +88,7 @@ impl Shared {
         self.server_ids.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Notes that a transaction which may have changed the catalog has ended. Its client has not been told yet.
+    /// Notes that a transaction which may have changed the catalog has ended. Its client has not received the answer yet.
     pub fn ddl_ended(&self) {
         let now = self.templates.new_id();
         self.last_ddl.fetch_max(now, Ordering::Relaxed);

@@ -83,7 +83,7 @@ pub(crate) fn check_unused(pgdata: &Path) -> Result<(), Error> {
         thread::sleep(POLL_INTERVAL);
     }
     if recorded.is_some_and(processes::exists) {
-        // A zombie, or an unrelated process that has the number now. PostgreSQL cannot tell and would refuse to start.
+        // A zombie, or an unrelated process that has the number now. PostgreSQL cannot distinguish them and would refuse to start.
         let path = pgdata.join(pidfile::NAME);
         fs::remove_file(&path).map_err(Error::io("remove the stale", &path))?;
     }

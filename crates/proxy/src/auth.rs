@@ -1,4 +1,4 @@
-//! Authentication of clients. `auth_type` or the HBA rules choose the method; the stored secret comes from a file or from
+//! Authentication of clients. `auth_type` or the HBA rules choose the method; the stored secret is read from a file or from
 //! PostgreSQL. The pool uses the credential that a client has shown for its own logins, so no password need be configured.
 //! `docs/login.md` is the user's view.
 //!
@@ -219,9 +219,9 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whether a client is asked for SCRAM although md5 is allowed. That is so if its stored secret is a SCRAM verifier. A client
-    /// that cannot log in must not learn whether the user exists: it is asked for SCRAM if users are looked up in PostgreSQL, or if
-    /// all users of the file have SCRAM verifiers.
+    /// Whether a client must use SCRAM although md5 is allowed. That is so if its stored secret is a SCRAM verifier. For an unknown
+    /// user the answer must not show that the user does not exist: it is SCRAM if users are looked up in PostgreSQL, or if all users
+    /// of the file have SCRAM verifiers.
     fn takes_scram(&self, secret: Option<&StoredSecret>) -> bool {
         let is_scram = |known: &StoredSecret| matches!(known, StoredSecret::Scram(_));
         match secret {

@@ -326,14 +326,14 @@ impl ClientEntry {
         std::mem::take(&mut state.cancelled)
     }
 
-    /// Notes that the relay goes on with another request.
+    /// Notes that the relay continues with another request.
     pub(crate) fn next_request(&self) {
         let mut state = self.lock();
         state.relays += 1;
         state.began = None;
     }
 
-    /// Whether this relay goes on. If so, counts another cancel request.
+    /// Whether this relay has not ended. If so, counts another cancel request.
     fn count_repeated_cancel(&self, relay: u64) -> bool {
         let mut state = self.lock();
         let same = state.relays == relay && matches!(state.doing, ClientState::Relaying(_));

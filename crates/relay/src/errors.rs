@@ -3,8 +3,8 @@
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend;
 
-/// Whether PostgreSQL reports that a cached plan no longer fits its table. The SQLSTATE and the name of the raising function
-/// tell, because the message is in the language of `lc_messages`.
+/// Whether PostgreSQL reports that a cached plan no longer fits its table. Compares the SQLSTATE and the name of the raising
+/// function, because the message is in the language of `lc_messages`.
 pub fn is_stale_plan(error: &[u8]) -> bool {
     let is = |code, text| backend::error_field(error, code) == Some(text);
     is(b'C', "0A000") && is(b'R', "RevalidateCachedQuery")

@@ -9,8 +9,8 @@
 //!   join a group, or it is relayed. [`local_show`] holds the `SHOW` commands that Paceline answers.
 //! - [`relay`]: the relay itself, in both directions.
 //! - [`server`]: what a server connection has prepared and set, and how it is reset.
-//! - [`parsed`], [`settings`], [`sequences`]: when a server parsed a statement; the settings of a session; who may read
-//!   `lastval`.
+//! - [`parsed`], [`settings`], [`sequences`]: when a server parsed a statement; the settings of a session; which client may
+//!   read `lastval`.
 //! - [`shared_listen`]: one server connection that listens for all clients of a database.
 //! - [`errors`]: errors that relays and groups share.
 

@@ -76,7 +76,7 @@ pub struct Request {
     pub values: Values,
     /// The client's settings.
     pub settings: Arc<SessionSettings>,
-    /// Whether the statement may change the session in a way that its text does not tell.
+    /// Whether the statement may change the session in a way that its text does not show.
     pub may_change_session: bool,
     /// The client's `Parse` of the statement, if it came earlier. `None` if the statement is parsed with the request.
     pub client_parse: Option<ClientParse>,

@@ -41,7 +41,7 @@ pub struct ServerSide {
     unnamed_columns: Option<ColumnsId>,
     /// The settings in force.
     pub settings: Arc<SessionSettings>,
-    /// A statement may have changed the session in a way that its text did not tell. Before the connection serves another
+    /// A statement may have changed the session in a way that its text did not show. Before the connection serves another
     /// client, everything is reset.
     pub needs_reset: bool,
     /// Statements may have been prepared under names that no text contains. Before the connection serves another client, all
@@ -136,7 +136,7 @@ pub struct Closed {
 pub struct Ensured {
     /// The statement.
     pub key: StatementKey,
-    /// The statement that was closed first, to make room or to be prepared anew.
+    /// The statement that was closed first, to make room or to be prepared again.
     pub closed: Option<Closed>,
     /// Whether Paceline wrote a `Parse`.
     pub parsed: bool,

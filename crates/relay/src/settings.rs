@@ -68,7 +68,7 @@ impl SessionSettings {
         }
     }
 
-    /// Whether the client's texts are UTF-8, as far as its settings tell.
+    /// Whether the client's texts are UTF-8 according to its settings.
     pub fn is_utf8(&self) -> bool {
         let encoding = self.sets.get(CLIENT_ENCODING);
         encoding.is_none_or(|sql| {

@@ -12,8 +12,8 @@
 //!
 //! **Transactions.** In place of a client's `LISTEN` inside a transaction, its server executes a NOTIFY on a channel of this
 //! process, whose name clients cannot guess. The payload says what changes ([`Marker`]). If the transaction commits,
-//! PostgreSQL delivers it at the transaction's position among all notifications. The process id of the server tells to which
-//! client the marker belongs. Before the marker is sent, the shared connection listens on the channel
+//! PostgreSQL delivers it at the transaction's position among all notifications. The process id of the server identifies
+//! the client of the marker. Before the marker is sent, the shared connection listens on the channel
 //! ([`SharedListen::reserve`]), so that the client misses no notification after that position. Clients cannot listen on the
 //! channel of markers and receive no markers.
 //!

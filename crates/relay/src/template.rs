@@ -65,7 +65,7 @@ pub struct Template {
 enum GuessedEffect {
     /// No more than statements that read or change rows.
     Rows,
-    /// It may set something that only its text tells.
+    /// It may set something, and only its text shows what.
     Sets,
     /// Anything else.
     Other,
@@ -137,7 +137,7 @@ impl Template {
     pub fn calls_functions(&self) -> bool {
         let statement = self.statement.as_ref();
         let own = |name: &Name| {
-            // The arguments of these functions tell what they do.
+            // The arguments of these functions determine what they do.
             let settings = ["set_config", "current_setting"].contains(&name.name.as_str());
             match name.schema.as_deref() {
                 None => !settings,

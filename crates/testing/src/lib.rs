@@ -36,7 +36,7 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// A property test of so many cases, from [`seed`].
+/// The configuration of a property test with this number of cases, from [`seed`].
 #[must_use]
 pub fn cases(cases: u32) -> Config {
     Config {

@@ -12,7 +12,7 @@ use paceline_wire::backend::{self, Field, Status, tag as back};
 use paceline_wire::frontend::{self, BindNames, Parse, Target, tag as front};
 use paceline_wire::{ErrorResponse, frame};
 
-/// One message or several, as they stand on the wire.
+/// The bytes of one message or several.
 pub type Wire = Vec<u8>;
 
 fn wire(write: impl FnOnce(&mut BytesMut)) -> Wire {

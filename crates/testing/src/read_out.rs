@@ -24,7 +24,7 @@ fn lines(bytes: &[u8], line: impl Fn(Frame<'_>) -> String) -> Vec<String> {
     lines
 }
 
-/// What goes to a server.
+/// What a server receives.
 pub fn to_server(bytes: &[u8]) -> Vec<String> {
     lines(bytes, to_server_line)
 }
@@ -70,7 +70,7 @@ fn target(body: &[u8]) -> String {
     }
 }
 
-/// What goes to a client.
+/// What a client receives.
 pub fn to_client(bytes: &[u8]) -> Vec<String> {
     lines(bytes, to_client_line)
 }

@@ -53,7 +53,7 @@ pub(super) trait AnyTable: Sync {
     fn rows(&self, proxy: &Proxy) -> Vec<ConsoleRow>;
 }
 
-/// Tables are told apart by their names.
+/// Compares tables by their names, which are unique.
 impl PartialEq for dyn AnyTable {
     fn eq(&self, other: &Self) -> bool {
         self.name() == other.name()

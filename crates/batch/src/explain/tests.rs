@@ -177,7 +177,7 @@ fn a_forecast_names_the_switch_that_is_off() {
     );
     assert_eq!(
         forecast(refused("SELECT n FROM t", true), cautious),
-        "share, with those that ask the very same; pipeline, once it is known to be short"
+        "share, with identical reads; pipeline, once it is known to be short"
     );
 }
 

@@ -72,7 +72,7 @@ impl DescribedTemplate {
     }
 
     /// Bit n is set if the request asks for column n in binary format. `None` if the request expects another number of columns,
-    /// or if its client was told of other columns when it prepared the statement.
+    /// or if its client received other columns when it prepared the statement.
     fn result_bits(&self, request: &Request) -> Option<u64> {
         let known = request
             .client_parse

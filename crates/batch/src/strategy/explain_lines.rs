@@ -1,4 +1,4 @@
-//! The output of `paceline explain`: lines of a label and a text.
+//! The output of `paceline explain`. Each line has a label and a text.
 
 use paceline_sql::fold::{KeyClass, KeyColumn};
 use paceline_sql::{KeyValue, LiteralKind, quote_literal};
@@ -6,7 +6,7 @@ use paceline_sql::{KeyValue, LiteralKind, quote_literal};
 /// Width of a label, including the space after it (characters).
 const LABEL_WIDTH: usize = 12;
 
-/// Lines of a label and a text.
+/// The lines of the output.
 #[derive(Debug, Default)]
 pub struct ExplainLines(Vec<String>);
 

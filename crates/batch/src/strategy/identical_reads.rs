@@ -85,7 +85,7 @@ impl ReadAnswer {
                 }
                 // The error may contain the name of the statement on the server, so the read is executed again, alone. But if the
                 // plan of a statement that the client prepared earlier is stale, the error is the answer: the next execution
-                // would use a statement that is prepared anew, and return no error.
+                // would use a statement that is prepared again, and return no error.
                 self.failed = !(stale && form.relies_on_parsed());
             }
             tag::READY_FOR_QUERY => injected.synced(server),

@@ -72,9 +72,12 @@ pub(super) fn unknown_key_errors(
     members.enumerate().map(|(member, form)| {
         let mut out = BytesMut::new();
         write_head(form, &mut out);
-        ErrorResponse::error("08007", "a row came back whose key nobody had sent")
-            .with_detail("The statement was committed.")
-            .write(&mut out);
+        ErrorResponse::error(
+            "08007",
+            "the server returned a row whose key no request contains",
+        )
+        .with_detail("The statement was committed.")
+        .write(&mut out);
         write_tail(&mut out);
         MemberResult {
             member,

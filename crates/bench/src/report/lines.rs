@@ -121,7 +121,7 @@ impl Lines {
         }
     }
 
-    /// The labels of the horizontal axis: as many as fit, always including the last value.
+    /// The labels of the horizontal axis. If not all fit, some are left out, but never the last.
     fn marks(&self) -> Vec<f64> {
         let mut marks = Vec::new();
         let mut free = f64::INFINITY;

@@ -1,4 +1,4 @@
-//! The lock on the schema of the lab: one bench at a time uses it, because each one creates the tables anew. A row names the
+//! The lock on the schema of the lab: one bench at a time uses it, because each one creates the tables again. A row names the
 //! process that holds the lock. A lock of the session would not outlive a transaction behind a pooler.
 
 use super::tables::SCHEMA;

@@ -26,7 +26,7 @@ use writing::Writing;
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "edges",
     title: "Edge store: a social graph",
-    about: "clients write who follows whom; the newest write wins, and every fifth is about the same celebrity",
+    about: "clients write which user follows which; the newest write wins, and every fifth is about the same celebrity",
     unit: "requests",
     variants: variants! {
         "upsert", "a write is one upsert; degrees are not kept",
@@ -50,7 +50,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     rows: Some((1, ROWS_LEDGER)),
 };
 
-/// Connections of `bounded-pool`: as many as one application server of the source has.
+/// Connections of `bounded-pool`: the number of one application server of the source.
 const SHARED_CONNECTIONS: usize = 32;
 /// Number of writes in the tables when a run begins.
 const ROWS: u64 = 20_000;

@@ -8,14 +8,14 @@ use thiserror::Error;
 pub(crate) enum IniError {
     /// A line that is nothing.
     #[error(
-        "this is no section, comment or key = value; names with other characters than letters, digits and _ . - * stand in double quotes"
+        "this is no section, comment or key = value; names with other characters than letters, digits and _ . - * must be in double quotes"
     )]
     NotAssigned,
     /// `[` without `]`.
     #[error("the name of the section does not end; write ]")]
     UnclosedSection,
     /// A key before the first section.
-    #[error("\"{0}\" stands before any section; put it below [pgbouncer]")]
+    #[error("\"{0}\" is not in a section; put it below [pgbouncer]")]
     NoSection(String),
     /// A section that PgBouncer does not have.
     #[error("unknown section [{0}]; there are [pgbouncer], [databases], [users] and [peers]")]
@@ -34,7 +34,7 @@ pub(crate) enum IniError {
     #[error("there is no database in [databases]; add one, or * = host=HOST for every name")]
     NoDatabase,
     /// Files that include one another.
-    #[error("%include goes deeper than {0} files; does a file include itself?")]
+    #[error("%include is nested more than {0} levels deep; does a file include itself?")]
     IncludeDepth(usize),
     /// A file that cannot be included.
     #[error(

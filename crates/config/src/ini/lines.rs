@@ -232,8 +232,9 @@ mod tests {
         let problems = refused(&text);
         assert_eq!(problems.len(), 1);
         assert!(
-            problems[0]
-                .ends_with("%include goes deeper than 10 files; does a file include itself?")
+            problems[0].ends_with(
+                "%include is nested more than 10 levels deep; does a file include itself?"
+            )
         );
         assert!(
             refused("%include /nowhere/x.ini")[0]

@@ -110,10 +110,11 @@ impl Main {
         if mode.eq_ignore_ascii_case("session") {
             let said = match self.said.contains_key("pool_mode") {
                 true => "pool_mode = session",
-                false => "pool_mode is not said, and PgBouncer's default is session",
+                false => "pool_mode is not set, and PgBouncer's default is session",
             };
-            let text =
-                format!("{said}: nothing travels together; write pool_mode = transaction for that");
+            let text = format!(
+                "{said}: no requests are grouped; write pool_mode = transaction to group them"
+            );
             diagnostics.remark_of_sessions(place, text);
         }
     }

@@ -298,7 +298,7 @@ fn what_safety_rests_on_is_refused() {
     assert!(
         whole("a = b\n[pgbouncer]\nauth_type = trust")
             .unwrap_err()
-            .starts_with("p.ini:1: \"a\" stands before")
+            .starts_with("p.ini:1: \"a\" is not in a section")
     );
 }
 

@@ -12,7 +12,7 @@ pub(super) struct TomlWriter {
 
 enum Line {
     Text(String),
-    /// The server of a database; [`Passwords`] tells how to write its password.
+    /// The server of a database; [`Passwords`] determines how its password is written.
     Primary(Server),
 }
 

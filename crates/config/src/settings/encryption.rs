@@ -96,7 +96,7 @@ keys! {
     client.sslmode as "client_tls_sslmode", choice::<SslMode>(), pgbouncer("disable");
     /// Private key by which clients know Paceline, PEM; "" for none
     client.key_file as "client_tls_key_file", file(), pgbouncer("");
-    /// Certificate that goes with that key, and those of the authorities between, PEM; "" for none
+    /// Certificate for that key, followed by intermediate certificates, PEM; "" for none
     client.cert_file as "client_tls_cert_file", file(), pgbouncer("");
     /// Authorities that certificates of clients must come from, PEM; "" for none
     client.ca_file as "client_tls_ca_file", file(), pgbouncer("");
@@ -110,7 +110,7 @@ keys! {
     server.ca_file as "server_tls_ca_file", file(), pgbouncer("");
     /// Private key with which Paceline identifies itself to servers, PEM; "" for none
     server.key_file as "server_tls_key_file", file(), pgbouncer("");
-    /// Certificate that goes with that key, PEM; "" for none
+    /// Certificate for that key, PEM; "" for none
     server.cert_file as "server_tls_cert_file", file(), pgbouncer("");
     /// Versions of TLS for servers; there are 1.2 and 1.3
     server.protocols as "server_tls_protocols", tls_versions(), pgbouncer("secure");

@@ -15,7 +15,7 @@ section! {
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 6432)), listen(), needs_restart();
         /// Folder of the Unix socket .s.PGSQL.PORT; "" for no Unix socket
         unix_socket_dir: Option<PathBuf> = None, folder(), needs_restart(), pgbouncer("/tmp");
-        /// Permissions of the Unix socket: who may connect there
+        /// Permissions of the Unix socket, which decide which users of the machine may connect
         unix_socket_mode: u32 = 0o777, permissions(), needs_restart(), pgbouncer("0777");
         /// Maximum number of connections that wait to be accepted; the system may allow fewer
         listen_backlog: usize = 4_096, count("connections", 1..=65_535), needs_restart(), pgbouncer("128");

@@ -43,7 +43,7 @@ section! {
     pub struct Logging {
         /// File to which the log is written, beside standard error; RELOAD and SIGHUP open it again; "" for none
         logfile: Option<PathBuf> = None, file(), pgbouncer("");
-        /// Whether the log also goes to the system's log (/dev/log)
+        /// Whether messages are also sent to the system's log (/dev/log)
         syslog: bool = false, switch(), pgbouncer("0");
         /// The name of the process in the system's log
         syslog_ident: String = "paceline".to_owned(), text(), pgbouncer("pgbouncer");

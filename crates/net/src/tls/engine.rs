@@ -143,7 +143,7 @@ fn decrypt<E: RustlsConnection>(
     }
 }
 
-/// Appends the alerts that tell the peer of an error. The connection must not be processed afterwards.
+/// Appends the alerts that report an error to the peer. The connection must not be processed afterwards.
 fn write_alerts<E: RustlsConnection>(engine: &mut E, incoming: &mut [u8], out: &mut BytesMut) {
     while engine.wants_to_send()
         && let Ok(ConnectionState::EncodeTlsData(message)) = engine.process(incoming).state

@@ -16,12 +16,12 @@ pub(super) fn identity(settings: &TlsSettings) -> Result<Option<CertifiedKey>, T
         (None, None) => return Ok(None),
         (Some(key), Some(cert)) => (key, cert),
         (Some(key), None) => {
-            return Err(other_file_missing(key, "a certificate that goes with it"));
+            return Err(other_file_missing(key, "the certificate for this key"));
         }
         (None, Some(cert)) => {
             return Err(other_file_missing(
                 cert,
-                "the private key that goes with it",
+                "the private key of this certificate",
             ));
         }
     };

@@ -49,7 +49,7 @@ pub enum TlsVersions {
 pub struct TlsSettings {
     /// Whether connections are encrypted.
     pub sslmode: SslMode,
-    /// Private key that goes with `cert_file`, PEM.
+    /// Private key of the certificate in `cert_file`, PEM.
     pub key_file: Option<PathBuf>,
     /// Own certificate, followed by those that lead from it to an authority, PEM.
     pub cert_file: Option<PathBuf>,

@@ -227,7 +227,7 @@ fn errors_name_the_missing_setting() {
         key_file: None,
         ..shown.clone()
     };
-    assert!(error(&half).contains("the private key that goes with it"));
+    assert!(error(&half).contains("the private key of this certificate"));
     let swapped = TlsSettings {
         key_file: shown.cert_file.clone(),
         ..shown.clone()

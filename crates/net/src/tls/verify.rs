@@ -126,7 +126,7 @@ fn matches_host(name: &str, wanted: &str) -> bool {
 }
 
 /// Requests a certificate from clients, and accepts clients without one or with one that is not valid (`client_tls_sslmode` below
-/// `verify-ca`). The certificate is verified after the handshake, to learn the client's names. The client must have the private key
+/// `verify-ca`). The certificate is verified after the handshake, to read the client's names. The client must have the private key
 /// of the certificate that it sends.
 #[derive(Debug)]
 pub(super) struct OptionalClientCert(pub(super) Arc<dyn ClientCertVerifier>);

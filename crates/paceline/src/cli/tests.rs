@@ -384,7 +384,7 @@ fn pooling_only_sessions_is_remarked() {
         };
         let remarks = serve.remarks.iter().map(ToString::to_string);
         remarks
-            .filter(|remark| remark.contains("nothing travels together"))
+            .filter(|remark| remark.contains("no requests are grouped"))
             .count()
     };
     let transaction = [("PACELINE_POOL_MODE", "transaction")];

@@ -1,4 +1,4 @@
-//! What is known of a statement, in lines of a label and a text.
+//! The answer of `paceline explain` for one statement. Each line has a label and a text.
 
 use paceline_batch::analysis::{Policy, TemplateAnalysis};
 use paceline_batch::explain::{AnalysisSummary, Forecast};
@@ -22,14 +22,14 @@ fn about(simple: &Simple) -> ExplainLines {
     lines
 }
 
-/// Of a text that is relayed without a second look.
+/// The answer for a text that is always relayed.
 pub(super) fn lease(simple: &Simple, why: &str) -> String {
     let mut lines = about(simple);
     lines.say("as it is", format!("lease: {why}"));
     lines.finish()
 }
 
-/// Of a statement about which only its text is known.
+/// The answer for a statement if no server is named, so that only its text is known.
 pub(super) fn of_shape(simple: &Simple, outlook: AnalysisSummary<'_>, policy: Policy) -> String {
     let mut lines = about(simple);
     lines.say(
@@ -40,8 +40,8 @@ pub(super) fn of_shape(simple: &Simple, outlook: AnalysisSummary<'_>, policy: Po
     lines.finish()
 }
 
-/// Of a statement about which PostgreSQL was asked.
-pub(super) fn of_learned(
+/// The answer for a statement that was analyzed.
+pub(super) fn of_analysis(
     simple: &Simple,
     learned: &TemplateAnalysis,
     policy: Policy,
@@ -57,7 +57,7 @@ pub(super) fn of_learned(
     lines.finish()
 }
 
-/// How it travels as it is, and what a hint or the switch would change.
+/// Appends how requests of the template run as it is, and what a hint or `hotspot_for_autocommit` would change.
 fn prospects(
     lines: &mut ExplainLines,
     template: &Template,

@@ -1,4 +1,4 @@
-//! What the text of a statement tells when PostgreSQL is not asked.
+//! What can be derived from the text of a statement if no server is named.
 
 use paceline_batch::explain::{AnalysisSummary, NOT_PLAIN};
 use paceline_batch::strategy::Strategy;
@@ -6,8 +6,7 @@ use paceline_config::Declared;
 use paceline_pool::analysis::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
 use paceline_sql::Statement;
 
-/// What may be expected if the tables forbid nothing, and if functions are those that are declared by the names they
-/// are called by.
+/// The analysis, if the tables permit everything and each function name means the declared function.
 pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> AnalysisSummary<'static> {
     let parsed_alone = why_parsed_alone(statement);
     let plan = Strategy::recognize(statement).ok_or(NO_SHAPE);
@@ -26,7 +25,7 @@ pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> AnalysisS
     };
     let called = |declared: &&Declared| statement.functions.contains(&declared.function);
     let mut called: Vec<&Declared> = declared.iter().filter(called).collect();
-    // One that shares a transaction asks for company, whatever others do.
+    // A function that shares a transaction lets the statement join groups, even if others do not.
     called.sort_by_key(|declared| declared.role.limit().is_some());
     match called.first() {
         None => shape,

@@ -65,7 +65,7 @@ fn each_shape_has_its_strategy() {
     let read = line(&question("SELECT n FROM t", None), "as it is");
     assert_eq!(
         read.as_deref(),
-        Some("share, with those that ask the very same; pipeline, once it is known to be short")
+        Some("share, with identical reads; pipeline, once it is known to be short")
     );
     let other = question("DELETE FROM t WHERE n = 1", None);
     let chain = "chain, once it is known to be short; with /*+ COMMIT_ON_SUCCESS */";

@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Result of a wait for a lock.
 pub(super) enum Locked {
-    /// This group goes on with the lock.
+    /// This group runs with the lock.
     Group(Box<GroupRun>),
     /// No group does; the connection does this next.
     Free(Option<ServerWork>),
@@ -76,7 +76,7 @@ pub(super) async fn lock(
     }
 }
 
-/// The group that goes on with the lock; its batch is appended to `out` if it can be built. `None`: no request waits any more.
+/// The group that runs with the lock; its batch is appended to `out` if it can be built. `None`: no request waits any more.
 fn go_on(
     wait: &LockWait,
     guard: &mut RunGuard,
@@ -138,7 +138,7 @@ fn receive(lock: &mut RowLock, conn: &mut ServerConn) -> Result<LockProgress, Se
     Ok(state)
 }
 
-/// Ends the transaction of a lock that no request goes on with.
+/// Ends the transaction of a lock that no request needs any more.
 async fn end(
     mut lock: RowLock,
     conn: &mut ServerConn,

@@ -2,7 +2,7 @@
 //! database without other sessions.
 //!
 //! A pool that is not active has no idle connection, so no request can start at once, and requests wait in the line. The other
-//! parts of the pool look at the state only when a connection comes back, one is to be opened, or the line is dispatched.
+//! parts of the pool look at the state only when a connection is returned, one is to be opened, or the line is dispatched.
 
 use super::{DisconnectSignal, ExclusiveUse, Inner, Pool, PoolState, Servers, Waiter};
 use crate::close_reason;

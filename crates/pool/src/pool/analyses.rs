@@ -63,7 +63,7 @@ enum AnalysisProgress {
     Done(Arc<TemplateAnalysis>, Instant),
 }
 
-/// What is known of a template when a request arrives.
+/// The state of a template's analysis when a request arrives.
 pub enum AnalysisState {
     /// The result of the analysis.
     Done(Arc<TemplateAnalysis>),

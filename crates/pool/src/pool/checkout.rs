@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 impl Waiter {
-    /// Tells a client once that it waits for long.
+    /// Sends the NOTICE that the client waits, once.
     pub(super) fn tell_queued(&mut self) {
         if std::mem::replace(&mut self.told_queued, true) {
             return;
@@ -39,8 +39,8 @@ pub struct RowsInFlight<'a> {
 }
 
 impl RowsInFlight<'_> {
-    /// Lets other requests have the rows, though this request goes on. The line makes no other request wait for one of its kind on
-    /// these rows again.
+    /// Other requests may use the rows, though this request has not ended. The line makes no other request wait for one of its
+    /// kind on these rows again.
     pub fn release_early(self) {
         self.pool.release_rows_early(&std::mem::take(self.keys));
     }

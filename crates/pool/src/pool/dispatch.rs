@@ -1,4 +1,4 @@
-//! The line and the server connections: which request or group gets which connection, and what comes back.
+//! The line and the server connections: which request or group gets which connection, and what it returns.
 //!
 //! A task that frees a connection asks the line what is next and hands the connection on; no other queue is between.
 
@@ -84,7 +84,7 @@ impl Pool {
         CheckoutResult::Waiting(id, result)
     }
 
-    /// Lets other requests have the rows, though the request that uses them goes on.
+    /// Other requests may use the rows, though the request that uses them has not ended.
     pub(super) fn release_rows_early(self: &Arc<Self>, keys: &LineKeys) {
         let now = Instant::now();
         let mut inner = self.lock();

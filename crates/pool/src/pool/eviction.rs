@@ -64,7 +64,7 @@ impl Pool {
         }
     }
 
-    /// Whether a connection that comes back must be closed for a replication client or another pool.
+    /// Whether a returned connection must be closed for a replication client or another pool.
     pub(super) fn must_yield(&self, inner: &Inner, conn: &ServerConn, now: Instant) -> bool {
         if inner.replication_is_next() {
             return true;

@@ -110,8 +110,8 @@ impl Pool {
         self.start_timer(&mut inner);
     }
 
-    /// Handles a failed attempt. Clients go on waiting, for other connections or for the next attempt. If there is no connection and
-    /// the server refuses the login, they get the error.
+    /// Handles a failed attempt. Clients continue to wait, for other connections or for the next attempt. If there is no
+    /// connection and the server refuses the login, they get the error.
     fn not_opened(&self, inner: &mut Inner, error: &ServerError, now: Instant) {
         let servers = &mut inner.servers;
         servers.open -= 1;

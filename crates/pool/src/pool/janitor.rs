@@ -41,7 +41,7 @@ impl Pool {
         Some(since.elapsed())
     }
 
-    /// Why a connection that comes back must be closed; `None`: the pool keeps it.
+    /// Why a returned connection must be closed; `None`: the pool keeps it.
     pub(super) fn why_close(
         &self,
         inner: &mut Inner,

@@ -1,5 +1,6 @@
 //! A pool that has no server connection and could not open one. If the server cannot be reached, or takes no connections now,
-//! clients wait in the line while attempts go on, one at a time. If the server refuses the login, clients get the error at once.
+//! clients wait in the line, and Paceline tries again, one attempt at a time. If the server refuses the login, clients get the
+//! error at once.
 
 use crate::messages;
 use crate::server::ServerError;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const ANALYSIS_AWAITED_MAX: Duration = Duration::from_millis(50);
 
 impl Pool {
-    /// What is known of a template under settings, and its statistics.
+    /// The state of a template's analysis under these settings, and its statistics.
     pub fn analysis(
         &self,
         template: &Arc<Template>,
@@ -32,8 +32,8 @@ impl Pool {
         self.lock().analyses.started(template, settings);
     }
 
-    /// What is known of a template when the analysis that runs has ended, or [`AnalysisState::Pending`] after a short time. Without
-    /// the result, requests on one row would occupy all connections of the pool.
+    /// Waits for a running analysis. After a short time, returns [`AnalysisState::Pending`] instead. Without the result, requests on
+    /// one row would occupy all connections of the pool.
     pub async fn analysis_soon(&self, template: &Arc<Template>, settings: u64) -> AnalysisState {
         let ended = async {
             loop {

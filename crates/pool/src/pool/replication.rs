@@ -2,7 +2,7 @@
 //! among the connections of the pool, its database and its user.
 //!
 //! A replication client that finds no slot waits. Replication clients and the requests in the line are served in the order of
-//! their arrival: when a replication client is next, a connection that is idle or comes back is closed for it.
+//! their arrival: when a replication client is next, a connection that is idle or returned is closed for it.
 
 use super::login_backoff::{FIRST_PAUSE, PAUSE_MIN};
 use super::replication_queue::Grant;

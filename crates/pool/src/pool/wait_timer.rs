@@ -103,7 +103,7 @@ impl Inner {
         alone.into_iter().chain(grouped).min()
     }
 
-    /// Tells clients that have waited for `query_wait_notify` that they wait.
+    /// Sends a NOTICE to clients that have waited for `query_wait_notify`.
     fn notify_queued(&mut self, settings: &PoolSettings, now: Instant) {
         let limit = settings.timeouts.query_wait_notify;
         let Some(deadline) = now.checked_sub(limit).filter(|_| !limit.is_zero()) else {

@@ -1,7 +1,7 @@
 //! Generations of a pool's connections: those that were opened between two orders to replace all connections.
 //!
-//! An order to reconnect begins a generation; connections of earlier ones are closed when they come back. A generation ends when its
-//! last connection is closed.
+//! An order to reconnect begins a generation; connections of earlier ones are closed when they are returned. A generation ends
+//! when its last connection is closed.
 
 use super::log::Replaced;
 use crate::address::Address;
@@ -71,7 +71,7 @@ impl Generation {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If the process has no file descriptor left, the connection cannot be shut down; it is closed when it comes back.
+    /// If the process has no file descriptor left, the connection cannot be shut down; it is closed when it is returned.
     fn register(&self, stream: &Stream) -> Option<Arc<OwnedFd>> {
         let socket = Arc::new(stream.duplicate().ok()?);
         let mut sockets = self.sockets();
@@ -80,7 +80,7 @@ impl Generation {
         Some(socket)
     }
 
-    /// Shuts down the sockets of all connections, whoever uses them.
+    /// Shuts down the sockets of all connections, idle or in use.
     pub(crate) fn shut_down(&self) {
         for socket in self.sockets().iter().filter_map(Weak::upgrade) {
             if let Err(error) = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both) {

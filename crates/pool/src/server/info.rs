@@ -6,7 +6,7 @@ use paceline_net::{Peer, Stream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the console shows of a server connection, whoever uses it.
+/// What the console shows of a server connection, idle or in use.
 #[derive(Debug)]
 pub struct ServerInfo {
     /// The server at its other end.

@@ -1,4 +1,4 @@
-//! The exchange of authentication messages with a client. The stored secret comes from the caller.
+//! The exchange of authentication messages with a client. The caller passes the stored secret.
 
 use super::mock::Mock;
 use super::peer::LoginPeer;

@@ -146,7 +146,7 @@ impl<'a> RelayTask<'a> {
         })
     }
 
-    /// Tells the pool which statements PostgreSQL has accepted.
+    /// Adds the statements that PostgreSQL has accepted to those of the pool.
     fn add_accepted(&mut self) {
         let accepted = self.relay.take_accepted();
         if !accepted.is_empty() {
@@ -232,8 +232,9 @@ impl<'a> RelayTask<'a> {
         !self.input.is_incomplete() && self.relay.is_over()
     }
 
-    /// Whether the relay goes on after the client has disconnected. As in PostgreSQL, which notices that only when its socket is full,
-    /// a complete request is executed to its end. An open transaction or an incomplete request is given up with the server connection.
+    /// Whether the relay continues after the client has disconnected. As in PostgreSQL, which notices that only when its socket
+    /// is full, a complete request is executed to its end. An open transaction or an incomplete request is discarded with the
+    /// server connection.
     fn can_finish_without_client(&self) -> bool {
         !self.relay.awaits_client()
             && self.input.body.left == 0

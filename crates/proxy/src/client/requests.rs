@@ -394,7 +394,7 @@ impl Client {
     }
 }
 
-/// Who analyzes the template of a request.
+/// Which client analyzes the template of a request.
 enum Analyzer {
     /// The analysis has ended.
     NotNeeded,

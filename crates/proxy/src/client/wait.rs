@@ -42,7 +42,7 @@ impl Client {
     }
 
     /// Waits in the line. If the client disconnects or cancels before dispatch, the request leaves the line. A request that only
-    /// `reads` can be given up at any time: it changes nothing, and its group goes on without it.
+    /// `reads` can be given up at any time: it changes nothing, and its group runs without it.
     pub(super) async fn wait(
         &mut self,
         waiter: WaiterId,

@@ -115,7 +115,7 @@ impl ListenState {
     /// Disconnects a client: it may have missed notifications.
     pub(super) fn lose(&mut self, id: ListenerId) {
         let dropped = self.core.leave(id);
-        // Dropping the senders tells waiting clients that the connection is lost.
+        // When the senders are dropped, waiting clients notice that the connection is lost.
         dropped
             .iter()
             .for_each(|ticket| drop(self.answers.remove(ticket)));

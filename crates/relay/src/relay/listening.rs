@@ -106,7 +106,7 @@ impl RelayState {
     }
 
     /// Why Paceline rejects the statement that is about to be sent. (If a server executes a prepared LISTEN, the shared
-    /// connection does not learn of it.)
+    /// connection does not listen.)
     pub(super) fn listen_refusal(
         &mut self,
         template: Option<&Template>,
@@ -132,8 +132,8 @@ impl RelayState {
         let may_change = |t: &Template| {
             t.statement.is_none() && !t.is_bulk() && paceline_sql::may_listen(&t.text)
         };
-        let hears = self.listen.changes || context.session.listening.is_listening();
-        if hears && !self.is_session_pooling() && template.is_some_and(may_change) {
+        let listens = self.listen.changes || context.session.listening.is_listening();
+        if listens && !self.is_session_pooling() && template.is_some_and(may_change) {
             return Some(RelayRefusal::ListensUnread);
         }
         let lists =

@@ -108,7 +108,7 @@ impl RelayState {
     }
 }
 
-/// The changes whose values the bound parameters tell.
+/// The changes, with the values of the bound parameters.
 fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
     let values = BindValues::read(rest, 0).map(|bound| bound.values);
     let values = values.unwrap_or_default();

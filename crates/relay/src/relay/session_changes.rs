@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// transaction.
 const PORTALS_KEPT_MAX: usize = 64;
 
-/// The server must be asked for the value of this setting.
+/// Notes that Paceline must query the value of this setting.
 pub(super) fn add_to_query(to_query: &mut Vec<String>, name: &str) {
     if !to_query.iter().any(|known| known == name) {
         to_query.push(name.to_owned());
@@ -273,8 +273,8 @@ impl RelayState {
         self.untracked = Untracked::Nothing;
     }
 
-    /// A `RESET ALL` that was not rolled back also resets settings whose change no text tells. It leaves the identity, for
-    /// which the server is asked.
+    /// A `RESET ALL` that was not rolled back also resets settings that changed without a text that shows it. It leaves the
+    /// identity, so Paceline queries that.
     fn unpin_settings(&mut self, request: &RequestProgress) {
         let holds = std::mem::take(&mut self.resets_all) && !request.failed;
         if holds && self.pinned_for.contains(&PinReason::Setting) {
@@ -303,7 +303,7 @@ impl RelayContext<'_> {
         self.put_in_force(settings);
     }
 
-    /// A setting has changed without a text that tells it.
+    /// A setting has changed without a text that shows it.
     pub(super) fn set_untracked(&mut self, change: &SessionChange) {
         let session = &self.session;
         let settings = self

@@ -32,7 +32,7 @@ pub struct RelayContext<'a> {
     pub interner: &'a SettingsInterner,
     /// The source for `SHOW` commands that Paceline answers.
     pub show_source: &'a dyn ShowSource,
-    /// Whether the functions that a template calls may change the session in a way that its text does not tell.
+    /// Whether the functions that a template calls may change the session in a way that its text does not show.
     pub may_change_session: &'a dyn Fn(&Template) -> bool,
     /// What becomes of state that cannot follow its client.
     pub policy: &'a StatePolicy,
@@ -191,7 +191,7 @@ pub(super) enum TransactionEnd {
     Fail,
 }
 
-/// What may have changed the session since it was idle, without a text that tells it.
+/// What may have changed the session since it was idle, without a text that shows the change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Untracked {
     #[default]

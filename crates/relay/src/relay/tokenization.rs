@@ -7,8 +7,8 @@ use crate::template::Template;
 use std::sync::Arc;
 
 impl RelayState {
-    /// Whether the server splits the text as the parser does. The settings that it reported tell, unless it is executing
-    /// something that may change them.
+    /// Whether the server splits the text as the parser does. Decided by the settings that it reported, unless it is
+    /// executing something that may change them.
     fn tokenizes_alike(&self, text: &str, context: &RelayContext<'_>) -> bool {
         let plain = text.is_ascii() && !paceline_sql::hides_quotes(text);
         plain || (context.server.tokenizes_alike(text) && !self.expect.may_change_settings())

@@ -306,7 +306,7 @@ impl Templates {
             }),
             _ => Ok(self.understand(part)),
         };
-        // If a literal cannot become a parameter (interval '1 day'), the original text tells what it does. It cannot be
+        // If a literal cannot become a parameter (interval '1 day'), the original text determines its effect. It cannot be
         // rewritten.
         let statement = match parse(normal)? {
             Some(statement) => Some(statement),

@@ -110,7 +110,7 @@ fn each_strategy_is_told_with_what_members_share() {
         let read = told(&stage, read, &[]);
         assert_eq!(
             read[1],
-            "as it is    share, with those that ask the very same; pipeline, once it is known to be short"
+            "as it is    share, with identical reads; pipeline, once it is known to be short"
         );
     }
 }

@@ -317,7 +317,7 @@ fn reads_travel_in_pipelines_and_literals_are_no_template() {
     let shown = row(&groups(&mut client), READ, "solo", &["units", "reason"]);
     assert_eq!(
         shown,
-        "1 it is not known to be short: only those that ask the very same travel with it"
+        "1 it is not known to be short: only identical reads run with it"
     );
     let runs = 1 + make_short(&mut client, &read(1));
     together(&stage, &[1, 2, 3, 3].map(read));

@@ -23,8 +23,8 @@ impl Network {
         let address = parse(address)?;
         let most = width(address);
         let bits = bits.parse().ok().filter(|bits| *bits <= most);
-        let bits: u32 =
-            bits.ok_or_else(|| format!("{text}: behind the / stands a number up to {most}"))?;
+        let bits: u32 = bits
+            .ok_or_else(|| format!("{text}: the prefix length behind the / must be 0 to {most}"))?;
         // A shift by all bits gives a mask of zeros.
         let ones = u128::MAX.checked_shl(most - bits).unwrap_or(0);
         Ok(Self::Like {

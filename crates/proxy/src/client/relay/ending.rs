@@ -99,8 +99,8 @@ impl RelayTask<'_> {
         }
     }
 
-    /// Ends a relay whose time is over. The server gets a cancel request: without one it would go on until it next writes to the
-    /// socket.
+    /// Ends a relay whose time is over. The server gets a cancel request: without one it would continue until it next writes to
+    /// the socket.
     pub(super) fn time_out(&mut self, phase: RelayPhase, why: &'static str) -> ClientEnd {
         if phase != RelayPhase::Idle {
             self.conn.closes_because(why);

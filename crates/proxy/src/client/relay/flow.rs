@@ -76,13 +76,13 @@ impl RelayTask<'_> {
 
     /// The client sends more. A cancel request for its previous request must not hit this one.
     fn note_further_message(&mut self) {
-        if !std::mem::replace(&mut self.input.goes_on, true) {
+        if !std::mem::replace(&mut self.input.has_more, true) {
             self.client.registration.entry.next_request();
         }
         self.relay.forbid_retry();
     }
 
-    /// Whether the client's turn goes on and its next message can be handled now.
+    /// Whether the client's turn is not over and its next message can be handled now.
     fn may_take(&self) -> bool {
         !self.client.budget.is_exhausted()
             && self.input.pending.is_empty()

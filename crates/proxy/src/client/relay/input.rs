@@ -22,7 +22,7 @@ pub(super) struct Body {
     pub(super) forwarded: bool,
 }
 
-/// Messages that have been taken out of the client's buffer, and what is known of those that follow.
+/// Messages that have been taken out of the client's buffer, and the state of those that follow.
 #[derive(Default)]
 pub(super) struct ClientInput {
     /// Complete messages that the relay has not taken yet.
@@ -36,7 +36,7 @@ pub(super) struct ClientInput {
     pub(super) body: Body,
     pub(super) blocked: Option<Blocked>,
     /// The client has sent more than the first request.
-    pub(super) goes_on: bool,
+    pub(super) has_more: bool,
     /// The client has sent something since the timers were set.
     pub(super) is_active: bool,
 }
