@@ -4,7 +4,8 @@
 //! Add one line to the `COLUMNS` of the table in its file under `show/`: the name, the type, and a function that reads the
 //! value from a record (what the table has collected for one row). If the record does not have the value, add a field to the
 //! record in the same file. Columns that PgBouncer does not have follow after PgBouncer's. Describe the column in
-//! `docs/console.md`.
+//! `docs/console.md`, and add its type to the e2e test `columns_of_our_own_come_last`. A column of `SHOW GROUPS` also belongs to
+//! the table that clients get, in `paceline_batch::template_stats`.
 //!
 //! # Adding a table
 //! Write a file under `show/` with a [`ConsoleTable`], and add the table to the list in `show.rs` and to the text of `SHOW HELP`
