@@ -91,16 +91,16 @@ pub(crate) enum ConfigProblem {
     #[error("\"{0}\" must be a list of tables; start each with the line [[{0}]]")]
     NotAList(&'static str),
     /// A declaration without a function.
-    #[error("[{0}] does not say which function; add function = \"SCHEMA.NAME\"")]
+    #[error("[{0}] names no function; add function = \"SCHEMA.NAME\"")]
     NoFunction(String),
     /// A function that is declared again, perhaps as something else.
     #[error("function {0} is declared more than once; keep one of its [[take]] and [[group]]")]
     DeclaredTwice(String),
     /// A peer with a name that is no `peer_id`.
-    #[error("\"{0}\" is no peer id; write [peers.ID] with a number from 1 to 16383")]
+    #[error("\"{0}\" is not a peer id; write [peers.ID] with a number from 1 to 16383")]
     PeerId(String),
     /// A peer without a host.
-    #[error("[{0}] does not say where the peer is; add host = \"HOST\"")]
+    #[error("[{0}] names no host; add host = \"HOST\"")]
     NoHost(String),
     /// A database without a server.
     #[error(

@@ -26,7 +26,7 @@ pub enum ImportError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// It is not PgBouncer's.
-    #[error("{0} is no pgbouncer.ini; paceline reads it as it is")]
+    #[error("{0} is not a pgbouncer.ini; paceline reads it as it is")]
     NoIni(String),
     /// A file for a password cannot be written.
     #[error("cannot write {file}: {reason}")]

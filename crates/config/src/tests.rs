@@ -339,7 +339,7 @@ fn a_wrong_declaration_is_told_with_its_line() {
         ),
         (
             "\n[[take]]\nlimit_argument = 1",
-            "paceline.toml:2: [[take]] does not say which function; add function = \"SCHEMA.NAME\"",
+            "paceline.toml:2: [[take]] names no function; add function = \"SCHEMA.NAME\"",
         ),
         (
             "[[take]]\nfunction = \"f\"\nlimit_argument = 0",

@@ -49,13 +49,13 @@ pub enum DistributionRefusal {
     #[error("type of parameter ${0}")]
     Type(u32),
     /// The limit of a call is not a plain value, or its parameter is used elsewhere.
-    #[error("the argument that says how many rows are wanted")]
+    #[error("the argument that limits the number of rows")]
     Limit,
     /// The meaning of a literal depends on the fields of an interval, which the type of a parameter does not include.
     #[error("a value for an interval with fields")]
     Interval,
     /// The rows of VALUES have different expressions.
-    #[error("rows of VALUES that are not alike")]
+    #[error("rows of VALUES with different expressions")]
     Rows,
     /// ON CONFLICT refers to no unique key, or to a key whose values are not parameters or constants.
     #[error("ON CONFLICT needs one unique key whose values are plain parameters or constants")]

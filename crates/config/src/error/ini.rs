@@ -8,7 +8,7 @@ use thiserror::Error;
 pub(crate) enum IniError {
     /// A line that is nothing.
     #[error(
-        "this is no section, comment or key = value; names with other characters than letters, digits and _ . - * must be in double quotes"
+        "this is not a section, comment or key = value; names with other characters than letters, digits and _ . - * must be in double quotes"
     )]
     NotAssigned,
     /// `[` without `]`.

@@ -109,19 +109,19 @@ mod tests {
         for (text, message) in [
             (
                 "[peers.0]\nhost = \"a\"",
-                "p.toml:1: \"0\" is no peer id; write [peers.ID] with a number from 1 to 16383",
+                "p.toml:1: \"0\" is not a peer id; write [peers.ID] with a number from 1 to 16383",
             ),
             (
                 "[peers.16384]\nhost = \"a\"",
-                "p.toml:1: \"16384\" is no peer id; write [peers.ID] with a number from 1 to 16383",
+                "p.toml:1: \"16384\" is not a peer id; write [peers.ID] with a number from 1 to 16383",
             ),
             (
                 "[peers.one]\nhost = \"a\"",
-                "p.toml:1: \"one\" is no peer id; write [peers.ID] with a number from 1 to 16383",
+                "p.toml:1: \"one\" is not a peer id; write [peers.ID] with a number from 1 to 16383",
             ),
             (
                 "[peers.1]\nport = 1",
-                "p.toml:1: [peers.1] does not say where the peer is; add host = \"HOST\"",
+                "p.toml:1: [peers.1] names no host; add host = \"HOST\"",
             ),
             (
                 "[peers.1]\nhost = \"a,b\"",

@@ -80,7 +80,7 @@ fn only_a_pgbouncer_ini_is_imported() {
         import(&toml, None)
             .unwrap_err()
             .to_string()
-            .ends_with("is no pgbouncer.ini; paceline reads it as it is")
+            .ends_with("is not a pgbouncer.ini; paceline reads it as it is")
     );
 }
 

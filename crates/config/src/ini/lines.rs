@@ -204,7 +204,7 @@ mod tests {
         ] {
             let problems = refused(&format!("\n{text}\nx = 1"));
             assert_eq!(problems.len(), 1, "{text}: {problems:?}");
-            assert!(problems[0].starts_with("p.ini:2: this is no section"));
+            assert!(problems[0].starts_with("p.ini:2: this is not a section"));
         }
         assert!(refused("[pgbouncer")[0].contains("does not end"));
     }

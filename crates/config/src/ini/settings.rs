@@ -96,7 +96,7 @@ impl Main {
                 .refuse(place, "unix_socket_mode", why);
         }
         let place = &self.place;
-        let text = "listen_addr is not said: Paceline listens on 127.0.0.1 beside the Unix socket";
+        let text = "listen_addr is not set: Paceline listens on 127.0.0.1 beside the Unix socket";
         conversion.diagnostics.remark(place, text);
         let listen = format!("\"127.0.0.1:{port}\"");
         conversion

@@ -371,7 +371,7 @@ fn addresses_become_one() {
     let said = whole(text).unwrap().1;
     assert!(
         said.iter()
-            .any(|remark| remark.contains("listen_addr is not said")),
+            .any(|remark| remark.contains("listen_addr is not set")),
         "{said:?}"
     );
     assert!(

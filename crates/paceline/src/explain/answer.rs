@@ -34,7 +34,7 @@ pub(super) fn of_shape(simple: &Simple, outlook: AnalysisSummary<'_>, policy: Po
     let mut lines = about(simple);
     lines.say(
         "catalog",
-        "not asked (no server is named): the tables may yet forbid what follows",
+        "not asked (no server is named): the tables may prevent what follows",
     );
     prospects(&mut lines, &simple.template, outlook, policy);
     lines.finish()

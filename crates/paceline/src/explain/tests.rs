@@ -38,7 +38,7 @@ fn the_template_and_its_literals_are_listed() {
     let expected = "\
 template    UPDATE t SET n = n - $1, s = $2 WHERE id = $3
 literals    $1 = 1.5, $2 = 'it''s', $3 = 7
-catalog     not asked (no server is named): the tables may yet forbid what follows
+catalog     not asked (no server is named): the tables may prevent what follows
 as it is    solo: it has no hint, and hotspot_for_autocommit is off
 hint        fold; with /*+ COMMIT_ON_SUCCESS */
 switch      fold; with hotspot_for_autocommit";

@@ -57,7 +57,7 @@ pub(crate) fn running_process(path: &Path) -> Option<Pid> {
     if !is_known {
         let file = path.display();
         tracing::warn!(
-            "the pidfile {file} names process {pid}, which is called {name}: it is no Paceline or PgBouncer, and is not asked to end"
+            "the pidfile {file} names process {pid}, which is called {name}: it is neither Paceline nor PgBouncer, and gets no signal"
         );
         return None;
     }

@@ -160,7 +160,7 @@ impl ServerConn {
                 tag::READY_FOR_QUERY if accepted => return Ok(()),
                 // The server has neither accepted the login nor completed its own proof.
                 tag::READY_FOR_QUERY => {
-                    let why = "the server is ready before it has let us in";
+                    let why = "the server is ready before the login is complete";
                     return Err(WireError::Authentication(why.into()).into());
                 }
                 _ => {}

@@ -29,7 +29,7 @@ pub(crate) enum BenchError {
         most: u64,
     },
     /// The scenario has fixed sizes.
-    #[error("--rows: {0} has none to choose, its variants say how many there are")]
+    #[error("--rows: {0} has no rows to choose; its variants define their number")]
     NoRows(&'static str),
     /// The scenario has none of the variants that `--variant` names.
     #[error("{scenario} has none of the variants that --variant names; it has {known}")]
@@ -51,7 +51,7 @@ pub(crate) enum BenchError {
     #[error("--against: the URL names no user; write NAME=postgres://USER@HOST:PORT/DATABASE")]
     NoUser,
     /// A target requires TLS.
-    #[error("--against: the lab speaks no TLS; leave sslmode out, or write sslmode=prefer")]
+    #[error("--against: the lab does not support TLS; leave sslmode out, or write sslmode=prefer")]
     NoTls,
     /// A script that cannot be read.
     #[error("cannot read {0}: {1}")]

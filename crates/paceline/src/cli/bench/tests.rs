@@ -251,7 +251,7 @@ fn the_number_of_rows_is_limited_by_scenario() {
         ),
         (
             ["hot-row", "--rows", "5"],
-            "--rows: hot-row has none to choose, its variants say how many there are",
+            "--rows: hot-row has no rows to choose; its variants define their number",
         ),
     ] {
         assert_eq!(rejected(&[&["bench"], &line[..]].concat()), complaint);

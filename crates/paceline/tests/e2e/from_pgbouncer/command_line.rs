@@ -355,7 +355,10 @@ fn an_online_restart_says_what_stands_in_its_way() {
     std::fs::set_permissions(&pidfile, all).unwrap();
     let (pid, _adopted) = site.started(&["-dR"]);
     let log = text_of(&site.folder.join("p.log"));
-    assert!(log.contains("which is called sleep: it is no "), "{log}");
+    assert!(
+        log.contains("which is called sleep: it is neither "),
+        "{log}"
+    );
     assert!(other.0.try_wait().unwrap().is_none());
     caretaker::signal("QUIT", pid);
     until("it has ended", || !runs(pid));

@@ -336,7 +336,10 @@ fn a_server_that_has_let_nobody_in_is_not_believed() {
         .set("server_login_retry=0")
         .spawn();
     let told = refusal_of(&paceline);
-    assert!(told.text().contains("before it has let us in"), "{told:?}");
+    assert!(
+        told.text().contains("before the login is complete"),
+        "{told:?}"
+    );
 }
 
 #[test]
