@@ -21,6 +21,7 @@ use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 /// A wait that takes longer has failed.
 const LIMIT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A PostgreSQL that concurrent tests share. It stops when the last of them ends.
 struct Cluster {
@@ -160,10 +161,11 @@ impl Scene {
         analyzed.expect("no analysis");
     }
 
+    /// Polls the load of the pool until `is_so`, for at most [`LIMIT`].
     async fn until(&self, what: &str, is_so: impl Fn(PoolLoad) -> bool) {
         let reached = async {
             while !is_so(self.load()) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
         let reached = tokio::time::timeout(LIMIT, reached).await;

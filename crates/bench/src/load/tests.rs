@@ -121,7 +121,8 @@ fn the_measured_time_continues_while_a_client_works() {
     }
 }
 
-/// A client whose turn takes longer than the run.
+/// A client whose turn takes as long as the measured time. It begins after that time has begun, so it ends too late on every
+/// machine.
 struct Slow(Duration);
 
 impl Workload for Slow {

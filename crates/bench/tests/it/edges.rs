@@ -131,17 +131,17 @@ fn a_write_on_a_terminated_connection_may_have_been_executed() {
     let trial = Trial::start(60);
     // First terminates all clients except the connection of the lab, which is the oldest, at any point: a write may have
     // been executed. Then terminates a client that is certainly in a statement, because it waits for the lock on the
-    // table.
+    // table. Both loops poll for their condition; if it is not met, the last attempt raises an error.
     let end = "DO $$ DECLARE ended int := 0; more int; BEGIN FOR attempt IN 1..10000 LOOP \
          SELECT count(pg_terminate_backend(pid)) INTO more FROM pg_stat_activity \
          WHERE application_name = 'paceline bench' AND backend_start > (SELECT min(backend_start) \
          FROM pg_stat_activity WHERE application_name = 'paceline bench'); \
          ended := ended + more; EXIT WHEN ended >= 10; \
          PERFORM pg_stat_clear_snapshot(), pg_sleep(0.001); END LOOP; \
-         LOCK paceline_lab.edge; FOR attempt IN 1..10000 LOOP \
+         IF ended < 10 THEN RAISE 'too few clients'; END IF; LOCK paceline_lab.edge; FOR attempt IN 1..10000 LOOP \
          SELECT count(pg_terminate_backend(pid)) INTO more FROM pg_locks \
          WHERE relation = 'paceline_lab.edge'::regclass AND NOT granted; EXIT WHEN more > 0; \
-         PERFORM pg_sleep(0.001); END LOOP; END $$";
+         PERFORM pg_sleep(0.001); END LOOP; IF more = 0 THEN RAISE 'no client waits'; END IF; END $$";
     for variant in VARIANTS {
         let ran = trial.run_with(edges(variant, 20), Outsider::Amid(end));
         assert!(
