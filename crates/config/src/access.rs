@@ -111,11 +111,11 @@ mod tests {
         for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[::ffff:10.0.0.1]:1"] {
             for auth_type in ["trust", "any"] {
                 let text = format!("listen = \"{address}\"\nauth_type = \"{auth_type}\"");
-                let told = misfit(&text, DATABASE).unwrap();
+                let error = misfit(&text, DATABASE).unwrap();
                 let what = format!("refusing to listen on {address}: client login is {auth_type}");
                 assert!(
-                    told.contains(&what) && told.contains("scram-sha-256"),
-                    "{told}"
+                    error.contains(&what) && error.contains("scram-sha-256"),
+                    "{error}"
                 );
                 let wanted = format!("{text}\nauth_trust_remote = true");
                 assert_eq!(misfit(&wanted, DATABASE), None);
@@ -139,9 +139,9 @@ mod tests {
             "auth_dbname = \"pgbouncer\"".to_owned() + "\n" + DATABASE,
             DATABASE.to_owned() + "auth_dbname = \"pgbouncer\"\n",
         ] {
-            let told = misfit(&database, "").unwrap();
+            let error = misfit(&database, "").unwrap();
             let what = "cannot use the reserved \"pgbouncer\" database as an auth_dbname";
-            assert!(told.contains(what), "{told}");
+            assert!(error.contains(what), "{error}");
         }
         assert_eq!(misfit("auth_dbname = \"app\"", DATABASE), None);
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_that_nobody_could_pass_is_refused() {
+    fn a_login_that_no_client_could_pass_is_refused() {
         for (text, what) in [
             ("auth_type = \"md5\"", "set auth_file or auth_user"),
             (
@@ -170,8 +170,8 @@ mod tests {
             ("auth_type = \"plain\"", "set auth_file or auth_user"),
             ("auth_type = \"hba\"", "set auth_hba_file"),
         ] {
-            let told = misfit(text, DATABASE).unwrap();
-            assert!(told.contains(what), "{told}");
+            let error = misfit(text, DATABASE).unwrap();
+            assert!(error.contains(what), "{error}");
         }
         let asked = format!("{DATABASE}auth_user = \"asker\"");
         assert_eq!(misfit("auth_type = \"md5\"", &asked), None);
@@ -187,8 +187,8 @@ mod tests {
     fn any_needs_a_user_for_every_database() {
         assert_eq!(misfit("auth_type = \"any\"", DATABASE), None);
         for databases in ["", "[databases.\"*\"]\nprimary = \"postgres://h\""] {
-            let told = misfit("auth_type = \"any\"", databases).unwrap();
-            assert!(told.contains("database * names no other"), "{told}");
+            let error = misfit("auth_type = \"any\"", databases).unwrap();
+            assert!(error.contains("database * names no other"), "{error}");
         }
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_told_with_their_variable() {
+    fn wrong_values_are_reported_with_their_variable() {
         assert_eq!(
             apply(&[("PACELINE_HOTSPOT", "maybe"), ("PACELINE_WORKER_THREADS", "0")]),
             Err("PACELINE_HOTSPOT: hotspot: maybe is not a switch; write on or off\n\

@@ -21,10 +21,10 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn the_consoles_name_is_no_database() {
-    let told = refused("[databases.pgbouncer]\nprimary = \"postgres://db/app\"");
+    let error = refused("[databases.pgbouncer]\nprimary = \"postgres://db/app\"");
     assert!(
-        told.contains("the admin console") && told.contains("another name"),
-        "{told}"
+        error.contains("the admin console") && error.contains("another name"),
+        "{error}"
     );
     let own = read("[databases.paceline]\nprimary = \"postgres://db/app\"");
     assert!(own.databases.contains_key("paceline"));
@@ -327,7 +327,7 @@ fn functions_are_declared_in_lists() {
 }
 
 #[test]
-fn a_wrong_declaration_is_told_with_its_line() {
+fn a_wrong_declaration_is_reported_with_its_line() {
     for (text, expected) in [
         (
             "[[take]]\nfunction = \"f\"\nlimit = 1",

@@ -45,7 +45,7 @@ impl Installation {
 }
 
 /// Finds the installations on PATH, in the folder that `pg_config --bindir` prints and below `/usr/lib/postgresql`. The
-/// newest comes first, each appears once. Folders without a working `postgres` and `initdb` are skipped.
+/// newest is first, each appears once. Folders without a working `postgres` and `initdb` are skipped.
 pub fn find_installations() -> Vec<Installation> {
     let on_path = env::var_os("PATH")
         .map(|path| env::split_paths(&path).collect())
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_comes_first_and_each_appears_once() {
+    fn the_newest_is_first_and_each_appears_once() {
         let root = tempfile::tempdir().unwrap();
         let on_path = install(root.path(), "15.2");
         let configured = install(root.path(), "9.6");

@@ -51,7 +51,7 @@ fn the_top_shows_the_ratio_and_that_nothing_was_lost() {
 }
 
 #[test]
-fn a_failed_check_comes_first_and_hides_the_rate() {
+fn a_failed_check_is_first_and_hides_the_rate() {
     let mut records = single("queue", "cte", 600.0, 71_200.0);
     records.push(
         ran("paceline", 256, 4, 71_200.0)

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_are_reported_with_their_line() {
         for (text, message) in [
             (
                 "[peers.0]\nhost = \"a\"",
@@ -140,8 +140,8 @@ mod tests {
                 "p.toml:2: peer_id: 16384 is outside its limits; write a value from 0 to 16383",
             ),
         ] {
-            let told = peers(text).expect_err(text);
-            assert!(told.contains(message), "{text}: {told}");
+            let error = peers(text).expect_err(text);
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 }

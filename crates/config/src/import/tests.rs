@@ -23,7 +23,7 @@ fn of_passwords(imported: &Imported) -> Vec<String> {
 }
 
 #[test]
-fn passwords_go_into_files_that_nobody_else_can_read() {
+fn passwords_are_written_to_files_that_no_other_user_can_read() {
     let folder = folder(INI);
     let ini = folder.path().join("p.ini");
     let secrets = folder.path().join("new/secrets");

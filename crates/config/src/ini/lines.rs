@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_comments_and_assignments_are_told_apart() {
+    fn sections_comments_and_assignments_are_distinguished() {
         let text = "; a comment\n# another\n\n[pgbouncer] ; and one here\r\n listen_port=6432 \r\n\tauth_query = SELECT '#', 1; -- x\nuser =\n[x]y = 1";
         assert_eq!(
             shown(text),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_told_with_its_number() {
+    fn malformed_lines_are_reported_with_their_number() {
         for text in [
             "words only",
             "my db = host=a",

@@ -95,7 +95,7 @@ fn connections_are_begun_with_settings() {
 }
 
 #[test]
-fn what_is_not_said_is_as_in_pgbouncer() {
+fn missing_keys_have_pgbouncers_defaults() {
     let config = config("[databases]\nsocket =\n");
     assert_eq!(config.paceline.pooling.max_client_conn, 100);
     let (database, _) = config.database("socket").unwrap();
@@ -159,7 +159,7 @@ fn every_key_of_pgbouncer_is_known_once() {
 }
 
 #[test]
-fn what_has_no_equal_is_remarked() {
+fn keys_without_an_equivalent_are_remarked() {
     let (pkt_buf, size) = ("pkt_buf = 8192", "sbuf_loopcnt=0");
     let remarks = remarks(&format!("{size}\n{pkt_buf}\nresolv_conf = x.conf\n"));
     let lines: Vec<&str> = remarks
@@ -217,7 +217,7 @@ fn keys_of_checks_and_the_log_are_read() {
 }
 
 #[test]
-fn what_safety_rests_on_is_refused() {
+fn keys_that_safety_relies_on_are_refused() {
     for (line, expected) in [
         (
             "disable_pqexec = 1",
@@ -303,7 +303,7 @@ fn what_safety_rests_on_is_refused() {
 }
 
 #[test]
-fn every_problem_is_told_from_top_to_bottom() {
+fn every_problem_is_reported_from_top_to_bottom() {
     let message = refused("max_client_conn = x\nno line\ncolour = 1\n[databases]\nx = y\n");
     let lines: Vec<&str> = message
         .lines()
@@ -312,7 +312,7 @@ fn every_problem_is_told_from_top_to_bottom() {
     assert_eq!(lines, ["p.ini:4", "p.ini:5", "p.ini:6", "p.ini:8"]);
 }
 
-/// What only the reader of TOML finds is told with the line of the old file.
+/// Problems that only the reader of TOML finds are reported with the line of the old file.
 #[test]
 fn values_outside_limits_have_the_line_of_the_ini() {
     for (text, expected) in [
@@ -388,7 +388,7 @@ fn prepared_statements_cannot_be_switched_off() {
 }
 
 #[test]
-fn files_are_told_apart() {
+fn files_are_distinguished() {
     for (name, text, expected) in [
         ("pgbouncer.ini", "", true),
         ("paceline.toml", "[pgbouncer]", false),

@@ -66,7 +66,7 @@ fn said(key: &Key, at: &[(Table, &str)]) -> Config {
 }
 
 #[test]
-fn every_key_counts_wherever_it_may_stand_and_nowhere_else() {
+fn every_key_counts_in_the_tables_that_may_have_it_only() {
     for key in overridable() {
         for place in ALL_TABLES {
             let name = key.override_name;
@@ -103,7 +103,7 @@ fn every_key_counts_wherever_it_may_stand_and_nowhere_else() {
 }
 
 #[test]
-fn what_is_said_of_fewer_counts_first() {
+fn the_more_specific_table_takes_precedence() {
     let order = [Table::UserOfDatabase, Table::User, Table::Database];
     for key in overridable() {
         let [value, other] = values(key);
@@ -129,7 +129,7 @@ fn both_names_of_a_pools_size_are_known() {
 }
 
 #[test]
-fn what_is_kept_is_no_more_than_there_may_be() {
+fn min_pool_size_is_at_most_the_size_of_the_pool() {
     let config = read(
         "[paceline]\ndefault_pool_size = 3\nmin_pool_size = 5\n[databases.app]\nprimary = \"postgres://db\"",
     );
@@ -156,7 +156,7 @@ fn connections_are_counted_by_the_user_on_the_server() {
 }
 
 #[test]
-fn wrong_values_are_told_with_their_line() {
+fn wrong_values_are_reported_with_their_line() {
     for (line, expected) in [
         (
             "pool_mode = \"sessions\"",

@@ -95,7 +95,7 @@ fn the_example_is_accepted_and_names_the_schema() {
 
 /// What the reader refuses for its kind, its name or its limits, the schema refuses.
 #[test]
-fn what_the_reader_refuses_is_refused() {
+fn the_schema_refuses_what_the_reader_refuses() {
     for (toml, expected) in [
         ("[paceline]\ncolour = 1", ".paceline.colour: unknown"),
         (

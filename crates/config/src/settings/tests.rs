@@ -151,7 +151,7 @@ fn set_reads_numbers_and_durations_without_quotes() {
     );
 }
 
-/// Metrics are for whoever the operator lets connect.
+/// Other machines may read metrics if the operator permits it.
 #[test]
 fn metrics_may_be_served_to_other_machines() {
     let listen = |text: &str| {

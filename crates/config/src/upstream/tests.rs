@@ -48,7 +48,7 @@ fn every_part_is_read() {
 }
 
 #[test]
-fn what_is_not_said_is_left_open() {
+fn missing_parts_of_a_url_are_none() {
     assert_eq!(read("postgres://db"), tcp("db", 5432));
     assert_eq!(read("postgres://db/"), tcp("db", 5432));
     assert_eq!(read("postgres://db:/?"), tcp("db", 5432));
@@ -80,7 +80,7 @@ fn percent_encoding_is_taken_out() {
 }
 
 #[test]
-fn ipv6_stands_in_brackets() {
+fn ipv6_is_in_brackets() {
     assert_eq!(read("postgres://[::1]:5433"), tcp("::1", 5433));
     assert_eq!(read("postgres://[2001:db8::7]"), tcp("2001:db8::7", 5432));
     assert_eq!(

@@ -29,7 +29,7 @@ async fn handshake_with(
 ) -> (Handshake, Handshake) {
     let connector = Connector::new(client).unwrap();
     let (one, other) = UnixStream::pair().unwrap();
-    // In TLS 1.3 a client learns only after its handshake that the server rejects its certificate: both sockets must stay open.
+    // In TLS 1.3 a client notices only after its handshake that the server rejects its certificate: both sockets must stay open.
     let (mut one, mut other) = (Stream::unix(one), Stream::unix(other));
     let mut input = BytesMut::new();
     let (accepted, connected) = tokio::join!(

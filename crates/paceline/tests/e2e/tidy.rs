@@ -1,4 +1,4 @@
-//! Tidiness of the sources, as an ordinary test: a module says what it is, a file holds one concept, nothing is left for
+//! Tidiness of the sources, as an ordinary test: a module has a description, a file holds one concept, nothing is left for
 //! later. [`cycles`] checks that imports have one direction, [`links`] that the links of the documents lead somewhere.
 
 mod cycles;

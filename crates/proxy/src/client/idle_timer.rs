@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_message_begins_the_idle_time_anew() {
+    async fn each_message_restarts_the_idle_time() {
         let mut timer = None;
         for _ in 0..3 {
             IdleTimer::begin(&mut timer, MINUTE);

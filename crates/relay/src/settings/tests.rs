@@ -10,7 +10,7 @@ fn set(name: &str, value: &str) -> SessionChange {
 }
 
 #[test]
-fn equal_settings_are_one_and_reset_goes_back_to_the_base() {
+fn equal_settings_are_one_and_reset_restores_the_base() {
     let interner = SettingsInterner::default();
     let base = interner.after(&interner.none(), &interner.none(), &set("a", "1"));
     let changed = interner.after(&base, &base, &set("a", "2"));

@@ -75,7 +75,7 @@ impl Life {
             HistoryStep::ReleaseEarly(which) => self.release_rows_early(*which),
             HistoryStep::Next => drop(self.next()),
             HistoryStep::Release(which) => self.release_rows(*which),
-            HistoryStep::PutBack(which, who, how) => self.put_back(*which, *who, *how),
+            HistoryStep::PutBack(which, members, how) => self.put_back(*which, *members, *how),
             HistoryStep::Blocked(which) => self.blocked(*which),
             HistoryStep::Withdraw(which) => self.withdraw(*which),
             HistoryStep::Expire(micros) => self.expire(*micros),
@@ -288,11 +288,11 @@ impl Life {
             .for_each(|key| self.note_release(*key, LockOutcome::Blocked));
     }
 
-    fn put_back(&mut self, which: usize, who: u64, how: How) {
+    fn put_back(&mut self, which: usize, members: u64, how: How) {
         let Some(flight) = self.take_flight(which) else {
             return;
         };
-        let returns = |n: usize| who >> (n % 64) & 1 == 1;
+        let returns = |n: usize| members >> (n % 64) & 1 == 1;
         let (mut returned, mut served) = (Vec::new(), Vec::new());
         for (n, entry) in flight.entries.into_iter().enumerate() {
             if returns(n) {
@@ -365,7 +365,7 @@ impl Life {
         let entry = self
             .line
             .withdraw(self.now, waiter)
-            .expect("who waits can be withdrawn");
+            .expect("a waiting request can be withdrawn");
         self.withdrawn.push(waiter);
         self.model.remove(&entry);
         self.model.finished(entry.request);
@@ -541,7 +541,7 @@ fn steps() -> impl Strategy<Value = HistoryStep> {
         2 => any::<usize>().prop_map(HistoryStep::ReleaseEarly),
         12 => Just(HistoryStep::Next),
         6 => any::<usize>().prop_map(HistoryStep::Release),
-        5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, who, how)| HistoryStep::PutBack(which, who, how)),
+        5 => (any::<usize>(), any::<u64>(), how).prop_map(|(which, members, how)| HistoryStep::PutBack(which, members, how)),
         3 => any::<usize>().prop_map(HistoryStep::Blocked),
         4 => any::<usize>().prop_map(HistoryStep::Withdraw),
         2 => (0..60_u64).prop_map(HistoryStep::Expire),

@@ -520,7 +520,7 @@ fn rows_released_early_detach_the_multi_row_requests_behind() {
         .release_rows_early(fixture.now, &[LineKey(1), LineKey(2)]);
     assert_eq!(fixture.leaves(), "b", "by itself");
     assert_eq!(fixture.leaves(), "c");
-    assert_eq!(fixture.leaves(), "d", "it stands elsewhere");
+    assert_eq!(fixture.leaves(), "d", "it is elsewhere in the line");
     assert_eq!(fixture.leaves(), "e");
 }
 

@@ -66,11 +66,7 @@ fn a_request_that_waits_for_long_is_probed_once() {
     fixture.tick(100);
     assert!(!fixture.line.has_ready(), "once is enough");
     fixture.submit(patient(1), "de");
-    assert_eq!(
-        fixture.probes(),
-        "de",
-        "who comes later is asked about at once"
-    );
+    assert_eq!(fixture.probes(), "de", "a later request is probed at once");
     fixture.release_rows(&[1]);
     assert_eq!(fixture.leaves(), "bcde", "they have their old places");
 }

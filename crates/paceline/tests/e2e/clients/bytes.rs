@@ -119,7 +119,7 @@ fn many_clients_pipeline_at_once() {
     assert_eq!(super::n(&stage), 1000);
 }
 
-/// Everything that can stand where a startup message is due. The listener survives all of it.
+/// Everything that a client can send in place of a startup message. The listener survives all of it.
 #[test]
 fn nonsense_at_startup() {
     let stage = stage();
@@ -191,7 +191,7 @@ fn nonsense_after_login() {
     }
 }
 
-/// Malformed messages that PostgreSQL answers with an error and goes on: so does Paceline.
+/// PostgreSQL answers some malformed messages with an error and continues; so does Paceline.
 #[test]
 fn malformed_messages_get_postgresqls_answers() {
     let stage = Stage::on_shared().open();

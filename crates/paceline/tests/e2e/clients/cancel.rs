@@ -1,4 +1,4 @@
-//! Cancel requests: for a unit in line, for one that runs, for nobody. They never hit a neighbour.
+//! Cancel requests for a request in the line, for one that runs, and with a wrong key. They never cancel another client's request.
 
 use super::{BUMP, Neighbour, n, stage};
 use crate::harness::gate::lock_waiters;
@@ -60,9 +60,10 @@ fn a_running_statement_is_cancelled() {
     }
 }
 
-/// The server connection has gone over to a neighbour when the late cancel comes.
+/// When the late cancel request arrives, another client has the server connection. The loop makes them race: the result must not
+/// depend on which is first.
 #[test]
-fn a_late_cancel_hits_nobody() {
+fn a_late_cancel_request_cancels_nothing() {
     let stage = stage();
     let mut client = stage.client();
     let mut neighbour = stage.client();
@@ -75,9 +76,9 @@ fn a_late_cancel_hits_nobody() {
     }
 }
 
-/// Cancels in close succession with statements that end by themselves.
+/// Cancel requests race with statements that end by themselves: the result must not depend on which is first.
 #[test]
-fn cancels_that_race_with_the_end_hit_nobody_else() {
+fn cancel_requests_that_race_with_the_end_cancel_no_other_request() {
     let stage = stage();
     let mut client = stage.client();
     let mut neighbours = stage.clients(3);

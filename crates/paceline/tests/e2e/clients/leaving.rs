@@ -1,4 +1,4 @@
-//! Clients that disconnect: while they stand in line, after departure, in a transaction, in the middle of a message.
+//! Clients that disconnect: in the line, after their group has started, in a transaction, in the middle of a message.
 
 use super::{BUMP, Neighbour, n, stage};
 use crate::harness::gate::lock_waiters;
@@ -6,9 +6,9 @@ use crate::harness::message::{copy_data, query, terminate};
 use crate::harness::stage::Target;
 use crate::harness::{Gate, until};
 
-/// Who leaves the line before departure has not been there.
+/// A request whose client disconnects while it is in the line is never executed.
 #[test]
-fn who_leaves_the_line_is_not_counted() {
+fn a_request_of_a_client_that_leaves_is_not_executed() {
     let stage = stage();
     if stage.target() == Target::Bare {
         return;
@@ -36,7 +36,7 @@ fn who_leaves_the_line_is_not_counted() {
 
 /// A client that leaves while its statement runs inside PostgreSQL: the neighbours get the server connection.
 #[test]
-fn who_leaves_while_running_holds_nobody_up() {
+fn a_client_that_leaves_while_its_request_runs_delays_no_other() {
     let stage = stage();
     let mut neighbour = Neighbour::on(&stage);
     let mut outsider = stage.direct();
@@ -51,9 +51,9 @@ fn who_leaves_while_running_holds_nobody_up() {
     neighbour.check();
 }
 
-/// A client that leaves an answer which never ends: nobody waits for the rest of it.
+/// If a client disconnects during an answer that never ends, Paceline does not wait for the rest of it.
 #[test]
-fn who_leaves_an_endless_answer_gives_its_server_back() {
+fn a_client_that_leaves_during_an_endless_answer_returns_its_server() {
     let stage = stage();
     let mut client = stage.client();
     client.send(&query(
@@ -66,7 +66,7 @@ fn who_leaves_an_endless_answer_gives_its_server_back() {
 }
 
 #[test]
-fn who_leaves_a_transaction_rolls_it_back() {
+fn a_client_that_leaves_during_a_transaction_rolls_it_back() {
     let stage = stage();
     let mut neighbour = Neighbour::on(&stage);
     for ending in ["UPDATE t SET n = 1000 WHERE id = 1", "SELECT 1/0"] {
@@ -80,7 +80,7 @@ fn who_leaves_a_transaction_rolls_it_back() {
 }
 
 #[test]
-fn who_leaves_in_the_middle_of_copy_copies_nothing() {
+fn a_client_that_leaves_during_copy_copies_nothing() {
     let stage = stage();
     let mut neighbour = Neighbour::on(&stage);
     let mut client = stage.client();
@@ -93,7 +93,7 @@ fn who_leaves_in_the_middle_of_copy_copies_nothing() {
 }
 
 #[test]
-fn who_leaves_in_the_middle_of_a_message_is_forgotten() {
+fn a_client_that_leaves_during_a_message_is_removed() {
     let stage = stage();
     let mut neighbour = Neighbour::on(&stage);
     let message = query(BUMP);
@@ -106,7 +106,7 @@ fn who_leaves_in_the_middle_of_a_message_is_forgotten() {
 }
 
 #[test]
-fn a_large_result_that_nobody_reads_holds_nobody_up() {
+fn a_large_result_that_is_not_read_delays_no_other_client() {
     let stage = crate::harness::Stage::on_shared()
         .set("default_pool_size=2")
         .open();

@@ -29,7 +29,7 @@ fn n(stage: &Stage) -> i64 {
     stage.direct().number("SELECT n FROM t WHERE id = 1")
 }
 
-/// A neighbour that is in a transaction with state of its own, and says whether anything has happened to it.
+/// A neighbour in a transaction with state of its own. It checks that nothing has changed that state.
 struct Neighbour(RawClient);
 
 impl Neighbour {

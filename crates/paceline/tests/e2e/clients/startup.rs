@@ -61,7 +61,7 @@ fn newer_protocols_are_negotiated_down() {
         };
         let (bare, paceline) = (negotiate(stage.cluster.port()), negotiate(stage.port()));
         let paceline = paceline.unwrap_or_else(|| panic!("nothing is negotiated: {version:#x}"));
-        // PostgreSQL 18 takes 3.2, and need not negotiate it; Paceline speaks 3.0.
+        // PostgreSQL 18 takes 3.2, and need not negotiate it; Paceline supports 3.0.
         assert_eq!(paceline.body[..4], PROTOCOL.to_be_bytes()[..], "{bare:?}");
         match bare {
             Some(bare) => assert_eq!(bare.body[4..], paceline.body[4..]),
@@ -147,8 +147,8 @@ fn packet(version: u32, body: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &version.to_be_bytes(), body].concat()
 }
 
-/// What comes back up to the end of the connection for packets that are sent one by one, each but the last when the one before
-/// it has been answered by a byte. Which protocols the server knows depends on its version.
+/// What the server returns up to the end of the connection for packets that are sent one by one, each but the last when the one
+/// before it has been answered by a byte. Which protocols the server knows depends on its version.
 fn said(port: u16, packets: &[Vec<u8>]) -> String {
     let mut socket = socket(port);
     let (last, first) = packets.split_last().unwrap();

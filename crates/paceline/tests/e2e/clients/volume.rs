@@ -109,11 +109,11 @@ fn the_end_of_a_long_unit_does_not_wait_for_more() {
         ]
         .concat(),
     );
-    until("it stands in the line", || {
+    until("it is in the line", || {
         stage.target() == Target::Bare || stage.counters().waiting == 1
     });
     client.send(&[execute("", 0), sync()].concat());
-    // What comes while it waits is read ahead.
+    // What arrives while it waits is read ahead.
     holder.ok("SELECT 1");
     holder.ok("COMMIT");
     assert_eq!(client.reply().value(), long.len().to_string());

@@ -1,4 +1,4 @@
-//! `paceline bench` as a user runs it: what it measures, what it keeps, and what it says when it cannot. No speed is asserted.
+//! `paceline bench` as a user runs it: what it measures, what it keeps, and its errors. No speed is asserted.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -17,13 +17,13 @@ fn bench(arguments: &[&str]) -> Command {
     command
 }
 
-struct Told {
+struct BenchOutput {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-impl From<Output> for Told {
+impl From<Output> for BenchOutput {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self {
@@ -34,7 +34,7 @@ impl From<Output> for Told {
     }
 }
 
-fn told(arguments: &[&str]) -> Told {
+fn run(arguments: &[&str]) -> BenchOutput {
     bench(arguments).output().unwrap().into()
 }
 
@@ -69,8 +69,8 @@ fn targets_take_turns_are_checked_and_nothing_remains() {
     let mut arguments = vec!["hot-row", "--against", &direct, "--against", &paceline];
     arguments.extend(["--clients", "2,5", "--rounds", "2", "--json", &json]);
     arguments.extend(SHORT);
-    let told = told(&arguments);
-    assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+    let output = run(&arguments);
+    assert_eq!(output.code, Some(0), "{}\n{}", output.out, output.err);
     let results = std::fs::read_to_string(file).unwrap();
     // Even rounds go the other way.
     let rounds = ["direct", "paceline", "paceline", "direct"];
@@ -86,12 +86,12 @@ fn targets_take_turns_are_checked_and_nothing_remains() {
     assert_eq!(fields(&results, "holds"), ["true"; 8]);
     let says = fields(&results, "says");
     assert!(!says.iter().any(|says| says.starts_with("0 ")), "{says:?}");
-    assert!(told.out.contains("every check holds"), "{}", told.out);
+    assert!(output.out.contains("every check holds"), "{}", output.out);
     assert_eq!(schemas(&stage), 0);
 }
 
 #[test]
-fn who_cannot_be_reached_is_told_and_the_others_run() {
+fn an_unreachable_target_is_reported_and_the_others_run() {
     let stage = Stage::for_groups();
     let direct = format!("direct={}", stage.direct_url());
     // Nothing listens on port 1 of loopback.
@@ -108,50 +108,50 @@ fn who_cannot_be_reached_is_told_and_the_others_run() {
         "--against",
         &direct,
     ];
-    let told = told(
-        &[
-            &["hot-row", "--clients", "2", "--rounds", "1"],
-            &against[..],
-            &SHORT,
-        ]
-        .concat(),
-    );
-    assert_eq!(told.code, Some(1), "{}\n{}", told.out, told.err);
+    let output = run(&[
+        &["hot-row", "--clients", "2", "--rounds", "1"],
+        &against[..],
+        &SHORT,
+    ]
+    .concat());
+    assert_eq!(output.code, Some(1), "{}\n{}", output.out, output.err);
     let line = |name: &str| {
-        let line = told
+        let line = output
             .out
             .lines()
             .find(|line| line.trim_start().starts_with(name));
-        line.unwrap_or_else(|| panic!("no {name} in {}", told.out))
+        line.unwrap_or_else(|| panic!("no {name} in {}", output.out))
     };
-    assert!(line("gone").contains("cannot connect"), "{}", told.out);
+    assert!(line("gone").contains("cannot connect"), "{}", output.out);
     assert!(
         line("stranger").contains("role \"nobody\" does not exist"),
         "{}",
-        told.out
+        output.out
     );
-    assert!(line("direct").contains("were acknowledged"), "{}", told.out);
+    assert!(
+        line("direct").contains("were acknowledged"),
+        "{}",
+        output.out
+    );
 }
 
 #[test]
-fn what_the_lab_did_not_make_is_left_alone() {
+fn the_lab_keeps_a_schema_that_it_did_not_create() {
     let stage = Stage::for_groups();
     stage.direct().ok(
         "CREATE SCHEMA paceline_lab; CREATE TABLE paceline_lab.stock (id int); INSERT INTO paceline_lab.stock VALUES (7)",
     );
     let direct = format!("direct={}", stage.direct_url());
-    let told = told(
-        &[
-            &["hot-row", "--clients", "2", "--against", &direct][..],
-            &SHORT,
-        ]
-        .concat(),
-    );
-    assert_eq!(told.code, Some(1));
+    let output = run(&[
+        &["hot-row", "--clients", "2", "--against", &direct][..],
+        &SHORT,
+    ]
+    .concat());
+    assert_eq!(output.code, Some(1));
     assert!(
-        told.out.contains("paceline bench did not make it"),
+        output.out.contains("paceline bench did not make it"),
         "{}",
-        told.out
+        output.out
     );
     let rows = stage
         .direct()
@@ -161,23 +161,21 @@ fn what_the_lab_did_not_make_is_left_alone() {
 }
 
 #[test]
-fn a_user_without_rights_is_told_so() {
+fn a_user_without_rights_gets_an_error() {
     let stage = Stage::for_groups();
     stage.direct().ok("CREATE ROLE lab_guest LOGIN");
     let url = stage.direct_url().replace("postgres@", "lab_guest@");
     let direct = format!("direct={url}");
-    let told = told(
-        &[
-            &["hot-row", "--clients", "2", "--against", &direct][..],
-            &SHORT,
-        ]
-        .concat(),
-    );
-    assert_eq!(told.code, Some(1));
+    let output = run(&[
+        &["hot-row", "--clients", "2", "--against", &direct][..],
+        &SHORT,
+    ]
+    .concat());
+    assert_eq!(output.code, Some(1));
     assert!(
-        told.out.contains("permission denied for database"),
+        output.out.contains("permission denied for database"),
         "{}",
-        told.out
+        output.out
     );
 }
 
@@ -187,10 +185,10 @@ fn more_clients_than_file_descriptors_are_refused_with_the_number_that_is_needed
     let script = format!(
         "ulimit -n 128; exec {program} bench hot-row --clients 200 --against d=postgres://u@127.0.0.1:1/d"
     );
-    let told = Told::from(Command::new("sh").args(["-c", &script]).output().unwrap());
-    assert_eq!((told.code, told.out.as_str()), (Some(1), ""));
+    let output = BenchOutput::from(Command::new("sh").args(["-c", &script]).output().unwrap());
+    assert_eq!((output.code, output.out.as_str()), (Some(1), ""));
     let needed = "200 clients need 264 file descriptors, and this shell allows 128";
-    assert!(told.err.contains(needed), "{}", told.err);
+    assert!(output.err.contains(needed), "{}", output.err);
 }
 
 #[test]
@@ -244,14 +242,14 @@ fn without_a_target_it_brings_its_own() {
     let (file, json) = results();
     arguments.extend(["--json", &json]);
     arguments.extend(SHORT);
-    let told = told(&arguments);
-    assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+    let output = run(&arguments);
+    assert_eq!(output.code, Some(0), "{}\n{}", output.out, output.err);
     let results = std::fs::read_to_string(file).unwrap();
     let stand = "\"stand\":[\"hotspot_for_autocommit=true\",";
     assert_eq!(results.matches(stand).count(), 2, "{results}");
     for target in ["direct", "paceline"] {
         let is_of = |line: &str| line.trim_start().starts_with(target) && line.contains('✓');
-        assert!(told.out.lines().any(is_of), "{}", told.out);
+        assert!(output.out.lines().any(is_of), "{}", output.out);
     }
     assert!(
         !data.join("pgdata/postmaster.pid").exists(),
@@ -287,7 +285,7 @@ fn an_interrupt_while_the_stand_starts_ends_both() {
 }
 
 #[test]
-fn who_closes_the_pipe_gets_the_page_and_the_code_all_the_same() {
+fn a_closed_pipe_changes_neither_the_page_nor_the_exit_code() {
     let stage = Stage::for_groups();
     let page = caretaker::folder("p").join("page.html");
     let direct = format!("direct={}", stage.direct_url());
@@ -321,8 +319,8 @@ fn every_variant_holds_through_paceline() {
         arguments.extend(["--clients", "12", "--rounds", "1", "--rows", "2000"]);
         arguments.extend(["--protocol", protocol, "--json", &json]);
         arguments.extend(["--duration", "300ms", "--warmup", "0s"]);
-        let told = told(&arguments);
-        assert_eq!(told.code, Some(0), "{}\n{}", told.out, told.err);
+        let output = run(&arguments);
+        assert_eq!(output.code, Some(0), "{}\n{}", output.out, output.err);
         let results = std::fs::read_to_string(file).unwrap();
         let holding = fields(&results, "holds");
         assert!(holding.len() > 25, "{results}");

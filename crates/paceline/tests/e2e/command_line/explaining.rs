@@ -42,19 +42,21 @@ fn stage() -> Stage {
 
 /// The answer's lines without the one about the server.
 #[track_caller]
-fn told(stage: &Stage, sql: &str, more: &[&str]) -> Vec<String> {
+fn explained(stage: &Stage, sql: &str, more: &[&str]) -> Vec<String> {
     let url = stage.direct_url();
     let arguments = [&[sql, "--upstream", &url], more].concat();
-    let (code, told, complaint) = explain(&arguments);
+    let (code, explained, complaint) = explain(&arguments);
     assert_eq!((code, complaint.as_str()), (Some(0), ""), "{sql}");
-    let lines = told.lines().filter(|line| !line.starts_with("catalog"));
+    let lines = explained
+        .lines()
+        .filter(|line| !line.starts_with("catalog"));
     lines.map(str::to_owned).collect()
 }
 
 const UNHINTED: &str = "as it is    solo: it has no hint, and hotspot_for_autocommit is off";
 
 #[test]
-fn each_strategy_is_told_with_what_members_share() {
+fn each_strategy_is_explained_with_what_members_share() {
     let stage = stage();
     let sell = "UPDATE stock SET qty = qty - 2 WHERE id = 7 AND qty >= 1 RETURNING qty";
     let expected = [
@@ -66,7 +68,7 @@ fn each_strategy_is_told_with_what_members_share() {
         "key         id = $2",
         "own         $1, $3",
     ];
-    assert_eq!(told(&stage, sell, &[]), expected);
+    assert_eq!(explained(&stage, sell, &[]), expected);
     let expected = [
         UNHINTED,
         "hint        take; with /*+ COMMIT_ON_SUCCESS */",
@@ -75,18 +77,18 @@ fn each_strategy_is_told_with_what_members_share() {
         "shared      $1",
         "own         $3",
     ];
-    assert_eq!(told(&stage, CLAIM, &[])[1..], expected);
+    assert_eq!(explained(&stage, CLAIM, &[])[1..], expected);
     let on = ["--set", "hotspot_for_autocommit=on"];
     let expected = ["as it is    merge", "own         $1, $2"];
     let insert = "INSERT INTO stock (id, qty, code) VALUES ($1, $2, 'x')";
-    assert_eq!(told(&stage, insert, &on)[1..], expected);
+    assert_eq!(explained(&stage, insert, &on)[1..], expected);
     let expected = [
         "as it is    merge",
         "key         id = $1",
         "own         $1, $2, $3",
     ];
     let upsert = "INSERT INTO stock (id, qty) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET qty = stock.qty + $3";
-    assert_eq!(told(&stage, upsert, &on)[1..], expected);
+    assert_eq!(explained(&stage, upsert, &on)[1..], expected);
     let upsert_several = "INSERT INTO stock (id, qty) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO UPDATE SET qty = stock.qty + $5 * EXCLUDED.qty";
     let expected = [
         "as it is    merge",
@@ -95,19 +97,19 @@ fn each_strategy_is_told_with_what_members_share() {
         "shared      $5",
         "own         $1, $3, $2, $4",
     ];
-    assert_eq!(told(&stage, upsert_several, &on)[1..], expected);
+    assert_eq!(explained(&stage, upsert_several, &on)[1..], expected);
     let expected = [
         "as it is    fold",
         "key         amount = $1",
         "            only PostgreSQL can compare such keys: a group is of one key",
     ];
     let opaque = "UPDATE money SET n = n + 1 WHERE amount = $1";
-    assert_eq!(told(&stage, opaque, &on)[1..], expected);
+    assert_eq!(explained(&stage, opaque, &on)[1..], expected);
     for read in [
         "SELECT qty FROM stock WHERE id = $1",
         "SELECT to_tsvector('english', code) @@ plainto_tsquery($1), pg_column_size(code) FROM stock",
     ] {
-        let read = told(&stage, read, &[]);
+        let read = explained(&stage, read, &[]);
         assert_eq!(
             read[1],
             "as it is    share, with identical reads; pipeline, once it is known to be short"
@@ -119,7 +121,7 @@ fn each_strategy_is_told_with_what_members_share() {
 fn verbose_shows_the_statements_of_a_group() {
     let stage = stage();
     let labels = |sql: &str| -> Vec<String> {
-        let lines = told(&stage, sql, &["--verbose"]);
+        let lines = explained(&stage, sql, &["--verbose"]);
         let statements = lines.iter().filter(|line| line.contains("WITH "));
         statements
             .map(|line| line[..12].trim().to_owned())
@@ -142,7 +144,7 @@ const CHAIN: &str =
 const SHAPE: &str = "no strategy rewrites statements of this form";
 const FOREIGN: &str = "functions, operators, types, foreign keys or unique columns by which rows may depend on one another";
 
-/// With the switch on, so that nothing but the statement is in the way.
+/// With hotspot_for_autocommit on, so that only the statement can prevent a group.
 #[test]
 fn each_refusal_has_its_reason() {
     let stage = stage();
@@ -163,7 +165,7 @@ fn each_refusal_has_its_reason() {
             "lane is not a unique key",
         ),
     ] {
-        let lines = told(&stage, sql, &on);
+        let lines = explained(&stage, sql, &on);
         assert_eq!(
             lines[1..],
             [format!("as it is    solo: {why}"), CHAIN.to_owned()],
@@ -190,7 +192,7 @@ fn each_refusal_has_its_reason() {
         let hint = format!(
             "hint        solo: {why}; no chain: {calls} that are not declared may notify or change settings; with /*+ COMMIT_ON_SUCCESS */"
         );
-        let lines = told(&stage, sql, &on);
+        let lines = explained(&stage, sql, &on);
         assert_eq!(
             lines[1..],
             [format!("as it is    solo: {why}"), hint],
@@ -200,9 +202,9 @@ fn each_refusal_has_its_reason() {
     let target =
         "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(2) */ stock SET qty = 1 WHERE id = $1";
     let why = "as it is    solo: whether TARGET_AFFECT_ROW is met is known only after it ran";
-    assert_eq!(told(&stage, target, &[])[1], why);
+    assert_eq!(explained(&stage, target, &[])[1], why);
     for sql in ["SELECT random()", "SELECT own(1)", "SELECT * FROM seen"] {
-        let lines = told(&stage, sql, &[]);
+        let lines = explained(&stage, sql, &[]);
         let line = lines
             .iter()
             .find(|line| line.starts_with("as it is"))
@@ -218,7 +220,7 @@ fn each_refusal_has_its_reason() {
         "SET a.b = 'c'",
         "CREATE TABLE x ()",
     ] {
-        let lines = told(&stage, sql, &[]);
+        let lines = explained(&stage, sql, &[]);
         assert!(
             lines.last().unwrap().starts_with("as it is    lease: "),
             "{lines:?}"
@@ -226,9 +228,9 @@ fn each_refusal_has_its_reason() {
     }
 }
 
-/// What is told to travel does, and what is told not to does not.
+/// The forecast is what happens: requests that it says are grouped are, and others are not.
 #[test]
-fn what_is_told_is_what_happens() {
+fn the_forecast_is_what_happens() {
     let stage = stage();
     if stage.target() == Target::Bare {
         return;
@@ -246,8 +248,8 @@ fn what_is_told_is_what_happens() {
         ("UPDATE audited SET n = 1 WHERE id = $1", "solo"),
         ("DELETE FROM stock WHERE id = $1", "solo"),
     ] {
-        let told = &told(&stage, sql, &on)[1..];
-        let line = told
+        let explained = &explained(&stage, sql, &on)[1..];
+        let line = explained
             .iter()
             .find(|line| line.starts_with("as it is"))
             .unwrap();
@@ -278,7 +280,7 @@ fn what_is_told_is_what_happens() {
 }
 
 #[test]
-fn what_cannot_be_told_ends_with_1_and_one_line() {
+fn what_cannot_be_explained_ends_with_1_and_one_line() {
     let stage = stage();
     let url = stage.direct_url();
     let no_server = "postgres://postgres@127.0.0.1:1/postgres";
@@ -320,8 +322,8 @@ fn what_cannot_be_told_ends_with_1_and_one_line() {
 fn nothing_is_run() {
     let stage = stage();
     let mut direct = stage.direct();
-    told(&stage, "DELETE FROM stock", &[]);
-    told(&stage, "UPDATE stock SET qty = 0 WHERE id = 1", &[]);
+    explained(&stage, "DELETE FROM stock", &[]);
+    explained(&stage, "UPDATE stock SET qty = 0 WHERE id = 1", &[]);
     assert_eq!(direct.number("SELECT sum(qty) FROM stock"), 90);
     direct.ok("BEGIN; LOCK TABLE stock");
     let url = stage.direct_url();
@@ -361,12 +363,14 @@ fn config(stage: &Stage, more: &str) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// What is told of the statement as it is.
+/// The forecast for the statement as it is.
 #[track_caller]
 fn as_it_is(arguments: &[&str]) -> String {
-    let (code, told, complaint) = explain(arguments);
+    let (code, explained, complaint) = explain(arguments);
     assert_eq!((code, complaint.as_str()), (Some(0), ""), "{arguments:?}");
-    let line = told.lines().find_map(|line| line.strip_prefix("as it is"));
+    let line = explained
+        .lines()
+        .find_map(|line| line.strip_prefix("as it is"));
     line.unwrap().trim().to_owned()
 }
 
@@ -375,13 +379,14 @@ fn a_configuration_file_tells_servers_switches_and_functions() {
     let stage = stage();
     stage.direct().ok(FUNCTIONS);
     let file = config(&stage, "");
-    let told = |sql: &str, more: &[&str]| as_it_is(&[&[sql, "--config", &file], more].concat());
+    let explained =
+        |sql: &str, more: &[&str]| as_it_is(&[&[sql, "--config", &file], more].concat());
     let chain = "chain, once it is known to be short";
-    assert_eq!(told("SELECT id FROM q.read(1, 2)", &[]), "take");
-    assert_eq!(told("SELECT buy(1)", &[]), chain);
+    assert_eq!(explained("SELECT id FROM q.read(1, 2)", &[]), "take");
+    assert_eq!(explained("SELECT buy(1)", &[]), chain);
     let update = "UPDATE stock SET qty = 1 WHERE id = 1";
-    assert_eq!(told(update, &[]), UNHINTED[12..]);
-    assert_eq!(told(update, &["--user", "fast"]), "fold");
+    assert_eq!(explained(update, &[]), UNHINTED[12..]);
+    assert_eq!(explained(update, &["--user", "fast"]), "fold");
     let (_, whole, _) = explain(&[update, "--config", &file]);
     let place = format!(
         "asked at 127.0.0.1:{}/{} as postgres",
@@ -412,9 +417,9 @@ fn a_configuration_file_tells_servers_switches_and_functions() {
     );
 }
 
-/// By explain and by SHOW GROUPS, in the same words.
+/// The reasons of explain and of SHOW GROUPS are the same.
 #[test]
-fn why_declared_functions_do_not_travel_is_told() {
+fn explain_says_why_declared_functions_are_not_grouped() {
     let stage = Stage::on_shared().declare(DECLARED).open();
     stage.direct().ok(SETUP);
     stage.direct().ok(FUNCTIONS);
@@ -430,33 +435,36 @@ fn why_declared_functions_do_not_travel_is_told() {
         ("SELECT id FROM q.read(own(1), 2)", FOREIGN),
         ("SELECT sell(1)", volatile),
     ] {
-        let told = as_it_is(&[sql, "--config", &file]);
-        let told = told
+        let explained = as_it_is(&[sql, "--config", &file]);
+        let explained = explained
             .strip_prefix("solo: ")
-            .unwrap_or_else(|| panic!("{sql}: {told}"));
-        assert_eq!(told, why, "{sql}");
+            .unwrap_or_else(|| panic!("{sql}: {explained}"));
+        assert_eq!(explained, why, "{sql}");
         if stage.target() == Target::Paceline {
-            assert_eq!(reason(&stage, sql), told, "{sql}");
+            assert_eq!(reason(&stage, sql), explained, "{sql}");
         }
     }
-    let (_, told, _) = explain(&["SELECT sell(1)", "--config", &file]);
+    let (_, explained, _) = explain(&["SELECT sell(1)", "--config", &file]);
     assert!(
-        told.contains("hint        solo: ") && told.contains("not declared"),
-        "a hint would change nothing: {told}"
+        explained.contains("hint        solo: ") && explained.contains("not declared"),
+        "a hint would change nothing: {explained}"
     );
     let off = config(&stage, "[paceline]\nhotspot = false");
-    let told = as_it_is(&["SELECT buy(1)", "--config", &off]);
-    assert_eq!(told, "solo: its declaration does not count: hotspot is off");
+    let explained = as_it_is(&["SELECT buy(1)", "--config", &off]);
+    assert_eq!(
+        explained,
+        "solo: its declaration does not count: hotspot is off"
+    );
 }
 
-/// Runs it once, and returns what SHOW GROUPS then says of it.
+/// Runs it once, and returns its reason in SHOW GROUPS.
 #[track_caller]
 fn reason(stage: &Stage, sql: &str) -> String {
-    let (_, told, _) = explain(&[sql]);
-    let template = told.lines().next().unwrap()[12..].to_owned();
+    let (_, explained, _) = explain(&[sql]);
+    let template = explained.lines().next().unwrap()[12..].to_owned();
     let mut client = stage.client();
     client.ask(&query(sql));
-    stage.await_learning();
+    stage.await_analysis();
     let rows = client.ok("SHOW GROUPS").rows();
     let row = rows.iter().find(|row| row[0].as_ref() == Some(&template));
     row.unwrap().last().unwrap().clone().unwrap()

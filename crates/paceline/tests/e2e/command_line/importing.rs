@@ -1,4 +1,4 @@
-//! A `pgbouncer.ini` served as it is, and what `paceline import` makes of it: clients find the same databases either way.
+//! A `pgbouncer.ini` used as it is, and converted by `paceline import`: clients find the same databases either way.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -94,7 +94,7 @@ fn both_kinds_of_file_lead_to_the_same_databases() {
     }
 }
 
-/// They hold where a client says nothing else, and again when it takes back what it has said; the client is told them.
+/// They apply unless a client sets another value, and again when it resets what it has set; the client receives them.
 #[test]
 fn connections_are_begun_with_the_settings_of_their_database() {
     let cluster = cluster::shared();
@@ -126,7 +126,7 @@ fn connections_are_begun_with_the_settings_of_their_database() {
 }
 
 #[test]
-fn the_environment_is_heard_and_what_means_nothing_is_told() {
+fn the_environment_is_read_and_unknown_variables_are_reported() {
     let cluster = cluster::shared();
     let site = Site::new(&cluster, "postgres");
     let paceline = Paceline::with_file(&site.ini)

@@ -1,5 +1,5 @@
-//! The same thing done against bare PostgreSQL, through Paceline, and through Paceline with everything travelling together
-//! that may; what each says is compared line by line.
+//! Runs the same program against bare PostgreSQL, through Paceline, and through Paceline with all requests grouped that may be;
+//! compares the output line by line.
 
 use crate::harness::cluster;
 use crate::harness::{Stage, stage};

@@ -6,7 +6,7 @@
 //! Then, on one connection: cancelling, LISTEN, temporary tables, and the sum of what all have written to one row. As far as
 //! its driver has these things.
 //!
-//! `scripts/drivers.sh` installs what they need. A language that cannot be had here is left out, which is said.
+//! `scripts/drivers.sh` installs what they need. A language that cannot be installed is skipped, with a message.
 
 mod compare;
 mod dump;

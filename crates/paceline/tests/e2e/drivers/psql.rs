@@ -68,7 +68,7 @@ fn a_session_says_the_same() {
         let script = SCRIPT.replace("FILE", folder.join("rows").to_str().unwrap());
         let file = folder.join("script");
         std::fs::write(&file, script).unwrap();
-        // What it complains of is said where it happens.
+        // Its errors are printed where they happen.
         let mut psql = program("sh");
         psql.args(["-c", r#"exec "$0" "$@" 2>&1"#])
             .arg(program("psql").get_program());

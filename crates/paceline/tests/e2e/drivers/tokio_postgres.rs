@@ -43,7 +43,7 @@ async fn all_clients(url: &str) -> String {
     said.concat()
 }
 
-/// A client, and what the server says unasked.
+/// A client, and the asynchronous messages of the server.
 async fn connect(url: &str) -> (Client, UnboundedReceiver<String>) {
     let (client, mut connection) = ::tokio_postgres::connect(url, NoTls).await.unwrap();
     let (sender, receiver) = unbounded_channel();
@@ -56,7 +56,7 @@ async fn connect(url: &str) -> (Client, UnboundedReceiver<String>) {
                 }
                 _ => continue,
             };
-            // Nobody listens any more when the client is gone.
+            // When the client is gone, the receiver is, too.
             let _ = sender.send(text);
         }
     });

@@ -63,7 +63,7 @@ impl Site {
         let output = finished(self.as_user().args(options).arg(&self.ini));
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{told}");
-        // Whoever has started it need not wait any longer: it listens.
+        // The process that started it need not wait any longer: it listens.
         let pid = self.process().unwrap();
         (pid, caretaker::adopt("KILL", pid))
     }
@@ -73,7 +73,7 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// What it has printed when it has ended, and nobody has its streams any more.
+/// Its output, when it has ended and no process has its streams any more.
 #[track_caller]
 fn finished(command: &mut Command) -> Output {
     let child = command
@@ -127,9 +127,9 @@ fn help_and_version_are_pgbouncers() {
     }
 }
 
-/// As a user, in a session of its own, with nothing of the terminal; it ends as PgBouncer does, and so does its pidfile.
+/// It runs as a user, in a session of its own, without the terminal; it ends as PgBouncer does, and removes its pidfile.
 #[test]
-fn it_goes_to_the_background() {
+fn it_runs_in_the_background() {
     let Some(site) = Site::new("", "") else {
         return;
     };
@@ -231,7 +231,7 @@ fn the_file_is_a_pgbouncer_ini_by_any_name() {
 }
 
 #[test]
-fn a_cause_is_told_once() {
+fn a_cause_is_reported_once() {
     let Some(site) = Site::new("auth_file = /nonexistent/users.txt", "") else {
         return;
     };
@@ -247,7 +247,7 @@ fn a_cause_is_told_once() {
 }
 
 #[test]
-fn what_the_background_needs_is_told() {
+fn what_the_background_needs_is_reported() {
     let Some(site) = Site::new("", "") else {
         return;
     };
@@ -327,7 +327,7 @@ fn an_online_restart_lets_clients_of_the_old_process_stay() {
 }
 
 #[test]
-fn an_online_restart_says_what_stands_in_its_way() {
+fn an_online_restart_says_what_prevents_it() {
     let Some(site) = Site::new("", "") else {
         return;
     };

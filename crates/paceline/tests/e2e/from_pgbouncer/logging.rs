@@ -1,4 +1,4 @@
-//! The log: what is in it, and where it goes.
+//! The log: what it contains, and where it is written.
 
 use super::{Site, console, text_of};
 use crate::harness::paceline::Paceline;
@@ -52,7 +52,7 @@ fn connections_come_and_go_in_the_log() {
     hears(&paceline, "C: pgbouncer/boss@127.0.0.1:");
 }
 
-/// Under the names of the pool, as clients say them, and for the reasons that PgBouncer gives.
+/// Under the names of the pool, as clients send them, and with PgBouncer's reasons.
 #[test]
 fn connections_to_servers_say_whose_they_are_and_why_they_are_closed() {
     let Some(site) = Site::new("", "") else {
@@ -120,7 +120,7 @@ fn errors_of_paceline_are_in_the_log() {
 
 /// What is switched off is not logged; the console may switch it on again.
 #[test]
-fn what_is_logged_can_be_chosen() {
+fn settings_choose_what_is_logged() {
     let off = "log_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\nlog_stats = 0\nstats_period = 1";
     let Some(site) = Site::new(off, "") else {
         return;
@@ -198,7 +198,7 @@ fn verbose_says_how_much() {
 
 /// As logrotate does it: rename, then a signal.
 #[test]
-fn the_file_is_opened_anew() {
+fn the_file_is_opened_again() {
     let Some(site) = Site::new("", "") else {
         return;
     };
@@ -292,7 +292,7 @@ fn the_systems_log_gets_lines() {
     }
 }
 
-/// systemd connects standard error with the journal and says so by device and inode.
+/// systemd connects standard error with the journal and passes its device and inode.
 #[test]
 fn the_journal_gets_priorities() {
     let Some(site) = Site::new("pkt_buf = 1", "") else {

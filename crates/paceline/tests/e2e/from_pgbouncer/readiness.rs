@@ -68,7 +68,7 @@ fn an_error_of_connect_query_is_logged() {
     assert!(paceline.logged("division by zero"));
 }
 
-/// What clients do in it would come to nothing, though they were told that it was done.
+/// What clients do in it would be undone although they got an answer that it was done.
 #[test]
 fn a_transaction_that_the_operators_query_begins_is_no_clients() {
     let check = "server_check_delay = 0\nserver_check_query = begin";

@@ -1,8 +1,8 @@
-//! Bytes that nobody meant: mutated messages, given to the pure code that reads them, and to a running Paceline.
+//! Mutated messages, for the pure code that reads them, and for a running Paceline.
 //!
 //! Mutations know the shape of messages (see [`mutate`]) and begin with `corpus/`. An input that shows something new joins
 //! those that are mutated next. An ordinary run tries a bounded number of inputs; with `FUZZ_SECONDS` in the environment each
-//! target goes on for that long (`make fuzz`). `PACELINE_SEED` repeats a run. An input that fails is kept under
+//! target runs for that long (`make fuzz`). `PACELINE_SEED` repeats a run. An input that fails is kept under
 //! `target/fuzz`: with the fix it belongs into the corpus, all of which is tried first, as it is.
 
 mod mutate;

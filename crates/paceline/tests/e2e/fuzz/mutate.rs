@@ -42,7 +42,7 @@ pub(super) fn mutated(pool: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     input
 }
 
-/// An input as its messages; what no header stands in front of is one piece.
+/// An input as its messages; bytes without a header are one piece.
 fn split(mut input: &[u8]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     while !input.is_empty() {
@@ -116,7 +116,7 @@ fn change_within(piece: &mut Piece, rng: &mut Rng) {
     }
 }
 
-/// Makes the length word of a message, or of a packet without a type, say what is there.
+/// Sets the length word of a message, or of a packet without a type, to its length.
 fn put_length_right(piece: &mut Piece) {
     let len = piece.len() as u32;
     let (place, value) = match piece.first() {

@@ -59,7 +59,7 @@ fn memory(stage: &mut Stage) -> u64 {
         .map_or(0, |paceline| paceline.memory_kib("VmRSS"))
 }
 
-/// Connections that somebody has accepted on a port and not closed (proc(5), `/proc/net/tcp`).
+/// Connections that were accepted on a port and not closed (proc(5), `/proc/net/tcp`).
 fn clients(port: u16) -> usize {
     /// Established, and closed by the other side only.
     const OPEN: [&str; 2] = ["01", "08"];
@@ -75,7 +75,7 @@ fn clients(port: u16) -> usize {
     open.count()
 }
 
-/// Does `work` while somebody else checks his answers.
+/// Does `work` while another client checks its own answers.
 fn beside_a_neighbour(stage: &Stage, work: impl FnOnce()) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -87,7 +87,7 @@ fn beside_a_neighbour(stage: &Stage, work: impl FnOnce()) {
     });
 }
 
-/// A client that minds its own business: what it reads is what it wrote.
+/// A client that checks its own answers: it reads what it wrote.
 fn check_answers(stage: &Stage, over: &AtomicBool) {
     let mut client = stage.client_with(&[("application_name", "neighbour")]);
     let mut n = client.number("SELECT n FROM mine");
@@ -156,12 +156,12 @@ fn with_database(packet: &[u8], database: &str) -> Vec<u8> {
     named
 }
 
-/// Sends all there is, says that nothing more comes, and waits for the other side to be done with it.
+/// Sends all bytes, shuts down its side of the socket, and waits until the other side has closed.
 fn send(port: u16, stream: &[u8]) -> Result<(), String> {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
     socket.set_write_timeout(Some(LIMIT)).unwrap();
-    // The other side may hang up at any time.
+    // The other side may close the connection at any time.
     let _ = socket.write_all(stream);
     let _ = socket.shutdown(Shutdown::Write);
     let mut answers = Vec::new();

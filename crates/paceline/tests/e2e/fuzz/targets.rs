@@ -1,5 +1,5 @@
 //! What is fuzzed: each target reads an input as Paceline does and checks what must hold of any bytes. What it returns
-//! stands for what it has seen, so that inputs which lead elsewhere are told from those that do not.
+//! identifies what it has seen, so that inputs with a new result are recognised.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
@@ -28,7 +28,7 @@ fn kind<T>(result: &Result<T, WireError>) -> Option<std::mem::Discriminant<WireE
     result.as_ref().err().map(std::mem::discriminant)
 }
 
-/// Messages are cut at the same places, whoever cuts them, and no byte is lost.
+/// All readers split the bytes into the same messages, and no byte is lost.
 pub(super) fn frames(input: &[u8]) -> u64 {
     let mut frames = Frames::new(input);
     let mut buffer = BytesMut::from(input);
@@ -112,7 +112,7 @@ pub(super) fn client_messages(input: &[u8]) -> u64 {
             }
             _ => None,
         };
-        // What stands behind the last field is not kept; nothing else may differ.
+        // Bytes after the last field are not kept; nothing else may differ.
         let same = frame.bytes.get(HEADER_LEN..written.len());
         assert_eq!(
             same.unwrap_or_default(),
@@ -156,7 +156,7 @@ enum ScanEnd {
     Error(WireError),
 }
 
-/// What a scanner says while `step` more bytes come at a time, up to an error or the end.
+/// What a scanner returns while `step` more bytes arrive at a time, up to an error or the end.
 fn scanned(input: &[u8], step: usize) -> (Scanned, Vec<Boundary>) {
     let (mut scanner, mut buffer) = (RequestScanner::default(), BytesMut::new());
     let (mut at, mut ends, mut boundaries) = (0, Vec::new(), Vec::new());
@@ -200,7 +200,7 @@ fn scanned(input: &[u8], step: usize) -> (Scanned, Vec<Boundary>) {
     (Scanned { ends, end: None }, boundaries)
 }
 
-/// A packet is read when it is whole, and not before; what it says is what is written again.
+/// A packet is read when it is complete, and not before; writing it again gives the same content.
 pub(super) fn startup_packets(input: &[u8]) -> u64 {
     let read = startup::read(input);
     if let Ok(Some((packet, len))) = &read {

@@ -95,7 +95,7 @@ fn assert_contained(setting: &str, unit: &[u8]) {
 const OFF: &str = "standard_conforming_strings = off";
 
 #[test]
-fn a_hidden_change_of_settings_reaches_nobody_by_a_simple_query() {
+fn a_hidden_change_of_settings_reaches_no_other_client_by_a_simple_query() {
     assert_contained(OFF, &query(HIDDEN_SET));
     assert_contained(OFF, &query(&format!("select 1; {HIDDEN_SET}")));
     assert_contained(OFF, &query(&format!("copy ({HIDDEN_CALL}\n) to stdout")));
@@ -103,12 +103,12 @@ fn a_hidden_change_of_settings_reaches_nobody_by_a_simple_query() {
 }
 
 #[test]
-fn a_hidden_change_of_settings_reaches_nobody_by_an_encoding() {
+fn a_hidden_change_of_settings_reaches_no_other_client_by_an_encoding() {
     assert_contained("client_encoding = 'SJIS'", &query(HIDDEN_BY_ENCODING));
 }
 
 #[test]
-fn a_hidden_change_of_settings_reaches_nobody_by_a_prepared_statement() {
+fn a_hidden_change_of_settings_reaches_no_other_client_by_a_prepared_statement() {
     assert_contained(OFF, &unit(HIDDEN_CALL, &[]));
     let named = [
         parse("s", HIDDEN_CALL, &[]),
@@ -123,7 +123,7 @@ fn a_hidden_change_of_settings_reaches_nobody_by_a_prepared_statement() {
 
 /// The setting changes in the same unit, unseen until its end.
 #[test]
-fn a_hidden_change_of_settings_reaches_nobody_by_a_pipeline() {
+fn a_hidden_change_of_settings_reaches_no_other_client_by_a_pipeline() {
     let pipeline = [
         run("set standard_conforming_strings = off", &[]),
         run(HIDDEN_CALL, &[]),
@@ -135,7 +135,7 @@ fn a_hidden_change_of_settings_reaches_nobody_by_a_pipeline() {
 
 /// PREPARE by one query, EXECUTE by the next.
 #[test]
-fn a_hidden_change_of_settings_reaches_nobody_by_execute() {
+fn a_hidden_change_of_settings_reaches_no_other_client_by_execute() {
     let stage = stage_with(OFF);
     if stage.target() == Target::Bare {
         return;

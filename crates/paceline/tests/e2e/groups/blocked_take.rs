@@ -1,5 +1,5 @@
-//! A consumer that waits inside PostgreSQL for what an outsider holds: the other consumers of its queue, who would go
-//! on without it alone, are answered meanwhile.
+//! A consumer that waits inside PostgreSQL for what an outsider holds: the other consumers of its queue, which would not
+//! wait if they ran alone, are answered meanwhile.
 
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::unit;
@@ -20,7 +20,7 @@ fn stage() -> Stage {
         .set("hotspot_for_autocommit=true")
         .open();
     stage.direct().ok(SETUP);
-    // Paceline learns the template.
+    // Paceline analyzes the template.
     stage.client().ask(&unit(MOVE, &[]));
     stage.direct().ok(FILL);
     stage
@@ -51,7 +51,7 @@ fn ids(consumers: &mut [RawClient]) -> Vec<i64> {
 }
 
 #[test]
-fn a_consumer_that_started_at_once_holds_up_nobody() {
+fn a_consumer_that_started_at_once_delays_no_other() {
     let stage = stage();
     let mut outsider = outsider(&stage);
     let mut blocked = stage.clients(1);
@@ -66,9 +66,9 @@ fn a_consumer_that_started_at_once_holds_up_nobody() {
     assert_eq!(ids(&mut blocked), [1]);
 }
 
-/// Their group gives up after a moment, and they go on one at a time: one of them waits.
+/// Their group is undone after a moment, and they run one at a time: one of them waits.
 #[test]
-fn a_consumer_whose_group_came_to_nothing_holds_up_nobody() {
+fn a_consumer_whose_group_was_undone_delays_no_other() {
     let stage = stage();
     if stage.target() == Target::Bare {
         return;

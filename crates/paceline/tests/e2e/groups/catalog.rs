@@ -1,4 +1,4 @@
-//! Changes of the catalog after a template was learned, which touch neither its table nor its rows: the next group does what
+//! Changes of the catalog after a template was analyzed, which touch neither its table nor its rows: the next group does what
 //! its members would do alone.
 
 use crate::harness::message::{query, unit};
@@ -65,7 +65,7 @@ impl Case {
         stage.direct().ok(self.setup);
         stage.direct().ok(self.fill);
         stage.client().ask(&ask(self.sql, 0));
-        stage.await_learning();
+        stage.await_analysis();
         let before = self.round(stage, |_| ());
         self.check(stage, &before);
         let counters = stage.counters();
@@ -112,7 +112,7 @@ fn a_new_inheritance_child() {
     direct.ok(case.setup);
     direct.ok(case.fill);
     stage.client().ask(&ask(case.sql, 0));
-    stage.await_learning();
+    stage.await_analysis();
     case.check(&stage, &case.round(&stage, |_| ()));
     stage.assert_grouped(CLIENTS as i64, 3);
     for change in [case.change, ""] {
@@ -314,7 +314,7 @@ fn another_collation_of_the_name() {
     stage.direct().ok(case.setup);
     stage.direct().ok(case.fill);
     stage.client().ask(&ask(case.sql, 0));
-    stage.await_learning();
+    stage.await_analysis();
     for change in ["", case.change] {
         let replies = case.round(&stage, |direct| drop(direct.ok(change)));
         case.check(&stage, &replies);
@@ -337,7 +337,7 @@ const MISLEADING: &str = "
     CREATE OPERATOR mine.+ (LEFTARG = int, RIGHTARG = int, FUNCTION = mine.minus)";
 
 #[test]
-fn a_search_path_in_which_pg_catalog_comes_later() {
+fn a_search_path_with_pg_catalog_later() {
     let stage = Stage::for_groups();
     let fill = "DELETE FROM t; INSERT INTO t SELECT i, 10, 'X' FROM generate_series(1, 3) i";
     let content = "TABLE t ORDER BY id";
@@ -379,7 +379,7 @@ fn a_search_path_in_which_pg_catalog_comes_later() {
 
 /// Operators of a user that Paceline's questions to the catalog would find before PostgreSQL's.
 #[test]
-fn questions_under_a_search_path_in_which_pg_catalog_comes_later() {
+fn questions_under_a_search_path_with_pg_catalog_later() {
     let stage = Stage::for_groups();
     let mut direct = stage.direct();
     direct.ok("CREATE SCHEMA mine; CREATE SEQUENCE mine.s;
@@ -395,7 +395,7 @@ fn questions_under_a_search_path_in_which_pg_catalog_comes_later() {
     let mut teacher = led(stage.client());
     for _ in 0..CLIENTS {
         teacher.ask(&draw).expect_ok("a lesson");
-        stage.await_learning();
+        stage.await_analysis();
     }
     let mut clients: Vec<RawClient> = (0..CLIENTS).map(|_| led(stage.client())).collect();
     let mut gate = Gate::close(&stage);
@@ -477,9 +477,9 @@ fn rights_that_are_taken_away() {
     }
 }
 
-/// What is made beside a table does not change it, or PostgreSQL says so of the group as of each member.
+/// An object beside a table does not change it, or the group gets PostgreSQL's error as each member would.
 #[test]
-fn what_is_made_beside_a_table() {
+fn objects_that_are_created_beside_a_table() {
     for change in [
         "CREATE FUNCTION noted() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; CREATE EVENT TRIGGER noted ON ddl_command_end EXECUTE FUNCTION noted()",
         "CREATE PUBLICATION everything FOR ALL TABLES",

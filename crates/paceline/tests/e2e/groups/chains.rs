@@ -142,7 +142,7 @@ const NOTIFYING: &str = "
     CREATE FUNCTION told() RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('told', 'same'); RETURN 'told'; END $$";
 
 /// The number of notifications since the last call.
-fn told(stage: &Stage, listener: &mut RawClient) -> usize {
+fn notifications(stage: &Stage, listener: &mut RawClient) -> usize {
     stage.direct().ok("NOTIFY told, 'end'");
     let (mut count, mut ended) = (0, false);
     until("the last notification has come", || {
@@ -194,11 +194,11 @@ fn equal_notifications_arrive_one_by_one() {
         let mut listener = stage.direct();
         listener.ok("LISTEN told");
         teach(&stage, &units[..1]);
-        told(&stage, &mut listener);
+        notifications(&stage, &mut listener);
         for reply in together(&stage, &units, "") {
             reply.expect_ok(&sql);
         }
-        assert_eq!(told(&stage, &mut listener), CLIENTS, "{setup}: {sql}");
+        assert_eq!(notifications(&stage, &mut listener), CLIENTS, "{setup}: {sql}");
         if stage.target() == Target::Paceline {
             let why = reason(&stage, "COMMIT_ON_SUCCESS");
             assert!(why.contains("no chain: "), "{sql}: {why:?}");
@@ -241,10 +241,10 @@ fn a_trigger_that_is_made_later_is_found() {
         let mut listener = stage.direct();
         listener.ok("LISTEN told");
         all_succeed(&together(&stage, &units, &format!("{fill}; {change}")));
-        assert_eq!(told(&stage, &mut listener), CLIENTS, "{change}");
+        assert_eq!(notifications(&stage, &mut listener), CLIENTS, "{change}");
         all_succeed(&together(&stage, &units, &fill));
         assert_eq!(
-            told(&stage, &mut listener),
+            notifications(&stage, &mut listener),
             CLIENTS,
             "{change}, once it is known"
         );
@@ -275,7 +275,7 @@ fn a_function_that_is_made_later_is_found() {
     for reply in together(&stage, &units, change) {
         reply.expect_ok("insert");
     }
-    assert_eq!(told(&stage, &mut listener), CLIENTS);
+    assert_eq!(notifications(&stage, &mut listener), CLIENTS);
 }
 
 /// A constant is read under the settings at the time of its text.

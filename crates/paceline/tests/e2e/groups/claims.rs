@@ -1,4 +1,4 @@
-//! Claims (UPDATEs of what a sub-select picks) whose rows make room for one another: what only comes out well together
+//! Claims (UPDATEs of what a sub-select picks) whose rows depend on one another: what succeeds only as a group
 //! must fail as it does one at a time.
 
 use crate::harness::message::unit;
@@ -20,7 +20,7 @@ fn check(constraint: &str) -> bool {
     let mut bare = stage.direct();
     bare.ok("CREATE TABLE seat (id int PRIMARY KEY, place int NOT NULL, taken bool NOT NULL)");
     bare.ok(constraint);
-    // Paceline learns the template from a claim that succeeds.
+    // Paceline analyzes the template from a claim that succeeds.
     bare.ok("INSERT INTO seat VALUES (1, 1, false)");
     stage.client().ask(&unit(CLAIM, &[])).expect_ok(CLAIM);
     bare.ok(FILL);

@@ -22,14 +22,14 @@ fn stage() -> Stage {
     stage
 }
 
-/// Lets clients ask these in this order, all in line before the first leaves, and checks that each is answered as one by
-/// one. The first of `asks` has been asked before.
+/// Clients send these in this order, all in the line before the first leaves; each must get the answer that it gets one by
+/// one. The first of `asks` was sent before.
 #[track_caller]
 fn check(stage: &Stage, asks: &[Vec<u8>]) {
     let mut bare = stage.direct();
     bare.ok(FILL);
     stage.client().ask(&asks[0]);
-    stage.await_learning();
+    stage.await_analysis();
     bare.ok(FILL);
     let mut clients = stage.clients(asks.len());
     let mut gate = Gate::close(stage);
@@ -67,7 +67,7 @@ fn prepared(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
 
 /// The guard of the first becomes true only by what the second does.
 #[test]
-fn who_does_not_pass_is_not_passed_later() {
+fn a_member_that_does_not_match_does_not_match_later() {
     let stage = stage();
     let values: [&[&str]; 3] = [&["1"], &["0"], &["0"]];
     let update = "UPDATE t SET n = 2 WHERE id = 1 AND n = $1 * 2 RETURNING n";
@@ -81,7 +81,7 @@ fn who_does_not_pass_is_not_passed_later() {
 
 /// PostgreSQL computes what depends on no column before it knows whether a row passes, or is there.
 #[test]
-fn what_fails_without_a_row_fails() {
+fn an_expression_that_fails_without_a_row_fails() {
     let stage = stage();
     let update = "UPDATE t SET n = n + 1 WHERE id = 1 AND n > 10 / ($1 - 4) RETURNING n";
     check(&stage, &simple(update, &[&["2"], &["4"], &["14"], &["3"]]));
@@ -135,7 +135,7 @@ fn a_cast_that_fails_does_so_without_a_row() {
     }
 }
 
-/// The type of a parameter does not tell the type of what is made of it.
+/// The type of a parameter does not determine the type of an expression with it.
 #[test]
 fn a_result_that_does_not_fit_fails_without_a_row() {
     let stage = stage();
@@ -156,7 +156,7 @@ fn moments_are_each_clients_own() {
     let sql = "INSERT INTO moment VALUES ($1) ON CONFLICT (at) DO NOTHING";
     let now: [&[&str]; 3] = [&["' now'"], &["' now'"], &["' now'"]];
     stage.client().ask(&simple(sql, &now)[0]);
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(3);
     let mut gate = Gate::close(&stage);
     for (client, ask) in clients.iter_mut().zip(simple(sql, &now)) {
@@ -191,7 +191,7 @@ fn an_index_of_another_collation() {
     bare.ok("INSERT INTO word VALUES ('a', 1)");
     let sql = "INSERT INTO word VALUES ('A', 1) ON CONFLICT (word) DO UPDATE SET n = word.n + 1 RETURNING n";
     assert_eq!(stage.client().value(sql), "2");
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(3);
     let mut gate = Gate::close(&stage);
     for client in &mut clients {
@@ -203,7 +203,7 @@ fn an_index_of_another_collation() {
     }
 }
 
-/// A column that is set to DEFAULT needs the right to insert it; the client loses it after Paceline has learned.
+/// A column that is set to DEFAULT needs the right to insert it; the client loses it after the analysis.
 #[test]
 fn a_default_needs_its_right() {
     let stage = stage();
@@ -233,7 +233,7 @@ fn a_default_needs_its_right() {
             .ask(&unit(&sql, &[Some("71")]))
             .expect_ok("as a boss");
         let mut status = stage.client_with(&[("user", &clerk)]);
-        until("Paceline has learned", || {
+        until("the analysis has ended", || {
             let rows = status.ok("SHOW GROUPS").rows();
             let mut rows = rows.iter().filter(|row| row[0].as_deref() == Some(&sql));
             rows.all(|row| {
@@ -256,7 +256,7 @@ fn a_default_needs_its_right() {
         for (id, client) in (80..).zip(&mut clients) {
             client.send(&unit(&sql, &[Some(&id.to_string())]));
         }
-        until("all stand in line", || {
+        until("all are in the line", || {
             stage.counters().waiting >= 4 || stage.target() == Target::Bare
         });
         bare.ok("SELECT pg_advisory_unlock(7)");
@@ -279,7 +279,7 @@ fn facts_that_move_between_the_two_statements_of_an_upsert() {
     bare.ok(FILL);
     let sql = "INSERT INTO t (id, n) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET n = t.n + 1 RETURNING n";
     stage.client().ask(&unit(sql, &[Some("1")]));
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(3);
     let mut gate = Gate::close(&stage);
     let mut outsider = stage.direct();
@@ -303,16 +303,16 @@ fn facts_that_move_between_the_two_statements_of_an_upsert() {
     assert_eq!(bare.number("SELECT n FROM t WHERE id = 5"), 3);
 }
 
-/// An outsider has locked a partition that nobody in the group needs.
+/// An outsider has locked a partition that no member of the group needs.
 #[test]
-fn a_locked_partition_holds_up_nobody_else() {
+fn a_locked_partition_delays_no_other_request() {
     let stage = stage();
     let mut bare = stage.direct();
     bare.ok("CREATE TABLE lane (id int, lane int, n int, PRIMARY KEY (id, lane)) PARTITION BY LIST (lane)");
     bare.ok("CREATE TABLE lane_0 PARTITION OF lane FOR VALUES IN (0); CREATE TABLE lane_1 PARTITION OF lane FOR VALUES IN (1)");
     let sql = "INSERT INTO lane VALUES (7, 0, 1) ON CONFLICT (id, lane) DO UPDATE SET n = lane.n + 1 RETURNING n";
     assert_eq!(stage.client().value(sql), "1");
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(4);
     let mut gate = Gate::close(&stage);
     for client in &mut clients {
@@ -330,7 +330,7 @@ fn a_locked_partition_holds_up_nobody_else() {
     outsider.ok("COMMIT");
 }
 
-/// A partition has a unique index of its own: without a target, who does nothing may have met another key.
+/// A partition has a unique index of its own: without a conflict target, DO NOTHING may be due to another key.
 #[test]
 fn a_unique_index_of_a_partition() {
     let stage = stage();
@@ -341,7 +341,7 @@ fn a_unique_index_of_a_partition() {
     let sql = "INSERT INTO lane VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id, code";
     let ask = |id: &str, code: &str| unit(sql, &[Some(id), Some(code)]);
     stage.client().ask(&ask("2", "9")).expect_ok("alone");
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(3);
     let mut gate = Gate::close(&stage);
     for (client, code) in clients.iter_mut().zip(["7", "8", "10"]) {

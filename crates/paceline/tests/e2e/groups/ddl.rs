@@ -115,7 +115,7 @@ async fn a_trigger_fires_for_every_update() {
     load.stop().await;
 }
 
-/// A check that the rows soon reach: each stops exactly there, and those who want more are refused.
+/// A check that the rows soon reach: each stops exactly there, and further requests get an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_holds_for_every_update() {
     let (_stage, load, mut direct) = start().await;

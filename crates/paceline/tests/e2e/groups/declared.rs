@@ -120,7 +120,7 @@ fn ask(sql: &str, client: usize, prepared: bool) -> Vec<u8> {
     }
 }
 
-/// Paceline learns the template, and how quickly it is answered.
+/// Paceline analyzes the template, and measures how quickly it is answered.
 fn teach(stage: &Stage, unit: &[u8]) {
     let mut client = stage.client();
     for _ in 0..5 {
@@ -129,7 +129,7 @@ fn teach(stage: &Stage, unit: &[u8]) {
     }
 }
 
-/// Units that leave together if they may; `lesson` is one from which Paceline learns their template.
+/// Requests that run as a group if they may; Paceline analyzes their template after `lesson`.
 fn round(
     stage: &Stage,
     clients: usize,
@@ -162,11 +162,11 @@ fn check(stage: &Stage, sql: &str, prepared: bool) {
     assert_eq!(bare.ok(CONTENT).rows(), left, "{sql}");
 }
 
-/// Runs `round` until its clients have travelled together: who shares a transaction must be known to be short, and on a
-/// busy machine nobody may be for a while.
+/// Runs `round` until its requests ran as a group: a request that shares a transaction must be known to be short, which takes
+/// longer on a busy machine.
 fn until_together(stage: &Stage, mut round: impl FnMut()) {
     let before = stage.counters().groups;
-    until("the clients travel together", || {
+    until("the requests run as a group", || {
         round();
         stage.target() == Target::Bare || stage.counters().groups > before
     });
@@ -229,7 +229,7 @@ fn an_error_in_the_function_reaches_its_client_alone() {
     stage.assert_grouped(6, 6);
 }
 
-/// Takes from the other end, and says so.
+/// Takes from the other end, and returns that.
 const CHANGED: &str = "RETURNS TABLE (msg_id bigint, message jsonb) LANGUAGE sql AS $$
     DELETE FROM pgmq.q_orders WHERE msg_id IN (SELECT msg_id FROM pgmq.q_orders ORDER BY msg_id DESC LIMIT qty) RETURNING msg_id, to_jsonb(queue) $$";
 const CHANGED_COLUMNS: &str = "RETURNS TABLE (message text, kept bool, msg_id bigint) LANGUAGE sql AS $$
@@ -278,7 +278,7 @@ fn a_function_that_has_changed_is_called_as_it_is() {
     }
 }
 
-/// A function that returns more rows than it was asked for: nobody's rows are lost.
+/// If a function returns more rows than requested, no rows are lost.
 #[test]
 fn a_function_that_does_not_keep_its_word_is_called_one_at_a_time() {
     let stage = stage(1);
@@ -480,9 +480,9 @@ fn a_function_whose_rows_have_changed() {
     bare.ok("CREATE FUNCTION popj(n int) RETURNS SETOF job LANGUAGE sql AS 'DELETE FROM job WHERE id IN (SELECT id FROM job ORDER BY id LIMIT n FOR UPDATE SKIP LOCKED) RETURNING *'");
     let take = unit("SELECT id, body FROM popj(2)", &[]);
     stage.client().ask(&take).expect_ok("alone");
-    stage.await_learning();
+    stage.await_analysis();
     bare.ok("ALTER TABLE job ADD COLUMN prio int");
-    // A new connection to the server plans the calls anew.
+    // A new connection to the server plans the calls again.
     bare.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
     let mut clients = stage.clients(4);
     let mut gate = Gate::close(&stage);

@@ -85,7 +85,7 @@ async fn write_in_five(client: &mut Client, write: Write) -> Result<(), Error> {
     transaction.commit().await
 }
 
-/// Two who insert the same edge at once: one of them tries again, as it would without Paceline.
+/// If two clients insert the same edge at once, one of them tries again, as it would without Paceline.
 fn is_race(error: &Error) -> bool {
     let race = [SqlState::UNIQUE_VIOLATION, SqlState::T_R_DEADLOCK_DETECTED];
     error.code().is_some_and(|code| race.contains(code))

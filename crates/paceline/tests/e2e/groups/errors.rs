@@ -1,4 +1,4 @@
-//! An error in a group reaches the member that made it, with PostgreSQL's own SQLSTATE and text, and nobody else.
+//! An error in a group reaches the member that made it, with PostgreSQL's own SQLSTATE and text, and no other member.
 
 use crate::harness::message::unit;
 use crate::harness::raw::RawClient;
@@ -90,7 +90,7 @@ fn ride(
     trial: &Trial,
     row: impl Fn(usize) -> usize,
 ) -> Vec<Reply> {
-    // Paceline learns the template on a row that does not exist.
+    // Paceline analyzes the template on a row that does not exist.
     clients[0].ask(&unit(trial.sql, &[Some(trial.good), Some("99")]));
     let mut gate = Gate::close(stage);
     for (number, client) in clients.iter_mut().enumerate() {

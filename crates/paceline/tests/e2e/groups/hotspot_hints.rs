@@ -330,7 +330,7 @@ fn paceline_answers_questions_about_itself() {
         .expect_error("42704");
 }
 
-/// Also while every server connection is held up, and in the middle of a transaction.
+/// Also while every server connection waits, and in the middle of a transaction.
 #[test]
 fn answers_about_itself_need_no_server() {
     let Some(stage) = stage() else { return };
@@ -345,7 +345,7 @@ fn answers_about_itself_need_no_server() {
 }
 
 #[test]
-fn who_keeps_its_server_is_held_to_each_target() {
+fn a_pinned_client_must_meet_each_target() {
     let Some(stage) = stage() else { return };
     let mut client = stage.client();
     client.ok("LISTEN something");

@@ -27,13 +27,13 @@ fn a_stale_plan_heals() {
     client.ask(&prepare).expect_ok("prepare");
     assert_eq!(client.ask(&run("s")).rows()[0].len(), 1);
     direct.ok("ALTER TABLE t ADD COLUMN b int");
-    let healed = client.ask(&run("s")).expect_ok("the plan is made anew");
+    let healed = client.ask(&run("s")).expect_ok("the plan is made again");
     assert_eq!(healed.rows()[0].len(), 2);
 }
 
 /// "canceling statement due to lock timeout", and a culprit that is found in halves.
 #[test]
-fn a_group_that_times_out_is_told_from_one_that_fails() {
+fn a_group_that_times_out_is_distinguished_from_one_that_fails() {
     let Some(cluster) = Cluster::in_german() else {
         return;
     };
@@ -45,7 +45,7 @@ fn a_group_that_times_out_is_told_from_one_that_fails() {
     direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int CHECK (n < 9))");
     let insert = |id: usize, n: usize| query(&format!("INSERT INTO t VALUES ({id}, {n})"));
     stage.client().ask(&insert(100, 1)).expect_ok("a lesson");
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(4);
     let gate = |clients: &mut Vec<RawClient>, first: usize, n: usize| {
         let mut gate = Gate::close(&stage);

@@ -1,4 +1,4 @@
-//! Inserts travel together: each client gets its own row, in order of arrival, and its own error.
+//! Inserts as groups: each client gets its own row, in order of arrival, and its own error.
 
 use crate::harness::message::{query, unit};
 use crate::harness::stage::Target;
@@ -145,7 +145,7 @@ fn a_violation_fails_its_client_alone() {
 
 /// An outsider has not yet committed a row with the same name: only its own member waits.
 #[test]
-fn an_outsiders_row_holds_up_its_duplicate_only() {
+fn an_outsiders_row_delays_its_duplicate_only() {
     let stage = stage();
     let sql = "INSERT INTO e (name) VALUES ($1) RETURNING name";
     stage.client().ask(&ask(sql, 0, true));

@@ -68,7 +68,7 @@ impl Together<'_> {
         let Self { stage, tables, .. } = self;
         let mut direct = stage.direct();
         direct.ok(tables.fill);
-        // It stays: what is learned is known by its settings.
+        // The client stays connected: an analysis is kept only while its settings exist.
         let mut teacher = self.begun(stage.client());
         teacher.ask(&ask(sql, 0, prepared));
         // The only server connection is free when PostgreSQL has been asked, if it was.

@@ -1,5 +1,5 @@
 //! The order queue taken from in every way that is known at once: in transactions of two steps, which have a server
-//! connection to themselves, and in one statement, which travels with others. Every order is moved once.
+//! connection to themselves, and in one statement, which is grouped. Every order is moved once.
 
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
@@ -87,5 +87,5 @@ async fn all_at_once() {
     );
     assert_eq!(direct.number("SELECT count(*) FROM t_order_u"), ORDERS);
     let grouped = stage.counters().members > 0 || stage.target() == Target::Bare;
-    assert!(grouped, "nobody travelled with others");
+    assert!(grouped, "no request was grouped");
 }

@@ -25,7 +25,7 @@ pub(crate) const BY_ADVISORY_LOCK: &str =
     "SELECT ctid FROM t_order_q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1";
 const BY_ROW_LOCK: &str = "SELECT ctid FROM t_order_q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
-/// Consumers at work, and what each has got, in the order in which it got it.
+/// Running consumers, and what each has got, in order.
 #[derive(Default)]
 struct Crew {
     tasks: JoinSet<()>,
@@ -43,7 +43,7 @@ async fn picked_by_row_lock_with_consumers_beside_paceline() {
     move_all(BY_ROW_LOCK, 2);
 }
 
-/// Moves all orders by one way of picking them. The outsiders, who are not killed, come straight to PostgreSQL.
+/// Moves all orders by one way of picking them. The outsiders, which are not killed, connect to PostgreSQL directly.
 fn move_all(picked: &str, outsiders: usize) {
     let mut rng = Rng::new(paceline_testing::seed());
     let stage = Stage::on_shared()
@@ -76,7 +76,7 @@ fn move_all(picked: &str, outsiders: usize) {
     stage.assert_grouped(orders / 10, 3);
 }
 
-/// Fills the queue. An order's uuid is its number, so that a consumer is told the number.
+/// Fills the queue. An order's uuid is its number, so that a consumer gets the number.
 fn fill(direct: &mut RawClient) -> i64 {
     let asked = std::env::var("PACELINE_E2E_ORDERS");
     let orders = asked.map_or(6_000, |number| number.parse().unwrap());
@@ -97,7 +97,7 @@ pub(crate) fn take(picked: &str) -> String {
     )
 }
 
-/// When consumers are killed, as numbers of orders taken. Each of those killed may have taken one that it is not told of.
+/// When consumers are killed, as numbers of orders taken. Each of those killed may have taken one without an answer.
 fn moments(rng: &mut Rng, orders: i64) -> Vec<i64> {
     let last = orders - KILLS as i64;
     let mut moments: Vec<i64> = (0..KILLS).map(|_| rng.between(1, last)).collect();
@@ -113,7 +113,7 @@ fn check(direct: &mut RawClient, orders: i64) {
     assert_eq!(direct.number(different), orders);
 }
 
-/// What the consumers were told.
+/// The answers to the consumers.
 fn check_ledger(orders: i64, ledger: &[Vec<i64>]) {
     for got in ledger {
         assert!(got.is_sorted_by(|a, b| a < b), "out of order: {got:?}");
@@ -121,7 +121,7 @@ fn check_ledger(orders: i64, ledger: &[Vec<i64>]) {
     let told = ledger.iter().map(Vec::len).sum::<usize>();
     let different = ledger.iter().flatten().collect::<BTreeSet<_>>().len();
     assert_eq!(told, different, "two consumers got the same order");
-    assert!(told + KILLS >= orders as usize, "only {told} were told");
+    assert!(told + KILLS >= orders as usize, "only {told} were answered");
 }
 
 /// The checker itself finds what it is there for.
@@ -144,7 +144,7 @@ impl Crew {
         self.handles.push(handle);
     }
 
-    /// Kills one and lets another come in its place.
+    /// Kills one and starts another in its place.
     fn replace(&mut self, victim: usize, url: &str, take: &str) {
         self.handles[victim].abort();
         self.handles[victim] = self.start(url, take);
@@ -176,7 +176,7 @@ impl Crew {
     }
 }
 
-/// A consumer. Its connection lives in the same task, so that who is killed hangs up at once, whatever is under way.
+/// A consumer. Its connection lives in the same task, so that a consumer that is killed disconnects at once, at any point.
 async fn consume(url: String, take: String, note: impl Fn(i64)) {
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     tokio::select! {
@@ -185,7 +185,7 @@ async fn consume(url: String, take: String, note: impl Fn(i64)) {
     }
 }
 
-/// A take that gets nothing says little: others may have taken what it saw.
+/// A take without a row proves little: others may have taken the rows that it saw.
 async fn take_until_empty(client: &Client, take: &str, note: impl Fn(i64)) {
     let take = client.prepare(take).await.unwrap();
     let rest = client

@@ -1,4 +1,4 @@
-//! Direct writers beside Paceline: who needs a row that an outsider holds waits for it, everybody else is answered
+//! Direct writers beside Paceline: a request that needs a row which an outsider has locked waits for it, all others are answered
 //! meanwhile, and an application that waits for one connection's answer before it commits another never hangs.
 
 use std::thread;
@@ -21,10 +21,10 @@ fn stage(servers: usize) -> Stage {
         .set("hotspot_for_autocommit=true")
         .open();
     stage.direct().ok(SETUP);
-    // Paceline learns the template.
+    // Paceline analyzes the template.
     stage.client().ok(&bump("t", 99));
     stage.client().ok(&bump("other", 99));
-    stage.await_learning();
+    stage.await_analysis();
     stage
 }
 
@@ -41,7 +41,7 @@ fn await_lock_waiters(stage: &Stage, count: i64) {
 
 /// A group over several rows, one of which an outsider holds: the others do not wait for it.
 #[test]
-fn a_held_row_holds_up_its_own_members_only() {
+fn a_locked_row_delays_its_own_members_only() {
     let stage = stage(2);
     let mut outsider = stage.direct();
     let mut gate = Gate::close_all(&stage, 2);
@@ -80,7 +80,7 @@ fn a_held_row_holds_up_its_own_members_only() {
 
 /// The same where every member is on a row of its own.
 #[test]
-fn a_held_row_holds_up_nobody_on_another() {
+fn a_locked_row_delays_no_request_on_another() {
     let stage = stage(1);
     let mut outsider = stage.direct();
     for round in 1..=3 {
@@ -108,7 +108,7 @@ fn a_held_row_holds_up_nobody_on_another() {
     stage.assert_grouped(33, 12);
 }
 
-/// Units on the held row stand in line while others come and go on the remaining server connection.
+/// Requests on the locked row are in the line while others run on the remaining server connection.
 #[test]
 fn others_pass_a_held_row() {
     let stage = stage(2);
@@ -170,9 +170,9 @@ fn an_outsiders_delete_is_seen() {
     }
 }
 
-/// A table lock holds up who needs the table; another table's units go on, grouped or not.
+/// A table lock delays requests that need the table; those on another table run, grouped or not.
 #[test]
-fn a_table_lock_holds_up_its_table_only() {
+fn a_table_lock_delays_its_table_only() {
     let stage = stage(2);
     let mut outsider = stage.direct();
     outsider.ok("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE");
@@ -192,9 +192,9 @@ fn a_table_lock_holds_up_its_table_only() {
     assert_eq!(stage.direct().number("SELECT n FROM t WHERE id = 3"), 6);
 }
 
-/// An INSERT waits for the outsider who has inserted the same key; its neighbours do not.
+/// An INSERT waits for the outsider that has inserted the same key; its neighbours do not.
 #[test]
-fn an_uncommitted_duplicate_key_holds_up_its_insert_only() {
+fn an_uncommitted_duplicate_key_delays_its_insert_only() {
     let stage = stage(2);
     let mut outsider = stage.direct();
     outsider.ok("BEGIN; INSERT INTO t VALUES (100, 0)");
@@ -265,9 +265,9 @@ fn a_group_on_its_way_never_waits_while_it_holds_a_row() {
 }
 
 /// Two transactions through Paceline that lock two rows in opposite orders: PostgreSQL's own deadlock error reaches one
-/// of them, and the other goes on.
+/// of them, and the other continues.
 #[test]
-fn a_real_deadlock_is_told_as_postgresql_tells_it() {
+fn a_real_deadlock_is_reported_as_by_postgresql() {
     let stage = stage(4);
     let mut clients: Vec<RawClient> = stage.clients(2);
     for (id, client) in (1..).zip(&mut clients) {

@@ -1,4 +1,4 @@
-//! Consumers of a queue travel together: each gets the rows that it would have got by coming alone in its turn.
+//! Consumers of a queue run as groups: each gets the rows that it would have got alone in its turn.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const TABLES: Tables = Tables {
     content: CONTENT,
 };
 
-/// Statements of consumers that travel together; `$1` is the consumer's number, `$2` the lane.
+/// Statements of consumers that are grouped; `$1` is the consumer's number, `$2` the lane.
 const TOGETHER: [&str; 11] = [
     "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1) RETURNING *, $1::int",
     "DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)",
@@ -84,9 +84,9 @@ fn each_consumer_gets_its_rows_by_the_simple_protocol() {
     check_all(false);
 }
 
-/// Tables whose rows depend on one another, and values that tell an order: together would not be as one at a time.
+/// Tables whose rows depend on one another, and values that show an order: a group would differ from one at a time.
 #[test]
-fn what_depends_on_the_others_goes_one_at_a_time() {
+fn requests_that_depend_on_one_another_run_one_at_a_time() {
     let stage = stage();
     for sql in [
         "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1) RETURNING id) INSERT INTO public.q (id, lane, body, state, cost) SELECT id + 100, 1, 'again', 'ready', 5 FROM t",
@@ -128,7 +128,7 @@ fn an_error_reaches_its_consumer_alone() {
     assert_eq!(direct.number("SELECT count(*) FROM q"), 7);
 }
 
-/// PostgreSQL fits a value into its column when it plans, so who brings one that is too long is told although there is
+/// PostgreSQL fits a value into its column when it plans, so a value that is too long is an error although there is
 /// nothing to take.
 #[test]
 fn a_value_that_does_not_fit_is_an_error_of_an_empty_queue_too() {
@@ -170,7 +170,7 @@ fn consumers_of_an_empty_queue_are_answered_together() {
         &[Some("worker"), Some("2025-01-01"), Some("7"), Some("{a}")],
     );
     stage.client().ask(&ask).expect_ok(sql);
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(4);
     let mut gate = Gate::close(&stage);
     for client in &mut clients {
@@ -190,7 +190,7 @@ fn consumers_of_an_empty_queue_are_answered_together() {
     }
 }
 
-/// A worker beside Paceline holds the head of the queue: who skips locked rows goes on behind it, who does not waits.
+/// A worker beside Paceline holds the head of the queue: consumers that skip locked rows take those after it, others wait.
 #[test]
 fn a_direct_worker_holds_the_head() {
     let stage = stage();
@@ -228,7 +228,7 @@ fn a_direct_worker_holds_the_head() {
 
 /// A worker beside Paceline holds the second row, and consumers do not skip: the first one need not wait for it.
 #[test]
-fn a_row_in_the_middle_holds_up_those_behind_it() {
+fn a_locked_row_in_the_middle_delays_those_behind_it() {
     let stage = stage();
     let (mut direct, mut worker) = (stage.direct(), stage.direct());
     let sql =
@@ -253,7 +253,7 @@ fn a_row_in_the_middle_holds_up_those_behind_it() {
     assert_eq!(clients[2].reply().value(), "3");
 }
 
-/// Who leaves before departure takes nothing along.
+/// A consumer that disconnects before its group starts takes nothing.
 #[test]
 fn a_consumer_that_has_left_takes_no_row() {
     let stage = stage();
@@ -283,7 +283,7 @@ const ORDERS: i64 = 6_000;
 const MOVE: &str = "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body) \
     INSERT INTO done (id, body, worker) SELECT id, body, $1::int FROM t RETURNING id";
 
-/// Takes until the queue is empty; comes back after every error.
+/// Takes until the queue is empty; connects again after every error.
 async fn work_on(url: Arc<str>, number: i32) {
     loop {
         let Ok(client) = connect(&url).await else {
@@ -303,7 +303,7 @@ async fn work_on(url: Arc<str>, number: i32) {
     }
 }
 
-/// Server connections are killed, and a trigger comes and goes, while groups are in flight.
+/// Server connections are killed, and a trigger is created and dropped, while groups are in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn killed_connections_and_ddl_lose_and_double_nothing() {
     let stage = Stage::on_shared()

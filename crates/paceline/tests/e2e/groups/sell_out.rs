@@ -22,7 +22,7 @@ struct Sale {
     left: i64,
 }
 
-/// How a shopper asks.
+/// The statement of a shopper.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Prepared,

@@ -187,7 +187,7 @@ fn a_null_is_no_text() {
 
 /// PostgreSQL sends a NOTICE about a truncated identifier to each client that uses it.
 #[test]
-fn what_is_said_of_a_text_is_said_to_everybody() {
+fn a_notice_about_a_text_reaches_every_client() {
     let stage = Stage::for_groups();
     stage.direct().ok(SETUP);
     let together = Together {
@@ -273,7 +273,7 @@ fn a_default_that_changes_between_two_connections() {
             direct.number("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'") == 0
         });
         for prepared in [true, false] {
-            // The units of this round have been learned under the other default.
+            // The templates of this round were analyzed under the other default.
             together.compare(sql, prepared);
         }
         direct.ok(&format!("ALTER DATABASE {database} RESET ALL"));
@@ -282,7 +282,7 @@ fn a_default_that_changes_between_two_connections() {
     }
 }
 
-/// A configuration that is read anew reaches connections that are there.
+/// A reload of the configuration applies to existing connections.
 #[test]
 fn a_reload_reaches_what_was_prepared() {
     let stage = Stage::on(Cluster::private())
@@ -314,7 +314,7 @@ fn a_reload_reaches_what_was_prepared() {
             client.value(&format!("SHOW {setting}")) == value
         });
         together.compare(sql, false);
-        assert!(together.compare(sql, false), "{setting} has been learned");
+        assert!(together.compare(sql, false), "{setting} has been analyzed");
     }
 }
 
@@ -341,7 +341,7 @@ fn letters_in_an_encoding_of_clients() {
     ]
     .concat();
     stage.client().ask(&update).expect_ok("a lesson");
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(4);
     let mut gate = Gate::close(&stage);
     direct.ok(FILL);

@@ -1,7 +1,7 @@
 //! The same read, asked by many while it cannot start, runs once; every client gets what it would have got alone, whatever
 //! becomes of its neighbours.
 //!
-//! `statement_timestamp()` tells runs apart: it is the same in all rows of one run, and never the same in two.
+//! `statement_timestamp()` distinguishes runs: it is the same in all rows of one run, and never the same in two.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::{Gate, Reply, Stage, assert_same, until};
 
-/// `n` has numbers to make rows of, as many as a question asks for; `t` is what is asked about.
+/// `n` has numbers, from which a read makes its rows; `t` is the table that is read.
 const SETUP: &str = "
     CREATE TABLE n (i int PRIMARY KEY);
     INSERT INTO n SELECT generate_series(1, 5000);
@@ -43,12 +43,12 @@ fn stage() -> Stage {
     stage_with(1)
 }
 
-/// Asks once: Paceline learns the template.
-fn learn(stage: &Stage, unit: &[u8]) {
+/// Reads once: Paceline analyzes the template.
+fn analyze(stage: &Stage, unit: &[u8]) {
     stage.client().ask(unit).expect_ok("the first one");
 }
 
-/// All of them ask while no connection is free.
+/// All of them send while no connection is free.
 fn ask_together(stage: &Stage, clients: &mut [RawClient], unit: &[u8]) {
     let mut gate = Gate::close(stage);
     for client in clients {
@@ -97,10 +97,10 @@ fn assert_as_alone(stage: &Stage, unit: &[u8], replies: &[Reply]) {
 }
 
 #[test]
-fn one_run_answers_all_who_wait_by_both_protocols() {
+fn one_run_answers_all_waiting_clients_by_both_protocols() {
     let stage = stage();
     for unit in [unit(LONG, &[Some("1")]), query(&LONG.replace("$1", "1"))] {
-        learn(&stage, &unit);
+        analyze(&stage, &unit);
         let mut clients = stage.clients(6);
         ask_together(&stage, &mut clients, &unit);
         let replies = replies(&mut clients);
@@ -113,7 +113,7 @@ fn one_run_answers_all_who_wait_by_both_protocols() {
 fn a_statement_that_each_has_prepared_by_a_name_of_its_own_is_shared() {
     let stage = stage();
     let asks = |name| [bind("", name, &[Some("3")]), execute("", 0), sync()].concat();
-    learn(&stage, &unit(WIDE, &[Some("1")]));
+    analyze(&stage, &unit(WIDE, &[Some("1")]));
     for rows in [3, TOO_MANY] {
         let mut clients = stage.clients(3);
         for (client, name) in clients.iter_mut().zip(["a", "b", "c"]) {
@@ -156,7 +156,7 @@ fn formats_and_settings_are_kept_apart() {
         ("SET TimeZone = 'Asia/Tokyo'", ask(&[], true)),
         ("SET search_path = other, public", ask(&[], true)),
     ];
-    // They stay: settings that nobody has any more are forgotten.
+    // The clients stay connected: settings that no client has any more are removed.
     let mut first = stage.clients(ways.len());
     for (client, (set, unit)) in first.iter_mut().zip(&ways) {
         client.ok(set);
@@ -191,7 +191,7 @@ fn formats_and_settings_are_kept_apart() {
 
 /// Each of these may come out otherwise in every run, or does more than to read.
 #[test]
-fn what_is_not_a_plain_read_runs_for_each() {
+fn a_read_that_is_not_plain_runs_for_each_client() {
     let stage = stage();
     for sql in [
         "SELECT random() < 2, clock_timestamp() FROM t WHERE k = $1",
@@ -200,7 +200,7 @@ fn what_is_not_a_plain_read_runs_for_each() {
         "SELECT id, pg_current_xact_id() FROM t WHERE k = $1",
     ] {
         let unit = unit(sql, &[Some("1")]);
-        learn(&stage, &unit);
+        analyze(&stage, &unit);
         let mut clients = stage.clients(4);
         ask_together(&stage, &mut clients, &unit);
         let replies = replies(&mut clients);
@@ -217,7 +217,7 @@ fn an_error_in_the_middle_reaches_each_as_alone() {
     for (sql, at) in [(middle, "3000"), (wide, "500"), (wide, "1500")] {
         println!("{sql}, {at}");
         let ask = unit(sql, &[Some(at)]);
-        learn(
+        analyze(
             &stage,
             &unit(&format!("{sql} WHERE i < 10"), &[Some("100")]),
         );
@@ -233,9 +233,9 @@ fn an_error_in_the_middle_reaches_each_as_alone() {
 
 /// Its answer is larger than any socket buffer; the only connection is free all the same.
 #[test]
-fn a_reader_that_stops_holds_up_nobody() {
+fn a_reader_that_stops_delays_no_other() {
     let stage = stage();
-    learn(&stage, &unit(WIDE, &[Some("1")]));
+    analyze(&stage, &unit(WIDE, &[Some("1")]));
     let ask = unit(WIDE, &[Some(&KEPT.to_string())]);
     let mut clients = stage.clients(5);
     ask_together(&stage, &mut clients, &ask);
@@ -250,11 +250,11 @@ fn a_reader_that_stops_holds_up_nobody() {
     assert_runs(&stage, &all, 1);
 }
 
-/// Who takes it over reads it as a client alone would; the others run their own, on the other connection.
+/// The client that takes it over reads it as if alone; the others run their own, on the other connection.
 #[test]
 fn an_answer_that_is_too_long_is_everybodys_own() {
     let mut stage = stage_with(2);
-    learn(&stage, &unit(WIDE, &[Some("1")]));
+    analyze(&stage, &unit(WIDE, &[Some("1")]));
     let ask = unit(WIDE, &[Some(&TOO_MANY.to_string())]);
     let mut clients = stage.clients(4);
     let mut gate = Gate::close_all(&stage, 2);
@@ -274,17 +274,17 @@ fn an_answer_that_is_too_long_is_everybodys_own() {
     }
 }
 
-/// Nobody reads what many groups are given: what there is no room for waits in PostgreSQL, not in Paceline.
+/// No client reads the results of many groups: results that exceed the memory limit wait in PostgreSQL, not in Paceline.
 #[test]
 fn memory_for_all_groups_together_is_bounded() {
     const GROUPS: usize = 40;
-    // Where there is no room, each of the two who asked keeps a connection until it reads.
+    // Without memory for the result, each of the two clients keeps a connection until it reads.
     const SERVERS: usize = 2 * GROUPS;
     // 64 MiB of answers, and what the process has besides (40 MiB, and room for what the system does not take back at once);
     // without the bound it would be more than 300 MiB.
     const PEAK_KIB_MAX: u64 = 160 << 10;
     let mut stage = stage_with(SERVERS);
-    learn(&stage, &unit(WIDE, &[Some("1")]));
+    analyze(&stage, &unit(WIDE, &[Some("1")]));
     let mut clients = stage.clients(2 * GROUPS);
     let mut gate = Gate::close_all(&stage, SERVERS);
     let rows = |number: usize| KEPT - number % GROUPS;
@@ -318,13 +318,13 @@ fn held_up(stage: &Stage, clients: &mut [RawClient], ask: &[u8]) -> RawClient {
 }
 
 #[test]
-fn who_leaves_or_cancels_on_the_way_leaves_the_others_alone() {
+fn a_member_that_leaves_or_cancels_does_not_affect_the_others() {
     let stage = stage();
     if stage.target() == Target::Bare {
         return;
     }
     let ask = unit(LONG, &[Some("1")]);
-    learn(&stage, &ask);
+    analyze(&stage, &ask);
     let mut clients = stage.clients(5);
     let mut outsider = held_up(&stage, &mut clients, &ask);
     clients.remove(0).hang_up();
@@ -339,13 +339,13 @@ fn who_leaves_or_cancels_on_the_way_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_read_for_which_nobody_waits_is_given_up() {
+fn a_read_for_which_no_client_waits_is_cancelled() {
     let stage = stage();
     if stage.target() == Target::Bare {
         return;
     }
     let ask = unit(LONG, &[Some("1")]);
-    learn(&stage, &ask);
+    analyze(&stage, &ask);
     let mut neighbour = stage.client();
     let mut clients = stage.clients(3);
     let _outsider = held_up(&stage, &mut clients, &ask);
@@ -356,15 +356,15 @@ fn a_read_for_which_nobody_waits_is_given_up() {
     assert_eq!(lock_waiters(&mut stage.direct()), 0);
 }
 
-/// The connection is lost under a shared read: nothing was sent to anybody, each runs its own.
+/// If the connection is lost during a shared read, no member has received anything, and each runs its own.
 #[test]
-fn a_lost_connection_costs_nobody_its_answer() {
+fn a_lost_connection_costs_no_member_its_answer() {
     let stage = stage();
     if stage.target() == Target::Bare {
         return;
     }
     let ask = unit(LONG, &[Some("1")]);
-    learn(&stage, &ask);
+    analyze(&stage, &ask);
     let mut clients = stage.clients(3);
     let mut outsider = held_up(&stage, &mut clients, &ask);
     let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -375,20 +375,20 @@ fn a_lost_connection_costs_nobody_its_answer() {
 }
 
 #[test]
-fn who_comes_after_the_start_does_not_join_and_sees_what_came_before_it() {
+fn a_read_that_arrives_after_the_start_does_not_join_and_sees_earlier_writes() {
     let stage = stage();
     if stage.target() == Target::Bare {
         return;
     }
     let ask = unit(LONG, &[Some("1")]);
-    learn(&stage, &ask);
+    analyze(&stage, &ask);
     let mut early = stage.clients(2);
     let mut late = stage.clients(2);
     let mut outsider = held_up(&stage, &mut early, &ask);
     for client in &mut late {
         client.send(&ask);
     }
-    until("they stand in the line", || stage.counters().waiting == 2);
+    until("they are in the line", || stage.counters().waiting == 2);
     outsider.ok("INSERT INTO t VALUES (-1, 1, 'written while one read waits')");
     outsider.ok("COMMIT");
     let (early, late) = (replies(&mut early), replies(&mut late));
@@ -404,7 +404,7 @@ fn a_write_that_was_acknowledged_is_seen() {
         "SELECT count(*), statement_timestamp() FROM t WHERE k = $1",
         &[Some("1")],
     );
-    learn(&stage, &count);
+    analyze(&stage, &count);
     let mut clients = stage.clients(4);
     let mut writer = stage.direct();
     let mut gate = Gate::close(&stage);
@@ -423,7 +423,7 @@ fn a_write_that_was_acknowledged_is_seen() {
 fn ddl_between_question_and_answer_is_seen() {
     let stage = stage();
     let ask = unit("SELECT * FROM t WHERE k = $1 ORDER BY id", &[Some("1")]);
-    learn(&stage, &ask);
+    analyze(&stage, &ask);
     for ddl in [
         "ALTER TABLE t ADD COLUMN more int DEFAULT 5",
         "ALTER TABLE t ALTER COLUMN more TYPE text",

@@ -1,4 +1,4 @@
-//! Which reads are carried out once for several clients that ask the same: told by `now()`, which is each transaction's own.
+//! Which reads are executed once for several clients. `now()`, which each transaction has of its own, shows it.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const SETUP: &str = "
     CREATE FUNCTION tick(anyelement) RETURNS float8 VOLATILE LANGUAGE sql AS 'SELECT random()'";
 const CLIENTS: usize = 6;
 
-/// How many transactions it takes to answer all clients who wait with the same read.
+/// The number of transactions that answer all clients which wait with the same read.
 fn transactions(stage: &Stage, sql: &str) -> usize {
     let ask = unit(sql, &[]);
     let mut clients = stage.clients(CLIENTS);
@@ -58,14 +58,14 @@ fn reads_without_side_effects_are_shared() {
     ] {
         assert_eq!(transactions(&stage, sql), CLIENTS, "{sql}");
     }
-    // A cast that calls a volatile function may stand anywhere.
+    // A cast that calls a volatile function may be anywhere.
     stage.direct().ok("CREATE FUNCTION rank(mood) RETURNS bigint VOLATILE LANGUAGE sql AS 'SELECT 1::bigint'; CREATE CAST (mood AS bigint) WITH FUNCTION rank(mood) AS IMPLICIT");
     let sql = "SELECT now(), mood + 1::bigint FROM people";
     assert_eq!(transactions(&stage, sql), CLIENTS, "{sql}");
 }
 
 #[test]
-fn a_read_that_must_have_a_number_of_rows_is_told_so_in_company_too() {
+fn a_read_with_a_wrong_number_of_rows_gets_the_error_in_a_group_too() {
     let stage = Stage::on_shared().set("default_pool_size=1").open();
     if stage.target() == Target::Bare {
         return;
@@ -90,9 +90,9 @@ fn a_read_that_must_have_a_number_of_rows_is_told_so_in_company_too() {
     }
 }
 
-/// Who has prepared a statement knows its columns from then, and is told that they have changed.
+/// A client that has prepared a statement knows its columns, and gets an error if they have changed.
 #[test]
-fn a_plan_that_no_longer_fits_is_told_in_company_too() {
+fn a_stale_plan_is_an_error_in_a_group_too() {
     let stage = Stage::on_shared().set("default_pool_size=1").open();
     let mut direct = stage.direct();
     direct.ok("CREATE TABLE later (id int); INSERT INTO later VALUES (1)");
@@ -103,7 +103,7 @@ fn a_plan_that_no_longer_fits_is_told_in_company_too() {
         client.ask(&prepare).expect_ok("prepared");
         client.ask(&run).expect_ok("as it was");
     }
-    stage.await_learning();
+    stage.await_analysis();
     let mut gate = Gate::close(&stage);
     direct.ok("ALTER TABLE later ALTER id TYPE bigint");
     for client in &mut clients {

@@ -69,7 +69,7 @@ const GROUP: [&str; 8] = [
     "would_have_grouped",
 ];
 
-/// Sends each client's unit while the pool is held up, and returns when all are answered.
+/// Sends each client's unit while the pool's connections wait, and returns when all are answered.
 #[track_caller]
 fn together(stage: &Stage, units: &[Vec<u8>]) {
     let mut clients = stage.clients(units.len());
@@ -87,7 +87,7 @@ fn sell(id: usize) -> Vec<u8> {
     unit(SELL, &[Some(&id.to_string())])
 }
 
-/// The first unit of each template runs alone; then Paceline knows how the others travel.
+/// The first request of each template runs alone; then Paceline knows how the others run.
 #[test]
 fn groups_are_counted_by_template_and_strategy() {
     let Some(stage) = stage(&["hotspot_for_autocommit=on"]) else {
@@ -114,7 +114,7 @@ fn groups_are_counted_by_template_and_strategy() {
         rows.iter().all(|row| !row.contains_key("reason")),
         "{rows:#?}"
     );
-    // What the global counters say, said by template.
+    // The global counters, by template.
     let counters = stage.counters();
     assert_eq!((counters.groups, counters.members), (4, 16));
     let units: Vec<u64> = rows
@@ -198,7 +198,7 @@ fn show_groups_is_answered_whatever_the_client_is_doing() {
 }
 
 #[test]
-fn a_member_that_violates_comes_back_by_name() {
+fn a_member_that_violates_a_constraint_is_counted_by_its_reason() {
     let Some(stage) = stage(&["hotspot_for_autocommit=on"]) else {
         return;
     };
@@ -228,14 +228,14 @@ fn a_member_that_violates_comes_back_by_name() {
         "commits_saved",
         "fallbacks",
     ];
-    // The third one and the one behind it came back; both then went alone.
+    // The third one and the one behind it were returned to the line; both then ran alone.
     assert_eq!(row(&rows, template, "fold", &columns), "2 1 1 1 error=2");
     assert_eq!(stage.counters().fallbacks, 2);
     assert_eq!(row(&rows, template, "solo", &["units"]), "3");
 }
 
 #[test]
-fn missing_rows_and_ddl_are_told_apart() {
+fn missing_rows_and_ddl_are_distinguished() {
     let Some(stage) = stage(&["hotspot_for_autocommit=on"]) else {
         return;
     };
@@ -262,7 +262,7 @@ fn missing_rows_and_ddl_are_told_apart() {
 }
 
 #[test]
-fn what_a_hint_would_win_is_told() {
+fn the_gain_of_a_hint_is_shown() {
     let Some(stage) = stage(&[]) else { return };
     let mut client = stage.client();
     client.ask(&sell(1));
@@ -283,7 +283,7 @@ fn what_a_hint_would_win_is_told() {
         row(&rows, "DELETE FROM note WHERE text = $1", "solo", &columns),
         "1 0.000 0 no strategy rewrites statements of this form"
     );
-    // With the hint they travel.
+    // With the hint they are grouped.
     let hinted = SELL.replace("UPDATE", "UPDATE /*+ COMMIT_ON_SUCCESS */");
     let ask = || unit(&hinted, &[Some("1")]);
     client.ask(&ask());
@@ -305,7 +305,7 @@ fn what_a_hint_would_win_is_told() {
 }
 
 #[test]
-fn reads_travel_in_pipelines_and_literals_are_no_template() {
+fn reads_run_in_pipelines_and_literals_are_no_template() {
     let Some(stage) = stage(&[]) else { return };
     let mut client = stage.client();
     let read = |id: usize| query(&READ.replace("$1", &id.to_string()));
@@ -418,7 +418,7 @@ fn another_users_statements_are_not_shown() {
     direct.ok(&format!("DROP ROLE {other}"));
 }
 
-/// They are held back for company when the connection that waits for them is lost: they leave once, on the next one.
+/// They wait for further members when the connection that waits for them is lost: they leave once, on the next one.
 #[test]
 fn a_group_that_finds_no_connection_has_not_left() {
     let Some(stage) = stage(&[
@@ -428,7 +428,7 @@ fn a_group_that_finds_no_connection_has_not_left() {
         return;
     };
     stage.client().ask(&unit(SELL, &[Some("1")]));
-    stage.await_learning();
+    stage.await_analysis();
     let before = stage.counters();
     let mut clients = stage.clients(3);
     let mut direct = stage.direct();

@@ -76,7 +76,7 @@ fn groups_store_what_statements_alone_store() {
 }
 
 #[test]
-fn what_reads_sizes_goes_alone() {
+fn reads_of_sizes_run_alone() {
     let grouped = compare_all(&READING_SIZES);
     assert!(grouped.iter().all(|grouped| !grouped), "{grouped:?}");
 }

@@ -1,4 +1,4 @@
-//! Inserts with ON CONFLICT travel together: each client gets the answer that it would have got alone, in order of arrival
+//! Inserts with ON CONFLICT as groups: each client gets the answer that it would have got alone, in order of arrival
 //! for each key, and its own error.
 
 use crate::harness::message::{query, unit};
@@ -79,8 +79,8 @@ const SHAPES: [&str; 20] = [
     "INSERT INTO log (b) VALUES (:n), (:key)",
 ];
 
-/// Statements of several rows each, and how many of the clients are the first to travel with others: one of each two that
-/// share a key, one of each four, or all. (Others need not wait so long for them that they travel together, too.)
+/// Statements of several rows each, and how many of the clients are in the first group: one of each two that share a key, one of
+/// each four, or all. (Others need not wait so long for them that they are grouped, too.)
 const SEVERAL: [(&str, i64); 12] = [
     (
         "INSERT INTO edge AS e (id, target, unixnano, status) VALUES (:n, :few, :far, :key), (:pair, :one, :n, :half) ON CONFLICT (target, id) \
@@ -96,7 +96,7 @@ const SEVERAL: [(&str, i64); 12] = [
          DO UPDATE SET degree = d.degree + 1, name = left(concat(d.name, EXCLUDED.name), 8) RETURNING degree, name",
         6,
     ),
-    // What DO UPDATE adds is the same for all, or for those who travel together.
+    // What DO UPDATE adds is the same for all, or for the members of a group.
     (
         "INSERT INTO degree (id, degree) VALUES (:n, 1), (:pair, 1), (:far, 1) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + :one",
         6,
@@ -125,7 +125,7 @@ const SEVERAL: [(&str, i64); 12] = [
         "INSERT INTO word (word, n) VALUES (:own, :n), (:word, :far) ON CONFLICT (word) DO NOTHING RETURNING serial, word, n",
         3,
     ),
-    // Another key may be in the way than the one that they wait for.
+    // They may conflict on another key than the one that they wait for.
     (
         "INSERT INTO word (serial, word) VALUES (:far, :word), (:n, :own) ON CONFLICT DO NOTHING RETURNING serial, word",
         12,
@@ -267,11 +267,11 @@ fn ask(sql: &str, number: usize, prepared: bool) -> Vec<u8> {
     }
 }
 
-/// Lets clients ask at once, and checks that each gets what it gets when they ask bare PostgreSQL one by one.
+/// Clients send at once; each must get what it gets when they send to bare PostgreSQL one by one.
 fn check(stage: &Stage, sql: &str, prepared: bool) {
     println!("{sql}");
     let mut bare = stage.direct();
-    // Paceline learns the template.
+    // Paceline analyzes the template.
     bare.ok(CONTENT);
     stage
         .client()
@@ -294,7 +294,7 @@ fn check(stage: &Stage, sql: &str, prepared: bool) {
     assert_eq!(bare.ok(LEFT).rows(), left, "{sql}");
 }
 
-/// What stands in the line is on keys of its own, or leaves after those in front of it on one of its keys.
+/// A request in the line is on keys of its own, or leaves after those in front of it on one of its keys.
 fn check_several(prepared: bool) {
     let stage = stage();
     for (sql, grouped) in SEVERAL {

@@ -19,11 +19,11 @@ fn stage(servers: usize) -> Stage {
         .set("hotspot_for_autocommit=true")
         .open();
     stage.direct().ok(SETUP);
-    // Paceline learns the templates.
+    // Paceline analyzes the templates.
     let mut client = stage.client();
     client.ask(&one(1)).expect_ok("one row");
     client.ask(&two(1, 2)).expect_ok("two rows");
-    stage.await_learning();
+    stage.await_analysis();
     stage.direct().ok(FILL);
     stage
 }
@@ -45,14 +45,14 @@ fn outsider(stage: &Stage) -> RawClient {
 
 fn await_blocked(stage: &Stage, count: i64) {
     let mut observer = stage.direct();
-    until("somebody waits for the outsider", || {
+    until("a request waits for the outsider", || {
         lock_waiters(&mut observer) >= count
     });
 }
 
-/// In PostgreSQL it has not come to its second row: who wants that one need not wait.
+/// In PostgreSQL it has not reached its second row: a request on that one need not wait.
 #[test]
-fn who_waits_for_an_outsiders_row_does_not_keep_its_other_rows() {
+fn a_request_that_waits_for_an_outsiders_row_does_not_keep_its_other_rows() {
     let stage = stage(3);
     let mut outsider = outsider(&stage);
     let mut blocked = stage.client();
@@ -73,7 +73,7 @@ fn who_waits_for_an_outsiders_row_does_not_keep_its_other_rows() {
 
 /// The one in front of it waits for the outsider, and it would, too; but those behind it would not.
 #[test]
-fn who_stands_behind_several_rows_does_not_wait_for_what_they_wait_for() {
+fn a_request_behind_several_rows_does_not_wait_for_what_they_wait_for() {
     let stage = stage(4);
     let mut outsider = outsider(&stage);
     let mut clients = stage.clients(3);
@@ -82,7 +82,7 @@ fn who_stands_behind_several_rows_does_not_wait_for_what_they_wait_for() {
     clients[1].send(&two(1, 2));
     if stage.target() == Target::Paceline {
         let mut status = stage.client();
-        until("it stands in the line, or has left it", || {
+        until("it is in the line, or has left it", || {
             crate::harness::stage::counters(&mut status).waiting >= 1
                 || lock_waiters(&mut stage.direct()) >= 2
         });
@@ -132,7 +132,7 @@ fn nothing_is_lost_among_many_on_the_same_rows() {
     assert!(members > 0 || stage.target() == Target::Bare);
 }
 
-/// A constraint that comes while they stand in the line holds for each of them.
+/// A constraint that is added while they are in the line applies to each of them.
 #[test]
 fn ddl_while_they_wait_is_noticed() {
     let stage = stage(1);

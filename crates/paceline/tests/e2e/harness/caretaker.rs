@@ -36,7 +36,7 @@ struct Caretaker {
     folder: PathBuf,
 }
 
-/// A process entrusted to the caretaker; released when this goes away.
+/// A process that the caretaker ends; released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Adopted(String);
 

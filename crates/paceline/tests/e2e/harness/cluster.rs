@@ -127,7 +127,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Nobody needs the data any more: the quickest end will do.
+        // The data is not needed any more, so an immediate shutdown will do.
         if let Ok(running) = self.running.get_mut() {
             let _ = running.server.kill();
         }

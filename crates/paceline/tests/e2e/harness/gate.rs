@@ -1,4 +1,4 @@
-//! Forces groups without sleeping: every server connection of the pool is held up inside PostgreSQL by an outsider's row
+//! Forces groups without sleeping: every server connection of the pool waits inside PostgreSQL for an outsider's row
 //! lock, units are sent and seen in Paceline's line one by one, then the outsider commits and the line leaves.
 
 use super::message;
@@ -6,7 +6,7 @@ use super::raw::RawClient;
 use super::stage::{self, Stage, Target};
 use super::wait::until;
 
-/// A pool whose every server connection is held up. When PostgreSQL is the target, nothing is: units then run one at a
+/// A pool whose every server connection waits. When PostgreSQL is the target, nothing is: units then run one at a
 /// time in the order of their submission, which is what a group must be equal to.
 pub(crate) struct Gate {
     outsider: RawClient,
@@ -68,7 +68,7 @@ impl Gate {
         gate
     }
 
-    /// Sends a unit and returns when it stands in the line.
+    /// Sends a request and returns when it is in the line.
     #[track_caller]
     pub(crate) fn submit(&mut self, client: &mut RawClient, unit: &[u8]) {
         client.send(unit);
@@ -79,19 +79,19 @@ impl Gate {
         }
     }
 
-    /// Returns when exactly `count` units stand in the line.
+    /// Returns when exactly `count` requests are in the line.
     #[track_caller]
     pub(crate) fn await_line(&mut self, count: i64) {
         let Some(status) = &mut self.status else {
             return;
         };
         self.in_line = count;
-        until(&format!("{count} units stand in the line"), || {
+        until(&format!("{count} requests are in the line"), || {
             stage::counters(status).waiting == count
         });
     }
 
-    /// Lets the line leave; returns when the units that held up the server connections are answered.
+    /// Lets the line leave; returns when the requests that occupied the server connections are answered.
     #[track_caller]
     pub(crate) fn open(mut self) {
         if self.status.is_none() {

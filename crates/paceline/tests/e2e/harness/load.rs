@@ -25,7 +25,7 @@ pub(crate) const ROWS: usize = 3;
 pub(crate) struct Tally {
     /// Updates that were acknowledged, by row.
     pub(crate) acknowledged: [AtomicI64; ROWS],
-    /// Updates whose connection broke before an answer came, by row.
+    /// Updates whose connection was lost before an answer arrived, by row.
     pub(crate) unknown: [AtomicI64; ROWS],
     /// Updates that the server has refused, by SQLSTATE.
     pub(crate) refused: Mutex<BTreeMap<String, i64>>,
@@ -33,7 +33,7 @@ pub(crate) struct Tally {
     running: RwLock<()>,
 }
 
-/// Clients at work.
+/// Clients that work until the load is stopped.
 pub(crate) struct Load {
     pub(crate) tally: Arc<Tally>,
     workers: JoinSet<()>,
@@ -59,7 +59,7 @@ impl Tally {
 }
 
 impl Load {
-    /// Starts clients that go on until the load is stopped. Half of them use the simple protocol.
+    /// Starts clients that work until the load is stopped. Half of them use the simple protocol.
     pub(crate) fn start(url: &str, clients: usize) -> Load {
         let tally = Arc::new(Tally::default());
         let mut workers = JoinSet::new();

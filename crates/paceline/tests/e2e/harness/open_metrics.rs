@@ -148,7 +148,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(fits) && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The text up to the closing quote, and what stands behind it.
+/// The text up to the closing quote, and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let (mut found, mut chars) = (String::new(), text.chars());
     loop {

@@ -73,7 +73,7 @@ impl Paceline {
         caretaker::signal(signal, self.pid());
     }
 
-    /// Replaces the text of its configuration file and tells it so; returns when it has said `answer`.
+    /// Replaces the text of its configuration file and reloads it; returns when it has logged `answer`.
     #[track_caller]
     pub(crate) fn reload(&self, text: &str, answer: &str) {
         std::fs::write(self.file.as_ref().unwrap(), text).unwrap();
@@ -248,11 +248,11 @@ impl Drop for Paceline {
     }
 }
 
-/// Reads standard error to its end, so that Paceline is never held up by a full pipe.
+/// Reads standard error to its end, so that Paceline never waits for a full pipe.
 fn drain(stderr: ChildStderr, log: &Mutex<Vec<String>>, listening: &Sender<SocketAddr>) {
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
         if let Some(address) = address_in(&line) {
-            // Nobody listens any more after the first.
+            // After the first, the receiver is gone.
             let _ = listening.send(address);
         }
         log.lock().unwrap().push(line);

@@ -18,7 +18,7 @@ pub(crate) fn program(name: &str) -> Command {
     })
 }
 
-/// The same for a program that goes with this major version of the server, not with later ones; says why and returns `None`
+/// The same for a program that works with this major version of the server, not with later ones; says why and returns `None`
 /// when there is none.
 pub(crate) fn program_for(name: &str, major: i64) -> Option<Command> {
     let version = |mut command: Command| {

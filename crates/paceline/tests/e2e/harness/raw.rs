@@ -1,4 +1,4 @@
-//! A blocking client that sends any bytes and shows every message that comes back. Time-outs are failures, never
+//! A blocking client that sends any bytes and shows every message that the server returns. Time-outs are failures, never
 //! synchronisation.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -37,9 +37,9 @@ pub(crate) struct RawClient {
     port: u16,
     buffer: Vec<u8>,
     stash: VecDeque<Message>,
-    /// What ParameterStatus has said so far.
+    /// The values that ParameterStatus has reported so far.
     pub(crate) parameters: BTreeMap<String, String>,
-    /// BackendKeyData: process id and secret, as they came.
+    /// BackendKeyData: process id and secret, as received.
     pub(crate) key: Vec<u8>,
 }
 
@@ -81,7 +81,7 @@ impl RawClient {
     pub(crate) fn try_log_in(mut self, parameters: &[(&str, &str)]) -> Result<Self, Fields> {
         self.send(&message::startup(PROTOCOL, parameters));
         loop {
-            // A server that restarts may hang up without a word.
+            // A server that restarts may close the connection without a message.
             let Ok(message) = self.try_receive() else {
                 return Err(Fields::default());
             };

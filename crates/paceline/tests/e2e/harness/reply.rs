@@ -15,7 +15,7 @@ pub(crate) struct Message {
 #[derive(Default, Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fields(BTreeMap<char, String>);
 
-/// What came back for one unit, up to and with ReadyForQuery.
+/// The answer to one request, up to and with ReadyForQuery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply(pub(crate) Vec<Message>);
 
@@ -64,7 +64,7 @@ impl Message {
             .collect()
     }
 
-    /// The values of a DataRow as they came.
+    /// The values of a DataRow as received.
     pub(crate) fn raw_values(&self) -> Vec<Option<Vec<u8>>> {
         let mut cursor = Cursor(&self.body);
         let count = cursor.u16();
@@ -217,7 +217,7 @@ pub(crate) fn transcript(messages: &[Message]) -> Vec<String> {
         .collect()
 }
 
-/// Compares two sequences of messages and says where they part.
+/// Compares two sequences of messages and reports the first difference.
 #[track_caller]
 pub(crate) fn assert_same(what: &str, bare: &[Message], paceline: &[Message]) {
     let (bare, paceline) = (transcript(bare), transcript(paceline));

@@ -156,19 +156,19 @@ impl Stage {
 
     /// Returns when Paceline has found out about every statement that it has met.
     #[track_caller]
-    pub(crate) fn await_learning(&self) {
+    pub(crate) fn await_analysis(&self) {
         if self.target() == Target::Bare {
             return;
         }
         let mut client = self.client();
-        until("Paceline has learned", || {
+        until("the analysis has ended", || {
             let rows = client.ok("SHOW GROUPS").rows();
             let mut reasons = rows.iter().map(|row| row.last().cloned().flatten());
             !reasons.any(|reason| reason.is_some_and(|why| why.contains("has not been asked")))
         });
     }
 
-    /// Fails the test unless at least `members` units have travelled in groups, the largest of at least `largest`.
+    /// Fails the test unless at least `members` requests ran in groups, the largest of at least `largest`.
     #[track_caller]
     pub(crate) fn assert_grouped(&self, members: i64, largest: i64) {
         let counters = self.counters();
@@ -187,7 +187,7 @@ impl StageBuilder {
         self
     }
 
-    /// Lists of declared functions, as they stand in a configuration file.
+    /// Lists of declared functions, as a configuration file has them.
     pub(crate) fn declare(mut self, lists: &str) -> Self {
         self.declared.push_str(lists);
         self

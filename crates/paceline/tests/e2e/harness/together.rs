@@ -1,5 +1,5 @@
-//! Clients with the same statement, who stand in the line together: what they are told and what they leave behind must be
-//! as if each had come alone to bare PostgreSQL, in the order of arrival.
+//! Clients with the same statement, in the line together: the answers and the tables afterwards must be as if bare PostgreSQL had
+//! executed each alone, in the order of arrival.
 
 use super::message::{query, unit};
 use super::stage::Target;
@@ -32,13 +32,13 @@ pub(crate) fn ask(sql: &str, number: usize, prepared: bool) -> Vec<u8> {
 }
 
 impl Tables {
-    /// Compares a statement of clients who come together with the same of clients who come one by one.
+    /// Compares a statement of clients that arrive together with the same of clients that arrive one by one.
     #[track_caller]
     pub(crate) fn compare(&self, stage: &Stage, sql: &str, prepared: bool) {
         println!("{sql}");
         let mut bare = stage.direct();
         bare.ok(self.fill);
-        // Paceline learns the template.
+        // Paceline analyzes the template.
         stage.client().ask(&ask(sql, 0, prepared));
         let mut clients = stage.clients(CLIENTS);
         let mut gate = Gate::close(stage);

@@ -19,7 +19,7 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Polls until `condition` holds of `progress`; gives up when that has stood still for the limit. For what may take long.
+/// Polls until `condition` holds of `progress`; gives up when that has not changed for the limit. For conditions that may take long.
 #[track_caller]
 pub(crate) fn until_moving(
     what: &str,

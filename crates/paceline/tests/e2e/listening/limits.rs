@@ -46,7 +46,7 @@ fn a_transaction_does_not_exceed_the_limit_of_channels() {
 
 /// PostgreSQL looks through all channels for each that is left.
 #[test]
-fn channels_that_are_left_hold_nobody_up() {
+fn channels_without_listeners_delay_no_client() {
     let stage = shared();
     let mut leaving = stage.clients(3);
     for (number, client) in leaving.iter_mut().enumerate() {

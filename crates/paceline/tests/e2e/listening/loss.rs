@@ -1,4 +1,4 @@
-//! The shared connection is lost, or a client does not read: clients hear of it.
+//! The shared connection is lost, or a client does not read: clients get an error.
 
 use super::{connections, payloads, receive, rest};
 use crate::harness::cluster::Cluster;
@@ -16,7 +16,7 @@ const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
     WHERE application_name = 'paceline: LISTEN' AND datname = current_database()";
 
 #[test]
-fn listeners_are_told_that_their_connection_is_lost() {
+fn listeners_get_an_error_if_their_connection_is_lost() {
     let mut stage = stage("error");
     let (mut idle, mut busy, mut observer) = (stage.client(), stage.client(), stage.direct());
     let mut other = stage.client();
@@ -27,7 +27,7 @@ fn listeners_are_told_that_their_connection_is_lost() {
     let last = idle.receive_to_end().pop().unwrap().fields();
     assert_eq!(last.sqlstate(), "08006");
     assert!(last.text().contains("listens for this client"), "{last:?}");
-    // A transaction goes on to its end.
+    // A transaction continues to its end.
     busy.ok("SELECT 1");
     busy.ok("COMMIT");
     let last = busy.receive_to_end().pop().unwrap().fields();

@@ -4,7 +4,7 @@ use super::{connections, payloads, receive, shared};
 use crate::harness::Stage;
 use std::time::{Duration, Instant};
 
-/// Each listens on one channel, and hears all of its notifications and no other.
+/// Each listens on one channel, and gets all of its notifications and no other.
 fn listen(stage: &Stage, listeners: usize, channels: usize, rounds: usize) {
     let mut clients: Vec<_> = (0..listeners).map(|_| stage.client()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -34,7 +34,7 @@ fn listen(stage: &Stage, listeners: usize, channels: usize, rounds: usize) {
 }
 
 #[test]
-fn five_hundred_listeners_hear_their_channels() {
+fn five_hundred_listeners_receive_their_notifications() {
     listen(&shared(), 500, 100, 5);
 }
 

@@ -4,7 +4,7 @@ use super::{heard, payloads, receive, rest, shared};
 use crate::harness::Stage;
 use crate::harness::stage::Target;
 
-/// Operators and the checks of domains that notify, and functions that say what a marker used to say.
+/// Operators and the checks of domains that notify, and functions that send the payload of an old marker.
 const SLY: &str = "CREATE FUNCTION op(int, int) RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM pg_notify('a', 'x'); RETURN 1; END$$; \
         CREATE OPERATOR === (LEFTARG = int, RIGHTARG = int, FUNCTION = op); \
         CREATE FUNCTION checked(int) RETURNS bool LANGUAGE plpgsql AS $$BEGIN PERFORM pg_notify('a', 'x'); RETURN true; END$$; \
@@ -38,7 +38,7 @@ fn no_client_takes_the_channel_of_markers_from_others() {
         other.ok("ROLLBACK");
         other.ok(&format!("UNLISTEN {name}"));
     }
-    // A name that anybody may use.
+    // A name that any client may use.
     other.ok("LISTEN paceline_listen; UNLISTEN paceline_listen");
     other.ok("LISTEN paceline_listen");
     client.ok("BEGIN");
@@ -50,7 +50,7 @@ fn no_client_takes_the_channel_of_markers_from_others() {
 }
 
 #[test]
-fn what_an_operator_notifies_is_its_clients_own() {
+fn a_notification_by_an_sql_operator_is_the_clients_own() {
     let stage = shared();
     stage.direct().ok(SLY);
     let (mut client, mut other) = (stage.client(), stage.client());
@@ -74,7 +74,7 @@ fn what_an_operator_notifies_is_its_clients_own() {
 }
 
 #[test]
-fn what_another_client_notifies_changes_no_channels() {
+fn notifications_of_other_clients_change_no_channels() {
     let stage = shared();
     stage.direct().ok(SLY);
     let (mut client, mut other) = (stage.client(), stage.client());
@@ -91,9 +91,9 @@ fn what_another_client_notifies_changes_no_channels() {
     }
 }
 
-/// Transactions that hear themselves, while others have theirs received.
+/// Transactions that receive their own notifications, while others receive theirs.
 #[test]
-fn a_transaction_hears_all_of_itself_beside_others() {
+fn a_transaction_receives_all_its_own_notifications_beside_others() {
     let stage = Stage::on_shared().set("listen_mode=shared").open();
     let others: Vec<_> = (0..3)
         .map(|_| {

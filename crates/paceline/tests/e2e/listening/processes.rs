@@ -45,7 +45,7 @@ fn a_session_that_is_pooled_recognises_its_own() {
 
 /// A neighbour notifies by the server connection that a listener gets next, before the shared connection has received it.
 #[test]
-fn what_a_neighbour_sent_by_the_same_server_is_not_ones_own() {
+fn a_notification_of_another_client_by_the_same_server_has_its_own_process() {
     let stage = shared();
     let (mut client, mut other) = (stage.client(), stage.client());
     client.ok("LISTEN a");

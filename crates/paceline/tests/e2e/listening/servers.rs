@@ -30,7 +30,7 @@ fn a_client_does_not_listen_by_both() {
     }
 }
 
-/// Which of the two is meant cannot be told.
+/// It is ambiguous which of the two is meant.
 #[test]
 fn a_client_that_has_come_to_listen_by_both_is_refused_more() {
     let stage = Stage::on_shared().set("listen_mode=shared").open();

@@ -1,4 +1,4 @@
-//! What a session does with its channels, and what it hears: the same through Paceline as from PostgreSQL.
+//! What a session does with its channels, and the notifications that it gets: the same through Paceline as from PostgreSQL.
 
 use super::{connections, heard, payloads, read, receive, rest, shared};
 use crate::harness::message::{bind, describe, execute, parse, query, sync, unit};
@@ -18,7 +18,7 @@ enum Step {
 
 use Step::{Other, Runs, Says};
 
-/// What the client hears, and what it is answered.
+/// The notifications and the answers that the client gets.
 fn play(
     client: &mut RawClient,
     other: &mut RawClient,
@@ -294,7 +294,7 @@ const LOUD: &str = "CREATE TABLE noisy (id int); \
         CREATE VIEW shouting AS SELECT loud() AS loud";
 
 #[test]
-fn sessions_hear_what_they_would_hear_alone() {
+fn sessions_receive_what_they_would_receive_alone() {
     let stage = shared();
     let (mut direct, mut other) = (stage.direct(), stage.direct());
     direct.ok(LOUD);
@@ -328,7 +328,7 @@ fn listeners_keep_no_server_connection_of_the_pool() {
     assert_eq!(connections(&mut observer), 1);
     // It ends with the last of those that listen, and is opened again for the next.
     drop(listeners);
-    until("nobody listens", || connections(&mut observer) == 0);
+    until("no client listens", || connections(&mut observer) == 0);
     notifier.ok("LISTEN a");
     assert_eq!(
         payloads(&heard(&notifier.ok("NOTIFY a, 'again'").0)),
@@ -337,7 +337,7 @@ fn listeners_keep_no_server_connection_of_the_pool() {
     assert_eq!(connections(&mut observer), 1);
 }
 
-/// Whatever notifies in its name, the client hears it before it is told that its request is over.
+/// Whatever notifies in its name, the client receives the notification before the end of its answer.
 #[test]
 fn own_notifications_come_before_the_end_of_the_request() {
     let stage = shared();
@@ -387,7 +387,7 @@ fn a_transaction_is_not_disturbed() {
 
 /// Between the requests of a client that keeps its server for something else.
 #[test]
-fn a_client_that_keeps_its_server_hears_too() {
+fn a_pinned_client_receives_notifications_too() {
     let stage = Stage::on_shared().set("listen_mode=shared").open();
     let (mut client, mut other) = (stage.client(), stage.direct());
     client.ok("LISTEN a");
@@ -403,7 +403,7 @@ fn a_client_that_keeps_its_server_hears_too() {
 
 /// Several requests of a pipeline, each with its own Sync, and one that lists its messages.
 #[test]
-fn a_pipeline_hears_in_order() {
+fn a_pipeline_receives_notifications_in_order() {
     let stage = shared();
     let mut client = stage.client();
     let mut pipeline = Vec::new();

@@ -1,4 +1,4 @@
-//! Logging in to servers with every kind of password, refusals told as PostgreSQL tells them, Unix sockets, and
+//! Logging in to servers with every kind of password, errors as PostgreSQL reports them, Unix sockets, and
 //! PostgreSQL's own programs as clients.
 
 use std::process::Command;
@@ -102,7 +102,7 @@ fn each_client_is_itself() {
     }
 }
 
-/// The error that PostgreSQL has for this login, told to the client at once or when it first needs a server.
+/// The error that PostgreSQL has for this login, sent to the client at once or when it first needs a server.
 fn refusal(port: u16, user: &str, database: &str) -> Vec<String> {
     let mut client = RawClient::open(port);
     client.send(&startup(
@@ -143,7 +143,7 @@ fn refusals_are_postgresqls() {
 }
 
 #[test]
-fn wrong_passwords_are_told_to_the_client() {
+fn the_client_gets_the_error_of_a_wrong_password() {
     let Some(cluster) = cluster() else { return };
     for role in ["by_scram", "by_md5", "in_clear"] {
         let wrong = paceline(&cluster, &format!("{role}:wrong@"));
@@ -168,7 +168,7 @@ fn wrong_passwords_are_told_to_the_client() {
             "{told}"
         );
         assert!(!told.contains("wrong"), "the password is shown: {told}");
-        // A password is wanted and there is none.
+        // A password is required and there is none.
         let none = paceline(&cluster, &format!("{role}@"));
         let told = refusal(none.port(), "whoever", "postgres").concat();
         assert!(told.contains("C=\"28") || told.contains("C=\"08"), "{told}");
@@ -275,7 +275,7 @@ fn pgbench_works_in_every_mode() {
         .set("hotspot_for_autocommit=true")
         .open();
     output(pgbench(stage.cluster.port(), &stage).args(["-i", "-q", "-s", "1"]));
-    // Single statements, all on one row: these travel together.
+    // Single statements, all on one row: these are grouped.
     let hot = caretaker::folder("b").join("hot.sql");
     std::fs::write(
         &hot,

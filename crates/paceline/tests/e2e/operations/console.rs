@@ -1,4 +1,4 @@
-//! The admin console: who comes in, what PgBouncer's users and tools see, and that its numbers add up.
+//! The admin console: which users may log in, what PgBouncer's users and tools see, and that its numbers add up.
 
 mod columns;
 mod connections;

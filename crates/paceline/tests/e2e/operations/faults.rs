@@ -1,5 +1,5 @@
-//! Servers that die with groups in flight: nothing that was acknowledged is missing afterwards, members are told that the
-//! connection failed, Paceline serves again by itself.
+//! Servers that die with groups in flight: nothing that was acknowledged is missing afterwards, members get the error that the
+//! connection was lost, and Paceline serves again by itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -139,10 +139,10 @@ fn group_in_flight(kill: impl Fn(&Cluster, u32)) {
     // PostgreSQL ends every connection before it starts again.
     while observer.try_receive().is_ok() {}
     for client in &mut clients {
-        check_told(client);
+        assert_connection_lost(client);
     }
     set_standby(&mut direct(&stage), "");
-    // It has committed, but nobody may be told so.
+    // It has committed, but no client may get that answer.
     assert_eq!(direct(&stage).number("SELECT n FROM t WHERE id = 1"), 8);
     until("Paceline serves again", || serves(&stage));
     assert_eq!(direct(&stage).number("SELECT n FROM t WHERE id = 1"), 9);
@@ -172,7 +172,7 @@ fn a_group_in_flight_when_the_server_is_killed() {
     });
 }
 
-/// Nothing has been done for them yet: each is served once, or told that its connection failed.
+/// Nothing of them was executed yet: each is executed once, or gets the error that its connection was lost.
 #[test]
 fn requests_that_wait_for_a_row_when_a_backend_is_killed() {
     let (_cluster, stage) = stage(1);
@@ -212,9 +212,9 @@ fn requests_that_wait_for_a_row_when_a_backend_is_killed() {
     );
 }
 
-/// The client was told that its connection failed: an error of class 08 or 57, or the end of the connection.
+/// The client got the error of a lost connection: an error of class 08 or 57, or the end of the connection.
 #[track_caller]
-fn check_told(client: &mut RawClient) {
+fn assert_connection_lost(client: &mut RawClient) {
     while let Ok(message) = client.try_receive() {
         match message.tag {
             b'E' => {
@@ -245,7 +245,7 @@ fn serves(stage: &Stage) -> bool {
     }
 }
 
-/// While the server is away clients wait; they are served when it is back.
+/// While the server does not run, clients wait; they are served when it runs again.
 #[test]
 fn a_server_that_is_away() {
     let (cluster, stage) = stage(2);
@@ -262,7 +262,7 @@ fn a_server_that_is_away() {
 
 /// Units that wait for mates when no server connection is left: one is opened for them.
 #[test]
-fn who_waits_for_mates_is_served_without_a_connection() {
+fn requests_that_wait_for_members_are_executed_although_no_connection_is_left() {
     let stage = Stage::on_shared()
         .set("hotspot_for_autocommit=true")
         .set("hotspot_update_max_wait_time=20ms")

@@ -1,4 +1,4 @@
-//! The metrics listener: what a scrape says is what was done, and whoever asks, and however slowly, disturbs nobody.
+//! The metrics listener: a scrape shows what was done, and no scrape, however slow, delays a client.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -47,7 +47,7 @@ fn scrape(metrics: &str) -> Scrape {
     Scrape::read(&answer.body)
 }
 
-/// Sends each client's unit while the pool is held up, and returns when all are answered.
+/// Sends each client's unit while the pool's connections wait, and returns when all are answered.
 #[track_caller]
 fn together(stage: &Stage, units: &[Vec<u8>]) {
     let mut clients = stage.clients(units.len());
@@ -154,7 +154,7 @@ fn pools_and_the_process_are_seen_at_work() {
     };
     let mut first = stage.client();
     earn_name(&mut first, &unit(HINT_FREE, &[Some("1")]));
-    stage.await_learning();
+    stage.await_analysis();
     until("the others have left", || {
         scrape(&metrics).value("paceline_clients", &[]) == Some(1.0)
     });
@@ -201,7 +201,7 @@ fn pools_and_the_process_are_seen_at_work() {
     assert_eq!(during.value("paceline_build_info", &version), Some(1.0));
 }
 
-/// Whoever can reach the listener reads the labels.
+/// Every process that can reach the listener reads the labels.
 #[test]
 fn no_value_is_in_a_label() {
     let Some((stage, metrics)) = stage(Stage::on_shared()) else {
@@ -259,7 +259,7 @@ fn health_is_the_process_and_readiness_the_server() {
     drop(stage);
 }
 
-/// It takes connections and never says a word.
+/// It accepts connections and never sends anything.
 #[test]
 fn a_server_that_says_nothing_is_not_ready() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -272,7 +272,7 @@ fn a_server_that_says_nothing_is_not_ready() {
     assert!(answer.body.ends_with(": timed out\n"), "{answer:?}");
 }
 
-/// What it says to whoever logs in, and whether that makes Paceline ready.
+/// What it answers to a login, and whether that makes Paceline ready.
 #[track_caller]
 fn said_at_login(sqlstate: &'static str, message: &str) -> http::Answer {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -302,7 +302,7 @@ fn said_at_login(sqlstate: &'static str, message: &str) -> http::Answer {
     answer
 }
 
-/// As `pg_isready` sees it: it answers, and takes nobody yet.
+/// As `pg_isready` sees it: it answers, and accepts no client yet.
 #[test]
 fn a_server_that_starts_up_is_not_ready() {
     let answer = said_at_login("57P03", "the database system is starting up");
@@ -338,7 +338,7 @@ fn one_server_of_several_is_enough() {
 }
 
 #[test]
-fn who_has_no_place_for_clients_is_not_ready() {
+fn a_process_without_free_client_slots_is_not_ready() {
     let Some((stage, metrics)) = stage(Stage::on_shared().set("max_client_conn=2")) else {
         return;
     };
@@ -360,7 +360,7 @@ fn who_has_no_place_for_clients_is_not_ready() {
 
 /// One connection less than are served at a time: some silent, some in the middle of a request, some that take no answer.
 #[test]
-fn slow_clients_of_the_metrics_hold_up_nobody() {
+fn slow_clients_of_the_metrics_delay_no_other() {
     let Some((mut stage, metrics)) = stage(Stage::on_shared()) else {
         return;
     };
@@ -380,7 +380,7 @@ fn slow_clients_of_the_metrics_hold_up_nobody() {
     assert_eq!(stage.client().number("SELECT 7"), 7);
     scrape(&metrics);
     assert_eq!(http::get(&metrics, "/health").status, 200);
-    // Nor do they hold up the end.
+    // Nor do they delay the shutdown.
     assert_eq!(stage.paceline().unwrap().stop(), Some(0));
     let mut rest = Vec::new();
     // Reset or closed: either is an end.
@@ -409,7 +409,7 @@ fn a_shutdown_is_seen() {
 }
 
 #[test]
-fn an_address_in_use_is_told() {
+fn an_address_in_use_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
@@ -431,7 +431,7 @@ fn an_address_in_use_is_told() {
     assert!(!told.contains("listening on"), "{told}");
 }
 
-/// Those of a user that nobody else may see are seen here: that is why the address matters.
+/// A scrape has the pools of all users, also those that another user may not see: that is why the address matters.
 #[test]
 fn all_pools_are_in_one_scrape() {
     let Some((stage, metrics)) = stage(Stage::on_shared()) else {

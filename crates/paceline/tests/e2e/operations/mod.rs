@@ -34,7 +34,7 @@ fn file(settings: &str, cluster: &Cluster) -> String {
     )
 }
 
-/// `None`: there is nobody to give orders to.
+/// `None`: there is no Paceline to send commands to.
 fn scene(settings: &str, more: impl FnOnce(Builder) -> Builder) -> Option<Scene> {
     if Target::chosen() == Target::Bare {
         return None;
@@ -76,7 +76,7 @@ impl Scene {
     }
 }
 
-/// Server connections to this database, seen from one that goes straight to it.
+/// Server connections to this database, seen from a direct connection.
 #[track_caller]
 fn server_connections(direct: &mut RawClient) -> i64 {
     direct.number(
@@ -85,10 +85,10 @@ fn server_connections(direct: &mut RawClient) -> i64 {
     )
 }
 
-/// Returns when exactly `count` units stand in the line, as this client is told.
+/// Returns when exactly `count` requests are in the line, according to this client.
 #[track_caller]
 fn await_line(status: &mut RawClient, count: i64) {
-    until(&format!("{count} units stand in the line"), || {
+    until(&format!("{count} requests are in the line"), || {
         counters(status).waiting == count
     });
 }

@@ -7,7 +7,7 @@ use crate::harness::until;
 use std::sync::atomic::Ordering;
 
 #[test]
-fn a_pause_waits_for_transactions_and_holds_up_what_comes_next() {
+fn a_pause_waits_for_transactions_and_delays_later_requests() {
     let Some(scene) = scene("", |builder| builder) else {
         return;
     };
@@ -43,7 +43,7 @@ fn a_pause_waits_for_transactions_and_holds_up_what_comes_next() {
     scene.paceline.signal_and_hear("USR2", refusal);
 }
 
-/// Who is served again before a pause is complete has not been paused.
+/// If a pool is resumed before the pause is complete, it was not paused.
 #[test]
 fn a_pause_that_is_ended_early_says_so() {
     let Some(scene) = scene("", |builder| builder) else {
@@ -60,7 +60,7 @@ fn a_pause_that_is_ended_early_says_so() {
 }
 
 #[test]
-fn who_waits_in_a_pause_waits_no_longer_than_elsewhere() {
+fn query_wait_timeout_applies_during_a_pause() {
     let Some(scene) = scene("query_wait_timeout = \"2s\"", |builder| builder) else {
         return;
     };
@@ -82,7 +82,9 @@ async fn pauses_under_load_lose_nothing() {
     for _ in 0..5 {
         load.progress(200).await;
         scene.paceline.signal_and_hear("USR1", "Pause(None): done");
-        until("nobody is at work", || server_connections(&mut direct) == 0);
+        until("no connection is in use", || {
+            server_connections(&mut direct) == 0
+        });
         scene.paceline.signal_and_hear("USR2", "Resume(None): done");
     }
     load.progress(200).await;

@@ -137,7 +137,7 @@ fn a_cancel_request_finds_its_client_on_another_node() {
             cancel_at(group.peers[wrong - 1].port(), &client.key);
             client.reply().expect_error("57014");
         }
-        // Who has another secret cancels nothing.
+        // A request with another secret cancels nothing.
         client.send(&query("SELECT 7"));
         let mut key = client.key.clone();
         key[4] ^= 1;
@@ -252,7 +252,7 @@ fn values<const N: usize>(row: [&str; N]) -> Vec<Option<String>> {
     row.map(|value| Some(value.to_owned())).to_vec()
 }
 
-/// The next connection that comes.
+/// The next connection.
 #[track_caller]
 fn accepted(listener: &TcpListener) -> TcpStream {
     let mut taken = None;
@@ -265,7 +265,7 @@ fn accepted(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// The key in the CancelRequest that comes.
+/// The key in the next CancelRequest.
 fn read_request(stream: &mut TcpStream) -> [u8; 8] {
     stream
         .set_read_timeout(Some(Duration::from_secs(30)))
@@ -284,7 +284,7 @@ fn closed(mut stream: TcpStream) {
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }
 
-/// A peer that does not answer holds nobody up for longer than `cancel_wait_timeout`; one that is away, not at all.
+/// A peer that does not answer delays a client for at most `cancel_wait_timeout`; one that does not run, not at all.
 #[test]
 fn a_peer_that_is_away_is_given_up() {
     let Some(group) = Group::of_nodes(1, "") else {
@@ -322,7 +322,7 @@ fn a_request_does_not_go_round_for_ever() {
     }
 }
 
-/// Who waits in the console gives up by a cancel request, which another process may get; so does a replication client.
+/// A console session that waits is cancelled by a cancel request, which another process may get; so is a replication client.
 #[test]
 fn operators_and_replication_clients_are_found_too() {
     let Some(group) = Group::of_nodes(2, "") else {

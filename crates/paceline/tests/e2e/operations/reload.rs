@@ -56,7 +56,7 @@ fn switches_change_for_clients_that_are_there() {
 }
 
 #[test]
-fn what_is_wrong_changes_nothing() {
+fn a_reload_with_errors_changes_nothing() {
     let Some(scene) = scene("default_pool_size = 3", |builder| builder) else {
         return;
     };
@@ -79,7 +79,7 @@ fn what_is_wrong_changes_nothing() {
 }
 
 #[test]
-fn what_is_made_at_the_start_is_named() {
+fn a_reload_names_the_keys_that_need_a_restart() {
     let Some(scene) = scene("", |builder| builder) else {
         return;
     };
@@ -116,7 +116,7 @@ fn a_database_moves_to_another_server() {
     at_work.ok("COMMIT");
     assert_eq!(at_work.number(WHERE), i64::from(there.port()));
     let mut direct = here.client("postgres");
-    until("nobody is left there", || {
+    until("no connection is left there", || {
         server_connections(&mut direct) == 0
     });
 }

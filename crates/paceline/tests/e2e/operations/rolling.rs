@@ -1,4 +1,4 @@
-//! A rolling restart: a process takes over from another at the same address, and nobody notices.
+//! A rolling restart: a process takes over from another at the same address, and clients notice nothing.
 
 use super::{Scene, scene, table};
 use crate::harness::caretaker;
@@ -37,7 +37,7 @@ fn pgbench(scene: &Scene, host: &str, script: &Path) -> Command {
 
 /// A new connection for each transaction, over TCP and over the Unix socket.
 #[test]
-fn who_connects_again_and_again_notices_nothing() {
+fn clients_that_reconnect_notice_nothing() {
     let folder = caretaker::folder("r");
     let Some(mut scene) = scene("", |builder| shared(builder, &folder)) else {
         return;
@@ -91,7 +91,7 @@ fn assert_files_go(mut scene: Scene, folder: &Path) {
 
 /// Sessions stay where they are until they end; the process then ends, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_stays_notices_nothing() {
+async fn clients_that_stay_connected_notice_nothing() {
     let folder = caretaker::folder("r");
     let Some(mut scene) = scene("", |builder| shared(builder, &folder)) else {
         return;
@@ -114,9 +114,9 @@ async fn who_stays_notices_nothing() {
     assert_eq!(direct.number("SELECT sum(n) FROM t"), tally.acknowledged());
 }
 
-/// Without so_reuseport the second process is told that there is a first.
+/// Without so_reuseport the second process gets an error because the first one listens.
 #[test]
-fn nobody_takes_over_unasked() {
+fn no_process_takes_over_without_so_reuseport() {
     let folder = caretaker::folder("r");
     let socket_dir = format!("unix_socket_dir={}", folder.display());
     let pidfile = format!("pidfile={}/paceline.pid", folder.display());

@@ -10,7 +10,7 @@ fn patient(settings: &str) -> Option<Scene> {
     scene(settings, |builder| builder.set("shutdown_timeout=1h"))
 }
 
-/// The last thing that a client is told: SQLSTATE and message.
+/// The last error that a client gets: SQLSTATE and message.
 #[track_caller]
 fn last_words(client: &mut RawClient) -> (String, String) {
     let told = client.receive_to_end();
@@ -25,7 +25,7 @@ fn by_command() -> (String, String) {
 
 #[track_caller]
 fn refuses_newcomers(scene: &Scene) {
-    until("nobody new is listened to", || {
+    until("no new connection is accepted", || {
         TcpStream::connect(("127.0.0.1", scene.paceline.port())).is_err()
     });
 }
@@ -91,9 +91,9 @@ fn a_termination_waits_for_clients() {
     assert_eq!(scene.paceline.ended(), Some(0));
 }
 
-/// Who has connected and not said a word yet is a client, too.
+/// A connection that has not sent anything yet is a client, too.
 #[test]
-fn a_termination_waits_for_who_has_just_come() {
+fn a_termination_waits_for_a_new_connection() {
     let Some(mut scene) = patient("") else {
         return;
     };
@@ -139,7 +139,7 @@ fn quit_ends_it_at_once() {
     assert_eq!(scene.paceline.ended(), Some(0));
 }
 
-/// After `shutdown_timeout` nobody is waited for; who does nothing is told so.
+/// After `shutdown_timeout` Paceline waits for no client; idle clients get an error.
 #[test]
 fn a_shutdown_has_its_limit() {
     let session = "pool_mode = \"session\"";
@@ -184,7 +184,7 @@ fn a_paused_process_ends() {
 
 /// It ends when the process does, and may look on meanwhile.
 #[test]
-fn operators_hold_up_nobody() {
+fn console_sessions_do_not_delay_the_shutdown() {
     for signal in ["TERM", "INT"] {
         let Some(mut scene) = patient("admin_users = \"boss\"") else {
             return;

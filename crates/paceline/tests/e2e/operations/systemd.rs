@@ -1,4 +1,4 @@
-//! systemd's part, played by the test: it opens the sockets, and hears how the process fares.
+//! The test takes the part of systemd: it opens the sockets, and receives the notifications of the process.
 
 use super::{Scene, scene};
 use crate::harness::caretaker;
@@ -41,7 +41,7 @@ fn its_sockets_are_used_and_outlive_the_process() {
     first.client().ok("SELECT 1");
     assert_eq!(http::get(&monitoring, "/health").status, 200);
     assert_eq!(first.paceline.stop(), Some(0));
-    // Nobody runs: it waits in the socket.
+    // No Paceline runs: the connection waits in the socket.
     let mut early = RawClient::open(port);
     early.send(&startup(PROTOCOL, &first.parameters()));
     let next = start().unwrap();
@@ -101,7 +101,7 @@ fn hear(systemd: &UnixDatagram) -> String {
 }
 
 #[test]
-fn it_hears_of_start_reload_and_end() {
+fn systemd_is_notified_of_start_reload_and_end() {
     let folder = caretaker::folder("n");
     let (systemd, Some(mut scene)) = notified(&folder, None) else {
         return;

@@ -12,7 +12,7 @@ fn both(stage: &Stage) -> [RawClient; 2] {
     [stage.direct(), stage.client()]
 }
 
-/// Returns when somebody has the advisory lock.
+/// Returns when a session has the advisory lock.
 #[track_caller]
 pub(super) fn await_lock(observer: &mut RawClient, key: u32) {
     until("the statement has been carried out", || {
@@ -29,7 +29,7 @@ pub(super) fn lock(key: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_goes_alone_is_carried_out_before_the_unit_ends() {
+fn what_cannot_be_grouped_is_executed_before_the_request_ends() {
     let stage = stage();
     let mut observer = stage.direct();
     let mut key = 0;
@@ -60,9 +60,9 @@ fn what_goes_alone_is_carried_out_before_the_unit_ends() {
     }
 }
 
-/// It could have travelled with others, had its Sync come.
+/// It could have been grouped if its Sync had arrived.
 #[test]
-fn one_statement_is_carried_out_after_a_pause() {
+fn one_statement_is_executed_after_a_pause() {
     let stage = stage();
     let mut observer = stage.direct();
     for (key, mut client) in (100..).zip(both(&stage)) {
@@ -82,7 +82,7 @@ fn one_statement_is_carried_out_after_a_pause() {
 
 /// PostgreSQL sends an error at once, whatever it keeps of other answers.
 #[test]
-fn an_error_comes_before_the_unit_ends() {
+fn an_error_is_sent_before_the_request_ends() {
     let stage = stage();
     let answers = |mut client: RawClient| {
         let mut told = Vec::new();
@@ -107,7 +107,7 @@ fn an_error_comes_before_the_unit_ends() {
     assert_same("errors", &bare, &here);
 }
 
-/// A pipeline that goes on while its answers come.
+/// A pipeline that continues while its answers arrive.
 #[test]
 fn answers_come_as_postgresql_sends_them() {
     let stage = stage();
@@ -151,8 +151,8 @@ fn tags(messages: &[Message]) -> String {
 
 const TARGETED: &str = "UPDATE /*+ TARGET_AFFECT_ROW(1) */ t SET n = n + 1 WHERE id = $1";
 
-/// A statement that must touch an exact number of rows fails, and takes its unit with it, wherever in the unit it stands and
-/// however the unit arrives.
+/// If a statement with TARGET_AFFECT_ROW misses its number of rows, its request fails, at any position in the request and however
+/// the request arrives.
 #[test]
 fn a_target_is_missed_late_in_a_long_unit() {
     let stage = stage();
@@ -204,7 +204,7 @@ fn a_target_is_missed_late_in_a_long_unit() {
     assert_eq!(left.tag(), "ROLLBACK");
 }
 
-/// What others say meanwhile is not mixed up with it.
+/// Messages of other clients are not mixed up with it.
 #[test]
 fn a_unit_in_parts_is_one_transaction() {
     let stage = stage();
@@ -219,7 +219,7 @@ fn a_unit_in_parts_is_one_transaction() {
         client.send(&[run("SELECT 1/0", &[]), executions(10), sync()].concat());
         client.reply().expect_error("22012");
         assert_eq!(observer.number("SELECT count(*) FROM log"), start);
-        // A name is given though what follows comes to nothing.
+        // A name is defined although what follows is undone.
         client
             .ask(&[executions(2_000), sync()].concat())
             .expect_ok("all");

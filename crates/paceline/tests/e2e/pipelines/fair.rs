@@ -1,4 +1,4 @@
-//! A client with much to say holds up nobody. Nothing here is measured: others are served before it has come to its end.
+//! A client with a long pipeline delays no other. Nothing here is measured: other clients get answers before its end.
 
 use super::{executions, prepare, stage};
 use crate::harness::message::{query, sync};
@@ -29,7 +29,7 @@ impl Talker {
     }
 }
 
-/// Reads up to ReadyForQuery; counts what was carried out.
+/// Reads up to ReadyForQuery; counts the statements that were executed.
 fn carried_out(client: &mut RawClient) -> usize {
     let mut count = 0;
     loop {
@@ -64,7 +64,7 @@ fn a_pipeline_of_a_hundred_thousand_rows_ends() {
     }
 }
 
-/// A pipeline that goes on until it is told to end, and counts what was carried out of it.
+/// A pipeline that continues until it is stopped, and counts what was executed of it.
 fn while_it_runs(stage: &Stage, act: impl FnOnce(&AtomicUsize)) {
     let (ends, done) = (AtomicBool::new(false), AtomicUsize::new(0));
     let Talker {
@@ -113,13 +113,13 @@ fn others_are_served_while_a_pipeline_runs() {
             }
         }
         let before = done.load(Ordering::Relaxed);
-        until("it goes on", || done.load(Ordering::Relaxed) > before);
+        until("it continues", || done.load(Ordering::Relaxed) > before);
     });
 }
 
-/// So does a client in a transaction, and one with many units: it goes on until the others are done.
+/// So does a client in a transaction, and one with many units: it continues until the others are done.
 #[test]
-fn others_are_served_while_many_units_are_carried_out() {
+fn others_are_served_while_many_requests_are_executed() {
     const PART: usize = 1_000;
     let stage = stage();
     for begin in ["SELECT 1", "BEGIN"] {
@@ -153,7 +153,7 @@ fn others_are_served_while_many_units_are_carried_out() {
                 assert_eq!(other.value("SELECT 7"), "7");
             }
             let before = answered.load(Ordering::Relaxed);
-            until("it goes on", || answered.load(Ordering::Relaxed) > before);
+            until("it continues", || answered.load(Ordering::Relaxed) > before);
             ends.store(true, Ordering::Relaxed);
         });
     }
@@ -191,10 +191,10 @@ fn a_termination_does_not_wait_for_a_pipeline() {
     });
 }
 
-/// What a client has said before it left is carried out until the server, or Paceline in its place, notices that nobody listens:
-/// not all of it.
+/// The requests that a client has sent before it disconnected are executed until the server, or Paceline in its place, notices
+/// that the client is gone: not all of them.
 #[test]
-fn who_leaves_much_unsaid_is_not_served_to_the_end() {
+fn a_pipeline_whose_client_leaves_is_not_executed_to_the_end() {
     const UNITS: usize = 30_000;
     let stage = stage();
     for port in [stage.cluster.port(), stage.port()] {
@@ -211,7 +211,7 @@ fn who_leaves_much_unsaid_is_not_served_to_the_end() {
             let mut writer = talker.writer.try_clone().unwrap();
             thread::scope(|scope| {
                 scope.spawn(move || {
-                    // It does not come to its end if nobody takes it.
+                    // It does not end if no client reads it.
                     let _ = writer.write_all(&unit.repeat(UNITS));
                 });
                 until("it is under way", || carried_out_so_far(&mut observer) > 0);

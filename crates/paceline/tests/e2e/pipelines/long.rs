@@ -12,7 +12,7 @@ fn long(letter: &str) -> String {
     letter.repeat(3 << 20)
 }
 
-/// Whatever surrounds it, a long message says what it says to PostgreSQL.
+/// A long message has the same effect as in PostgreSQL, whatever surrounds it.
 #[test]
 fn a_long_message_says_the_same() {
     let stage = stage();
@@ -62,7 +62,7 @@ fn a_long_message_says_the_same() {
         ]
         .concat(),
         [run("SELECT 1/0", &[]), query(&text), sync()].concat(),
-        // What fails, and what is nobody's statement.
+        // A statement that fails, and one that does not exist.
         query(&format!("SELECT '{value}'::int")),
         query(&format!("no SQL {value}")),
         [bind("", "nobody", &[Some(&value)]), execute("", 0), sync()].concat(),
@@ -94,7 +94,7 @@ fn a_long_message_says_the_same() {
     assert_same("long messages", &bare, &here);
 }
 
-/// The statement is known to the server that the message goes to, whoever has prepared it where.
+/// The server that gets the message has the statement, whichever client has prepared it on whichever server.
 #[test]
 fn a_long_message_finds_its_statement_on_every_server() {
     let stage = stage();
@@ -110,7 +110,7 @@ fn a_long_message_finds_its_statement_on_every_server() {
     }
 }
 
-/// It is in nobody's memory as a whole.
+/// Neither side holds it in memory as a whole.
 #[test]
 fn a_long_message_fills_no_memory() {
     const BYTES: usize = 100 << 20;
@@ -150,14 +150,14 @@ fn others_are_served_while_a_long_message_arrives() {
         }
         client.send(last);
         assert_eq!(client.reply().value(), value.len().to_string());
-        // And one whose end never comes.
+        // And one whose end never arrives.
         let mut leaving = stage.client();
         leaving.send(first);
         drop(leaving);
         assert_eq!(other.value("SELECT 8"), "8");
     }
     let mut observer = stage.direct();
-    until("nobody waits for what does not come", || {
+    until("no client waits for the missing end", || {
         observer.number(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
              AND state <> 'idle' AND pid <> pg_backend_pid()",

@@ -1,4 +1,4 @@
-//! Many messages without a Sync: what PostgreSQL does of them before it comes, and what others notice of it.
+//! Many messages without a Sync: what PostgreSQL executes of them before it arrives, and what others notice of it.
 
 mod early;
 mod fair;

@@ -20,7 +20,7 @@ fn nested_comments(number: usize) -> String {
 /// The lexers of PostgreSQL and of the parser take about a second for each: twenty of them and more, one after the other, would
 /// be longer than anything here may take.
 #[test]
-fn texts_that_take_long_to_parse_hold_up_nobody() {
+fn texts_that_take_long_to_parse_delay_no_other_client() {
     let stage = Stage::on_shared().set("default_pool_size=1").open();
     if stage.target() == Target::Bare {
         return;
@@ -54,7 +54,7 @@ fn list(count: usize) -> String {
     numbers.join(", ")
 }
 
-/// Long texts, by every way that a text can come, say what they say to PostgreSQL.
+/// Long texts have the same effect as in PostgreSQL, in every message that can contain a text.
 #[test]
 fn a_long_text_says_the_same() {
     let stage = stage();

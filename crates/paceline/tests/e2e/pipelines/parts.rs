@@ -1,4 +1,4 @@
-//! A unit whose beginning is carried out before its end is sent: each answer is that of PostgreSQL, whatever the unit holds.
+//! A request whose beginning is executed before its end is sent: each answer is that of PostgreSQL, whatever the request contains.
 
 use super::early::{await_lock, lock};
 use super::{executions, prepare, stage};
@@ -10,7 +10,7 @@ use crate::harness::raw::RawClient;
 use crate::harness::{Message, Stage, assert_same, until};
 use std::cell::Cell;
 
-/// A unit in two parts. The client sends the second when the server has carried out the first.
+/// A request in two parts. The client sends the second when the server has executed the first.
 struct Parts {
     what: &'static str,
     first: Vec<u8>,
@@ -225,11 +225,15 @@ fn all_parts() -> Vec<Parts> {
 }
 
 /// Sends a unit in parts, the way that is wanted, and a question behind it, to whose answer the last message belongs.
-fn told(stage: &Stage, mut client: RawClient, send: impl Fn(&mut RawClient, &Parts)) -> Vec<Told> {
+fn outcomes(
+    stage: &Stage,
+    mut client: RawClient,
+    send: impl Fn(&mut RawClient, &Parts),
+) -> Vec<Told> {
     stage
         .direct()
         .ok("UPDATE t SET n = 0; TRUNCATE log; DROP TABLE IF EXISTS mine");
-    let tell = |parts: Parts| {
+    let outcome = |parts: Parts| {
         send(&mut client, &parts);
         client.send(&unit("SELECT 'the last'", &[]));
         let mut messages = Vec::new();
@@ -243,7 +247,7 @@ fn told(stage: &Stage, mut client: RawClient, send: impl Fn(&mut RawClient, &Par
             }
         }
     };
-    all_parts().into_iter().map(tell).collect()
+    all_parts().into_iter().map(outcome).collect()
 }
 
 type Told = (&'static str, Vec<Message>);
@@ -275,10 +279,10 @@ fn a_unit_in_parts_says_the_same() {
     let whole = |client: &mut RawClient, parts: &Parts| {
         client.send(&[&parts.first[..], &parts.second, &sync()].concat());
     };
-    let bare = told(&stage, stage.direct(), whole);
-    assert_all_same("at once", &bare, &told(&stage, stage.client(), whole));
+    let bare = outcomes(&stage, stage.direct(), whole);
+    assert_all_same("at once", &bare, &outcomes(&stage, stage.client(), whole));
     for len in [1, 61] {
-        let here = told(&stage, stage.client(), |client, parts| {
+        let here = outcomes(&stage, stage.client(), |client, parts| {
             let bytes = [&parts.first[..], &parts.second, &sync()].concat();
             bytes.chunks(len).for_each(|part| client.send(part));
         });
@@ -286,9 +290,9 @@ fn a_unit_in_parts_says_the_same() {
     }
 }
 
-/// The second part is sent when the first has been carried out.
+/// The second part is sent when the first was executed.
 #[test]
-fn a_unit_goes_on_after_its_beginning_was_carried_out() {
+fn a_request_continues_after_its_beginning_was_executed() {
     let stage = stage();
     let by_steps = |client: RawClient| {
         let key = Cell::new(0);
@@ -299,7 +303,7 @@ fn a_unit_goes_on_after_its_beginning_was_carried_out() {
             await_lock(&mut observer, key.get());
             client.send(&[&parts.second[..], &sync()].concat());
         };
-        told(&stage, client, send)
+        outcomes(&stage, client, send)
     };
     assert_all_same(
         "by steps",
@@ -308,25 +312,25 @@ fn a_unit_goes_on_after_its_beginning_was_carried_out() {
     );
 }
 
-/// PostgreSQL listens to CopyData before the unit ends, and goes on with the unit behind it.
+/// PostgreSQL reads CopyData before the request ends, and continues with the request behind it.
 #[test]
 fn a_copy_within_a_unit_waits_for_its_data() {
     let stage = stage();
     let said = |mut client: RawClient| {
-        let mut told = Vec::new();
+        let mut answer = Vec::new();
         for end in [
             copy_done(),
             copy_fail("enough"),
             [copy_data(b"no number\n"), copy_done()].concat(),
         ] {
             client.send(&[run("SELECT 1", &[]), run("COPY log FROM STDIN", &[])].concat());
-            told.extend(client.receive_until(b"GE"));
+            answer.extend(client.receive_until(b"GE"));
             client.send(&copy_data(b"1\n2\n"));
             client.send(&[end, run("SELECT count(*) FROM log", &[]), sync()].concat());
-            told.extend(client.reply().0);
+            answer.extend(client.reply().0);
         }
         client.ok("TRUNCATE log");
-        told
+        answer
     };
     let bare = said(stage.direct());
     assert_same("copies", &bare, &said(stage.client()));
@@ -354,15 +358,15 @@ fn a_unit_is_cancelled_in_the_middle() {
     let said = |mut client: RawClient| {
         let outsider = waiting(&stage, &mut client);
         client.cancel();
-        let mut told = client.receive_until(b"E");
+        let mut answer = client.receive_until(b"E");
         client.send(&[executions(10), sync()].concat());
-        told.extend(client.reply().0);
+        answer.extend(client.reply().0);
         outsider.hang_up();
-        // A name is given though what follows comes to nothing.
-        told.extend(client.ask(&[executions(10), sync()].concat()).0);
-        told.extend(client.simple("SELECT count(*) FROM log").0);
+        // A name is defined although what follows is undone.
+        answer.extend(client.ask(&[executions(10), sync()].concat()).0);
+        answer.extend(client.simple("SELECT count(*) FROM log").0);
         client.ok("TRUNCATE log");
-        told
+        answer
     };
     let bare = said(stage.direct());
     assert_same("a cancelled unit", &bare, &said(stage.client()));
@@ -377,9 +381,9 @@ fn a_server_is_lost_in_the_middle_of_a_unit() {
             .direct()
             .ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
              WHERE datname = current_database() AND wait_event_type = 'Lock'");
-        let told = client.receive_to_end();
+        let answer = client.receive_to_end();
         outsider.hang_up();
-        told
+        answer
     };
     let bare = said(stage.direct());
     assert_same("a lost server", &bare, &said(stage.client()));
@@ -390,7 +394,7 @@ fn a_server_is_lost_in_the_middle_of_a_unit() {
 
 /// A client that leaves in the middle leaves nothing behind.
 #[test]
-fn a_unit_whose_client_leaves_comes_to_nothing() {
+fn a_request_whose_client_leaves_is_undone() {
     let stage = stage();
     for mut client in [stage.direct(), stage.client()] {
         let outsider = waiting(&stage, &mut client);

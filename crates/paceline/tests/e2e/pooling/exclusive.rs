@@ -1,5 +1,5 @@
-//! `DROP DATABASE` and other statements that PostgreSQL refuses while another session is in a database: connections that a pool
-//! only keeps are no session of anybody.
+//! `DROP DATABASE` and other statements that PostgreSQL refuses while another session is in a database: a pool closes its idle
+//! connections for them.
 
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
@@ -31,7 +31,7 @@ impl<'a> Other<'a> {
         ))
     }
 
-    /// Leaves behind connections that nobody uses: more than one, and of two pools.
+    /// Leaves idle connections: more than one, and of two pools.
     fn leave_connections(&self) -> Vec<RawClient> {
         let mut clients = vec![self.client(), self.client()];
         clients.iter_mut().for_each(|client| {
@@ -60,7 +60,7 @@ fn stage(mode: &str) -> Option<Stage> {
 }
 
 #[test]
-fn connections_that_nobody_uses_do_not_stand_in_the_way() {
+fn idle_connections_are_closed_for_it() {
     let Some(stage) = stage("pool_mode=transaction") else {
         return;
     };
@@ -115,7 +115,7 @@ fn a_session_that_is_over_does_not_stand_in_the_way() {
 
 /// PostgreSQL waits for sessions to leave, for 5 s. Meanwhile a transaction ends, and nothing else begins.
 #[test]
-fn a_connection_that_comes_back_is_closed_and_none_is_opened() {
+fn a_returned_connection_is_closed_and_none_is_opened() {
     let Some(stage) = stage("default_pool_size=2") else {
         return;
     };
@@ -134,7 +134,7 @@ fn a_connection_that_comes_back_is_closed_and_none_is_opened() {
         observer.number(&waits) == 1 && other.sessions(&mut observer) == 1
     });
     late.send(&query("SELECT 2"));
-    until("the other client stands in the line", || {
+    until("the other client is in the line", || {
         stage.counters().waiting == 1
     });
     holder.ok("COMMIT");
@@ -143,7 +143,7 @@ fn a_connection_that_comes_back_is_closed_and_none_is_opened() {
     assert_eq!(told.last().unwrap().fields().sqlstate(), "3D000");
 }
 
-/// A session that is in use is somebody's.
+/// A session that is in use stays open, and PostgreSQL reports its error.
 #[test]
 fn a_connection_in_use_stays_and_others_are_served_again() {
     let Some(stage) = stage("default_pool_size=1") else {

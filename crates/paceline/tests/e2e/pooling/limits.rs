@@ -1,6 +1,6 @@
 //! How many connections there may be: of a pool, a database, a user.
 
-use super::{assert_told, await_waiting, client_as, role, servers, stage};
+use super::{assert_message, await_waiting, client_as, role, servers, stage};
 use crate::harness::load::Load;
 use crate::harness::message::{query, terminate};
 use crate::harness::raw::RawClient;
@@ -15,7 +15,7 @@ fn refused(stage: &Stage, user: &str, message: &str) {
         stage.port(),
         &[("user", user), ("database", &stage.database)],
     );
-    assert_told(&login.err().unwrap(), message);
+    assert_message(&login.err().unwrap(), message);
 }
 
 fn serves(stage: &Stage, user: &str) -> bool {
@@ -60,7 +60,7 @@ fn a_pool_without_a_connection_waits_for_one_of_another() {
     );
 }
 
-/// Clients of one pool leave its connections no rest; those of the other are served all the same.
+/// Clients of one pool keep all its connections busy; those of the other pool are served, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_that_never_rests_gives_way_too() {
     role("comes_second", "");
@@ -160,7 +160,7 @@ fn pids(direct: &mut RawClient) -> BTreeSet<Option<String>> {
 }
 
 #[test]
-fn what_a_pool_keeps_is_opened_for_its_clients_and_stays() {
+fn min_pool_size_is_opened_for_clients_and_stays_open() {
     let Some(stage) = stage(&["server_idle_timeout=100ms"], "min_pool_size = 3") else {
         return;
     };
@@ -181,7 +181,7 @@ fn what_a_pool_keeps_is_opened_for_its_clients_and_stays() {
 }
 
 #[test]
-fn the_reserve_is_for_those_who_wait_for_long() {
+fn the_reserve_is_for_clients_that_wait_for_long() {
     let Some(stage) = stage(
         &["default_pool_size=1", "reserve_pool_timeout=50ms"],
         "reserve_pool_size = 1",
@@ -191,7 +191,7 @@ fn the_reserve_is_for_those_who_wait_for_long() {
     let mut first = stage.client();
     let pid = first.value(PID);
     // The catalog analysis uses a connection, and may take longer than the reserve's time-out.
-    stage.await_learning();
+    stage.await_analysis();
     first.ok("BEGIN");
     let mut second = stage.client();
     second.ok("BEGIN");

@@ -44,7 +44,7 @@ fn role(name: &str, attributes: &str) {
     }
 }
 
-/// Returns when so many units stand in the line.
+/// Returns when this number of requests is in the line.
 #[track_caller]
 fn await_waiting(stage: &Stage, units: i64) {
     let mut client = stage.client();
@@ -70,7 +70,7 @@ fn farewell(client: &mut RawClient) -> Fields {
 }
 
 #[track_caller]
-fn assert_told(fields: &Fields, message: &str) {
+fn assert_message(fields: &Fields, message: &str) {
     assert_eq!(
         (fields.sqlstate(), fields.text()),
         ("08P01", message),

@@ -1,6 +1,6 @@
 //! `pool_mode`: how long a client keeps its server.
 
-use super::{assert_told, await_waiting, client_as, role, stage};
+use super::{assert_message, await_waiting, client_as, role, stage};
 use crate::harness::message::{query, terminate, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::until;
@@ -60,7 +60,7 @@ fn a_session_has_its_own_defaults() {
 }
 
 #[test]
-fn in_sessions_nothing_travels() {
+fn in_session_pooling_nothing_is_grouped() {
     let Some(stage) = stage(
         &[
             "pool_mode=session",
@@ -106,9 +106,9 @@ fn a_session_that_ends_in_a_transaction_is_rolled_back() {
     assert_eq!(second.number("SELECT count(*) FROM t"), 0);
 }
 
-/// PostgreSQL carries out what it was sent before it notices that the client has left.
+/// PostgreSQL executes what it has received before it notices that the client has left.
 #[test]
-fn a_session_that_ends_in_a_unit_is_carried_out_to_its_end() {
+fn a_request_of_a_session_that_ends_is_executed_to_its_end() {
     let Some(stage) = stage(&["pool_mode=session", "default_pool_size=1"], "") else {
         return;
     };
@@ -143,9 +143,9 @@ fn a_server_that_cannot_be_reset_is_not_used_again() {
     assert_ne!(stage.client().value(PID), pid);
 }
 
-/// Another query than DISCARD ALL leaves temporary tables behind: who has made some takes the connection along.
+/// A reset query other than DISCARD ALL leaves temporary tables: the connection of a client that has created some is closed.
 #[test]
-fn what_a_reset_would_leave_behind_goes_with_the_connection() {
+fn what_a_reset_would_leave_closes_the_connection() {
     let Some(stage) = stage(
         &[
             "pool_mode=session",
@@ -173,7 +173,7 @@ fn refused_transaction(client: &mut RawClient, begin: &[u8]) {
     let messages = client.receive_to_end();
     let (last, before) = messages.split_last().unwrap();
     assert_eq!(last.tag, b'E', "{messages:?}");
-    assert_told(
+    assert_message(
         &last.fields(),
         "transaction blocks not allowed in statement pooling mode",
     );

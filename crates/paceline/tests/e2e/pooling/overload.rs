@@ -1,4 +1,4 @@
-//! Overload is not ill health: however many wait, all are served, first come first served, and none in error.
+//! Overload: however many clients wait, all are served, in order of arrival, without errors.
 
 use super::{await_waiting, stage};
 use crate::harness::message::{query, startup};
@@ -10,7 +10,7 @@ use crate::harness::until;
 const CLIENTS: usize = 1_200;
 
 #[test]
-fn whoever_comes_first_is_served_first_however_many_wait() {
+fn requests_are_served_in_order_of_arrival_however_many_wait() {
     let Some(stage) = stage(&["default_pool_size=2"], "") else {
         return;
     };
@@ -27,7 +27,7 @@ fn whoever_comes_first_is_served_first_however_many_wait() {
         client.send(&query(&format!(
             "BEGIN; INSERT INTO served (client) VALUES ({number}); COMMIT"
         )));
-        until("it stands in the line", || {
+        until("it is in the line", || {
             counters(&mut status).waiting == number as i64 + 1
         });
     }
@@ -43,9 +43,9 @@ fn whoever_comes_first_is_served_first_however_many_wait() {
     assert_eq!(direct.number("SELECT count(*) FROM served"), CLIENTS as i64);
 }
 
-/// A storm: all have connected and asked to be let in before one of them reads an answer.
+/// All clients have connected and sent their startup packets before one of them reads an answer.
 #[test]
-fn eight_thousand_who_come_at_once_are_served() {
+fn eight_thousand_clients_at_once_are_served() {
     let Some(stage) = stage(&[], "") else { return };
     let crowd = 8_000.min(open_files().saturating_sub(500));
     eprintln!("{crowd} clients");

@@ -1,6 +1,6 @@
 //! Connections to servers: how old they become, and what happens when none can be had.
 
-use super::{assert_told, await_waiting, client_as, role, stage};
+use super::{assert_message, await_waiting, client_as, role, stage};
 use crate::harness::cluster;
 use crate::harness::message::{query, startup};
 use crate::harness::paceline::Paceline;
@@ -67,7 +67,7 @@ fn a_login_that_fails_is_not_tried_again_at_once() {
     );
     let cached = "server login has been failing, cached error: role \"nobody_at_all\" does not exist (server_login_retry)";
     for _ in 0..2 {
-        assert_told(&refusal(&stage, "nobody_at_all"), cached);
+        assert_message(&refusal(&stage, "nobody_at_all"), cached);
     }
     stage.client().ok("SELECT 1");
 }
@@ -139,7 +139,7 @@ fn a_server_that_is_full_is_waited_for() {
     assert_eq!(login.value("SELECT 'served'"), "served");
 }
 
-/// What PgBouncer's clients see of a restart: nothing but the time that it takes. Those that come meanwhile see no more.
+/// What PgBouncer's clients see of a restart: only the time that it takes, also clients that connect meanwhile.
 #[test]
 fn clients_wait_for_a_server_that_restarts() {
     if stage(&[], "").is_none() {
@@ -160,7 +160,7 @@ fn clients_wait_for_a_server_that_restarts() {
         all.append(&mut old);
         for (before, client) in all.iter_mut().enumerate() {
             client.send(&query("SELECT 'served'"));
-            // A session that was lost is told; the others wait.
+            // The client of a lost session gets an error; the others wait.
             await_waiting(&stage, before as i64 + 1);
         }
         cluster.restart();
@@ -312,7 +312,7 @@ fn refusal_of(paceline: &Paceline) -> Fields {
     login.err().unwrap()
 }
 
-/// PostgreSQL says so while it starts up, shuts down, or recovers without taking reads.
+/// PostgreSQL returns this error while it starts up, shuts down, or recovers without taking reads.
 #[test]
 fn a_server_in_recovery_is_waited_for() {
     const STARTS_UP: &[u8] =
@@ -328,9 +328,9 @@ fn a_server_in_recovery_is_waited_for() {
     assert!(told.get('D').contains(why), "{told:?}");
 }
 
-/// One that begins SCRAM and then is ready would have our proof, and we none of its own.
+/// A server that begins SCRAM and then is ready would have Paceline's proof, without having proved itself.
 #[test]
-fn a_server_that_has_let_nobody_in_is_not_believed() {
+fn a_server_that_is_ready_before_the_login_is_rejected() {
     let port = stand_in(b"Z\0\0\0\x05I");
     let paceline = Paceline::start(&format!("postgres://127.0.0.1:{port}/?sslmode=disable"))
         .set("server_login_retry=0")

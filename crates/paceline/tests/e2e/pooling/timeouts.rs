@@ -1,6 +1,6 @@
 //! Time-outs of clients.
 
-use super::{assert_told, await_waiting, client_as, farewell, role, stage};
+use super::{assert_message, await_waiting, client_as, farewell, role, stage};
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
@@ -24,7 +24,7 @@ fn a_query_that_takes_too_long_is_cancelled_and_its_client_sent_away() {
     };
     let mut client = stage.client();
     client.send(&query("SELECT pg_sleep(3600)"));
-    assert_told(&farewell(&mut client), "query timeout");
+    assert_message(&farewell(&mut client), "query timeout");
     await_none(&mut stage.direct(), "active");
     stage.client().ok("SELECT 1");
 }
@@ -41,10 +41,10 @@ fn a_user_may_have_time_outs_of_its_own() {
     other.ok("BEGIN");
     let mut client = client_as(&stage, "times_of_its_own");
     client.send(&query("SELECT pg_sleep(3600)"));
-    assert_told(&farewell(&mut client), "query timeout");
+    assert_message(&farewell(&mut client), "query timeout");
     let mut client = client_as(&stage, "times_of_its_own");
     client.ok("BEGIN");
-    assert_told(&farewell(&mut client), "idle transaction timeout");
+    assert_message(&farewell(&mut client), "idle transaction timeout");
     other.ok("COMMIT");
 }
 
@@ -63,11 +63,11 @@ fn row_stage(query_timeout: &str) -> Option<(Stage, RawClient)> {
     let mut outsider = stage.direct();
     outsider.ok("CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL); INSERT INTO t VALUES (1, 0)");
     stage.client().ok(BUMP);
-    stage.await_learning();
+    stage.await_analysis();
     Some((stage, outsider))
 }
 
-/// Members of a group have left together and have the same limit: their time is up together. Nobody's change is made.
+/// Members of a group start together and have the same limit, so they time out together. None of their changes is made.
 #[test]
 fn a_group_is_cut_off_as_a_whole() {
     let Some((stage, mut outsider)) = row_stage("query_timeout=2s") else {
@@ -81,7 +81,7 @@ fn a_group_is_cut_off_as_a_whole() {
     outsider.ok("BEGIN; LOCK TABLE t");
     gate.open();
     for client in &mut clients {
-        assert_told(&farewell(client), "query timeout");
+        assert_message(&farewell(client), "query timeout");
     }
     let mut observer = stage.direct();
     until("they are cancelled", || lock_waiters(&mut observer) == 0);
@@ -102,7 +102,7 @@ fn requests_that_wait_for_a_row_are_cut_off() {
         client.send(&query(BUMP));
     }
     for client in &mut clients {
-        assert_told(&farewell(client), "query timeout");
+        assert_message(&farewell(client), "query timeout");
     }
     let mut observer = stage.direct();
     until("they are cancelled", || lock_waiters(&mut observer) == 0);
@@ -117,7 +117,7 @@ fn a_transaction_in_which_nothing_happens_ends() {
     };
     let mut client = stage.client();
     client.ok("BEGIN");
-    assert_told(&farewell(&mut client), "idle transaction timeout");
+    assert_message(&farewell(&mut client), "idle transaction timeout");
     await_none(&mut stage.direct(), "idle in transaction");
     let mut client = stage.client();
     client.ok("BEGIN");
@@ -128,17 +128,17 @@ fn a_transaction_in_which_nothing_happens_ends() {
             .iter()
             .any(|message| message.tag == b'E')
     );
-    assert_told(&farewell(&mut client), "idle transaction timeout");
+    assert_message(&farewell(&mut client), "idle transaction timeout");
 }
 
-/// True: the connection goes on.
-fn goes_on(client: &mut RawClient) -> bool {
+/// Whether the connection is still open.
+fn is_open(client: &mut RawClient) -> bool {
     let sent = client.try_send(&query("SELECT 1"));
     loop {
         match client.try_receive() {
             Ok(message) if message.tag == b'Z' => return sent.is_ok(),
             Ok(message) if message.tag == b'E' => {
-                assert_told(&message.fields(), "transaction timeout");
+                assert_message(&message.fields(), "transaction timeout");
                 return false;
             }
             Ok(_) => {}
@@ -157,10 +157,10 @@ fn a_transaction_that_takes_too_long_ends_though_something_happens() {
         client.ok("SELECT 1");
     }
     client.ok("BEGIN");
-    until("the transaction is over", || !goes_on(&mut client));
+    until("the transaction is over", || !is_open(&mut client));
     let mut client = stage.client();
     client.send(&query("SELECT pg_sleep(3600)"));
-    assert_told(&farewell(&mut client), "transaction timeout");
+    assert_message(&farewell(&mut client), "transaction timeout");
     await_none(&mut stage.direct(), "active");
 }
 
@@ -174,10 +174,10 @@ fn a_client_that_is_silent_is_sent_away_but_not_in_a_transaction() {
     for _ in 0..3 {
         let mut silent = stage.client();
         silent.ok("SELECT 1");
-        assert_told(&farewell(&mut silent), "client_idle_timeout");
+        assert_message(&farewell(&mut silent), "client_idle_timeout");
     }
     busy.ok("COMMIT");
-    assert_told(&farewell(&mut busy), "client_idle_timeout");
+    assert_message(&farewell(&mut busy), "client_idle_timeout");
 }
 
 /// A stage with one server connection, and the client that keeps it in a transaction.
@@ -189,13 +189,13 @@ fn occupied(settings: &[&str], more: &str) -> Option<(Stage, RawClient)> {
 }
 
 #[test]
-fn who_waits_too_long_is_sent_away() {
+fn a_client_that_waits_for_query_wait_timeout_is_disconnected() {
     let Some((mut stage, mut holder)) = occupied(&[], "query_wait_timeout = \"1s\"") else {
         return;
     };
     let mut client = stage.client();
     client.send(&query("SELECT 1"));
-    assert_told(&farewell(&mut client), "query_wait_timeout");
+    assert_message(&farewell(&mut client), "query_wait_timeout");
     let told = "pooler error: query_wait_timeout";
     let log = stage.paceline().unwrap();
     until("the log has it", || log.heard(told) == 1);
@@ -203,7 +203,7 @@ fn who_waits_too_long_is_sent_away() {
 }
 
 #[test]
-fn who_waits_for_long_is_told_so_once() {
+fn a_client_that_waits_for_query_wait_notify_gets_one_notice() {
     let Some((stage, mut holder)) = occupied(&["query_wait_notify=50ms"], "") else {
         return;
     };
@@ -231,9 +231,9 @@ fn who_waits_for_long_is_told_so_once() {
     }
 }
 
-/// Who has been told still leaves the line when it cancels or goes.
+/// After the notice, a request still leaves the line when its client cancels it or disconnects.
 #[test]
-fn who_was_told_may_still_cancel_and_leave() {
+fn after_the_notice_a_client_may_cancel_and_leave() {
     let Some((stage, mut holder)) = occupied(&["query_wait_notify=50ms"], "") else {
         return;
     };

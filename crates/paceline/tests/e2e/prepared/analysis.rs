@@ -80,7 +80,7 @@ fn in_both_modes(servers: usize, scene: impl Fn(&Stage, &str)) {
     }
 }
 
-/// The connection has had a temporary table before: PostgreSQL does not look names up anew when it gets another.
+/// The connection has had a temporary table before: PostgreSQL does not look names up again when it gets another.
 fn had_temporaries(stage: &Stage) {
     let mut early = stage.client();
     early.ok("BEGIN");
@@ -231,7 +231,7 @@ fn a_constant_names_the_type_that_is_there_now() {
 }
 
 #[test]
-fn a_new_client_is_told_the_parameter_type_of_now() {
+fn a_new_client_gets_the_current_parameter_type() {
     in_both_modes(1, |stage, mode| {
         let mut direct = stage.direct();
         direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)");
@@ -316,7 +316,7 @@ fn rows_of_other_columns_are_an_error_for_a_client_that_knows_the_columns() {
 
 /// A client's own first Parse never meets what others have prepared, not even on the way to it.
 #[test]
-fn a_first_parse_is_never_told_of_an_older_plan() {
+fn a_first_parse_never_gets_the_error_of_an_older_plan() {
     in_both_modes(1, |stage, mode| {
         let mut direct = stage.direct();
         direct.ok("CREATE TABLE t (a int); INSERT INTO t VALUES (1)");
@@ -336,7 +336,7 @@ fn a_first_parse_is_never_told_of_an_older_plan() {
 
 /// pgx: values are sent in the type that the statement was described with, in binary format.
 #[test]
-fn values_keep_the_types_that_the_client_was_told_of() {
+fn values_keep_the_types_that_the_client_received() {
     let stage = stage("transaction", 2);
     let mut direct = stage.direct();
     direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)");
@@ -373,7 +373,7 @@ fn two_names_for_one_text_are_two_statements() {
 
 /// lib/pq: Parse and Describe in one unit, Bind in the next.
 #[test]
-fn the_unnamed_statement_keeps_what_its_client_was_told() {
+fn the_unnamed_statement_keeps_the_types_that_its_client_received() {
     let stage = stage("transaction", 2);
     let mut direct = stage.direct();
     direct.ok("CREATE TABLE t (a int); INSERT INTO t VALUES (1)");
@@ -386,7 +386,7 @@ fn the_unnamed_statement_keeps_what_its_client_was_told() {
     both.ask(&run("", &[])).expect_error("0A000");
 }
 
-/// Of two server connections, one is taken by another client: whoever asks next has the other one.
+/// Another client has one of two server connections, so the next request gets the other one.
 struct OneTaken<'a> {
     stage: &'a Stage,
     holder: RawClient,

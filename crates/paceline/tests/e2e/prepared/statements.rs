@@ -125,7 +125,7 @@ fn statement_names_obey_postgresqls_rules() {
     ask(&query("DEALLOCATE missing")).expect_error("26000");
 }
 
-/// A statement whose result changes its shape under a prepared statement, and a table that is made anew.
+/// A statement whose result changes its shape under a prepared statement, and a table that is created again.
 #[test]
 fn prepared_statements_follow_the_tables() {
     let stage = stage(1);
@@ -140,10 +140,10 @@ fn prepared_statements_follow_the_tables() {
     both(&prepare);
     both(&run("s", "1"));
     direct.ok("ALTER TABLE t ADD COLUMN more text DEFAULT 'new'");
-    // PostgreSQL repeats the error until the client prepares anew; Paceline prepares anew.
+    // PostgreSQL repeats the error until the client prepares again; Paceline prepares again.
     bare.ask(&run("s", "1")).expect_error("0A000");
     let healed = client.ask(&run("s", "1"));
-    let healed = healed.expect_ok("the plan was made anew");
+    let healed = healed.expect_ok("the plan was made again");
     assert_eq!(healed.rows()[0].len(), 3);
     let mut both = |bytes: &[u8]| {
         let replies = [bare.ask(bytes), client.ask(bytes)];
@@ -162,7 +162,7 @@ fn prepared_statements_follow_the_tables() {
 
 /// A column has another type than when the statement was prepared for another client.
 #[test]
-fn a_parameter_whose_type_has_changed_is_prepared_anew() {
+fn a_parameter_whose_type_has_changed_is_prepared_again() {
     let stage = stage(1);
     stage
         .direct()

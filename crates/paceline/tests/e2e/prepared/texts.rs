@@ -75,7 +75,7 @@ fn a_text_of_several_statements_executes_by_name() {
 
 /// What the statement sets stays the client's, and reaches no other.
 #[test]
-fn what_a_statement_of_a_text_sets_stays_with_its_client() {
+fn a_setting_of_a_statement_in_a_text_follows_its_client() {
     let stage = stage();
     let set = "SELECT set_config('search_path', 'one', false)";
     same(

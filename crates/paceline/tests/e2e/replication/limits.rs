@@ -8,7 +8,7 @@ use crate::harness::stage::Target;
 use crate::harness::{Stage, until};
 use std::thread;
 
-/// A replication client whose server process can be told from others.
+/// A replication client whose server process has a name of its own.
 fn named(stage: &Stage) -> RawClient {
     stage.client_with(&[LOGICAL, ("application_name", &stage.database)])
 }
@@ -169,7 +169,7 @@ fn replication_clients_need_no_stock() {
         return;
     }
     let mut client = replica(&stage);
-    // One round of the sweep, told by another pool that it fills.
+    // One round of maintenance, visible in another pool that it fills.
     let database = stage.cluster.database();
     let parameters = [("user", "postgres"), ("database", &*database)];
     let mut other = RawClient::connect(stage.port(), &parameters);
@@ -187,7 +187,7 @@ fn replication_clients_need_no_stock() {
     assert_eq!(client.value("SELECT 7"), "7");
 }
 
-/// The server is away when the client comes.
+/// The server does not run when the client connects.
 #[test]
 fn a_replication_client_waits_for_the_server() {
     let cluster = Cluster::with(&[("wal_level", "logical")]);

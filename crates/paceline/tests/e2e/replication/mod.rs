@@ -138,9 +138,9 @@ fn each_value_of_the_parameter_asks_for_what_postgresql_takes_it_for() {
     }
 }
 
-/// What PostgreSQL refuses on such a connection, in its own words; then the connection is as good as before.
+/// PostgreSQL's own errors on such a connection; the connection works afterwards.
 #[test]
-fn what_postgresql_forbids_is_forbidden_by_postgresql() {
+fn forbidden_commands_get_postgresqls_error() {
     let stage = stage(&[]);
     for kind in [LOGICAL, PHYSICAL] {
         let both = [stage.cluster.port(), stage.port()].map(|port| {
@@ -164,7 +164,7 @@ fn what_postgresql_forbids_is_forbidden_by_postgresql() {
 }
 
 #[test]
-fn who_may_not_replicate_is_told_so_by_postgresql() {
+fn a_user_that_may_not_replicate_gets_postgresqls_error() {
     let stage = stage(&[]);
     stage.direct().ok(
         "DO $$ BEGIN CREATE ROLE ordinary LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
@@ -219,7 +219,7 @@ fn status_update() -> Vec<u8> {
     body
 }
 
-/// The client's time comes after the stream has begun.
+/// The client's timeout ends after the stream has begun.
 #[test]
 fn a_cancel_request_reaches_the_stream() {
     let stage = stage(&[]);
@@ -297,7 +297,7 @@ fn neither_side_floods_the_other() {
 
 /// A server that ends while its client does not read costs no other client anything, and the client reads what the server said.
 #[test]
-fn a_client_that_does_not_read_when_its_server_ends_holds_up_nobody() {
+fn a_client_that_does_not_read_when_its_server_ends_delays_no_other() {
     let stage = stage(&["default_pool_size=80"]);
     let mut clients = Vec::new();
     // The kernel takes some of it, Paceline the rest: 256 KiB at most, of which the last part is to be left.
@@ -327,9 +327,9 @@ fn a_client_that_does_not_read_when_its_server_ends_holds_up_nobody() {
     }
 }
 
-/// The rules of a file have a word of their own for physical replication.
+/// The rules of a file have a keyword for physical replication.
 #[test]
-fn rules_say_who_may_replicate() {
+fn rules_decide_which_users_may_replicate() {
     if Target::chosen() == Target::Bare {
         return;
     }

@@ -65,7 +65,7 @@ fn the_console_shows_them() {
 }
 
 #[test]
-fn what_they_said_is_counted() {
+fn bytes_of_replication_clients_are_counted() {
     let stage = stage(&[]);
     if stage.target() == Target::Bare {
         return;
@@ -90,7 +90,7 @@ fn what_they_said_is_counted() {
     assert!(more("total_received") > 10_000 && more("total_sent") > 10_000);
 }
 
-/// The last message comes whole, also to who streams.
+/// The last message arrives complete, also at a client that streams.
 #[track_caller]
 fn assert_sent_away(mut client: RawClient, text: &str) {
     let messages = client.receive_to_end();
@@ -181,7 +181,7 @@ fn a_suspend_leaves_them_alone() {
 
 /// SIGTERM waits for clients, SIGQUIT for none.
 #[test]
-fn a_shutdown_waits_as_long_as_it_is_told_to() {
+fn a_shutdown_waits_for_its_timeout() {
     let mut stage = stage(&["shutdown_timeout=1h"]);
     if stage.target() == Target::Bare {
         return;

@@ -1,5 +1,5 @@
 //! Protocol scripts: the same bytes to bare PostgreSQL and through Paceline, the answers compared message by message.
-//! Once with grouping off, and once with several clients in lockstep whose units are forced to travel together.
+//! Once with grouping off, and once with several clients in lockstep whose requests are forced into groups.
 
 mod extended;
 mod script;
@@ -47,7 +47,7 @@ fn scripts() -> Vec<Script> {
     .concat()
 }
 
-/// Runs `script` on one client and returns everything that came back, then the final state.
+/// Runs `script` on one client and returns all answers, then the final state.
 fn perform(script: &Script, client: &mut RawClient, direct: &mut RawClient) -> Vec<Message> {
     let mut messages = Vec::new();
     for (number, step) in script.steps.iter().enumerate() {
@@ -63,7 +63,7 @@ fn state(direct: &mut RawClient) -> Vec<Message> {
     STATE.iter().flat_map(|sql| direct.ok(sql).0).collect()
 }
 
-/// More failures than this say nothing new, and may each take as long as the limit for hanging.
+/// Maximum number of failures: further ones would show nothing new, and each may take as long as the limit.
 const FAILURES_MAX: usize = 4;
 
 /// Checks every script, also behind one that has failed, and then fails with the names of those that did.
@@ -113,7 +113,7 @@ fn in_turn(step: &Step, clients: &mut [RawClient]) -> Vec<Message> {
     messages
 }
 
-/// Every client's step stands in the line before the first leaves.
+/// Every client's step is in the line before the first leaves.
 fn together(stage: &Stage, step: &Step, clients: &mut [RawClient]) -> Vec<Message> {
     let mut gate = Gate::close(stage);
     for client in &mut *clients {
@@ -157,7 +157,7 @@ fn compare_in_lockstep(stage: &Stage, script: &Script) {
     assert_same(script.name, &left_by_postgresql, &state(&mut direct));
 }
 
-/// What a client is told at login: the same parameters as PostgreSQL's, its key, ready.
+/// What a client gets at login: the same parameters as PostgreSQL's, its key, ready.
 #[test]
 fn login_tells_what_postgresql_tells() {
     let stage = Stage::on_shared().open();
@@ -165,7 +165,7 @@ fn login_tells_what_postgresql_tells() {
     assert_eq!(bare.parameters, client.parameters);
     assert_eq!(client.key.len(), 8);
     if stage.target() == Target::Paceline {
-        // And the second client, when Paceline has had time to learn, is told the same.
+        // And the second client, after Paceline has cached the parameters, gets the same.
         assert_eq!(stage.client().parameters, bare.parameters);
     }
 }

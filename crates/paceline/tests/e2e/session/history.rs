@@ -1,5 +1,5 @@
-//! Generated histories: several clients on two server connections say what changes a session; each has a bare session of
-//! PostgreSQL that hears the same. After every unit the two must not differ in anything that follows a client.
+//! Generated histories: several clients on two server connections send statements that change a session; each has a bare session
+//! of PostgreSQL that gets the same. After every request the two must not differ in anything that follows a client.
 
 mod texts;
 
@@ -15,7 +15,7 @@ const STEPS: usize = 1_500;
 struct Pair {
     client: RawClient,
     bare: RawClient,
-    /// As both said last.
+    /// The last statement of both.
     status: char,
 }
 
@@ -32,7 +32,7 @@ impl Pair {
         }
     }
 
-    /// Both are told the same and must give the same answers.
+    /// Both get the same requests and must give the same answers.
     fn say(&mut self, what: &str, bytes: &[u8]) {
         let (bare, client) = (self.bare.ask(bytes), self.client.ask(bytes));
         // What is reported on the way may be more than changed; where it ends is compared.
@@ -144,13 +144,13 @@ fn sessions_that_share_servers_are_like_sessions_of_their_own() {
     let mut pairs = parameters.map(|more| Pair::open(&stage, more));
     let mut rng = Rng::new(seed);
     for step in 0..STEPS {
-        // One transaction at a time: the second server is for those who have none.
+        // One transaction at a time: the second server is for clients without one.
         let busy = pairs.iter().position(|pair| pair.status != 'I');
         let number = rng.below(pairs.len());
         let in_block = busy == Some(number);
         let (what, bytes) = draw(&mut rng, in_block);
         let begins = what.contains("BEGIN;") || BLOCKS[..2].iter().any(|b| what.ends_with(b));
-        // A server that does not have it yet says only that the transaction has failed.
+        // A server that does not have it yet reports only that the transaction has failed.
         let incomplete = what == "Bind b" && pairs[number].status == 'E';
         if (begins && busy.is_some()) || incomplete {
             continue;

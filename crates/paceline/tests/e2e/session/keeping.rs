@@ -33,7 +33,7 @@ const STATES: [(&str, &str); 9] = [
     ("LOAD 'plpgsql'", "DISCARD ALL"),
 ];
 
-/// Nothing of it may be there for anybody else.
+/// No other client may see anything of it.
 const TRACES: &str = "SELECT (SELECT count(*) FROM pg_listening_channels()) \
     + (SELECT count(*) FROM pg_cursors WHERE is_holdable) \
     + (SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema()) \
@@ -43,7 +43,7 @@ fn process(client: &mut RawClient) -> String {
     client.value("SELECT pg_backend_pid()")
 }
 
-/// There is one server connection: a neighbour that is answered proves that nobody keeps it.
+/// There is one server connection: an answer to another client proves that no client is pinned.
 #[test]
 fn a_client_keeps_its_server_until_it_lets_go() {
     for (begin, end) in STATES {
@@ -53,7 +53,7 @@ fn a_client_keeps_its_server_until_it_lets_go() {
         client.ok(begin);
         let own = process(&mut client);
         neighbour.send(&unit("SELECT 'served'", &[]));
-        // It goes on on the same server, as often as it likes.
+        // The client continues on the same server, any number of times.
         for _ in 0..3 {
             assert_eq!(process(&mut client), own);
         }
@@ -91,9 +91,9 @@ fn a_lock_that_was_taken_twice_is_let_go_twice() {
     assert_eq!(neighbour.reply().value(), "served");
 }
 
-/// What never came to be is no reason to keep a server.
+/// State that the end of its transaction removes is no reason to pin a client.
 #[test]
-fn what_is_gone_with_its_transaction_keeps_nothing() {
+fn state_that_ends_with_its_transaction_pins_no_client() {
     let stage = stage("pin");
     let (mut client, mut neighbour) = (stage.client(), stage.client());
     let (mut holder, tried) = (stage.direct(), "SELECT pg_try_advisory_lock(4713)");
@@ -116,9 +116,9 @@ fn what_is_gone_with_its_transaction_keeps_nothing() {
     }
 }
 
-/// The text does not tell what a DO block leaves behind: the server does.
+/// The text does not show what a DO block leaves behind: Paceline asks the server.
 #[test]
-fn what_nobody_saw_is_found() {
+fn state_that_no_text_shows_is_found() {
     let stage = stage("pin");
     let (mut client, mut neighbour) = (stage.client(), stage.client());
     client.ok("DO $$ BEGIN PERFORM pg_advisory_lock(4714); END $$");
@@ -130,7 +130,7 @@ fn what_nobody_saw_is_found() {
 }
 
 #[test]
-fn where_state_is_lost_nobody_else_finds_it() {
+fn state_that_is_lost_reaches_no_other_client() {
     for state in ["track", "warn"] {
         for (begin, _) in STATES {
             println!("{state}: {begin}");
@@ -163,7 +163,7 @@ fn a_warning_names_what_is_lost_and_is_logged() {
 }
 
 #[test]
-fn what_cannot_follow_is_refused() {
+fn state_that_cannot_follow_is_refused() {
     for (begin, _) in STATES {
         println!("{begin}");
         let stage = stage("error");
@@ -183,7 +183,7 @@ fn what_cannot_follow_is_refused() {
     }
 }
 
-/// A connection that has loaded a library is not given to anybody else.
+/// No other client gets a connection that has loaded a library.
 #[test]
 fn a_connection_that_no_reset_cleans_is_closed() {
     let stage = stage("track");

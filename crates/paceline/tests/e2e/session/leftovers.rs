@@ -2,7 +2,7 @@
 
 use crate::harness::Stage;
 
-/// What a statement has set that its text does not tell.
+/// What a statement has set although its text does not show it.
 const FLAG: &str = "SELECT coalesce(current_setting('custom.flag', true), '')";
 
 fn stage() -> Stage {
@@ -10,7 +10,7 @@ fn stage() -> Stage {
 }
 
 #[test]
-fn what_a_function_or_do_has_prepared_is_nobody_elses() {
+fn what_a_function_or_do_has_prepared_reaches_no_other_client() {
     let stage = stage();
     let (mut client, mut neighbour) = (stage.client(), stage.client());
     client.ok(
@@ -27,7 +27,7 @@ fn what_a_function_or_do_has_prepared_is_nobody_elses() {
 }
 
 #[test]
-fn what_is_made_under_a_temporary_path_is_nobody_elses() {
+fn what_is_created_under_a_temporary_path_reaches_no_other_client() {
     let stage = stage();
     let (mut client, mut neighbour) = (stage.client(), stage.client());
     client.ok("SET search_path TO nowhere, pg_temp");
@@ -46,7 +46,7 @@ fn what_is_made_under_a_temporary_path_is_nobody_elses() {
 }
 
 #[test]
-fn what_a_stable_function_has_set_is_nobody_elses() {
+fn what_a_stable_function_has_set_reaches_no_other_client() {
     let stage = stage();
     let (mut client, mut neighbour) = (stage.client(), stage.client());
     client.ok(
@@ -70,7 +70,7 @@ fn a_new_application_name_needs_no_server() {
 }
 
 #[test]
-fn what_an_execute_says_itself_is_nobody_elses() {
+fn what_an_execute_sets_itself_reaches_no_other_client() {
     let stage = stage();
     stage
         .direct()
@@ -101,7 +101,7 @@ fn what_an_execute_says_itself_is_nobody_elses() {
 }
 
 #[test]
-fn what_is_only_explained_sets_nothing() {
+fn explain_sets_nothing() {
     let stage = stage();
     let (mut client, mut neighbour) = (stage.client(), stage.client());
     let before = client.value("SHOW work_mem");
@@ -116,7 +116,7 @@ fn what_is_only_explained_sets_nothing() {
 }
 
 #[test]
-fn what_a_text_within_a_text_has_set_is_nobody_elses() {
+fn what_a_text_within_a_text_has_set_reaches_no_other_client() {
     const TEXT: &str =
         "SELECT * FROM ts_stat('SELECT set_config(''custom.flag'', ''x'', false)::tsvector')";
     let stage = stage();

@@ -90,7 +90,7 @@ fn names_are_the_same_for_sql_and_messages() {
     ]);
 }
 
-/// PostgreSQL tells names apart by their first 63 bytes, also those that messages give.
+/// PostgreSQL distinguishes names by their first 63 bytes, also those in messages.
 #[test]
 fn names_are_as_long_as_in_postgresql() {
     let (long, stored) = ("x".repeat(80), "x".repeat(63));
@@ -125,9 +125,9 @@ fn a_prepare_that_cannot_move_keeps_its_server() {
     neighbour.simple("EXECUTE a('x')").expect_error("26000");
 }
 
-/// A name that Paceline gave to somebody's statement is not a way to it.
+/// A client cannot reach another client's statement by the name that Paceline gave it.
 #[test]
-fn nobody_reaches_anothers_statement() {
+fn no_client_reaches_the_statement_of_another() {
     let stage = stage(1);
     let mut client = stage.client();
     client.ok("PREPARE a AS SELECT 'secret'");
@@ -143,7 +143,7 @@ fn nobody_reaches_anothers_statement() {
 
 /// Nor is the unnamed one, though an error has made the server skip what would have taken its place.
 #[test]
-fn nobody_executes_anothers_unnamed_statement() {
+fn no_client_executes_the_unnamed_statement_of_another() {
     let lose = parse("", "DELETE FROM secret RETURNING *", &[]);
     let fails = [bind("", "", &[]), describe(b'P', "none")].concat();
     let replaces = parse("", "SELECT 1", &[]);
@@ -184,7 +184,7 @@ fn nobody_executes_anothers_unnamed_statement() {
     }
 }
 
-/// The unit ends with an error behind a `Parse` that the server has carried out.
+/// The request ends with an error after a `Parse` that the server has executed.
 fn fails_late() -> Vec<u8> {
     [
         bind("other", "", &[]),
@@ -243,9 +243,9 @@ fn a_stale_plan_heals_unseen() {
     }
 }
 
-/// It would take the new rows for what it was told of the old ones.
+/// It would read the new rows with the columns of the old ones.
 #[test]
-fn a_stale_plan_is_told_to_a_client_that_knows_its_columns() {
+fn a_client_that_knows_its_columns_gets_the_error_of_a_stale_plan() {
     for by_portal in [false, true] {
         let (stage, mut client, mut direct) = with_table();
         let mut bare = stage.direct();
@@ -305,7 +305,7 @@ fn another_server_does_not_answer_with_other_columns() {
     }
 }
 
-/// A client that prepares anew would have no stale plan of its own.
+/// A client that prepares again would have no stale plan of its own.
 #[test]
 fn a_fresh_parse_meets_no_stale_plan() {
     let (stage, mut client, mut direct) = with_table();
@@ -320,7 +320,7 @@ fn a_fresh_parse_meets_no_stale_plan() {
 }
 
 #[test]
-fn inside_a_transaction_a_stale_plan_is_told_and_heals_afterwards() {
+fn inside_a_transaction_a_stale_plan_is_an_error_and_is_replaced_afterwards() {
     let (_stage, mut client, mut direct) = with_table();
     direct.ok("ALTER TABLE t ADD COLUMN a int");
     client.ok("BEGIN");

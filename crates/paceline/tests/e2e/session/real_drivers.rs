@@ -1,4 +1,4 @@
-//! What drivers and frameworks say by themselves: on connecting, when they look a type up, and when a connection goes back to
+//! What drivers and frameworks send by themselves: when they connect, when they look a type up, and when a connection returns to
 //! their own pools. None of it keeps a server connection, and all of it is answered as by PostgreSQL.
 
 use crate::harness::message::{query, unit};
@@ -14,7 +14,7 @@ enum Said {
 
 use Said::{Bound, Simple};
 
-/// Who says it, where that is to be read, and what.
+/// The driver, the source that shows it, and the statements.
 type Spoken = (&'static str, &'static str, &'static [Said]);
 
 const SPOKEN: [Spoken; 22] = [
@@ -383,7 +383,7 @@ fn outcome(reply: &Reply) -> (String, char, Vec<Vec<Option<String>>>) {
 
 /// There is one server connection: a client that kept it would keep the other one waiting.
 #[test]
-fn what_drivers_say_by_themselves_keeps_no_server() {
+fn statements_that_drivers_send_by_themselves_pin_no_client() {
     for (driver, source, said) in SPOKEN {
         println!("{driver} ({source})");
         let stage = Stage::on_shared()
@@ -406,7 +406,7 @@ fn what_drivers_say_by_themselves_keeps_no_server() {
                 }
             }
         }
-        // The other way round: as the one who finds what the first has left.
+        // In the other order, so that it finds what the first has left.
         for said in said {
             clients[1].ask(&said.bytes());
         }

@@ -92,7 +92,7 @@ fn check_reads(what: &str, client: &mut RawClient) {
 }
 
 #[test]
-fn nobody_reads_a_number_that_somebody_else_has_drawn() {
+fn no_client_reads_a_number_that_another_has_drawn() {
     let stage = stage(1);
     stage.direct().ok("INSERT INTO quiet VALUES (1, 1)");
     let (mut drawing, mut reading) = (stage.client(), stage.client());
@@ -111,9 +111,9 @@ fn nobody_reads_a_number_that_somebody_else_has_drawn() {
     }
 }
 
-/// What has been analysed goes other ways than what has not.
+/// Statements that were analyzed take other paths than those that were not.
 #[test]
-fn nor_when_all_statements_have_been_analysed() {
+fn no_client_reads_a_number_of_another_after_the_analysis() {
     let stage = stage(1);
     stage.direct().ok("INSERT INTO quiet VALUES (1, 1)");
     let (mut drawing, mut reading) = (stage.client(), stage.client());
@@ -131,7 +131,7 @@ fn nor_when_all_statements_have_been_analysed() {
     }
 }
 
-/// PostgreSQL reads lastval() where nobody's text says so; the role is one for which policies hold.
+/// PostgreSQL reads lastval() although no client's text says so; policies apply to the role.
 #[test]
 fn a_policy_reads_no_number_of_others() {
     let stage = stage(1);
@@ -177,7 +177,7 @@ fn a_transaction_reads_its_own_number_or_none() {
     }
 }
 
-/// What a client may read that drew this number last, and whose server connection may have served others since.
+/// What a client may read if it drew this number last and its server connection may have served others since.
 fn assert_own_or_none(read: &Reply, own: &str) {
     match read.sqlstate().as_str() {
         "" => assert_eq!(read.value(), own),
@@ -237,7 +237,7 @@ fn a_client_alone_keeps_its_numbers() {
         client.ok("SET statement_timeout = '1min'");
         assert_eq!(client.value("SELECT reads()"), own);
         client.ok("RESET statement_timeout");
-        stage.await_learning();
+        stage.await_analysis();
     }
     client.ok("DISCARD SEQUENCES");
     assert_eq!(client.simple("SELECT lastval()").sqlstate(), UNDEFINED);
@@ -259,7 +259,7 @@ fn a_client_does_not_read_an_earlier_number_of_its_own() {
     let insert = "INSERT INTO a (n) VALUES (1) RETURNING id, pg_backend_pid()";
     client.ok(insert);
     process(&mut client);
-    stage.await_learning();
+    stage.await_analysis();
     let draw = |client: &mut RawClient| {
         let row = client.ok(insert).rows().remove(0);
         <[Option<String>; 2]>::try_from(row)
@@ -277,15 +277,15 @@ fn a_client_does_not_read_an_earlier_number_of_its_own() {
     assert_own_or_none(&client.simple("SELECT lastval()"), &second);
 }
 
-/// The unit in front of the gate makes those behind it travel together.
+/// The request in front of the gate makes those behind it a group.
 #[test]
-fn what_a_group_has_drawn_is_nobodys() {
+fn no_client_reads_what_a_group_has_drawn() {
     let stage = stage(1);
     let mut clients = stage.clients(9);
     let insert = unit("INSERT INTO a (n) VALUES (3) RETURNING id", &[]);
     for client in &mut clients {
         client.ask(&insert).expect_ok("insert");
-        stage.await_learning();
+        stage.await_analysis();
     }
     let mut gate = Gate::close(&stage);
     for client in &mut clients {
@@ -328,7 +328,7 @@ fn inserts_whose_defaults_or_checks_read_numbers_do_not_group() {
             clients[0].ok(&insert);
             clients[0].ok("COMMIT");
             let _ = clients[0].ask(&unit(&insert, &[]));
-            stage.await_learning();
+            stage.await_analysis();
         }
         let before = stage.counters().members;
         let mut gate = Gate::close(&stage);
@@ -359,7 +359,7 @@ fn a_member_of_a_chain_reads_no_number_of_another_one() {
     for _ in 0..5 {
         for sql in [draws, reads] {
             clients[0].ask(&unit(sql, &[Some("1")])).expect_ok(sql);
-            stage.await_learning();
+            stage.await_analysis();
         }
     }
     let mut gate = Gate::close(&stage);
@@ -495,7 +495,7 @@ fn no_history_reads_a_wrong_number() {
         })
         .collect();
     for _ in 0..STEPS {
-        // One transaction at a time: the second server is for those who have none.
+        // One transaction at a time: the second server is for clients without one.
         let busy = models.iter().position(|model| model.status != 'I');
         let number = rng.below(models.len());
         models[number].step(&mut rng, busy.is_none());

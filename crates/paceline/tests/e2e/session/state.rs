@@ -37,7 +37,7 @@ fn all(client: &mut RawClient) -> Vec<String> {
 }
 
 /// The same statements through Paceline, where another client uses the server in between, and on bare PostgreSQL.
-/// On one server connection nobody may keep it; on two a client may.
+/// With one server connection no client may keep it; with two a client may.
 fn check_followed(servers: usize, statements: &[&str]) {
     let stage = stage(servers);
     let (mut client, mut neighbour, mut bare) = (stage.client(), stage.client(), stage.direct());
@@ -121,7 +121,7 @@ fn a_value_follows_not_its_text() {
     );
 }
 
-/// What the last client of a server connection has set of its encoding must not change what the next one has said.
+/// The encoding that the last client of a server connection has set must not change the texts of the next one.
 #[test]
 fn a_value_follows_in_its_own_encoding() {
     let stage = stage(1);
@@ -220,7 +220,7 @@ fn startup_parameters_are_each_clients_own() {
             );
         }
     }
-    // RESET goes back to what the client asked for at startup.
+    // RESET restores what the client set in its startup packet.
     for (client, bare) in clients.iter_mut().zip(&mut bare) {
         for sql in [
             "SET application_name = 'x'; SET timezone = 'UTC'",
@@ -333,7 +333,7 @@ fn state_of_the_server_connection_stays_with_its_client() {
     }
 }
 
-/// A client that leaves without tidying up takes its state along.
+/// The state of a client that leaves without cleaning up is removed.
 #[test]
 fn a_client_that_leaves_takes_its_state_along() {
     let stage = stage(1);
@@ -366,7 +366,7 @@ fn a_client_that_leaves_takes_its_state_along() {
     }
 }
 
-/// A session lock outlives the error of the statement that took it; its client keeps it, and nobody else inherits it.
+/// A session lock outlives the error of the statement that took it; its client keeps it, and no other client gets it.
 #[test]
 fn a_lock_taken_by_a_statement_that_failed_stays_with_its_client() {
     let stage = stage(1);
@@ -391,18 +391,18 @@ fn a_question_about_a_template_leaves_nothing_set() {
     let mut own = stage.client();
     own.ok("SET jit = on; SET lock_timeout = '7s'");
     own.ok("UPDATE t SET n = 1 WHERE id = 1");
-    stage.await_learning();
+    stage.await_analysis();
     assert_eq!(show(&mut own, "jit"), "on");
     assert_eq!(show(&mut own, "lock_timeout"), "7s");
     own.ok("DELETE FROM t WHERE id = 1");
-    stage.await_learning();
+    stage.await_analysis();
     let mut other = stage.client();
     for name in ["jit", "lock_timeout"] {
         assert_eq!(show(&mut other, name), show(&mut bare, name), "{name}");
     }
 }
 
-/// NOTIFY reaches who listens, also when it comes while the listener is idle.
+/// NOTIFY reaches listeners, also if it arrives while a listener is idle.
 #[test]
 fn notifications_arrive() {
     let stage = stage(2);

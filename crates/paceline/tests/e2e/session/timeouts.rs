@@ -7,7 +7,7 @@ use crate::harness::reply::Fields;
 use crate::harness::stage::Target;
 use crate::harness::{Gate, Stage};
 
-/// What PostgreSQL says to a session that was idle for too long.
+/// PostgreSQL's error for a session that was idle for too long.
 const IDLE_SESSION: &str = "57P05";
 
 fn stage(servers: usize) -> Stage {
@@ -24,7 +24,7 @@ fn shown(client: &mut RawClient) -> String {
     client.value("SHOW idle_session_timeout")
 }
 
-/// The last words to a client that says nothing.
+/// The last error that a silent client gets.
 fn last_words(client: &mut RawClient) -> Fields {
     let messages = client.receive_to_end();
     messages.last().unwrap().fields()
@@ -186,7 +186,7 @@ fn a_default_of_the_database_counts_for_clients() {
     assert_eq!(process(&mut patient), before);
 }
 
-/// It keeps its server connection, and nobody else's time counts.
+/// It keeps its server connection, and the time of other clients does not count.
 #[test]
 fn a_client_that_keeps_its_server_is_sent_away_as_well() {
     let stage = stage(1);
@@ -308,7 +308,7 @@ fn a_transaction_timeout_counts_for_one_transaction_alone() {
     // Settings that no client has any more are forgotten, and what was analyzed under them.
     let mut first = client();
     first.ok(&slow(2));
-    stage.await_learning();
+    stage.await_analysis();
     let before = process(&mut stage.client());
     let mut clients: Vec<RawClient> = (0..250).map(|_| client()).collect();
     let mut gate = Gate::close(&stage);

@@ -28,7 +28,7 @@ fn say(client: &mut RawClient, said: &[&str]) {
     said.iter().for_each(|sql| drop(client.simple(sql)));
 }
 
-/// What a session of its own finds that has said this.
+/// What a new session finds after these statements.
 fn found(stage: &Stage, case: &Case, said: &[&str]) -> Outcome {
     let mut bare = stage.direct();
     say(&mut bare, said);
@@ -74,7 +74,7 @@ fn check(case: &Case) {
     }
 }
 
-/// The client looks on a server connection that nobody has used before.
+/// The client looks on a new server connection.
 fn check_copied(case: &Case) {
     let stage = Stage::on_shared()
         .set("default_pool_size=1")
@@ -91,7 +91,7 @@ fn check_copied(case: &Case) {
     assert_eq!(outcome(&client.simple(case.look)), own, "the client");
 }
 
-/// Nothing tells which random numbers an unseeded session finds, but that they are its own.
+/// An unseeded session may find any random numbers, but they must be its own.
 fn assert_random_or_equal(case: &Case, reply: &Outcome, strangers: &Outcome) {
     match case.row {
         "seeds" => assert_ne!(reply, strangers),

@@ -107,7 +107,7 @@ fn shutdown_is_final() {
     assert_eq!(admin.state("a"), PoolState::ShuttingDown);
 }
 
-/// An operator who waits for the end of PAUSE gets no error about RESUME because another operator pauses or kills, too.
+/// An operator that waits for the end of PAUSE gets no error about RESUME because another operator pauses or kills, too.
 #[test]
 fn a_second_order_leaves_the_first_in_force() {
     let mut admin = AdminState::default();

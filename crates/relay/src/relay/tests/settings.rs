@@ -164,7 +164,7 @@ fn with_base() -> TestRelay {
 }
 
 #[test]
-fn reset_goes_back_to_what_the_session_began_with() {
+fn reset_restores_what_the_session_began_with() {
     let mut test = with_base();
     test.client([query("RESET search_path")]);
     let got = test.server([
@@ -183,7 +183,7 @@ fn reset_goes_back_to_what_the_session_began_with() {
 }
 
 #[test]
-fn reset_inside_a_transaction_goes_back_at_once_and_can_be_undone() {
+fn reset_inside_a_transaction_applies_at_once_and_can_be_undone() {
     let mut test = with_base();
     let before = test.session.settings.id;
     run(&mut test, "BEGIN", "BEGIN", 'T');

@@ -352,7 +352,7 @@ fn fails_unseen(rows: &[&str]) -> (FoldStatement, Vec<PlannedRequest>) {
 }
 
 #[test]
-fn who_may_fail_without_a_row_goes_again_alone_if_there_is_none() {
+fn a_member_that_may_fail_without_a_row_runs_alone_if_there_is_none() {
     let (_, members) = fails_unseen(&["7", "7"]);
     let mut server = a_server();
     let mut run = leave(&members, &mut server).expect("these members share a group");

@@ -6,7 +6,7 @@ use super::values::{Role, Value};
 use crate::harness::Rng;
 use crate::harness::raw::RawClient;
 
-/// Stands behind an ORDER BY that does not tell all rows apart.
+/// Follows an ORDER BY in which rows may be equal.
 const TIES: &str = "/* ties */";
 /// Stands where there is no ORDER BY.
 const ANY_ORDER: &str = "/* any order */";
@@ -37,13 +37,13 @@ const OTHER_ORDERS: [&str; 5] = [
 pub(super) struct Consumer {
     pub(super) template: Template,
     pub(super) passes: Passes,
-    /// It asks for rows that are ready, and for no others.
+    /// It takes only rows that are ready.
     pub(super) wants_ready: bool,
     holes: Vec<Hole>,
     single: bool,
 }
 
-/// How it gets past a row that somebody else works on.
+/// What it does about a row that another transaction has locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passes {
     /// SKIP LOCKED.
@@ -122,7 +122,7 @@ impl Consumer {
         }
     }
 
-    /// What consumer `number` asks for.
+    /// The statement of consumer `number`.
     pub(super) fn values(&self, number: usize, rng: &mut Rng) -> Vec<Value> {
         let holes = self.holes.iter();
         holes
@@ -136,8 +136,8 @@ impl Consumer {
         values[place].clone()
     }
 
-    /// Among rows that stand at the same place in its order, it would rather take the first of these, then the second.
-    /// PostgreSQL may pick any of them: so this is one of the ways in which the consumer's own statement may come out.
+    /// Among rows that are equal in its order, it prefers the first of these, then the second.
+    /// PostgreSQL may pick any of them: so this is one of the results that the consumer's own statement may have.
     pub(super) fn preferring(&self, names: [&[String]; 2]) -> Template {
         let last = names.map(|names| format!("job <> ALL ('{{{}}}')", names.join(",")));
         let last = last.join(", ");
@@ -215,7 +215,7 @@ const CLAIMS: [&str; 4] = [
     ", worker = {worker}, note = note || {note}, score = {score} - coalesce(prio, 0)",
 ];
 
-/// What a consumer is told that moves nothing. It names the order, or does not depend on which one it is.
+/// The answer to a consumer that moves nothing. It names the order, or does not depend on which one it is.
 const RETURNED: [&str; 9] = [
     "",
     "",

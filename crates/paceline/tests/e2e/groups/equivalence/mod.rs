@@ -1,6 +1,7 @@
-//! Equivalence as a property: generated tables, templates of updates, inserts and upserts, and units, forced to travel together in a known order,
-//! are answered message by message as if they had run one at a time in that order on bare PostgreSQL, and leave the same
-//! table behind. Consumers of a queue are tried in [`takes`], reads that are asked by many in [`shares`]. `PACELINE_SEED` repeats a run, `PACELINE_E2E_CASES` makes it longer.
+//! Equivalence as a property: generated tables, templates of updates, inserts and upserts, and requests, forced to run as groups
+//! in a known order, are answered message by message as if they had run one at a time in that order on bare PostgreSQL, and leave
+//! the same table behind. Consumers of a queue are tried in [`takes`], identical reads in [`shares`]. `PACELINE_SEED` repeats a
+//! run, `PACELINE_E2E_CASES` makes it longer.
 
 mod consumer;
 mod question;
@@ -75,7 +76,7 @@ impl Case {
         replies.collect()
     }
 
-    /// All units stand in the line, in order, before the first leaves.
+    /// All requests are in the line, in order, before the first leaves.
     fn together(&self, stage: &Stage, servers: usize) -> Vec<Vec<Message>> {
         let mut clients = stage.clients(self.units.len());
         for (client, unit) in clients.iter_mut().zip(&self.units) {
@@ -144,7 +145,7 @@ impl Case {
     }
 }
 
-/// How many cases a property is tried with: as many as are asked for, else `default`.
+/// The number of cases of a property: that of the environment, or `default`.
 fn cases(default: usize) -> usize {
     std::env::var("PACELINE_E2E_CASES")
         .ok()
@@ -161,7 +162,7 @@ fn force_custom_plans(stage: &Stage) {
     ));
 }
 
-/// Runs generated cases on `stage`, all of whose `servers` server connections are held up while the units arrive.
+/// Runs generated cases on `stage`, all of whose `servers` server connections wait while the requests arrive.
 #[track_caller]
 fn check_cases(name: &str, stage: &Stage, servers: usize, grouped_percent: usize) {
     let seed = paceline_testing::seed() ^ name.bytes().map(u64::from).sum::<u64>();

@@ -1,7 +1,6 @@
 //! Generated queues: the table that consumers take from, the one that orders are moved to, and the orders at first.
 //!
-//! Every order has a name of its own, which also stands in PostgreSQL's complaints about its row: so it can be seen who
-//! was dealt which.
+//! Every order has a name of its own, which is also in PostgreSQL's errors about its row. It shows which consumer got which order.
 
 use crate::harness::Rng;
 use crate::harness::raw::RawClient;
@@ -58,7 +57,7 @@ impl Queue {
         }
     }
 
-    /// An order that finds its place somewhere in the middle; `number` tells those of a history apart.
+    /// An order that finds its place somewhere in the middle; `number` is unique in a history.
     pub(super) fn latecomer(number: usize, rng: &mut Rng) -> Order {
         let mut order = Order::generate(10 * rng.below(18) + 1 + number, rng);
         order.ready = true;
@@ -137,12 +136,12 @@ impl Order {
     }
 }
 
-/// A row of the content that nobody will change any more, if rows that are `taken` are left alone.
+/// A row of the content that no consumer will change any more, if rows that are `taken` do not change.
 pub(super) fn is_for_good(row: &[Option<String>], taken_stay: bool) -> bool {
     row[0].as_deref() == Some("done") || taken_stay && row[5].as_deref() == Some("taken")
 }
 
-/// The orders that a reply speaks of, in rows or in an error.
+/// The orders that a reply contains, in rows or in an error.
 pub(super) fn named_in(reply: &Reply) -> Vec<String> {
     let mut names = Vec::new();
     for message in &reply.0 {

@@ -1,4 +1,4 @@
-//! Is there an order of execution, one at a time, that comes out as Paceline's did? Tried on bare PostgreSQL, step by step, in a
+//! Searches an order of execution, one at a time, with the same result as Paceline's. Tries it on bare PostgreSQL, step by step, in a
 //! transaction whose savepoints undo the steps that were wrong.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use crate::harness::reply::transcript;
 use crate::harness::together::sorted;
 use crate::harness::{Reply, Stage};
 
-/// An order of all visits that keeps that of each of `queues`, and in which everybody is told what `together` says.
+/// An order of all visits that keeps that of each of `queues`, and in which every consumer gets the answer that `together` has.
 pub(super) fn find(
     case: &Case,
     stage: &Stage,
@@ -41,7 +41,7 @@ struct Search<'a> {
     bare: RawClient,
     /// The steps that were right so far.
     order: Vec<usize>,
-    /// Where it has been: who had come, and what was in the tables.
+    /// The states that it has reached: which visits were made, and what was in the tables.
     places: BTreeSet<(BTreeSet<usize>, queue::Content)>,
 }
 

@@ -19,16 +19,16 @@ const READERS: usize = 16;
 /// Questions of each.
 const READS: usize = 8;
 
-/// Some questions, and who asks which of them.
+/// Some reads, and which client sends which of them.
 struct Case {
     templates: Vec<Template>,
     questions: Vec<Unit>,
     readers: Vec<Vec<Step>>,
-    /// One in so many writes goes through Paceline.
+    /// One of this number of writes is sent through Paceline.
     through_paceline: i64,
 }
 
-/// A reader asks something.
+/// A reader sends a read.
 struct Step {
     question: usize,
     /// Round trips to PostgreSQL that it makes before.
@@ -38,7 +38,7 @@ struct Step {
 /// A question, its answer, and the versions that the table may have had in between.
 struct Seen {
     question: usize,
-    /// The newest that any writer had been told of when the question was sent.
+    /// The newest that was acknowledged to a writer when the read was sent.
     oldest: i64,
     /// The newest that was sent to PostgreSQL when the answer had come.
     newest: i64,

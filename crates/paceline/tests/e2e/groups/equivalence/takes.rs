@@ -1,8 +1,8 @@
-//! Generated queues and consumers who come together: what each is told, and what is left behind, is as if they had come
-//! one at a time, in order of arrival, to bare PostgreSQL.
+//! Generated queues, and consumers that arrive together: the answers, and the tables afterwards, are as if they had been executed
+//! one at a time, in order of arrival, by bare PostgreSQL.
 //!
-//! PostgreSQL is free where the ORDER BY of a queue leaves it open who comes first. Among such rows the reference
-//! prefers those that Paceline dealt; so it is one of the executions that are allowed, and the very one if there is one.
+//! If rows are equal in the ORDER BY of a queue, PostgreSQL may choose any of them. Among such rows the reference prefers those
+//! that Paceline distributed; so it is one of the executions that are allowed, and the same one if there is one.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ use crate::harness::{Gate, Reply, Rng, Stage, assert_same};
 
 const CASES: usize = 16;
 
-/// A queue and who comes to it.
+/// A queue and its consumers.
 pub(super) struct Case {
     pub(super) queue: Queue,
     consumers: Vec<Consumer>,
     /// In order of arrival.
     visits: Vec<Visit>,
-    /// An order that is brought past Paceline when all stand in the line.
+    /// An order that is inserted directly when all consumers are in the line.
     late: Option<Order>,
-    /// Orders that somebody beside Paceline works on; nobody waits for them.
+    /// Orders that an outsider has locked; no consumer waits for them.
     held: Vec<usize>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Outcome {
 }
 
 impl Case {
-    /// Does nobody touch what has been taken?
+    /// Whether rows that were taken stay unchanged.
     pub(super) fn taken_stay(&self) -> bool {
         self.consumers.iter().all(|consumer| consumer.wants_ready)
     }
@@ -110,7 +110,7 @@ impl Case {
         )
     }
 
-    /// All stand in the line, in order, before the first leaves.
+    /// All are in the line, in order, before the first leaves.
     fn together(&self, stage: &Stage) -> Outcome {
         let mut direct = stage.direct();
         let mut clients: Vec<Option<RawClient>> = Vec::new();
@@ -169,7 +169,7 @@ impl Case {
         }
     }
 
-    /// Somebody beside Paceline, at work.
+    /// An outsider's transaction.
     fn hold(&self, stage: &Stage) -> RawClient {
         let mut holder = stage.direct();
         holder.ok("BEGIN");
@@ -182,7 +182,7 @@ impl Case {
         holder
     }
 
-    /// Who does not wait for its turn leaves the line.
+    /// A consumer that does not wait for its turn leaves the line.
     fn leave(&self, gate: &mut Gate, clients: &mut [Option<RawClient>]) {
         for (client, visit) in clients.iter_mut().zip(&self.visits) {
             let Visit::Takes { until, .. } = visit else {
@@ -236,7 +236,7 @@ impl Case {
         bare.ask(&unit.bytes(&template))
     }
 
-    /// Visits that must keep the order of arrival among themselves: consumers of one template who ask for the same rows.
+    /// Visits that must keep the order of arrival among themselves: consumers of one template that take the same rows.
     fn queues(&self) -> Vec<Vec<usize>> {
         let mut queues: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (number, visit) in self.visits.iter().enumerate() {
@@ -321,9 +321,9 @@ fn visits(
 pub(super) struct Dealt {
     /// By the numbers of visits.
     known: Vec<Vec<String>>,
-    /// Those that are gone and that nobody has been told of.
+    /// Orders that are gone and were returned to no consumer.
     others: Vec<String>,
-    /// Those that somebody has been told of; somebody else may have had them before.
+    /// Orders that were returned to a consumer; another one may have had them before.
     told: Vec<String>,
 }
 

@@ -62,7 +62,7 @@ impl Template {
         template
     }
 
-    /// A statement whose holes stand as `{name}` in `pattern`; `roles` are theirs, in order.
+    /// A statement whose holes are written `{name}` in `pattern`; `roles` are theirs, in order.
     pub(super) fn of_pattern(
         name: String,
         pattern: &str,

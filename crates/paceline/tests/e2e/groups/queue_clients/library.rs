@@ -22,7 +22,7 @@ pub(super) struct Library {
     pub(super) unfinished: &'static str,
 }
 
-/// A process that works until it is told to stop.
+/// A process that works until it is stopped.
 pub(super) struct Worker {
     child: Child,
     log: PathBuf,

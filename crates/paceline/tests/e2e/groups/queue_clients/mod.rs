@@ -9,7 +9,7 @@
 //! | `URL work` | takes jobs, 8 at a time, and writes the number of each into `done`; until SIGTERM |
 //! | `URL recover` | gives back, by the library's own means, what killed workers held |
 //!
-//! `scripts/queue-clients.sh` installs what they need. A library that cannot be had here is left out, which is said.
+//! `scripts/queue-clients.sh` installs what they need. A library that cannot be installed is skipped, with a message.
 
 mod library;
 
@@ -125,7 +125,7 @@ fn until_taken(library: &Library, direct: &mut RawClient) {
 
 /// Returns when this many workers wait for notifications.
 fn until_listening(direct: &mut RawClient, workers: usize) {
-    // Behind Paceline the last word is its own question, whether the session still listens.
+    // Through Paceline the last statement is its own query, whether the session still listens.
     let listeners = "SELECT count(*) FROM pg_stat_activity \
         WHERE datname = current_database() AND state = 'idle' AND pid <> pg_backend_pid() \
         AND (query ILIKE 'listen%' OR query LIKE '%pg_listening_channels%')";

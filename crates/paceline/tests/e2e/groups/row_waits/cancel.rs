@@ -3,7 +3,7 @@
 use super::*;
 use std::time::{Duration, Instant};
 
-/// Cancels until the answer says so: a request between the line and a group may be asked twice.
+/// Cancels until the answer is the error: a request between the line and a group may need two cancel requests.
 #[track_caller]
 fn cancelled(client: &mut RawClient) {
     client.cancel();
@@ -26,7 +26,7 @@ fn any_request_that_waits_for_a_row_can_be_cancelled() {
         outsider.ok("COMMIT");
         all_get(&mut clients, "UPDATE 1");
         for client in &mut gone {
-            assert_eq!(client.value("SELECT 5"), "5", "it goes on");
+            assert_eq!(client.value("SELECT 5"), "5", "the client continues");
         }
         assert_eq!(
             stage.direct().number("SELECT qty FROM stock WHERE id = 1"),
@@ -54,7 +54,7 @@ fn every_request_can_be_cancelled_and_the_connection_serves_others() {
 }
 
 #[test]
-fn requests_of_clients_that_leave_are_not_carried_out() {
+fn requests_of_clients_that_leave_are_not_executed() {
     let stage = stage(1, &[&add(SPARE)]);
     let mut outsider = outsider(&stage);
     let (mut clients, gate) = together(&stage, 1, &vec![add(1); 6]);
@@ -67,7 +67,7 @@ fn requests_of_clients_that_leave_are_not_carried_out() {
     }
     let mut status = stage.client();
     let mut await_waiting = |count: i64| {
-        until(&format!("{count} requests stand in the line"), || {
+        until(&format!("{count} requests are in the line"), || {
             crate::harness::stage::counters(&mut status).waiting == count
         });
     };

@@ -47,7 +47,7 @@ fn only_requests_with_a_true_guard_wait() {
     );
 }
 
-/// What was learned of the table no longer holds when a request looks at the committed version.
+/// The analysis of the table no longer holds when a request looks at the committed version.
 #[test]
 fn a_false_guard_is_answered_after_the_table_has_changed() {
     let stage = stage(2, &[&take(SPARE, 1)]);
@@ -65,9 +65,9 @@ fn a_false_guard_is_answered_after_the_table_has_changed() {
     all_get(&mut [waiting], "UPDATE 1");
 }
 
-/// PostgreSQL says at once what is wrong with a value. Those that are looked at together with it are answered as ever.
+/// PostgreSQL reports an invalid value at once. Requests that are probed together with it are answered as ever.
 #[test]
-fn a_request_that_cannot_be_carried_out_is_refused_while_the_row_is_locked() {
+fn a_request_that_cannot_be_executed_is_refused_while_the_row_is_locked() {
     let take_by = |by: &str, from: &str| {
         format!("UPDATE stock SET qty = qty - {by} WHERE id = 1 AND qty >= {from}")
     };
@@ -76,8 +76,8 @@ fn a_request_that_cannot_be_carried_out_is_refused_while_the_row_is_locked() {
     let sql = "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $3";
     let prepared = |from: &str| unit(sql, &[Some("1"), Some("1"), Some(from)]);
     let spare = unit(sql, &[Some("1"), Some("9"), Some("1")]);
-    stage.client().ask(&spare).expect_ok("learned");
-    stage.await_learning();
+    stage.client().ask(&spare).expect_ok("analyzed");
+    stage.await_analysis();
     let mut outsider = outsider(&stage);
     let mut waiting = stage.client();
     waiting.send(&query(&take(1, 0)));
@@ -136,7 +136,7 @@ fn a_hint_that_demands_a_row_fails_at_once() {
         return;
     }
     stage.client().simple(&hinted(SPARE)).expect_error("21000");
-    stage.await_learning();
+    stage.await_analysis();
     let mut outsider = outsider(&stage);
     let (mut clients, gate) = together(&stage, 2, &vec![hinted(1); 6]);
     gate.open();
@@ -146,7 +146,7 @@ fn a_hint_that_demands_a_row_fails_at_once() {
     outsider.ok("COMMIT");
 }
 
-/// A request that comes while another one waits for the row is answered without the lock if the key is there.
+/// A request that arrives while another one waits for the row is answered without the lock if the key is there.
 #[test]
 fn do_nothing_is_answered_while_the_row_is_locked() {
     for servers in [2, 3] {
@@ -188,7 +188,7 @@ fn do_nothing_of_several_rows_is_answered_while_one_is_locked() {
     all_get(&mut waiting, "UPDATE 1");
 }
 
-/// An upsert that changes the row waits, as it does alone; one that comes later and needs no lock does not.
+/// An upsert that changes the row waits, as it does alone; one that arrives later and needs no lock does not.
 #[test]
 fn do_update_waits_and_lets_others_pass() {
     let stage = stage(2, &[&upsert(SPARE), &take(SPARE, 1)]);
@@ -294,7 +294,7 @@ fn an_application_that_holds_the_row_is_answered_on_its_other_connection() {
     }
 }
 
-/// Direct writers that keep the row locked most of the time: every request is carried out once.
+/// Direct writers that keep the row locked most of the time: every request is executed once.
 #[test]
 fn slow_direct_writers_do_not_starve_the_group() {
     let stage = stage(2, &[&add(SPARE)]);

@@ -19,7 +19,7 @@ fn members_of_a_long_group_do_not_time_out() {
         client
     };
     client().ok(&slow(SPARE));
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients: Vec<RawClient> = (0..60).map(|_| client()).collect();
     let mut gate = Gate::close(&stage);
     for (client, id) in clients.iter_mut().zip(101..) {

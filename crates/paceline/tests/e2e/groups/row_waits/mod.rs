@@ -16,7 +16,7 @@ const SETUP: &str = "
     CREATE TABLE stock (id int PRIMARY KEY, qty int NOT NULL);
     INSERT INTO stock SELECT i, 0 FROM generate_series(1, 9) i";
 
-/// A row that nobody uses in a test: for the analysis of templates.
+/// A row that no test uses otherwise: for the analysis of templates.
 const SPARE: usize = 9;
 
 const HOLD: &str = "BEGIN; SELECT FROM stock WHERE id = 1 FOR UPDATE";
@@ -27,7 +27,7 @@ fn stage(servers: usize, statements: &[&str]) -> Stage {
     for sql in statements {
         stage.client().ok(sql);
     }
-    stage.await_learning();
+    stage.await_analysis();
     stage
 }
 
@@ -65,7 +65,7 @@ fn outsider(stage: &Stage) -> RawClient {
     outsider
 }
 
-/// Submits requests while the only server connections are held up, so that they leave together.
+/// Submits requests while all server connections wait, so that they leave together.
 fn together(stage: &Stage, servers: usize, requests: &[String]) -> (Vec<RawClient>, Gate) {
     let mut gate = Gate::close_all(stage, servers);
     let mut clients = stage.clients(requests.len());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How a client comes to its limit.
+/// How a client gets its limit.
 #[derive(Debug, Clone, Copy)]
 enum By {
     Set,
@@ -46,7 +46,7 @@ fn waits_no_longer(
         By::Database => stage.client(),
     };
     client().ok(&sql(SPARE));
-    stage.await_learning();
+    stage.await_analysis();
     let mut outsider = stage.direct();
     outsider.ok("SET lock_timeout = 0");
     outsider.ok(HOLD);
@@ -88,9 +88,9 @@ fn statement_timeout_counts_behind_a_row() {
     waits_no_longer(STATEMENT, By::Set, &upsert);
 }
 
-/// Requests without a limit wait on while those with one give up, whoever came first.
+/// Requests without a limit continue to wait when those with one time out, in whichever order they arrived.
 #[test]
-fn limits_concern_only_those_who_have_them() {
+fn limits_concern_only_the_clients_that_have_them() {
     let stage = stage(2, &[&add(SPARE)]);
     let limited = || {
         let mut client = stage.client();
@@ -98,7 +98,7 @@ fn limits_concern_only_those_who_have_them() {
         client
     };
     limited().ok(&add(SPARE));
-    stage.await_learning();
+    stage.await_analysis();
     let mut outsider = outsider(&stage);
     let mut clients: Vec<RawClient> = (0..8)
         .map(|n| {
@@ -138,7 +138,7 @@ fn waiting_for_a_connection_is_not_waiting_for_a_row() {
     let mut client = stage.client();
     client.ok("SET lock_timeout = '50ms'; SET statement_timeout = '50ms'");
     client.ok(&add(SPARE));
-    stage.await_learning();
+    stage.await_analysis();
     let mut other = stage.client();
     other.ok("BEGIN");
     client.send(&query(&add(1)));

@@ -1,12 +1,12 @@
-//! Clients that say what is not due, too much, or nothing more. Each has its end, and its place is free for others.
+//! Clients that send an unexpected message, too much, or nothing more. Each is disconnected, and its slot is free for others.
 
 use super::*;
 use crate::harness::message::query;
 
-/// Bytes of the longest password that PostgreSQL takes: its message with length and zero byte has 65,535.
+/// Bytes of the longest password that PostgreSQL accepts: its message with length and zero byte has 65,535.
 const LONGEST: usize = 65_530;
 
-/// One place for clients: whoever keeps it shuts all others out.
+/// With one slot for clients, a client that keeps it excludes all others.
 fn narrow(cluster: &Cluster, auth_type: &str) -> Paceline {
     start(cluster)
         .set(&format!("auth_type={auth_type}"))
@@ -18,7 +18,7 @@ fn narrow(cluster: &Cluster, auth_type: &str) -> Paceline {
         .spawn()
 }
 
-/// Returns when a client has been let in, as it must be when those before have gone.
+/// Returns when a client has logged in, which must succeed when the previous clients are gone.
 fn assert_has_room(paceline: &Paceline) {
     crate::harness::until("there is room again", || {
         let done = psql("127.0.0.1", paceline.port(), "app", "of the app").output();
@@ -27,7 +27,7 @@ fn assert_has_room(paceline: &Paceline) {
 }
 
 #[test]
-fn what_is_no_proof_ends_the_login() {
+fn an_invalid_proof_ends_the_login() {
     let Some(cluster) = cluster() else { return };
     let initial = |mechanism: &str, data: &[u8]| {
         let length = u32::try_from(data.len()).unwrap().to_be_bytes();
@@ -164,7 +164,7 @@ fn a_proof_that_is_due_later_ends_the_login() {
 }
 
 #[test]
-fn who_hangs_up_leaves_its_place() {
+fn a_client_that_disconnects_frees_its_slot() {
     let Some(cluster) = cluster() else { return };
     for auth_type in ["plain", "md5", "scram-sha-256"] {
         let paceline = narrow(&cluster, auth_type);
@@ -176,7 +176,7 @@ fn who_hangs_up_leaves_its_place() {
 }
 
 #[test]
-fn who_says_nothing_more_is_told_when_its_time_is_up() {
+fn a_silent_client_gets_an_error_after_the_login_timeout() {
     let Some(cluster) = cluster() else { return };
     for auth_type in ["md5", "scram-sha-256"] {
         let paceline = start(&cluster)
@@ -195,7 +195,7 @@ fn who_says_nothing_more_is_told_when_its_time_is_up() {
             (fields.sqlstate(), fields.text()),
             ("08P01", "client_login_timeout")
         );
-        // Cut short before anybody knows who it is.
+        // The connection ends before the user is known.
         let mut client = RawClient::open(paceline.port());
         client.send(&startup(PROTOCOL, &[("user", "app")])[..15]);
         let told = client.receive_to_end();
@@ -217,15 +217,15 @@ fn oversized_start_ups_are_refused_at_their_length() {
     for length in [10_005_u32, 0x7fff_ffff, u32::MAX] {
         let mut client = RawClient::open(paceline.port());
         client.send(&length.to_be_bytes());
-        // PostgreSQL says nothing to it, either.
+        // PostgreSQL does not answer it, either.
         assert!(client.receive_to_end().is_empty());
     }
     assert_has_room(&paceline);
 }
 
-/// However long it would wait for those who work: who has not come in does not.
+/// A shutdown that waits for clients does not wait for a client that has not logged in.
 #[test]
-fn who_is_at_the_door_does_not_hold_up_the_end() {
+fn a_client_before_its_login_does_not_delay_the_shutdown() {
     let Some(cluster) = cluster() else { return };
     let paceline = start(&cluster)
         .set("auth_type=scram-sha-256")

@@ -1,4 +1,4 @@
-//! A password that the server takes no more, when a pool already has connections.
+//! A password that the server accepts no more, when a pool already has connections.
 
 use super::cluster;
 use crate::harness::message::query;

@@ -1,4 +1,4 @@
-//! Users that no file knows: `auth_user` asks the server for them.
+//! Users that are in no file: `auth_user` looks them up in the server.
 
 use super::*;
 
@@ -26,9 +26,12 @@ async fn the_server_is_asked_for_whom_the_file_does_not_know() {
         ("postgres", "x"),
         ("sleeper", "asleep"),
     ] {
-        assert_eq!(told(port, user, password).await, wrong_password(user));
+        assert_eq!(
+            login_error(port, user, password).await,
+            wrong_password(user)
+        );
     }
-    // By md5 who has nothing better; whoever cannot get in is asked for what most are asked for.
+    // A user with an md5 secret uses md5; a user that cannot log in gets the method that most users get.
     let paceline = asking(&cluster).set("auth_type=md5").spawn();
     let (_, asked) = knock(paceline.port(), "by_scram");
     for user in ["nobody", "expired", "postgres"] {
@@ -47,13 +50,13 @@ async fn a_new_password_counts_at_once() {
     assert_let_in(port, "changing", "before").await;
     superuser.ok("SET password_encryption = 'scram-sha-256'; ALTER ROLE changing PASSWORD 'after'");
     assert_eq!(
-        told(port, "changing", "before").await,
+        login_error(port, "changing", "before").await,
         wrong_password("changing")
     );
     assert_let_in(port, "changing", "after").await;
 }
 
-/// Whatever search_path a client asks for, and whatever is to be found there.
+/// With any search_path of a client, and any objects in it.
 #[test]
 fn nothing_that_a_client_says_reaches_the_question() {
     let Some(cluster) = cluster() else { return };
@@ -81,7 +84,7 @@ fn nothing_that_a_client_says_reaches_the_question() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_question_that_fails_lets_nobody_in_and_tells_nothing() {
+async fn a_failed_auth_query_rejects_the_login_and_reveals_nothing() {
     let Some(cluster) = cluster() else { return };
     for query in [
         "SELECT nonsense",
@@ -96,7 +99,7 @@ async fn a_question_that_fails_lets_nobody_in_and_tells_nothing() {
     }
 }
 
-/// As PgBouncer: an operator who has disabled a database wants nothing to go there.
+/// As in PgBouncer: a disabled database gets no query.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_disabled_database_is_not_asked() {
     let Some(cluster) = cluster() else { return };
@@ -120,9 +123,9 @@ async fn a_disabled_database_is_not_asked() {
     assert_let_in(paceline.port(), "by_scram", SCRAM_PASSWORD).await;
 }
 
-/// Who it is that asks, and that it is not let in, is for the operator alone.
+/// Only the operator sees the name of auth_user, and that its login fails.
 #[test]
-fn whoever_asks_stays_unnamed() {
+fn the_name_of_auth_user_is_not_shown_to_clients() {
     let Some(cluster) = cluster() else { return };
     let users = userlist(&[("asker", "not its password")]);
     let paceline = asking(&cluster)
@@ -135,7 +138,7 @@ fn whoever_asks_stays_unnamed() {
     );
 }
 
-/// Another user asks for one database, in another one; a database may have nobody to ask.
+/// One database has another auth_user and auth_dbname; a database may have no auth_user.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn each_database_may_have_its_own_way() {
     let Some(cluster) = cluster() else { return };

@@ -1,11 +1,11 @@
-//! Who knows the password is let in, whatever was stored of it, and the server lets its pool in, too.
+//! A client with the right password can log in with every kind of stored secret, and so can its pool at the server.
 
 use std::process::Stdio;
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn who_knows_the_password_is_let_in_here_and_by_the_server() {
+async fn the_right_password_logs_in_here_and_at_the_server() {
     let Some(cluster) = cluster() else { return };
     let (scram, md5) = (stored(&cluster, "by_scram"), stored(&cluster, "by_md5"));
     for (auth_type, user, secret, password) in [
@@ -27,15 +27,15 @@ async fn who_knows_the_password_is_let_in_here_and_by_the_server() {
         let paceline = with_users(&cluster, auth_type, &[(user, secret)]);
         assert_let_in(paceline.port(), user, password).await;
         if auth_type != "trust" {
-            let other = told(paceline.port(), user, "another").await;
+            let other = login_error(paceline.port(), user, "another").await;
             assert_eq!(other, wrong_password(user));
         }
     }
 }
 
-/// Neither its words nor its questions tell whether somebody exists.
+/// Neither errors nor authentication requests show whether a user exists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn who_is_nobody_is_told_what_everybody_is_told() {
+async fn an_unknown_user_gets_the_same_messages_as_a_known_one() {
     let Some(cluster) = cluster() else { return };
     let (scram, md5) = (stored(&cluster, "by_scram"), stored(&cluster, "by_md5"));
     for (auth_type, secret) in [
@@ -62,7 +62,7 @@ async fn who_is_nobody_is_told_what_everybody_is_told() {
         });
         assert_eq!(asked[0], asked[1]);
         for user in ["somebody", "nobody"] {
-            let told = told(paceline.port(), user, "a guess").await;
+            let told = login_error(paceline.port(), user, "a guess").await;
             assert_eq!(told, wrong_password(user));
         }
     }
@@ -118,7 +118,7 @@ fn any_name_will_do_where_names_do_not_matter() {
     }
 }
 
-/// All at once: those who are known, those who are not, and those who guess.
+/// Known users, unknown users and wrong passwords, all at once.
 #[test]
 fn a_storm_of_logins_is_weathered() {
     let Some(cluster) = cluster() else { return };
@@ -166,7 +166,7 @@ fn paceline(arguments: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn an_open_door_to_the_world_is_refused_with_advice() {
+fn listening_for_other_machines_without_passwords_is_refused_with_a_hint() {
     if Target::chosen() == Target::Bare {
         return;
     }
@@ -211,10 +211,10 @@ fn whom_a_password_guards_may_be_reached_from_everywhere() {
     assert_eq!(printed.trim(), "app");
 }
 
-/// An address of this machine that is not loopback: who connects to it comes from it.
+/// An address of this machine that is not loopback: a client that connects to it also has it as its own address.
 fn outer_address() -> Option<String> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent: the system only says from where it would be.
+    // Nothing is sent: the system only determines the local address.
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().unwrap().ip();
     (!address.is_loopback()).then(|| address.to_string())
@@ -250,7 +250,7 @@ fn clients_of_other_machines_send_no_password_in_the_clear() {
 }
 
 #[test]
-fn files_that_are_wrong_are_told_before_anything_starts() {
+fn errors_in_files_are_reported_before_the_start() {
     if Target::chosen() == Target::Bare {
         return;
     }

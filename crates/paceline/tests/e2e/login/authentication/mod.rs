@@ -1,5 +1,5 @@
-//! Logins of clients: with every kind of secret and every way to prove it, by PostgreSQL's own program and by a driver; of those
-//! who are nobody, or know nothing, or break off; and what the server is shown afterwards, which asks for a password, too.
+//! Logins of clients: with every kind of secret and every way to prove it, by PostgreSQL's own program and by a driver; of
+//! unknown users, with wrong passwords, and broken off; and the logins at the server, which also requires a password.
 
 mod broken;
 mod later;
@@ -42,7 +42,7 @@ host all by_md5 all md5
 host all all all scram-sha-256
 ";
 
-/// The server with these roles, which asks all but `postgres` for a password; `None` when PostgreSQL is the target.
+/// The server with these roles, all of which need a password except `postgres`; `None` when PostgreSQL is the target.
 fn cluster() -> Option<Arc<Cluster>> {
     static CLUSTER: OnceLock<Arc<Cluster>> = OnceLock::new();
     if Target::chosen() == Target::Bare {
@@ -84,7 +84,7 @@ fn userlist(users: &[(&str, &str)]) -> PathBuf {
     file("userlist.txt", &lines.collect::<String>())
 }
 
-/// In front of the server, of which it knows no password.
+/// A Paceline without passwords for the server.
 fn start(cluster: &Cluster) -> Builder {
     Paceline::start(&format!("postgres://127.0.0.1:{}", cluster.port())).set("default_pool_size=2")
 }
@@ -107,7 +107,7 @@ fn psql(host: &str, port: u16, user: &str, password: &str) -> Command {
     command
 }
 
-/// Logs in by libpq and by a driver; both are who they say.
+/// Logs in by libpq and by a driver; both have the user that they name.
 async fn assert_let_in(port: u16, user: &str, password: &str) {
     let printed = output(&mut psql("127.0.0.1", port, user, password));
     assert_eq!(printed.trim(), user);
@@ -129,8 +129,8 @@ async fn assert_let_in(port: u16, user: &str, password: &str) {
     driven.await.unwrap().unwrap();
 }
 
-/// What a driver is told that is not let in: SQLSTATE and message.
-async fn told(port: u16, user: &str, password: &str) -> (String, String) {
+/// The error that a driver gets when its login is rejected: SQLSTATE and message.
+async fn login_error(port: u16, user: &str, password: &str) -> (String, String) {
     let mut config = tokio_postgres::Config::new();
     config
         .host("127.0.0.1")
@@ -152,7 +152,7 @@ fn wrong_password(user: &str) -> (String, String) {
     ("28P01".to_owned(), message)
 }
 
-/// A client that has said who it is, and the first message that came back.
+/// A client that has sent its startup packet, and the first message that it received.
 fn knock(port: u16, user: &str) -> (RawClient, Message) {
     let mut client = RawClient::open(port);
     client.send(&startup(
@@ -163,7 +163,7 @@ fn knock(port: u16, user: &str) -> (RawClient, Message) {
     (client, first)
 }
 
-/// What a client is told at once.
+/// The error that a client gets at once.
 fn refusal(port: u16, user: &str) -> Fields {
     let (_, first) = knock(port, user);
     assert_eq!(first.tag, b'E', "{first:?}");

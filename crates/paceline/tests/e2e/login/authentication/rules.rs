@@ -1,4 +1,4 @@
-//! What a client must show is said by rules, and the system vouches for its users.
+//! Rules decide how a client logs in, and the system identifies its users.
 
 use super::*;
 
@@ -61,7 +61,7 @@ fn the_first_rule_that_fits_says_what_is_shown() {
     }
 }
 
-/// The tests run as whoever runs them: that name is asked of the system.
+/// The name of the user that runs the tests, from the system.
 #[test]
 fn the_system_vouches_for_its_users() {
     let Some(cluster) = cluster() else { return };

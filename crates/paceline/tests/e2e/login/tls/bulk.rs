@@ -16,7 +16,7 @@ fn paceline() -> Paceline {
 }
 
 #[test]
-fn a_pipeline_of_large_answers_comes_back() {
+fn a_pipeline_of_large_answers_is_complete() {
     let paceline = paceline();
     let mut client = line::client(paceline.port());
     let values: Vec<String> = (0..VALUES).map(|i| i.to_string()).collect();
@@ -63,9 +63,9 @@ fn copy_carries_megabytes_in_and_out() {
     client.ok("DROP TABLE bulk");
 }
 
-/// As without TLS: the unit is carried out, and its connection serves the next one.
+/// As without TLS: the request is executed, and its connection serves the next one.
 #[test]
-fn who_is_cut_has_its_unit_carried_out() {
+fn the_request_of_a_client_that_is_cut_off_is_executed() {
     let paceline = paceline();
     let mut observer = cluster().client("postgres");
     observer.ok("CREATE TABLE cut (n int)");
@@ -81,9 +81,9 @@ fn who_is_cut_has_its_unit_carried_out() {
     );
 }
 
-/// Who says goodbye in TLS, but leaves the socket open, has left all the same.
+/// A client that sends close_notify, but keeps the socket open, has disconnected.
 #[test]
-fn who_says_goodbye_gives_its_transaction_up() {
+fn a_client_that_sends_close_notify_rolls_its_transaction_back() {
     let paceline = paceline();
     let mut client = line::client(paceline.port());
     client.ok("BEGIN");
@@ -93,9 +93,9 @@ fn who_says_goodbye_gives_its_transaction_up() {
     assert_eq!(next.reply().expect_ok("a read").value(), "served");
 }
 
-/// An answer that nobody reads any more, in the middle of it.
+/// The client disconnects in the middle of an answer.
 #[test]
-fn who_leaves_in_an_answer_leaves_the_connection() {
+fn a_client_that_leaves_during_an_answer_frees_the_connection() {
     let paceline = paceline();
     let (mut client, socket) = line::client_and_socket(paceline.port());
     client.send(&message::query(

@@ -1,4 +1,4 @@
-//! Clients of every kind at Paceline's door.
+//! TLS of all kinds of clients.
 
 use crate::harness::message;
 use crate::harness::paceline::Paceline;
@@ -10,7 +10,7 @@ use crate::operations::console::row;
 use super::papers::papers;
 use super::{LOGIN, before, for_clients, line};
 
-/// What psql says of its connection, or why there is none.
+/// What psql reports about its connection, or why there is none.
 fn psql(paceline: &Paceline, options: &str) -> Result<String, String> {
     let target = format!(
         "host=localhost hostaddr=127.0.0.1 port={} user=postgres dbname=postgres {options}",
@@ -61,7 +61,7 @@ fn assert_modes(ours: &str, expected: [(&str, Option<bool>); 6]) {
 }
 
 #[test]
-fn where_tls_is_off_nobody_gets_it() {
+fn where_tls_is_off_no_client_gets_it() {
     assert_modes(
         "disable",
         [
@@ -93,12 +93,12 @@ fn where_tls_is_allowed_the_client_decides() {
 }
 
 #[test]
-fn where_tls_is_required_nobody_goes_without() {
+fn where_tls_is_required_every_client_must_use_it() {
     assert_modes(
         "require",
         [
             ("disable", None),
-            // libpq is refused and asks for TLS then.
+            // libpq is rejected and then requests TLS.
             ("allow", Some(true)),
             ("prefer", Some(true)),
             ("require", Some(true)),
@@ -109,7 +109,7 @@ fn where_tls_is_required_nobody_goes_without() {
 }
 
 #[test]
-fn a_client_without_tls_is_told_that_it_is_required() {
+fn a_client_without_tls_gets_the_error_that_it_is_required() {
     let paceline = for_clients(before("", ""), "require").spawn();
     let error = RawClient::try_connect(paceline.port(), &LOGIN)
         .err()
@@ -198,7 +198,7 @@ fn direct_tls_needs_the_name_of_the_protocol() {
     assert_eq!(client.value("SELECT 'served'"), "served");
     for protocols in [&[][..], &["http/1.1"]] {
         let mut client = line::direct(paceline.port(), protocols);
-        // It may be cut while it still speaks.
+        // It may be cut off while it still sends.
         let _ = client.try_send(&message::startup(3 << 16, &LOGIN));
         assert!(client.receive_to_end().is_empty(), "{protocols:?}");
     }
@@ -214,7 +214,7 @@ fn direct_tls_without_a_certificate_is_cut() {
 
 /// CVE-2021-23214.
 #[test]
-fn nothing_that_came_before_the_handshake_is_used() {
+fn bytes_before_the_handshake_are_not_used() {
     let paceline = for_clients(before("", ""), "allow").spawn();
     let mut client = RawClient::open(paceline.port());
     let forged = message::startup(3 << 16, &LOGIN);
@@ -226,9 +226,9 @@ fn nothing_that_came_before_the_handshake_is_used() {
     assert_eq!(fields.sqlstate(), "08P01");
 }
 
-/// Who is late is told in no way that could be mistaken for TLS.
+/// A client that exceeds the limit gets no message that could be mistaken for TLS.
 #[test]
-fn nothing_is_said_in_plain_text_during_the_handshake() {
+fn nothing_is_sent_in_plain_text_during_the_handshake() {
     let builder = for_clients(before("", ""), "allow");
     let paceline = builder.set("client_login_timeout=1").spawn();
     let mut client = RawClient::open(paceline.port());

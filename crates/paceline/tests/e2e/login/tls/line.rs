@@ -59,7 +59,7 @@ pub(super) fn client_and_socket(port: u16) -> (RawClient, TcpStream) {
     )
 }
 
-/// Cuts without a word of TLS.
+/// Closes the socket without close_notify.
 pub(super) fn cut(socket: &TcpStream) {
     socket.shutdown(Shutdown::Both).unwrap();
 }

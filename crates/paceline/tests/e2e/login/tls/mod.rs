@@ -22,7 +22,7 @@ const LOGIN: [(&str, &str); 2] = [("user", "postgres"), ("database", "postgres")
 /// Is the server connection encrypted, as PostgreSQL sees it?
 const IS_ENCRYPTED: &str = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
 
-/// Who may come how.
+/// Which clients may connect in which way.
 const HBA: &str = "
     hostssl   all only_tls   127.0.0.1/32 trust
     host      all only_tls   127.0.0.1/32 reject
@@ -62,7 +62,7 @@ fn encrypted(papers: &Papers) -> Arc<Cluster> {
     cluster
 }
 
-/// Paceline before that server; `login` is who comes in the URL, `query` what stands behind its `?`.
+/// Paceline before that server; `login` is the user in the URL, `query` its part after the `?`.
 fn before(login: &str, query: &str) -> Builder {
     let port = cluster().port();
     Paceline::start(&format!("postgres://{login}127.0.0.1:{port}/?{query}"))

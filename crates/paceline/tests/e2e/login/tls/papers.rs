@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use crate::harness::caretaker;
 
-/// A folder with an authority and what it has signed; and one that nobody knows.
+/// A folder with an authority and what it has signed; and an unknown authority.
 pub(super) struct Papers {
     folder: PathBuf,
 }

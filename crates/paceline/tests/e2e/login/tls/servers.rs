@@ -36,7 +36,7 @@ fn a_mode_says_whether_the_server_connection_is_encrypted() {
         ("sslmode=require".to_owned(), true),
         (with_root("verify-ca", &known), true),
         (with_root("verify-full", &known), true),
-        // As with libpq, prefer goes without TLS when that fails.
+        // As with libpq, prefer connects without TLS when that fails.
         (with_root("prefer", &other), false),
     ] {
         assert_eq!(encrypted(before("", &query)), Ok(expected), "{query}");
@@ -60,7 +60,7 @@ fn all_servers_have_what_their_urls_leave_open() {
     assert_eq!(encrypted(all(&own).set(&other)), Ok(true));
 }
 
-/// What has been said in plain text goes on in secret, on another connection.
+/// After a reload to another TLS mode, connections of the earlier mode are replaced when they become idle.
 #[test]
 fn connections_from_before_another_mode_are_replaced() {
     let file = |mode| {
@@ -156,9 +156,9 @@ fn paceline_shows_a_certificate_to_servers() {
     assert_eq!(encrypted(all), Ok(true));
 }
 
-/// CVE-2021-23222: somebody between adds to the server's answer.
+/// CVE-2021-23222: a man in the middle adds bytes to the server's answer.
 #[test]
-fn nothing_that_came_before_the_handshake_is_used() {
+fn bytes_before_the_handshake_are_not_used() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -177,7 +177,7 @@ fn nothing_that_came_before_the_handshake_is_used() {
     );
 }
 
-/// A server that cannot even say whether it has TLS (PostgreSQL without memory for another process) is asked once more without.
+/// If a server cannot answer whether it has TLS (PostgreSQL without memory for another process), Paceline tries once more without.
 #[test]
 fn an_error_instead_of_an_answer_means_without() {
     let (cluster, listener) = (cluster(), TcpListener::bind("127.0.0.1:0").unwrap());

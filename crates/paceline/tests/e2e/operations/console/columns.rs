@@ -127,7 +127,7 @@ fn tables_have_pgbouncers_columns() {
     }
 }
 
-/// Nothing but what stands behind PgBouncer's.
+/// Only the columns after PgBouncer's.
 #[test]
 fn columns_of_our_own_come_last() {
     let Some(stage) = stage(Stage::on_shared()) else {

@@ -9,7 +9,7 @@ use crate::harness::stage::Target;
 use crate::harness::{Stage, until};
 
 #[test]
-fn what_is_said_of_a_user_is_shown() {
+fn the_settings_of_a_user_are_shown() {
     if Target::chosen() == Target::Bare {
         return;
     }

@@ -1,5 +1,5 @@
-//! Who comes in by what: the process's own account by the system's word, others as the rules for `pgbouncer` say; and when
-//! clients are turned away.
+//! How users log in to the console: the account of the process by its user id, others by the rules for `pgbouncer`; and when logins
+//! are rejected.
 
 use super::{Stage, console, stage};
 use crate::harness::caretaker;
@@ -72,9 +72,9 @@ fn rules_know_the_console_by_one_name() {
     }
 }
 
-/// Whoever finds no room is not asked for a password, and whoever has none yet has a place.
+/// A client above the limit is rejected before it is asked for a password; a client that has not sent its password counts.
 #[test]
-fn room_is_looked_for_before_anything_is_asked() {
+fn the_limit_of_clients_is_checked_before_the_password() {
     let folder = caretaker::folder("o");
     let users = file(&folder, "users", "\"somebody\" \"secret\"");
     let Some(stage) = stage(
@@ -94,7 +94,7 @@ fn room_is_looked_for_before_anything_is_asked() {
     assert_eq!((refused.sqlstate(), refused.text()), ("08P01", text));
 }
 
-/// Names of texts hold no values, whoever has prepared them.
+/// Names of templates contain no values, even if another client has prepared them.
 #[test]
 fn groups_show_no_values_of_others() {
     let Some(stage) = stage(Stage::on_shared()) else {

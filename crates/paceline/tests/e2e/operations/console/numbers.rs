@@ -40,7 +40,7 @@ fn transactions_queries_and_bytes_add_up() {
     client
         .ask(&unit("SELECT $1::text", &[Some("x")]))
         .expect_ok("first");
-    stage.await_learning();
+    stage.await_analysis();
     let before = Totals::read(&mut operator, &stage);
     let (mut sent, mut received) = (0, 0);
     let mut ask = |bytes: &[u8]| {
@@ -72,7 +72,7 @@ fn transactions_queries_and_bytes_add_up() {
     assert_eq!(after.since(&before, "wait_time"), 0);
 }
 
-/// The first one makes Paceline ask a server for what clients are told when they log in.
+/// For the first one, Paceline asks a server for the parameters that clients get when they log in.
 #[test]
 fn logins_are_counted_and_are_no_assignments() {
     let Some(stage) = stage(Stage::on_shared()) else {
@@ -143,7 +143,7 @@ fn each_member_of_a_group_counts() {
         &[Some("1"), Some(&note)],
     );
     stage.client().ask(&update).expect_ok("alone");
-    stage.await_learning();
+    stage.await_analysis();
     let mut clients = stage.clients(8);
     let mut gate = Gate::close(&stage);
     let before = Totals::read(&mut operator, &stage);
@@ -162,7 +162,7 @@ fn each_member_of_a_group_counts() {
     assert_eq!(after.since(&before, "group_count"), 1);
     assert_eq!(after.since(&before, "server_assignment_count"), 1);
     assert!(after.since(&before, "wait_time") > 0);
-    // Whoever looks into the line sends some, too, but by far not as many.
+    // The client that reads SHOW GROUPS sends some, too, but far fewer.
     assert!(after.since(&before, "bytes_received") > 8 * note.len() as i64);
     let shown = row(&mut operator, "SHOW GROUPS", "strategy", "fold");
     assert_eq!(
@@ -264,7 +264,7 @@ fn databases_and_users_are_listed() {
     }
 }
 
-/// Metrics tell the same, and errors by their codes: of rides, of members of groups, and of ends.
+/// Metrics show the same, and errors by their codes: of relays, of members of groups, and of ends.
 #[test]
 fn metrics_tell_durations_and_errors() {
     let builder = Stage::on_shared()
@@ -305,7 +305,7 @@ fn metrics_tell_durations_and_errors() {
     assert_eq!((errors("22012"), errors("42703")), (Some(3.0), Some(1.0)));
 }
 
-/// The server's last words count, and not once more for the end of the connection behind them.
+/// The server's last error counts once; the end of the connection after it does not count again.
 #[test]
 fn a_lost_connection_is_one_error() {
     let Some(mut stage) = stage(Stage::on_shared().set("metrics_listen=127.0.0.1:0")) else {
@@ -356,7 +356,7 @@ fn waits_that_time_out_are_errors() {
     assert_eq!(scrape.value("paceline_errors_total", &labels), Some(1.0));
 }
 
-/// A pool whose database the configuration does not name goes when nobody has used it for long, and comes again.
+/// A pool whose database the configuration does not name is removed when it was not used for long, and created again.
 #[test]
 fn a_pool_of_any_name_is_forgotten() {
     let named = format!(
@@ -388,7 +388,7 @@ fn a_pool_of_any_name_is_forgotten() {
              WHERE datname = current_database() AND pid <> pg_backend_pid()",
         ) == 0
     });
-    // Nobody uses this one: when it is forgotten, so would have been the other.
+    // This one is not used: when it is removed, the other would have been, too.
     let third = [("user", "postgres"), ("database", "template1")];
     RawClient::connect(stage.port(), &third).ok("SELECT 1");
     until("the third is forgotten", || {

@@ -12,7 +12,7 @@ use crate::harness::raw::RawClient;
 use crate::harness::{driver, until};
 
 #[test]
-fn only_those_who_are_named_come_in() {
+fn only_users_that_are_named_may_log_in() {
     let Some(stage) = stage(Stage::on_shared()) else {
         return;
     };
@@ -44,9 +44,9 @@ fn only_those_who_are_named_come_in() {
     }
 }
 
-/// On a machine of one's own, where nobody is named, anybody may look.
+/// If no users are named, every local user may read.
 #[test]
-fn where_nobody_is_named_anybody_may_look() {
+fn if_no_users_are_named_every_user_may_read() {
     let mut stage = Stage::on_shared().open();
     if stage.paceline().is_none() {
         return;
@@ -76,7 +76,7 @@ fn the_console_is_open_when_there_is_no_room_for_clients() {
     );
 }
 
-/// Whoever waits for others may give up; here nothing is waited for, and the request does nothing.
+/// A session that waits can be cancelled; this one does not wait, so the cancel request does nothing.
 #[test]
 fn a_cancel_request_for_an_operator_that_waits_for_nothing() {
     let Some(stage) = stage(Stage::on_shared()) else {
@@ -88,7 +88,7 @@ fn a_cancel_request_for_an_operator_that_waits_for_nothing() {
 }
 
 #[test]
-fn wrong_commands_are_errors_and_the_session_goes_on() {
+fn wrong_commands_are_errors_and_the_session_continues() {
     let Some(stage) = stage(Stage::on_shared()) else {
         return;
     };
@@ -296,7 +296,7 @@ async fn a_driver_reads_binary_values() {
     assert_eq!(rows.count(), 3);
 }
 
-/// It goes wherever it is, is told so unless it is in the middle of an answer, and nobody else is.
+/// The client is disconnected in any state, with an error unless it is in the middle of an answer; no other client is.
 #[test]
 fn a_client_is_ended_by_its_id() {
     let Some(stage) = stage(Stage::on_shared().set("default_pool_size=1")) else {

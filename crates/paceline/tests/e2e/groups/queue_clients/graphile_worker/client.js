@@ -4,7 +4,7 @@
 const { Logger, makeWorkerUtils, run, runMigrations } = require('graphile-worker');
 
 const [connectionString, command, ...range] = process.argv.slice(2);
-// Standard output is nobody's, and only trouble is worth a line.
+// Nothing reads standard output; only errors are printed.
 const logger = new Logger(() => (level, message) => {
   if (level === 'error' || level === 'warning') console.error(message);
 });
@@ -25,7 +25,7 @@ async function work() {
     connectionString,
     logger,
     concurrency: 8,
-    // Longer than any test: who is not notified does not work.
+    // Longer than any test: a worker that is not notified does not work.
     pollInterval: 3_600_000,
     noHandleSignals: true,
     taskList: {

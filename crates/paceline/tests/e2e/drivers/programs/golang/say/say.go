@@ -56,7 +56,7 @@ func Run(client, alone func(*Report)) {
 	}
 }
 
-// Must ends the program on an error that nobody expects.
+// Must ends the program on an unexpected error.
 func Must(err error) {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n", err)
