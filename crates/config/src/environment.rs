@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_remarked() {
+    fn unknown_variables_are_reported() {
         let (config, remarks) = apply(&[
             ("HOTSPOT", "off"),
             ("PACELINE_DEFUALT_POOL_SIZE", "7"),

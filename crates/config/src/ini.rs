@@ -71,7 +71,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Ini, ConfigError> {
     Ok(Ini {
         writer: conversion.toml,
         file: file.to_owned(),
-        remarks: conversion.diagnostics.verdict()?,
+        remarks: conversion.diagnostics.into_remarks()?,
     })
 }
 

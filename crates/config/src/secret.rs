@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_password_is_refused_and_not_repeated() {
+    fn an_invalid_password_is_refused_and_not_printed() {
         let long = vec![b'x'; 65_537];
         for content in [&b""[..], b"\n", b"one\ntwo\n", b"ze\0ro", &long] {
             let file = written(content);

@@ -46,15 +46,15 @@ pub(crate) async fn explain(arguments: &Explain) -> anyhow::Result<String> {
         pipeline: settings.grouping.pipeline,
     };
     let Some(upstream) = &arguments.upstream else {
-        let outlook = shape::outlook(statement, &arguments.declared);
-        return Ok(answer::of_shape(&simple, outlook, policy));
+        let summary = shape::summary(statement, &arguments.declared);
+        return Ok(answer::of_shape(&simple, summary, policy));
     };
     let address = Arc::new(address(upstream, settings)?);
-    let learned = analyze(&address, arguments, &simple.template, statement, &templates).await?;
+    let analysis = analyze(&address, arguments, &simple.template, statement, &templates).await?;
     let server = format!("{upstream} as {}", address.user);
     Ok(answer::of_analysis(
         &simple,
-        &learned,
+        &analysis,
         policy,
         &server,
         arguments.verbose,
@@ -119,12 +119,12 @@ async fn analyze(
     let mut conn =
         opened.map_err(|error| anyhow!("cannot connect to {}: {error}", address.upstream))?;
     let refused = |error| anyhow!("PostgreSQL refuses the statement: {error}");
-    let learned =
+    let analysis =
         analysis::analyze(&mut conn, template, statement, &none, templates, declared).await;
-    let learned = learned.map_err(refused)?;
+    let analysis = analysis.map_err(refused)?;
     // The analysis does not describe every statement.
     let described = conn.describe(&template.text, &template.types).await;
     described.map_err(refused)?;
     conn.terminate();
-    Ok(learned)
+    Ok(analysis)
 }

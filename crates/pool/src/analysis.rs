@@ -88,7 +88,7 @@ async fn ask(
     let (templates, config) = (&shared.templates, Arc::clone(&shared.config()));
     let declared = &config.declared;
     match analyze(conn, template, statement, settings, templates, declared).await {
-        Ok(learned) => Ok(Some(learned)),
+        Ok(analysis) => Ok(Some(analysis)),
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // A concurrent DDL statement or a missing privilege; the template is not grouped.
         Err(ServerError::Refused(_)) => Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED))),

@@ -184,7 +184,7 @@ pub(crate) struct Waiter {
     /// To the client.
     pub(crate) answer: oneshot::Sender<WaitResult>,
     /// Whether the client has received the NOTICE that it waits.
-    told_queued: bool,
+    queued_sent: bool,
 }
 
 /// What a server connection is needed for. PgBouncer does not count a login as a server assignment.

@@ -114,8 +114,8 @@ pub(super) static METRICS: [Metric; 25] = [
         help: "Units that a group returned without an answer; each counts again where it runs next",
         source: MetricSource::Pools(|pool, series| {
             for group in &pool.groups {
-                for (reason, units) in &group.counted.fallbacks {
-                    series.add(&[group.strategy, &group.template, reason], *units);
+                for (reason, requests) in &group.counted.fallbacks {
+                    series.add(&[group.strategy, &group.template, reason], *requests);
                 }
             }
         }),
@@ -148,7 +148,11 @@ pub(super) static METRICS: [Metric; 25] = [
         labels: POOL,
         help: "Units that the pool has served, by any strategy",
         source: MetricSource::Pools(|pool, series| {
-            let of_templates: u64 = pool.templates.iter().map(|template| template.units).sum();
+            let of_templates: u64 = pool
+                .templates
+                .iter()
+                .map(|template| template.requests)
+                .sum();
             series.add(&[], pool.leases + of_templates);
         }),
     },

@@ -25,7 +25,7 @@ pub(super) struct PoolSample<'a> {
 pub(super) struct TemplateSample {
     /// The value of the label `template`.
     pub(super) name: String,
-    pub(super) units: u64,
+    pub(super) requests: u64,
     pub(super) solo: u64,
     /// Requests that a hint or `hotspot_for_autocommit` would have grouped.
     pub(super) missed: u64,
@@ -74,7 +74,7 @@ impl<'a> PoolSample<'a> {
         self.groups.extend(groups);
         self.templates.push(TemplateSample {
             name: name.to_owned(),
-            units: stats.requests(),
+            requests: stats.requests(),
             solo: stats.alone(),
             missed: stats.would_have_grouped(),
         });

@@ -66,11 +66,11 @@ impl StatsSnapshot {
     pub fn by_name(self) -> Vec<Arc<TemplateStats>> {
         let sum = self.sum_of_others();
         let mut all = Vec::with_capacity(self.known.len() + 1);
-        for seat in self.known {
-            seat.unnamed.iter().for_each(|stats| sum.add(stats));
-            match seat.is_named {
-                true => all.push(seat.stats),
-                false => sum.add(&seat.stats),
+        for entry in self.known {
+            entry.unnamed.iter().for_each(|stats| sum.add(stats));
+            match entry.is_named {
+                true => all.push(entry.stats),
+                false => sum.add(&entry.stats),
             }
         }
         all.push(Arc::new(sum));

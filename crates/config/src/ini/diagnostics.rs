@@ -14,7 +14,7 @@ pub(super) struct Diagnostics {
 
 impl Diagnostics {
     /// Returns the remarks in the order of the lines. If there are problems, returns them as an error.
-    pub(super) fn verdict(mut self) -> Result<Vec<Remark>, ConfigError> {
+    pub(super) fn into_remarks(mut self) -> Result<Vec<Remark>, ConfigError> {
         if self.problems.is_empty() {
             self.remarks.sort_by(|one, other| one.0.cmp(&other.0));
             let remarks = self.remarks.into_iter();

@@ -153,7 +153,7 @@ mod tests {
     fn shown(text: &str) -> Vec<String> {
         let mut diagnostics = Diagnostics::default();
         let lines = read(text, "p.ini", &mut diagnostics);
-        diagnostics.verdict().unwrap();
+        diagnostics.into_remarks().unwrap();
         let show = |line: Line| match line.content {
             Content::Section(name) => format!("{} [{name}]", line.place.line),
             Content::Assignment { key, value } => format!("{} {key}={value}", line.place.line),
@@ -164,7 +164,7 @@ mod tests {
     fn refused(text: &str) -> Vec<String> {
         let mut diagnostics = Diagnostics::default();
         read(text, "p.ini", &mut diagnostics);
-        let error = diagnostics.verdict().unwrap_err().to_string();
+        let error = diagnostics.into_remarks().unwrap_err().to_string();
         error.lines().map(str::to_owned).collect()
     }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_included_where_they_stand() {
+    fn files_are_included_at_their_position() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("inner.ini");
         std::fs::write(&inner, "b = 2\n[databases]\n").unwrap();

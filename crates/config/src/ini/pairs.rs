@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn malformed_lists_are_refused() {
         for text in [
             "host",
             "host port=1",

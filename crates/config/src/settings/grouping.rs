@@ -5,7 +5,7 @@ use super::key::{DATABASES_AND_THEIR_USERS, section};
 use crate::duration::BareUnit;
 use std::time::Duration;
 
-/// The longest time that a unit may be held back on purpose.
+/// The longest time that a request may be held back on purpose.
 const HOLD_BACK_MAX: Duration = Duration::from_secs(1);
 
 section! {

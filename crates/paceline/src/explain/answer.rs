@@ -30,44 +30,44 @@ pub(super) fn lease(simple: &Simple, why: &str) -> String {
 }
 
 /// The answer for a statement if no server is named, so that only its text is known.
-pub(super) fn of_shape(simple: &Simple, outlook: AnalysisSummary<'_>, policy: Policy) -> String {
+pub(super) fn of_shape(simple: &Simple, summary: AnalysisSummary<'_>, policy: Policy) -> String {
     let mut lines = about(simple);
     lines.say(
         "catalog",
         "not asked (no server is named): the tables may prevent what follows",
     );
-    prospects(&mut lines, &simple.template, outlook, policy);
+    forecasts(&mut lines, &simple.template, summary, policy);
     lines.finish()
 }
 
 /// The answer for a statement that was analyzed.
 pub(super) fn of_analysis(
     simple: &Simple,
-    learned: &TemplateAnalysis,
+    analysis: &TemplateAnalysis,
     policy: Policy,
     place: &str,
     verbose: bool,
 ) -> String {
     let mut lines = about(simple);
     lines.say("catalog", format!("asked at {place}"));
-    prospects(&mut lines, &simple.template, learned.into(), policy);
-    if let Ok(plan) = &learned.plan {
+    forecasts(&mut lines, &simple.template, analysis.into(), policy);
+    if let Ok(plan) = &analysis.plan {
         plan.explain(&mut lines, verbose);
     }
     lines.finish()
 }
 
 /// Appends how requests of the template run as it is, and what a hint or `hotspot_for_autocommit` would change.
-fn prospects(
+fn forecasts(
     lines: &mut ExplainLines,
     template: &Template,
-    outlook: AnalysisSummary<'_>,
+    summary: AnalysisSummary<'_>,
     policy: Policy,
 ) {
     let hinted = template.hints().commit_on_success;
-    let now = Forecast::of(template, outlook, policy, hinted);
+    let now = Forecast::of(template, summary, policy, hinted);
     lines.say("as it is", now.to_string());
-    let with_hint = Forecast::of(template, outlook, policy, true);
+    let with_hint = Forecast::of(template, summary, policy, true);
     if with_hint != now {
         lines.say(
             "hint",
@@ -78,7 +78,7 @@ fn prospects(
         for_autocommit: true,
         ..policy
     };
-    let switched = Forecast::of(template, outlook, switched, hinted);
+    let switched = Forecast::of(template, summary, switched, hinted);
     if switched != now {
         lines.say("switch", format!("{switched}; with hotspot_for_autocommit"));
     }

@@ -7,7 +7,7 @@ use paceline_pool::analysis::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
 use paceline_sql::Statement;
 
 /// The analysis, if the tables permit everything and each function name means the declared function.
-pub(super) fn outlook(statement: &Statement, declared: &[Declared]) -> AnalysisSummary<'static> {
+pub(super) fn summary(statement: &Statement, declared: &[Declared]) -> AnalysisSummary<'static> {
     let parsed_alone = why_parsed_alone(statement);
     let plan = Strategy::recognize(statement).ok_or(NO_SHAPE);
     let plan = parsed_alone.map_or(plan, Err);

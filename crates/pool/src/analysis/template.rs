@@ -42,7 +42,7 @@ pub async fn analyze(
         .query(&format!("{}; {LIMITS_SQL}", facts::TIMEOUTS_SQL))
         .await?;
     let session = ask_session(conn).await?;
-    let mut learned = match session::searches_pg_catalog_first(&session) {
+    let mut analysis = match session::searches_pg_catalog_first(&session) {
         _ if !conn.side.tokenizes_alike(&template.text) => {
             TemplateAnalysis::refused(READ_OTHERWISE)
         }
@@ -52,8 +52,8 @@ pub async fn analyze(
             ask(conn, template, statement, unsupported, templates, declared).await?
         }
     };
-    learned.timeouts = read_timeouts(answers.first());
-    Ok(learned)
+    analysis.timeouts = read_timeouts(answers.first());
+    Ok(analysis)
 }
 
 async fn ask(

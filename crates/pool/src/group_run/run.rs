@@ -146,7 +146,7 @@ impl GroupRun {
         if self.strategy == Some(Strategy::Share) {
             return self.receive_shared(pool, conn, out).await;
         }
-        let mut dealt = Vec::new();
+        let mut results = Vec::new();
         let Some(mut batch) = self.batch.take() else {
             return Ok(RunEnd::Finished(self.all_alone(Fallback::Unfit)));
         };
@@ -157,13 +157,13 @@ impl GroupRun {
         };
         let mut cancelled = false;
         while !feed(conn, |frame, side| {
-            batch.receive(frame, side, &mut dealt).is_complete()
+            batch.receive(frame, side, &mut results).is_complete()
         })? {
             if pipeline {
                 // Members that must be tried again wait for the end.
                 let answered =
-                    |dealt: &mut MemberResult| matches!(dealt.outcome, MemberOutcome::Answer(_));
-                let answered: Vec<MemberResult> = dealt.extract_if(.., answered).collect();
+                    |result: &mut MemberResult| matches!(result.outcome, MemberOutcome::Answer(_));
+                let answered: Vec<MemberResult> = results.extract_if(.., answered).collect();
                 self.count(pool, &answered);
                 self.distribute(answered);
             }
@@ -182,7 +182,7 @@ impl GroupRun {
             }
         }
         self.batch = Some(batch);
-        Ok(RunEnd::Finished(dealt))
+        Ok(RunEnd::Finished(results))
     }
 
     /// Puts the members of a pipeline that has stalled back into the line, except the one that holds it up.
@@ -204,7 +204,7 @@ impl GroupRun {
         &mut self,
         guard: &mut RunGuard,
         conn: &mut ServerConn,
-        dealt: &[MemberResult],
+        results: &[MemberResult],
     ) -> Option<ServerWork> {
         let pool = &guard.pool;
         pool.shared.busy_poll.message_received();
@@ -219,9 +219,9 @@ impl GroupRun {
         }
         pool.stats.server_parsed(conn.side.take_parses());
         conn.info.set_prepared(conn.side.prepared());
-        self.count(pool, dealt);
+        self.count(pool, results);
         self.count_group(pool);
-        let again = self.take_again(dealt);
+        let again = self.take_again(results);
         let rows = guard.take_rows().into_iter();
         let rows = rows.map(|key| (key, self.outcome)).collect();
         guard.pool.finish_run(conn, rows, again)
@@ -263,9 +263,9 @@ impl GroupRun {
     }
 
     /// Counts the outcomes of members before the members get them.
-    fn count(&mut self, pool: &Pool, dealt: &[MemberResult]) {
+    fn count(&mut self, pool: &Pool, results: &[MemberResult]) {
         let mut stats = RunStats::default();
-        for MemberResult { member, outcome } in dealt {
+        for MemberResult { member, outcome } in results {
             let entry = self.entries.get(*member).and_then(Option::as_ref);
             let request = entry.and_then(|entry| entry.request.request.as_ref());
             if let (Some(request), MemberOutcome::Answer(answer)) = (request, outcome) {
@@ -293,9 +293,9 @@ impl GroupRun {
         }
     }
 
-    fn take_again(&mut self, dealt: &[MemberResult]) -> Vec<(WaitEntry<Waiter>, Retry)> {
+    fn take_again(&mut self, results: &[MemberResult]) -> Vec<(WaitEntry<Waiter>, Retry)> {
         let mut again = Vec::new();
-        for MemberResult { member, outcome } in dealt {
+        for MemberResult { member, outcome } in results {
             if let MemberOutcome::Retry(how, _) = outcome
                 && let Some(entry) = self.entries.get_mut(*member).and_then(Option::take)
             {
@@ -306,8 +306,8 @@ impl GroupRun {
     }
 
     /// Sends the members their answers.
-    pub(super) fn distribute(&mut self, dealt: Vec<MemberResult>) {
-        for MemberResult { member, outcome } in dealt {
+    pub(super) fn distribute(&mut self, results: Vec<MemberResult>) {
+        for MemberResult { member, outcome } in results {
             if let MemberOutcome::Answer(answer) = outcome
                 && let Some(entry) = self.entries.get_mut(member).and_then(Option::take)
             {

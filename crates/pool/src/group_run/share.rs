@@ -27,10 +27,10 @@ impl GroupRun {
             return Ok(RunEnd::Finished(self.all_alone(Fallback::Unfit)));
         };
         let mut memory = ResultReservation::new(&pool.shared.result_memory);
-        let mut dealt = Vec::new();
+        let mut results = Vec::new();
         let mut given_up = false;
         while !feed(conn, |frame, side| {
-            batch.receive(frame, side, &mut dealt).is_complete()
+            batch.receive(frame, side, &mut results).is_complete()
         })? {
             let kept = batch.buffered_len() + conn.input.len();
             let fits = kept <= ANSWER_BYTES_MAX;
@@ -52,8 +52,8 @@ impl GroupRun {
             }
         }
         self.batch = Some(batch);
-        share_memory(&mut dealt, memory);
-        Ok(RunEnd::Finished(dealt))
+        share_memory(&mut results, memory);
+        Ok(RunEnd::Finished(results))
     }
 
     /// Gives the connection, with the part of the answer that has arrived, to one member. The others, which have got nothing, are
@@ -85,10 +85,10 @@ impl GroupRun {
 }
 
 /// Makes the answers copies of one, which keeps its memory until the last copy is dropped.
-fn share_memory(dealt: &mut [MemberResult], memory: ResultReservation) {
-    let mut answers = dealt
+fn share_memory(results: &mut [MemberResult], memory: ResultReservation) {
+    let mut answers = results
         .iter_mut()
-        .filter_map(|dealt| match &mut dealt.outcome {
+        .filter_map(|result| match &mut result.outcome {
             MemberOutcome::Answer(answer) => Some(answer),
             MemberOutcome::Retry(..) => None,
         });

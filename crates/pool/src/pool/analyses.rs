@@ -81,9 +81,9 @@ impl TemplateEntry {
         match &self.progress {
             AnalysisProgress::Pending => Some(AnalysisState::Pending),
             AnalysisProgress::Running => Some(AnalysisState::Running),
-            AnalysisProgress::Done(learned, since) => {
-                let holds = learned.plan.is_ok() || since.elapsed() < REFUSAL_LASTS;
-                holds.then(|| AnalysisState::Done(Arc::clone(learned)))
+            AnalysisProgress::Done(analysis, since) => {
+                let holds = analysis.plan.is_ok() || since.elapsed() < REFUSAL_LASTS;
+                holds.then(|| AnalysisState::Done(Arc::clone(analysis)))
             }
         }
     }
@@ -183,7 +183,7 @@ impl Analyses {
     /// The result of an analysis that is done.
     pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<TemplateAnalysis>> {
         match &self.by_template.get(&(template, settings))?.progress {
-            AnalysisProgress::Done(learned, _) => Some(learned),
+            AnalysisProgress::Done(analysis, _) => Some(analysis),
             AnalysisProgress::Pending | AnalysisProgress::Running => None,
         }
     }
@@ -192,7 +192,7 @@ impl Analyses {
     pub(super) fn all_done(&self) -> impl Iterator<Item = (u64, Arc<TemplateAnalysis>)> {
         let entries = self.by_template.iter();
         entries.filter_map(|((template, _), entry)| match &entry.progress {
-            AnalysisProgress::Done(learned, _) => Some((*template, Arc::clone(learned))),
+            AnalysisProgress::Done(analysis, _) => Some((*template, Arc::clone(analysis))),
             AnalysisProgress::Pending | AnalysisProgress::Running => None,
         })
     }

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 impl Waiter {
     /// Sends the NOTICE that the client waits, once.
-    pub(super) fn tell_queued(&mut self) {
-        if std::mem::replace(&mut self.told_queued, true) {
+    pub(super) fn send_queued(&mut self) {
+        if std::mem::replace(&mut self.queued_sent, true) {
             return;
         }
         let (answer, result) = oneshot::channel();

@@ -73,7 +73,7 @@ impl Pool {
             purpose,
             request: request(),
             answer,
-            told_queued: false,
+            queued_sent: false,
         };
         let id = inner.line.submit(now, spec, waiter);
         counters.waiting.fetch_add(1, Ordering::Relaxed);

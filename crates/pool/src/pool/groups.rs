@@ -19,8 +19,8 @@ impl Pool {
         let seen = self
             .template_stats()
             .into_iter()
-            .map(|(stats, learned)| TemplateRow {
-                why_alone: self.why_alone(&stats, learned.as_deref()),
+            .map(|(stats, analysis)| TemplateRow {
+                why_alone: self.why_alone(&stats, analysis.as_deref()),
                 stats,
             });
         template_stats::show_groups(seen.collect(), called, self.stats.transactions_begun())
@@ -29,24 +29,24 @@ impl Pool {
     /// The statistics of all templates, each with its analysis.
     fn template_stats(&self) -> Vec<(Arc<TemplateStats>, Option<Arc<TemplateAnalysis>>)> {
         let inner = self.lock();
-        let learned: HashMap<u64, Arc<TemplateAnalysis>> = inner.analyses.all_done().collect();
-        let census = inner.analyses.stats.snapshot();
+        let analyses: HashMap<u64, Arc<TemplateAnalysis>> = inner.analyses.all_done().collect();
+        let snapshot = inner.analyses.stats.snapshot();
         drop(inner);
-        let of = |stats: &TemplateStats| learned.get(&stats.template()?.id).map(Arc::clone);
-        let all = census.by_template().into_iter();
+        let of = |stats: &TemplateStats| analyses.get(&stats.template()?.id).map(Arc::clone);
+        let all = snapshot.by_template().into_iter();
         all.map(|stats| (Arc::clone(&stats), of(&stats))).collect()
     }
 
     fn why_alone(
         &self,
         stats: &TemplateStats,
-        learned: Option<&TemplateAnalysis>,
+        analysis: Option<&TemplateAnalysis>,
     ) -> Option<String> {
         let template = stats.template()?;
-        let Some(learned) = learned else {
+        let Some(analysis) = analysis else {
             return Some(NOT_ANALYZED.to_owned());
         };
         let hinted = template.hints().commit_on_success;
-        Forecast::of(template, learned.into(), self.policy(), hinted).why_alone()
+        Forecast::of(template, analysis.into(), self.policy(), hinted).why_alone()
     }
 }

@@ -87,8 +87,8 @@ impl Pool {
     /// Whether the template calls functions that may change the session; `None` if that is not known.
     pub fn changes_session(&self, template: u64, settings: u64) -> Option<bool> {
         let inner = self.lock();
-        let learned = inner.analyses.done(template, settings);
-        learned.map(|learned| learned.may_change_session)
+        let analysis = inner.analyses.done(template, settings);
+        analysis.map(|analysis| analysis.may_change_session)
     }
 
     /// Notes that PostgreSQL has accepted these statements under their settings.

@@ -36,7 +36,7 @@ impl Pool {
             purpose: Purpose::Request,
             request: None,
             answer,
-            told_queued: false,
+            queued_sent: false,
         };
         let spec = WaitSpec {
             keys: row.clone(),

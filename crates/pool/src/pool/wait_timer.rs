@@ -113,7 +113,7 @@ impl Inner {
             return;
         }
         self.timer.notices_at = now + look_every(settings);
-        self.line.late_mut(deadline).for_each(Waiter::tell_queued);
+        self.line.late_mut(deadline).for_each(Waiter::send_queued);
     }
 
     /// When the request that could have started first reaches the next limit.

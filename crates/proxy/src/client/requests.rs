@@ -319,8 +319,8 @@ impl Client {
                 CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
                 CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
             };
-            if would_group && let Some(tally) = &planned.stats {
-                tally.count_would_have_grouped();
+            if would_group && let Some(stats) = &planned.stats {
+                stats.count_would_have_grouped();
             }
             if matches!(analyzer, Analyzer::AnotherClient) {
                 let (template, settings) = (planned.template.id, planned.settings.id);
@@ -341,18 +341,18 @@ impl Client {
     /// Decides how a single statement enters the line, by the analysis of its template.
     async fn decide(&self, request: &mut PlannedRequest) -> (GroupingDecision, Analyzer) {
         let settings = request.settings.id;
-        let (state, tally) = self.pool.analysis(&request.template, settings);
+        let (state, stats) = self.pool.analysis(&request.template, settings);
         let state = match state {
             AnalysisState::Running => {
                 Box::pin(self.pool.analysis_soon(&request.template, settings)).await
             }
             state => state,
         };
-        request.stats = Some(tally);
+        request.stats = Some(stats);
         let policy = self.pool.policy();
         let analyzer = match &state {
-            AnalysisState::Done(learned) => {
-                return (learned.decide(request, policy), Analyzer::NotNeeded);
+            AnalysisState::Done(analysis) => {
+                return (analysis.decide(request, policy), Analyzer::NotNeeded);
             }
             AnalysisState::Pending | AnalysisState::Running => Analyzer::AnotherClient,
             AnalysisState::Needed => Analyzer::ThisClient(AnalysisTask::new(&self.pool, request)),
@@ -381,8 +381,8 @@ impl Client {
         wrap: Wrap,
         analyzer: Analyzer,
     ) -> Result<(), ClientEnd> {
-        if let Some(tally) = &request.stats {
-            tally.count_alone();
+        if let Some(stats) = &request.stats {
+            stats.count_alone();
         }
         let analysis = match analyzer {
             Analyzer::ThisClient(task) => Some(task),

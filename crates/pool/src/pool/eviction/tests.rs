@@ -28,7 +28,7 @@ fn wait_in(pool: &Arc<Pool>) {
         purpose: crate::pool::Purpose::Request,
         request: None,
         answer,
-        told_queued: false,
+        queued_sent: false,
     };
     let mut inner = pool.lock();
     inner
