@@ -2,7 +2,7 @@
 # ARGS is passed on: make run ARGS='--listen 127.0.0.1:7000', make bench ARGS=…
 
 SHELL := /bin/bash
-# rustup's folder, for shells that were not told about it.
+# rustup's folder, for shells whose PATH does not have it.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 ARGS ?=
 # For each of the targets of make fuzz.

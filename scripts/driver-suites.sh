@@ -181,7 +181,7 @@ unlisted=0
 for suite in "${suites[@]}"; do
     "prepare_$suite"
     "run_$suite" 17455 | sort -u >"$work/$suite-direct"
-    grep -qx '(end) passed' "$work/$suite-direct" || { echo "$suite: it has not come to its end on PostgreSQL itself; run it again" >&2; exit 1; }
+    grep -qx '(end) passed' "$work/$suite-direct" || { echo "$suite: it did not finish on PostgreSQL itself; run it again" >&2; exit 1; }
     echo "$suite: $(grep -vc '^(end)\| failed$' "$work/$suite-direct") tests pass on PostgreSQL"
     for mode in transaction session; do
         port=17456

@@ -38,7 +38,7 @@ fetch_suites() {
     cd "$fetched"
     fetch_source "postgresql-$major=$version" || {
         cat "$debian_folder/log" >&2
-        die "the source package of postgresql-$major $version cannot be had, see above; if it has been replaced, update PostgreSQL"
+        die "the source package of postgresql-$major $version cannot be downloaded, see above; if it has been replaced, update PostgreSQL"
     }
     tar xf "postgresql-${major}_"*.orig.tar.* --strip-components 1 --wildcards '*/src/test/regress' '*/src/test/isolation'
     compile_functions
@@ -54,7 +54,7 @@ compile_functions() {
     if [[ ! -e $headers/postgres.h ]]; then
         unpack_package "postgresql-server-dev-$major=$version" headers || {
             cat "$debian_folder/log" >&2
-            die "the headers of postgresql-$major $version cannot be had, see above"
+            die "the headers of postgresql-$major $version cannot be downloaded, see above"
         }
         headers=headers$headers
     fi
@@ -90,7 +90,7 @@ run_suite() {
     sed -En 's/^[ #]*((All )?[0-9]+ (of [0-9]+ )?tests (passed|failed))\..*/\1/p' "$out.log" >"$out.total"
     [[ -s $out.total ]] || {
         tail -n 20 "$out.log" >&2
-        die "$2: the suite has not come to its end"
+        die "$2: the suite did not finish"
     }
     echo "$2: $(cat "$out.total")"
     sed -En 's/^(test |     )([^ ]+) +\.\.\. FAILED.*/\2/p; s/^not ok [0-9]+ +[-+] ([^ ]+) .*/\1/p' "$out.log" >"$out.failed"
@@ -144,7 +144,7 @@ require_bare() {
     run_suite "$1" "bare-$1" 17465
     [[ -s $work/bare-$1.failed ]] || return 0
     sed 's/^/  /' "$work/bare-$1.failed" >&2
-    die "these tests fail on PostgreSQL itself, so that a run through Paceline would tell nothing; see target/regress/bare-$1.diffs"
+    die "these tests fail on PostgreSQL itself, so a run through Paceline would prove nothing; see target/regress/bare-$1.diffs"
 }
 
 unlisted=0
