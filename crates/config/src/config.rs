@@ -1,6 +1,7 @@
 //! A configuration: its checked values, and the values for a database or a user.
 
 use crate::function::Declared;
+use crate::hosts::{HostList, ServerHost};
 use crate::overrides::PoolOverrides;
 use crate::peer::Peer;
 use crate::pool_settings::PoolSettings;
@@ -36,8 +37,10 @@ pub struct Config {
 /// One entry of `[databases]`: where the database is, and its overrides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Database {
-    /// The server that takes writes.
+    /// The server that takes writes; of several hosts, the first one, whatever its role.
     pub primary: Upstream,
+    /// The other hosts, and what the URL says about the choice.
+    pub hosts: HostList,
     /// The overrides for its pools.
     pub overrides: PoolOverrides,
     /// Startup parameters of its server connections, by name. Those of a client replace them.
@@ -66,11 +69,32 @@ impl Database {
     pub fn at(primary: Upstream) -> Database {
         Database {
             primary,
+            hosts: HostList::default(),
             overrides: PoolOverrides::default(),
             startup: Vec::new(),
             connect_query: String::new(),
             login: DatabaseLogin::default(),
             users: BTreeMap::new(),
+        }
+    }
+
+    /// All hosts, in the order of the URL.
+    pub fn all_hosts(&self) -> impl Iterator<Item = ServerHost> + '_ {
+        let first = ServerHost {
+            host: self.primary.host.clone(),
+            port: self.primary.port,
+            zone: self.hosts.zone.clone(),
+        };
+        [first].into_iter().chain(self.hosts.others.iter().cloned())
+    }
+
+    /// The server at one of the hosts, with the login and the TLS settings of the URL.
+    #[must_use]
+    pub fn upstream_at(&self, at: &ServerHost) -> Upstream {
+        Upstream {
+            host: at.host.clone(),
+            port: at.port,
+            ..self.primary.clone()
         }
     }
 }

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::hosts::{self, Host, HostList, LoadBalanceHosts, ServerHost, TargetSessionAttrs};
 use super::secret::{self, Secret, SecretError};
 use super::ssl_mode::SslMode;
 use super::suggest;
 use super::words::Words;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-const PARAMETERS: [&str; 10] = [
+const PARAMETERS: [&str; 13] = [
     "host",
     "port",
     "dbname",
@@ -27,7 +28,14 @@ const PARAMETERS: [&str; 10] = [
     "sslrootcert",
     "sslcert",
     "sslkey",
+    "target_session_attrs",
+    "load_balance_hosts",
+    "zone",
 ];
+/// Keys that a URL with one host does not have.
+const OF_SEVERAL: [&str; 3] = ["target_session_attrs", "load_balance_hosts", "zone"];
+/// Maximum number of hosts of one database.
+const HOSTS_MAX: usize = 32;
 const PORT: u16 = 5432;
 
 /// Where a server is and as whom to log in.
@@ -60,24 +68,10 @@ pub struct UpstreamTls {
     pub key_file: Option<PathBuf>,
 }
 
-/// How to reach a server.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Host {
-    /// A host name or IP address (IPv6 without brackets).
-    Tcp(String),
-    /// The absolute folder that holds `.s.PGSQL.PORT`.
-    Unix(PathBuf),
-}
-
 /// The address without user and password, fit for logs: `host:5432/app`, `[::1]:5432`, `/run/postgresql:5432/app`.
 impl fmt::Display for Upstream {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Host::Tcp(host) if host.contains(':') => write!(out, "[{host}]")?,
-            Host::Tcp(host) => out.write_str(host)?,
-            Host::Unix(folder) => write!(out, "{}", folder.display())?,
-        }
-        write!(out, ":{}", self.port)?;
+        hosts::write_address(out, &self.host, self.port)?;
         match &self.dbname {
             Some(dbname) => write!(out, "/{dbname}"),
             None => Ok(()),
@@ -101,9 +95,40 @@ pub(super) enum UpstreamError {
         "the URL names no host; write postgres://HOST:PORT/DATABASE, or ?host=/run/postgresql for a Unix socket"
     )]
     NoHost,
-    /// `host1,host2`, which libpq would try in turn.
+    /// `host1,host2` where one server is meant.
     #[error("the URL names several hosts; write the one that takes writes")]
     SeveralHosts,
+    /// A comma without a host.
+    #[error("the list of hosts in the URL has an empty name; remove the comma, or write the name")]
+    EmptyHost,
+    /// Too many hosts.
+    #[error("the URL names more than {HOSTS_MAX} hosts")]
+    TooManyHosts,
+    /// A server that would be monitored twice.
+    #[error("the URL names a host twice, with the same port; remove one of the two")]
+    HostTwice,
+    /// Neither one value nor one for each host.
+    #[error(
+        "the URL has {values} values of {key} for {hosts} hosts; write one for all, or one for each"
+    )]
+    Uneven {
+        /// `port` or `zone`.
+        key: &'static str,
+        /// Values.
+        values: usize,
+        /// Hosts.
+        hosts: usize,
+    },
+    /// A word that does not exist.
+    #[error("{key}={got} does not exist; write {among}")]
+    NoWord {
+        /// The key.
+        key: &'static str,
+        /// What was written.
+        got: String,
+        /// The words.
+        among: String,
+    },
     /// A bracket without an IPv6 address.
     #[error(
         "the host of the URL is not valid; write a name, an IPv4 address, or an IPv6 address in brackets such as [::1]"
@@ -148,6 +173,7 @@ fn advice(key: &str) -> String {
         "target_session_attrs" | "load_balance_hosts" => {
             "remove it: the URL names the one server that takes writes"
         }
+        "zone" => "remove it: there is one host",
         "passfile" => {
             "write password_file=/PATH, with the password alone in the file, or write it in the URL"
         }
@@ -173,8 +199,17 @@ fn suggestion(key: &str) -> String {
 }
 
 impl Upstream {
-    /// Reads a `postgres://` or `postgresql://` URL. A key after `?` replaces the part before it, as in libpq.
+    /// Reads a `postgres://` or `postgresql://` URL of one host. A key after `?` replaces the part before it, as in libpq.
     pub(super) fn from_url(url: &str) -> Result<Upstream, UpstreamError> {
+        let (upstream, hosts) = Upstream::with_hosts(url)?;
+        match hosts.others.is_empty() {
+            true => Ok(upstream),
+            false => Err(UpstreamError::SeveralHosts),
+        }
+    }
+
+    /// Reads such a URL of one or several hosts, as libpq does. The server is the first one.
+    pub(super) fn with_hosts(url: &str) -> Result<(Upstream, HostList), UpstreamError> {
         Parts::from_url(url)?.into_upstream()
     }
 
@@ -197,11 +232,11 @@ impl Parts {
         let (authority, dbname) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        let (host, port) = split_address(address)?;
+        let (host, port) = split_addresses(address)?;
         let mut parts = Parts::default();
         for (key, text, part) in [
-            ("host", host, "host"),
-            ("port", port, "port"),
+            ("host", host.as_str(), "host"),
+            ("port", &port, "port"),
             ("user", user, "user"),
             ("password", password, "password"),
             ("dbname", dbname, "database"),
@@ -214,6 +249,18 @@ impl Parts {
         }
         Ok(parts)
     }
+}
+
+/// Splits `host:port,host:port` into hosts and ports, each with commas between them. If no host has a port, there are none.
+fn split_addresses(addresses: &str) -> Result<(String, String), UpstreamError> {
+    let split = addresses.split(',').map(split_address);
+    let (hosts, ports): (Vec<_>, Vec<_>) =
+        split.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let ports = match ports.iter().all(|port| port.is_empty()) {
+        true => String::new(),
+        false => ports.join(","),
+    };
+    Ok((hosts.join(","), ports))
 }
 
 /// Splits `host:port` or `[v6]:port`. An empty port is the default one.
@@ -283,33 +330,118 @@ impl Parts {
         })
     }
 
-    fn into_upstream(mut self) -> Result<Upstream, UpstreamError> {
-        let tls = self.take_tls()?;
-        let host = match self.take("host").ok_or(UpstreamError::NoHost)? {
-            host if host.starts_with('/') => Host::Unix(PathBuf::from(host)),
-            host if host.contains(',') => return Err(UpstreamError::SeveralHosts),
-            host if host.contains([' ', '/', '[', ']']) => return Err(UpstreamError::Host),
-            host if host.contains(':') && !is_ipv6(&host) => return Err(UpstreamError::Host),
-            host => Host::Tcp(host),
+    /// The hosts in the order of the URL, at least one.
+    fn take_hosts(&mut self) -> Result<(ServerHost, Vec<ServerHost>), UpstreamError> {
+        let text = self.take("host").ok_or(UpstreamError::NoHost)?;
+        let names: Vec<&str> = text.split(',').collect();
+        if names.len() > HOSTS_MAX {
+            return Err(UpstreamError::TooManyHosts);
+        }
+        let ports = self.take_for_each("port", names.len())?;
+        let zones = self.take_for_each("zone", names.len())?;
+        let mut hosts: Vec<ServerHost> = Vec::new();
+        for ((name, port), zone) in names.iter().zip(ports).zip(zones) {
+            let host = ServerHost {
+                host: read_host(name)?,
+                port: read_port(&port)?,
+                zone: Some(zone).filter(|zone| !zone.is_empty()),
+            };
+            if hosts
+                .iter()
+                .any(|other| (&other.host, other.port) == (&host.host, host.port))
+            {
+                return Err(UpstreamError::HostTwice);
+            }
+            hosts.push(host);
+        }
+        let mut hosts = hosts.into_iter();
+        let first = hosts.next().ok_or(UpstreamError::NoHost)?;
+        Ok((first, hosts.collect()))
+    }
+
+    /// The values of `key`, one for each host. One value holds for all; an empty one is none.
+    fn take_for_each(
+        &mut self,
+        key: &'static str,
+        hosts: usize,
+    ) -> Result<Vec<String>, UpstreamError> {
+        let text = self.0.remove(key).unwrap_or_default();
+        // With one host, a comma is no separator: the value is wrong.
+        if hosts == 1 || !text.contains(',') {
+            return Ok(vec![text; hosts]);
+        }
+        let values: Vec<String> = text.split(',').map(str::to_owned).collect();
+        match values.len() == hosts {
+            true => Ok(values),
+            false => Err(UpstreamError::Uneven {
+                key,
+                values: values.len(),
+                hosts,
+            }),
+        }
+    }
+
+    /// The word of `key`; empty is none.
+    fn take_word<T: Words>(&mut self, key: &'static str) -> Result<Option<T>, UpstreamError> {
+        let Some(got) = self.take(key) else {
+            return Ok(None);
         };
-        let port = match self.take("port").map(|text| text.parse()) {
-            None => PORT,
-            Some(Ok(port)) if port > 0 => port,
-            Some(_) => return Err(UpstreamError::Port),
+        match T::of_word(&got) {
+            Some(word) => Ok(Some(word)),
+            None => Err(UpstreamError::NoWord {
+                key,
+                got,
+                among: T::WORDS.join(", "),
+            }),
+        }
+    }
+
+    fn into_upstream(mut self) -> Result<(Upstream, HostList), UpstreamError> {
+        let tls = self.take_tls()?;
+        let several = OF_SEVERAL.into_iter().find(|key| self.0.contains_key(key));
+        let (first, others) = self.take_hosts()?;
+        if let Some(key) = several.filter(|_| others.is_empty()) {
+            return Err(UpstreamError::Parameter(key.to_owned()));
+        }
+        let hosts = HostList {
+            zone: first.zone,
+            others,
+            target_session_attrs: self.take_word::<TargetSessionAttrs>("target_session_attrs")?,
+            load_balance_hosts: self.take_word::<LoadBalanceHosts>("load_balance_hosts")?,
         };
         let password = match (self.take("password"), self.take("password_file")) {
             (Some(_), Some(_)) => return Err(UpstreamError::TwoPasswords),
             (None, Some(file)) => Some(secret::read(Path::new(&file))?),
             (password, None) => password.map(Secret::new),
         };
-        Ok(Upstream {
-            host,
-            port,
+        let upstream = Upstream {
+            host: first.host,
+            port: first.port,
             user: self.take("user"),
             password,
             dbname: self.take("dbname"),
             tls,
-        })
+        };
+        Ok((upstream, hosts))
+    }
+}
+
+fn read_host(name: &str) -> Result<Host, UpstreamError> {
+    match name {
+        "" => Err(UpstreamError::EmptyHost),
+        name if name.starts_with('/') => Ok(Host::Unix(PathBuf::from(name))),
+        name if name.contains([' ', '/', '[', ']']) => Err(UpstreamError::Host),
+        name if name.contains(':') && !is_ipv6(name) => Err(UpstreamError::Host),
+        name => Ok(Host::Tcp(name.to_owned())),
+    }
+}
+
+/// Reads a port; empty is the default one.
+fn read_port(text: &str) -> Result<u16, UpstreamError> {
+    match text.parse() {
+        _ if text.is_empty() => Ok(PORT),
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(UpstreamError::Port),
     }
 }
 

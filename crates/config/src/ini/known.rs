@@ -79,6 +79,9 @@ pub(crate) static OF_PEERS: LazyLock<Vec<Known>> = LazyLock::new(|| {
 /// The keys of `[databases]` that become the URL of the server.
 pub(crate) const ADDRESS: [&str; 5] = ["host", "port", "dbname", "user", "password"];
 
+/// The keys of `[databases]` that become part of the URL if the database has several hosts.
+pub(crate) const OF_SEVERAL_HOSTS: [&str; 2] = ["load_balance_hosts", "target_session_attrs"];
+
 /// PgBouncer's default of a key in `[databases]`, `[users]` or `[peers]`: the value of `[pgbouncer]` applies.
 const AS_IN_MAIN: &str = "-1";
 
@@ -191,8 +194,8 @@ const OTHERS_OF_DATABASES: &[Known] = &[
     text("auth_query"),
     text("auth_dbname"),
     text("connect_query"),
-    ignored("load_balance_hosts", "", Text, "Paceline uses the first host of a list"),
-    refused("target_session_attrs", "", Text, &["any"], "Paceline does not check whether a server accepts writes; name one host, and remove the key"),
+    ignored("load_balance_hosts", "", Text, "a single host leaves no choice; of several hosts, the key is part of the URL `primary`"),
+    refused("target_session_attrs", "", Text, &["any"], "Paceline does not check whether a single host accepts writes; remove the key, or name all hosts: then it is part of the URL `primary`"),
     text("client_encoding"),
     text("datestyle"),
     text("timezone"),

@@ -125,6 +125,131 @@ fn the_host_must_be_said_once() {
     assert!(refused("postgres://one,two/app").contains("several hosts"));
 }
 
+fn several(url: &str) -> (Upstream, HostList) {
+    Upstream::with_hosts(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+/// The addresses of all hosts, with their zones.
+fn addresses(url: &str) -> Vec<String> {
+    let (first, hosts) = several(url);
+    let first = ServerHost {
+        host: first.host,
+        port: first.port,
+        zone: hosts.zone,
+    };
+    let all = [first].into_iter().chain(hosts.others);
+    all.map(|host| match &host.zone {
+        Some(zone) => format!("{host} {zone}"),
+        None => host.to_string(),
+    })
+    .collect()
+}
+
+#[test]
+fn several_hosts_are_read_as_libpq_reads_them() {
+    for (url, expected) in [
+        (
+            "postgres://app@pg1,pg2:5433,pg3/app",
+            vec!["pg1:5432", "pg2:5433", "pg3:5432"],
+        ),
+        (
+            "postgres://[::1]:1,%2Frun%2Fpg,10.0.0.1",
+            vec!["[::1]:1", "/run/pg:5432", "10.0.0.1:5432"],
+        ),
+        (
+            "postgres:///app?host=pg1,pg2&port=1,2",
+            vec!["pg1:1", "pg2:2"],
+        ),
+        (
+            "postgres:///app?host=pg1,pg2&port=7",
+            vec!["pg1:7", "pg2:7"],
+        ),
+        (
+            "postgres:///app?host=/run/a,/run/b",
+            vec!["/run/a:5432", "/run/b:5432"],
+        ),
+        (
+            "postgres://pg1,pg2:5433/?port=1,",
+            vec!["pg1:1", "pg2:5432"],
+        ),
+        (
+            "postgres://pg1,pg2?zone=a,b",
+            vec!["pg1:5432 a", "pg2:5432 b"],
+        ),
+        ("postgres://pg1,pg2?zone=a,", vec!["pg1:5432 a", "pg2:5432"]),
+        (
+            "postgres://pg1,pg2?zone=a",
+            vec!["pg1:5432 a", "pg2:5432 a"],
+        ),
+    ] {
+        assert_eq!(addresses(url), expected, "{url}");
+    }
+}
+
+#[test]
+fn the_choice_among_hosts_is_read() {
+    let (upstream, hosts) = several(
+        "postgres://app:pw@pg1,pg2/shop?target_session_attrs=prefer-standby&load_balance_hosts=disable",
+    );
+    assert_eq!(
+        (upstream.user.as_deref(), upstream.dbname.as_deref()),
+        (Some("app"), Some("shop"))
+    );
+    assert_eq!(
+        hosts.target_session_attrs,
+        Some(TargetSessionAttrs::PreferStandby)
+    );
+    assert_eq!(hosts.load_balance_hosts, Some(LoadBalanceHosts::Disable));
+    let (_, single) = several("postgres://app:pw@pg1/shop");
+    assert_eq!(single, HostList::default());
+}
+
+#[test]
+fn a_wrong_list_is_refused() {
+    let refused = |url: &str| Upstream::with_hosts(url).unwrap_err().to_string();
+    for (url, what) in [
+        ("postgres://pg1,,pg2", "empty name"),
+        ("postgres://pg1,", "empty name"),
+        ("postgres://pg1,pg2,pg1:5432", "a host twice"),
+        (
+            "postgres://pg1,pg2?port=1,2,3",
+            "3 values of port for 2 hosts",
+        ),
+        (
+            "postgres://pg1,pg2?zone=a,b,c",
+            "3 values of zone for 2 hosts",
+        ),
+        ("postgres://pg1?port=1,2", "1 to 65535"),
+        ("postgres://pg1,pg2:0", "1 to 65535"),
+        ("postgres://pg1,::1", "in brackets such as [::1]"),
+        (
+            "postgres://pg1,pg2?target_session_attrs=master",
+            "write any, read-write",
+        ),
+        (
+            "postgres://pg1,pg2?load_balance_hosts=on",
+            "write disable, random, round-robin",
+        ),
+    ] {
+        assert!(refused(url).contains(what), "{url}: {}", refused(url));
+    }
+    let many: Vec<String> = (0..=HOSTS_MAX)
+        .map(|number| format!("pg{number}"))
+        .collect();
+    assert!(refused(&format!("postgres://{}", many.join(","))).contains("more than 32"));
+}
+
+#[test]
+fn a_single_host_has_no_choice() {
+    for key in OF_SEVERAL {
+        let message = refused(&format!("postgres://pg1?{key}=any"));
+        assert!(
+            message.contains(&format!("unknown key \"{key}\"")) && message.contains("remove it"),
+            "{message}"
+        );
+    }
+}
+
 #[test]
 fn tls_is_read() {
     for mode in [
