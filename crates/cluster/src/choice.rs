@@ -57,13 +57,9 @@ impl Cluster {
             Primary::Known(term) => return PrimaryTarget::Host(term.host),
             Primary::Discovering { since } | Primary::Lost { since, .. } => since,
         };
-        // A time past the end of the clock is never reached.
         match since.checked_add(self.settings.failover_timeout) {
-            Some(until) if until <= now => PrimaryTarget::GaveUp { since },
-            until => PrimaryTarget::Wait {
-                since,
-                until: until.unwrap_or(now),
-            },
+            Some(until) if until > now => PrimaryTarget::Wait { since, until },
+            _ => PrimaryTarget::GaveUp { since },
         }
     }
 
