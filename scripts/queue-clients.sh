@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/clients.sh
 
-sources=$PWD/crates/paceline/tests/e2e/queue_clients
+sources=$PWD/crates/paceline/tests/e2e/groups/queue_clients
 installed=$PWD/target/queue-clients
 
 # --- functions that install a client into the current folder --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-//! What the console, signals and metrics act on.
+//! The state that the console and signals change.
 
 use crate::config_snapshot::ConfigSnapshot;
 use crate::config_source::ConfigSource;
@@ -7,15 +7,15 @@ use paceline_pool::pool::Pool;
 use paceline_proxy::proxy::Proxy;
 use std::sync::Arc;
 
-/// The proxy, and where its configuration comes from.
+/// The proxy and the source of its configuration.
 pub struct Admin {
-    /// The proxy.
+    /// The proxy that serves the clients.
     pub proxy: Arc<Proxy>,
     pub(crate) source: ConfigSource,
 }
 
 impl Admin {
-    /// Of a proxy whose configuration comes from this source.
+    /// Creates the state of a proxy whose configuration comes from `source`.
     pub fn new(proxy: Arc<Proxy>, source: ConfigSource) -> Arc<Self> {
         Arc::new(Self { proxy, source })
     }
@@ -30,7 +30,7 @@ impl Admin {
         }
     }
 
-    /// Replaces the active configuration, as a whole.
+    /// Replaces the active configuration as a whole.
     pub fn apply(&self, snapshot: ConfigSnapshot) {
         let proxy = &self.proxy;
         let (before, keys) = (proxy.shared.keyring.keys(), snapshot.keys);
@@ -41,7 +41,7 @@ impl Admin {
         }
         log::set_verbose(snapshot.config.paceline.logging.verbose);
         proxy.set_config(snapshot.config);
-        // Connections that use other keys now are replaced.
+        // Replace server connections whose TLS keys have changed.
         let pools = proxy.pools.all();
         let stale = |pool: &&Arc<Pool>| !keys.agree(&before, &pool.address().upstream);
         pools.iter().filter(stale).for_each(Pool::reconnect);

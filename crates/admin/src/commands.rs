@@ -1,4 +1,4 @@
-//! What an operator orders while Paceline runs, by signal or from the console, in PgBouncer's words.
+//! The commands that operators give by signal or in the console. They have PgBouncer's names and error texts.
 
 #[cfg(test)]
 mod tests;
@@ -11,39 +11,39 @@ use paceline_proxy::lifecycle::Phase;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
-/// A command. Databases are named as clients name them; `None` means all.
+/// A command. A database has the name that clients use; `None` means all databases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdminCommand {
-    /// No transaction begins; complete when every server connection is closed.
+    /// Lets no transaction begin. Complete when every server connection is closed.
     Pause(Option<String>),
-    /// Ends `Pause`, `Suspend` or `Kill`; `None`: of all databases.
+    /// Ends `Pause`, `Suspend` or `Kill`.
     Resume(Option<String>),
-    /// No new clients.
+    /// Rejects new clients.
     Disable(String),
-    /// New clients again.
+    /// Accepts new clients again.
     Enable(String),
-    /// Server connections are replaced when they become free.
+    /// Replaces server connections when they become free.
     Reconnect(Option<String>),
     /// Closes all connections of a database at once, and pauses it.
     Kill(Option<String>),
-    /// Complete when every server connection that was to be replaced is closed.
+    /// Waits until every server connection that `Reconnect` or `Reload` replaces is closed.
     WaitClose(Option<String>),
-    /// No transaction begins; complete when every server connection is free. Connections are kept.
+    /// Lets no transaction begin. Complete when every server connection is free; they stay open.
     Suspend,
     /// Reads the configuration again.
     Reload,
-    /// The process ends.
+    /// Ends the process.
     Shutdown(Shutdown),
 }
 
-/// When the process ends.
+/// When a shutdown ends the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
     /// At once.
     Immediate,
-    /// When every transaction is over; clients that are idle are told to go (`WAIT_FOR_SERVERS`).
+    /// When every transaction is over; idle clients are disconnected (`WAIT_FOR_SERVERS`).
     WaitForServers,
-    /// When every client has left by itself (`WAIT_FOR_CLIENTS`).
+    /// When every client has disconnected (`WAIT_FOR_CLIENTS`).
     WaitForClients,
 }
 
@@ -57,23 +57,23 @@ impl Shutdown {
     }
 }
 
-/// The error of PgBouncer's console for a command that is refused.
-fn refused(message: impl Into<String>) -> ErrorResponse {
+/// The error for a rejected command. PgBouncer uses this SQLSTATE for all of them.
+fn rejected(message: impl Into<String>) -> ErrorResponse {
     ErrorResponse::error("08P01", message)
 }
 
-fn refusal(error: AdminError) -> ErrorResponse {
-    refused(error.to_string())
+fn admin_error(error: AdminError) -> ErrorResponse {
+    rejected(error.to_string())
 }
 
 impl Admin {
-    /// Executes a command; returns when it is complete. Dropping the future of `Pause` or `Suspend` takes the command back. That of
-    /// `Shutdown(Immediate)` never completes.
+    /// Executes a command and returns when it is complete. If the caller drops the future of `Pause` or `Suspend`, the command is
+    /// undone. The future of `Shutdown(Immediate)` never completes.
     ///
     /// # Errors
     /// The error for the operator.
     pub async fn execute(self: &Arc<Self>, command: AdminCommand) -> Result<(), ErrorResponse> {
-        tracing::info!(?command, "an operator's command");
+        tracing::info!(?command, "command of an operator");
         match command {
             AdminCommand::Pause(database) => self.pause(database.as_deref()).await,
             AdminCommand::Resume(database) => self.resume(database.as_deref()),
@@ -96,24 +96,25 @@ impl Admin {
         }
     }
 
+    /// Checks that a command applies to this database. `verb` names the command in the error.
+    ///
     /// # Errors
-    /// There is no such database, or it is the console's; then `verb` says what cannot be done to it.
+    /// The database does not exist, or it is the console.
     fn check_named(&self, database: Option<&str>, verb: &str) -> Result<(), ErrorResponse> {
         let Some(name) = database else {
             return Ok(());
         };
         let config = self.proxy.config();
-        // The console cannot be paused.
         if config.is_console(name) {
-            return Err(refused(format!("cannot {verb} admin db: {name}")));
+            return Err(rejected(format!("cannot {verb} admin db: {name}")));
         }
-        // One that was configured may have clients yet, or be paused.
+        // A database that has been removed from the configuration may still have clients, or be paused.
         match config.database(name).is_some()
             || !self.proxy.pools.of(database).is_empty()
             || self.proxy.pools.has_orders(name)
         {
             true => Ok(()),
-            false => Err(refused(format!("no such database: {name}"))),
+            false => Err(rejected(format!("no such database: {name}"))),
         }
     }
 
@@ -129,7 +130,7 @@ impl Admin {
     async fn pause(self: &Arc<Self>, database: Option<&str>) -> Result<(), ErrorResponse> {
         self.check_named(database, "pause")?;
         let order = self.proxy.pools.order(|state| state.pause(database));
-        let order = order.map_err(refusal)?;
+        let order = order.map_err(admin_error)?;
         let pending = PendingOrder::new(self, order);
         let pools = self.proxy.pools.of(database);
         pending.until(replaced(&pools)).await
@@ -137,7 +138,7 @@ impl Admin {
 
     async fn suspend(self: &Arc<Self>) -> Result<(), ErrorResponse> {
         let order = self.proxy.pools.order(AdminState::suspend);
-        let order = order.map_err(refusal)?;
+        let order = order.map_err(admin_error)?;
         let pending = PendingOrder::new(self, order);
         let pools = self.proxy.pools.all();
         pending
@@ -151,14 +152,14 @@ impl Admin {
 
     fn resume(&self, database: Option<&str>) -> Result<(), ErrorResponse> {
         if self.proxy.is_shutting_down() {
-            return Err(refused("pooler is shutting down"));
+            return Err(rejected("pooler is shutting down"));
         }
-        // The console's own database is one that is not paused.
+        // PgBouncer's error for the console is that nothing is paused.
         if !database.is_some_and(|name| self.proxy.config().is_console(name)) {
             self.check_named(database, "resume")?;
         }
         let resumed = self.proxy.pools.order(|state| state.resume(database));
-        resumed.map_err(refusal)
+        resumed.map_err(admin_error)
     }
 
     fn disable(&self, database: &str, disabled: bool) -> Result<(), ErrorResponse> {
@@ -180,7 +181,7 @@ impl Admin {
             .proxy
             .pools
             .order(|state| state.pause_each(names.iter().map(String::as_str)));
-        paused.map_err(refusal)?;
+        paused.map_err(admin_error)?;
         for name in &names {
             self.proxy.pools.of(Some(name)).iter().for_each(Pool::kill);
         }
@@ -193,30 +194,30 @@ impl Admin {
         }
         self.begin(when.phase());
         match when {
-            // The connection that the order came from stays open to the end.
+            // The console session that has sent the command stays open until the process ends.
             Shutdown::Immediate => std::future::pending().await,
             Shutdown::WaitForServers | Shutdown::WaitForClients => Ok(()),
         }
     }
 
-    /// Enters this phase unless the process is in a later one.
+    /// Enters this phase, unless the process is in a later one already.
     pub fn begin(&self, phase: Phase) {
         self.proxy.phase.send_if_modified(|now| {
-            let onward = *now < phase;
+            let is_later = *now < phase;
             *now = phase.max(*now);
-            onward
+            is_later
         });
     }
 }
 
-/// Returns when the connections of these pools that were to be replaced are closed.
+/// Waits until the server connections that these pools replace are closed.
 async fn replaced(pools: &[Arc<Pool>]) {
     for pool in pools {
         pool.replaced().await;
     }
 }
 
-/// An order to pause or to suspend, taken back unless it completes.
+/// A `Pause` or `Suspend` that is not complete. Dropping it undoes the command.
 struct PendingOrder<'a> {
     pools: &'a Pools,
     order: Option<OrderId>,
@@ -230,14 +231,14 @@ impl<'a> PendingOrder<'a> {
         }
     }
 
-    /// Waits until the order is complete.
+    /// Waits until the command is complete.
     ///
     /// # Errors
-    /// Another operator has taken the order back.
+    /// Another operator has undone the command.
     async fn until(mut self, complete: impl Future<Output = ()>) -> Result<(), ErrorResponse> {
         let outcome = tokio::select! {
             biased;
-            () = self.revoked() => Err(refused("resumed before all server connections were free")),
+            () = self.revoked() => Err(rejected("resumed before all server connections were free")),
             () = complete => Ok(()),
         };
         if let (Ok(()), Some(order)) = (&outcome, self.order.take()) {

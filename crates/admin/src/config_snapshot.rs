@@ -1,5 +1,5 @@
-//! A configuration together with the content of the files that it names: users, rules, certificates. Paceline reads all of it
-//! and then applies all of it; an error in one of them changes nothing.
+//! A configuration together with the contents of the files that it names: users, rules, certificates. Paceline first reads all of
+//! them, then applies all of them; if one has an error, nothing changes.
 
 #[cfg(test)]
 mod tests;
@@ -7,19 +7,19 @@ mod tests;
 use crate::log::{LogError, Targets};
 use paceline_config::{Config, ConfigError};
 use paceline_net::TlsError;
-use paceline_pool::keyring::Keys;
+use paceline_pool::keyring::TlsKeys;
 use paceline_proxy::auth::{UserFiles, UserFilesError};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A configuration and the files that it names, read.
+/// A configuration and the contents of the files that it names.
 pub struct ConfigSnapshot {
-    /// The configuration itself.
+    /// The configuration.
     pub config: Arc<Config>,
-    /// The files about users.
+    /// Users and rules.
     pub files: Arc<UserFiles>,
     /// Keys and certificates.
-    pub keys: Arc<Keys>,
+    pub keys: Arc<TlsKeys>,
     /// The new destination of the log; `None` if it does not change.
     pub log: Option<Targets>,
 }
@@ -27,41 +27,41 @@ pub struct ConfigSnapshot {
 /// Why a configuration cannot be applied.
 #[derive(Debug, Error)]
 pub enum ConfigSnapshotError {
-    /// The configuration itself is wrong.
+    /// The configuration is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file about users is wrong.
+    /// A file of users or rules is not valid.
     #[error(transparent)]
     UserFiles(#[from] UserFilesError),
-    /// A key or certificate is wrong.
+    /// A key or certificate is not valid.
     #[error(transparent)]
     Keys(#[from] TlsError),
-    /// The file of the log cannot be opened.
+    /// The log file cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// No client could log in by a certificate.
+    /// A rule requires client certificates, but TLS does not verify them.
     #[error(
         "the method cert needs client_tls_sslmode and client_tls_ca_file: without them no client can show a certificate"
     )]
     NoAuthorities,
-    /// It names no database any more, and none is embedded.
+    /// A reloaded configuration names no database, and no embedded PostgreSQL runs.
     #[error(
         "no database is left in the configuration; an embedded PostgreSQL is only started with paceline itself"
     )]
     NoDatabase,
-    /// Reading was cut short.
+    /// The task that reads the files has failed.
     #[error("reading was cut short: {0}")]
     CutShort(#[from] tokio::task::JoinError),
 }
 
 impl ConfigSnapshot {
-    /// Reads all files that a configuration names. Files may be slow: do not call this on a thread that serves sockets.
+    /// Reads all files that a configuration names. Do not call this on a thread that serves sockets: it blocks.
     ///
     /// # Errors
     /// The first problem.
     pub fn read(config: Arc<Config>) -> Result<Self, ConfigSnapshotError> {
         let files = UserFiles::read(&config.paceline.login)?;
-        let keys = Keys::read(&config)?;
+        let keys = TlsKeys::read(&config)?;
         if files.ask_for_certificates(&config.paceline.login) && !keys.verify_clients() {
             return Err(ConfigSnapshotError::NoAuthorities);
         }
@@ -73,9 +73,9 @@ impl ConfigSnapshot {
         })
     }
 
-    /// This one with another value for a key of `[paceline]`. Only the files that the key is about are read again. TLS needs
-    /// several keys, which are set one after the other: until they go together what was in force before stays so, and the
-    /// notice says what is missing.
+    /// Returns a snapshot with `config`, which differs in one key of `[paceline]`. Reads only the files that the key concerns. If the
+    /// TLS keys are incomplete, because an operator sets them one after the other, the previous TLS settings stay active, and the
+    /// notice names what is missing.
     pub(crate) fn altered(
         &self,
         config: Config,
@@ -88,7 +88,7 @@ impl ConfigSnapshot {
         let mut notice = None;
         let keys = match self.keys.are_those_of(&new.encryption) {
             true => Arc::clone(&self.keys),
-            false => match Keys::read(&config) {
+            false => match TlsKeys::read(&config) {
                 Ok(keys) => Arc::new(keys),
                 Err(error) if error.is_incomplete() => {
                     notice = Some(format!("TLS stays as it was: {error}"));

@@ -1,40 +1,40 @@
-//! Where the configuration comes from, to be read again.
+//! Reads the configuration again for a reload.
 
+use crate::config_inputs::ConfigInputs;
 use crate::config_snapshot::{ConfigSnapshot, ConfigSnapshotError};
 use crate::log::Targets;
-use crate::source::Source;
 use paceline_config::{ANY_DATABASE, Config, ConfigError, Database, Key, Settings, keys};
 use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Where the configuration comes from.
+/// The source of the configuration: the inputs at the start, and the embedded PostgreSQL.
 #[derive(Debug, Default)]
 pub struct ConfigSource {
-    source: Source,
-    /// The embedded PostgreSQL that runs.
+    inputs: ConfigInputs,
+    /// The database of the embedded PostgreSQL, if it runs.
     embedded: Option<Database>,
-    /// One reads at a time: what was read last is in force.
+    /// Held while the configuration is read and replaced.
     lock: Mutex<()>,
 }
 
 impl ConfigSource {
-    /// This command line; `embedded` leads to the PostgreSQL that was started for it.
-    pub fn new(source: Source, embedded: Option<Database>) -> Self {
+    /// Creates the source. `embedded` is the database of the embedded PostgreSQL.
+    pub fn new(inputs: ConfigInputs, embedded: Option<Database>) -> Self {
         Self {
-            source,
+            inputs,
             embedded,
             lock: Mutex::default(),
         }
     }
 
-    /// Who changes the configuration waits for who changes it already.
+    /// Waits until no other task changes the configuration.
     pub(crate) async fn lock(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().await
     }
 
-    /// The configuration as it would be after a start now.
+    /// Reads the configuration as a start would.
     fn read(&self) -> Result<Config, ConfigSnapshotError> {
-        let (mut config, remarks) = self.source.read_with_remarks()?;
+        let (mut config, remarks) = self.inputs.read_with_remarks()?;
         remarks.iter().for_each(|remark| tracing::warn!("{remark}"));
         if config.databases.is_empty() {
             let embedded = self
@@ -48,7 +48,10 @@ impl ConfigSource {
 }
 
 impl ConfigSource {
-    /// The configuration, and the files that it names. The first that is wrong ends it.
+    /// Reads the configuration and the files that it names.
+    ///
+    /// # Errors
+    /// The first problem.
     pub(crate) fn read_all(&self, old: &Config) -> Result<ConfigSnapshot, ConfigSnapshotError> {
         let mut config = self.read()?;
         keep_from_start(&old.paceline, &mut config)?;
@@ -59,13 +62,13 @@ impl ConfigSource {
     }
 }
 
-/// What was made of these keys at the start stays as it is, and so do they.
+/// Keeps the old values of keys that need a restart, with a warning if they have changed.
 fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), ConfigError> {
     for key in keys().filter(|key| key.needs_restart) {
         let value = key.plain(old);
         if value != key.plain(&config.paceline) {
             tracing::warn!(
-                "{} has changed: restart paceline to put it in force",
+                "{} has changed: restart paceline to apply the change",
                 key.name
             );
             let assignment = format!("{}={value}", key.name);
@@ -75,7 +78,7 @@ fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), ConfigErro
     Ok(())
 }
 
-/// Keys with another value. (Values may be secret.)
+/// The names of keys whose values differ. Values are not returned: they may be secret.
 pub(crate) fn changed(old: &Settings, new: &Settings) -> Vec<&'static str> {
     let other = |key: &&Key| key.show(old) != key.show(new);
     keys().filter(other).map(|key| key.name).collect()
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_the_start_are_keys_and_are_kept() {
+    fn keys_that_need_a_restart_keep_their_values() {
         let old = Settings::default();
         for key in keys().filter(|key| key.needs_restart) {
             let name = key.name;
@@ -107,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_kept_to_the_letter() {
+    fn a_path_with_quotes_is_kept() {
         let (mut old, mut config) = (Config::default(), Config::default());
         old.set("pidfile=/tmp/\"a\\b\"").unwrap();
         keep_from_start(&old.paceline, &mut config).unwrap();
         assert_eq!(config, old);
     }
 
-    /// In the order of the documentation.
+    /// `name` and `max_client_conn`, in the order of the keys.
     fn changed_order(name: &'static str) -> Vec<&'static str> {
         let both = [name, "max_client_conn"];
         keys()

@@ -1,11 +1,13 @@
 //! The admin console: the virtual databases `pgbouncer` and `paceline`, with PgBouncer's commands. `docs/console.md` describes it.
 //!
-//! It answers by the simple and by the extended protocol, and never asks a server. What changes how Paceline runs is an
-//! [`AdminCommand`](crate::commands::AdminCommand).
+//! The console answers in the simple and the extended protocol, and sends nothing to servers. Commands that change how Paceline
+//! runs are [`AdminCommand`](crate::commands::AdminCommand)s.
+//!
+//! `table` says how to add a column or a table.
 
 mod command;
+mod error;
 mod execute;
-mod refusal;
 mod session;
 mod show;
 mod table;

@@ -1,22 +1,21 @@
-//! The limit of open files: each connection is one.
+//! The limit of open files. Each connection needs at least one.
 
 use crate::metrics;
 use paceline_config::Config;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// What is open besides connections: listeners, logs, what the runtime needs.
-const OTHERS: usize = 64;
+/// Files that are open besides connections: listeners, logs, files of the runtime.
+const OTHER_FILES: usize = 64;
 
-/// A server connection has its socket twice: whoever kills it is not the one who uses it.
-const PER_SERVER: usize = 2;
+/// A server connection has two descriptors of its socket: one for its task, one for `KILL`.
+const FILES_PER_SERVER: usize = 2;
 
-/// Thousands of clients need thousands of file descriptors: takes as many as the system allows, and says if these are not
-/// enough.
+/// Raises the limit to the maximum that the system allows, and warns if that is not enough for the configuration.
 pub fn raise(config: &Config) {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files could not be raised");
+        tracing::debug!(%error, "could not raise the limit of open files");
     }
     let needed = needed(config) as u64;
     if let Some(limit) = getrlimit(Resource::Nofile).current
@@ -30,7 +29,7 @@ pub fn raise(config: &Config) {
     }
 }
 
-/// Files that are open when as many clients are there as may be, with one pool for each database.
+/// Number of open files with `max_client_conn` clients and one full pool per database.
 fn needed(config: &Config) -> usize {
     let settings = &config.paceline;
     let databases = config.databases.values();
@@ -40,7 +39,7 @@ fn needed(config: &Config) -> usize {
         .metrics_listen
         .map_or(0, |_| metrics::CONNECTIONS_MAX);
     let pools = sizes.sum::<usize>().max(settings.pooling.default_pool_size);
-    settings.pooling.max_client_conn + PER_SERVER * pools + metrics + OTHERS
+    settings.pooling.max_client_conn + FILES_PER_SERVER * pools + metrics + OTHER_FILES
 }
 
 #[cfg(test)]
@@ -53,7 +52,7 @@ mod tests {
             [databases.a]\nprimary = \"postgres://db\"\n\
             [databases.b]\nprimary = \"postgres://db\"\npool_size = 5\nreserve_pool_size = 2";
         let config = Config::from_toml(file, "").unwrap();
-        let expected = 1000 + 2 * (20 + 7) + metrics::CONNECTIONS_MAX + OTHERS;
+        let expected = 1000 + 2 * (20 + 7) + metrics::CONNECTIONS_MAX + OTHER_FILES;
         assert_eq!(needed(&config), expected);
     }
 }

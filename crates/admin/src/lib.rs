@@ -1,17 +1,21 @@
-//! What operators see and do: console, metrics, log, reload, pause, shutdown.
+//! What operators use: console, metrics, log, reload, pause, shutdown.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`admin`], [`commands`] | the commands of an operator |
-//! | [`console`] | the virtual database, a file per table under `console/show` |
+//! | [`admin`], [`commands`] | the commands of operators |
+//! | [`console`] | the virtual database `pgbouncer`; a file per table, or for a few, under `console/show` |
 //! | [`metrics`] | `/metrics`, `/health`, `/ready` |
-//! | [`reload`], [`config_snapshot`], [`config_source`] | reading the configuration again |
-//! | [`log`], [`systemd`] | where messages go |
+//! | [`reload`], [`config_snapshot`], [`config_source`], [`config_inputs`] | reading and replacing the configuration |
+//! | [`log`], [`systemd`], [`file_limit`] | the log; systemd; the limit of open files |
+//!
+//! A new console column is one line in the file of its table (see `console/table.rs`), a new metric one entry in
+//! `metrics/definitions.rs`.
 
 #![warn(clippy::missing_errors_doc)]
 
 pub mod admin;
 pub mod commands;
+pub mod config_inputs;
 pub mod config_snapshot;
 pub mod config_source;
 pub mod console;
@@ -19,5 +23,4 @@ pub mod file_limit;
 pub mod log;
 pub mod metrics;
 mod reload;
-pub mod source;
 pub mod systemd;

@@ -1,9 +1,9 @@
 //! The log: to standard error, to a file (`logfile`) and to the system's log (`syslog`), in any combination.
 //!
-//! The log keeps a handle of standard error of its own: versions of the SQL parser before 18 redirected the process's while they
-//! worked, and what others printed meanwhile was lost. If standard error is the journal of systemd, each line begins with its
-//! priority (`sd-daemon(3)`) and has no time, because the journal has one. What the system's log does not take at once is lost; a
-//! full pipe at standard error or as `logfile` holds up the process, as it does PgBouncer.
+//! The log duplicates standard error at the start: versions of the SQL parser before 18 redirect that of the process while they
+//! parse, and output of other threads would be lost. If standard error is the journal of systemd, each line begins with its priority
+//! (`sd-daemon(3)`) and has no time, because the journal adds one. Messages that the system's log does not accept at once are lost. A
+//! full pipe at standard error or as `logfile` blocks the process, as it blocks PgBouncer.
 
 mod priority;
 mod standard_error;
@@ -30,35 +30,35 @@ use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 static LOG: OnceLock<Log> = OnceLock::new();
 
-/// Where the log goes, and what of it.
+/// The targets and the filter of the log.
 struct Log {
-    /// `None`: nothing is written there (`-q`).
+    /// `None` with `-q`.
     standard_error: Option<StandardError>,
     targets: Mutex<Targets>,
     filter: reload::Handle<EnvFilter, Registry>,
-    /// The command line or the environment says what is logged; `verbose` does not.
-    is_filter_said: bool,
+    /// The command line or the environment sets the filter, so `verbose` has no effect.
+    is_filter_fixed: bool,
 }
 
-/// How to log.
-pub struct Manner<'a> {
-    /// A level, or directives of [`EnvFilter`], as the command line or the environment says it; `None`: `verbose` does.
+/// The options of the log on the command line and in the environment.
+pub struct LogOptions<'a> {
+    /// A level, or directives of [`EnvFilter`]; `None`: `verbose` sets the level.
     pub filter: Option<&'a str>,
-    /// Nothing but failures goes to standard error.
+    /// Writes nothing to standard error except the error that ends the process.
     pub quiet: bool,
 }
 
 /// Starts logging.
 ///
 /// # Errors
-/// The filter is none, or the file cannot be opened.
-pub fn start(manner: &Manner<'_>, logging: &Logging) -> anyhow::Result<()> {
-    let said = manner.filter.unwrap_or(level(logging.verbose));
-    let filter = EnvFilter::try_new(said).map_err(|error| {
+/// The filter is not valid, or the log file cannot be opened.
+pub fn start(options: &LogOptions<'_>, logging: &Logging) -> anyhow::Result<()> {
+    let directives = options.filter.unwrap_or(level(logging.verbose));
+    let filter = EnvFilter::try_new(directives).map_err(|error| {
         anyhow::anyhow!("log level: {error}; use error, warn, info, debug or trace")
     })?;
     let (filter, handle) = reload::Layer::new(filter);
-    let standard_error = match manner.quiet {
+    let standard_error = match options.quiet {
         true => None,
         false => Some(StandardError::new()?),
     };
@@ -66,12 +66,12 @@ pub fn start(manner: &Manner<'_>, logging: &Logging) -> anyhow::Result<()> {
         standard_error,
         targets: Mutex::new(Targets::open(logging)?),
         filter: handle,
-        is_filter_said: manner.filter.is_some(),
+        is_filter_fixed: options.filter.is_some(),
     });
     let lines = fmt::layer()
         .without_time()
         .with_ansi(false)
-        .with_writer(Lines);
+        .with_writer(LogWriter);
     tracing_subscriber::registry()
         .with(filter)
         .with(lines)
@@ -79,7 +79,7 @@ pub fn start(manner: &Manner<'_>, logging: &Logging) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The level that `verbose` stands for.
+/// The log level for a value of `verbose`.
 fn level(verbose: usize) -> &'static str {
     match verbose {
         0 => "info",
@@ -95,31 +95,31 @@ pub fn write_to(targets: Targets) {
     }
 }
 
-/// Logs as much as `verbose` says, unless the command line or the environment says how much.
+/// Sets the level for a value of `verbose`, unless the command line or the environment sets the filter.
 pub fn set_verbose(verbose: usize) {
-    let Some(log) = LOG.get().filter(|log| !log.is_filter_said) else {
+    let Some(log) = LOG.get().filter(|log| !log.is_filter_fixed) else {
         return;
     };
-    // The subscriber is there as long as the process.
+    // The subscriber lives until the process ends, so this cannot fail.
     let _ = log.filter.reload(EnvFilter::new(level(verbose)));
 }
 
-/// Prints a line that is part of the command-line contract.
-pub fn say(line: &str) {
+/// Prints a line that is part of the command-line contract, and logs it.
+pub fn print_line(line: &str) {
     match LOG.get() {
-        Some(log) => log.say(Level::INFO, line),
+        Some(log) => log.write_plain(Level::INFO, line),
         None => standard_error::print(line),
     }
 }
 
-/// Says why the process ends. Standard error has it in any case.
-pub fn fail(line: &str) {
+/// Prints the error that ends the process, also with `-q`, and logs it.
+pub fn print_error(line: &str) {
     match LOG.get() {
         Some(log) => {
             if log.standard_error.is_none() {
                 standard_error::print(line);
             }
-            log.say(Level::ERROR, line);
+            log.write_plain(Level::ERROR, line);
         }
         None => standard_error::print(line),
     }
@@ -130,7 +130,7 @@ impl Log {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A line of the log: level, module and message.
+    /// Writes a line that consists of level, module and message.
     fn write(&self, level: Level, line: &str) {
         let time = now();
         if let Some(standard_error) = &self.standard_error {
@@ -139,8 +139,8 @@ impl Log {
         self.lock().write(level, &time, line);
     }
 
-    /// A line that has no time on standard error.
-    fn say(&self, level: Level, line: &str) {
+    /// Writes a line, which has no time on standard error.
+    fn write_plain(&self, level: Level, line: &str) {
         if let Some(standard_error) = &self.standard_error {
             standard_error.write(level, "", line);
         }
@@ -149,17 +149,17 @@ impl Log {
     }
 }
 
-/// The time, as every line begins.
+/// The time at the beginning of a line.
 fn now() -> String {
     let mut time = String::new();
-    // A String takes everything.
+    // Writing to a String does not fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
     time.push(' ');
     time
 }
 
-/// A line of the log may quote what clients and servers have sent: characters that could end a line, or change how a terminal
-/// shows it, are escaped.
+/// Escapes control characters and marks that change the direction of text: a line may quote what clients and servers have sent,
+/// which must not forge lines or terminal output.
 fn escaped(line: &str) -> Cow<'_, str> {
     const MARKS: [RangeInclusive<char>; 3] = [
         '\u{200e}'..='\u{200f}',
@@ -177,24 +177,25 @@ fn escaped(line: &str) -> Cow<'_, str> {
     Cow::Owned(line.chars().map(shown).collect())
 }
 
-/// Passes each line on with its level.
-struct Lines;
+/// Creates a [`LogLine`] for each event.
+struct LogWriter;
 
-struct Line(Level);
+/// Writes one line at its level.
+struct LogLine(Level);
 
-impl MakeWriter<'_> for Lines {
-    type Writer = Line;
+impl MakeWriter<'_> for LogWriter {
+    type Writer = LogLine;
 
-    fn make_writer(&self) -> Line {
-        Line(Level::INFO)
+    fn make_writer(&self) -> LogLine {
+        LogLine(Level::INFO)
     }
 
-    fn make_writer_for(&self, metadata: &Metadata<'_>) -> Line {
-        Line(*metadata.level())
+    fn make_writer_for(&self, metadata: &Metadata<'_>) -> LogLine {
+        LogLine(*metadata.level())
     }
 }
 
-impl Write for Line {
+impl Write for LogLine {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(log) = LOG.get() {
             log.write(self.0, &escaped(String::from_utf8_lossy(bytes).trim_end()));

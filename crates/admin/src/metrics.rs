@@ -1,12 +1,14 @@
-//! Metrics and health, for monitoring: `/metrics`, `/health` and `/ready` over HTTP/1.1, on a listener of their own.
+//! Metrics and health checks for monitoring: `/metrics`, `/health` and `/ready` over HTTP/1.1, on a listener of their own and
+//! without authentication.
 //!
-//! What a scrape shows is read at that moment from what the pools count, nearly all of it for other ends, too, on a thread that
-//! serves no clients. Nobody is asked who they are. `docs/metrics.md` describes every metric; a test compares it.
+//! A scrape reads the existing counters of the pools, on a thread that serves no clients. `definitions` lists the metrics and says
+//! how to add one; `docs/metrics.md` describes them, and a test compares both.
 
-mod catalog;
-mod exposition;
+mod definitions;
+mod pool_sample;
 mod ready;
 mod scrape;
+mod series;
 #[cfg(test)]
 mod tests;
 
@@ -25,45 +27,45 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
 
-/// Connections that are served at a time; more wait to be accepted.
+/// Maximum number of connections that are served at a time. Further connections wait to be accepted.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// A connection ends after this time, however slow its client is.
+/// Time limit of a connection.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A request's head is there after this time, or its connection ends: who says nothing must not keep the place of a probe.
+/// Time limit for the head of a request, so that a silent client does not block health checks.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Bytes of a request's head.
+/// Maximum length of the head of a request in bytes.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
-type Answer = Response<Full<Bytes>>;
+type HttpResponse = Response<Full<Bytes>>;
 
-/// What the requests share.
-struct Context {
+/// The state that all requests share.
+struct MetricsServer {
     proxy: Arc<Proxy>,
-    /// One collects at a time: clients of the database come first.
-    collecting: Mutex<()>,
+    /// One scrape at a time, so that scrapes leave the cores to clients of the database.
+    scraping: Mutex<()>,
 }
 
-/// Answers requests as long as the process lives.
+/// Answers requests until the process ends.
 pub async fn serve(proxy: Arc<Proxy>, listener: TcpListener) {
-    let context = Arc::new(Context {
+    let server = Arc::new(MetricsServer {
         proxy,
-        collecting: Mutex::new(()),
+        scraping: Mutex::new(()),
     });
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    // Places are never taken away, so there is always one to wait for.
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // The semaphore is never closed, so this loop does not end.
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let context = Arc::clone(&context);
+                let server = Arc::clone(&server);
                 tokio::spawn(async move {
-                    context.converse(stream).await;
-                    drop(place);
+                    server.serve_connection(stream).await;
+                    drop(slot);
                 });
             }
             Err(error) => accept_failed(&error).await,
@@ -71,36 +73,36 @@ pub async fn serve(proxy: Arc<Proxy>, listener: TcpListener) {
     }
 }
 
-impl Context {
-    /// One request and its answer.
-    async fn converse(self: Arc<Self>, stream: TcpStream) {
+impl MetricsServer {
+    /// Reads one request, sends its answer, and closes the connection.
+    async fn serve_connection(self: Arc<Self>, stream: TcpStream) {
         let answer = service_fn(|request| {
-            let context = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(context.answer(&request).await) }
+            let server = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(server.answer(&request).await) }
         });
-        let conversation = http1::Builder::new()
+        let served = http1::Builder::new()
             .keep_alive(false)
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME_MAX)
             .max_buf_size(REQUEST_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), answer);
-        match tokio::time::timeout(CONNECTION_TIME_MAX, conversation).await {
+        match tokio::time::timeout(CONNECTION_TIME_MAX, served).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "a request for metrics failed"),
-            Err(_) => tracing::debug!("a request for metrics took too long"),
+            Ok(Err(error)) => tracing::debug!(%error, "HTTP request failed"),
+            Err(_) => tracing::debug!("HTTP request timed out"),
         }
     }
 
-    async fn answer(&self, request: &Request<Incoming>) -> Answer {
+    async fn answer(&self, request: &Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
         if !matches!(path, "/metrics" | "/health" | "/ready") {
             return answer(StatusCode::NOT_FOUND, PLAIN_TEXT, "not found\n");
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut refusal = answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, "GET or HEAD\n");
+            let mut rejected = answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, "GET or HEAD\n");
             let allowed = hyper::header::HeaderValue::from_static("GET, HEAD");
-            refusal.headers_mut().insert(ALLOW, allowed);
-            return refusal;
+            rejected.headers_mut().insert(ALLOW, allowed);
+            return rejected;
         }
         match path {
             "/metrics" => self.metrics().await,
@@ -116,8 +118,8 @@ impl Context {
         }
     }
 
-    async fn metrics(&self) -> Answer {
-        let _turn = self.collecting.lock().await;
+    async fn metrics(&self) -> HttpResponse {
+        let _turn = self.scraping.lock().await;
         let proxy = Arc::clone(&self.proxy);
         let text = tokio::task::spawn_blocking(move || scrape::text(&proxy)).await;
         match text {
@@ -131,7 +133,7 @@ impl Context {
     }
 }
 
-fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> HttpResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     let content_type = hyper::header::HeaderValue::from_static(content_type);

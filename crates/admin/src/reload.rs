@@ -1,4 +1,4 @@
-//! Reading the configuration again (SIGHUP, RELOAD): checked as a whole, then swapped in. What is wrong changes nothing.
+//! Reloads the configuration (SIGHUP, RELOAD) and sets single keys (SET). If anything is not valid, nothing changes.
 
 use crate::admin::Admin;
 use crate::config_snapshot::{ConfigSnapshot, ConfigSnapshotError};
@@ -10,10 +10,10 @@ use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
 impl Admin {
-    /// Carries out RELOAD.
+    /// Reads the configuration again and replaces the active one.
     ///
     /// # Errors
-    /// Something could not be read or is wrong; then everything is as it was.
+    /// The configuration or a file cannot be read or is not valid; then nothing has changed.
     pub(super) async fn reload(self: &Arc<Self>) -> Result<(), ErrorResponse> {
         let _turn = self.source.lock().await;
         systemd::reloading();
@@ -29,27 +29,27 @@ impl Admin {
     async fn read_again(self: &Arc<Self>) -> Result<(), ConfigSnapshotError> {
         let old = Arc::clone(&self.proxy.config());
         let (admin, before) = (Arc::clone(self), Arc::clone(&old));
-        self.put_in_force(move || admin.source.read_all(&before))
+        self.read_and_apply(move || admin.source.read_all(&before))
             .await?;
         let new = self.proxy.config();
         let changed = changed(&old.paceline, &new.paceline);
         let databases = old.databases != new.databases;
         file_limit::raise(&new);
-        tracing::info!(?changed, databases, "the configuration has been read again");
+        tracing::info!(?changed, databases, "configuration reloaded");
         Ok(())
     }
 }
 
 impl Admin {
-    /// Sets one key, as `key=value`, until the configuration is read again. Returns what an operator should know.
+    /// Sets one key (`key=value`) until the next reload. Returns a notice for the operator, if there is one.
     ///
     /// # Errors
-    /// The value is wrong, or a file that it names is; then nothing has changed.
+    /// The value, or a file that it names, is not valid; then nothing has changed.
     pub(crate) async fn set(
         self: &Arc<Self>,
         assignment: &str,
     ) -> Result<Option<String>, ConfigSnapshotError> {
-        // Else what a reload has read meanwhile would be lost.
+        // Without the lock, the result of a concurrent reload would be lost.
         let _turn = self.source.lock().await;
         let before = self.config_snapshot();
         let mut config = Config::clone(&before.config);
@@ -64,11 +64,11 @@ impl Admin {
         Ok(notice)
     }
 
-    /// Reads elsewhere than on a thread that serves sockets, and puts what was read in force if all of it is good.
+    /// Reads a configuration on a thread that serves no sockets, and applies it.
     ///
     /// # Errors
-    /// Something is wrong; then nothing has changed.
-    pub(super) async fn put_in_force(
+    /// Something is not valid; then nothing has changed.
+    pub(super) async fn read_and_apply(
         self: &Arc<Self>,
         read: impl FnOnce() -> Result<ConfigSnapshot, ConfigSnapshotError> + Send + 'static,
     ) -> Result<(), ConfigSnapshotError> {

@@ -1,5 +1,5 @@
-//! systemd: it is told how the process fares (`sd_notify(3)`), and may have opened the sockets (`sd_listen_fds(3)`). Without
-//! it nothing happens here.
+//! Notifies systemd of the state of the process (`sd_notify(3)`), and takes the sockets that systemd has opened
+//! (`sd_listen_fds(3)`). Does nothing if systemd did not start the process.
 
 use listenfd::ListenFd;
 use rustix::time::{ClockId, clock_gettime};
@@ -11,22 +11,22 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 
-/// The name (`FileDescriptorName=`) of the socket for monitoring.
+/// The name (`FileDescriptorName=`) of the socket for metrics.
 const METRICS: &str = "metrics";
 
-/// Clients are served.
+/// Notifies systemd that clients are served.
 pub fn ready() {
     notify("READY=1");
 }
 
-/// The configuration is read again; [`ready`] comes afterwards.
+/// Notifies systemd that the configuration is being reloaded. [`ready`] ends this state.
 pub fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1_000;
     notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
 }
 
-/// The process comes to its end.
+/// Notifies systemd that the process is shutting down.
 pub fn stopping() {
     notify("STOPPING=1");
 }
@@ -36,7 +36,7 @@ fn notify(state: &str) {
         return;
     };
     if let Err(error) = send(&socket, state) {
-        tracing::warn!(%error, "systemd could not be told {}", state.replace('\n', " "));
+        tracing::warn!(%error, "could not notify systemd: {}", state.replace('\n', " "));
     }
 }
 
@@ -49,23 +49,23 @@ fn send(socket: &OsStr, state: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// How often systemd wants to hear that this process lives (`WatchdogSec=`); half of it, to be in time.
+/// Half of the interval in which systemd requires a sign of life (`WatchdogSec=`); `None` if it requires none.
 pub fn watchdog_interval() -> Option<Duration> {
-    let said = |name| std::env::var(name).ok();
+    let variable = |name| std::env::var(name).ok();
     watchdog_of(
-        said("WATCHDOG_USEC"),
-        said("WATCHDOG_PID"),
+        variable("WATCHDOG_USEC"),
+        variable("WATCHDOG_PID"),
         std::process::id(),
     )
 }
 
 fn watchdog_of(micros: Option<String>, pid: Option<String>, this: u32) -> Option<Duration> {
-    let meant = pid.is_none_or(|pid| pid.parse() == Ok(this));
+    let is_for_this = pid.is_none_or(|pid| pid.parse() == Ok(this));
     let micros: u64 = micros?.parse().ok()?;
-    (meant && micros > 1).then(|| Duration::from_micros(micros / 2))
+    (is_for_this && micros > 1).then(|| Duration::from_micros(micros / 2))
 }
 
-/// Says so as long as the process lives: on the threads that serve clients, so that it falls silent when they hang.
+/// Sends signs of life, on the threads that serve clients: if these hang, systemd gets none and restarts the process.
 pub async fn feed_watchdog(interval: Duration) {
     let mut every = tokio::time::interval(interval);
     loop {
@@ -76,39 +76,39 @@ pub async fn feed_watchdog(interval: Duration) {
 
 /// Sockets that systemd has opened.
 #[derive(Debug, Default)]
-pub struct Passed {
-    /// Sockets for clients by TCP.
+pub struct SystemdSockets {
+    /// TCP sockets for clients.
     pub tcp: Vec<TcpListener>,
     /// Unix sockets for clients.
     pub unix: Vec<UnixListener>,
-    /// The socket for monitoring.
+    /// The socket for metrics.
     pub metrics: Option<TcpListener>,
 }
 
-/// Takes them; there are none unless systemd says so.
+/// Takes the sockets that systemd has opened for this process.
 ///
 /// # Errors
-/// One of them is neither TCP nor a Unix stream socket, or cannot be used.
-pub fn passed() -> io::Result<Passed> {
+/// A socket is neither TCP nor a Unix stream socket, or cannot be used.
+pub fn take_sockets() -> io::Result<SystemdSockets> {
     let mut sockets = ListenFd::from_env();
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
-    let mut passed = Passed::default();
+    let mut taken = SystemdSockets::default();
     for number in 0..sockets.len() {
         let name = names.next().unwrap_or_default();
         if let Ok(Some(listener)) = sockets.take_unix_listener(number) {
             listener.set_nonblocking(true)?;
-            passed.unix.push(UnixListener::from_std(listener)?);
+            taken.unix.push(UnixListener::from_std(listener)?);
         } else if let Some(listener) = sockets.take_tcp_listener(number)? {
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
             match name {
-                METRICS => passed.metrics = Some(listener),
-                _ => passed.tcp.push(listener),
+                METRICS => taken.metrics = Some(listener),
+                _ => taken.tcp.push(listener),
             }
         }
     }
-    Ok(passed)
+    Ok(taken)
 }
 
 #[cfg(test)]
@@ -116,29 +116,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn systemd_hears_what_it_is_told() {
+    fn notifications_reach_systemd() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let systemd = UnixDatagram::bind(&path).unwrap();
         send(path.as_os_str(), "READY=1").unwrap();
-        let mut heard = [0; 64];
-        let len = systemd.recv(&mut heard).unwrap();
-        assert_eq!(&heard[..len], b"READY=1");
+        let mut received = [0; 64];
+        let len = systemd.recv(&mut received).unwrap();
+        assert_eq!(&received[..len], b"READY=1");
     }
 
     #[test]
-    fn an_abstract_name_is_one() {
+    fn notifications_reach_an_abstract_socket() {
         let name = format!("paceline-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let systemd = UnixDatagram::bind_addr(&address).unwrap();
         send(OsStr::new(&format!("@{name}")), "STOPPING=1").unwrap();
-        let mut heard = [0; 64];
-        let len = systemd.recv(&mut heard).unwrap();
-        assert_eq!(&heard[..len], b"STOPPING=1");
+        let mut received = [0; 64];
+        let len = systemd.recv(&mut received).unwrap();
+        assert_eq!(&received[..len], b"STOPPING=1");
     }
 
     #[test]
-    fn the_watchdog_is_fed_if_it_is_for_this_process() {
+    fn the_watchdog_applies_to_its_process_only() {
         let of = |micros: &str, pid: Option<&str>| {
             watchdog_of(Some(micros.to_owned()), pid.map(str::to_owned), 7)
         };

@@ -77,7 +77,8 @@ impl GroupingDecision {
     }
 }
 
-/// The only table that a statement changes. `None` if it names no table or several, or leaves that to a function.
+/// The table of a write: the only relation that its text names. `None` if the text names no relation or several, any of which it
+/// may change, and for a read.
 fn table_of(request: &Request) -> Option<TableId> {
     let statement = request.template.statement.as_ref()?;
     if statement.effect == Effect::Read {
@@ -121,8 +122,8 @@ impl TemplateAnalysis {
                     && request.template.hints().target_affect_row.is_none() =>
             {
                 alone_or(match request.template.pace.is_short() {
-                    true => Some(pipeline::fits(request)),
-                    false => share::fits(request),
+                    true => Some(pipeline::group_of(request)),
+                    false => share::group_of(request),
                 })
             }
             Some(Effect::Write) => self.decide_write(request, policy),
@@ -149,12 +150,13 @@ impl TemplateAnalysis {
         let chain_facts = self.chain_facts.as_ref().ok();
         let chain_facts =
             chain_facts.filter(|_| asked && !self.reads_numbers && self.permits_chain());
-        let chain = chain_facts.and_then(|_| chain::fits(request));
+        let chain = chain_facts.and_then(|_| chain::group_of(request));
         request.chain_facts = chain_facts.cloned();
-        // Alone, or in a chain, requests that take from a queue need not wait for each other.
+        // Without `hotspot_lock_type`, requests leave alone or in a chain. Then only folds wait in the line for each other's
+        // rows; PostgreSQL orders the others.
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || plan.orders_requests_outside_groups());
-        let together = plan.and_then(|plan| Some((plan, plan.fits(request)?)));
+        let together = plan.and_then(|plan| Some((plan, plan.group_and_keys(request)?)));
         let Some((plan, (plan_group, keys))) = together else {
             return alone_or(chain).with_barrier(request, policy);
         };
@@ -177,7 +179,7 @@ impl TemplateAnalysis {
                 // It is not known which rows an insert conflicts with.
                 barrier: keys == LineKeys::Unknown,
                 keys,
-                probe: Some(plan_group).filter(|_| plan.probe().is_some()),
+                probe_group: Some(plan_group).filter(|_| plan.probe().is_some()),
                 locks: in_one && plan.lock().is_some(),
                 timeouts: self.timeouts,
                 size_max: self.size_max(request),

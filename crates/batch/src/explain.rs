@@ -130,7 +130,7 @@ impl Forecast {
                 Self::alone(TARGET)
             }
             Err(why) => or_chain(why),
-            Ok(strategy) if !takes_target(strategy, target) => Self::alone(TARGET),
+            Ok(strategy) if !checks_target(strategy, target) => Self::alone(TARGET),
             Ok(_) if !counts && !policy.for_autocommit => match (hinted, summary.declared) {
                 (true, _) => Self::alone(HOTSPOT_OFF),
                 (false, true) => Self::alone(DECLARED_OFF),
@@ -166,7 +166,7 @@ impl Forecast {
 const NOT_SHORT: &str = "it is not known to be short";
 
 /// Whether the result of a group says of each member that it changed this number of rows.
-fn takes_target(strategy: Strategy, target: Option<u64>) -> bool {
+fn checks_target(strategy: Strategy, target: Option<u64>) -> bool {
     match target {
         None => true,
         Some(rows) => rows == 1 && strategy.properties().checks_target,

@@ -9,17 +9,26 @@
 //!
 //! | file | change |
 //! |---|---|
-//! | `crates/sql/src/statement/NAME.rs` | new: finds the parts of the statement in its text, and rewrites it for a group |
-//! | `crates/sql/src/statement.rs` | declares that module; a field of `Statement` for the parts. No change if `Statement` has them |
+//! | `crates/sql/src/statement/NAME.rs` | new: finds the parts of the statement in its parse tree, and rewrites it for a group |
+//! | `crates/sql/src/statement.rs` | declares that module (`pub mod`); a field of `Statement` for the parts. No field if `Statement` has them |
 //! | `crates/batch/src/strategy/NAME.rs` | new: the plan ([`strategy::GroupPlan`]: the group of a request, the messages of a group, the lines of `paceline explain`) and the rows of the result (`GroupResult`, from which `StatementBatch` makes the whole [`strategy::Batch`]) |
 //! | `crates/batch/src/strategy.rs` | declares that module; a row in the table `strategies!` |
 //! | `crates/pool/src/analysis/plan/NAME.rs` | new: asks the catalog whether the tables permit it, and makes the plan |
 //! | `crates/pool/src/analysis/plan.rs` | declares that module; `ask_plan` calls it |
 //!
-//! [`strategy::distribute`] is an example in one file. The line, `SHOW GROUPS`, metrics and `paceline explain` need no change, because
-//! they read the table; configuration does not name strategies. `docs/groups.md` and `docs/metrics.md` list the names for users.
+//! In `crates/sql/src`, the existing strategies have folders instead of a file in `statement/`: `update.rs` (parts) and `fold/`
+//! (rewriting) for fold; `take/parts.rs` and `take/rewrite.rs`, and `call.rs` for functions, for take; `merge/insert.rs` (parts),
+//! `merge/rewrite.rs` and `merge/upsert/` for merge.
 //!
-//! A strategy that executes the members' own statements has its code in `crates/batch/src/strategy/NAME.rs`, too, with
+//! What a new strategy can use there: `update::{read_where, equality, highest_parameter}` read clauses;
+//! `fold::column::{split_equalities, key_column, parameter_type}` find the key and check types; `row_wait::lock_row_sql` is the
+//! statement that waits for the lock of a row; `distribution` distributes rows in order of arrival. [`strategy::distribute`] is an
+//! example of plan and result in one file.
+//!
+//! The line, `SHOW GROUPS`, metrics and `paceline explain` need no change, because they read the table; configuration does not name
+//! strategies. `docs/groups.md` and `docs/metrics.md` list the names for users.
+//!
+//! A strategy that sends the statements of the members has its code in `crates/batch/src/strategy/NAME.rs`, too, with
 //! [`strategy::chain`] as the example. Besides `strategy.rs` it touches `strategy/build.rs`, which builds its batch, and
 //! `analysis.rs`, which decides which requests join its groups; `explain.rs` says so in words.
 

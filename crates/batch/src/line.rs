@@ -12,10 +12,10 @@ mod dispatch;
 mod entry;
 mod multi_row;
 mod probe;
-mod probes;
+mod probe_schedule;
 mod queue;
 mod row;
-mod rows;
+mod row_state;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -24,13 +24,13 @@ mod timeouts;
 pub use entry::{Dispatch, Limits, NextStep, WaitEntry, WaiterId};
 pub use multi_row::ROW_AWAITED_MAX;
 pub use queue::Line;
-pub use rows::{LockOutcome, WAIT_UNCHECKED_MAX};
+pub use row_state::{LockOutcome, WAIT_UNCHECKED_MAX};
 pub use spec::{ClientTimeouts, GroupId, LineKey, LineKeys, TableId, WaitSpec};
 pub use timeouts::ExpiredLimit;
 
 use entry::TimeoutStarts;
 use queue::Ready;
-use rows::Contention;
+use row_state::Contention;
 use std::time::{Duration, Instant};
 
 impl<T> Line<T> {
@@ -342,7 +342,7 @@ impl<T> Line<T> {
         };
         let row = match entry.spec.keys {
             LineKeys::One(key) => self.rows.get(&key),
-            LineKeys::Unknown | LineKeys::Many(_) => None,
+            LineKeys::Unknown | LineKeys::MultiRow(_) => None,
         };
         let contention = row.map(|row| row.contention).unwrap_or_default();
         if contention == Contention::None {

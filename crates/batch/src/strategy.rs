@@ -1,8 +1,14 @@
 //! Strategies: how a group of requests becomes messages for one server connection, and how the answer becomes a result for each
 //! member of the group.
 //!
-//! [`Strategy`] is the table of all strategies. Each has a file of its own with three steps: `fits` (which requests may share a
-//! group), `build` (the messages) and `receive` (the results). The documentation of the crate says how to add one.
+//! [`Strategy`] is the table of all strategies. There are two kinds:
+//! - One statement executes the group: fold, take, merge. A [`GroupPlan`] says which group a request joins, and writes the
+//!   statement; a `GroupResult` reads its rows; `StatementBatch` handles all other messages. Take and merge share [`distribute`];
+//!   merge has [`upsert`] and [`multi_row`], too.
+//! - The statements of the members are sent: chain, pipeline, share. `group_of` says which group a request joins; `build` writes
+//!   the messages; a [`Batch`] reads the answers.
+//!
+//! The documentation of the crate says how to add one.
 //!
 //! A request that no group takes needs no strategy: [`paceline_relay::relay`] relays it unchanged.
 
@@ -30,7 +36,7 @@ mod statement_batch;
 mod statement_progress;
 pub mod upsert;
 
-pub use batch::Batch;
+pub use batch::{Batch, BatchProgress};
 pub use build::build;
 pub use described::FORMATS_MAX;
 pub use explain_lines::ExplainLines;
@@ -46,11 +52,11 @@ mod tests;
 /// What the members of a group become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Execution {
-    /// Each member's own read. A read changes nothing: it may be sent twice, and a member may leave the group at any time.
-    OwnReads,
-    /// Each member's own write, all in one transaction with one commit.
-    OwnWrites,
-    /// One statement in place of the members' own, with one commit. The [`GroupPlan`] of the template writes it.
+    /// The read of each member. A read changes nothing: it may be sent twice, and a member may leave the group at any time.
+    MemberReads,
+    /// The write of each member, all in one transaction with one commit.
+    MemberWrites,
+    /// One statement in place of those of the members, with one commit. The [`GroupPlan`] of the template writes it.
     OneStatement,
 }
 
@@ -69,31 +75,31 @@ pub struct Properties {
     pub waits_for_predecessors: bool,
     /// Whether all members are the same request. Then a request without a duplicate gains nothing from its group.
     pub only_duplicates: bool,
-    /// Whether all members change the same table. Then writes to other tables are no barriers to the group.
-    pub one_table: bool,
+    /// Whether all members change one table, or none. Then writes to other tables are no barriers to the group.
+    pub ignores_other_tables: bool,
     /// Whether the result says of each member that it changed exactly one row (the hint `TARGET_AFFECT_ROW(1)`).
     pub checks_target: bool,
 }
 
-const OWN_READS: Properties = Properties {
+const MEMBER_READS: Properties = Properties {
     name: "",
-    execution: Execution::OwnReads,
+    execution: Execution::MemberReads,
     recognizes: |_| false,
     waits_for_predecessors: false,
     only_duplicates: false,
-    one_table: true,
+    ignores_other_tables: true,
     checks_target: false,
 };
 
-const OWN_WRITES: Properties = Properties {
-    execution: Execution::OwnWrites,
-    one_table: false,
-    ..OWN_READS
+const MEMBER_WRITES: Properties = Properties {
+    execution: Execution::MemberWrites,
+    ignores_other_tables: false,
+    ..MEMBER_READS
 };
 
 const ONE_STATEMENT: Properties = Properties {
     execution: Execution::OneStatement,
-    ..OWN_READS
+    ..MEMBER_READS
 };
 
 /// Declares [`Strategy`] from one row per strategy: its documentation, its variant, its properties.
@@ -121,11 +127,11 @@ macro_rules! strategies {
 
 strategies! {
     /// Short reads one after the other, each with its own Sync ([`pipeline`]).
-    Pipeline: Properties { name: "pipeline", waits_for_predecessors: true, ..OWN_READS };
+    Pipeline: Properties { name: "pipeline", waits_for_predecessors: true, ..MEMBER_READS };
     /// Identical reads, of which PostgreSQL executes one ([`share`]).
-    Share: Properties { name: "share", only_duplicates: true, ..OWN_READS };
+    Share: Properties { name: "share", only_duplicates: true, ..MEMBER_READS };
     /// Writes in one implicit transaction ([`chain`]).
-    Chain: Properties { name: "chain", ..OWN_WRITES };
+    Chain: Properties { name: "chain", ..MEMBER_WRITES };
     /// Updates of single rows in one statement ([`fold`]).
     Fold: Properties {
         name: "fold",
@@ -161,10 +167,11 @@ impl Strategy {
 
     /// Whether its requests only read, so that they may be sent again.
     pub fn reads(self) -> bool {
-        self.properties().execution == Execution::OwnReads
+        self.properties().execution == Execution::MemberReads
     }
 
-    /// Whether one statement takes the place of the members' own.
+    /// Whether one statement takes the place of the members' own. Then all members are writes of one template, so that the
+    /// duration of the group says how long the template takes.
     pub fn rewrites(self) -> bool {
         self.properties().execution == Execution::OneStatement
     }

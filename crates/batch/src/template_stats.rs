@@ -80,7 +80,7 @@ pub struct StatsByTemplate {
     leaving: Vec<Arc<TemplateStats>>,
     others: Arc<TemplateStats>,
     names: Arc<NameQuota>,
-    /// The names in use. Several templates may have one name.
+    /// The names in use. MultiRowUpsert templates may have one name.
     named: HashMap<String, Weak<NameGrant>>,
 }
 

@@ -41,7 +41,7 @@ impl Config {
                 remarks.extend(unknown(name));
                 continue;
             };
-            if let Err(wrong) = key.apply(&mut self.paceline, Written::Argument(value.trim())) {
+            if let Err(wrong) = key.apply(&mut self.paceline, Written::Bare(value.trim())) {
                 problems.push(Problem::at(name.clone(), wrong));
             }
         }

@@ -8,10 +8,11 @@
 //! 1. Add an entry to the file of its theme in `settings/`. The entry states the name, meaning, default and form of the key, the
 //!    tables that may override it and, if PgBouncer has the key, PgBouncer's default. The field, the readers of `paceline.toml`,
 //!    `pgbouncer.ini`, `--set` and the environment, the overrides, the schema and the documentation follow from it.
-//! 2. Read the field where the key takes effect; a pool reads it from [`PoolSettings`].
+//! 2. Read the field where the key takes effect. A pool reads it from [`PoolSettings`], in which the overrides are applied; the
+//!    configuration of the process has none.
 //!
 //! `PACELINE_KEEP=1 cargo test -p paceline-config` writes the files that are made from the entries. `ini/known.rs` lists the keys
-//! of PgBouncer that Paceline does not have.
+//! of PgBouncer that have no entry.
 
 mod access;
 mod config;
@@ -38,8 +39,6 @@ mod upstream;
 mod value;
 mod words;
 
-#[cfg(test)]
-mod documents;
 #[cfg(test)]
 mod tests;
 

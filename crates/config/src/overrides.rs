@@ -77,13 +77,13 @@ pub(crate) fn keys_in(table: Table) -> impl Iterator<Item = &'static Key> {
 
 /// The key that is called `name` in such a table.
 pub(crate) fn key_in(table: Table, name: &str) -> Option<&'static Key> {
-    keys_in(table).find(|key| key.name_there == name || key.alias_there == Some(name))
+    keys_in(table).find(|key| key.override_name == name || key.override_alias == Some(name))
 }
 
 /// The names of these keys, and their other names.
 pub(crate) fn names_in(table: Table) -> impl Iterator<Item = &'static str> {
     keys_in(table)
-        .flat_map(|key| [Some(key.name_there), key.alias_there])
+        .flat_map(|key| [Some(key.override_name), key.override_alias])
         .flatten()
 }
 

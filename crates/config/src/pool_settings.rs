@@ -42,7 +42,7 @@ impl Deref for PoolSettings {
     }
 }
 
-/// The settings of a pool, of settings in which all overrides are applied.
+/// Expects settings with all overrides applied.
 impl From<Settings> for PoolSettings {
     fn from(settings: Settings) -> PoolSettings {
         let pooling = &settings.pooling;

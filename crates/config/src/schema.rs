@@ -2,6 +2,7 @@
 //! limits of values; what only a whole file can have wrong, `paceline check` tells.
 
 use crate::file::{GROUP_KEYS, PEER_KEYS, TABLES, TAKE_KEYS, keys_of};
+use crate::overrides;
 use crate::settings::{Key, Settings, Table, keys};
 use serde_json::{Map, Value, json};
 
@@ -48,7 +49,7 @@ fn of_peer(key: &str) -> Value {
             text("Where the peer listens alone: a name, an address, or the folder of a Unix socket")
         }
         "port" => json!({ "type": "integer", "minimum": 1, "maximum": 65535, "default": 6432 }),
-        key => as_in_settings(key),
+        key => overriding(Table::Database, key),
     }
 }
 
@@ -61,19 +62,19 @@ fn of_database(key: &str) -> Value {
         }
         "connect_query" => text("A query that each server connection runs before it serves"),
         "users" => named(of_user(Table::UserOfDatabase)),
-        key => as_in_settings(key),
+        key => overriding(Table::Database, key),
     }
 }
 
 fn of_user(table: Table) -> Value {
     let keys = keys_of(table).into_iter();
-    object(keys.map(|key| (key, as_in_settings(key))), &[])
+    object(keys.map(|key| (key, overriding(table, key))), &[])
 }
 
-/// A key that replaces one of `[paceline]`, which has the same name or `default_` before it.
-fn as_in_settings(name: &str) -> Value {
-    let is_it = |key: &&Key| key.name == name || key.name.strip_prefix("default_") == Some(name);
-    match keys().find(is_it) {
+/// A key that replaces one of `[paceline]` in this table.
+fn overriding(table: Table, name: &str) -> Value {
+    let same_name = || keys().find(|key| key.name == name);
+    match overrides::key_in(table, name).or_else(same_name) {
         // The default is that of [paceline].
         Some(key) => described(key).into(),
         None => json!({ "type": ["string", "number", "boolean"] }),

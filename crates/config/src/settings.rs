@@ -121,5 +121,5 @@ pub(crate) fn key(name: &str) -> Result<&'static Key, ConfigProblem> {
 /// Sets a key from `key=value`.
 pub(crate) fn assign(settings: &mut Settings, assignment: &str) -> Result<(), ConfigProblem> {
     let (name, value) = assignment.split_once('=').ok_or(ConfigProblem::NoValue)?;
-    key(name.trim())?.apply(settings, Written::Argument(value.trim()))
+    key(name.trim())?.apply(settings, Written::Bare(value.trim()))
 }

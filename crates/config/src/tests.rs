@@ -1,5 +1,7 @@
 //! Whole configurations: files, look-ups, messages.
 
+pub(crate) mod documents;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -13,8 +13,8 @@ use super::secret::Secret;
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Written<'a> {
-    /// After `--set key=`: everything is text.
-    Argument(&'a str),
+    /// Text without the quotes of TOML: `--set`, SET, the environment, `pgbouncer.ini`.
+    Bare(&'a str),
     /// A TOML string.
     Text(&'a str),
     /// A TOML number in base ten.
@@ -45,7 +45,7 @@ impl<'a> Written<'a> {
     /// The text of a string or of an argument.
     fn text(self) -> Option<&'a str> {
         match self {
-            Written::Argument(text) | Written::Text(text) => Some(text),
+            Written::Bare(text) | Written::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -67,8 +67,8 @@ impl<'a> Written<'a> {
 
     fn describe(self) -> String {
         match self {
-            Written::Argument("") => "nothing".to_owned(),
-            Written::Argument(text) | Written::Number(text) => text.to_owned(),
+            Written::Bare("") => "nothing".to_owned(),
+            Written::Bare(text) | Written::Number(text) => text.to_owned(),
             Written::Text(text) => format!("\"{text}\""),
             Written::Switch(on) => on.to_string(),
             Written::List(_) => "a list".to_owned(),
@@ -142,7 +142,7 @@ pub(super) fn switch(written: Written<'_>) -> Result<bool, ValueError> {
     let wrong = |example| written.is_not("a switch", example);
     match written {
         Written::Switch(on) => Ok(on),
-        Written::Argument(text) => match text.to_ascii_lowercase().as_str() {
+        Written::Bare(text) => match text.to_ascii_lowercase().as_str() {
             "true" | "on" | "yes" | "1" => Ok(true),
             "false" | "off" | "no" | "0" => Ok(false),
             _ => Err(wrong("on or off")),
@@ -158,7 +158,7 @@ pub(super) fn count(
 ) -> Result<usize, ValueError> {
     let example = "digits without quotes or unit, for example 20";
     let wrong = || written.is_not("a whole number", example);
-    let (Written::Argument(text) | Written::Number(text)) = written else {
+    let (Written::Bare(text) | Written::Number(text)) = written else {
         return Err(wrong());
     };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

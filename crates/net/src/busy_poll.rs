@@ -48,8 +48,8 @@ impl BusyPoll {
 
     /// Polls until the process ends. `limit` returns how long to poll after a message; zero turns polling off.
     pub async fn run(&self, limit: impl Fn() -> Duration) {
-        let goes_on = |silence| silence < limit() && !core_is_wanted();
-        self.keep_on(goes_on).await;
+        let continues = |silence| silence < limit() && !core_is_wanted();
+        self.keep_on(continues).await;
     }
 
     /// Turns polling off until it is resumed by [`BusyPoll::run`].
@@ -57,22 +57,22 @@ impl BusyPoll {
         self.resume_at.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// `goes_on` decides whether to poll on after a time without messages.
-    async fn keep_on(&self, goes_on: impl Fn(Duration) -> bool) {
-        let mut backoff = Backoff::default();
+    /// `continues` decides whether to poll on after a time without messages.
+    async fn keep_on(&self, continues: impl Fn(Duration) -> bool) {
+        let mut backoff = PollBackoff::default();
         loop {
             self.wake.notified().await;
             self.disable();
-            self.poll(&goes_on, &mut backoff).await;
+            self.poll(&continues, &mut backoff).await;
             let messages = self.messages.load(Ordering::Relaxed);
             self.resume_at
                 .store(messages + backoff.messages(), Ordering::Relaxed);
         }
     }
 
-    async fn poll(&self, goes_on: &impl Fn(Duration) -> bool, backoff: &mut Backoff) {
+    async fn poll(&self, continues: &impl Fn(Duration) -> bool, backoff: &mut PollBackoff) {
         let (mut messages, mut since) = (self.messages.load(Ordering::Relaxed), Instant::now());
-        while self.is_calm() && goes_on(since.elapsed()) {
+        while self.is_calm() && continues(since.elapsed()) {
             task::yield_now().await;
             let now = self.messages.load(Ordering::Relaxed);
             if now != messages {
@@ -94,9 +94,9 @@ fn core_is_wanted() -> bool {
 /// Exponential backoff of polling. It grows twice as fast as it shrinks, so that polling goes on if at most a third of the polls end
 /// without a message.
 #[derive(Debug, Default)]
-struct Backoff(u32);
+struct PollBackoff(u32);
 
-impl Backoff {
+impl PollBackoff {
     const MAX: u32 = 10;
 
     /// A message arrived while polling.
@@ -140,11 +140,11 @@ mod tests {
                 Arc::clone(&fixture.rounds),
                 Arc::clone(&fixture.over),
             );
-            let goes_on = move |_| {
+            let continues = move |_| {
                 rounds.fetch_add(1, Ordering::Relaxed);
                 !over.load(Ordering::Relaxed)
             };
-            tokio::spawn(async move { busy.keep_on(goes_on).await });
+            tokio::spawn(async move { busy.keep_on(continues).await });
             fixture
         }
 

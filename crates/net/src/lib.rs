@@ -1,4 +1,4 @@
-//! Connections to clients and servers as byte streams: TCP and Unix sockets, TLS, who the peer is, listening sockets.
+//! Connections to clients and servers as byte streams: TCP and Unix sockets, TLS, the identity of the peer, listening sockets.
 //!
 //! This crate knows neither the configuration nor the PostgreSQL protocol nor pools: callers pass the settings that it needs.
 //! Sockets are non-blocking and need a tokio runtime. An idle connection owns no buffer.

@@ -12,12 +12,12 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 /// Time for TCP handshakes that have begun, before the socket is closed.
 const HANDSHAKE_MAX: Duration = Duration::from_millis(200);
 
-/// Time after a connection could not be accepted.
+/// Delay after a connection could not be accepted.
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Logs that a connection could not be accepted, and waits a moment: the process may have no file descriptor left.
 pub async fn accept_failed(error: &io::Error) {
-    tracing::warn!(%error, "a connection could not be accepted");
+    tracing::warn!(%error, "could not accept a connection");
     tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
 }
 
@@ -99,17 +99,17 @@ fn bind_and_rename(
     backlog: usize,
     mode: u32,
 ) -> io::Result<(UnixListener, (u64, u64))> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}", std::process::id()));
-    let draft = PathBuf::from(draft);
-    let listener = bind_unix(&draft, backlog)?;
-    let renamed = std::fs::set_permissions(&draft, Permissions::from_mode(mode))
-        .and_then(|()| identity(&draft))
-        .and_then(|identity| std::fs::rename(&draft, path).map(|()| identity));
+    let mut new_file = path.as_os_str().to_owned();
+    new_file.push(format!(".{}", std::process::id()));
+    let new_file = PathBuf::from(new_file);
+    let listener = bind_unix(&new_file, backlog)?;
+    let renamed = std::fs::set_permissions(&new_file, Permissions::from_mode(mode))
+        .and_then(|()| identity(&new_file))
+        .and_then(|identity| std::fs::rename(&new_file, path).map(|()| identity));
     match renamed {
         Ok(identity) => Ok((listener, identity)),
         Err(error) => {
-            std::fs::remove_file(&draft)?;
+            std::fs::remove_file(&new_file)?;
             Err(error)
         }
     }

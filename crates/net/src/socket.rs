@@ -45,13 +45,13 @@ impl Socket {
                 false => Ok(()),
             }
         };
-        let told = match self {
+        let ready = match self {
             Self::Tcp(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
             Self::Unix(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
         };
         match got {
             Some(len) => Ok(len),
-            None => told.and(Err(nothing())),
+            None => ready.and(Err(nothing())),
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::peer::Peer;
 use crate::socket::Socket;
 use crate::tls::Cipher;
-use crate::tls::session::{Identity, Session};
+use crate::tls::session::{PeerIdentity, TlsSession};
 use bytes::{Buf, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
 use std::cell::RefCell;
@@ -50,11 +50,11 @@ pub struct TcpSettings {
 #[derive(Debug)]
 pub struct Stream {
     socket: Socket,
-    encryption: Encryption,
+    security: Security,
 }
 
 #[derive(Debug)]
-enum Encryption {
+enum Security {
     /// None. The flag says whether the last message is only partly written.
     Plain(AtomicBool),
     /// The handshake is not complete: the caller can neither read nor write.
@@ -62,15 +62,15 @@ enum Encryption {
     Tls(Box<Tls>),
 }
 
-/// The TLS session of a connection, and what the handshake has shown of the peer.
+/// The TLS session of a connection, and the identity of the peer.
 struct Tls {
     // The lock is never contended: a connection belongs to one task.
-    session: Mutex<Session>,
-    identity: Identity,
+    session: Mutex<TlsSession>,
+    identity: PeerIdentity,
 }
 
 impl Stream {
-    /// Takes a TCP socket, and turns off Nagle's algorithm.
+    /// Takes a TCP socket and disables Nagle's algorithm.
     pub fn tcp(stream: TcpStream) -> Self {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
@@ -86,7 +86,7 @@ impl Stream {
     fn plain(socket: Socket) -> Self {
         Self {
             socket,
-            encryption: Encryption::Plain(AtomicBool::new(false)),
+            security: Security::Plain(AtomicBool::new(false)),
         }
     }
 
@@ -106,22 +106,22 @@ impl Stream {
 
     /// Forbids plain text from now on, whether or not the handshake succeeds, and returns the socket for the handshake.
     pub(crate) fn begin_handshake(&mut self) -> &Socket {
-        self.encryption = Encryption::Handshake;
+        self.security = Security::Handshake;
         &self.socket
     }
 
     /// Encrypts everything from now on.
-    pub(crate) fn encrypt(&mut self, session: Session, identity: Identity) {
-        self.encryption = Encryption::Tls(Box::new(Tls {
+    pub(crate) fn encrypt(&mut self, session: TlsSession, identity: PeerIdentity) {
+        self.security = Security::Tls(Box::new(Tls {
             session: Mutex::new(session),
             identity,
         }));
     }
 
     fn tls(&self) -> Option<&Tls> {
-        match &self.encryption {
-            Encryption::Tls(tls) => Some(tls),
-            Encryption::Plain(_) | Encryption::Handshake => None,
+        match &self.security {
+            Security::Tls(tls) => Some(tls),
+            Security::Plain(_) | Security::Handshake => None,
         }
     }
 
@@ -131,10 +131,10 @@ impl Stream {
     }
 
     #[cfg(test)]
-    pub(crate) fn session_mut(&mut self) -> &mut Session {
-        match &mut self.encryption {
-            Encryption::Tls(tls) => tls.session.get_mut().unwrap(),
-            encryption => panic!("{encryption:?}"),
+    pub(crate) fn session_mut(&mut self) -> &mut TlsSession {
+        match &mut self.security {
+            Security::Tls(tls) => tls.session.get_mut().unwrap(),
+            security => panic!("{security:?}"),
         }
     }
 
@@ -201,10 +201,10 @@ impl Stream {
     /// # Errors
     /// The socket's, or TLS's ([`io::ErrorKind::InvalidData`]). The end of the stream is [`io::ErrorKind::UnexpectedEof`].
     pub fn read_now(&self, buf: &mut BytesMut) -> io::Result<bool> {
-        SCRATCH.with_borrow_mut(|scratch| match &self.encryption {
-            Encryption::Plain(_) => self.socket.read_now(scratch, buf),
-            Encryption::Handshake => Err(io::ErrorKind::NotConnected.into()),
-            Encryption::Tls(tls) => tls.session().read(&self.socket, scratch, buf),
+        SCRATCH.with_borrow_mut(|scratch| match &self.security {
+            Security::Plain(_) => self.socket.read_now(scratch, buf),
+            Security::Handshake => Err(io::ErrorKind::NotConnected.into()),
+            Security::Tls(tls) => tls.session().read(&self.socket, scratch, buf),
         })
     }
 
@@ -213,23 +213,23 @@ impl Stream {
     /// # Errors
     /// The socket's, or TLS's.
     pub fn write_now(&self, buf: &mut impl Buf) -> io::Result<()> {
-        match &self.encryption {
-            Encryption::Plain(partial) => {
+        match &self.security {
+            Security::Plain(partial) => {
                 let written = self.socket.write_now(buf);
                 partial.store(buf.has_remaining(), Ordering::Relaxed);
                 written
             }
-            Encryption::Handshake => Err(io::ErrorKind::NotConnected.into()),
-            Encryption::Tls(tls) => tls.session().write(&self.socket, buf),
+            Security::Handshake => Err(io::ErrorKind::NotConnected.into()),
+            Security::Tls(tls) => tls.session().write(&self.socket, buf),
         }
     }
 
     /// Whether the last message is only partly written, so that no other message can be sent.
     pub fn has_partial_write(&self) -> bool {
-        match &self.encryption {
-            Encryption::Plain(partial) => partial.load(Ordering::Relaxed),
-            Encryption::Handshake => true,
-            Encryption::Tls(tls) => tls.session().has_partial_write(),
+        match &self.security {
+            Security::Plain(partial) => partial.load(Ordering::Relaxed),
+            Security::Handshake => true,
+            Security::Tls(tls) => tls.session().has_partial_write(),
         }
     }
 
@@ -267,7 +267,7 @@ impl Stream {
             return self.write_now(buf);
         }
         let written = self.write_now(&mut (&mut *buf).take(WRITE_BYTES_MAX));
-        if let Encryption::Plain(partial) = &self.encryption {
+        if let Security::Plain(partial) = &self.security {
             partial.store(true, Ordering::Relaxed);
         }
         written
@@ -340,7 +340,7 @@ impl Drop for Stream {
 }
 
 impl Tls {
-    fn session(&self) -> MutexGuard<'_, Session> {
+    fn session(&self) -> MutexGuard<'_, TlsSession> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

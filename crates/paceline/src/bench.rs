@@ -1,5 +1,5 @@
-//! `paceline bench`: starts what is to be measured, if nobody named it, has the lab carry out the order, shows what came of it.
-//! Reports and comparisons of what came of it earlier measure nothing.
+//! `paceline bench`: starts the demo unless targets are named, runs the lab, and prints the results. `bench report` and
+//! `bench compare` read the results of earlier runs.
 
 #[cfg(test)]
 mod tests;
@@ -16,53 +16,53 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// As a shell has it for a command that was interrupted.
+/// The exit code of a shell for an interrupted command.
 const INTERRUPTED: u8 = 130;
 
-/// Carries out the order. Ends with 1 if a run failed or a check does not hold, with 130 if it was interrupted.
+/// Runs a measurement. The exit code is 1 if a run or a check failed, 130 if the measurement was interrupted.
 ///
 /// # Errors
-/// Nothing could be run at all, or results could not be written.
+/// Nothing could be run, or results could not be written.
 pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
-    paceline_bench::allow_clients(bench.order.most_clients())?;
-    let mut kept = Kept::new(&bench)?;
-    // Told before anything is measured, if it cannot be written.
+    paceline_bench::allow_clients(bench.plan.most_clients())?;
+    let mut results = Results::new(&bench)?;
+    // Fail before measuring if the report cannot be written.
     bench.html.as_deref().map(open).transpose()?;
-    // Before anything is started: whoever interrupts from here on ends it in good order.
-    let mut signals = Signals::new()?;
+    // Before anything is started, so that an interrupt stops what has been started.
+    let mut signals = InterruptSignals::new()?;
     let interrupt = Interrupt::default();
-    let stand = start(&bench, &mut signals, &interrupt).await?;
+    let demo = start(&bench, &mut signals, &interrupt).await?;
     let measured = match interrupt.is_set() {
         true => Ok(()),
-        false => measure(&mut bench, stand.as_ref(), signals, &interrupt, &mut kept).await,
+        false => measure(&mut bench, demo.as_ref(), signals, &interrupt, &mut results).await,
     };
-    let told = kept.tell(bench.html.as_deref());
-    if let Some(stand) = stand {
-        stand.stop()?;
+    let shown = results.show(bench.html.as_deref());
+    if let Some(demo) = demo {
+        demo.stop()?;
     }
-    measured.and(told)?;
-    Ok(match paceline_bench::all_hold(&kept.records) {
+    measured.and(shown)?;
+    Ok(match paceline_bench::all_hold(&results.records) {
         _ if interrupt.is_set() => ExitCode::from(INTERRUPTED),
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
 }
 
-/// Starts what is to be measured, if nobody named it. What has begun to start is waited for even if it is not needed any more:
-/// only then can it be ended in good order.
+/// Starts the demo unless targets are named. After an interrupt, waits for the start to finish, because only then the demo can be
+/// stopped cleanly.
 async fn start(
     bench: &Bench,
-    signals: &mut Signals,
+    signals: &mut InterruptSignals,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Demo>> {
-    let Some(data_dir) = bench.stand.clone() else {
+    let Some(data_dir) = bench.demo_folder.clone() else {
         return Ok(None);
     };
     eprintln!("starting PostgreSQL and Paceline");
-    let program = std::env::current_exe().context("where is paceline?")?;
-    // A small server turns a storm away; with the sizes of the sources it is to bear it.
-    let clients = match bench.order.sizes.full {
-        true => bench.order.most_clients(),
+    let program = std::env::current_exe().context("cannot find the program paceline")?;
+    // With the sizes of the sources, the server must accept all clients of a storm. Otherwise it rejects some.
+    let clients = match bench.plan.sizes.full {
+        true => bench.plan.most_clients(),
         false => 0,
     };
     let start = move || Demo::start(&data_dir, &program, clients);
@@ -79,91 +79,91 @@ async fn start(
     started?.map(Some)
 }
 
-/// Runs everything, up to the second interrupt.
+/// Runs the plan until it is complete or the second interrupt arrives.
 async fn measure(
     bench: &mut Bench,
-    stand: Option<&Demo>,
-    signals: Signals,
+    demo: Option<&Demo>,
+    signals: InterruptSignals,
     interrupt: &Interrupt,
-    kept: &mut Kept,
+    results: &mut Results,
 ) -> anyhow::Result<()> {
-    if let Some(stand) = stand {
-        bench.order.targets = targets(stand, bench).await?;
+    if let Some(demo) = demo {
+        bench.plan.targets = targets(demo, bench).await?;
     }
-    announce(&bench.order);
-    let mut keep = |record: &Record| kept.add(record);
-    let mut progress = Progress::new(&mut keep);
+    print_scripts(&bench.plan);
+    let mut add = |record: &Record| results.add(record);
+    let mut progress = Progress::new(&mut add);
     tokio::select! {
-        () = paceline_bench::bench(&bench.order, interrupt, &mut progress) => {}
+        () = paceline_bench::bench(&bench.plan, interrupt, &mut progress) => {}
         () = signals.listen(interrupt) => {}
     }
     Ok(())
 }
 
-/// The records, in memory and in a file, if one was named.
-struct Kept {
+/// The records in memory, and the file of `--json`.
+struct Results {
     records: Vec<Record>,
     file: Option<File>,
-    /// What each record says besides: settings of the stand's Paceline.
-    stand: Vec<String>,
-    /// The first that went wrong with the file.
-    unwritten: Option<anyhow::Error>,
+    /// Settings of the demo's Paceline, for each record.
+    demo_settings: Vec<String>,
+    /// The first error of writing the file.
+    write_error: Option<anyhow::Error>,
 }
 
-impl Kept {
+impl Results {
     fn new(bench: &Bench) -> anyhow::Result<Self> {
-        let settings = bench.stand.iter().flat_map(|_| PACELINE_SETTINGS);
+        let settings = bench.demo_folder.iter().flat_map(|_| PACELINE_SETTINGS);
         Ok(Self {
             records: Vec::new(),
             file: bench.json.as_deref().map(open).transpose()?,
-            stand: settings.map(str::to_owned).collect(),
-            unwritten: None,
+            demo_settings: settings.map(str::to_owned).collect(),
+            write_error: None,
         })
     }
 
     fn add(&mut self, record: &Record) {
         let mut record = record.clone();
-        record.conditions.stand.clone_from(&self.stand);
+        record.conditions.stand.clone_from(&self.demo_settings);
         if let Some(file) = &mut self.file {
             let written = write(file, &record);
-            self.unwritten = self.unwritten.take().or(written.err());
+            self.write_error = self.write_error.take().or(written.err());
         }
         self.records.push(record);
     }
 
-    /// Shows the table and writes the page.
+    /// Prints the table and writes the report.
     ///
     /// # Errors
-    /// The page or a record could not be written.
-    fn tell(&mut self, html: Option<&Path>) -> anyhow::Result<()> {
+    /// The report or a record could not be written.
+    fn show(&mut self, html: Option<&Path>) -> anyhow::Result<()> {
         let mut out = std::io::stdout();
         let table = paceline_bench::table(&self.records, out.is_terminal());
-        // Who reads only the first lines closes the pipe; the exit code is told all the same.
+        // A closed pipe is no error: its reader may want the first lines only.
         let _ = write!(out, "{table}");
         if let Some(html) = html {
-            write_page(html, &self.records)?;
+            write_report(html, &self.records)?;
         }
-        let unwritten = self.unwritten.take().map_or(Ok(()), Err);
-        unwritten.context("results could not be written")
+        let written = self.write_error.take().map_or(Ok(()), Err);
+        written.context("results could not be written")
     }
 }
 
-/// Makes a page of records that were kept.
+/// Writes a report of records.
 ///
 /// # Errors
-/// The records cannot be read, or the page cannot be written.
+/// The records cannot be read, or the report cannot be written.
 pub(crate) fn report(report: &Report) -> anyhow::Result<()> {
-    write_page(&report.html, &read(&report.records)?)
+    write_report(&report.html, &read(&report.records)?)
 }
 
-/// Says what has changed between two files of records. Ends with 1 if something got slower, and that was to be a failure.
+/// Compares two files of records. The exit code is 1 with `--fail-on-slower` if something became slower.
 ///
 /// # Errors
 /// The records cannot be read.
 pub(crate) fn compare(compare: &Compare) -> anyhow::Result<ExitCode> {
     let (before, after) = (read(&compare.before)?, read(&compare.after)?);
     let comparison = paceline_bench::compare(&before, &after);
-    // Who reads only the first lines closes the pipe; the exit code is told all the same.
+    // A closed pipe is no error: its reader may want the first lines only.
     let _ = write!(std::io::stdout(), "{comparison}");
     Ok(match compare.fail_on_slower && comparison.is_slower() {
         true => ExitCode::FAILURE,
@@ -174,51 +174,48 @@ pub(crate) fn compare(compare: &Compare) -> anyhow::Result<ExitCode> {
 /// Measures the load generator itself.
 ///
 /// # Errors
-/// The server that does no work cannot be started or reached.
-#[expect(clippy::print_stdout, reason = "the answer of the command")]
+/// The test server of the calibration cannot be started or reached.
+#[expect(clippy::print_stdout, reason = "the output of the command")]
 pub(crate) async fn calibrate(calibration: &Calibration) -> anyhow::Result<ExitCode> {
     let ceilings = paceline_bench::calibrate(calibration).await?;
     print!("{}", paceline_bench::ceilings(&ceilings));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those of the stand: the lab's own database, or an empty one for a script, with its tables.
-async fn targets(stand: &Demo, bench: &Bench) -> anyhow::Result<Vec<Arc<Target>>> {
-    if scripts(&bench.order).next().is_none() {
-        return Ok(stand.targets());
+/// The targets of the demo: in the lab's own database, or in an empty one for a script, after its `--setup`.
+async fn targets(demo: &Demo, bench: &Bench) -> anyhow::Result<Vec<Arc<Target>>> {
+    if scripts(&bench.plan).next().is_none() {
+        return Ok(demo.targets());
     }
-    let targets = stand.targets_in_empty_database().await?;
+    let targets = demo.targets_in_empty_database().await?;
     if let (Some(setup), Some(direct)) = (&bench.setup, targets.first()) {
         let done = setup.run_once(direct).await;
-        done.with_context(|| format!("setting up by {}", setup.name()))?;
+        done.with_context(|| format!("--setup {}", setup.name()))?;
     }
     Ok(targets)
 }
 
-/// Says what a script will be run on: its tables are not the lab's.
-fn announce(order: &Plan) {
-    for script in scripts(order) {
+/// Prints the targets of a script, because it may change tables that are not the lab's.
+fn print_scripts(plan: &Plan) {
+    for script in scripts(plan) {
         let (name, statements) = (script.name(), script.statements());
-        for target in &order.targets {
+        for target in &plan.targets {
             eprintln!("running {name} (statements: {statements}; no check) on {target}");
         }
     }
 }
 
-fn scripts(order: &Plan) -> impl Iterator<Item = &Script> {
-    order
-        .choices
-        .iter()
-        .filter_map(|choice| match &choice.work {
-            Work::Script(script) => Some(script.as_ref()),
-            Work::Variant(_) => None,
-        })
+fn scripts(plan: &Plan) -> impl Iterator<Item = &Script> {
+    plan.choices.iter().filter_map(|choice| match &choice.work {
+        Work::Script(script) => Some(script.as_ref()),
+        Work::Variant(_) => None,
+    })
 }
 
-/// Whatever asks the command to end.
-struct Signals([Signal; 3]);
+/// The signals that interrupt a measurement.
+struct InterruptSignals([Signal; 3]);
 
-impl Signals {
+impl InterruptSignals {
     fn new() -> std::io::Result<Self> {
         Ok(Self([
             signal(SignalKind::terminate())?,
@@ -236,7 +233,7 @@ impl Signals {
         }
     }
 
-    /// Turns the first into a tidy end of the run that goes on; returns at the second.
+    /// Sets `interrupt` at the first signal, which ends the current run cleanly. Returns at the second signal.
     async fn listen(mut self, interrupt: &Interrupt) {
         self.next().await;
         eprintln!("\ninterrupted: ending this run; once more to end at once");
@@ -256,12 +253,12 @@ fn write(file: &mut File, record: &Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_page(file: &Path, records: &[Record]) -> anyhow::Result<()> {
+fn write_report(file: &Path, records: &[Record]) -> anyhow::Result<()> {
     let written = std::fs::write(file, paceline_bench::report(records));
     written.with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Reads records; there is at least one.
+/// Reads at least one record.
 fn read(file: &Path) -> anyhow::Result<Vec<Record>> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;

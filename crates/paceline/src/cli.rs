@@ -1,20 +1,20 @@
 //! The command line: arguments and environment to a resolved [`Command`].
 //!
-//! Nothing is started here and nothing is printed, except by [`CliError::exit`]. What a command line means depends on the
-//! machine (who runs it, where the home folder is), so that is gathered once, in [`Machine`], and passed in.
+//! This module starts nothing and prints nothing, except in [`CliError::exit`]. The meaning of a command line depends on the process
+//! (environment, user, home folder): [`ProcessEnvironment`] reads these once, and tests pass their own.
 
 mod arguments;
 #[cfg(feature = "bench")]
 mod bench;
 mod command;
 mod error;
+mod explain;
 #[cfg(feature = "embedded")]
 mod home;
 #[cfg(feature = "bench")]
 mod lab_command;
-mod machine;
 mod pgbouncer;
-mod question;
+mod process_environment;
 #[cfg(feature = "bench")]
 mod records;
 mod serve;
@@ -28,9 +28,9 @@ pub(crate) use lab_command::{Bench, Compare, LabCommand, Report};
 
 use arguments::{Arguments, CommandArguments};
 use clap::{CommandFactory, FromArgMatches};
-use machine::Machine;
 use paceline_admin::config_snapshot::ConfigSnapshot;
 use paceline_config::{Config, Format};
+use process_environment::ProcessEnvironment;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -42,20 +42,21 @@ impl Command {
     /// # Errors
     /// Any [`CliError`], for the caller to [`exit`](CliError::exit) with.
     pub(crate) fn from_process() -> Result<Command, CliError> {
-        Command::resolve(std::env::args_os(), &Machine::this())
+        Command::resolve(std::env::args_os(), &ProcessEnvironment::read())
     }
 
     fn resolve(
         arguments: impl IntoIterator<Item = OsString>,
-        machine: &Machine,
+        process: &ProcessEnvironment,
     ) -> Result<Command, CliError> {
         let arguments: Vec<OsString> = arguments.into_iter().collect();
-        if pgbouncer::is_meant(arguments.first()) {
-            return pgbouncer::resolve(arguments, machine);
+        if pgbouncer::is_called_by_name(arguments.first()) {
+            return pgbouncer::resolve(arguments, process);
         }
         #[cfg(feature = "bench")]
         let command = bench::command(&arguments);
-        let matches = arguments::described(Arguments::command()).try_get_matches_from(arguments)?;
+        let matches =
+            arguments::with_details(Arguments::command()).try_get_matches_from(arguments)?;
         let arguments = Arguments::from_arg_matches(&matches)?;
         let serve = match arguments.command {
             Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
@@ -68,7 +69,7 @@ impl Command {
             }
             #[cfg(feature = "bench")]
             Some(CommandArguments::Bench(bench)) => {
-                return Ok(Command::Lab(bench.resolve(machine, command)?));
+                return Ok(Command::Lab(bench.resolve(process, command)?));
             }
             #[cfg(not(feature = "bench"))]
             Some(CommandArguments::Bench { .. }) => return Err(CliError::NoBench),
@@ -76,15 +77,15 @@ impl Command {
             None => arguments.serve,
         };
         serve
-            .resolve(machine)
+            .resolve(process)
             .map(|serve| Command::Serve(Box::new(serve)))
     }
 }
 
-/// Checks the configuration file (`paceline check FILE`) and says in a few lines what it amounts to.
+/// Checks a configuration file (`paceline check FILE`) and returns a summary of a few lines.
 ///
 /// # Errors
-/// Everything that is wrong with it, or with the files that it names; the process should then end with 1.
+/// All problems of the file, or the first problem of the files that it names.
 pub(crate) fn check(file: &Path) -> Result<String, CliError> {
     let (config, mut remarks) = Config::load_with_remarks(file, Format::Guessed)?;
     remarks.retain(|remark| remark.holds(&config));

@@ -1,5 +1,5 @@
-//! How the process runs where PgBouncer's users expect it to: as another user, in the background, in the place of a process that
-//! runs already. Nothing here forks: the background process is started as a new one.
+//! PgBouncer's options for the process: another user (`-u`), the background (`-d`), and replacing a running process (`-R`). The
+//! background process is started as a new program; nothing forks.
 
 use crate::cli::{Daemon, Service};
 use crate::serve;
@@ -15,13 +15,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// What the background process says when it listens.
+/// The output of the background process when it listens.
 const READY: &[u8] = b"\n";
 
-/// Becomes the configured user, with all groups of it. Root only can; whoever is that user already stays so.
+/// Becomes the configured user, with all groups of that user. Only root can; nothing changes if the process runs as that user.
 ///
 /// # Errors
-/// There is no such user, or the system refuses. As PgBouncer, a process that is called so does not run as root.
+/// The user does not exist, or the system does not permit the change. A program named `pgbouncer` does not run as root, as
+/// PgBouncer does not.
 pub(crate) fn change_user(config: &Config, service: &Service) -> anyhow::Result<()> {
     let name = &config.paceline.operation.user;
     if !name.is_empty() {
@@ -44,10 +45,10 @@ pub(crate) fn change_user(config: &Config, service: &Service) -> anyhow::Result<
     Ok(())
 }
 
-/// Starts the background process, and returns when that listens or has ended.
+/// Starts the background process, and returns when it listens or has ended.
 ///
 /// # Errors
-/// The configuration lacks what a process in the background needs, or it cannot be started.
+/// The configuration has no pidfile or no log, or the process cannot be started.
 pub(crate) fn start_child(config: &Config) -> anyhow::Result<ExitCode> {
     let settings = &config.paceline;
     if settings.operation.pidfile.is_none() {
@@ -60,26 +61,26 @@ pub(crate) fn start_child(config: &Config) -> anyhow::Result<ExitCode> {
     let name = arguments.next().unwrap_or_default();
     let mut child = Command::new(program(&name)?)
         .arg0(name)
-        // First: behind "--" nothing is an option.
+        // Before the other arguments: after "--", options are not recognized.
         .arg(format!("--{}", Daemon::CHILD))
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start the process in the background")?;
-    let mut said = [0; READY.len()];
+    let mut answer = [0; READY.len()];
     let mut output = child.stdout.take().context("the process has no output")?;
-    if output.read_exact(&mut said).is_ok() {
+    if output.read_exact(&mut answer).is_ok() {
         return Ok(ExitCode::SUCCESS);
     }
-    // It has said why.
+    // The process has printed why it ended.
     let status = child.wait()?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The path of this program as it was called, by a symbolic link perhaps: the system names the process after it, and `pgrep` finds
-/// it by that name. If the name leads to another program, the path is the program's own.
+/// The path by which this program was called, which may be a symbolic link: the system names the process after it, so that `pgrep`
+/// finds the process. If that path leads to another program, the program's own path.
 fn program(called: &OsStr) -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let called = Path::new(called);
@@ -97,16 +98,16 @@ fn program(called: &OsStr) -> io::Result<PathBuf> {
     Ok(found.into_iter().find(is_own).unwrap_or(own))
 }
 
-/// The background process leaves the session and the terminal that it was started from.
+/// Detaches the background process from the session and the terminal of its parent.
 ///
 /// # Errors
-/// The system refuses.
+/// The process is a group leader already.
 pub(crate) fn leave_session() -> io::Result<()> {
     setsid().map(drop).map_err(io::Error::from)
 }
 
-/// The background process listens: whoever has started it need not wait, and nothing of theirs stays open.
-fn let_parent_go() -> io::Result<()> {
+/// Notifies the parent that this background process listens, and closes the streams that it inherited.
+fn release_parent() -> io::Result<()> {
     io::stdout().write_all(READY)?;
     io::stdout().flush()?;
     let null = File::options().read(true).write(true).open("/dev/null")?;
@@ -116,14 +117,14 @@ fn let_parent_go() -> io::Result<()> {
     Ok(())
 }
 
-/// What is to be done when the process listens.
-pub(crate) struct OnceListening {
+/// Actions when the process listens: ends the predecessor, releases the parent.
+pub(crate) struct WhenListening {
     predecessor: Option<Pid>,
     is_child: bool,
 }
 
-impl OnceListening {
-    /// Looks for the process that this one takes over from, which the pidfile names until this one writes it.
+impl WhenListening {
+    /// Reads the predecessor from the pidfile, before this process replaces the file.
     pub(crate) fn new(config: &Config, service: &Service) -> Self {
         let pidfile = config.paceline.operation.pidfile.as_deref();
         let predecessor = match service.takes_over {
@@ -139,19 +140,19 @@ impl OnceListening {
         }
     }
 
-    /// Does it.
+    /// Executes the actions.
     pub(crate) fn run(self) {
         if let Some(predecessor) = self.predecessor {
             let pid = predecessor.as_raw_nonzero();
             match kill_process(predecessor, Signal::TERM) {
-                Ok(()) => tracing::info!("process {pid} ends when its clients have left"),
-                Err(error) => tracing::warn!(%error, "process {pid} cannot be asked to end"),
+                Ok(()) => tracing::info!("process {pid} ends when its clients have disconnected"),
+                Err(error) => tracing::warn!(%error, "cannot send SIGTERM to process {pid}"),
             }
         }
         if self.is_child
-            && let Err(error) = let_parent_go()
+            && let Err(error) = release_parent()
         {
-            tracing::warn!(%error, "standard streams stay as they were");
+            tracing::warn!(%error, "cannot close the standard streams");
         }
     }
 }

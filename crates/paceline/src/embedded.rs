@@ -5,7 +5,7 @@ use paceline_postgres::{Options, Server};
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-/// Starts PostgreSQL in `data_dir`, unless that is `None`. Returns it, and the database that leads to it.
+/// Starts PostgreSQL in `data_dir`, unless that is `None`. Returns the server and a database on it.
 ///
 /// # Errors
 /// PostgreSQL cannot be found, downloaded or started.
@@ -20,7 +20,7 @@ pub(crate) fn start(data_dir: Option<&Path>) -> anyhow::Result<(Option<Server>, 
     Ok((Some(server), Some(database)))
 }
 
-/// The server on this machine's loopback.
+/// The address of the embedded server.
 fn upstream(port: u16) -> Upstream {
     Upstream {
         host: Host::Tcp(Ipv4Addr::LOCALHOST.to_string()),
@@ -29,7 +29,7 @@ fn upstream(port: u16) -> Upstream {
         user: None,
         password: None,
         dbname: None,
-        // It was started without.
+        // The embedded PostgreSQL has no TLS.
         tls: UpstreamTls {
             sslmode: Some(SslMode::Disable),
             ..UpstreamTls::default()

@@ -1,5 +1,5 @@
-//! `paceline explain "SQL"`: how Paceline would treat a statement, and why. It learns of the statement as the front end
-//! does; the statement itself is described, never run.
+//! `paceline explain "SQL"`: how Paceline would treat a statement, and why. It analyzes the statement as a pool does: PostgreSQL
+//! describes the statement and never runs it.
 
 mod answer;
 mod shape;
@@ -13,20 +13,20 @@ use paceline_config::{Settings, Upstream};
 use paceline_pool::address::Address;
 use paceline_pool::analysis;
 use paceline_pool::credentials::ServerCredentials;
-use paceline_pool::keyring::{Keyring, Keys};
+use paceline_pool::keyring::{Keyring, TlsKeys};
 use paceline_pool::server::ServerConn;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates, without_bare_hints};
 use paceline_sql::{Effect, Statement};
 use std::sync::Arc;
 
-/// The answer, in lines.
+/// Explains a statement in several lines.
 ///
 /// # Errors
-/// The text is not SQL, or the server cannot be asked about it.
-pub(crate) async fn explain(question: &Explain) -> anyhow::Result<String> {
+/// The text is not SQL, or the server cannot be reached or rejects the statement.
+pub(crate) async fn explain(arguments: &Explain) -> anyhow::Result<String> {
     let templates = Templates::default();
-    let plain = without_bare_hints(&question.sql);
+    let plain = without_bare_hints(&arguments.sql);
     let simple = templates.simple(&plain);
     let Some(statement) = &simple.template.statement else {
         let why = paceline_sql::parse(&plain).err();
@@ -38,30 +38,30 @@ pub(crate) async fn explain(question: &Explain) -> anyhow::Result<String> {
     if let Some(why) = why_lease(statement) {
         return Ok(answer::lease(&simple, &why));
     }
-    let settings = &question.settings;
+    let settings = &arguments.settings;
     let policy = Policy {
         hotspot: settings.grouping.hotspot,
         for_autocommit: settings.grouping.hotspot_for_autocommit,
         lock_type: settings.grouping.hotspot_lock_type,
         pipeline: settings.grouping.pipeline,
     };
-    let Some(upstream) = &question.upstream else {
-        let outlook = shape::outlook(statement, &question.declared);
+    let Some(upstream) = &arguments.upstream else {
+        let outlook = shape::outlook(statement, &arguments.declared);
         return Ok(answer::of_shape(&simple, outlook, policy));
     };
     let address = Arc::new(address(upstream, settings)?);
-    let learned = ask(&address, question, &simple.template, statement, &templates).await?;
-    let place = format!("{upstream} as {}", address.user);
+    let learned = analyze(&address, arguments, &simple.template, statement, &templates).await?;
+    let server = format!("{upstream} as {}", address.user);
     Ok(answer::of_learned(
         &simple,
         &learned,
         policy,
-        &place,
-        question.verbose,
+        &server,
+        arguments.verbose,
     ))
 }
 
-/// Why a text is a lease: it is relayed to one server connection, without a second look.
+/// Why a text is relayed (`lease`); `None` if it may be grouped.
 fn why_lease(statement: &Statement) -> Option<String> {
     let why = match (&statement.effect, statement.statements) {
         (Effect::Session(_), _) => "it may change the session".to_owned(),
@@ -73,14 +73,14 @@ fn why_lease(statement: &Statement) -> Option<String> {
     Some(why)
 }
 
-/// Where to log in, and as whom.
+/// The server and the login.
 fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> {
     let user = upstream.user.clone();
     let user = user.context(
         "the URL names no user; write postgres://USER@HOST:PORT/DATABASE, or add --user NAME",
     )?;
     let keyring = Keyring::default();
-    keyring.replace(Arc::new(Keys::for_servers(
+    keyring.replace(Arc::new(TlsKeys::for_servers(
         &settings.encryption,
         [upstream],
     )?));
@@ -95,14 +95,14 @@ fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> 
     })
 }
 
-async fn ask(
+async fn analyze(
     address: &Arc<Address>,
-    question: &Explain,
+    arguments: &Explain,
     template: &Template,
     statement: &Statement,
     templates: &Templates,
 ) -> anyhow::Result<TemplateAnalysis> {
-    let (settings, declared) = (&question.settings, &question.declared);
+    let (settings, declared) = (&arguments.settings, &arguments.declared);
     let none = SettingsInterner::default().none();
     let limit = settings.timeouts.server_connect_timeout;
     let prepared_max = settings.state.max_prepared_statements;
@@ -115,14 +115,14 @@ async fn ask(
         prepared_max,
     )
     .await;
-    // These errors say all there is in one line; their sources would only repeat it.
+    // These errors contain their sources already.
     let mut conn =
         opened.map_err(|error| anyhow!("cannot connect to {}: {error}", address.upstream))?;
     let refused = |error| anyhow!("PostgreSQL refuses the statement: {error}");
     let learned =
         analysis::analyze(&mut conn, template, statement, &none, templates, declared).await;
     let learned = learned.map_err(refused)?;
-    // Not everything is described for the sake of learning.
+    // The analysis does not describe every statement.
     let described = conn.describe(&template.text, &template.types).await;
     described.map_err(refused)?;
     conn.terminate();

@@ -1,4 +1,4 @@
-//! `paceline`: the command.
+//! The program `paceline`: reads the command line and runs the command.
 
 #[cfg(feature = "bench")]
 mod bench;
@@ -11,7 +11,7 @@ mod serve;
 
 use anyhow::Context;
 use cli::{Command, Daemon, Explain, Serve};
-use daemon::OnceListening;
+use daemon::WhenListening;
 use paceline_admin::config_source::ConfigSource;
 use paceline_admin::{file_limit, log};
 use std::path::Path;
@@ -25,12 +25,14 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => error.exit(),
     };
-    let done = |()| ExitCode::SUCCESS;
+    let success = |()| ExitCode::SUCCESS;
     let ended = match command {
-        Command::Check { file } => check(&file).map(done),
-        Command::Import { file, password_dir } => import(&file, password_dir.as_deref()).map(done),
-        Command::Schema => schema().map(done),
-        Command::Explain(question) => explain(&question).map(done),
+        Command::Check { file } => check(&file).map(success),
+        Command::Import { file, password_dir } => {
+            import(&file, password_dir.as_deref()).map(success)
+        }
+        Command::Schema => schema().map(success),
+        Command::Explain(arguments) => explain(&arguments).map(success),
         #[cfg(feature = "bench")]
         Command::Lab(command) => lab(command),
         Command::Serve(serve) => run(*serve, started),
@@ -38,38 +40,38 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            log::fail(&format!("paceline: {error:#}"));
+            log::print_error(&format!("paceline: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the answer of the command")]
+#[expect(clippy::print_stdout, reason = "the output of the command")]
 fn check(file: &Path) -> anyhow::Result<()> {
     let summary = cli::check(file)?;
     println!("{summary}");
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the answer of the command")]
+#[expect(clippy::print_stdout, reason = "the output of the command")]
 fn import(file: &Path, password_dir: Option<&Path>) -> anyhow::Result<()> {
     let imported = paceline_config::import(file, password_dir)?;
     for remark in imported.remarks {
-        log::say(&format!("paceline: {remark}"));
+        log::print_line(&format!("paceline: {remark}"));
     }
     print!("{}", imported.toml);
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the answer of the command")]
+#[expect(clippy::print_stdout, reason = "the output of the command")]
 fn schema() -> anyhow::Result<()> {
     println!("{:#}", paceline_config::schema());
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the answer of the command")]
-fn explain(question: &Explain) -> anyhow::Result<()> {
-    let answer = runtime(1)?.block_on(explain::explain(question))?;
+#[expect(clippy::print_stdout, reason = "the output of the command")]
+fn explain(arguments: &Explain) -> anyhow::Result<()> {
+    let answer = runtime(1)?.block_on(explain::explain(arguments))?;
     println!("{answer}");
     Ok(())
 }
@@ -77,7 +79,7 @@ fn explain(question: &Explain) -> anyhow::Result<()> {
 #[cfg(feature = "bench")]
 fn lab(command: cli::LabCommand) -> anyhow::Result<ExitCode> {
     match command {
-        cli::LabCommand::Bench(order) => runtime(1)?.block_on(bench::bench(*order)),
+        cli::LabCommand::Bench(bench) => runtime(1)?.block_on(bench::bench(*bench)),
         cli::LabCommand::Report(report) => bench::report(&report).map(|()| ExitCode::SUCCESS),
         cli::LabCommand::Compare(compare) => bench::compare(&compare),
         cli::LabCommand::Calibrate(calibration) => {
@@ -88,23 +90,23 @@ fn lab(command: cli::LabCommand) -> anyhow::Result<ExitCode> {
 
 fn run(serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
     match serve.service.daemon {
-        // The process in the background reads the configuration again, and changes user then.
-        Daemon::Asked => return daemon::start_child(&serve.config),
+        // The background process reads the configuration again, and changes its user itself.
+        Daemon::Start => return daemon::start_child(&serve.config),
         Daemon::Child => daemon::leave_session()?,
         Daemon::No => {}
     }
     daemon::change_user(&serve.config, &serve.service)?;
-    let manner = log::Manner {
+    let options = log::LogOptions {
         filter: serve.log_filter.as_deref(),
         quiet: serve.service.quiet,
     };
-    log::start(&manner, &serve.config.paceline.logging)?;
+    log::start(&options, &serve.config.paceline.logging)?;
     for remark in &serve.remarks {
         tracing::warn!("{remark}");
     }
     file_limit::raise(&serve.config);
     let runtime = runtime(serve.config.paceline.operation.worker_threads)?;
-    let signals = runtime.block_on(async { serve::Signals::new() })?;
+    let signals = runtime.block_on(async { serve::CommandSignals::new() })?;
     #[cfg(feature = "embedded")]
     let (embedded, to_embedded) = embedded::start(serve.embedded.as_deref())?;
     #[cfg(not(feature = "embedded"))]
@@ -116,11 +118,11 @@ fn run(serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
             .databases
             .insert(any, paceline_config::Database::clone(database));
     }
-    let source = ConfigSource::new(serve.source, to_embedded);
-    let listening = OnceListening::new(&config, &serve.service);
-    let served = serve::serve(config, source, signals, started, || listening.run());
+    let source = ConfigSource::new(serve.inputs, to_embedded);
+    let when_listening = WhenListening::new(&config, &serve.service);
+    let served = serve::serve(config, source, signals, started, || when_listening.run());
     let served = runtime.block_on(served);
-    // Connections close before the server that they lead to.
+    // Server connections must be closed before the embedded PostgreSQL stops.
     runtime.shutdown_background();
     #[cfg(feature = "embedded")]
     if let Some(server) = embedded {
@@ -140,5 +142,5 @@ fn runtime(threads: usize) -> anyhow::Result<Runtime> {
     builder
         .enable_all()
         .build()
-        .context("the runtime could not be started")
+        .context("cannot start the runtime")
 }

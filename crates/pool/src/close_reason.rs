@@ -1,32 +1,32 @@
-//! Why connections to servers are closed, in PgBouncer's words.
+//! Why server connections are closed, in PgBouncer's words.
 
-/// An operator or a reload wants it replaced.
-pub const CONFIGURATION_CHANGED: &str = "database configuration changed";
+/// RECONNECT, or a reload has changed the address.
+pub(crate) const CONFIGURATION_CHANGED: &str = "database configuration changed";
 /// `PAUSE`.
-pub const PAUSE_MODE: &str = "pause mode";
+pub(crate) const PAUSE_MODE: &str = "pause mode";
 /// `KILL`.
-pub const DATABASE_REMOVED: &str = "database removed";
-/// The process ends.
-pub const SHUTTING_DOWN: &str = "shutting down";
-/// It is one more than the pool may have.
+pub(crate) const DATABASE_REMOVED: &str = "database removed";
+/// The process shuts down.
+pub(crate) const SHUTTING_DOWN: &str = "shutting down";
+/// The pool has more connections than its limit.
 pub const TOO_MANY: &str = "too many servers in the pool";
-/// Another pool, or a replication client, needs its place.
-pub const EVICTED: &str = "evicted";
-/// It has served for `server_lifetime`.
-pub const LIFETIME_OVER: &str = "server lifetime over";
-/// It has been unused for `server_idle_timeout`.
-pub const IDLE_TIMEOUT: &str = "server idle timeout";
+/// Another pool, or a replication client, needs the slot.
+pub(crate) const EVICTED: &str = "evicted";
+/// `server_lifetime`.
+pub(crate) const LIFETIME_OVER: &str = "server lifetime over";
+/// `server_idle_timeout`.
+pub(crate) const IDLE_TIMEOUT: &str = "server idle timeout";
 /// `server_check_query` failed.
-pub const CHECK_FAILED: &str = "test query failed";
+pub(crate) const CHECK_FAILED: &str = "test query failed";
 /// `server_reset_query` failed.
 pub const RESET_FAILED: &str = "reset query failed";
-/// A group had no answer within `query_timeout`.
-pub const QUERY_TIMEOUT: &str = "query timeout";
-/// The server or the network has ended it.
-pub const LOST: &str = "server conn crashed?";
-/// Its client has left in the middle of a transaction or an answer.
-pub const CLIENT_LEFT: &str = "client disconnect while server was not ready";
-/// Its state is not known.
-pub const UNCLEAN: &str = "unclean server";
-/// There is no other reason.
-pub const NOT_NEEDED: &str = "no longer needed";
+/// A group got no answer within `query_timeout`.
+pub(crate) const QUERY_TIMEOUT: &str = "query timeout";
+/// The server or the network closed the connection.
+pub(crate) const LOST: &str = "server conn crashed?";
+/// The client disconnected in the middle of a transaction or an answer.
+pub(crate) const CLIENT_LEFT: &str = "client disconnect while server was not ready";
+/// The state of the connection is unknown.
+pub(crate) const UNCLEAN: &str = "unclean server";
+/// The connection is not used any longer.
+pub(crate) const NOT_NEEDED: &str = "no longer needed";

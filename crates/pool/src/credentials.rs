@@ -1,5 +1,5 @@
-//! Credentials for logins to servers: the password in the configuration, the secret in `auth_file`, or what the last client of the
-//! pool has shown.
+//! Credentials for logins to servers: the password in the configuration, the secret in `auth_file`, or the credential that the
+//! last client of the pool has shown.
 
 mod credential;
 mod derive;
@@ -7,11 +7,12 @@ mod process_key;
 mod random;
 mod secret;
 
-pub use credential::{Credential, ServerCredentials, ShownCredential};
+pub(crate) use credential::ShownCredential;
+pub use credential::{Credential, ServerCredentials};
 pub use derive::Deriver;
 pub use process_key::ProcessKey;
 pub use random::random;
-pub use secret::Secret;
+pub use secret::StoredSecret;
 
 use crate::address::Address;
 use arc_swap::ArcSwapOption;
@@ -19,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Secrets of `auth_file`, by user.
-pub type Users = HashMap<String, Secret>;
+pub type Users = HashMap<String, StoredSecret>;
 
 /// The sources of credentials that all pools share.
 #[derive(Default)]
@@ -34,15 +35,16 @@ impl CredentialStore {
         self.users.store(users);
     }
 
-    /// What makes SCRAM keys of passwords.
+    /// Derives SCRAM keys from passwords.
     pub fn deriver(&self) -> &Arc<Deriver> {
         &self.deriver
     }
 
-    /// The credentials for logins to this address: the password in the URL if it is that user's, else the secret of the user in
-    /// `auth_file` if a server accepts it, else what the last client has shown, if the pool logs in as its clients.
+    /// The credentials for logins to this address. The first of these that exists: the password in the URL, if it is that user's;
+    /// the secret of the user in `auth_file`, if a server accepts it; the credential that the last client has shown, if the pool
+    /// logs in as its clients.
     ///
-    /// What a client has shown was compared with the file as it was then. If the user is in the file now, the file decides.
+    /// The client's credential was compared with the file at its login. If the file has a usable secret now, the file decides.
     pub(crate) fn of(&self, address: &Address, shown: &ShownCredential) -> ServerCredentials {
         let upstream = &address.upstream;
         let user = upstream.user.as_ref();
@@ -63,8 +65,8 @@ impl CredentialStore {
     fn stored(&self, user: &str) -> Credential {
         let users = self.users.load();
         match users.as_ref().and_then(|users| users.get(user)) {
-            // So that the error of the login says why it fails.
-            Some(Secret::Scram(_)) => Credential::Verifier,
+            // So that the login error gives the reason.
+            Some(StoredSecret::Scram(_)) => Credential::Verifier,
             secret => secret.map(Credential::of).unwrap_or_default(),
         }
     }

@@ -9,17 +9,17 @@ mod run;
 mod share;
 mod stats;
 
-use crate::pool::{Pool, Waiter, Work};
+use crate::pool::{Pool, ServerWork, Waiter};
 use crate::server::ServerConn;
 use bytes::BytesMut;
 use guard::RunGuard;
 use lock::Locked;
 use paceline_batch::line::{Dispatch, LineKeys};
-use run::{GroupRun, Outcome};
+use run::{GroupRun, RunEnd};
 use std::sync::Arc;
 
 /// Does `work` on `conn`, then what the line has next for the connection, until nothing is left.
-pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Work) {
+pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: ServerWork) {
     let mut guard = RunGuard::new(Arc::clone(&pool));
     // Declared after the guard: also if a batch panics, a connection is closed before another one is opened in its slot.
     let mut conn = conn;
@@ -28,10 +28,10 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Wor
     loop {
         let mut run = match next {
             None => return guard.release().check_in(Some(conn), &LineKeys::Unknown),
-            Some(Work::Group(group)) if group.entries.len() == 1 => {
+            Some(ServerWork::Group(group)) if group.entries.len() == 1 => {
                 return hand_over(guard, group, conn);
             }
-            Some(Work::Group(group)) => {
+            Some(ServerWork::Group(group)) => {
                 guard.add_group(&group);
                 let mut run = GroupRun::new(group);
                 if let Err(error) = run.send(&pool, &mut conn, &mut out).await {
@@ -42,7 +42,7 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Wor
                 run
             }
             // Boxed, as waits for locks are: they are rare, and every run would pay for their state.
-            Some(Work::Probe(requests)) => {
+            Some(ServerWork::Probe(requests)) => {
                 let probed = Box::pin(probe::probe(requests, guard, conn, &mut out)).await;
                 match probed {
                     Some(free) => (guard, conn, next) = free,
@@ -50,7 +50,7 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Wor
                 }
                 continue;
             }
-            Some(Work::Lock(wait)) => {
+            Some(ServerWork::Lock(wait)) => {
                 match Box::pin(lock::lock(wait, guard, conn, &mut out)).await {
                     Some((its, same, Locked::Group(run))) => {
                         (guard, conn) = (its, same);
@@ -66,8 +66,8 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Wor
         };
         next = loop {
             let last = match run.receive_in_time(&pool, &mut conn, &mut out).await {
-                Ok(Outcome::Finished(last)) => last,
-                Ok(Outcome::HandedOver(underway, memory)) => {
+                Ok(RunEnd::Finished(last)) => last,
+                Ok(RunEnd::HandedOver(underway, memory)) => {
                     return run.hand_over(guard, conn, underway, memory);
                 }
                 Err(error) => {
@@ -77,11 +77,11 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Wor
                 }
             };
             let group = match run.finish(&mut guard, &mut conn, &last) {
-                Some(Work::Group(group)) if group.entries.len() == 1 => {
+                Some(ServerWork::Group(group)) if group.entries.len() == 1 => {
                     hand_over(guard, group, conn);
                     return run.distribute(last);
                 }
-                Some(Work::Group(group)) => group,
+                Some(ServerWork::Group(group)) => group,
                 other => {
                     run.distribute(last);
                     break other;
@@ -128,7 +128,7 @@ mod tests {
     /// A task is moved half a dozen times before and after it runs: what is rare must not be part of it.
     #[test]
     fn the_task_of_a_run_is_small() {
-        fn size<F>(_: impl FnOnce(Arc<Pool>, Box<ServerConn>, Work) -> F) -> usize {
+        fn size<F>(_: impl FnOnce(Arc<Pool>, Box<ServerConn>, ServerWork) -> F) -> usize {
             size_of::<F>()
         }
         assert!(size(run_groups) < 2048, "{} bytes", size(run_groups));

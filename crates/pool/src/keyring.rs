@@ -1,5 +1,4 @@
-//! Keys and certificates: what the files that the configuration names hold, for clients and for each server. Private keys never
-//! reach a log.
+//! Keys and certificates for clients and for each server, from the files in the configuration. Private keys are never logged.
 
 use crate::net_settings::tls_settings;
 use arc_swap::ArcSwap;
@@ -12,17 +11,17 @@ use std::sync::Arc;
 
 /// The keys and certificates in force. Replacing them does not affect connections that exist.
 #[derive(Default)]
-pub struct Keyring(ArcSwap<Keys>);
+pub struct Keyring(ArcSwap<TlsKeys>);
 
 /// Keys and certificates that were read together.
 #[derive(Default)]
-pub struct Keys {
+pub struct TlsKeys {
     settings: Encryption,
     clients: Option<Arc<Acceptor>>,
     servers: HashMap<Side, Arc<Connector>>,
 }
 
-impl Keys {
+impl TlsKeys {
     /// Reads the files that a configuration names, for clients and for its servers.
     ///
     /// # Errors
@@ -66,7 +65,7 @@ impl Keys {
         self.settings == *settings
     }
 
-    /// Whether connections to this server use the same TLS settings with other keys.
+    /// Whether connections to this server use the same TLS settings in both.
     pub fn agree(&self, others: &Self, upstream: &Upstream) -> bool {
         self.settings.towards(upstream) == others.settings.towards(upstream)
     }
@@ -74,12 +73,12 @@ impl Keys {
 
 impl Keyring {
     /// Uses these keys for new connections.
-    pub fn replace(&self, keys: Arc<Keys>) {
+    pub fn replace(&self, keys: Arc<TlsKeys>) {
         self.0.store(keys);
     }
 
     /// Returns the keys that new connections use.
-    pub fn keys(&self) -> Arc<Keys> {
+    pub fn keys(&self) -> Arc<TlsKeys> {
         self.0.load_full()
     }
 
@@ -92,7 +91,7 @@ impl Keyring {
     ///
     /// # Errors
     /// A file is missing or cannot be used.
-    pub fn connector(&self, upstream: &Upstream) -> Result<Arc<Connector>, TlsError> {
+    pub(crate) fn connector(&self, upstream: &Upstream) -> Result<Arc<Connector>, TlsError> {
         let loaded = self.0.load();
         let side = loaded.settings.towards(upstream);
         match loaded.servers.get(&side) {
@@ -114,7 +113,7 @@ mod tests {
     use paceline_config::SslMode;
 
     #[test]
-    fn files_count_when_the_keys_are_replaced() {
+    fn new_files_apply_when_the_keys_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let [cert, key] = ["cert", "key"].map(|file| folder.path().join(file));
         let write = || {
@@ -131,7 +130,7 @@ mod tests {
         };
         let keyring = Keyring::default();
         let binding = || keyring.acceptor().unwrap().channel_binding();
-        let read = || Keys::for_servers(&settings, []).map(Arc::new);
+        let read = || TlsKeys::for_servers(&settings, []).map(Arc::new);
         write();
         keyring.replace(read().unwrap());
         let first = binding();

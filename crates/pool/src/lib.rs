@@ -1,18 +1,18 @@
-//! The pools of server connections: [`pool`] holds the connections of one database and user and the line in front of them,
-//! [`pools`] all pools of the process.
+//! Pools of server connections. [`pool`] has the connections of one database and user, and their line; [`pools`] has all pools of
+//! the process.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`address`] | where connections lead |
+//! | [`address`] | where server connections lead |
 //! | [`server`] | one connection to PostgreSQL, logged in |
-//! | [`credentials`], [`keyring`] | what logins and TLS need |
-//! | [`pool`] | checkout and checkin, growth, eviction, an operator's orders |
+//! | [`credentials`], [`keyring`] | credentials and keys for logins and TLS |
+//! | [`pool`] | checkout and checkin, growth, eviction, administration |
 //! | `group_run` | a group on a server connection |
-//! | [`analysis`] | questions to PostgreSQL about a template |
-//! | [`stats`], [`counters`] | what is counted |
+//! | [`analysis`] | asks PostgreSQL about templates |
+//! | [`stats`], [`counters`] | statistics |
 //! | [`shared`] | what all pools share |
 //!
-//! Knows neither clients nor the console.
+//! This crate knows neither clients nor the console.
 
 #![warn(clippy::missing_errors_doc)]
 

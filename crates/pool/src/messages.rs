@@ -1,17 +1,17 @@
-//! Errors of Paceline's own, as bytes for clients.
+//! Paceline's own errors, as messages for clients.
 
 use bytes::{Bytes, BytesMut};
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::Status;
 
-/// An error after which the connection ends.
+/// An error that ends the connection.
 pub fn fatal(error: &ErrorResponse) -> Bytes {
     let mut out = BytesMut::new();
     error.write(&mut out);
     out.freeze()
 }
 
-/// An error that answers one request outside of transactions.
+/// An error that answers one request outside a transaction.
 pub(crate) fn answer(error: &ErrorResponse) -> Bytes {
     let mut out = BytesMut::new();
     error.write(&mut out);
@@ -19,7 +19,7 @@ pub(crate) fn answer(error: &ErrorResponse) -> Bytes {
     out.freeze()
 }
 
-/// The server connection was lost under the client's request.
+/// The error if the server connection was lost during the client's request.
 pub fn connection_lost() -> Bytes {
     fatal(
         &ErrorResponse::fatal("08006", "server closed the connection unexpectedly")
@@ -27,17 +27,17 @@ pub fn connection_lost() -> Bytes {
     )
 }
 
-/// A time-out of Paceline's own has expired. As in PgBouncer the connection ends.
+/// The error if one of Paceline's time limits is exceeded. As in PgBouncer, the connection ends.
 pub fn timed_out(why: &str) -> Bytes {
     fatal(&ErrorResponse::fatal("08P01", why))
 }
 
-/// The client's request has waited for `query_wait_timeout`.
+/// The error if the client's request has waited for `query_wait_timeout`.
 pub(crate) fn query_wait_timeout(detail: String) -> Bytes {
     fatal(&ErrorResponse::fatal("08P01", "query_wait_timeout").with_detail(detail))
 }
 
-/// The process ends.
+/// The error if the process shuts down.
 pub(crate) fn shutting_down() -> Bytes {
     fatal(&ErrorResponse::fatal("08P01", "server shutting down"))
 }

@@ -1,4 +1,4 @@
-//! The configuration's values for `paceline-net`, which does not know the configuration.
+//! Converts configuration values for `paceline-net`, which does not know the configuration.
 
 use paceline_config::{Side, SslMode, Tcp};
 use paceline_net::{TcpSettings, TlsSettings, TlsVersions};
@@ -15,7 +15,7 @@ pub fn tcp_settings(tcp: &Tcp) -> TcpSettings {
 }
 
 /// Converts the settings of TLS towards clients or towards a server.
-pub fn tls_settings(side: &Side) -> TlsSettings {
+pub(crate) fn tls_settings(side: &Side) -> TlsSettings {
     let protocols = &side.protocols;
     TlsSettings {
         sslmode: sslmode(side.sslmode),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_those_of_the_protocols() {
+    fn versions_match_the_protocols() {
         for (text, versions) in [
             ("secure", TlsVersions::Both),
             ("tlsv1.2", TlsVersions::Tls12),

@@ -17,8 +17,8 @@ mod load;
 mod login_backoff;
 mod lookup;
 mod reconfigure;
-mod replicas;
 mod replication;
+mod replication_queue;
 mod servers;
 mod state;
 #[cfg(test)]
@@ -26,9 +26,9 @@ mod tests;
 mod wait;
 mod wait_timer;
 
-pub use analyses::Analysis;
-pub use checkout::Rows;
-pub use config::PoolConfig;
+pub use analyses::AnalysisState;
+pub use checkout::RowsInFlight;
+pub(crate) use config::PoolConfig;
 pub use load::PoolLoad;
 pub use replication::ReplicationServer;
 pub(crate) use state::ExclusiveUse;
@@ -51,7 +51,7 @@ use login_backoff::LoginBackoff;
 use paceline_batch::line::{Dispatch, Line, LineKey, LineKeys, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::request::PartialAnswer;
-use replicas::Replicas;
+use replication_queue::ReplicationQueue;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -65,7 +65,7 @@ pub type SettingsCache = Cache<Arc<ArcSwap<SettingsInForce>>, Arc<SettingsInForc
 pub struct Pool {
     /// What all pools share.
     pub shared: Arc<Shared>,
-    neighbours: Weak<dyn Neighbours>,
+    all_pools: Weak<dyn AllPools>,
     policy: PolicyCell,
     /// The credential of the last client that logged in, for logins of the pool.
     shown: ShownCredential,
@@ -77,7 +77,7 @@ pub struct Pool {
     pub quotas: Quotas,
     settings: Arc<ArcSwap<SettingsInForce>>,
     inner: Mutex<Inner>,
-    signals: Signals,
+    signals: PoolSignals,
     /// The server's default of `idle_session_timeout`, in milliseconds, as of the connection that was opened last.
     idle_default_ms: AtomicU64,
     /// Clients that are logged in.
@@ -89,8 +89,8 @@ pub struct Pool {
     server_list: ServerList,
 }
 
-/// The other pools, for a pool that needs one of their server connections closed.
-pub(crate) trait Neighbours: Send + Sync {
+/// The pools of the process, for a pool that needs a server connection of another pool closed.
+pub(crate) trait AllPools: Send + Sync {
     /// All pools of the process.
     fn pools(&self) -> Vec<Arc<Pool>>;
 }
@@ -106,7 +106,7 @@ pub struct PoolName {
 
 /// Wakes tasks that wait for something in a pool.
 #[derive(Default)]
-struct Signals {
+struct PoolSignals {
     /// To the wait timer: something changed that it has not taken into account.
     look_again: Notify,
     /// A connection was closed or suspended, or the last one of a generation was closed.
@@ -122,7 +122,7 @@ struct Inner {
     unwanted: FxHashMap<WaiterId, Unwanted>,
     servers: Servers,
     admin: AdminControl,
-    replication: Replicas,
+    replication: ReplicationQueue,
     analyses: Analyses,
     timer: WaitTimer,
     /// Since when the janitor has found neither clients nor connections, and no client has asked for the pool.
@@ -150,7 +150,7 @@ struct Servers {
     /// There is no connection, and the limits of the database or user allow none.
     starving: Option<Starving>,
     /// No connection is closed for its age before this time.
-    retire_not_before: Instant,
+    lifetime_ends_not_before: Instant,
     /// New connections belong to this generation.
     generation: Arc<Generation>,
     /// Earlier generations that still have connections.
@@ -229,7 +229,7 @@ pub struct PooledServer {
 }
 
 /// What a free server connection does next.
-pub(crate) enum Work {
+pub(crate) enum ServerWork {
     /// Runs a group.
     Group(Dispatch<Waiter>),
     /// Probes these requests, which stay in the line.
@@ -263,19 +263,19 @@ impl Pool {
     /// A pool without connections.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        neighbours: Weak<dyn Neighbours>,
+        all_pools: Weak<dyn AllPools>,
         config: PoolConfig,
         quotas: Quotas,
         state: PoolState,
     ) -> Self {
         let now = Instant::now();
-        let signals = Signals::default();
+        let signals = PoolSignals::default();
         let disconnect = match state {
             PoolState::ShuttingDown => DisconnectSignal::Closing,
             PoolState::Active | PoolState::Suspended | PoolState::Paused => DisconnectSignal::Stay,
         };
         Self {
-            neighbours,
+            all_pools,
             policy: PolicyCell::new(config.policy),
             shown: ShownCredential::default(),
             labels: OnceLock::new(),
@@ -294,7 +294,7 @@ impl Pool {
                     grow_not_before: now,
                     backoff: None,
                     starving: None,
-                    retire_not_before: now,
+                    lifetime_ends_not_before: now,
                     generation: Generation::new(Arc::new(config.address), &signals.closed),
                     past: Vec::new(),
                 },
@@ -304,7 +304,7 @@ impl Pool {
                     killed_at: None,
                     disconnect: watch::Sender::new(disconnect),
                 },
-                replication: Replicas::default(),
+                replication: ReplicationQueue::default(),
                 analyses: Analyses::new(&shared.template_names),
                 timer: WaitTimer {
                     runs: false,

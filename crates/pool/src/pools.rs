@@ -9,7 +9,7 @@ pub use exclusive::Exclusive;
 
 use crate::address::{Address, DatabaseAddress};
 use crate::labels::PoolLabels;
-use crate::pool::{ExclusiveUse, Neighbours, Pool, PoolConfig, PoolState};
+use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
@@ -78,7 +78,7 @@ impl Registry {
     }
 }
 
-impl Neighbours for Pools {
+impl AllPools for Pools {
     fn pools(&self) -> Vec<Arc<Pool>> {
         self.all()
     }
@@ -165,9 +165,9 @@ impl Pools {
         state: PoolState,
     ) -> Arc<Pool> {
         let quotas = self.shared.quotas.of(database, user, &config.address.user);
-        let neighbours: Weak<Self> = Arc::downgrade(self);
+        let all_pools: Weak<Self> = Arc::downgrade(self);
         let shared = Arc::clone(&self.shared);
-        Arc::new(Pool::new(shared, neighbours, config, quotas, state))
+        Arc::new(Pool::new(shared, all_pools, config, quotas, state))
     }
 
     /// Maintains all pools for as long as the process lives.
@@ -184,13 +184,13 @@ impl Pools {
     fn maintenance_pause(&self) -> Duration {
         let config = self.shared.config();
         let timeouts = &config.paceline.timeouts;
-        let times = [
-            timeouts.server_idle_timeout,
-            timeouts.server_lifetime,
-            timeouts.autodb_idle_timeout,
-        ];
-        let is_short = |time: &Duration| !time.is_zero() && *time < MAINTAIN_EVERY;
-        match times.iter().any(is_short) {
+        let is_short = |time: Duration| !time.is_zero() && time < MAINTAIN_EVERY;
+        // Databases may override server_lifetime.
+        let is_short_lived = |pool: &Arc<Pool>| is_short(pool.settings().timeouts.server_lifetime);
+        let any_is_short = is_short(timeouts.server_idle_timeout)
+            || is_short(timeouts.autodb_idle_timeout)
+            || self.all().iter().any(is_short_lived);
+        match any_is_short {
             true => MAINTAIN_OFTEN,
             false => MAINTAIN_EVERY,
         }
@@ -231,7 +231,7 @@ impl Pools {
         let period = config.paceline.operation.stats_period;
         let pools = self.all();
         let stats: Vec<&Stats> = pools.iter().map(|pool| &pool.stats).collect();
-        let over = self.periods.turn(Instant::now(), period, &stats);
+        let over = self.periods.next_period(Instant::now(), period, &stats);
         if let Some(averages) = over.filter(|_| config.paceline.logging.log_stats) {
             tracing::info!("{averages}");
         }

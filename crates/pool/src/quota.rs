@@ -1,5 +1,4 @@
-//! Quotas: how many server connections and clients a database or a user has in all its pools together. A pool that finds no room
-//! here does not wait.
+//! Quotas: maximum numbers of server connections and clients per database and user, over all pools. Nothing here waits.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The connections of one database or user.
 #[derive(Debug, Default)]
-pub struct Quota {
+pub(crate) struct Quota {
     servers: AtomicUsize,
     clients: AtomicUsize,
     /// Pools that have no server connection and may not open one.
@@ -31,17 +30,17 @@ pub struct Quotas {
 
 /// All quotas, by name.
 #[derive(Debug, Default)]
-pub struct QuotaBook {
+pub(crate) struct QuotaBook {
     databases: Register,
     users: Register,
 }
 
 /// Quotas by name while a pool counts for them: clients may invent any number of names.
 #[derive(Debug, Default)]
-struct Register(Mutex<Named>);
+struct Register(Mutex<QuotaMap>);
 
 #[derive(Debug, Default)]
-struct Named {
+struct QuotaMap {
     quotas: HashMap<String, Arc<Quota>>,
     /// Quotas in use at the last cleaning.
     in_use: usize,
@@ -61,15 +60,15 @@ pub enum Full {
 
 /// The permission for one server connection, given back when this is dropped.
 #[derive(Debug)]
-pub struct ServerSlot([Arc<Quota>; 2]);
+pub(crate) struct ServerSlot([Arc<Quota>; 2]);
 
 /// A pool that cannot have a connection while this exists.
 #[derive(Debug)]
-pub struct Starving(Arc<Quota>);
+pub(crate) struct Starving(Arc<Quota>);
 
 impl QuotaBook {
     /// The quotas of a pool.
-    pub fn of(&self, database: &str, client_user: &str, server_user: &str) -> Quotas {
+    pub(crate) fn of(&self, database: &str, client_user: &str, server_user: &str) -> Quotas {
         Quotas {
             database: self.databases.of(database),
             server_user: ArcSwap::new(self.users.of(server_user)),
@@ -78,7 +77,7 @@ impl QuotaBook {
     }
 
     /// Counts new connections of a pool for another user. Present connections count as before.
-    pub fn change_user(&self, quotas: &Quotas, server_user: &str) {
+    pub(crate) fn change_user(&self, quotas: &Quotas, server_user: &str) {
         quotas.server_user.store(self.users.of(server_user));
     }
 }
@@ -93,12 +92,12 @@ impl Register {
         Arc::clone(named.quotas.entry(name.to_owned()).or_default())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Named> {
+    fn lock(&self) -> MutexGuard<'_, QuotaMap> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Named {
+impl QuotaMap {
     /// Drops unused quotas whenever their number has doubled.
     fn forget_unused(&mut self) {
         if self.quotas.len() >= FEW.max(2 * self.in_use) {
@@ -110,7 +109,7 @@ impl Named {
 
 impl Quotas {
     /// A slot for one more server connection.
-    pub fn server_slot(&self, settings: &PoolSettings) -> Result<ServerSlot, Full> {
+    pub(crate) fn server_slot(&self, settings: &PoolSettings) -> Result<ServerSlot, Full> {
         take(&self.database.servers, settings.database_servers_max).ok_or(Full::Database)?;
         let server_user = self.server_user.load_full();
         if take(&server_user.servers, settings.user_servers_max).is_none() {
@@ -121,6 +120,9 @@ impl Quotas {
     }
 
     /// Counts one more client, until [`Quotas::leave`].
+    ///
+    /// # Errors
+    /// The limit of the database or of the user is reached.
     pub fn enter(&self, settings: &PoolSettings) -> Result<(), Full> {
         take(&self.database.clients, settings.database_clients_max).ok_or(Full::Database)?;
         if take(&self.client_user.clients, settings.user_clients_max).is_none() {
@@ -137,7 +139,7 @@ impl Quotas {
     }
 
     /// Shows the pools that share this limit that this pool has no connection.
-    pub fn starving(&self, full: Full) -> Starving {
+    pub(crate) fn starving(&self, full: Full) -> Starving {
         let quota = match full {
             Full::Database => Arc::clone(&self.database),
             Full::User => self.server_user.load_full(),
@@ -147,7 +149,7 @@ impl Quotas {
     }
 
     /// Whether the limits allow no further server connection.
-    pub fn are_full(&self, settings: &PoolSettings) -> bool {
+    pub(crate) fn are_full(&self, settings: &PoolSettings) -> bool {
         let full = |quota: &Quota, most: Option<usize>| {
             most.is_some_and(|most| quota.servers.load(Ordering::Relaxed) >= most)
         };
@@ -156,7 +158,7 @@ impl Quotas {
     }
 
     /// Whether another pool has no connection because of a limit that it shares with this one.
-    pub fn others_starve(&self) -> bool {
+    pub(crate) fn others_starve(&self) -> bool {
         self.database.starving.load(Ordering::Relaxed) > 0
             || self.server_user.load().starving.load(Ordering::Relaxed) > 0
     }

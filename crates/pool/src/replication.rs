@@ -1,5 +1,5 @@
-//! Replication connections (PostgreSQL documentation, chapter "Streaming Replication Protocol"): how a client asks for one, and
-//! what its server connection is asked for. `client/replication.rs` relays them, `pool/replication.rs` limits their number.
+//! Replication connections (PostgreSQL documentation, chapter "Streaming Replication Protocol"): the startup packets of clients
+//! and of their server connections. `client/replication.rs` relays them, `pool/replication.rs` limits their number.
 
 use paceline_config::State;
 use paceline_wire::ErrorResponse;
@@ -10,14 +10,14 @@ const PARAMETER: &str = "replication";
 /// The kind of a replication connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replication {
-    /// Of the whole server: it has no database and takes no SQL.
+    /// Replicates the whole server; has no database and accepts no SQL.
     Physical,
-    /// Of one database.
+    /// Replicates one database.
     Logical,
 }
 
 impl Replication {
-    /// What the client asks for; `None`: an ordinary connection.
+    /// The kind in a startup packet; `None` for an ordinary connection.
     ///
     /// # Errors
     /// If the value is neither `database` nor a boolean.
@@ -38,7 +38,7 @@ impl Replication {
         }
     }
 
-    /// As `SHOW CLIENTS` calls it.
+    /// The name in `SHOW CLIENTS`.
     pub fn name(kind: Option<Self>) -> &'static str {
         match kind {
             None => "none",
@@ -47,8 +47,8 @@ impl Replication {
         }
     }
 
-    /// The start-up parameters of the server connection, without user and database: all that the client has sent and that the
-    /// configuration does not ignore. `options` are passed on as they are, since no other client gets the connection.
+    /// The startup parameters of the server connection, without user and database: those of the client that the configuration
+    /// does not ignore. `options` are passed on unchanged, since no other client gets the connection.
     pub fn parameters(self, startup: &Startup, state: &State) -> Vec<(String, String)> {
         const OWN: [&str; 3] = ["user", "database", PARAMETER];
         let value = match self {
@@ -66,7 +66,7 @@ impl Replication {
     }
 }
 
-/// A boolean by PostgreSQL's `parse_bool`: a word or its beginning, as far as no other word begins so.
+/// Reads a boolean as PostgreSQL's `parse_bool` does: a word or any unambiguous prefix of it.
 fn read_bool(value: &str) -> Option<bool> {
     let value = value.to_ascii_lowercase();
     let begins = |word: &str, at_least: usize| value.len() >= at_least && word.starts_with(&value);

@@ -1,49 +1,49 @@
-//! Memory for shared answers: how many bytes of them the process keeps at a time, for all pools and clients together.
+//! Memory for shared answers, limited for the whole process.
 
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of shared answers that are kept at a time, until the last client has taken its copy.
-pub const SHARED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Maximum number of bytes of shared answers, each counted until its last client has it.
+pub(crate) const SHARED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What the process keeps.
+/// Counts the bytes of all shared answers.
 #[derive(Debug, Default)]
 pub struct ResultMemory {
     taken: AtomicUsize,
 }
 
-/// What one answer takes of it; comes back when this is dropped.
+/// The bytes reserved for one answer. Dropping this releases them.
 #[derive(Debug)]
 pub struct ResultReservation {
-    rooms: Arc<ResultMemory>,
+    memory: Arc<ResultMemory>,
     taken: usize,
 }
 
 impl ResultMemory {
-    /// Bytes that are taken now.
+    /// Number of reserved bytes.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 }
 
 impl ResultReservation {
-    /// None yet.
-    pub fn new(rooms: &Arc<ResultMemory>) -> Self {
+    /// A reservation of no bytes.
+    pub fn new(memory: &Arc<ResultMemory>) -> Self {
         Self {
-            rooms: Arc::clone(rooms),
+            memory: Arc::clone(memory),
             taken: 0,
         }
     }
 
-    /// Takes what is missing to `bytes`. False: there is not as much left, and nothing more was taken.
-    pub fn grow_to(&mut self, bytes: usize) -> bool {
+    /// Enlarges the reservation to `bytes`. Returns false, and changes nothing, if not enough memory is left.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.taken);
         let grown = |taken: usize| {
             let taken = taken.checked_add(more)?;
             (taken <= SHARED_BYTES_MAX).then_some(taken)
         };
-        let all = &self.rooms.taken;
+        let all = &self.memory.taken;
         let fits = all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
         if fits.is_ok() {
             self.taken += more;
@@ -51,27 +51,27 @@ impl ResultReservation {
         fits.is_ok()
     }
 
-    /// These bytes take this room until their last copy is dropped.
-    pub fn keep(self, answer: Bytes) -> Bytes {
-        Bytes::from_owner(Kept {
+    /// Returns the answer with its reservation, which ends when the last copy is dropped.
+    pub fn attach(self, answer: Bytes) -> Bytes {
+        Bytes::from_owner(ReservedAnswer {
             answer,
-            _room: self,
+            _reservation: self,
         })
     }
 }
 
 impl Drop for ResultReservation {
     fn drop(&mut self) {
-        self.rooms.taken.fetch_sub(self.taken, Ordering::Relaxed);
+        self.memory.taken.fetch_sub(self.taken, Ordering::Relaxed);
     }
 }
 
-struct Kept {
+struct ReservedAnswer {
     answer: Bytes,
-    _room: ResultReservation,
+    _reservation: ResultReservation,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for ReservedAnswer {
     fn as_ref(&self) -> &[u8] {
         &self.answer
     }
@@ -82,15 +82,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_comes_back_with_the_last_copy() {
-        let rooms = Arc::new(ResultMemory::default());
-        let mut first = ResultReservation::new(&rooms);
+    fn memory_is_released_with_the_last_copy() {
+        let memory = Arc::new(ResultMemory::default());
+        let mut first = ResultReservation::new(&memory);
         assert!(first.grow_to(SHARED_BYTES_MAX - 1));
-        assert!(first.grow_to(10), "it has that already");
-        let mut second = ResultReservation::new(&rooms);
+        assert!(first.grow_to(10), "the bytes are already reserved");
+        let mut second = ResultReservation::new(&memory);
         assert!(second.grow_to(1));
         assert!(!second.grow_to(2));
-        let kept = first.keep(Bytes::from_static(b"answer"));
+        let kept = first.attach(Bytes::from_static(b"answer"));
         let copy = kept.clone();
         drop(kept);
         assert!(!second.grow_to(2));
@@ -98,6 +98,6 @@ mod tests {
         drop(copy);
         assert!(second.grow_to(SHARED_BYTES_MAX));
         drop(second);
-        assert_eq!(rooms.taken.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.taken.load(Ordering::Relaxed), 0);
     }
 }

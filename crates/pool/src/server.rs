@@ -42,45 +42,45 @@ use std::time::{Duration, Instant};
 pub struct ServerConn {
     /// The socket.
     pub stream: Stream,
-    /// What is prepared and set there.
+    /// The session state of the connection, as far as it is known.
     pub side: ServerSide,
-    /// What has come and was not taken.
+    /// Bytes that were received and not read.
     pub input: BytesMut,
-    /// Names this backend in cancel requests.
+    /// Identifies the backend in cancel requests.
     pub key: BackendKey,
-    /// The era of its pool that it is of, if it is a pool's.
+    /// The generation of the pool's connection; `None` outside of pools.
     pub(crate) generation: Option<GenerationGuard>,
-    /// When it served last.
+    /// When the connection last served a request.
     pub(crate) idle_since: Instant,
-    /// When it answered `server_check_query` last.
+    /// When the connection last answered `server_check_query`.
     pub(crate) checked: Option<Instant>,
-    /// When it was opened.
+    /// When the connection was opened.
     pub(crate) opened: Instant,
-    /// Its place among the connections of its database and user.
+    /// The slot in the limits of its database and user.
     pub(crate) slot: Option<ServerSlot>,
-    /// What others see of it.
+    /// What the console shows of the connection.
     pub info: Arc<ServerInfo>,
-    /// Logs its end, if it is a pool's.
+    /// Logs the end of a pool's connection.
     pub(crate) log: Option<ServerLog>,
 }
 
-/// What PostgreSQL says of a statement.
+/// PostgreSQL's description of a statement.
 #[derive(Debug, Default)]
 pub struct Description {
     /// OIDs of its parameters.
     pub parameters: Vec<u32>,
     /// Columns of its result.
     pub fields: Vec<Field>,
-    /// To parse it was worth a NOTICE or WARNING.
+    /// Whether PostgreSQL raised a NOTICE or WARNING when it parsed the statement.
     pub warned: bool,
 }
 
 /// Rows of one result, as text.
-pub type Rows = Vec<Vec<Option<String>>>;
+pub type ResultRows = Vec<Vec<Option<String>>>;
 
 impl ServerConn {
-    /// Connects and logs in. A server that lets this user in only with TLS, or only without (`pg_hba.conf`), is asked that way
-    /// too, where `sslmode` leaves it open.
+    /// Connects and logs in. If `pg_hba.conf` rejects the user with TLS, or without, and `sslmode` allows both, tries the other
+    /// way, too.
     async fn open(
         address: &Arc<Address>,
         credentials: &ServerCredentials,
@@ -102,9 +102,9 @@ impl ServerConn {
         }
     }
 
-    /// Opens a connection that may be idle for as long as the pool keeps it: no default of the role, the database or the server
-    /// ends it (`idle_session_timeout`, which PostgreSQL has from 14 on). It remembers the default, which counts for clients.
-    /// Settings that `connect_query` changes are defaults of the session, to which RESET and DISCARD ALL return.
+    /// Opens a connection that the server does not close for being idle: a default of `idle_session_timeout` (PostgreSQL 14 and
+    /// later) is overridden and remembered, because it applies to clients. Settings that `connect_query` changes become defaults
+    /// of the session, to which RESET and DISCARD ALL return.
     async fn open_for_pool(
         address: &Arc<Address>,
         credentials: &ServerCredentials,
@@ -125,7 +125,7 @@ impl ServerConn {
         let sets = sets.iter().map(|(name, value)| (&**name, &**value));
         let more: Vec<(&str, &str)> = off.iter().copied().chain(sets).collect();
         let mut conn = match open(&more).await {
-            // What a statement may set is not always taken from a start-up packet.
+            // Some settings that a statement may change are not accepted in a startup packet.
             Err(ServerError::Refused(_)) if more.len() > off.len() => open(off).await?,
             other => other?,
         };
@@ -134,12 +134,12 @@ impl ServerConn {
         Ok(conn)
     }
 
-    /// After how long of idleness the server would end the session; zero is never.
+    /// The server's default of `idle_session_timeout`; zero means none.
     async fn idle_default(&mut self) -> Result<Duration, ServerError> {
         let question = format!("SELECT pg_catalog.current_setting('{IDLE_SESSION_TIMEOUT}', true)");
         let answer = match self.query(&question).await {
             Ok(answer) => answer,
-            // What PostgreSQL is not need not know its settings.
+            // A server that is not PostgreSQL may not know the setting.
             Err(ServerError::Refused(_)) => return Ok(Duration::ZERO),
             Err(error) => return Err(error),
         };
@@ -149,7 +149,7 @@ impl ServerConn {
         Ok(value.and_then(read_milliseconds).unwrap_or_default())
     }
 
-    /// Nobody has logged in on it.
+    /// Wraps a stream on which nobody has logged in.
     pub fn new(
         stream: Stream,
         address: &Arc<Address>,
@@ -184,7 +184,10 @@ impl ServerConn {
         Ok(self)
     }
 
-    /// Connects and logs in within a time; zero is for ever.
+    /// Opens a connection for a pool within `limit`; zero means no limit.
+    ///
+    /// # Errors
+    /// The server cannot be reached, rejects the login, or does not answer in time.
     pub async fn open_within(
         limit: Duration,
         address: &Arc<Address>,
@@ -242,7 +245,7 @@ impl ServerConn {
                 }
                 tag::ERROR_RESPONSE => return Err(ServerError::Refused(message)),
                 tag::READY_FOR_QUERY if accepted => return Ok(()),
-                // It has not let us in, nor shown what it owes us.
+                // The server has neither accepted the login nor completed its own proof.
                 tag::READY_FOR_QUERY => {
                     let why = "the server is ready before it has let us in";
                     return Err(WireError::Authentication(why.into()).into());
@@ -252,7 +255,7 @@ impl ServerConn {
         }
     }
 
-    /// The next whole message; ParameterStatus is noted on the way.
+    /// Reads the next message; remembers ParameterStatus messages on the way.
     async fn message(&mut self) -> Result<(u8, Bytes), ServerError> {
         loop {
             if let Some((kind, message)) = frame::split_message(&mut self.input)? {
@@ -270,18 +273,24 @@ impl ServerConn {
         self.side.note_reported(body);
     }
 
-    /// Parameters that the server reports to every client that logs in.
+    /// The parameters that the server reports at each login.
     pub fn parameters(&self) -> Vec<(String, String)> {
         self.side.reported.clone().into_iter().collect()
     }
 
-    /// Puts a client's settings in force. [`ServerError::Refused`]: the server does not take them.
+    /// Activates a client's settings. [`ServerError::Refused`]: the server rejects them.
+    ///
+    /// # Errors
+    /// The server rejects the settings, or the connection is lost.
     pub async fn adopt(&mut self, settings: &Arc<SessionSettings>) -> Result<(), ServerError> {
         let anybody = self.side.sequences.token();
         self.adopt_for(settings, anybody).await
     }
 
-    /// The same for a client with this token, which reads no numbers of others afterwards if there was anything to do.
+    /// The same for a client with this sequence token: it must not read sequence values of other clients.
+    ///
+    /// # Errors
+    /// As for [`ServerConn::adopt`].
     pub async fn adopt_for(
         &mut self,
         settings: &Arc<SessionSettings>,
@@ -311,7 +320,10 @@ impl ServerConn {
         }
     }
 
-    /// Makes it what it was when it was fresh, by `server_reset_query`; empty is nothing.
+    /// Resets the session by `server_reset_query`; an empty query does nothing.
+    ///
+    /// # Errors
+    /// The server answers with an error, or the connection is lost.
     pub async fn reset(
         &mut self,
         sql: &str,
@@ -327,8 +339,14 @@ impl ServerConn {
         Ok(())
     }
 
-    /// Runs statements of Paceline's own as one transaction and returns the rows of each. Parameters are text.
-    pub async fn ask(&mut self, statements: &[(&str, &[&str])]) -> Result<Vec<Rows>, ServerError> {
+    /// Runs statements of Paceline's own in one transaction, and returns the rows of each. Parameters are passed as text.
+    ///
+    /// # Errors
+    /// The server answers with an error, or the connection is lost.
+    pub async fn ask(
+        &mut self,
+        statements: &[(&str, &[&str])],
+    ) -> Result<Vec<ResultRows>, ServerError> {
         let mut out = BytesMut::new();
         for (text, parameters) in statements {
             frontend::Parse {
@@ -348,18 +366,21 @@ impl ServerConn {
         self.results(&mut out).await
     }
 
-    /// Runs statements of Paceline's own and returns the rows of each.
-    pub async fn query(&mut self, sql: &str) -> Result<Vec<Rows>, ServerError> {
+    /// Runs statements of Paceline's own in one simple query, and returns the rows of each.
+    ///
+    /// # Errors
+    /// The server answers with an error, or the connection is lost.
+    pub async fn query(&mut self, sql: &str) -> Result<Vec<ResultRows>, ServerError> {
         let mut out = BytesMut::new();
         frontend::write_query(&mut out, sql);
         self.results(&mut out).await
     }
 
-    /// Sends messages that bring rows, and end by becoming ready.
-    async fn results(&mut self, out: &mut BytesMut) -> Result<Vec<Rows>, ServerError> {
+    /// Sends messages and reads their rows up to ReadyForQuery.
+    async fn results(&mut self, out: &mut BytesMut) -> Result<Vec<ResultRows>, ServerError> {
         self.side.unnamed = None;
         self.stream.write_all(out).await?;
-        let (mut results, mut rows, mut refused) = (Vec::new(), Rows::new(), None);
+        let (mut results, mut rows, mut refused) = (Vec::new(), ResultRows::new(), None);
         loop {
             let (kind, message) = self.message().await?;
             let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
@@ -374,7 +395,10 @@ impl ServerConn {
         refused.map_or(Ok(results), |error| Err(ServerError::Refused(error)))
     }
 
-    /// Lets PostgreSQL describe a statement.
+    /// Asks PostgreSQL to describe a statement.
+    ///
+    /// # Errors
+    /// The server answers with an error, or the connection is lost.
     pub async fn describe(&mut self, text: &str, types: &[u8]) -> Result<Description, ServerError> {
         let mut out = BytesMut::new();
         frontend::Parse {
@@ -405,19 +429,19 @@ impl ServerConn {
         refused.map_or(Ok(description), |error| Err(ServerError::Refused(error)))
     }
 
-    /// Ends an idle session in good order. (One that is cut short says nothing: half a message may be out.)
+    /// Ends an idle session with Terminate. (A connection that is dropped sends none: it may be in the middle of a message.)
     pub fn terminate(mut self) {
         if let Some(log) = &mut self.log {
             log.closes_unless_replaced(close_reason::NOT_NEEDED);
         }
         let mut out = BytesMut::new();
         frontend::write_terminate(&mut out);
-        // If the server does not hear it, the end of the connection says the same.
+        // If the server does not get the message, it notices that the connection is closed.
         let _ = self.stream.write_now(&mut out);
     }
 }
 
-/// Does this query leave nothing of a session?
+/// Whether this query resets the whole session.
 pub fn is_discard_all(sql: &str) -> bool {
     let mut words = sql.trim_end().trim_end_matches(';').split_whitespace();
     let mut next_is = |word: &str| {

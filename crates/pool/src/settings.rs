@@ -1,14 +1,17 @@
-//! The settings in force for a pool, with the part that the relay reads in the relay's own types.
+//! The settings of a pool, with the relay's settings in the relay's own types.
+//!
+//! `Settings` has the keys of `[paceline]`, and [`PoolSettings`] the same with the overrides for the pool's database and user.
+//! [`SettingsInForce`] adds what the relay reads, and `PoolConfig` the server's address and the limits of the line.
 
 use paceline_config::{ListenMode, PoolSettings, SessionState};
 use paceline_relay::relay::{self, SessionStateMode, StatePolicy};
 use std::ops::Deref;
 
-/// What the configuration says of a pool, in force until the next reload.
+/// The settings of a pool, in force until the next reload.
 #[derive(Debug, Clone)]
 pub struct SettingsInForce {
     settings: PoolSettings,
-    /// What the relay does about the session state of clients.
+    /// How the relay handles the session state of clients.
     pub state: StatePolicy,
 }
 

@@ -39,7 +39,7 @@ pub struct Shared {
     /// Credentials for logins to servers.
     pub credentials: CredentialStore,
     /// Names of templates in metrics.
-    pub template_names: Arc<NameQuota>,
+    pub(crate) template_names: Arc<NameQuota>,
     /// Keeps the event loop awake while messages come.
     pub busy_poll: BusyPoll,
     /// The time that the console shows.

@@ -1,7 +1,7 @@
-//! What a pool counts of its work: PgBouncer's statistics, how long things took, and errors by SQLSTATE.
+//! The statistics of a pool: PgBouncer's columns, durations, and errors by SQLSTATE.
 //!
-//! Whoever has served a unit counts it here, by a few relaxed additions: no lock, no allocation, and times that were taken
-//! anyway. A unit that is a transaction of its own, alone or as a member of a group, is counted once for both.
+//! The task that has served a request counts it, with a few relaxed additions and without locks, allocations or further readings
+//! of the clock. A request that is a transaction of its own, relayed or in a group, is counted once as both.
 
 mod averages;
 mod counter;
@@ -13,11 +13,12 @@ mod prepared;
 mod tests;
 mod totals;
 
-pub use averages::Periods;
+pub(crate) use averages::Periods;
 pub use counter::micros;
 pub use durations::{BOUNDS_MICROS, Durations};
-pub use errors::{CODES_MAX, SqlState, first_state, first_words, state_of};
-pub use prepared::Prepared;
+pub(crate) use errors::state_of;
+pub use errors::{CODES_MAX, SqlState, first_state, first_words};
+pub use prepared::PreparedCounts;
 pub use totals::{PGBOUNCER_TOTALS, TOTALS, Totals};
 
 use counter::{add, load};
@@ -30,20 +31,20 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// The counts of one pool since it began.
+/// The counts of one pool since it was created.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Units that were a transaction each.
+    /// Requests that were a transaction each.
     single: DurationCounts,
-    /// Units of all others,
+    /// All other requests …
     queries: DurationCounts,
-    /// and their transactions.
+    /// … and their transactions.
     transactions: DurationCounts,
-    /// How long units stood in the line; those that did not have waited for no time.
+    /// Waits of requests in the line; a request that did not wait counts as a wait of no time.
     waits: DurationCounts,
-    /// Connections that units were given, each alone or with its group.
+    /// Number of times that a server connection was assigned to a request or a group.
     assignments: AtomicU64,
-    /// Connections that clients have kept beyond a transaction.
+    /// Number of times that a client kept its server connection beyond a transaction.
     pins: AtomicU64,
     /// Bytes from clients.
     received: AtomicU64,
@@ -52,7 +53,7 @@ pub struct Stats {
     client_parses: AtomicU64,
     server_parses: AtomicU64,
     binds: AtomicU64,
-    /// Clients that have logged in.
+    /// Number of logins.
     logins: AtomicU64,
     errors: ErrorCounts,
     /// Transactions and requests that got a server connection of their own.
@@ -64,102 +65,102 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// `units` units, each a transaction of its own, took so long each.
-    pub fn served_single(&self, units: u64, each: Duration) {
-        self.single.count(units, micros(each));
+    /// Counts requests that were a transaction each and took `each`.
+    pub fn served_single(&self, requests: u64, each: Duration) {
+        self.single.count(requests, micros(each));
     }
 
-    /// `units` units that were not alone in their transactions took so long together.
-    pub fn served_queries(&self, units: u64, together: Duration) {
-        let each = micros(together).checked_div(units);
-        self.queries.count(units, each.unwrap_or(0));
+    /// Counts requests that were part of longer transactions and took `together` in sum.
+    pub fn served_queries(&self, requests: u64, together: Duration) {
+        let each = micros(together).checked_div(requests);
+        self.queries.count(requests, each.unwrap_or(0));
     }
 
-    /// The transactions of such units took so long together.
+    /// Counts the transactions of such requests, which took `together` in sum.
     pub fn served_transactions(&self, transactions: u64, together: Duration) {
         let each = micros(together).checked_div(transactions);
         self.transactions.count(transactions, each.unwrap_or(0));
     }
 
-    /// A unit got a connection at once.
-    pub fn assigned_at_once(&self) {
+    /// Counts a request that got a server connection at once.
+    pub(crate) fn assigned_at_once(&self) {
         add(&self.assignments, 1);
         self.waits.count(1, 0);
     }
 
-    /// Units leave the line together on one connection, after these waits.
+    /// Counts requests that left the line together for one server connection, with their waits.
     pub fn assigned(&self, waits: impl Iterator<Item = Duration>) {
-        let mut units = 0_u64;
+        let mut requests = 0_u64;
         for wait in waits {
-            units += 1;
+            requests += 1;
             self.waits.count(1, micros(wait));
         }
-        add(&self.assignments, units.min(1));
+        add(&self.assignments, requests.min(1));
     }
 
-    /// A transaction, or a request that is neither a single read nor a single write, got a server connection.
+    /// Counts a transaction, or a request that is neither a single read nor a single write, that got a server connection.
     pub fn began_own(&self) {
         add(&self.own, 1);
     }
 
-    /// How often [`Stats::began_own`] was called.
+    /// Number of calls of [`Stats::began_own`].
     pub fn transactions_begun(&self) -> u64 {
         load(&self.own)
     }
 
-    /// A client has logged in.
+    /// Counts a login.
     pub fn logged_in(&self) {
         add(&self.logins, 1);
     }
 
-    /// A client keeps its connection beyond its transaction.
+    /// Counts a client that keeps its server connection beyond its transaction.
     pub fn pinned(&self) {
         add(&self.pins, 1);
     }
 
-    /// How often clients have kept their connections.
+    /// Number of times that clients kept their server connections.
     pub fn pins(&self) -> u64 {
         load(&self.pins)
     }
 
-    /// Bytes went to and fro between Paceline and clients.
+    /// Counts bytes from and to clients.
     pub fn moved(&self, received: u64, sent: u64) {
         add(&self.received, received);
         add(&self.sent, sent);
     }
 
-    /// Clients sent these messages about named statements.
-    pub fn prepared(&self, prepared: Prepared) {
+    /// Counts messages of clients about named statements.
+    pub fn prepared(&self, prepared: PreparedCounts) {
         add(&self.client_parses, prepared.parses);
         add(&self.binds, prepared.binds);
     }
 
-    /// Paceline prepared so many statements on a server.
+    /// Counts statements that Paceline prepared on servers.
     pub fn server_parsed(&self, statements: u64) {
         add(&self.server_parses, statements);
     }
 
-    /// A client was told of an error.
+    /// Counts an error that a client got.
     pub fn failed(&self, state: SqlState) {
         self.errors.count(state);
     }
 
-    /// Errors by SQLSTATE; only those that there were.
+    /// The number of errors by SQLSTATE; SQLSTATEs without errors are left out.
     pub fn errors(&self) -> Vec<(String, u64)> {
         self.errors.read()
     }
 
-    /// How long units took.
+    /// Durations of requests.
     pub fn query_durations(&self) -> Durations {
         self.single.read() + self.queries.read()
     }
 
-    /// How long transactions took.
+    /// Durations of transactions.
     pub fn transaction_durations(&self) -> Durations {
         self.single.read() + self.transactions.read()
     }
 
-    /// How long units waited in the line.
+    /// Durations of waits in the line.
     pub fn wait_durations(&self) -> Durations {
         self.waits.read()
     }

@@ -7,7 +7,7 @@ use paceline_config::keys;
 use paceline_relay::local_show::{ShowSource, ShowTable};
 use std::sync::atomic::Ordering;
 
-/// What `SHOW` sees is what a client of the pool may see: others' statements are not shown to it.
+/// `SHOW` returns what a client of the pool may see: no statements of other clients.
 impl ShowSource for Pool {
     fn variables(&self) -> Vec<(String, String)> {
         let mut in_force = self.shared.config().paceline.clone();

@@ -1,8 +1,8 @@
-//! Login of clients: who is it, and does it prove so? What must be shown is said by `auth_type` or by rules; what was stored of a
-//! password comes from a file or from PostgreSQL. What a client has shown is then good for logins of its pool, so that no
-//! password need be configured for them. `docs/login.md` is the user's view.
+//! Authentication of clients. `auth_type` or the HBA rules choose the method; the stored secret comes from a file or from
+//! PostgreSQL. The pool uses the credential that a client has shown for its own logins, so no password need be configured.
+//! `docs/login.md` is the user's view.
 //!
-//! Whoever is not let in is not told whether the user exists. No password is ever logged, and none is stretched on a thread
+//! A rejected login does not show whether the user exists. Passwords are never logged. Passwords are never stretched on a thread
 //! that serves sockets.
 
 mod exchange;
@@ -12,24 +12,23 @@ mod ident;
 mod mock;
 mod peer;
 mod query;
-mod refusal;
 mod target;
 #[cfg(test)]
 mod tests;
 mod user_files;
 mod userlist;
 
-pub(crate) use refusal::Refusal;
+use crate::login_refusal::LoginRefusal;
 pub(crate) use target::LoginTarget;
 pub use user_files::{UserFiles, UserFilesError};
 
 use bytes::BytesMut;
-use exchange::{AuthExchange, SecretForm};
+use exchange::{AuthExchange, PrevailingSecret};
 use hba::Method;
 use mock::Mock;
 use paceline_config::{AuthType, Config};
 use paceline_net::Stream;
-use paceline_pool::credentials::{Credential, Secret};
+use paceline_pool::credentials::{Credential, StoredSecret};
 use paceline_pool::pools::Pools;
 use paceline_pool::replication::Replication;
 use paceline_pool::shared::Shared;
@@ -38,23 +37,23 @@ use peer::LoginPeer;
 use std::sync::Arc;
 use user_files::FilesInForce;
 
-/// What all logins share.
+/// State shared by all logins.
 pub struct AuthState {
     files: FilesInForce,
     mock: Mock,
     shared: Arc<Shared>,
 }
 
-/// A client that has proved who it is.
-pub(crate) struct Identity {
-    /// The user: the client's own name, or the forced one.
+/// An authenticated client.
+pub(crate) struct AuthenticatedUser {
+    /// The client's own user name, or the forced one.
     pub(crate) user: String,
     /// The credential that the client has shown, for logins of its pool.
     pub(crate) credential: Credential,
 }
 
 impl AuthState {
-    /// For this configuration, none of whose files has been read.
+    /// Creates the state for this configuration. No file has been read.
     pub(crate) fn new(config: &Arc<Config>, shared: Arc<Shared>) -> Self {
         Self {
             files: FilesInForce::new(config),
@@ -76,10 +75,10 @@ impl AuthState {
     }
 }
 
-/// Lets a client prove that it is `user`. Afterwards the stream is ready for a session.
+/// Authenticates a client as `user`. Afterwards the stream is ready for a session.
 ///
 /// # Errors
-/// The client does not prove it, or may not connect there.
+/// The client does not prove its identity, or may not connect to the database.
 pub(crate) async fn authenticate(
     auth: &AuthState,
     pools: &Arc<Pools>,
@@ -87,7 +86,7 @@ pub(crate) async fn authenticate(
     input: &mut BytesMut,
     target: LoginTarget<'_>,
     user: &str,
-) -> Result<Identity, Refusal> {
+) -> Result<AuthenticatedUser, LoginRefusal> {
     let database = target.database;
     let in_force = auth.files.now();
     let (config, files) = &*in_force;
@@ -103,14 +102,14 @@ pub(crate) async fn authenticate(
         user,
     };
     let shown = login.admit(stream, input).await;
-    if let Err(refusal @ Refusal::Told(_)) = &shown {
+    if let Err(refusal @ LoginRefusal::Error(_)) = &shown {
         let why = refusal.field(b'M').unwrap_or_default();
         tracing::info!(user, database, from = %peer.peer, why, "login refused");
     }
     shown
 }
 
-/// A client that wants to log in.
+/// A login that is being authenticated.
 struct Attempt<'a> {
     auth: &'a AuthState,
     pools: &'a Arc<Pools>,
@@ -123,7 +122,11 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    async fn admit(&self, stream: &Stream, input: &mut BytesMut) -> Result<Identity, Refusal> {
+    async fn admit(
+        &self,
+        stream: &Stream,
+        input: &mut BytesMut,
+    ) -> Result<AuthenticatedUser, LoginRefusal> {
         if self.config.paceline.login.auth_type == AuthType::Any {
             return self.as_forced_user();
         }
@@ -132,7 +135,7 @@ impl Attempt<'_> {
             return Err(ErrorResponse::fatal("28000", "login rejected").into());
         }
         let secret = stream.unless_closed(input, self.stored()).await;
-        let secret = secret.ok_or(Refusal::Left)??;
+        let secret = secret.ok_or(LoginRefusal::Left)??;
         let mut exchange = AuthExchange {
             stream,
             input,
@@ -142,36 +145,40 @@ impl Attempt<'_> {
             deriver: self.auth.shared.credentials.deriver(),
         };
         let credential = match method {
-            Method::Plain => exchange.plain(secret.as_ref(), self.others()).await?,
+            Method::Plain => {
+                exchange
+                    .plain(secret.as_ref(), self.prevailing_secret())
+                    .await?
+            }
             Method::Scram => exchange.scram(secret.as_ref()).await?,
             Method::Md5 if self.takes_scram(secret.as_ref()) => {
                 exchange.scram(secret.as_ref()).await?
             }
             Method::Md5 => exchange.md5(secret.as_ref()).await?,
             other => {
-                self.vouched_for(&other, secret.is_some()).await?;
+                self.check_without_secret(&other, secret.is_some()).await?;
                 secret.as_ref().map(Credential::of).unwrap_or_default()
             }
         };
-        Ok(Identity {
+        Ok(AuthenticatedUser {
             user: self.user.to_owned(),
             credential,
         })
     }
 
-    /// `auth_type = any`: what the client calls itself does not matter.
-    fn as_forced_user(&self) -> Result<Identity, Refusal> {
+    /// Handles `auth_type = any`: the client's user name does not matter.
+    fn as_forced_user(&self) -> Result<AuthenticatedUser, LoginRefusal> {
         self.check_trust("any")?;
-        // A database that there is not is told of later.
+        // If there is no such database, a later step rejects the login.
         let forced = self.config.database(self.database);
         let forced = forced.and_then(|(entry, _)| entry.primary.user.clone());
-        Ok(Identity {
+        Ok(AuthenticatedUser {
             user: forced.unwrap_or_else(|| self.user.to_owned()),
             credential: Credential::None,
         })
     }
 
-    fn method(&self) -> Result<Method, Refusal> {
+    fn method(&self) -> Result<Method, LoginRefusal> {
         Ok(match self.config.paceline.login.auth_type {
             AuthType::Trust | AuthType::Any => {
                 self.check_trust("trust")?;
@@ -194,64 +201,69 @@ impl Attempt<'_> {
         })
     }
 
-    /// Who is let in without a proof is on this machine, unless the configuration says otherwise. It is not served otherwise
-    /// either: but the configuration may have changed since we began to listen.
-    fn check_trust(&self, name: &str) -> Result<(), Refusal> {
+    /// Rejects clients from other machines that would log in without a proof, unless `auth_trust_remote` is on. The configuration
+    /// is rejected if it would allow them, but a reload may have changed it after the socket was opened.
+    fn check_trust(&self, name: &str) -> Result<(), LoginRefusal> {
         match self.peer.peer.is_local() || self.config.paceline.login.auth_trust_remote {
             true => Ok(()),
             false => Err(self.refused(&format!("\"{name}\""))),
         }
     }
 
-    /// What was stored of the user's password; `None`: there is no such user.
-    async fn stored(&self) -> Result<Option<Secret>, Refusal> {
+    /// The stored secret of the user; `None` if there is no such user.
+    async fn stored(&self) -> Result<Option<StoredSecret>, LoginRefusal> {
         let users = self.files.users.as_ref();
         match users.and_then(|users| users.get(self.user)) {
             Some(secret) => Ok(Some(secret.clone())),
-            None => query::ask(self.pools, self.config, self.database, self.user).await,
+            None => query::look_up(self.pools, self.config, self.database, self.user).await,
         }
     }
 
-    /// Whether a client that may use md5 is asked for SCRAM, as it must be where only that can be checked. Whoever cannot get in is
-    /// asked for what others are asked for: the users of the file, or of the server, where SCRAM is what there is unless somebody
-    /// has chosen otherwise.
-    fn takes_scram(&self, secret: Option<&Secret>) -> bool {
-        let is_scram = |known: &Secret| matches!(known, Secret::Scram(_));
+    /// Whether a client is asked for SCRAM although md5 is allowed. That is so if its stored secret is a SCRAM verifier. A client
+    /// that cannot log in must not learn whether the user exists: it is asked for SCRAM if users are looked up in PostgreSQL, or if
+    /// all users of the file have SCRAM verifiers.
+    fn takes_scram(&self, secret: Option<&StoredSecret>) -> bool {
+        let is_scram = |known: &StoredSecret| matches!(known, StoredSecret::Scram(_));
         match secret {
-            Some(Secret::Scram(_)) => true,
-            Some(Secret::Plain(_) | Secret::Md5(_)) => false,
-            Some(Secret::None) | None => {
+            Some(StoredSecret::Scram(_)) => true,
+            Some(StoredSecret::Plain(_) | StoredSecret::Md5(_)) => false,
+            Some(StoredSecret::None) | None => {
                 let users = self.files.users.as_ref();
-                query::is_asked(self.config, self.database)
+                query::has_lookup(self.config, self.database)
                     || users.is_none_or(|users| users.values().all(is_scram))
             }
         }
     }
 
-    /// How the secrets of those are kept who could log in here.
-    fn others(&self) -> SecretForm {
-        let is_scram = |known: &&Secret| matches!(known, Secret::Scram(_));
+    /// The form in which most secrets of possible users are stored.
+    fn prevailing_secret(&self) -> PrevailingSecret {
+        let is_scram = |known: &&StoredSecret| matches!(known, StoredSecret::Scram(_));
         let users = self.files.users.as_ref();
         let in_scram = users.map_or(0, |users| users.values().filter(is_scram).count());
         let mostly = users.is_none_or(|users| 2 * in_scram > users.len());
-        match mostly || query::is_asked(self.config, self.database) {
-            true => SecretForm::ForScram,
-            false => SecretForm::ForComparison,
+        match mostly || query::has_lookup(self.config, self.database) {
+            true => PrevailingSecret::ForScram,
+            false => PrevailingSecret::ForComparison,
         }
     }
 
-    /// Methods that ask the client nothing: others vouch for it. A user must be known where users are.
-    async fn vouched_for(&self, method: &Method, is_known: bool) -> Result<(), Refusal> {
+    /// Handles methods without a question to the client: trust, certificate, peer. If a list of users exists, the user must be in
+    /// it.
+    async fn check_without_secret(
+        &self,
+        method: &Method,
+        is_known: bool,
+    ) -> Result<(), LoginRefusal> {
         let must_be_known =
-            self.files.users.is_some() || query::is_asked(self.config, self.database);
+            self.files.users.is_some() || query::has_lookup(self.config, self.database);
         let passes = is_known || !must_be_known;
-        let vouched = match (method, self.peer.peer.user()) {
+        let names = match (method, self.peer.peer.user()) {
             (Method::Cert(_), _) => self.peer.certified_names.clone(),
             (Method::Peer(_), Some(uid)) => peer::system_user(uid).await.into_iter().collect(),
             _ => Vec::new(),
         };
         let is_named = |map: &Option<ident::Map>| {
-            vouched.iter().any(|name| match map {
+            names.iter().any(|name| match map {
                 Some(map) => map.allows(name, self.user),
                 None => name == self.user,
             })
@@ -266,7 +278,7 @@ impl Attempt<'_> {
         }
     }
 
-    fn refused(&self, method: &str) -> Refusal {
+    fn refused(&self, method: &str) -> LoginRefusal {
         let message = format!("{method} authentication failed for user \"{}\"", self.user);
         ErrorResponse::fatal("28000", message).into()
     }

@@ -1,14 +1,14 @@
-//! Cancel requests (chapter "Canceling Requests in Progress"): from the key that a client was given to what the
-//! client is doing now.
+//! Cancel requests (PostgreSQL documentation, chapter "Canceling Requests in Progress"): find the client that has the key, and
+//! cancel what it is doing.
 //!
-//! A cancel never hits a neighbour: while one is on its way to a server, the client that it is meant for does not
-//! give the connection back.
+//! A cancel request never hits another client: while it is on its way to a server, its client does not return the server
+//! connection.
 
 mod console_keys;
 mod key;
 
 pub use console_keys::{ConsoleAccess, ConsoleGrant, ConsoleKeys};
-pub use key::CancelKey;
+pub(crate) use key::CancelKey;
 
 use crate::client_info::ClientInfo;
 use paceline_batch::line::WaiterId;
@@ -23,83 +23,84 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Clients by their numbers and keys.
+/// All clients, by their cancel keys.
 #[derive(Default)]
 pub struct CancelKeys {
     clients: Mutex<HashMap<u32, Arc<ClientEntry>>>,
-    /// The numbers of clients with keys of peers: those keep too few bits free for the process id to be the number.
+    /// Ids of clients whose keys name this process for its peers: such a key has too few free bits for the process id to be the
+    /// client id.
     of_peers: Mutex<HashMap<CancelKey, u32>>,
 }
 
-/// Who a client is, and what it is doing, as far as a cancel request must know.
+/// A client, and what it is doing.
 pub struct ClientEntry {
-    /// Who it is.
+    /// Fixed facts about the client.
     pub info: ClientInfo,
     key: CancelKey,
-    state: Mutex<State>,
-    /// A cancel has arrived at the server.
+    state: Mutex<EntryState>,
+    /// Notified when a cancel request has reached the server.
     delivered: Notify,
-    /// A cancel has come for a unit that has departed.
-    too_late: Notify,
+    /// Notified by a cancel request for a request in flight.
+    in_flight_cancelled: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct EntryState {
     doing: ClientState,
-    /// It was cancelled after it had left the line, and before it relays.
+    /// Whether the client was cancelled between leaving the line and relaying.
     cancelled: bool,
-    /// When its only unit so far was sent, if it relays for one, and how many such units there were.
+    /// Start of the relay, if it relays a single request so far; and the number of requests relayed.
     began: Option<Instant>,
     relays: u64,
-    /// Cancel requests on their way to its server.
-    on_the_way: usize,
-    /// Its settings, as of its last relay.
+    /// Number of cancel requests on their way to the client's server.
+    cancels_in_flight: usize,
+    /// The client's settings, as of its last relay.
     settings: Option<Arc<SessionSettings>>,
 }
 
-/// What a client is told that an operator ends while it waits for its login.
-const DISCONNECTED: &str = "admin forced disconnect";
+/// Error for a client that an operator ends during its login.
+const KILLED: &str = "admin forced disconnect";
 
-/// A cancel request that comes so soon after the statement was sent is repeated after this long.
+/// A cancel request that arrives within this time after the statement was sent is repeated once, after this time.
 const REPEATED_AFTER: Duration = Duration::from_millis(50);
 
-/// What a client is doing, for those who look.
+/// What a client is doing, for the console.
 #[derive(Debug, Clone)]
-pub enum Seen {
-    /// Nothing.
+pub enum ClientActivity {
+    /// It has no request in the line and no server connection.
     Idle,
-    /// It has stood in the line since then.
+    /// A request is in the line since this time.
     Waiting(Instant),
-    /// It relays on the connection of this process.
+    /// It relays on the server connection of this backend process.
     Relaying(u32),
-    /// It travels with others.
-    Travelling,
+    /// Its request runs in a group.
+    InGroup,
 }
 
 /// What a client is doing.
 #[derive(Default)]
-pub enum ClientState {
-    /// Nothing that could be cancelled; also: it has departed with a group, and then it is too late.
+pub(crate) enum ClientState {
+    /// Nothing that can be cancelled. Also: its group is in flight.
     #[default]
     Nothing,
-    /// It stands in the line, or has left it with others.
+    /// A request in the line, or in flight in a group.
     Waiting(Arc<Pool>, WaiterId),
-    /// It has a connection, and its unit has not been sent yet.
+    /// It has a server connection, and its request has not been sent.
     Starting,
-    /// It relays on this connection.
+    /// It relays on this server connection.
     Relaying(BackendKey),
 }
 
-/// A client that is registered as long as this lives.
-pub struct Registration {
+/// Keeps a client registered until it is dropped.
+pub(crate) struct Registration {
     cancel_keys: Arc<CancelKeys>,
-    /// The client's number, for operators. Without peers it is the process id.
+    /// The client id that the console shows. Without peers it is the process id.
     id: u32,
-    /// The process id that the client was given.
+    /// The process id in the client's BackendKeyData.
     pub process: u32,
-    /// Its secret.
+    /// The secret in the client's BackendKeyData.
     pub secret: u32,
-    /// What it is doing.
+    /// The client's entry.
     pub entry: Arc<ClientEntry>,
 }
 
@@ -122,14 +123,14 @@ impl CancelKeys {
         self.of_peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client that has been given this key.
+    /// The client that has this key.
     fn client(&self, key: CancelKey) -> Option<Arc<ClientEntry>> {
-        let of_peer = self.lock_of_peers().get(&key.as_given()).copied();
+        let of_peer = self.lock_of_peers().get(&key.as_issued()).copied();
         let client = self.lock().get(&of_peer.unwrap_or(key.process)).cloned();
         client.filter(|client| of_peer.is_some() || client.key == key)
     }
 
-    /// Everybody, by number.
+    /// All clients with their ids, in the order of their logins.
     pub fn all(&self) -> Vec<(u32, Arc<ClientEntry>)> {
         let clients = self.lock();
         let mut all: Vec<_> = clients.iter().map(|(id, c)| (*id, Arc::clone(c))).collect();
@@ -138,14 +139,14 @@ impl CancelKeys {
         all
     }
 
-    /// Ends a client's connection wherever it is (`KILL_CLIENT`). False: there is none with this number.
+    /// Ends a client's connection (`KILL_CLIENT`). Returns false if there is no client with this id.
     pub fn kill(&self, id: u32) -> bool {
         let client = self.lock().get(&id).cloned();
         client.is_some_and(|client| client.kill())
     }
 
-    /// Gives a client a key. `None`: the system has no random numbers.
-    pub fn register(self: &Arc<Self>, info: ClientInfo) -> Option<Registration> {
+    /// Registers a client and gives it a key. `None`: the operating system has no random numbers.
+    pub(crate) fn register(self: &Arc<Self>, info: ClientInfo) -> Option<Registration> {
         let cancels = self;
         let peer_id = own_peer_id(&info.pool.shared);
         let (mut clients, mut of_peers) = (cancels.lock(), cancels.lock_of_peers());
@@ -165,7 +166,7 @@ impl CancelKeys {
             key,
             state: Mutex::default(),
             delivered: Notify::new(),
-            too_late: Notify::new(),
+            in_flight_cancelled: Notify::new(),
         });
         clients.insert(id, Arc::clone(&entry));
         if peer_id > 0 {
@@ -181,20 +182,20 @@ impl CancelKeys {
         })
     }
 
-    /// Carries out a cancel request. Servers have `limit` to take it (`cancel_wait_timeout`; zero is for ever). False: the key is
-    /// no client's.
-    pub async fn cancel(&self, key: CancelKey, limit: Duration) -> bool {
+    /// Handles a cancel request. The server has `limit` to take it (`cancel_wait_timeout`; zero means no limit). Returns false if
+    /// no client has the key.
+    pub(crate) async fn cancel(&self, key: CancelKey, limit: Duration) -> bool {
         let Some(client) = self.client(key) else {
             return false;
         };
         let Some((key, again)) = client.begin_cancel() else {
             return true;
         };
-        carry_out(&client, &key, limit).await;
+        send_cancel(&client, &key, limit).await;
         if let Some(relay) = again {
             tokio::time::sleep(REPEATED_AFTER).await;
-            if client.relays_still(relay) {
-                carry_out(&client, &key, limit).await;
+            if client.count_repeated_cancel(relay) {
+                send_cancel(&client, &key, limit).await;
             }
         }
         true
@@ -202,35 +203,35 @@ impl CancelKeys {
 }
 
 /// `peer_id` of this process; 0 without peers.
-pub fn own_peer_id(shared: &Shared) -> u16 {
+pub(crate) fn own_peer_id(shared: &Shared) -> u16 {
     u16::try_from(shared.config().paceline.listening.peer_id).unwrap_or_default()
 }
 
-/// Tells a server; the caller has counted the request.
-async fn carry_out(client: &ClientEntry, key: &BackendKey, limit: Duration) {
-    // Whatever becomes of this request, the client does not wait for it for ever.
-    let _on_the_way = OnTheWay(client);
+/// Sends a cancel request to a server. The caller has counted the request.
+async fn send_cancel(client: &ClientEntry, key: &BackendKey, limit: Duration) {
+    // Uncounts the request even if this future is dropped: the client waits for it.
+    let _in_flight = InFlightCancel(client);
     deliver(key, limit).await;
 }
 
-/// Counts a cancel as long as it is on its way.
-struct OnTheWay<'a>(&'a ClientEntry);
+/// Uncounts a cancel request when it is dropped.
+struct InFlightCancel<'a>(&'a ClientEntry);
 
-impl Drop for OnTheWay<'_> {
+impl Drop for InFlightCancel<'_> {
     fn drop(&mut self) {
-        self.0.lock().on_the_way -= 1;
+        self.0.lock().cancels_in_flight -= 1;
         self.0.delivered.notify_waiters();
     }
 }
 
 impl ClientEntry {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EntryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A unit in line leaves it. The key of a server that must be told comes back, and the relay, if the server must be told
-    /// once more should it last: its statement has been sent only now, though the client sent it earlier, and a server that
-    /// has not read it yet ignores the request.
+    /// Takes a request out of the line, or returns the key of the server that must cancel it. In the second case also returns the
+    /// number of the relay if its statement was sent very recently: the server may not have read it yet, and would ignore the
+    /// cancel request, so the caller repeats it if the relay lasts.
     fn begin_cancel(&self) -> Option<(BackendKey, Option<u64>)> {
         let mut state = self.lock();
         match &state.doing {
@@ -238,7 +239,7 @@ impl ClientEntry {
             ClientState::Waiting(pool, waiter) => {
                 if !pool.cancel(*waiter) {
                     state.cancelled = true;
-                    self.too_late.notify_waiters();
+                    self.in_flight_cancelled.notify_waiters();
                 }
                 None
             }
@@ -250,36 +251,36 @@ impl ClientEntry {
                 let key = key.clone();
                 let young = |began: Instant| began.elapsed() < REPEATED_AFTER;
                 let again = state.began.is_some_and(young).then_some(state.relays);
-                state.on_the_way += 1;
+                state.cancels_in_flight += 1;
                 Some((key, again))
             }
         }
     }
 
     /// What the client is doing.
-    pub fn seen(&self) -> Seen {
+    pub fn activity(&self) -> ClientActivity {
         match &self.lock().doing {
-            ClientState::Nothing | ClientState::Starting => Seen::Idle,
-            ClientState::Relaying(key) => Seen::Relaying(key.process),
+            ClientState::Nothing | ClientState::Starting => ClientActivity::Idle,
+            ClientState::Relaying(key) => ClientActivity::Relaying(key.process),
             ClientState::Waiting(pool, waiter) => match pool.waiting_since(*waiter) {
-                Some(since) => Seen::Waiting(since),
-                None => Seen::Travelling,
+                Some(since) => ClientActivity::Waiting(since),
+                None => ClientActivity::InGroup,
             },
         }
     }
 
-    /// Cancel requests on their way to its server.
+    /// Number of cancel requests on their way to the client's server.
     pub fn cancels(&self) -> usize {
-        self.lock().on_the_way
+        self.lock().cancels_in_flight
     }
 
-    /// Its settings, as far as they are known here.
+    /// The client's settings, if they are known.
     pub fn settings(&self) -> Option<Arc<SessionSettings>> {
         self.lock().settings.clone()
     }
 
-    /// From now on it has these settings.
-    pub fn has_settings(&self, settings: &Arc<SessionSettings>) {
+    /// Sets the client's settings.
+    pub(crate) fn set_settings(&self, settings: &Arc<SessionSettings>) {
         let mut state = self.lock();
         let same = state.settings.as_ref().is_some_and(|s| s.id == settings.id);
         if !same {
@@ -287,13 +288,12 @@ impl ClientEntry {
         }
     }
 
-    /// Its unit leaves the line, if it is still there: what an operator has ended must not be carried out. A client that waits for
-    /// its login has no task of its own yet.
+    /// Ends the client. A request in the line leaves it, so that it is not executed. A client during its login has no task yet:
+    /// its login fails.
     fn kill(&self) -> bool {
         match &self.lock().doing {
             ClientState::Waiting(pool, waiter) if !self.info.has_task() => {
-                return pool
-                    .disconnect_waiter(*waiter, ErrorResponse::fatal("08P01", DISCONNECTED));
+                return pool.disconnect_waiter(*waiter, ErrorResponse::fatal("08P01", KILLED));
             }
             ClientState::Waiting(pool, waiter) => {
                 pool.withdraw(*waiter);
@@ -303,45 +303,47 @@ impl ClientEntry {
         self.info.kill()
     }
 
-    /// May it be told something now? In a relay a message may be half written.
-    pub fn may_be_told(&self) -> bool {
+    /// Whether a message may be sent to the client now. During a relay a message may be half written.
+    pub(crate) fn can_receive_error(&self) -> bool {
         !matches!(self.lock().doing, ClientState::Relaying(_))
     }
 
-    /// Returns when, from now on, a cancel comes for a unit that has departed.
-    pub fn cancelled_too_late(&self) -> Notified<'_> {
-        self.too_late.notified()
+    /// Returns when a cancel request arrives for a request in flight.
+    pub(crate) fn cancelled_in_flight(&self) -> Notified<'_> {
+        self.in_flight_cancelled.notified()
     }
 
-    /// The client does something else now.
-    pub fn now(&self, doing: ClientState) {
+    /// Sets what the client is doing.
+    pub(crate) fn set_state(&self, doing: ClientState) {
         self.lock().doing = doing;
     }
 
-    /// The client waits no longer, and does this instead. True: it was cancelled after it had left the line.
-    pub fn has_waited(&self, doing: ClientState) -> bool {
+    /// Ends a wait, and sets what the client does instead. Returns true if a cancel request arrived after the request left the
+    /// line.
+    pub(crate) fn wait_ended(&self, doing: ClientState) -> bool {
         let mut state = self.lock();
         state.doing = doing;
         std::mem::take(&mut state.cancelled)
     }
 
-    /// Another unit follows in the same relay.
-    pub fn relays_on(&self) {
+    /// Notes that the relay goes on with another request.
+    pub(crate) fn next_request(&self) {
         let mut state = self.lock();
         state.relays += 1;
         state.began = None;
     }
 
-    /// The same relay goes on; counts a further request to its server.
-    fn relays_still(&self, relay: u64) -> bool {
+    /// Whether this relay goes on. If so, counts another cancel request.
+    fn count_repeated_cancel(&self, relay: u64) -> bool {
         let mut state = self.lock();
         let same = state.relays == relay && matches!(state.doing, ClientState::Relaying(_));
-        state.on_the_way += usize::from(same);
+        state.cancels_in_flight += usize::from(same);
         same
     }
 
-    /// The client's unit is sent on this connection now; `None`: others may follow it. False: it was cancelled before.
-    pub fn relay_begins(&self, key: BackendKey, now: Option<Instant>) -> bool {
+    /// Begins a relay on the server connection with this key. `now` is its start if it relays a single request. Returns false if
+    /// the client was cancelled before.
+    pub(crate) fn relay_begins(&self, key: BackendKey, now: Option<Instant>) -> bool {
         let mut state = self.lock();
         state.relays += 1;
         state.began = now;
@@ -353,12 +355,12 @@ impl ClientEntry {
         !cancelled
     }
 
-    /// The client's relay ends: no further cancel goes to its server, and those on the way have arrived.
-    pub async fn leave_server(&self) {
-        self.now(ClientState::Nothing);
+    /// Ends a relay: later cancel requests do not reach its server. Waits for those on their way.
+    pub(crate) async fn relay_ends(&self) {
+        self.set_state(ClientState::Nothing);
         loop {
             let delivered = self.delivered.notified();
-            if self.lock().on_the_way == 0 {
+            if self.lock().cancels_in_flight == 0 {
                 return;
             }
             delivered.await;
@@ -380,7 +382,7 @@ mod tests {
         secret: 3,
     };
 
-    /// A server that takes connections, and a client that relays there.
+    /// A server that accepts connections, and a client that relays there.
     async fn relaying() -> (TcpListener, Arc<ClientEntry>) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = server.local_addr().expect("an address").port();
@@ -411,16 +413,15 @@ mod tests {
             key: KEY,
             state: Mutex::default(),
             delivered: Notify::new(),
-            too_late: Notify::new(),
+            in_flight_cancelled: Notify::new(),
         });
-        client.now(ClientState::Relaying(BackendKey::new(&Arc::new(address))));
+        client.set_state(ClientState::Relaying(BackendKey::new(&Arc::new(address))));
         (server, client)
     }
 
-    /// A request is dropped while the server has not taken note of it, as when its sender's time for logging in is up:
-    /// the client it was meant for is not held up.
+    /// The sender's login time may be over before the server has taken the request. That must not block the client.
     #[tokio::test]
-    async fn a_cancel_that_is_cut_short_holds_nobody_up() {
+    async fn an_abandoned_cancel_request_does_not_block_the_client() {
         let (server, client) = relaying().await;
         let cancels = CancelKeys::default();
         cancels.lock().insert(7, Arc::clone(&client));
@@ -428,17 +429,17 @@ mod tests {
             _ = cancels.cancel(KEY, Duration::from_secs(10)) => panic!("the server has not answered"),
             taken = server.accept() => drop(taken.expect("the cancel request")),
         }
-        assert_eq!(client.lock().on_the_way, 0);
-        client.leave_server().await;
+        assert_eq!(client.lock().cancels_in_flight, 0);
+        client.relay_ends().await;
     }
 
-    /// The server takes the connection and says nothing: `cancel_wait_timeout`.
+    /// The server accepts the connection and does not answer: `cancel_wait_timeout`.
     #[tokio::test]
-    async fn a_cancel_that_the_server_does_not_take_is_given_up() {
+    async fn a_cancel_request_that_the_server_does_not_take_times_out() {
         let (_server, client) = relaying().await;
         let cancels = CancelKeys::default();
         cancels.lock().insert(7, Arc::clone(&client));
         assert!(cancels.cancel(KEY, Duration::from_millis(20)).await);
-        client.leave_server().await;
+        client.relay_ends().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A client connection: login, then request after request, each relayed or handed to the line.
+//! A client connection: login, then one request after another. Each request is answered at once, relayed, or put into the line.
 
 mod end;
 mod idle_timer;
@@ -11,8 +11,8 @@ mod replication;
 mod requests;
 mod serve;
 mod slot;
-mod turn;
 mod wait;
+mod work_budget;
 
 pub use login::ConsoleLogin;
 pub use serve::serve;
@@ -21,7 +21,7 @@ use crate::cancel::Registration;
 use crate::proxy::Proxy;
 use crate::shared_listen::ListeningClient;
 use bytes::BytesMut;
-use end::{End, disconnected, shut_down};
+use end::{ClientEnd, disconnected, shut_down};
 use idle_timer::IdleTimer;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
@@ -32,7 +32,7 @@ use paceline_wire::ErrorResponse;
 use slot::ClientSlot;
 use std::sync::Arc;
 use tokio::sync::watch;
-use turn::Turn;
+use work_budget::WorkBudget;
 
 /// Size of a client in bytes, without its buffers and statements.
 pub const SIZE: usize = size_of::<Client>();
@@ -50,8 +50,8 @@ pub(crate) struct Client {
     registration: Registration,
     /// The mode of the pool at login.
     mode: PoolMode,
-    turn: Turn,
-    /// Set while the client listens by a shared connection.
+    budget: WorkBudget,
+    /// Present while the client listens through the shared connection.
     listening: Option<Box<ListeningClient>>,
     /// Limits the idle time.
     idle_timer: Option<Box<IdleTimer>>,
@@ -66,10 +66,10 @@ impl Drop for Client {
             return;
         }
         self.log_error("admin forced disconnect");
-        if entry.may_be_told() {
+        if entry.can_receive_error() {
             let mut out = BytesMut::new();
             ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
-            // The connection ends, whether or not the client hears why.
+            // The connection is closed whether or not this write succeeds.
             let _ = self.stream.write_now(&mut out);
         }
     }

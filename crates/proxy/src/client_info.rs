@@ -1,5 +1,5 @@
-//! Who a client is and since when, for `SHOW CLIENTS` and `KILL_CLIENT`: a few words per client, kept in its registration for
-//! cancel requests. What it is doing is known there.
+//! What `SHOW CLIENTS` and `KILL_CLIENT` know of a client, besides what the client is doing. It is part of the client's
+//! registration for cancel requests.
 
 use paceline_net::Cipher;
 use paceline_net::Peer;
@@ -10,30 +10,30 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::task::AbortHandle;
 
-/// A client that is logged in, or waits for its login.
+/// A client that has logged in, or is waiting to.
 pub struct ClientInfo {
-    /// Its pool.
+    /// The client's pool.
     pub pool: Arc<Pool>,
-    /// Its connection.
+    /// The client's address.
     pub peer: Peer,
-    /// It is encrypted so.
+    /// How TLS encrypts the connection; `None` without TLS.
     pub cipher: Option<Cipher>,
-    /// It replicates.
+    /// The kind of a replication client.
     pub replication: Option<Replication>,
-    /// When it came, by the clock.
+    /// Time of the login, by the clock.
     pub since: u32,
-    /// When its last unit began, by the clock.
+    /// Start of the last request, by the clock.
     requested: AtomicU32,
-    /// Named statements that it has prepared.
+    /// Number of named statements that the client has prepared.
     prepared: AtomicU32,
-    /// Its task.
+    /// The client's task.
     task: OnceLock<AbortHandle>,
-    /// An operator has ended it.
+    /// Whether an operator has ended the client.
     killed: AtomicBool,
 }
 
 impl ClientInfo {
-    /// A client that has come just now.
+    /// A client that has just connected.
     pub fn new(pool: &Arc<Pool>, peer: Peer, cipher: Option<Cipher>) -> Self {
         let now = pool.shared.clock.seconds();
         Self {
@@ -49,47 +49,47 @@ impl ClientInfo {
         }
     }
 
-    /// The same for a replication client.
-    pub fn replicating(mut self, kind: Replication) -> Self {
+    /// Marks the client as a replication client.
+    pub(crate) fn replicating(mut self, kind: Replication) -> Self {
         self.replication = Some(kind);
         self
     }
 
-    /// A unit begins.
+    /// Notes that a request begins.
     pub fn request_begins(&self) {
         let now = self.pool.shared.clock.seconds();
         self.requested.store(now, Ordering::Relaxed);
     }
 
-    /// It has so many named statements now.
+    /// Notes the number of named statements.
     pub fn set_prepared(&self, statements: usize) {
         let statements = u32::try_from(statements).unwrap_or(u32::MAX);
         self.prepared.store(statements, Ordering::Relaxed);
     }
 
-    /// When its last unit began.
+    /// Start of the last request.
     pub fn requested(&self) -> u32 {
         self.requested.load(Ordering::Relaxed)
     }
 
-    /// Named statements that it has prepared.
+    /// Number of named statements that the client has prepared.
     pub fn prepared(&self) -> u32 {
         self.prepared.load(Ordering::Relaxed)
     }
 
-    /// Its task has begun.
-    pub fn set_task(&self, task: AbortHandle) {
+    /// Sets the client's task.
+    pub(crate) fn set_task(&self, task: AbortHandle) {
         if let Err(task) = self.task.set(task) {
             tracing::debug!(id = ?task.id(), "a client has two tasks");
         }
     }
 
-    /// It has a task of its own: it is logged in.
-    pub fn has_task(&self) -> bool {
+    /// Whether the client has a task of its own, which is the case after its login.
+    pub(crate) fn has_task(&self) -> bool {
         self.task.get().is_some()
     }
 
-    /// Ends its task wherever it is. False: it has none yet, or none any more.
+    /// Aborts the client's task. Returns false if the client has none, or it has ended.
     pub fn kill(&self) -> bool {
         let Some(task) = self.task.get().filter(|task| !task.is_finished()) else {
             return false;
@@ -99,16 +99,16 @@ impl ClientInfo {
         true
     }
 
-    /// An operator has ended it.
-    pub fn is_killed(&self) -> bool {
+    /// Whether an operator has ended the client.
+    pub(crate) fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 }
 
-/// The value of `application_name` in settings, as far as their SQL tells it.
+/// The value of `application_name` in the SQL of these settings, as far as it can be read from there.
 pub fn application_name(settings: &SessionSettings) -> String {
     let sql = settings.sql_of("application_name").unwrap_or_default();
-    // As the client has said it, or as the server has reported it.
+    // The SQL is the client's own, or was made from a value that the server reported.
     let called = sql
         .split_once("set_config('application_name', ")
         .and_then(|(_, value)| value.rsplit_once(", false)"));

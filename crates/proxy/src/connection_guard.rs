@@ -1,4 +1,4 @@
-//! Client connections, counted whatever becomes of them.
+//! Counts client connections.
 
 use crate::proxy::Proxy;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 pub struct ConnectionGuard(Arc<Proxy>);
 
 impl ConnectionGuard {
-    /// Counts a connection that was accepted just now.
+    /// Counts a connection that was just accepted.
     pub fn new(proxy: &Arc<Proxy>) -> Self {
         proxy.connections.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(proxy))

@@ -3,13 +3,13 @@
 //! | module | holds |
 //! |---|---|
 //! | [`proxy`] | what all client connections share |
-//! | [`client`] | one connection, from login to the end: requests, waits, relay, replication |
+//! | [`client`] | one client connection: login, requests, waits, relay, replication |
 //! | [`auth`] | authentication by file, query, certificate and rules |
-//! | [`cancel`], [`peers`] | cancel requests, of this process and of others |
-//! | `shared_listen` | LISTEN by one connection for all clients of a database |
+//! | [`cancel`], [`peers`] | cancel requests for clients of this process and of other processes |
+//! | `shared_listen` | one LISTEN connection per database, shared by all its clients |
 //! | [`lifecycle`] | the phases of the process |
 //!
-//! Knows neither the console nor the command line.
+//! This crate knows neither the console nor the command line.
 
 #![warn(clippy::missing_errors_doc)]
 
@@ -22,6 +22,7 @@ pub mod lifecycle;
 pub mod log;
 pub mod login_addresses;
 mod login_checkout;
+mod login_refusal;
 pub mod peers;
 pub mod proxy;
 mod shared_listen;

@@ -10,14 +10,14 @@ pub enum Phase {
     Serving,
     /// Stops accepting connections; existing clients are served normally.
     WaitingForClients,
-    /// Transactions end; idle clients are disconnected.
+    /// Transactions end normally; idle clients are disconnected.
     WaitingForServers,
-    /// Ends now.
+    /// The process exits.
     Ending,
 }
 
-/// Returns when the process is in this phase or a later one.
+/// Returns when the process has reached this phase.
 pub async fn reached(now: &mut watch::Receiver<Phase>, phase: Phase) {
-    // The proxy keeps the sender.
+    // An error is impossible: the proxy keeps the sender.
     let _ = now.wait_for(|now| *now >= phase).await;
 }

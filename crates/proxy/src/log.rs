@@ -1,21 +1,20 @@
-//! Lines of the log about single connections, in PgBouncer's words: who logs in, which connections are opened and closed, and
-//! what clients are told.
+//! Log lines about client connections, in PgBouncer's words: logins, closed connections, and errors that clients get.
 //!
-//! Each line begins with `C` for a client or `S` for a server, the database, the user and the other end.
+//! Each line begins with `C`, the database, the user and the client's address.
 
 use paceline_config::Logging;
 use paceline_net::Cipher;
 use paceline_net::Peer;
 use std::fmt;
 
-/// What is known of a client.
+/// What the log shows of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientNames<'a> {
-    /// The database that it asks for; `None`: it has not said so.
+    /// The database that the client names; `None` before its startup packet.
     pub database: Option<&'a str>,
-    /// What it calls itself.
+    /// The user that the client names.
     pub user: Option<&'a str>,
-    /// The other end of its connection.
+    /// The client's address.
     pub peer: &'a Peer,
 }
 
@@ -27,8 +26,8 @@ impl fmt::Display for ClientNames<'_> {
     }
 }
 
-/// A client has said who it is (`log_connections`).
-pub fn login_attempt(
+/// Logs a startup packet (`log_connections`).
+pub(crate) fn login_attempt(
     logging: &Logging,
     client: ClientNames<'_>,
     cipher: Option<Cipher>,
@@ -46,15 +45,15 @@ pub fn login_attempt(
     );
 }
 
-/// A client's connection ends (`log_disconnections`) after `age` seconds.
+/// Logs the end of a client connection (`log_disconnections`) after `age` seconds.
 pub fn client_closed(logging: &Logging, client: ClientNames<'_>, why: &str, age: u32) {
     if logging.log_disconnections {
         tracing::info!("{client} closing because: {why} (age={age}s)");
     }
 }
 
-/// A client gets an error of Paceline's own, which ends its connection (`log_pooler_errors`).
-pub fn pooler_error(logging: &Logging, client: ClientNames<'_>, why: &str) {
+/// Logs an error of Paceline's own that ends the client's connection (`log_pooler_errors`).
+pub(crate) fn pooler_error(logging: &Logging, client: ClientNames<'_>, why: &str) {
     if logging.log_pooler_errors {
         tracing::warn!("{client} pooler error: {why}");
     }

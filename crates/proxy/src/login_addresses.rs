@@ -1,4 +1,4 @@
-//! The addresses to which clients have logged in, one per server: `/ready` asks the servers as these users.
+//! The addresses to which clients have logged in, one per server. `/ready` logs in to the servers as these users.
 
 use paceline_config::Upstream;
 use paceline_pool::address::Address;
@@ -14,21 +14,21 @@ pub fn is_same_server(one: &Upstream, other: &Upstream) -> bool {
 }
 
 impl LoginAddresses {
-    /// Notes that a client has logged in to this address.
+    /// Remembers the address of a login.
     pub(crate) fn add(&self, address: Arc<Address>) {
-        let mut known = self.lock();
-        let is_known = |known: &Arc<Address>| is_same_server(&known.upstream, &address.upstream);
-        if !known.iter().any(is_known) {
-            known.push(address);
+        let mut addresses = self.lock();
+        let is_known = |other: &Arc<Address>| is_same_server(&other.upstream, &address.upstream);
+        if !addresses.iter().any(is_known) {
+            addresses.push(address);
         }
     }
 
     /// An address on this server to which a client has logged in.
     pub fn on(&self, upstream: &Upstream) -> Option<Arc<Address>> {
-        let known = self.lock();
-        let address = known
+        let addresses = self.lock();
+        let address = addresses
             .iter()
-            .find(|known| is_same_server(&known.upstream, upstream))?;
+            .find(|other| is_same_server(&other.upstream, upstream))?;
         Some(Arc::new(Address {
             upstream: upstream.clone(),
             ..Address::clone(address)

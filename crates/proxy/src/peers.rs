@@ -1,6 +1,6 @@
-//! Peers (PgBouncer's `[peers]`): other processes that clients may reach at the same address. A cancel request comes in a
-//! connection of its own, so it may reach another process than its client has; the key tells which one, and the request is
-//! passed on.
+//! Peers (PgBouncer's `[peers]`): other processes that clients may reach at the same address. A cancel request arrives on a
+//! connection of its own, so it may reach another process than the one that has the client. Its key names that process, and the
+//! request is forwarded to it.
 
 use crate::cancel::CancelKey;
 use paceline_config::{Peer, Upstream, UpstreamTls};
@@ -12,31 +12,31 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// What passes on its way to peers.
+/// Cancel requests that are being forwarded.
 #[derive(Debug, Default)]
 pub struct Peers {
     loads: Mutex<HashMap<u16, PeerLoad>>,
-    /// To requests that wait: one has arrived.
+    /// Notified when a request has arrived.
     arrived: Notify,
 }
 
 /// The requests for one peer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PeerLoad {
-    /// Those that are on their way.
+    /// Requests that are being forwarded.
     pub sent: usize,
-    /// Those that wait, as the peer's `pool_size` of them are on their way.
+    /// Requests that wait because the peer's `pool_size` is reached.
     pub waiting: usize,
 }
 
-/// Counts a request as long as it lives.
-struct Counted<'a> {
+/// Counts a request until this is dropped.
+struct CountedRequest<'a> {
     peers: &'a Peers,
     peer_id: u16,
     which: fn(&mut PeerLoad) -> &mut usize,
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedRequest<'_> {
     fn drop(&mut self) {
         let mut loads = self.peers.lock();
         if let Some(load) = loads.get_mut(&self.peer_id) {
@@ -52,37 +52,37 @@ impl Peers {
         self.loads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests there are for a peer.
+    /// The requests for a peer.
     pub fn load(&self, peer_id: u16) -> PeerLoad {
         self.lock().get(&peer_id).copied().unwrap_or_default()
     }
 
-    /// Counts one more; `None`: there are `most` already.
+    /// Counts one more request. `None`: there are already `max`.
     fn count(
         &self,
         peer_id: u16,
         which: fn(&mut PeerLoad) -> &mut usize,
-        most: usize,
-    ) -> Option<Counted<'_>> {
+        max: usize,
+    ) -> Option<CountedRequest<'_>> {
         let mut loads = self.lock();
         let count = which(loads.entry(peer_id).or_default());
-        if *count >= most {
+        if *count >= max {
             return None;
         }
         *count += 1;
-        Some(Counted {
+        Some(CountedRequest {
             peers: self,
             peer_id,
             which,
         })
     }
 
-    /// Waits until fewer than `most` requests are on their way to the peer.
-    async fn place(&self, peer_id: u16, most: usize) -> Counted<'_> {
+    /// Waits until fewer than `max` requests are being forwarded to the peer.
+    async fn slot(&self, peer_id: u16, max: usize) -> CountedRequest<'_> {
         let _waits = self.count(peer_id, |load| &mut load.waiting, usize::MAX);
         loop {
             let arrived = self.arrived.notified();
-            if let Some(sent) = self.count(peer_id, |load| &mut load.sent, most) {
+            if let Some(sent) = self.count(peer_id, |load| &mut load.sent, max) {
                 return sent;
             }
             arrived.await;
@@ -90,8 +90,8 @@ impl Peers {
     }
 }
 
-/// Passes a cancel request on to the peer that its key names, if there is one; returns when the peer has taken it.
-pub async fn pass_on(peers: &Peers, shared: &Shared, key: CancelKey) {
+/// Forwards a cancel request to the peer that its key names, if there is one. Returns when the peer has taken it.
+pub(crate) async fn forward(peers: &Peers, shared: &Shared, key: CancelKey) {
     let config = shared.config();
     let peer_id = key.peer_id();
     let own = config.paceline.listening.peer_id;
@@ -105,16 +105,16 @@ pub async fn pass_on(peers: &Peers, shared: &Shared, key: CancelKey) {
         );
         return;
     };
-    let Some(key) = key.passed_on() else {
-        tracing::debug!(peer_id, "a cancel request has been passed on too often");
+    let Some(key) = key.forwarded() else {
+        tracing::debug!(peer_id, "a cancel request has been forwarded too often");
         return;
     };
     let limit = config.paceline.timeouts.cancel_wait_timeout;
-    let most = peer.pool_size(&config.paceline);
-    let Some(_sent) = optional_timeout(limit, peers.place(peer_id, most)).await else {
+    let max = peer.pool_size(&config.paceline);
+    let Some(_sent) = optional_timeout(limit, peers.slot(peer_id, max)).await else {
         tracing::debug!(
             peer_id,
-            "too many cancel requests are on their way to the peer"
+            "too many cancel requests are being forwarded to the peer"
         );
         return;
     };
@@ -126,7 +126,7 @@ pub async fn pass_on(peers: &Peers, shared: &Shared, key: CancelKey) {
     .await;
 }
 
-/// Encrypted like connections to servers, as in PgBouncer.
+/// The address of a peer. Its connections are encrypted like those to servers, as in PgBouncer.
 fn address(shared: &Shared, peer: &Peer) -> Address {
     Address {
         upstream: Upstream {

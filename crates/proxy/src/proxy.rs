@@ -15,38 +15,38 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// The state of the process as clients use it.
+/// The state of the process that client connections use.
 pub struct Proxy {
     /// All pools.
     pub pools: Arc<Pools>,
     /// What all pools share.
     pub shared: Arc<Shared>,
-    /// What logins of clients need.
+    /// State of the authentication of clients.
     pub auth: AuthState,
     /// Clients by cancel key.
     pub cancel_keys: Arc<CancelKeys>,
     /// Console sessions by cancel key.
     pub console_keys: Arc<ConsoleKeys>,
-    /// Cancel requests for other processes.
+    /// Cancel requests that are forwarded to other processes.
     pub peers: Peers,
-    /// LISTEN by one connection for all clients of a database.
-    pub shared_listens: SharedListens,
+    /// The shared LISTEN connections, one per database.
+    pub(crate) shared_listens: SharedListens,
     /// Addresses to which clients have logged in.
     pub login_addresses: LoginAddresses,
-    /// Clients that log in or are logged in.
+    /// Number of clients that are logged in or logging in.
     pub clients: AtomicUsize,
-    /// Connections of clients, logged in or not.
+    /// Number of client connections, logged in or not.
     pub connections: AtomicUsize,
-    /// Connections that were accepted since the start.
+    /// Number of connections accepted since the start.
     pub accepted: AtomicU64,
-    /// The start of the process.
+    /// Start time of the process.
     pub started: SystemTime,
     /// The phase of the process.
     pub phase: watch::Sender<Phase>,
 }
 
 impl Proxy {
-    /// For this configuration, without clients.
+    /// Creates the state for this configuration, without clients.
     pub fn new(config: Config) -> Self {
         let config = Arc::new(config);
         let pools = Pools::new(Arc::clone(&config));

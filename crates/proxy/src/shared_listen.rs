@@ -1,33 +1,33 @@
-//! The connections of `listen_mode = "shared"`: one for each database listens for all clients. What is sent and who gets what
-//! is decided in [`paceline_relay::shared_listen`].
+//! The connections of `listen_mode = "shared"`: one connection per database listens for all clients.
+//! [`paceline_relay::shared_listen`] decides what it sends and which client gets which notification.
 //!
-//! LISTEN needs no privilege in PostgreSQL and a notification carries no role, so one connection serves the clients of all
-//! users of a database. It logs in as the user of one of the clients that listen. It is no connection of a pool and counts for
-//! no limit of one, so that a LISTEN never waits for a transaction of others. It exists while clients listen.
+//! LISTEN needs no privilege in PostgreSQL, and a notification carries no role, so one connection serves the clients of all users
+//! of a database. It logs in as the user of a client that listens. It is outside the pools and their limits, so that a LISTEN
+//! never waits for the transactions of other clients. It exists while clients listen.
 
 mod client;
 mod connection;
 mod errors;
 mod state;
 
-pub(crate) use client::{ListeningClient, MailEnd, is_silent, mail};
+pub(crate) use client::{ListeningClient, NotificationEnd, is_silent, notification_ready};
 
 use paceline_pool::address::{Address, DatabaseAddress};
-use state::Shared;
+use state::DatabaseListen;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The shared LISTEN of each database.
-pub struct SharedListens {
-    /// The channel of markers.
+/// The shared LISTEN connections, one per database.
+pub(crate) struct SharedListens {
+    /// The channel on which marker notifications are sent.
     pub(crate) marker: Arc<str>,
-    by_database: Mutex<HashMap<DatabaseAddress, Arc<Shared>>>,
+    by_database: Mutex<HashMap<DatabaseAddress, Arc<DatabaseListen>>>,
 }
 
 impl SharedListens {
     pub(crate) fn new() -> Self {
-        // Its keys are random numbers of the operating system.
+        // The keys of a `RandomState` are random numbers of the operating system.
         let random = || RandomState::new().hash_one(0);
         Self {
             marker: format!("pacelinelisten_{:016x}{:016x}", random(), random()).into(),
@@ -35,24 +35,24 @@ impl SharedListens {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<DatabaseAddress, Arc<Shared>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<DatabaseAddress, Arc<DatabaseListen>>> {
         self.by_database
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of(&self, address: &Address) -> Arc<Shared> {
+    fn of(&self, address: &Address) -> Arc<DatabaseListen> {
         let mut all = self.lock();
-        // Those that nobody uses are forgotten: clients may name many databases.
+        // Drops unused entries: clients may name any number of databases.
         all.retain(|_, shared| Arc::strong_count(shared) > 1);
         let database = DatabaseAddress::of(address);
         let shared = all
             .entry(database.clone())
-            .or_insert_with(|| Arc::new(Shared::new(database, &self.marker)));
+            .or_insert_with(|| Arc::new(DatabaseListen::new(database, &self.marker)));
         Arc::clone(shared)
     }
 
-    /// The configuration has changed: clients whose database is led elsewhere now listen no longer.
+    /// Applies a new configuration: clients whose pool now leads to another database are disconnected from the shared connection.
     pub(crate) fn reconfigure(&self) {
         for shared in self.lock().values() {
             shared.lose_moved();

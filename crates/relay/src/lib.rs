@@ -9,16 +9,16 @@
 //!   join a group, or it is relayed. [`local_show`] holds the `SHOW` commands that Paceline answers.
 //! - [`relay`]: the relay itself, in both directions.
 //! - [`server`]: what a server connection has prepared and set, and how it is reset.
-//! - [`analysis`], [`settings`], [`sequences`]: when a statement was analysed; the settings of a session; who may read
+//! - [`parsed`], [`settings`], [`sequences`]: when a server parsed a statement; the settings of a session; who may read
 //!   `lastval`.
 //! - [`shared_listen`]: one server connection that listens for all clients of a database.
 //! - [`errors`]: errors that relays and groups share.
 
 #![warn(clippy::missing_errors_doc)]
 
-pub mod analysis;
 pub mod errors;
 pub mod local_show;
+pub mod parsed;
 pub mod relay;
 pub mod request;
 pub mod sequences;

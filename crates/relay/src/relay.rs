@@ -6,7 +6,7 @@
 //!
 //! From the client: `client_messages` reads each message, `long_messages` those that are too long to be read as a whole.
 //! `statements_by_name` (PREPARE and EXECUTE), `statement_names` and `portals` handle prepared statements, `session_pooling`
-//! the same for `pool_mode` session. `own_statements` writes what Paceline itself sends.
+//! the same for `pool_mode` session. `injected_statements` writes what Paceline itself sends.
 //!
 //! For each message sent, `expect_queue` holds an `Expect` (chapter "Message Flow").
 //!
@@ -28,10 +28,10 @@ mod expect;
 mod expect_queue;
 mod hints;
 mod idle_session_timeout;
+mod injected_statements;
 mod listening;
 mod long_messages;
 mod not_yet;
-mod own_statements;
 mod pin;
 mod portals;
 mod refusal;
@@ -88,7 +88,7 @@ impl RelayState {
     /// ([`RelayState::is_idle`]).
     pub fn begin_transaction(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         self.wrap = Wrap::Begin;
-        self.own_query("BEGIN", Expect::OwnQuery, context, out);
+        self.inject_query("BEGIN", Expect::InjectedQuery, context, out);
     }
 
     /// Whether the client has sent a part of a request, and no transaction block is open. Then the caller may call
@@ -103,7 +103,7 @@ impl RelayState {
     /// request's earlier statements.
     pub fn begin_mid_request(&mut self, out: &mut BytesMut) {
         self.wrap = Wrap::Begin;
-        self.own_mid_request("BEGIN", out);
+        self.inject_mid_request("BEGIN", out);
     }
 
     /// Whether the server owes no answer and no transaction is open.

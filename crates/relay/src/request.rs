@@ -1,7 +1,7 @@
 //! A request: what a client sends up to the point where it waits for an answer. One `Query`, or messages of the extended
 //! protocol up to `Sync`.
 
-use crate::analysis::Analysis;
+use crate::parsed::ClientParse;
 use crate::settings::SessionSettings;
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
@@ -263,8 +263,8 @@ pub struct Request {
     pub settings: Arc<SessionSettings>,
     /// Whether the statement may change the session in a way that its text does not tell.
     pub may_change_session: bool,
-    /// The analysis of the statement, if the client prepared it earlier. `None` if it is analysed with the request.
-    pub analysis: Option<Analysis>,
+    /// The client's `Parse` of the statement, if it came earlier. `None` if the statement is parsed with the request.
+    pub client_parse: Option<ClientParse>,
     /// What the statement may do with sequences, as far as known.
     pub sequences: SequenceUse,
 }

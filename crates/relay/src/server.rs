@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::{Analysed, ColumnsId};
+use crate::parsed::{ColumnsId, ServerParse};
 use crate::sequences::SequenceState;
 use crate::settings::SessionSettings;
 use crate::template::Template;
@@ -31,11 +31,11 @@ pub const NAME_PREFIX: &str = "paceline_";
 #[derive(Debug)]
 pub struct ServerSide {
     /// Prepared statements. The most recently used one is the last.
-    prepared: LinkedHashMap<StatementKey, Analysed, FxBuildHasher>,
+    prepared: LinkedHashMap<StatementKey, ServerParse, FxBuildHasher>,
     /// Number of statements prepared since the last [`ServerSide::take_parses`].
     parses: u64,
     prepared_max: usize,
-    /// The unnamed statement, by the [`Analysis::parse`](crate::analysis::Analysis::parse) of its client.
+    /// The unnamed statement, by the [`ClientParse::written`](crate::parsed::ClientParse::written) of its client.
     pub unnamed: Option<u64>,
     /// The columns of the unnamed statement, if known.
     unnamed_columns: Option<ColumnsId>,
@@ -119,7 +119,7 @@ impl StatementKey {
 pub struct Closed {
     key: StatementKey,
     /// What the statement was. `None` if it had to be closed anyway, because its plan or its parameters no longer fit.
-    prepared: Option<Analysed>,
+    prepared: Option<ServerParse>,
 }
 
 /// What Paceline wrote so that the server has a statement.

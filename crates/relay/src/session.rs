@@ -1,7 +1,7 @@
 //! The part of a client's session that follows the client from server to server: prepared statements, settings, channels.
 //! The modules below decide what becomes of its requests.
 
-use crate::analysis::Analysis;
+use crate::parsed::ClientParse;
 use crate::request::{Request, RequestForm};
 use crate::sequences::SequenceToken;
 use crate::settings::SessionSettings;
@@ -60,12 +60,12 @@ impl ClientSession {
             RequestForm::Extended { parse: true, .. } => {
                 let parse = request.frames().find(|f| f.tag == tag::PARSE);
                 if let Some(Ok(parse)) = parse.map(|f| Parse::read(f.body())) {
-                    let analysis = Analysis {
-                        since: now,
-                        ..Analysis::begun(now, request.settings.id)
+                    let client_parse = ClientParse {
+                        answered: now,
+                        ..ClientParse::begun(now, request.settings.id)
                     };
                     self.statements
-                        .parse(parse.name, Arc::clone(&request.template), analysis);
+                        .parse(parse.name, Arc::clone(&request.template), client_parse);
                 }
             }
         }

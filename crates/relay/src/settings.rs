@@ -281,7 +281,7 @@ impl SettingsInterner {
                 sets.clone_from(&base.sets);
                 know(&mut sets, settings.sets.keys());
             }
-            SessionChange::Known { name } => know(&mut sets, [name]),
+            SessionChange::OptionDefined { name } => know(&mut sets, [name]),
             _ => return Arc::clone(settings),
         }
         self.intern(sets)

@@ -98,14 +98,16 @@ impl Template {
     }
 
     /// Whether the meaning of the text depends on the time of its analysis (`'now'::timestamptz`).
-    pub fn names_moment(&self) -> bool {
-        self.statement.as_ref().is_some_and(|s| s.names_moment)
+    pub fn depends_on_parse_time(&self) -> bool {
+        self.statement
+            .as_ref()
+            .is_some_and(|s| s.depends_on_parse_time)
     }
 
     /// Whether the meaning of the text depends on the time of its analysis, or on settings.
     pub fn is_parsed_alone(&self) -> bool {
         let statement = self.statement.as_ref();
-        statement.is_some_and(|s| s.names_moment || s.has_escapes)
+        statement.is_some_and(|s| s.depends_on_parse_time || s.has_escapes)
     }
 
     /// What the text does with a prepared statement that it names.

@@ -8,8 +8,9 @@ mod tests;
 use pg_query::protobuf::{FuncCall, LimitOption, RangeFunction, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
-use crate::dealing::{
-    Dealing, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
+use crate::distribution::{
+    Distribution, DistributionRefusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names,
+    answers_sql,
 };
 use crate::expr::Expr;
 use crate::function::FunctionFacts;
@@ -46,7 +47,7 @@ pub struct Argument {
     plain: Option<KeyValue>,
 }
 
-/// Number of the first shared parameter, after the number of rows and the fingerprint.
+/// Number of the first shared parameter, after the number of rows and the catalog version.
 const SHARED: usize = 3;
 
 impl Call {
@@ -64,10 +65,10 @@ impl Call {
     /// The same call with all columns of its rows. Its description contains their names.
     ///
     /// # Errors
-    /// [`Refusal::Expression`] if an argument cannot be rewritten.
-    pub fn all_columns_sql(&self) -> Result<String, Refusal> {
+    /// [`DistributionRefusal::Expression`] if an argument cannot be rewritten.
+    pub fn all_columns_sql(&self) -> Result<String, DistributionRefusal> {
         let itself = |n: u32| format!("${n}");
-        let arguments: Result<Vec<String>, Refusal> =
+        let arguments: Result<Vec<String>, DistributionRefusal> =
             self.arguments.iter().map(|a| a.to_sql(&itself)).collect();
         let Name { schema, name } = &self.function;
         let schema = schema.iter().map(|schema| quote_ident(schema) + ".");
@@ -98,7 +99,7 @@ impl Call {
 }
 
 impl Argument {
-    fn to_sql(&self, parameter: &dyn Fn(u32) -> String) -> Result<String, Refusal> {
+    fn to_sql(&self, parameter: &dyn Fn(u32) -> String) -> Result<String, DistributionRefusal> {
         let value = self.value.to_sql(&|_| String::new(), parameter)?;
         Ok(match &self.name {
             Some(name) => format!("{} => {value}", quote_ident(name)),
@@ -194,28 +195,28 @@ fn read_argument(node: &Node) -> Option<Argument> {
 /// `returning` are the types of the parameters and targets.
 ///
 /// # Errors
-/// [`Refusal`]: why the call cannot be rewritten.
+/// [`DistributionRefusal`]: why the call cannot be rewritten.
 pub fn rewrite(
     call: &Call,
     function: &FunctionFacts,
     columns: &[String],
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Dealing, Refusal> {
-    let limit = call.limit(function).ok_or(Refusal::Limit)?;
+) -> Result<Distribution, DistributionRefusal> {
+    let limit = call.limit(function).ok_or(DistributionRefusal::Limit)?;
     let wanted = call.arguments.get(limit).and_then(|a| a.plain.clone());
-    let wanted = wanted.ok_or(Refusal::Limit)?;
+    let wanted = wanted.ok_or(DistributionRefusal::Limit)?;
     let mut others = call.arguing();
     others.remove(limit);
     let all: Vec<&Expr> = others.into_iter().chain(call.selecting()).collect();
     if all.iter().any(|expr| expr.casts_parameter_to_fields()) {
-        return Err(Refusal::Interval);
+        return Err(DistributionRefusal::Interval);
     }
     // All members must have the same values for parameters other than the limit.
     let shared: BTreeSet<u32> = all.into_iter().flat_map(Expr::parameters).collect();
     let shared: Vec<u32> = shared.into_iter().collect();
     if matches!(wanted, KeyValue::Parameter(number) if shared.contains(&number)) {
-        return Err(Refusal::Limit);
+        return Err(DistributionRefusal::Limit);
     }
     let types = Shared::of(&shared, parameters)?;
     let parameter = |number| types.sql(number, SHARED).unwrap_or_default();
@@ -227,15 +228,15 @@ pub fn rewrite(
         parameter: &parameter,
     }
     .text(returning)?;
-    Ok(Dealing {
+    Ok(Distribution {
         text_of_few: None,
         text,
         limit: wanted,
         single: false,
         queue: true,
         shared,
-        own: Vec::new(),
-        fingerprints: 1,
+        per_member: Vec::new(),
+        catalog_versions: 1,
         tag: "SELECT",
         may_fail_unseen: false,
         raises_anything: true,
@@ -252,8 +253,8 @@ struct Rewriter<'a> {
 }
 
 impl Rewriter<'_> {
-    /// The limit argument depends on `facts`, so that PostgreSQL calls the function only if the facts are unchanged.
-    fn text(&self, returning: &[TypeName]) -> Result<String, Refusal> {
+    /// The limit argument depends on `facts`, so that PostgreSQL calls the function only if the catalog version is unchanged.
+    fn text(&self, returning: &[TypeName]) -> Result<String, DistributionRefusal> {
         let selected = answers_sql(&self.targets()?, returning)?;
         let names = answer_names(returning.len());
         let columns = 1..=self.columns.len();
@@ -265,14 +266,14 @@ impl Rewriter<'_> {
              SELECT CASE WHEN (SELECT pg_catalog.count(*) FROM taken) {LE} $1::pg_catalog.int8 \
              THEN facts.same ELSE ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END, \
              w.n{names} FROM facts LEFT JOIN taken AS w ON true ORDER BY w.n",
-            same = self.function.fingerprint.holds(2),
+            same = self.function.catalog_version.holds(2),
             schema = quote_ident(&self.function.schema),
             name = quote_ident(&self.function.name),
             arguments = self.arguments()?.join(", "),
         ))
     }
 
-    fn arguments(&self) -> Result<Vec<String>, Refusal> {
+    fn arguments(&self) -> Result<Vec<String>, DistributionRefusal> {
         let total = format!(
             "(CASE WHEN facts.same THEN $1::pg_catalog.int8 END)::{}",
             self.function.limit_type
@@ -288,13 +289,13 @@ impl Rewriter<'_> {
         arguments.map(argument).collect()
     }
 
-    fn targets(&self) -> Result<Vec<String>, Refusal> {
+    fn targets(&self) -> Result<Vec<String>, DistributionRefusal> {
         let place = |name: &str| self.columns.iter().position(|column| column == name);
         let all = || Vec::from_iter((1..=self.columns.len()).map(|n| format!("t.c{n}")));
         returned_values(&self.call.targets, all, |expr| {
             // A name that is not a column may refer to the whole row.
             if let Some(unknown) = expr.columns().into_iter().find(|c| place(c).is_none()) {
-                return Err(Refusal::Column(unknown));
+                return Err(DistributionRefusal::Column(unknown));
             }
             let column = |name: &str| format!("t.c{}", place(name).map_or(0, |n| n + 1));
             Ok(expr.to_sql(&column, self.parameter)?)

@@ -11,8 +11,9 @@
 mod tests;
 
 use crate::facts::{
-    Added, FIRST_OWN_OID, Fingerprint, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL, class_array,
-    column_versions, name_array, own_types_sql, regclass_literal, type_versions, versions,
+    Added, CatalogVersion, FIRST_USER_DEFINED_OID, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL,
+    class_array, column_versions, name_array, regclass_literal, type_versions,
+    user_defined_types_sql, versions,
 };
 use crate::function::may_be_named;
 use crate::name::Name;
@@ -99,7 +100,7 @@ impl<'a> Member<'a> {
              pg_catalog.array_to_string(ARRAY(SELECT id FROM tree UNION SELECT id FROM named ORDER BY id), ','), {types}",
             tree = self.tree(),
             named = self.named(),
-            types = own_types_sql(),
+            types = user_defined_types_sql(),
         )
     }
 
@@ -209,19 +210,19 @@ impl<'a> Member<'a> {
                  WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid NOT IN {declared}) \
                AND NOT EXISTS (SELECT FROM parts JOIN pg_catalog.pg_depend d ON d.classid = parts.class AND d.objid = parts.id \
                  JOIN pg_catalog.pg_operator o ON o.oid = d.refobjid JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode::pg_catalog.oid \
-                 WHERE d.refclassid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND p.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND {NOT_IN_C})",
+                 WHERE d.refclassid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND p.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND {NOT_IN_C})",
             tree = self.tree(),
             declared = self.declared_oids(),
         )
     }
 
-    /// Query for [`Added`]: the objects that the fingerprint must include.
+    /// Query for [`Added`]: the objects that the catalog version must include.
     pub fn added_sql(&self) -> String {
         self.names.added_sql()
     }
 
     /// SQL expression for the row versions of all catalog rows that the checks depend on.
-    pub fn fingerprint_sql(&self, reach: &Reach, added: Added) -> String {
+    pub fn catalog_version_sql(&self, reach: &Reach, added: Added) -> String {
         let tables = &reach.tables;
         let oid = |name| {
             format!(
@@ -242,7 +243,7 @@ impl<'a> Member<'a> {
             ]);
         }
         parts.extend(type_versions(&reach.types));
-        parts.push(self.names.fingerprint_sql(added));
+        parts.push(self.names.catalog_version_sql(added));
         format!("ROW({})::pg_catalog.text", parts.join(", "))
     }
 }
@@ -256,13 +257,13 @@ fn existing(tables: &[Name]) -> String {
     )
 }
 
-/// The last statement of a chain: raises an error, which rolls back the chain, if the fingerprint has changed. Its
-/// parameter is the value of the fingerprint.
-pub fn check_sql(fingerprint: &Fingerprint) -> String {
+/// The last statement of a chain: raises an error, which rolls back the chain, if the catalog version has changed. Its
+/// parameter is the value of the catalog version.
+pub fn check_sql(catalog_version: &CatalogVersion) -> String {
     format!(
         "WITH facts AS MATERIALIZED (SELECT {holds} AS same) \
          SELECT CASE WHEN facts.same THEN facts.same ELSE ('{MOVED}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END FROM facts",
-        holds = fingerprint.holds(1),
+        holds = catalog_version.holds(1),
     )
 }
 

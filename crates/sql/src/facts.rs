@@ -1,12 +1,12 @@
 //! Facts about tables from the catalog: queries (SQL text) and their results (plain data). The caller executes the
 //! queries.
 //!
-//! The same catalogs yield the [fingerprint](Fingerprint). A group compares it again in its own transaction, because
-//! DDL that has committed since the analysis changes it.
+//! The same catalogs yield the [catalog version](CatalogVersion). A group compares it again in its own transaction,
+//! because DDL that has committed since the analysis changes it.
 
 mod catalog;
+mod catalog_version;
 mod checks;
-mod fingerprint;
 mod grouped;
 mod names;
 mod numbers;
@@ -17,14 +17,17 @@ mod tests;
 
 pub use catalog::regclass_literal;
 pub(crate) use catalog::{
-    FIRST_OWN_OID, NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, own_types_sql,
+    FIRST_USER_DEFINED_OID, NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array,
+    user_defined_types_sql,
 };
+pub use catalog_version::{
+    Added, CatalogVersion, Extent, extent_sql, table_sql as catalog_version_sql,
+};
+pub(crate) use catalog_version::{column_versions, type_versions, versions};
 pub use checks::{
     apart_sql, foreign_functions_sql, harmless_sql, no_hidden_calls_sql, no_serial_sql,
     plain_collations_sql, plain_tables_sql, plain_types_sql,
 };
-pub use fingerprint::{Added, Extent, Fingerprint, extent_sql, table_sql as fingerprint_sql};
-pub(crate) use fingerprint::{column_versions, type_versions, versions};
 pub use grouped::{fits_groups_sql, no_names_sql};
 pub use names::Names;
 pub use numbers::{no_numbers_read_sql, quiet_tables_sql};

@@ -1,7 +1,7 @@
 //! Facts about functions that the configuration declares: queries (SQL text) and their results (plain data). The
 //! caller executes the queries.
 
-use crate::facts::{Fingerprint, name_array};
+use crate::facts::{CatalogVersion, name_array};
 use crate::name::Name;
 use crate::quote::{quote_ident, quote_literal};
 
@@ -18,8 +18,8 @@ pub struct FunctionFacts {
     pub limit_name: Option<String>,
     /// Data type of that argument in SQL syntax: one of PostgreSQL's integer types.
     pub limit_type: String,
-    /// The fingerprint, read together with the other facts.
-    pub fingerprint: Fingerprint,
+    /// The catalog version, read together with the other facts.
+    pub catalog_version: CatalogVersion,
 }
 
 /// SQL condition: function `p` is one that the name may refer to, in its schema or through the search path.
@@ -49,12 +49,12 @@ pub fn same_function_sql(one: &Name, other: &Name) -> String {
     )
 }
 
-/// Query for one row per function that a call with this number of arguments may refer to: fingerprint, schema, name
+/// Query for one row per function that a call with this number of arguments may refer to: catalog version, schema, name
 /// and type of the argument that limits the number of rows, and whether one call of the function can serve a group.
 /// If there is more than one function, only PostgreSQL can determine which one a call refers to.
 pub fn function_sql(name: &Name, arguments: usize, limit_argument: usize) -> String {
     format!(
-        "SELECT {print}, n.nspname, \
+        "SELECT {version}, n.nspname, \
          (SELECT pg_catalog.array_agg(a.name ORDER BY a.n) FROM ROWS FROM (pg_catalog.unnest(p.proargnames), pg_catalog.unnest(p.proargmodes)) WITH ORDINALITY AS a(name, mode, n) \
            WHERE a.mode IS NULL OR a.mode IN ('i', 'b', 'v'))[{limit_argument}], \
          pg_catalog.format_type(p.proargtypes[{limit_argument} - 1], NULL), \
@@ -62,14 +62,14 @@ pub fn function_sql(name: &Name, arguments: usize, limit_argument: usize) -> Str
            AND p.proargtypes[{limit_argument} - 1] = ANY ('{{pg_catalog.int2,pg_catalog.int4,pg_catalog.int8}}'::pg_catalog.regtype[]) \
          FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
          WHERE {named} AND (p.provariadic <> 0 OR {arguments} BETWEEN p.pronargs - p.pronargdefaults AND p.pronargs)",
-        print = fingerprint_sql(&name.name),
+        version = catalog_version_sql(&name.name),
         named = may_be_named(name),
     )
 }
 
-/// SQL expression for the fingerprint: row versions (`xmin`) of all functions with this name, in any schema, since a
+/// SQL expression for the catalog version: row versions (`xmin`) of all functions with this name, in any schema, since a
 /// call may refer to a new one, and of the columns of the rows that they return.
-pub fn fingerprint_sql(name: &str) -> String {
+pub fn catalog_version_sql(name: &str) -> String {
     format!(
         "ARRAY(SELECT ROW(f.oid, f.xmin, ARRAY(SELECT ROW(a.attnum, a.xmin) FROM pg_catalog.pg_type y JOIN pg_catalog.pg_attribute a ON a.attrelid = y.typrelid \
            WHERE y.oid = f.prorettype AND a.attnum > 0 ORDER BY a.attnum)) FROM pg_catalog.pg_proc f WHERE f.proname = {} ORDER BY f.oid)::pg_catalog.text",

@@ -112,17 +112,17 @@ pub(crate) fn named_relations(tree: &Record) -> Vec<String> {
 const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
 /// Whether a string constant may contain one of these words, alone or with a time of day; also if backslashes escape.
-pub(crate) fn names_moment(tree: &Record) -> bool {
+pub(crate) fn depends_on_parse_time(tree: &Record) -> bool {
     tree.any(&|node| {
         let text = node.record("val").filter(|_| node.kind == "AConst");
         let text = text.map_or("", |value| value.text("sval"));
-        text_names_moment(text)
-            || (text.contains('\\') && text_names_moment(&escapes::unescaped(text)))
+        text_depends_on_parse_time(text)
+            || (text.contains('\\') && text_depends_on_parse_time(&escapes::unescaped(text)))
     })
 }
 
 /// Whether a text may contain one of the words `now`, `today`, `tomorrow`, `yesterday`, alone or with a time of day.
-pub fn text_names_moment(text: &str) -> bool {
+pub fn text_depends_on_parse_time(text: &str) -> bool {
     let is_moment = |word: &str| MOMENTS.iter().any(|m| word.eq_ignore_ascii_case(m));
     let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
     words.any(is_moment)

@@ -15,23 +15,26 @@ pub(crate) fn set_lock_timeout_sql() -> String {
     format!("pg_catalog.set_config('lock_timeout', '{UNCHECKED_WAIT_MS}ms', true) IS NOT NULL")
 }
 
-/// Locks the row with this key in the mode of an UPDATE of other columns. The parameters are the values of the key
-/// columns. The row may be missing.
-pub(crate) fn lock_sql(table: &TableFacts, key: &[&Column]) -> String {
+/// The lock of an UPDATE that assigns no key column.
+pub(crate) const NO_KEY_UPDATE: &str = "FOR NO KEY UPDATE";
+
+/// Locks the row with this key. `locking` is the locking clause, which must request the lock that the group's statement
+/// takes. The parameters are the values of the key columns. The row may be missing.
+pub(crate) fn lock_row_sql(table: &TableFacts, key: &[&Column], locking: &str) -> String {
     let equal = |(place, column): (usize, &&Column)| {
         let (name, type_name) = (quote_ident(&column.name), &column.bare_type_name);
         format!("t.{name} {EQ} ${place}::{type_name}")
     };
     let conditions: Vec<String> = (1..).zip(key).map(equal).collect();
     format!(
-        "SELECT FROM {} AS t WHERE {} FOR NO KEY UPDATE",
+        "SELECT FROM {} AS t WHERE {} {locking}",
         table.qualified(),
         conditions.join(" AND ")
     )
 }
 
-/// A probe for existing keys. Parameters: an array for each key column, and the fingerprint. Result: whether the
-/// fingerprint is unchanged, and the number (from 1) of each key that exists; one row with a NULL number if none
+/// A probe for existing keys. Parameters: an array for each key column, and the catalog version. Result: whether the
+/// catalog version is unchanged, and the number (from 1) of each key that exists; one row with a NULL number if none
 /// does.
 pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     let unnest = |(place, column): (usize, &&Column)| {
@@ -44,7 +47,7 @@ pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     };
     let conditions: Vec<String> = (1..).zip(key).map(equal).collect();
     probe_sql(
-        &table.fingerprint.holds(key.len() + 1),
+        &table.catalog_version.holds(key.len() + 1),
         &format!("ROWS FROM ({})", arrays.join(", ")),
         &names.join(", "),
         table,
@@ -52,7 +55,7 @@ pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     )
 }
 
-/// A probe: returns whether the facts are unchanged, and the number of each member of `source` for which a row
+/// A probe: returns whether the catalog version is unchanged, and the number of each member of `source` for which a row
 /// satisfies the conditions.
 pub(crate) fn probe_sql(
     facts: &str,

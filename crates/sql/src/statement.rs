@@ -19,8 +19,9 @@ use crate::take::{self, Take};
 use crate::tree::Record;
 use crate::update::{self, Update};
 
-/// Maximum number of tokens of a text whose parts are extracted ([`Statement::update`] and the fields after it). A
-/// longer text joins no group, and processing its parts would take long.
+/// Maximum number of tokens of a text whose parts are extracted ([`Statement::update`], [`Statement::insert`],
+/// [`Statement::take`], [`Statement::call`]). Because processing its parts would take long, no strategy rewrites a longer
+/// text.
 const PARTS_TOKENS_MAX: usize = 512;
 
 /// The effect of a text and the objects it refers to.
@@ -44,7 +45,7 @@ pub struct Statement {
     pub casts_to: Vec<Name>,
     /// The parts of the UPDATE, if the text is one UPDATE whose form a fold supports.
     pub update: Option<Update>,
-    /// The parts of the INSERT, if the text is one INSERT of one row.
+    /// The parts of the INSERT, if the text is one INSERT of VALUES, with one row or several, that merge supports.
     pub insert: Option<Insert>,
     /// The parts of the statement, if the text is one statement that takes rows from a queue.
     pub take: Option<Take>,
@@ -56,7 +57,7 @@ pub struct Statement {
     pub samples: bool,
     /// Whether a string constant may refer to the time at which PostgreSQL parses it (`'now'::timestamptz`). Then the
     /// text has another meaning when it is parsed at another time.
-    pub names_moment: bool,
+    pub depends_on_parse_time: bool,
     /// Whether the meaning of a backslash in a constant depends on settings of the server.
     pub has_escapes: bool,
     /// Whether a parameter is in a place where PostgreSQL requires a constant or gives it a special meaning (`ORDER
@@ -110,7 +111,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         insert: merge::of_statements(parts),
         take: take::of_statements(parts),
         call: call::of_statements(parts),
-        names_moment: references::names_moment(&tree),
+        depends_on_parse_time: references::depends_on_parse_time(&tree),
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
         samples: tree.contains(&["RangeTableSample"]),

@@ -12,6 +12,7 @@ use crate::name::Name;
 use crate::parser::is_equality;
 use crate::tree::Record;
 use crate::value::{KeyValue, key_value};
+use serde::Serialize;
 
 /// The parts of one UPDATE.
 #[derive(Clone, PartialEq, Debug)]
@@ -95,10 +96,10 @@ fn parts_of(update: &UpdateStmt) -> Option<Update> {
     })
 }
 
-/// The highest parameter number; `None` if PostgreSQL would reject a number.
-fn highest_parameter(update: &UpdateStmt) -> Option<usize> {
+/// The highest parameter number in a statement; `None` if PostgreSQL would reject a number.
+pub(crate) fn highest_parameter(statement: &impl Serialize) -> Option<usize> {
     let mut highest = Some(0);
-    Record::of(update).walk(&mut |node| {
+    Record::of(statement).walk(&mut |node| {
         if node.kind == "ParamRef" {
             let number = usize::try_from(node.number("number")).ok();
             let number = number.filter(|number| *number > 0);
@@ -108,7 +109,12 @@ fn highest_parameter(update: &UpdateStmt) -> Option<usize> {
     highest
 }
 
-fn read_where(condition: &Node, qualifier: &str) -> Option<(Vec<KeyEquality>, Vec<Expr>)> {
+/// The conjuncts of a WHERE clause: equalities on distinct columns, and the others. `None` without an equality.
+/// `qualifier` is the name by which expressions refer to the table.
+pub(crate) fn read_where(
+    condition: &Node,
+    qualifier: &str,
+) -> Option<(Vec<KeyEquality>, Vec<Expr>)> {
     let mut conjuncts = Vec::new();
     flatten(condition, &mut conjuncts)?;
     let mut equalities: Vec<KeyEquality> = Vec::new();
@@ -138,7 +144,8 @@ pub(crate) fn flatten<'a>(condition: &'a Node, conjuncts: &mut Vec<&'a NodeEnum>
     }
 }
 
-fn equality(conjunct: &NodeEnum, qualifier: &str) -> Option<KeyEquality> {
+/// `column = value`, if the conjunct has this form.
+pub(crate) fn equality(conjunct: &NodeEnum, qualifier: &str) -> Option<KeyEquality> {
     let NodeEnum::AExpr(comparison) = conjunct else {
         return None;
     };

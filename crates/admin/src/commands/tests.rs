@@ -19,10 +19,10 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
-/// For failures only.
+/// A wait that takes longer has failed.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A PostgreSQL that tests share as long as one of them runs.
+/// A PostgreSQL that concurrent tests share. It stops when the last of them ends.
 struct Cluster {
     server: Server,
     _folder: TempDir,
@@ -42,7 +42,7 @@ impl Cluster {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data_dir = folder.path().join("data");
-        // On a thread of its own: starting may need a runtime.
+        // On a thread of its own, because starting may need a runtime.
         let started = std::thread::spawn(|| Server::start(Options::new(data_dir)));
         Self {
             server: started.join().unwrap().unwrap(),
@@ -59,8 +59,8 @@ struct Scene {
     cluster: Arc<Cluster>,
 }
 
-/// A client, and how its connection ends.
-struct Session {
+/// A client, and the task of its connection, which returns why the connection ends.
+struct ClientSession {
     client: Client,
     end: JoinHandle<Result<(), Error>>,
 }
@@ -95,35 +95,35 @@ async fn scene(settings: &[&str]) -> Scene {
     }
 }
 
-async fn connect(port: u16, database: &str) -> Result<Session, Error> {
+async fn connect(port: u16, database: &str) -> Result<ClientSession, Error> {
     let url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
     let end = tokio::spawn(connection);
-    Ok(Session { client, end })
+    Ok(ClientSession { client, end })
 }
 
 impl Scene {
     /// A session with the server itself.
-    async fn outsider(&self) -> Session {
+    async fn outsider(&self) -> ClientSession {
         let port = self.cluster.server.port();
         let session = connect(port, "postgres").await;
         session.unwrap()
     }
 
-    async fn try_session(&self, database: &str) -> Result<Session, Error> {
+    async fn try_session(&self, database: &str) -> Result<ClientSession, Error> {
         connect(self.address.port(), database).await
     }
 
-    async fn session(&self) -> Session {
+    async fn session(&self) -> ClientSession {
         self.try_session("postgres").await.unwrap()
     }
 
     async fn execute(&self, command: AdminCommand) {
         let done = tokio::time::timeout(LIMIT, self.admin.execute(command));
-        done.await.expect("it is done in time").expect("it is done");
+        done.await.expect("timeout").expect("command failed");
     }
 
-    async fn refused(&self, command: AdminCommand) -> String {
+    async fn rejected(&self, command: AdminCommand) -> String {
         let error = self.admin.execute(command).await.unwrap_err();
         assert_eq!((error.sqlstate, error.severity), ("08P01", "ERROR"));
         error.message
@@ -145,9 +145,9 @@ impl Scene {
         self.pool().load().0
     }
 
-    /// Until it is known that they may, units do not travel together.
-    async fn until_learned(&self, session: &Session, sql: &str) {
-        let learned = async {
+    /// Waits for the analysis of a statement: before it, requests are not grouped.
+    async fn until_analyzed(&self, session: &ClientSession, sql: &str) {
+        let analyzed = async {
             loop {
                 session.value(sql).await.unwrap();
                 let groups = session.client.simple_query("SHOW GROUPS").await;
@@ -156,8 +156,8 @@ impl Scene {
                 }
             }
         };
-        let learned = tokio::time::timeout(LIMIT, learned).await;
-        learned.expect("it is learned");
+        let analyzed = tokio::time::timeout(LIMIT, analyzed).await;
+        analyzed.expect("no analysis");
     }
 
     async fn until(&self, what: &str, is_so: impl Fn(PoolLoad) -> bool) {
@@ -171,7 +171,7 @@ impl Scene {
     }
 }
 
-impl Session {
+impl ClientSession {
     async fn value(&self, sql: &str) -> Result<String, Error> {
         let messages = self.client.simple_query(sql).await?;
         let row = messages.iter().find_map(|message| match message {
@@ -181,21 +181,21 @@ impl Session {
         Ok(row.unwrap_or_default())
     }
 
-    /// The process id of the server connection that serves it now.
+    /// The process id of the server connection that serves the session now.
     async fn backend(&self) -> String {
         self.value("SELECT pg_backend_pid()").await.unwrap()
     }
 
-    /// What it is told at the end of its connection.
-    async fn last_words(self) -> String {
+    /// The error that ends the connection.
+    async fn last_error(self) -> String {
         let end = tokio::time::timeout(LIMIT, self.end).await;
-        let error = end.expect("it ends").unwrap().unwrap_err();
-        told(&error)
+        let error = end.expect("timeout").unwrap().unwrap_err();
+        error_text(&error)
     }
 }
 
-fn told(error: &Error) -> String {
-    let error = error.as_db_error().expect("the server says why");
+fn error_text(error: &Error) -> String {
+    let error = error.as_db_error().expect("no error of the server");
     format!("{} {}", error.code().code(), error.message())
 }
 
@@ -204,7 +204,7 @@ fn postgres() -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_kill_ends_whoever_is_there() {
+async fn kill_closes_all_connections_of_a_database() {
     let scene = scene(&["default_pool_size=1"]).await;
     let elsewhere = scene.try_session("template1").await.unwrap();
     let (idle, at_work, waiting) = (
@@ -219,16 +219,16 @@ async fn a_kill_ends_whoever_is_there() {
         .await;
     scene.execute(AdminCommand::Kill(postgres())).await;
     let removed = "08P01 database removed";
-    assert_eq!(told(&waits.await.unwrap().unwrap_err()), removed);
-    assert_eq!(idle.last_words().await, removed);
-    assert_eq!(at_work.last_words().await, removed);
+    assert_eq!(error_text(&waits.await.unwrap().unwrap_err()), removed);
+    assert_eq!(idle.last_error().await, removed);
+    assert_eq!(at_work.last_error().await, removed);
     scene
         .until("empty", |load| {
             load.clients_active == 0 && load.servers_active == 0
         })
         .await;
     elsewhere.value("SELECT 1").await.unwrap();
-    // Who comes later waits.
+    // Later clients wait.
     let later = scene.session().await;
     let waits = tokio::spawn(async move { later.backend().await });
     scene
@@ -239,16 +239,16 @@ async fn a_kill_ends_whoever_is_there() {
     scene.session().await.backend().await;
 }
 
-/// Reads that travel together go again when their connection is lost; those of a killed database do not.
+/// Grouped reads run again if their server connection is lost, unless their database was killed.
 #[tokio::test]
-async fn a_kill_reaches_those_who_travel_together() {
+async fn kill_ends_grouped_reads() {
     const READ: &str = "SELECT n FROM killed WHERE id = 1";
     let scene = scene(&["default_pool_size=2"]).await;
     let (holder, at_work) = (scene.session().await, scene.session().await);
     let table = "CREATE TABLE IF NOT EXISTS killed (id int PRIMARY KEY, n int)";
     holder.value(table).await.unwrap();
-    scene.until_learned(&holder, READ).await;
-    // Held from outside: the end of who holds it here would let the reads finish.
+    scene.until_analyzed(&holder, READ).await;
+    // An outsider holds the lock: a client of the pool would be killed, and the reads would finish.
     let outsider = scene.outsider().await;
     outsider.value("BEGIN; LOCK TABLE killed").await.unwrap();
     holder.value("BEGIN; SELECT 1").await.unwrap();
@@ -263,21 +263,21 @@ async fn a_kill_reaches_those_who_travel_together() {
         .await;
     at_work.value("COMMIT").await.unwrap();
     scene
-        .until("on their way", |load| load.clients_waiting == 0)
+        .until("all sent", |load| load.clients_waiting == 0)
         .await;
     scene.execute(AdminCommand::Kill(None)).await;
     for wait in waits {
-        let end = tokio::time::timeout(LIMIT, wait).await.expect("it ends");
+        let end = tokio::time::timeout(LIMIT, wait).await.expect("timeout");
         let removed = "08P01 database removed";
-        assert_eq!(told(&end.unwrap().unwrap_err()), removed);
+        assert_eq!(error_text(&end.unwrap().unwrap_err()), removed);
     }
-    assert_eq!(holder.last_words().await, "08P01 database removed");
+    assert_eq!(holder.last_error().await, "08P01 database removed");
     scene.execute(AdminCommand::Resume(None)).await;
     assert_eq!(scene.session().await.value("SELECT 7").await.unwrap(), "7");
 }
 
 #[tokio::test]
-async fn connections_are_replaced_when_they_are_free() {
+async fn reconnect_replaces_connections_when_they_are_free() {
     let scene = scene(&["default_pool_size=2"]).await;
     let (at_work, idle) = (scene.session().await, scene.session().await);
     at_work.value("BEGIN; SELECT 1").await.unwrap();
@@ -295,7 +295,7 @@ async fn connections_are_replaced_when_they_are_free() {
 }
 
 #[tokio::test]
-async fn reconnecting_under_load_is_not_noticed() {
+async fn clients_do_not_notice_reconnect() {
     let scene = scene(&["default_pool_size=3", "hotspot_for_autocommit=true"]).await;
     let enough = Arc::new(AtomicBool::new(false));
     let mut clients = Vec::new();
@@ -325,8 +325,11 @@ async fn a_disabled_database_keeps_its_clients() {
     scene
         .execute(AdminCommand::Disable("postgres".to_owned()))
         .await;
-    let refused = scene.try_session("postgres").await.err().unwrap();
-    assert_eq!(told(&refused), "08P01 database \"postgres\" is disabled");
+    let error = scene.try_session("postgres").await.err().unwrap();
+    assert_eq!(
+        error_text(&error),
+        "08P01 database \"postgres\" is disabled"
+    );
     assert_eq!(session.value("SELECT 7").await.unwrap(), "7");
     scene.try_session("template1").await.unwrap();
     scene
@@ -351,15 +354,15 @@ async fn a_suspended_pool_keeps_its_connections() {
     suspending.await.unwrap();
     assert_eq!(scene.load().clients_waiting, 1);
     assert_eq!(scene.load().servers_idle, 1);
-    let refusal = scene.refused(AdminCommand::Pause(None)).await;
-    assert_eq!(refusal, "already suspended/paused");
+    let message = scene.rejected(AdminCommand::Pause(None)).await;
+    assert_eq!(message, "already suspended/paused");
     scene.execute(AdminCommand::Resume(None)).await;
     assert_eq!(waits.await.unwrap(), backend);
 }
 
-/// It opens no connection for those who wait.
+/// A paused pool opens no connection for waiting requests.
 #[tokio::test]
-async fn one_database_is_paused_alone() {
+async fn pausing_one_database_does_not_pause_others() {
     let scene = scene(&[]).await;
     let session = scene.session().await;
     session.backend().await;
@@ -372,23 +375,23 @@ async fn one_database_is_paused_alone() {
     let servers = [load.servers_active, load.servers_idle, load.servers_opening];
     assert_eq!(servers, [0, 0, 0]);
     scene.try_session("template1").await.unwrap();
-    let refusal = scene.refused(AdminCommand::Suspend).await;
-    assert_eq!(refusal, "cannot suspend with paused databases");
+    let message = scene.rejected(AdminCommand::Suspend).await;
+    assert_eq!(message, "cannot suspend with paused databases");
     scene.execute(AdminCommand::Resume(postgres())).await;
     waits.await.unwrap();
 }
 
 #[tokio::test]
-async fn who_gives_up_waiting_takes_the_pause_back() {
+async fn an_abandoned_pause_is_undone() {
     let scene = scene(&["default_pool_size=1"]).await;
-    for order in [
+    for command in [
         AdminCommand::Pause(None),
         AdminCommand::Pause(postgres()),
         AdminCommand::Suspend,
     ] {
         let (at_work, next) = (scene.session().await, scene.session().await);
         at_work.value("BEGIN; SELECT 1").await.unwrap();
-        let pausing = scene.begin(order).await;
+        let pausing = scene.begin(command).await;
         let waits = tokio::spawn(async move { next.backend().await });
         scene
             .until("waiting", |load| load.clients_waiting == 1)
@@ -397,20 +400,20 @@ async fn who_gives_up_waiting_takes_the_pause_back() {
         assert!(pausing.await.is_err());
         at_work.value("COMMIT").await.unwrap();
         waits.await.unwrap();
-        let refusal = scene.refused(AdminCommand::Resume(None)).await;
-        assert_eq!(refusal, "pooler is not paused/suspended");
+        let message = scene.rejected(AdminCommand::Resume(None)).await;
+        assert_eq!(message, "pooler is not paused/suspended");
     }
 }
 
 #[tokio::test]
-async fn only_databases_that_there_are_take_orders() {
+async fn commands_need_an_existing_database() {
     let mut config = Config::for_upstream("postgres://127.0.0.1:1").unwrap();
     let any = config.databases.remove(ANY_DATABASE).unwrap();
     config
         .databases
         .insert("app".to_owned(), Database::at(any.primary));
     let admin = admin(config);
-    let orders = |name: &str| {
+    let commands = |name: &str| {
         let (some, name) = (Some(name.to_owned()), name.to_owned());
         [
             ("pause", AdminCommand::Pause(some.clone())),
@@ -421,32 +424,32 @@ async fn only_databases_that_there_are_take_orders() {
             ("wait in", AdminCommand::WaitClose(some)),
         ]
     };
-    for (verb, order) in orders("pgbouncer") {
-        let refusal = admin.execute(order).await.unwrap_err().message;
-        assert_eq!(refusal, format!("cannot {verb} admin db: pgbouncer"));
+    for (verb, command) in commands("pgbouncer") {
+        let message = admin.execute(command).await.unwrap_err().message;
+        assert_eq!(message, format!("cannot {verb} admin db: pgbouncer"));
     }
-    for (_, order) in orders("other") {
-        let refusal = admin.execute(order).await.unwrap_err().message;
-        assert_eq!(refusal, "no such database: other");
+    for (_, command) in commands("other") {
+        let message = admin.execute(command).await.unwrap_err().message;
+        assert_eq!(message, "no such database: other");
     }
-    for (_, order) in orders("app") {
-        admin.execute(order).await.unwrap();
+    for (_, command) in commands("app") {
+        admin.execute(command).await.unwrap();
     }
 }
 
-/// The console has its own name then, and this one is a database like others.
+/// If the configuration has a database `paceline`, only `pgbouncer` is the console.
 #[tokio::test]
-async fn a_database_of_ones_own_called_paceline_takes_orders() {
+async fn commands_apply_to_a_configured_database_paceline() {
     let file = "[databases.paceline]\nprimary = \"postgres://db\"";
     let admin = admin(Config::from_toml(file, "").unwrap());
     let reconnect = |name: &str| admin.execute(AdminCommand::Reconnect(Some(name.to_owned())));
     reconnect("paceline").await.unwrap();
-    let refused = reconnect("pgbouncer").await.unwrap_err();
-    assert_eq!(refused.message, "cannot reconnect admin db: pgbouncer");
+    let error = reconnect("pgbouncer").await.unwrap_err();
+    assert_eq!(error.message, "cannot reconnect admin db: pgbouncer");
 }
 
 #[tokio::test]
-async fn a_failed_reload_is_told() {
+async fn a_failed_reload_returns_an_error() {
     let admin = admin(Config::default());
     let error = admin.execute(AdminCommand::Reload).await.unwrap_err();
     assert_eq!(error.sqlstate, "F0000");
@@ -457,16 +460,16 @@ async fn a_failed_reload_is_told() {
     assert!(error.detail.unwrap().contains("no database is left"));
 }
 
-/// Who ordered it is not answered before the connection ends.
+/// The operator gets no answer: the connection ends with the process.
 #[tokio::test]
-async fn a_shutdown_at_once_does_not_return() {
+async fn an_immediate_shutdown_does_not_return() {
     let admin = admin(Config::default());
     let mut phase = admin.proxy.phase.subscribe();
     tokio::select! {
-        _ = admin.execute(AdminCommand::Shutdown(Shutdown::Immediate)) => panic!("it returned"),
+        _ = admin.execute(AdminCommand::Shutdown(Shutdown::Immediate)) => panic!("returned"),
         reached = phase.wait_for(|phase| *phase == Phase::Ending) => drop(reached.unwrap()),
     }
-    // A gentler order changes nothing any more.
+    // A later, slower shutdown changes nothing.
     admin
         .execute(AdminCommand::Shutdown(Shutdown::WaitForClients))
         .await

@@ -1,4 +1,4 @@
-//! All of a configuration, or nothing of it.
+//! A configuration is applied as a whole or not at all.
 
 use super::*;
 use crate::admin::Admin;
@@ -8,7 +8,7 @@ use paceline_proxy::proxy::Proxy;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A proxy whose users are in a file.
+/// A proxy, and a folder for its files.
 struct Scene {
     folder: TempDir,
     admin: Arc<Admin>,
@@ -30,7 +30,7 @@ impl Scene {
             admin,
             proxy,
         };
-        scene.has_user("one");
+        scene.write_user("one");
         scene
     }
 
@@ -38,7 +38,7 @@ impl Scene {
         self.folder.path().join(name).display().to_string()
     }
 
-    fn has_user(&self, name: &str) {
+    fn write_user(&self, name: &str) {
         std::fs::write(self.path("users"), format!("\"{name}\" \"p\"")).unwrap();
     }
 
@@ -53,16 +53,16 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_bad_certificate_keeps_the_users_as_they_were() {
+async fn an_invalid_certificate_leaves_the_users_unchanged() {
     let scene = Scene::new();
     scene.set("auth_file", &scene.path("users")).await.unwrap();
     let mut config = Config::clone(&scene.proxy.config());
     config.set("client_tls_sslmode=require").unwrap();
-    scene.has_user("two");
+    scene.write_user("two");
     let before = Arc::clone(&scene.proxy.config());
     let read = scene
         .admin
-        .put_in_force(move || ConfigSnapshot::read(Arc::new(config)));
+        .read_and_apply(move || ConfigSnapshot::read(Arc::new(config)));
     let error = read.await.unwrap_err().to_string();
     assert!(error.contains("needs client_tls_cert_file"), "{error}");
     assert!(scene.knows("one") && !scene.knows("two"));
@@ -70,13 +70,13 @@ async fn a_bad_certificate_keeps_the_users_as_they_were() {
 }
 
 #[tokio::test]
-async fn what_is_set_is_in_force() {
+async fn tls_keys_can_be_set_in_any_order() {
     let scene = Scene::new();
     let required = |scene: &Scene| {
         let acceptor = scene.proxy.shared.keyring.acceptor();
         acceptor.is_some_and(|acceptor: Arc<Acceptor>| acceptor.is_required())
     };
-    // In any order: what is incomplete is not in force.
+    // Incomplete TLS settings are not applied.
     let (cert, key) = (scene.path("cert"), scene.path("key"));
     let steps = [
         ("client_tls_sslmode", "verify-full", "client_tls_cert_file"),
@@ -99,7 +99,7 @@ async fn what_is_set_is_in_force() {
     assert!(Arc::ptr_eq(&before, &scene.proxy.config()));
 }
 
-/// New names for both, one after the other.
+/// An operator sets the new names one after the other.
 #[tokio::test]
 async fn a_certificate_and_its_key_are_replaced_together() {
     let scene = Scene::new();
@@ -135,7 +135,7 @@ async fn a_certificate_and_its_key_are_replaced_together() {
 }
 
 #[tokio::test]
-async fn a_file_of_users_that_is_not_there_cannot_be_set() {
+async fn auth_file_must_exist() {
     let scene = Scene::new();
     let users = scene.path("users");
     scene.set("auth_file", &users).await.unwrap();
@@ -147,9 +147,9 @@ async fn a_file_of_users_that_is_not_there_cannot_be_set() {
     assert!(scene.knows("one"));
 }
 
-/// Users and certificates may have become unreadable meanwhile: they are not looked at.
+/// The files may have become unreadable in the meantime.
 #[tokio::test]
-async fn what_is_set_elsewhere_reads_no_file() {
+async fn setting_another_key_reads_no_file() {
     let scene = Scene::new();
     scene.set("auth_file", &scene.path("users")).await.unwrap();
     std::fs::remove_file(scene.path("users")).unwrap();
@@ -158,9 +158,9 @@ async fn what_is_set_elsewhere_reads_no_file() {
     assert_eq!(scene.proxy.config().paceline.pooling.max_client_conn, 7);
 }
 
-/// As in PostgreSQL, which refuses such a rule when it reads it.
+/// PostgreSQL also rejects such a rule when it reads the file.
 #[tokio::test]
-async fn certificates_that_no_client_can_show_are_not_asked_for() {
+async fn the_method_cert_needs_tls_with_authorities() {
     let scene = Scene::new();
     std::fs::write(scene.path("hba"), "hostssl all all all cert").unwrap();
     let read = |settings: &[(&str, String)]| {

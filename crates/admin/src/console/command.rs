@@ -1,76 +1,62 @@
-//! Commands of the console, as PgBouncer reads them: a word and at most one argument, or SET; letters of any case, names in double
-//! quotes as they are, a semicolon at the end or none.
+//! The commands of the console, read as PgBouncer reads them: a word with at most one argument, or SET. Commands are
+//! case-insensitive, names in double quotes are taken literally, and a semicolon at the end is optional.
 
-use super::refusal::refusal;
-use super::show::Show;
+use super::error::console_error;
+use super::show;
+use super::table::AnyTable;
 use crate::commands::{AdminCommand, Shutdown};
 use paceline_wire::ErrorResponse;
 
-/// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Command {
-    /// Nothing, or a comment.
+pub(super) enum ConsoleCommand {
+    /// An empty text, or a comment.
     Empty,
     /// `SHOW HELP`.
     Help,
-    /// A table.
-    Show(Show),
-    /// What drivers ask of a server when they connect.
-    Parameter(&'static Parameter),
-    /// `SET`.
+    /// `SHOW` of a table.
+    Show(&'static dyn AnyTable),
+    /// `SHOW` of a parameter that drivers read when they connect.
+    Parameter(&'static ServerParameter),
+    /// `SET key = value`.
     Set {
         /// A key of the configuration.
         key: String,
-        /// Its value.
+        /// The new value.
         value: String,
     },
-    /// What drivers set on a server when they connect: nothing happens.
+    /// `SET` of a parameter that drivers set when they connect. Has no effect.
     SetParameter,
-    /// Begins or ends a transaction, of which there are none here: nothing happens.
+    /// The command tag of `BEGIN`, `COMMIT` or `ROLLBACK`. Has no effect: the console has no transactions.
     Transaction(&'static str),
-    /// What an operator orders, and its name.
+    /// A command that changes how Paceline runs, and its command tag.
     AdminCommand(AdminCommand, &'static str),
-    /// `KILL_CLIENT`.
+    /// `KILL_CLIENT id`.
     KillClient(u32),
 }
 
-/// A parameter of a server that the console plays for drivers.
+/// A parameter that PostgreSQL has and drivers expect. The value never changes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Parameter {
-    /// Its name.
+pub(super) struct ServerParameter {
     pub(super) name: &'static str,
-    /// Its value, which never changes.
     pub(super) value: &'static str,
 }
 
-static PARAMETERS: [Parameter; 6] = [
-    Parameter {
-        name: "client_encoding",
-        value: "UTF-8",
-    },
-    Parameter {
-        name: "default_transaction_isolation",
-        value: "read committed",
-    },
-    Parameter {
-        name: "standard_conforming_strings",
-        value: "on",
-    },
-    Parameter {
-        name: "datestyle",
-        value: "ISO",
-    },
-    Parameter {
-        name: "timezone",
-        value: "GMT",
-    },
-    Parameter {
-        name: "extra_float_digits",
-        value: "2",
-    },
+impl ServerParameter {
+    const fn new(name: &'static str, value: &'static str) -> Self {
+        Self { name, value }
+    }
+}
+
+static PARAMETERS: [ServerParameter; 6] = [
+    ServerParameter::new("client_encoding", "UTF-8"),
+    ServerParameter::new("default_transaction_isolation", "read committed"),
+    ServerParameter::new("standard_conforming_strings", "on"),
+    ServerParameter::new("datestyle", "ISO"),
+    ServerParameter::new("timezone", "GMT"),
+    ServerParameter::new("extra_float_digits", "2"),
 ];
 
-/// What drivers send around their commands, and what is answered.
+/// The commands that drivers send around others, with their command tags.
 const TRANSACTIONS: [(&str, &str); 4] = [
     ("begin", "BEGIN"),
     ("commit", "COMMIT"),
@@ -78,91 +64,73 @@ const TRANSACTIONS: [(&str, &str); 4] = [
     ("rollback", "ROLLBACK"),
 ];
 
-impl Command {
-    /// Reads a text.
+impl ConsoleCommand {
+    /// Parses a text.
     ///
     /// # Errors
-    /// What whoever wrote it is told.
+    /// The error for the operator.
     pub(super) fn parse(text: &str) -> Result<Self, ErrorResponse> {
-        let wrong = || refusal(format!("invalid command '{text}', use SHOW HELP;"));
+        let invalid = || console_error(format!("invalid command '{text}', use SHOW HELP;"));
         let mut cursor = Cursor(without_comment(text));
         if cursor.is_at_end() {
             return Ok(Self::Empty);
         }
-        let word = cursor.word().ok_or_else(wrong)?.to_ascii_lowercase();
+        let word = cursor.word().ok_or_else(invalid)?.to_ascii_lowercase();
         if word == "set" {
-            return set(cursor).ok_or_else(wrong);
+            return set(cursor).ok_or_else(invalid);
         }
         let argument = cursor.argument();
         if !cursor.is_at_end() {
-            return Err(wrong());
+            return Err(invalid());
         }
-        match known(&word, argument.as_deref()) {
+        match command(&word, argument.as_deref()) {
             Some(command) => command,
-            None => Err(wrong()),
+            None => Err(invalid()),
         }
     }
 }
 
 /// `None`: there is no such command.
-fn known(word: &str, argument: Option<&str>) -> Option<Result<Command, ErrorResponse>> {
+fn command(word: &str, argument: Option<&str>) -> Option<Result<ConsoleCommand, ErrorResponse>> {
     let database = || argument.map(str::to_owned);
+    let admin = |command, tag| Ok(ConsoleCommand::AdminCommand(command, tag));
     let transaction = || TRANSACTIONS.iter().find(|(name, _)| *name == word);
     Some(match (word, argument) {
-        ("show" | "select", Some(what)) => return show(what).map(Ok),
-        ("reload", None) => Ok(Command::AdminCommand(AdminCommand::Reload, "RELOAD")),
-        ("suspend", None) => Ok(Command::AdminCommand(AdminCommand::Suspend, "SUSPEND")),
-        ("shutdown", when) => Ok(Command::AdminCommand(shutdown(when)?, "SHUTDOWN")),
-        ("pause", _) => Ok(Command::AdminCommand(
-            AdminCommand::Pause(database()),
-            "PAUSE",
-        )),
-        ("resume", _) => Ok(Command::AdminCommand(
-            AdminCommand::Resume(database()),
-            "RESUME",
-        )),
-        ("reconnect", _) => Ok(Command::AdminCommand(
-            AdminCommand::Reconnect(database()),
-            "RECONNECT",
-        )),
-        ("kill", _) => Ok(Command::AdminCommand(
-            AdminCommand::Kill(database()),
-            "KILL",
-        )),
-        ("wait_close", _) => Ok(Command::AdminCommand(
-            AdminCommand::WaitClose(database()),
-            "WAIT_CLOSE",
-        )),
-        ("disable" | "enable", None) => Err(refusal("a database is required")),
-        ("disable", Some(db)) => Ok(Command::AdminCommand(
-            AdminCommand::Disable(db.to_owned()),
-            "DISABLE",
-        )),
-        ("enable", Some(db)) => Ok(Command::AdminCommand(
-            AdminCommand::Enable(db.to_owned()),
-            "ENABLE",
-        )),
+        ("show" | "select", Some(name)) => return shown(name).map(Ok),
+        ("reload", None) => admin(AdminCommand::Reload, "RELOAD"),
+        ("suspend", None) => admin(AdminCommand::Suspend, "SUSPEND"),
+        ("shutdown", when) => admin(shutdown(when)?, "SHUTDOWN"),
+        ("pause", _) => admin(AdminCommand::Pause(database()), "PAUSE"),
+        ("resume", _) => admin(AdminCommand::Resume(database()), "RESUME"),
+        ("reconnect", _) => admin(AdminCommand::Reconnect(database()), "RECONNECT"),
+        ("kill", _) => admin(AdminCommand::Kill(database()), "KILL"),
+        ("wait_close", _) => admin(AdminCommand::WaitClose(database()), "WAIT_CLOSE"),
+        ("disable" | "enable", None) => Err(console_error("a database is required")),
+        ("disable", Some(db)) => admin(AdminCommand::Disable(db.to_owned()), "DISABLE"),
+        ("enable", Some(db)) => admin(AdminCommand::Enable(db.to_owned()), "ENABLE"),
         ("kill_client", id) => kill_client(id.unwrap_or_default()),
-        (_, noise) if noise.is_none_or(is_noise) => Ok(Command::Transaction(transaction()?.1)),
+        (_, noise) if noise.is_none_or(is_noise) => {
+            Ok(ConsoleCommand::Transaction(transaction()?.1))
+        }
         _ => return None,
     })
 }
 
-/// What may stand behind BEGIN, COMMIT and ROLLBACK, and says nothing.
+/// Words without effect that may follow BEGIN, COMMIT and ROLLBACK.
 fn is_noise(word: &str) -> bool {
     let mut noise = ["transaction", "work"].into_iter();
     noise.any(|noise| noise.eq_ignore_ascii_case(word))
 }
 
-fn show(what: &str) -> Option<Command> {
-    let what = what.to_ascii_lowercase();
-    if what == "help" {
-        return Some(Command::Help);
+fn shown(name: &str) -> Option<ConsoleCommand> {
+    let name = name.to_ascii_lowercase();
+    if name == "help" {
+        return Some(ConsoleCommand::Help);
     }
-    let parameter = PARAMETERS.iter().find(|parameter| parameter.name == what);
+    let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
     parameter
-        .map(Command::Parameter)
-        .or_else(|| Show::named(&what).map(Command::Show))
+        .map(ConsoleCommand::Parameter)
+        .or_else(|| show::find(&name).map(ConsoleCommand::Show))
 }
 
 fn shutdown(when: Option<&str>) -> Option<AdminCommand> {
@@ -175,15 +143,15 @@ fn shutdown(when: Option<&str>) -> Option<AdminCommand> {
     }))
 }
 
-fn kill_client(id: &str) -> Result<Command, ErrorResponse> {
+fn kill_client(id: &str) -> Result<ConsoleCommand, ErrorResponse> {
     match id.parse() {
-        Ok(id) => Ok(Command::KillClient(id)),
-        Err(_) => Err(refusal("invalid client pointer supplied")),
+        Ok(id) => Ok(ConsoleCommand::KillClient(id)),
+        Err(_) => Err(console_error("invalid client pointer supplied")),
     }
 }
 
-/// `SET key = value` or `SET key TO value`, from behind the first word. `None`: it is not that.
-fn set(mut cursor: Cursor<'_>) -> Option<Command> {
+/// Parses `key = value` or `key TO value` of a `SET`. `None`: the text is neither.
+fn set(mut cursor: Cursor<'_>) -> Option<ConsoleCommand> {
     let key = cursor.word()?;
     let rest = cursor.0.trim_start();
     let after_to = || rest.get(..2).filter(|to| to.eq_ignore_ascii_case("to"));
@@ -196,14 +164,14 @@ fn set(mut cursor: Cursor<'_>) -> Option<Command> {
     if !cursor.is_at_end() {
         return None;
     }
-    let plays = |parameter: &Parameter| parameter.name.eq_ignore_ascii_case(&key);
-    Some(match PARAMETERS.iter().any(plays) {
-        true => Command::SetParameter,
-        false => Command::Set { key, value },
+    let is_key = |parameter: &ServerParameter| parameter.name.eq_ignore_ascii_case(&key);
+    Some(match PARAMETERS.iter().any(is_key) {
+        true => ConsoleCommand::SetParameter,
+        false => ConsoleCommand::Set { key, value },
     })
 }
 
-/// A text that is nothing but a comment, as drivers send to see whether anybody answers, is empty.
+/// The text, empty if it is only a comment: drivers send comments to check the connection.
 fn without_comment(text: &str) -> &str {
     let text = text.trim();
     match text.starts_with("--") && !text.contains('\n') {
@@ -212,7 +180,7 @@ fn without_comment(text: &str) -> &str {
     }
 }
 
-/// What has not been read of a text.
+/// The rest of a text that has not been read.
 struct Cursor<'a>(&'a str);
 
 impl Cursor<'_> {
@@ -220,7 +188,7 @@ impl Cursor<'_> {
         self.0 = self.0.trim_start();
     }
 
-    /// Nothing is left but a semicolon.
+    /// Is nothing left except a semicolon?
     fn is_at_end(&mut self) -> bool {
         self.skip_spaces();
         let rest = self.0.strip_prefix(';').unwrap_or(self.0);
@@ -244,7 +212,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// What is in quotes of either kind, or whatever comes before a space or semicolon.
+    /// Text in quotes of either kind, or everything before a space or semicolon.
     fn value(&mut self) -> Option<String> {
         self.skip_spaces();
         match self.0.chars().next()? {
@@ -260,7 +228,7 @@ impl Cursor<'_> {
         (!word.is_empty()).then(|| word.to_owned())
     }
 
-    /// A quote within is written twice.
+    /// Reads text in quotes. A quote within the text is written twice.
     fn quoted(&mut self, quote: char) -> Option<String> {
         let mut rest = self.0.strip_prefix(quote)?;
         let mut inside = String::new();

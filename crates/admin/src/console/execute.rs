@@ -1,9 +1,8 @@
-//! What a command does, and what is answered.
+//! Executes commands of the console.
 
-use super::command::Command;
-use super::refusal::refusal;
-use super::show::Show;
-use super::table::{Column, Kind, Row, Value};
+use super::command::ConsoleCommand;
+use super::error::console_error;
+use super::table::{AnyTable, ColumnType, ConsoleRow, Heading};
 use crate::admin::Admin;
 use crate::commands::AdminCommand;
 use bytes::BytesMut;
@@ -35,18 +34,18 @@ const USAGE: &str = "
 \tSHUTDOWN WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS
 \tWAIT_CLOSE [<db>]";
 
-/// What is answered.
+/// The answer to a command.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
-    /// A whole message, or nothing.
+pub(super) struct ConsoleAnswer {
+    /// A `NoticeResponse`, or nothing.
     pub(super) notice: BytesMut,
-    /// Columns and rows.
-    pub(super) table: Option<(Vec<Column>, Vec<Row>)>,
-    /// Of `CommandComplete`; empty for an empty command.
+    /// Headings and rows.
+    pub(super) table: Option<(Vec<Heading>, Vec<ConsoleRow>)>,
+    /// The command tag; empty if the command is empty.
     pub(super) tag: String,
 }
 
-impl Answer {
+impl ConsoleAnswer {
     fn tag(tag: impl Into<String>) -> Self {
         Self {
             tag: tag.into(),
@@ -60,20 +59,20 @@ impl Answer {
     }
 }
 
-impl Command {
-    /// The columns of its answer, if it has any.
-    pub(super) fn columns(&self) -> Option<Vec<Column>> {
+impl ConsoleCommand {
+    /// The headings of the table that the command returns, if it returns one.
+    pub(super) fn headings(&self) -> Option<Vec<Heading>> {
         match self {
-            Self::Show(show) => Some(show.columns()),
-            Self::Parameter(parameter) => Some(vec![Column {
+            Self::Show(table) => Some(table.headings()),
+            Self::Parameter(parameter) => Some(vec![Heading {
                 name: parameter.name,
-                kind: Kind::Text,
+                column_type: ColumnType::Text,
             }]),
             _ => None,
         }
     }
 
-    /// It waits for what others do: given up, it is taken back.
+    /// Does the command only wait for clients or servers? A cancel request or a disconnect undoes such a command.
     pub(super) fn only_waits(&self) -> bool {
         matches!(
             self,
@@ -92,60 +91,65 @@ impl Command {
     }
 }
 
-/// Carries a command out.
+/// Executes a command.
 pub(super) async fn execute(
     admin: &Arc<Admin>,
     access: ConsoleAccess,
-    command: Command,
-) -> Result<Answer, ErrorResponse> {
+    command: ConsoleCommand,
+) -> Result<ConsoleAnswer, ErrorResponse> {
     if command.needs_admin() && access != ConsoleAccess::Admin {
-        return Err(refusal("admin access needed"));
+        return Err(console_error("admin access needed"));
     }
-    let columns = command.columns().unwrap_or_default();
+    let headings = command.headings().unwrap_or_default();
     Ok(match command {
-        Command::Empty => Answer::default(),
-        Command::Help => Answer::tag("SHOW").with_notice("Console usage", Some(USAGE)),
-        Command::Show(show) => Answer {
-            table: Some((columns, rows(&admin.proxy, show).await?)),
-            ..Answer::tag("SHOW")
+        ConsoleCommand::Empty => ConsoleAnswer::default(),
+        ConsoleCommand::Help => {
+            ConsoleAnswer::tag("SHOW").with_notice("Console usage", Some(USAGE))
+        }
+        ConsoleCommand::Show(table) => ConsoleAnswer {
+            table: Some((headings, rows(&admin.proxy, table).await?)),
+            ..ConsoleAnswer::tag("SHOW")
         },
-        Command::Parameter(parameter) => Answer {
-            table: Some((columns, vec![vec![Value::from(parameter.value)]])),
-            ..Answer::tag("SHOW")
+        ConsoleCommand::Parameter(parameter) => ConsoleAnswer {
+            table: Some((headings, vec![vec![parameter.value.into()]])),
+            ..ConsoleAnswer::tag("SHOW")
         },
-        Command::SetParameter => Answer::tag("SET").with_notice("SET ignored", None),
-        Command::Transaction(tag) => Answer::tag(tag),
-        Command::Set { key, value } => {
+        ConsoleCommand::SetParameter => ConsoleAnswer::tag("SET").with_notice("SET ignored", None),
+        ConsoleCommand::Transaction(tag) => ConsoleAnswer::tag(tag),
+        ConsoleCommand::Set { key, value } => {
             let notice = set(admin, &key, &value).await?;
-            let answer = Answer::tag(format!("SET {key}={value}"));
+            let answer = ConsoleAnswer::tag(format!("SET {key}={value}"));
             match notice {
                 Some(notice) => answer.with_notice(&notice, None),
                 None => answer,
             }
         }
-        Command::AdminCommand(order, tag) => {
-            tracing::info!(?order, "an operator orders");
-            admin.execute(order).await?;
-            Answer::tag(tag)
+        ConsoleCommand::AdminCommand(command, tag) => {
+            tracing::info!(?command, "command from the console");
+            admin.execute(command).await?;
+            ConsoleAnswer::tag(tag)
         }
-        Command::KillClient(id) => match admin.proxy.cancel_keys.kill(id) {
-            true => Answer::tag("KILL_CLIENT"),
-            false => return Err(refusal("client not found")),
+        ConsoleCommand::KillClient(id) => match admin.proxy.cancel_keys.kill(id) {
+            true => ConsoleAnswer::tag("KILL_CLIENT"),
+            false => return Err(console_error("client not found")),
         },
     })
 }
 
-/// There may be many: they are collected on a thread that serves no clients.
-async fn rows(proxy: &Arc<Proxy>, show: Show) -> Result<Vec<Row>, ErrorResponse> {
+/// Collects the rows on a thread that serves no clients, because there may be many.
+async fn rows(
+    proxy: &Arc<Proxy>,
+    table: &'static dyn AnyTable,
+) -> Result<Vec<ConsoleRow>, ErrorResponse> {
     let proxy = Arc::clone(proxy);
-    let rows = tokio::task::spawn_blocking(move || show.rows(&proxy)).await;
-    rows.map_err(|_| refusal("the table could not be collected"))
+    let rows = tokio::task::spawn_blocking(move || table.rows(&proxy)).await;
+    rows.map_err(|_| console_error("the table could not be collected"))
 }
 
-/// Sets a key; returns what the operator should know.
+/// Sets a key. Returns a notice for the operator, if there is one.
 async fn set(admin: &Arc<Admin>, key: &str, value: &str) -> Result<Option<String>, ErrorResponse> {
     let key = key.to_ascii_lowercase();
-    let failed = |detail: String| refusal("SET failed").with_detail(detail);
+    let failed = |detail: String| console_error("SET failed").with_detail(detail);
     match pgbouncer_mapping(&key) {
         Some(Mapping::Ignored(why)) => return Ok(Some(format!("{key} is ignored: {why}"))),
         Some(Mapping::Refused { unless, .. }) if unless.contains(&value) => return Ok(None),
@@ -162,6 +166,6 @@ async fn set(admin: &Arc<Admin>, key: &str, value: &str) -> Result<Option<String
     }
     let set = admin.set(&format!("{key}={value}")).await;
     let notice = set.map_err(|error| failed(error.to_string()))?;
-    tracing::info!(key, value, "an operator has set a key");
+    tracing::info!(key, value, "key set from the console");
     Ok(notice)
 }

@@ -1,10 +1,10 @@
-//! A session of the console: messages in, answers out, by the simple and by the extended protocol (chapter "Message Flow").
-//! Commands take no parameters, and there are no transactions.
+//! A console session, in the simple and the extended protocol (PostgreSQL manual, chapter "Message Flow"). Commands take no
+//! parameters, and there are no transactions.
 
-use super::command::Command;
-use super::execute::{Answer, execute};
-use super::refusal::refusal;
-use super::table::{self, Column, Row};
+use super::command::ConsoleCommand;
+use super::error::console_error;
+use super::execute::{ConsoleAnswer, execute};
+use super::table::{self, ConsoleRow, Heading};
 use super::version::PGBOUNCER_VERSION;
 use crate::admin::Admin;
 use bytes::{Bytes, BytesMut};
@@ -23,21 +23,21 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Bytes of one message: no command is nearly as long.
+/// Maximum length of a message in bytes.
 const MESSAGE_LEN_MAX: usize = 64 * 1024;
 
-/// Statements and portals of a session.
+/// Maximum number of prepared statements, and of portals, of a session.
 const NAMES_MAX: usize = 1_000;
 
-/// Answers are written when they have this many bytes, else when somebody waits for them.
+/// Number of bytes at which the session writes answers before it waits for the next message.
 const WRITE_AT: usize = 64 * 1024;
 
-/// Runs a console session to its end.
+/// Runs a console session until the operator disconnects or the process ends. The process does not wait for sessions.
 pub async fn run(admin: &Arc<Admin>, login: ConsoleLogin) {
     let proxy = &admin.proxy;
     let (peer, began) = (login.stream.peer(), proxy.shared.clock.seconds());
     let names = login.names.clone();
-    Session::new(admin, login).run().await;
+    ConsoleSession::new(admin, login).run().await;
     let client = ClientNames {
         database: names.as_ref().map(|(database, _)| database.as_str()),
         user: names.as_ref().map(|(_, user)| user.as_str()),
@@ -48,56 +48,54 @@ pub async fn run(admin: &Arc<Admin>, login: ConsoleLogin) {
     log::client_closed(logging, client, "client close request", age);
 }
 
-/// A session. The process does not wait for its end.
-struct Session {
+struct ConsoleSession {
     admin: Arc<Admin>,
     grant: ConsoleGrant,
     stream: Stream,
     input: BytesMut,
     out: BytesMut,
-    statements: HashMap<Bytes, Command>,
-    portals: HashMap<Bytes, Portal>,
-    /// After an error messages are skipped up to the next Sync.
+    statements: HashMap<Bytes, ConsoleCommand>,
+    portals: HashMap<Bytes, ConsolePortal>,
+    /// After an error, the session skips messages up to the next `Sync`.
     skipping: bool,
     phase: watch::Receiver<Phase>,
 }
 
-/// A command that is bound.
-struct Portal {
-    command: Command,
+/// A portal: a bound command.
+struct ConsolePortal {
+    command: ConsoleCommand,
     formats: Vec<i16>,
-    /// What is left of its answer, once it has been carried out.
-    answer: Option<Rest>,
+    /// The part of the answer that the client has not fetched; `None` before the command is executed.
+    answer: Option<RemainingRows>,
 }
 
-/// Rows that have not been fetched.
-struct Rest {
-    columns: Vec<Column>,
-    rows: std::vec::IntoIter<Row>,
+struct RemainingRows {
+    headings: Vec<Heading>,
+    rows: std::vec::IntoIter<ConsoleRow>,
     tag: String,
 }
 
-/// Why the session ends.
-enum End {
-    /// The operator has left.
-    Left,
-    /// It is told this.
-    Told(ErrorResponse),
+/// Why a session ends.
+enum SessionEnd {
+    /// The operator has disconnected.
+    Disconnected,
+    /// The session sends this error and closes the connection.
+    Error(ErrorResponse),
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for SessionEnd {
     fn from(_: io::Error) -> Self {
-        Self::Left
+        Self::Disconnected
     }
 }
 
-impl From<WireError> for End {
+impl From<WireError> for SessionEnd {
     fn from(error: WireError) -> Self {
-        Self::Told(ErrorResponse::fatal("08P01", error.to_string()))
+        Self::Error(ErrorResponse::fatal("08P01", error.to_string()))
     }
 }
 
-/// What a client gets after its login.
+/// The messages that a client gets after its login.
 fn welcome(grant: &ConsoleGrant) -> BytesMut {
     let mut out = BytesMut::new();
     backend::write_authentication_ok(&mut out);
@@ -110,7 +108,7 @@ fn welcome(grant: &ConsoleGrant) -> BytesMut {
         ("TimeZone", "GMT"),
         ("standard_conforming_strings", "on"),
         ("is_superuser", "on"),
-        // Drivers such as JDBC want to know.
+        // JDBC needs it.
         ("integer_datetimes", "on"),
     ] {
         backend::write_parameter_status(&mut out, name, value);
@@ -120,7 +118,7 @@ fn welcome(grant: &ConsoleGrant) -> BytesMut {
     out
 }
 
-impl Session {
+impl ConsoleSession {
     fn new(admin: &Arc<Admin>, login: ConsoleLogin) -> Self {
         Self {
             out: welcome(&login.grant),
@@ -135,26 +133,25 @@ impl Session {
         }
     }
 
-    /// Serves it to its end.
     async fn run(mut self) {
         let end = loop {
             let done = match self.message().await {
-                Ok((kind, message)) => self.take(kind, &message).await,
+                Ok((kind, message)) => self.process(kind, &message).await,
                 Err(end) => Err(end),
             };
             if let Err(end) = done {
                 break end;
             }
         };
-        if let End::Told(error) = end {
+        if let SessionEnd::Error(error) = end {
             error.write(&mut self.out);
-            // The connection ends, whether or not the operator hears why.
+            // The connection is closed even if the error cannot be sent.
             let _ = self.stream.write_all(&mut self.out).await;
         }
     }
 
-    /// The next whole message; whatever was answered before is written first.
-    async fn message(&mut self) -> Result<(u8, Bytes), End> {
+    /// Reads the next message. Writes pending answers before it waits.
+    async fn message(&mut self) -> Result<(u8, Bytes), SessionEnd> {
         loop {
             if let Some(header) = Header::read(&self.input)? {
                 if header.len > MESSAGE_LEN_MAX {
@@ -174,11 +171,11 @@ impl Session {
         }
     }
 
-    async fn flush(&mut self) -> Result<(), End> {
+    async fn flush(&mut self) -> Result<(), SessionEnd> {
         Ok(self.stream.write_all(&mut self.out).await?)
     }
 
-    async fn take(&mut self, kind: u8, message: &Bytes) -> Result<(), End> {
+    async fn process(&mut self, kind: u8, message: &Bytes) -> Result<(), SessionEnd> {
         let frame = Frames::new(message).next();
         let body = frame.map(|frame| frame.body()).unwrap_or_default();
         if self.skipping && !matches!(kind, tag::SYNC | tag::TERMINATE) {
@@ -197,7 +194,7 @@ impl Session {
             tag::CLOSE => self.close(Target::read(body)?),
             tag::SYNC => self.sync(),
             tag::FLUSH => Ok(()),
-            tag::TERMINATE => return Err(End::Left),
+            tag::TERMINATE => return Err(SessionEnd::Disconnected),
             other => return Err(unsupported(other)),
         };
         if let Err(error) = done {
@@ -213,9 +210,9 @@ impl Session {
         }
     }
 
-    async fn query(&mut self, body: &[u8]) -> Result<Result<(), ErrorResponse>, End> {
+    async fn query(&mut self, body: &[u8]) -> Result<Result<(), ErrorResponse>, SessionEnd> {
         let text = Reader::new(body).str()?;
-        let command = match Command::parse(text) {
+        let command = match ConsoleCommand::parse(text) {
             Ok(command) => command,
             Err(error) => return Ok(Err(error)),
         };
@@ -224,10 +221,10 @@ impl Session {
             Err(error) => return Ok(Err(error)),
         };
         self.out.extend_from_slice(&answer.notice);
-        if let Some((columns, rows)) = answer.table {
-            table::write_columns(&columns, &[], &mut self.out);
+        if let Some((headings, rows)) = answer.table {
+            table::write_headings(&headings, &[], &mut self.out);
             for row in &rows {
-                table::write_row(&columns, &[], row, &mut self.out);
+                table::write_row(&headings, &[], row, &mut self.out);
             }
         }
         write_tag(&answer.tag, &mut self.out);
@@ -236,13 +233,13 @@ impl Session {
 
     fn parse(&mut self, parse: Parse<'_>) -> Result<(), ErrorResponse> {
         let text = std::str::from_utf8(parse.text);
-        let text = text.map_err(|_| refusal("a command must be UTF-8"))?;
-        let command = Command::parse(text)?;
+        let text = text.map_err(|_| console_error("a command must be UTF-8"))?;
+        let command = ConsoleCommand::parse(text)?;
         let name = Bytes::copy_from_slice(parse.name);
         if !name.is_empty() && self.statements.contains_key(&name) {
-            return Err(exists("42P05", "prepared statement", parse.name));
+            return Err(already_exists("42P05", "prepared statement", parse.name));
         }
-        has_room(self.statements.len())?;
+        check_limit(self.statements.len())?;
         self.statements.insert(name, command);
         frame::write_empty(&mut self.out, back::PARSE_COMPLETE);
         Ok(())
@@ -251,14 +248,14 @@ impl Session {
     fn bind(&mut self, names: BindNames<'_>, values: BindValues) -> Result<(), ErrorResponse> {
         let command = self.statement(names.statement)?.clone();
         if !values.values.is_empty() {
-            return Err(refusal("commands of the console take no parameters"));
+            return Err(console_error("commands of the console take no parameters"));
         }
         let name = Bytes::copy_from_slice(names.portal);
         if !name.is_empty() && self.portals.contains_key(&name) {
-            return Err(exists("42P03", "cursor", names.portal));
+            return Err(already_exists("42P03", "cursor", names.portal));
         }
-        has_room(self.portals.len())?;
-        let portal = Portal {
+        check_limit(self.portals.len())?;
+        let portal = ConsolePortal {
             command,
             formats: values.result_formats,
             answer: None,
@@ -272,32 +269,32 @@ impl Session {
         let (command, formats) = match target {
             Target::Statement(name) => (self.statement(name)?, &[][..]),
             Target::Portal(name) => {
-                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                let portal = self.portals.get(name).ok_or_else(|| portal_missing(name))?;
                 (&portal.command, portal.formats.as_slice())
             }
         };
-        let columns = command.columns();
+        let headings = command.headings();
         let mut out = BytesMut::new();
         if let Target::Statement(_) = target {
             frame::write(&mut out, back::PARAMETER_DESCRIPTION, |out| {
                 out.extend([0, 0]);
             });
         }
-        match columns {
-            Some(columns) => table::write_columns(&columns, formats, &mut out),
+        match headings {
+            Some(headings) => table::write_headings(&headings, formats, &mut out),
             None => frame::write_empty(&mut out, back::NO_DATA),
         }
         self.out.extend_from_slice(&out);
         Ok(())
     }
 
-    async fn execute(&mut self, body: &[u8]) -> Result<Result<(), ErrorResponse>, End> {
+    async fn execute(&mut self, body: &[u8]) -> Result<Result<(), ErrorResponse>, SessionEnd> {
         let mut reader = Reader::new(body);
         let (name, limit) = (reader.cstr()?, reader.i32()?);
         // 0 is no limit.
         let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
         let Some(mut portal) = self.portals.remove(name) else {
-            return Ok(Err(no_portal(name)));
+            return Ok(Err(portal_missing(name)));
         };
         if portal.answer.is_none() {
             match self.run_command(&portal.command).await? {
@@ -310,24 +307,25 @@ impl Session {
         Ok(Ok(()))
     }
 
-    fn begin(&mut self, answer: Answer) -> Rest {
+    /// Writes the notice of an answer. The client fetches the rest.
+    fn begin(&mut self, answer: ConsoleAnswer) -> RemainingRows {
         self.out.extend_from_slice(&answer.notice);
-        let (columns, rows) = answer.table.unwrap_or_default();
-        Rest {
-            columns,
+        let (headings, rows) = answer.table.unwrap_or_default();
+        RemainingRows {
+            headings,
             rows: rows.into_iter(),
             tag: answer.tag,
         }
     }
 
-    /// Writes the next rows, and what comes behind them.
-    fn fetch(&mut self, portal: &mut Portal, limit: Option<usize>) {
+    /// Writes at most `limit` rows, then the command tag or `PortalSuspended`.
+    fn fetch(&mut self, portal: &mut ConsolePortal, limit: Option<usize>) {
         let Some(rest) = &mut portal.answer else {
             return;
         };
         let most = limit.unwrap_or(usize::MAX);
         for row in rest.rows.by_ref().take(most) {
-            table::write_row(&rest.columns, &portal.formats, &row, &mut self.out);
+            table::write_row(&rest.headings, &portal.formats, &row, &mut self.out);
         }
         match rest.rows.len() {
             0 => write_tag(&rest.tag, &mut self.out),
@@ -346,13 +344,13 @@ impl Session {
 
     fn sync(&mut self) -> Result<(), ErrorResponse> {
         self.skipping = false;
-        // They live as long as their transaction.
+        // Portals end with the transaction.
         self.portals.clear();
         Status::Idle.write(&mut self.out);
         Ok(())
     }
 
-    fn statement(&self, name: &[u8]) -> Result<&Command, ErrorResponse> {
+    fn statement(&self, name: &[u8]) -> Result<&ConsoleCommand, ErrorResponse> {
         self.statements.get(name).ok_or_else(|| {
             let name = String::from_utf8_lossy(name);
             let message = format!("prepared statement \"{name}\" does not exist");
@@ -360,31 +358,31 @@ impl Session {
         })
     }
 
-    /// Executes a command, and reads ahead meanwhile.
+    /// Executes a command and reads further messages meanwhile.
     async fn run_command(
         &mut self,
-        command: &Command,
-    ) -> Result<Result<Answer, ErrorResponse>, End> {
+        command: &ConsoleCommand,
+    ) -> Result<Result<ConsoleAnswer, ErrorResponse>, SessionEnd> {
         let (admin, access) = (Arc::clone(&self.admin), self.grant.access);
         let cancelled = Arc::clone(&self.grant.cancelled);
         let mut cancelled = std::pin::pin!(cancelled.notified());
         cancelled.as_mut().enable();
-        let waits = command.only_waits();
+        let only_waits = command.only_waits();
         let command = command.clone();
-        let mut task = Task {
+        let mut task = CommandTask {
             handle: tokio::spawn(async move { execute(&admin, access, command).await }),
-            ends_with_session: waits,
+            aborts_with_session: only_waits,
         };
-        // What was answered before is not held up.
+        // Earlier answers must not wait for this command.
         self.flush().await?;
         loop {
             let reads = self.input.len() < MESSAGE_LEN_MAX;
             tokio::select! {
                 biased;
                 done = &mut task.handle => {
-                    return Ok(done.unwrap_or_else(|_| Err(refusal("the command has failed"))));
+                    return Ok(done.unwrap_or_else(|_| Err(console_error("the command has failed"))));
                 }
-                () = &mut cancelled, if waits => return Ok(Err(given_up())),
+                () = &mut cancelled, if only_waits => return Ok(Err(cancelled_by_user())),
                 ready = self.stream.readable(), if reads => {
                     ready?;
                     self.stream.read_now(&mut self.input)?;
@@ -395,38 +393,37 @@ impl Session {
     }
 }
 
-/// A command that is being carried out. What has begun is brought to its end, whether or not its operator stays; but to wait
-/// for others is given up.
-struct Task {
-    handle: JoinHandle<Result<Answer, ErrorResponse>>,
-    ends_with_session: bool,
+/// A running command. It runs to completion even if the session ends, unless it only waits.
+struct CommandTask {
+    handle: JoinHandle<Result<ConsoleAnswer, ErrorResponse>>,
+    aborts_with_session: bool,
 }
 
-impl Drop for Task {
+impl Drop for CommandTask {
     fn drop(&mut self) {
-        if self.ends_with_session {
+        if self.aborts_with_session {
             self.handle.abort();
         }
     }
 }
 
-fn given_up() -> ErrorResponse {
+fn cancelled_by_user() -> ErrorResponse {
     ErrorResponse::error("57014", "canceling statement due to user request")
 }
 
-fn has_room(names: usize) -> Result<(), ErrorResponse> {
+fn check_limit(names: usize) -> Result<(), ErrorResponse> {
     match names < NAMES_MAX {
         true => Ok(()),
         false => Err(ErrorResponse::error("54000", "too many prepared commands")),
     }
 }
 
-fn exists(sqlstate: &'static str, what: &str, name: &[u8]) -> ErrorResponse {
+fn already_exists(sqlstate: &'static str, what: &str, name: &[u8]) -> ErrorResponse {
     let name = String::from_utf8_lossy(name);
     ErrorResponse::error(sqlstate, format!("{what} \"{name}\" already exists"))
 }
 
-fn no_portal(name: &[u8]) -> ErrorResponse {
+fn portal_missing(name: &[u8]) -> ErrorResponse {
     let name = String::from_utf8_lossy(name);
     ErrorResponse::error("34000", format!("portal \"{name}\" does not exist"))
 }
@@ -438,12 +435,12 @@ fn write_tag(tag: &str, out: &mut BytesMut) {
     }
 }
 
-fn unsupported(kind: u8) -> End {
+fn unsupported(kind: u8) -> SessionEnd {
     let message = format!("unsupported packet type for admin console: {kind}");
-    End::Told(ErrorResponse::fatal("08P01", message))
+    SessionEnd::Error(ErrorResponse::fatal("08P01", message))
 }
 
-fn shut_down() -> End {
+fn shut_down() -> SessionEnd {
     let message = "terminating connection due to administrator command";
-    End::Told(ErrorResponse::fatal("57P01", message))
+    SessionEnd::Error(ErrorResponse::fatal("57P01", message))
 }

@@ -1,12 +1,23 @@
-//! Tables that the console answers with: columns with PostgreSQL's types, and values in text or binary format, as they are
-//! asked for.
+//! Tables of the console.
+//!
+//! # Adding a column
+//! Add one line to the `COLUMNS` of the table in its file under `show/`: the name, the type, and a function that reads the
+//! value from a record (what the table has collected for one row). If the record does not have the value, add a field to the
+//! record in the same file. Columns that PgBouncer does not have follow after PgBouncer's. Describe the column in
+//! `docs/console.md`.
+//!
+//! # Adding a table
+//! Write a file under `show/` with a [`ConsoleTable`], and add the table to the list in `show.rs` and to the text of `SHOW HELP`
+//! in `execute.rs`.
 
 use bytes::{BufMut, BytesMut};
+use paceline_proxy::proxy::Proxy;
 use paceline_wire::backend::{self, Field};
+use std::fmt;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnType {
     /// `text`.
     Text,
     /// `int4`.
@@ -19,77 +30,153 @@ pub(super) enum Kind {
     Float8,
 }
 
-/// A column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Column {
-    /// Its name.
-    pub(super) name: &'static str,
-    /// Its type.
-    pub(super) kind: Kind,
+/// Name, type and value of a column. `R` is the record that a row is made of.
+pub(super) type ConsoleColumn<R> = (&'static str, ColumnType, fn(&R) -> ConsoleValue);
+
+/// A table whose rows are made of records of type `R`.
+pub(super) struct ConsoleTable<R: 'static> {
+    /// The word after `SHOW`, in lower case.
+    name: &'static str,
+    /// The columns. The parts follow each other, so that tables can share some.
+    columns: &'static [&'static [ConsoleColumn<R>]],
+    /// Collects the records.
+    pub(super) records: fn(&Proxy) -> Vec<R>,
 }
 
-/// A value; what is too large for its column is the largest that fits.
+/// A [`ConsoleTable`] of any record type.
+pub(super) trait AnyTable: Sync {
+    /// The word after `SHOW`, in lower case.
+    fn name(&self) -> &'static str;
+    /// Names and types of the columns.
+    fn headings(&self) -> Vec<Heading>;
+    /// The rows at this moment.
+    fn rows(&self, proxy: &Proxy) -> Vec<ConsoleRow>;
+}
+
+/// Tables are told apart by their names.
+impl PartialEq for dyn AnyTable {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for dyn AnyTable {}
+
+impl fmt::Debug for dyn AnyTable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// Name and type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Heading {
+    pub(super) name: &'static str,
+    pub(super) column_type: ColumnType,
+}
+
+/// A value. A number that does not fit into the type of its column is written as the largest number that fits.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum ConsoleValue {
     Null,
     Text(String),
     Number(u64),
     Float(f64),
 }
 
-/// A value for each column.
-pub(super) type Row = Vec<Value>;
+/// A row: one value for each column.
+pub(super) type ConsoleRow = Vec<ConsoleValue>;
 
-impl From<&str> for Value {
+impl From<&str> for ConsoleValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for ConsoleValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u64> for Value {
-    fn from(number: u64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<u32> for Value {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<usize> for Value {
+impl From<usize> for ConsoleValue {
     fn from(number: usize) -> Self {
         Self::Number(number as u64)
     }
 }
 
-impl From<Option<String>> for Value {
+macro_rules! from_number {
+    ($($number:ty),*) => {
+        $(impl From<$number> for ConsoleValue {
+            fn from(number: $number) -> Self {
+                Self::Number(number.into())
+            }
+        })*
+    };
+}
+
+// As in PgBouncer, false is 0 and true is 1.
+from_number!(u64, u32, u16, bool);
+
+impl From<Option<String>> for ConsoleValue {
     fn from(text: Option<String>) -> Self {
         text.map_or(Self::Null, Self::Text)
     }
 }
 
-impl Kind {
-    /// The type of a letter: `s` text, `i` int4, `q` int8, `N` numeric, `f` float8.
-    fn of(letter: char) -> Self {
-        match letter {
-            'i' => Self::Int4,
-            'q' => Self::Int8,
-            'N' => Self::Numeric,
-            'f' => Self::Float8,
-            _ => Self::Text,
+/// The value of a column that is 0 in every row.
+pub(super) fn zero<R>(_: &R) -> ConsoleValue {
+    ConsoleValue::Number(0)
+}
+
+/// The value of a column that is NULL in every row.
+pub(super) fn null<R>(_: &R) -> ConsoleValue {
+    ConsoleValue::Null
+}
+
+impl<R> ConsoleTable<R> {
+    pub(super) const fn new(
+        name: &'static str,
+        columns: &'static [&'static [ConsoleColumn<R>]],
+        records: fn(&Proxy) -> Vec<R>,
+    ) -> Self {
+        Self {
+            name,
+            columns,
+            records,
         }
     }
 
-    /// OID and length, negative for variable.
-    fn type_of(self) -> (u32, i16) {
+    fn all_columns(&self) -> impl Iterator<Item = &'static ConsoleColumn<R>> {
+        self.columns.iter().copied().flatten()
+    }
+}
+
+impl<R> AnyTable for ConsoleTable<R> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn headings(&self) -> Vec<Heading> {
+        let heading = |(name, column_type, _): &ConsoleColumn<R>| Heading {
+            name,
+            column_type: *column_type,
+        };
+        self.all_columns().map(heading).collect()
+    }
+
+    fn rows(&self, proxy: &Proxy) -> Vec<ConsoleRow> {
+        let cells = |record: &R| {
+            let columns = self.all_columns();
+            columns.map(|(.., value)| value(record)).collect()
+        };
+        (self.records)(proxy).iter().map(cells).collect()
+    }
+}
+
+impl ColumnType {
+    /// OID and length; the length is negative if it varies.
+    fn oid_and_len(self) -> (u32, i16) {
         match self {
             Self::Text => (25, -1),
             Self::Int4 => (23, 4),
@@ -100,19 +187,12 @@ impl Kind {
     }
 }
 
-/// Columns with their types, a letter each.
-pub(super) fn columns(kinds: &str, names: &[&'static str]) -> Vec<Column> {
-    let kinds = kinds.chars().map(Kind::of);
-    let columns = names.iter().zip(kinds);
-    columns.map(|(name, kind)| Column { name, kind }).collect()
-}
-
 /// Appends the `RowDescription`; `formats` are as in `Bind`.
-pub(super) fn write_columns(columns: &[Column], formats: &[i16], out: &mut BytesMut) {
-    let field = |column: &Column| {
-        let (type_oid, type_len) = column.kind.type_of();
+pub(super) fn write_headings(headings: &[Heading], formats: &[i16], out: &mut BytesMut) {
+    let field = |heading: &Heading| {
+        let (type_oid, type_len) = heading.column_type.oid_and_len();
         Field {
-            name: column.name.as_bytes().to_vec(),
+            name: heading.name.as_bytes().to_vec(),
             table: 0,
             column: 0,
             type_oid,
@@ -120,26 +200,32 @@ pub(super) fn write_columns(columns: &[Column], formats: &[i16], out: &mut Bytes
             type_modifier: -1,
         }
     };
-    let fields: Vec<Field> = columns.iter().map(field).collect();
+    let fields: Vec<Field> = headings.iter().map(field).collect();
     backend::write_fields(out, &fields, formats);
 }
 
 /// Appends a `DataRow`.
-pub(super) fn write_row(columns: &[Column], formats: &[i16], row: &Row, out: &mut BytesMut) {
-    let format = |place: usize| match formats {
+pub(super) fn write_row(
+    headings: &[Heading],
+    formats: &[i16],
+    row: &ConsoleRow,
+    out: &mut BytesMut,
+) {
+    let format = |index: usize| match formats {
         [] => 0,
         [one] => *one,
-        all => all.get(place).copied().unwrap_or(0),
+        all => all.get(index).copied().unwrap_or(0),
     };
-    let values = columns.iter().zip(row).enumerate();
-    let values = values.map(|(place, (column, value))| value.encode(column.kind, format(place)));
+    let values = headings.iter().zip(row).enumerate();
+    let values =
+        values.map(|(index, (heading, value))| value.encode(heading.column_type, format(index)));
     let values: Vec<Option<Vec<u8>>> = values.collect();
     backend::write_row(out, values.iter().map(Option::as_deref));
 }
 
-impl Value {
-    /// Its bytes; `None` for NULL.
-    fn encode(&self, kind: Kind, format: i16) -> Option<Vec<u8>> {
+impl ConsoleValue {
+    /// The value in the format (0: text, 1: binary); `None` for NULL.
+    fn encode(&self, column_type: ColumnType, format: i16) -> Option<Vec<u8>> {
         let number = match self {
             Self::Null => return None,
             Self::Text(text) => return Some(text.clone().into_bytes()),
@@ -147,12 +233,12 @@ impl Value {
             Self::Float(number) => return Some(number.to_string().into_bytes()),
             Self::Number(number) => *number,
         };
-        Some(match (kind, format) {
-            (Kind::Int4, 1) => at_most_i32(number).to_be_bytes().to_vec(),
-            (Kind::Int4, _) => at_most_i32(number).to_string().into_bytes(),
-            (Kind::Int8, 1) => at_most_i64(number).to_be_bytes().to_vec(),
-            (Kind::Int8, _) => at_most_i64(number).to_string().into_bytes(),
-            (Kind::Numeric, 1) => numeric(number),
+        Some(match (column_type, format) {
+            (ColumnType::Int4, 1) => at_most_i32(number).to_be_bytes().to_vec(),
+            (ColumnType::Int4, _) => at_most_i32(number).to_string().into_bytes(),
+            (ColumnType::Int8, 1) => at_most_i64(number).to_be_bytes().to_vec(),
+            (ColumnType::Int8, _) => at_most_i64(number).to_string().into_bytes(),
+            (ColumnType::Numeric, 1) => numeric(number),
             _ => number.to_string().into_bytes(),
         })
     }
@@ -166,7 +252,8 @@ fn at_most_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A whole number in the binary format of `numeric`: digits to the base of 10,000, the first one's weight, sign, scale.
+/// A whole number in the binary format of `numeric`: number of digits to the base of 10,000, weight of the first, sign, scale,
+/// digits.
 fn numeric(number: u64) -> Vec<u8> {
     const BASE: u64 = 10_000;
     let mut digits = Vec::new();
@@ -182,16 +269,4 @@ fn numeric(number: u64) -> Vec<u8> {
     }
     digits.iter().rev().for_each(|digit| out.put_u16(*digit));
     out
-}
-
-/// Columns and a letter for the type of each .
-pub(super) struct Columns {
-    pub(super) kinds: &'static str,
-    pub(super) names: &'static [&'static str],
-}
-
-impl Columns {
-    pub(super) fn columns(&self) -> Vec<Column> {
-        columns(self.kinds, self.names)
-    }
 }

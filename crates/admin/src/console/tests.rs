@@ -1,20 +1,19 @@
-//! What the console understands, and how values are written.
+//! Parsing of commands, and the formats of values.
 
-use super::command::Command;
-use super::show::Show;
-use super::table::{Column, Kind, Value, columns, write_row};
-use super::*;
+use super::command::ConsoleCommand;
+use super::show::{self, format_utc};
+use super::table::{ColumnType, ConsoleValue, Heading, write_row};
 use crate::commands::{AdminCommand, Shutdown};
 use bytes::BytesMut;
 use paceline_config::Config;
 
-fn parse(text: &str) -> Result<Command, String> {
-    Command::parse(text).map_err(|error| error.message)
+fn parse(text: &str) -> Result<ConsoleCommand, String> {
+    ConsoleCommand::parse(text).map_err(|error| error.message)
 }
 
-fn order(text: &str) -> AdminCommand {
+fn admin_command(text: &str) -> AdminCommand {
     match parse(text) {
-        Ok(Command::AdminCommand(order, _)) => order,
+        Ok(ConsoleCommand::AdminCommand(command, _)) => command,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -27,30 +26,39 @@ fn commands_are_read_as_pgbouncer_reads_them() {
         "\"show\" \"pools\";",
         "select pools",
     ] {
-        assert_eq!(parse(text), Ok(Command::Show(Show::Pools)), "{text}");
+        let Ok(ConsoleCommand::Show(table)) = parse(text) else {
+            panic!("{text}");
+        };
+        assert_eq!(table.name(), "pools", "{text}");
     }
-    assert_eq!(order("PAUSE"), AdminCommand::Pause(None));
+    assert_eq!(admin_command("PAUSE"), AdminCommand::Pause(None));
     assert_eq!(
-        order("pause App;"),
+        admin_command("pause App;"),
         AdminCommand::Pause(Some("App".to_owned()))
     );
     let odd = Some("a \"b\"".to_owned());
-    assert_eq!(order("KILL \"a \"\"b\"\"\""), AdminCommand::Kill(odd));
-    assert_eq!(order("enable x"), AdminCommand::Enable("x".to_owned()));
-    assert_eq!(order("Reload"), AdminCommand::Reload);
+    assert_eq!(
+        admin_command("KILL \"a \"\"b\"\"\""),
+        AdminCommand::Kill(odd)
+    );
+    assert_eq!(
+        admin_command("enable x"),
+        AdminCommand::Enable("x".to_owned())
+    );
+    assert_eq!(admin_command("Reload"), AdminCommand::Reload);
     let when = Shutdown::WaitForServers;
     assert_eq!(
-        order("shutdown wait_for_servers"),
+        admin_command("shutdown wait_for_servers"),
         AdminCommand::Shutdown(when)
     );
-    assert_eq!(parse("kill_client 17"), Ok(Command::KillClient(17)));
+    assert_eq!(parse("kill_client 17"), Ok(ConsoleCommand::KillClient(17)));
 }
 
 #[test]
 fn set_takes_words_and_quoted_values() {
     let set = |key: &str, value: &str| {
         let (key, value) = (key.to_owned(), value.to_owned());
-        Ok(Command::Set { key, value })
+        Ok(ConsoleCommand::Set { key, value })
     };
     assert_eq!(parse("SET a=1"), set("a", "1"));
     assert_eq!(parse("set a to 5min;"), set("a", "5min"));
@@ -58,7 +66,7 @@ fn set_takes_words_and_quoted_values() {
     assert_eq!(parse("set a = ''"), set("a", ""));
     assert_eq!(
         parse("SET extra_float_digits = 3"),
-        Ok(Command::SetParameter)
+        Ok(ConsoleCommand::SetParameter)
     );
     for wrong in ["set", "set a", "set a 1", "set a = 1 2", "set a = 'x"] {
         assert!(parse(wrong).is_err(), "{wrong}");
@@ -66,7 +74,7 @@ fn set_takes_words_and_quoted_values() {
 }
 
 #[test]
-fn what_is_wrong_is_told_in_pgbouncers_words() {
+fn errors_are_pgbouncers() {
     for (text, message) in [
         (
             "show nothing",
@@ -91,23 +99,30 @@ fn what_is_wrong_is_told_in_pgbouncers_words() {
 }
 
 #[test]
-fn what_drivers_send_on_the_way_does_no_harm() {
+fn commands_that_drivers_send_have_no_effect() {
     for empty in ["", " ; ", "-- ping"] {
-        assert_eq!(parse(empty), Ok(Command::Empty), "{empty}");
+        assert_eq!(parse(empty), Ok(ConsoleCommand::Empty), "{empty}");
     }
     for begin in ["BEGIN", "BEGIN TRANSACTION", "begin Work"] {
-        assert_eq!(parse(begin), Ok(Command::Transaction("BEGIN")), "{begin}");
+        assert_eq!(
+            parse(begin),
+            Ok(ConsoleCommand::Transaction("BEGIN")),
+            "{begin}"
+        );
     }
     assert_eq!(
         parse("end transaction;"),
-        Ok(Command::Transaction("COMMIT"))
+        Ok(ConsoleCommand::Transaction("COMMIT"))
     );
-    assert!(matches!(parse("show DateStyle"), Ok(Command::Parameter(_))));
+    assert!(matches!(
+        parse("show DateStyle"),
+        Ok(ConsoleCommand::Parameter(_))
+    ));
 }
 
 #[test]
-fn only_waits_are_given_up() {
-    for (text, waits) in [
+fn only_waiting_commands_can_be_cancelled() {
+    for (text, only_waits) in [
         ("pause", true),
         ("suspend", true),
         ("wait_close x", true),
@@ -117,55 +132,60 @@ fn only_waits_are_given_up() {
     ] {
         assert_eq!(
             parse(text).map(|command| command.only_waits()),
-            Ok(waits),
+            Ok(only_waits),
             "{text}"
         );
     }
 }
 
-fn encoded(kind: Kind, value: Value, format: i16) -> Vec<u8> {
+fn encoded(column_type: ColumnType, value: ConsoleValue, format: i16) -> Vec<u8> {
     let mut out = BytesMut::new();
-    let columns = [Column { name: "c", kind }];
-    write_row(&columns, &[format], &vec![value], &mut out);
-    // Header, number of values, length.
+    let headings = [Heading {
+        name: "c",
+        column_type,
+    }];
+    write_row(&headings, &[format], &vec![value], &mut out);
+    // After the header, the number of values, and the length of the value.
     out[5 + 2 + 4..].to_vec()
 }
 
 #[test]
 fn values_are_written_in_both_formats() {
-    let number = Value::Number;
-    assert_eq!(encoded(Kind::Int4, number(7), 1), [0, 0, 0, 7]);
-    assert_eq!(encoded(Kind::Int4, number(1 << 40), 0), b"2147483647");
+    let number = ConsoleValue::Number;
+    assert_eq!(encoded(ColumnType::Int4, number(7), 1), [0, 0, 0, 7]);
+    assert_eq!(encoded(ColumnType::Int4, number(1 << 40), 0), b"2147483647");
     assert_eq!(
-        encoded(Kind::Int8, number(258), 1),
+        encoded(ColumnType::Int8, number(258), 1),
         [0, 0, 0, 0, 0, 0, 1, 2]
     );
     assert_eq!(
-        encoded(Kind::Numeric, number(u64::MAX), 0),
+        encoded(ColumnType::Numeric, number(u64::MAX), 0),
         b"18446744073709551615"
     );
     let two_digits = [0, 2, 0, 1, 0, 0, 0, 0, 0, 3, 0, 4];
-    assert_eq!(encoded(Kind::Numeric, number(30_004), 1), two_digits);
-    assert_eq!(encoded(Kind::Numeric, number(0), 1), [0; 8]);
-    assert_eq!(encoded(Kind::Float8, Value::Float(1.5), 0), b"1.5");
-    assert_eq!(encoded(Kind::Text, "x".into(), 1), b"x");
+    assert_eq!(encoded(ColumnType::Numeric, number(30_004), 1), two_digits);
+    assert_eq!(encoded(ColumnType::Numeric, number(0), 1), [0; 8]);
+    assert_eq!(
+        encoded(ColumnType::Float8, ConsoleValue::Float(1.5), 0),
+        b"1.5"
+    );
+    assert_eq!(encoded(ColumnType::Text, "x".into(), 1), b"x");
 }
 
-/// A letter for each column, a value for each column.
 #[test]
-fn tables_are_as_wide_as_their_columns() {
+fn every_table_has_columns_and_its_name() {
     let config = Config::for_upstream("postgres://db").unwrap();
     let proxy = std::sync::Arc::new(paceline_proxy::proxy::Proxy::new(config));
-    let pool = proxy.pools.pool("app", "rider").unwrap();
-    proxy.pools.label(&pool, "app", "rider");
-    for (show, name) in Show::NAMES {
-        let columns = show.columns();
-        assert!(!columns.is_empty(), "{name}");
-        for row in show.rows(&proxy) {
-            assert_eq!(row.len(), columns.len(), "{name}");
+    let pool = proxy.pools.pool("app", "ann").unwrap();
+    proxy.pools.label(&pool, "app", "ann");
+    for table in show::all() {
+        let (name, headings) = (table.name(), table.headings());
+        assert_eq!(show::find(name), Some(table));
+        assert!(!headings.is_empty(), "{name}");
+        for row in table.rows(&proxy) {
+            assert_eq!(row.len(), headings.len(), "{name}");
         }
     }
-    assert_eq!(columns("si", &["a", "b"]).len(), 2);
 }
 
 #[test]
@@ -177,6 +197,6 @@ fn times_are_shown_in_utc() {
         (1_709_251_200, "2024-03-01 00:00:00 UTC"),
         (u32::MAX, "2106-02-07 06:28:15 UTC"),
     ] {
-        assert_eq!(show::utc(seconds), shown);
+        assert_eq!(format_utc(seconds), shown);
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use tracing::Level;
 
-/// Standard error of the process as it was at the start.
+/// A duplicate of standard error, made at the start.
 pub(super) struct StandardError {
     file: File,
     is_journal: bool,
@@ -28,24 +28,23 @@ impl StandardError {
             true => with_priorities(level, line),
             false => format!("{time}{line}\n"),
         };
-        // Nobody is left to be told when standard error is closed.
+        // If standard error is closed, an error cannot be reported.
         let _ = (&self.file).write_all(text.as_bytes());
     }
 }
 
-/// Writes to the process's standard error as it is now.
+/// Writes to the present standard error of the process.
 pub(super) fn print(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Does `JOURNAL_STREAM` (device and inode, with a colon between them) name this file? A process whose standard error was
-/// redirected inherits the variable, too.
+/// Does `JOURNAL_STREAM` (`device:inode`) name this file? A process inherits the variable even if its standard error is redirected.
 pub(super) fn is_stream(journal: &str, device: u64, inode: u64) -> bool {
     let parts = journal.split_once(':');
     parts.is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
 }
 
-/// The journal takes each line by itself.
+/// Adds the priority to each line, because the journal reads line by line.
 fn with_priorities(level: Level, text: &str) -> String {
     let priority = priority(level);
     let lines = text.lines().map(|line| format!("<{priority}>{line}\n"));

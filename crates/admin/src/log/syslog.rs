@@ -1,4 +1,4 @@
-//! The system's log, by its local socket (RFC 3164 as `syslog(3)` writes it: no time and no host).
+//! The system's log, through its local socket. Messages have the format of `syslog(3)`: RFC 3164 without time and host.
 
 use super::priority::priority;
 use paceline_config::Logging;
@@ -7,15 +7,15 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use tracing::Level;
 
-/// Where the system's log listens.
+/// The socket of the system's log.
 const SOCKET: &str = "/dev/log";
 
-/// A way to the system's log. Messages that it does not take at once are lost.
+/// A connection to the system's log. Messages that the log does not accept at once are lost.
 pub(super) struct Syslog {
     path: PathBuf,
     socket: Option<UnixDatagram>,
     facility: u8,
-    /// Name and process.
+    /// `syslog_ident` and the process id.
     tag: String,
 }
 
@@ -39,7 +39,7 @@ impl Syslog {
         if let Err(error) = self.send(message.as_bytes())
             && error.kind() != ErrorKind::WouldBlock
         {
-            // The program that listened has been restarted: its socket is another one.
+            // The logging daemon may have been restarted: connect again.
             self.socket = None;
             let _ = self.send(message.as_bytes());
         }

@@ -1,4 +1,4 @@
-//! Where the log goes beside standard error: what a reload opens anew.
+//! The targets of the log besides standard error. A reload opens them again.
 
 use super::syslog::Syslog;
 use paceline_config::Logging;
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tracing::Level;
 
-/// A file, and the system's log.
+/// The log file and the system's log.
 pub struct Targets {
     file: Option<File>,
     syslog: Option<Syslog>,
 }
 
-/// Why there is no log.
+/// Why a target cannot be opened.
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The file cannot be written.
@@ -22,16 +22,16 @@ pub enum LogError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error of the system.
         reason: io::Error,
     },
 }
 
 impl Targets {
-    /// Opens them. Of a file that has been renamed meanwhile a new one takes the place.
+    /// Opens the targets. Creates a new log file if the old one has been renamed.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// The log file cannot be opened.
     pub fn open(logging: &Logging) -> Result<Self, LogError> {
         let file = logging.logfile.as_deref().map(append_to).transpose()?;
         Ok(Self {
@@ -42,7 +42,7 @@ impl Targets {
 
     pub(super) fn write(&mut self, level: Level, time: &str, line: &str) {
         if let Some(file) = &mut self.file {
-            // A full disk is no reason to end.
+            // A full disk does not end the process.
             let _ = file.write_all(format!("{time}{line}\n").as_bytes());
         }
         if let Some(syslog) = &mut self.syslog {

@@ -1,4 +1,4 @@
-//! What is written where, with real files and sockets.
+//! The targets of the log, with real files and sockets.
 
 use super::standard_error::is_stream;
 use super::syslog::Syslog;
@@ -24,7 +24,7 @@ fn listen(path: &Path) -> UnixDatagram {
     socket
 }
 
-fn heard(socket: &UnixDatagram) -> String {
+fn received(socket: &UnixDatagram) -> String {
     let mut bytes = [0; 256];
     let len = socket.recv(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes[..len]).into_owned()
@@ -48,15 +48,15 @@ fn the_systems_log_gets_facility_priority_name_and_process() {
     ] {
         syslog.write(level, " INFO here: something");
         assert_eq!(
-            heard(&system),
+            received(&system),
             format!("<{code}>pooler[{pid}]: INFO here: something")
         );
     }
 }
 
-/// It is restarted, or begins later than this process.
+/// The logging daemon is restarted, or starts later than this process.
 #[test]
-fn the_systems_log_may_go_and_come() {
+fn the_systems_log_may_be_restarted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let mut syslog = Syslog::at(&path, &logging(&[]));
@@ -64,14 +64,14 @@ fn the_systems_log_may_go_and_come() {
     for round in 0..2 {
         let system = listen(&path);
         syslog.write(Level::INFO, &format!("round {round}"));
-        assert!(heard(&system).ends_with(&format!("round {round}")));
+        assert!(received(&system).ends_with(&format!("round {round}")));
         drop(system);
         std::fs::remove_file(&path).unwrap();
     }
 }
 
 #[test]
-fn a_file_is_continued_and_opened_anew() {
+fn a_file_is_appended_to_and_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let (path, rotated) = (folder.path().join("p.log"), folder.path().join("p.log.1"));
     std::fs::write(&path, "before\n").unwrap();
@@ -109,9 +109,9 @@ fn every_line_begins_with_its_time() {
     assert!(time.ends_with("Z "), "{time}");
 }
 
-/// Whoever may connect may name a database.
+/// Clients choose the names of databases.
 #[test]
-fn what_a_line_quotes_cannot_end_it() {
+fn control_characters_are_escaped() {
     assert_eq!(escaped("plain, größer"), "plain, größer");
     let quoted = escaped("shop\n2026-01-01 LOG all is well\u{1b}[31m\u{202e}\u{2028}").into_owned();
     assert_eq!(

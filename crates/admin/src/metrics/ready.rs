@@ -1,8 +1,9 @@
-//! `/ready`: could a client that connects now be served? Yes if there is a place for it and at least one of the servers
-//! takes connections. A server is asked as `pg_isready` does it: by the first packet of a login. It answers within a second,
-//! by anything but that it cannot take connections now (SQLSTATE 57P03: it is starting up or shutting down). Nobody is
-//! logged in with a password: the connection is closed when one is asked for, about which PostgreSQL logs nothing. The
-//! process that is shutting down is not ready.
+//! `/ready`: would a client that connects now be served? Yes unless the process is shutting down, `max_client_conn` is reached, or
+//! no server accepts connections.
+//!
+//! To check a server, Paceline sends the first packet of a login, as `pg_isready` does. The server is ready if it answers within a
+//! second with anything except SQLSTATE 57P03 (it is starting up or shutting down). If the server asks for a password, Paceline
+//! closes the connection; PostgreSQL logs nothing about this.
 
 use bytes::BytesMut;
 use paceline_config::{ANY_DATABASE, Upstream};
@@ -20,19 +21,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long a server may take to answer.
+/// Time limit for the answer of a server.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
-/// What PostgreSQL says while it starts up or shuts down.
+/// The SQLSTATE while PostgreSQL starts up or shuts down.
 const CANNOT_CONNECT_NOW: &str = "57P03";
 
-/// The database that there is on nearly every server.
+/// A database that nearly every server has.
 const USUAL_DATABASE: &str = "postgres";
 
-/// `AuthenticationOk`: no password is asked for.
-const NO_PASSWORD: [u8; 4] = [0; 4];
+/// The body of `AuthenticationOk`.
+const AUTHENTICATION_OK: [u8; 4] = [0; 4];
 
-/// Why it is not, in a line.
+/// # Errors
+/// Why Paceline is not ready, in one line.
 pub(super) async fn ready(proxy: &Proxy) -> Result<(), String> {
     if proxy.is_shutting_down() {
         return Err("shutting down".to_owned());
@@ -40,41 +42,41 @@ pub(super) async fn ready(proxy: &Proxy) -> Result<(), String> {
     if proxy.clients.load(Ordering::Relaxed) >= proxy.config().paceline.pooling.max_client_conn {
         return Err("no more connections allowed (max_client_conn)".to_owned());
     }
-    any_answers(servers(proxy)).await
+    any_accepts(servers(proxy)).await
 }
 
-/// A server, and as whom it is asked.
-struct Server {
+/// A server and the login that checks it.
+struct CheckedServer {
     upstream: Upstream,
-    /// Someone that it has let in, or that the configuration names. PostgreSQL complains in its log of a user that it does not
-    /// know, so nobody is invented.
+    /// A user who has logged in there, or whom the configuration names. PostgreSQL logs an error for an unknown user, so Paceline
+    /// invents none.
     login: Option<Arc<Address>>,
 }
 
-/// Each server once, whatever database and user lead to it.
-fn servers(proxy: &Proxy) -> Vec<Server> {
-    let mut servers: Vec<Server> = Vec::new();
+/// Each server once, even if several databases are on it.
+fn servers(proxy: &Proxy) -> Vec<CheckedServer> {
+    let mut servers: Vec<CheckedServer> = Vec::new();
     let config = proxy.config();
     for (name, database) in &config.databases {
         let upstream = &database.primary;
-        let known = |known: &Server| is_same_server(&known.upstream, upstream);
+        let known = |known: &CheckedServer| is_same_server(&known.upstream, upstream);
         if !servers.iter().any(known) {
             let login = proxy
                 .login_addresses
                 .on(upstream)
-                .or_else(|| configured(proxy, upstream, name));
+                .or_else(|| configured_login(proxy, upstream, name));
             let upstream = Upstream {
                 dbname: None,
                 ..upstream.clone()
             };
-            servers.push(Server { upstream, login });
+            servers.push(CheckedServer { upstream, login });
         }
     }
     servers
 }
 
-/// As whom the configuration says to log in, to the database that clients know by this name.
-fn configured(proxy: &Proxy, upstream: &Upstream, name: &str) -> Option<Arc<Address>> {
+/// The login that the configuration names for this database.
+fn configured_login(proxy: &Proxy, upstream: &Upstream, name: &str) -> Option<Arc<Address>> {
     let name = match name {
         ANY_DATABASE => USUAL_DATABASE,
         name => name,
@@ -90,17 +92,17 @@ fn configured(proxy: &Proxy, upstream: &Upstream, name: &str) -> Option<Arc<Addr
     }))
 }
 
-async fn any_answers(servers: Vec<Server>) -> Result<(), String> {
-    let mut asked = JoinSet::new();
+async fn any_accepts(servers: Vec<CheckedServer>) -> Result<(), String> {
+    let mut checks = JoinSet::new();
     for server in servers {
-        asked.spawn(async move {
-            let answer = tokio::time::timeout(ANSWER_LIMIT, ask(&server)).await;
+        checks.spawn(async move {
+            let answer = tokio::time::timeout(ANSWER_LIMIT, check(&server)).await;
             let answer = answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
             answer.map_err(|error| format!("{}: {error}", server.upstream))
         });
     }
     let mut failures = Vec::new();
-    while let Some(answer) = asked.join_next().await {
+    while let Some(answer) = checks.join_next().await {
         match answer {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(failure)) => failures.push(failure),
@@ -111,7 +113,7 @@ async fn any_answers(servers: Vec<Server>) -> Result<(), String> {
     Err(format!("no server answers: {}", failures.join("; ")))
 }
 
-async fn ask(server: &Server) -> io::Result<()> {
+async fn check(server: &CheckedServer) -> io::Result<()> {
     let mut packet = BytesMut::new();
     let Some(login) = &server.login else {
         let stream = server::dial(&server.upstream).await?;
@@ -129,11 +131,11 @@ async fn ask(server: &Server) -> io::Result<()> {
     };
     startup.write(&mut packet);
     stream.write_all(&mut packet).await?;
-    hear_out(&stream).await
+    await_login_answer(&stream).await
 }
 
-/// Reads until the server asks for a password, has let the client in, or has refused it.
-async fn hear_out(stream: &Stream) -> io::Result<()> {
+/// Reads until the server asks for a password, accepts the login, or rejects it.
+async fn await_login_answer(stream: &Stream) -> io::Result<()> {
     let mut input = BytesMut::new();
     loop {
         let message = frame::split_message(&mut input).map_err(io::Error::other)?;
@@ -143,20 +145,20 @@ async fn hear_out(stream: &Stream) -> io::Result<()> {
         };
         let body = message.get(frame::HEADER_LEN..).unwrap_or_default();
         match kind {
-            tag::AUTHENTICATION if !body.starts_with(&NO_PASSWORD) => return Ok(()),
-            tag::ERROR_RESPONSE => return refusal(body),
+            tag::AUTHENTICATION if !body.starts_with(&AUTHENTICATION_OK) => return Ok(()),
+            tag::ERROR_RESPONSE => return rejection(body),
             tag::READY_FOR_QUERY => {
-                let mut goodbye = BytesMut::new();
-                frontend::write_terminate(&mut goodbye);
-                return stream.write_all(&mut goodbye).await;
+                let mut terminate = BytesMut::new();
+                frontend::write_terminate(&mut terminate);
+                return stream.write_all(&mut terminate).await;
             }
             _ => {}
         }
     }
 }
 
-/// Whoever is refused has been answered, unless the server takes nobody.
-fn refusal(error: &[u8]) -> io::Result<()> {
+/// A rejected login shows that the server accepts connections, unless the SQLSTATE is 57P03.
+fn rejection(error: &[u8]) -> io::Result<()> {
     match backend::error_field(error, b'C') {
         Some(CANNOT_CONNECT_NOW) => {
             let message = backend::error_field(error, b'M').unwrap_or("cannot connect now");

@@ -1,9 +1,8 @@
-//! What is written of pools that no server knows, and the documentation that must match. (What clients and servers do is
-//! tested end to end.)
+//! The series of pools without a server, and the documentation, which must match. The e2e module `metrics` tests the rest.
 
-mod boards;
+mod deploy;
 
-use super::catalog::ALL;
+use super::definitions::METRICS;
 use super::scrape::text;
 use super::*;
 use paceline_batch::strategy::Strategy;
@@ -25,19 +24,19 @@ fn pool(proxy: &Arc<Proxy>, database: &str, user: &str) -> Arc<Pool> {
     pool
 }
 
-/// Units of a template are carried out alone.
+/// Runs requests of a template alone.
 fn run(pool: &Pool, text: &str, units: usize) {
     let template = pool.shared.templates.prepared(text, &[0, 0]);
     (0..units).for_each(|_| pool.analysis(&template, 0).1.count_alone());
 }
 
-/// The same until the template has earned a name; then `units` more.
+/// Runs requests until the template has a name, then `units` more.
 fn run_named(pool: &Pool, text: &str, units: usize) {
     (0..NAMED_AFTER_REQUESTS).for_each(|_| run(pool, text, 1));
     run(pool, text, units);
 }
 
-/// Values of the lines that begin so.
+/// The values of the lines that begin with `start`.
 fn values(proxy: &Proxy, start: &str) -> Vec<u64> {
     let text = text(proxy).unwrap();
     let lines = text.lines().filter(|line| line.starts_with(start));
@@ -52,7 +51,7 @@ fn other(proxy: &Proxy) -> u64 {
     values(proxy, start).into_iter().sum()
 }
 
-/// The limit is that of the process.
+/// `NAMES_MAX` applies to all pools together.
 #[test]
 fn templates_without_a_name_are_counted_together() {
     let proxy = proxy();
@@ -72,9 +71,9 @@ fn templates_without_a_name_are_counted_together() {
     assert_eq!(whole, [unnamed + 2 * templates as u64; 2]);
 }
 
-/// Whatever is forgotten, and whoever still counts on it: sums never fall, and names are given anew.
+/// Sums never decrease, even if a request still counts for a forgotten template, and its name is available again.
 #[test]
-fn what_is_forgotten_goes_to_the_others() {
+fn forgotten_templates_count_as_other() {
     let proxy = proxy();
     let pool = pool(&proxy, "app", "web");
     let template = proxy.shared.templates.prepared("DELETE FROM held", &[]);
@@ -106,7 +105,7 @@ fn a_name_is_an_id_and_the_beginning_of_the_text() {
     run_named(&pool, &format!("SELECT\n 'secret', {}", "ä".repeat(200)), 1);
     let pool = r#"database="a\"b\\c\nd",user="web",strategy="solo""#;
     let short = format!("SELECT ?, {}…", "ä".repeat(110));
-    // What the id is must never change.
+    // The id of a text must never change.
     let line = format!("paceline_units_total{{{pool},template=\"385cb5ac {short}\"}} 1\n");
     let text = text(&proxy).unwrap();
     assert!(text.contains(&line), "{line}{text}");
@@ -132,27 +131,27 @@ fn pools_beyond_the_limit_are_one() {
     assert_eq!(of_other("paceline_group_size_units_count"), [2]);
 }
 
-/// 32 of them would keep a probe waiting, and whoever probes might take the process for dead. Time is virtual here: it
-/// goes on when nothing else does.
+/// 32 silent connections would delay a health check until the process seems dead. Time is virtual: it advances while
+/// everything waits.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_asks_nothing_ends_soon() {
+async fn a_connection_without_a_request_is_closed_soon() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut client = std::net::TcpStream::connect(address).unwrap();
     std::io::Write::write_all(&mut client, b"GET /health HTTP/1.1\r\nHost:").unwrap();
     let (stream, _) = listener.accept().await.unwrap();
-    let context = Arc::new(Context {
+    let server = Arc::new(MetricsServer {
         proxy: proxy(),
-        collecting: Mutex::new(()),
+        scraping: Mutex::new(()),
     });
     let start = tokio::time::Instant::now();
-    context.converse(stream).await;
+    server.serve_connection(stream).await;
     assert!(start.elapsed() < CONNECTION_TIME_MAX / 2, "{start:?}");
 }
 
-/// Whoever can connect can name any.
+/// Clients can name any database and user.
 #[test]
-fn pools_that_nobody_could_log_in_to_are_not_shown() {
+fn pools_without_a_login_have_no_series() {
     let proxy = proxy();
     for n in 0..POOLS_MAX + 2 {
         proxy.pools.pool("app", &format!("bogus{n}")).unwrap();
@@ -165,7 +164,7 @@ fn pools_that_nobody_could_log_in_to_are_not_shown() {
 }
 
 #[test]
-fn names_of_pools_are_cut() {
+fn long_names_of_pools_are_truncated() {
     let proxy = proxy();
     pool(&proxy, &"ä".repeat(5_000), &"u".repeat(64));
     let (database, user) = ("ä".repeat(31), "u".repeat(63));
@@ -177,8 +176,8 @@ fn names_of_pools_are_cut() {
 fn every_metric_is_documented_and_written() {
     let page = include_str!("../../../../docs/metrics.md");
     let written = text(&proxy()).unwrap();
-    for metric in ALL {
-        let (suffix, kind) = match metric.kind.as_str() {
+    for metric in &METRICS {
+        let (suffix, kind) = match metric.metric_type.as_str() {
             "counter" => ("_total", "counter"),
             "info" => ("_info", "info"),
             kind => ("", kind),
@@ -188,28 +187,28 @@ fn every_metric_is_documented_and_written() {
             labels => labels.join(", "),
         };
         let start = format!("| `{}{suffix}` | {kind} | ", metric.name);
-        let end = format!(" | {labels} | {} |", metric.meaning);
+        let end = format!(" | {labels} | {} |", metric.help);
         let rows = page.lines().filter(|row| row.starts_with(&start));
         assert_eq!(
             rows.filter(|row| row.ends_with(&end)).count(),
             1,
             "{start}…{end}"
         );
-        let help = format!("# HELP {} {}.\n", metric.name, metric.meaning);
+        let help = format!("# HELP {} {}.\n", metric.name, metric.help);
         assert!(written.contains(&help), "{help}");
     }
     let rows = page
         .lines()
         .filter(|row| row.starts_with("| `paceline_") || row.starts_with("| `process_"));
-    assert_eq!(rows.count(), ALL.len());
-    assert_eq!(written.matches("# TYPE ").count(), ALL.len());
+    assert_eq!(rows.count(), METRICS.len());
+    assert_eq!(written.matches("# TYPE ").count(), METRICS.len());
     let limits = [
         format!("The first {POOLS_MAX} pools"),
-        format!("{NAME_BYTES_MAX} bytes at most"),
-        format!("The first {CODES_MAX} that a pool has met"),
+        format!("at most {NAME_BYTES_MAX} bytes"),
+        format!("The first {CODES_MAX} of a pool"),
         "At most 1,000 templates".to_owned(),
-        format!("{CONNECTIONS_MAX} connections are served"),
-        format!("longer than {} seconds", CONNECTION_TIME_MAX.as_secs()),
+        format!("at most {CONNECTIONS_MAX} connections at a time"),
+        format!("each for at most {} seconds", CONNECTION_TIME_MAX.as_secs()),
         format!("within {} second", HEAD_TIME_MAX.as_secs()),
     ];
     assert_eq!(NAMES_MAX, 1_000);

@@ -9,7 +9,7 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
     /// Barriers that belong to the group, in order of arrival, as far as they matter.
-    own: Vec<WaiterId>,
+    of_group: Vec<WaiterId>,
     /// The first barrier that no member of the group may overtake.
     barrier: Option<WaiterId>,
 }
@@ -18,8 +18,8 @@ impl Barriers {
     /// The barrier behind `waiter` beyond which no request on the same row may be taken: even a barrier of the group may stay
     /// behind.
     pub(super) fn behind(&self, waiter: WaiterId) -> Option<WaiterId> {
-        let place = self.own.partition_point(|own| *own <= waiter);
-        self.own.get(place).copied().or(self.barrier)
+        let place = self.of_group.partition_point(|barrier| *barrier <= waiter);
+        self.of_group.get(place).copied().or(self.barrier)
     }
 }
 
@@ -34,8 +34,8 @@ impl<T> Line<T> {
             Some(_) => self.limits.group_size_max,
         };
         let entry = self.waiting.get(&first);
-        let own = entry.and_then(|entry| entry.spec.size_max);
-        own.map_or(most, |own| most.min(own.max(1)))
+        let size_max = entry.and_then(|entry| entry.spec.size_max);
+        size_max.map_or(most, |size_max| most.min(size_max.max(1)))
     }
 
     /// Takes out the first request and the members of its group.
@@ -60,7 +60,7 @@ impl<T> Line<T> {
         let mut further_rows = 0;
         for waiter in group_members {
             let room = most - further_rows;
-            self.take_row(
+            self.dequeue(
                 now,
                 waiter,
                 (group, room),
@@ -88,7 +88,8 @@ impl<T> Line<T> {
         let behind = (Bound::Excluded(first), Bound::Unbounded);
         let table = self.waiting.get(&first).and_then(|e| e.spec.table);
         // The writes of such a group may change several tables.
-        let table = table.filter(|_| group.is_none_or(|id| id.strategy.properties().one_table));
+        let table =
+            table.filter(|_| group.is_none_or(|id| id.strategy.properties().ignores_other_tables));
         let elsewhere =
             |spec: &WaitSpec| spec.table.is_some() && table.is_some() && spec.table != table;
         let mut waiting = self.waiting.range(behind).peekable();
@@ -109,8 +110,8 @@ impl<T> Line<T> {
                 barriers.barrier = Some(barrier);
                 break;
             }
-            barriers.own.push(barrier);
-            if barriers.own.len() >= most {
+            barriers.of_group.push(barrier);
+            if barriers.of_group.len() >= most {
                 break;
             }
         }
@@ -126,13 +127,13 @@ impl<T> Line<T> {
                 let row = self.rows.get(key);
                 row.is_none_or(|row| !row.in_flight && !row.is_contended() && row.multi_row == 0)
             }
-            LineKeys::Many(_) => false,
+            LineKeys::MultiRow(_) => false,
         };
         spec.group != group || !may_leave
     }
 
     /// Takes a ready request and, if it is on one row, the requests behind it on that row that belong to the same group.
-    fn take_row(
+    fn dequeue(
         &mut self,
         now: Instant,
         waiter: WaiterId,

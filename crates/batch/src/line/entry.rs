@@ -37,7 +37,7 @@ pub struct Dispatch<T> {
 pub enum NextStep<T> {
     /// Executes these requests. Their rows are in flight until [`Line::release_rows`](super::Line::release_rows).
     Group(Dispatch<T>),
-    /// Probes these requests, which stay in the line.
+    /// ProbeSchedule these requests, which stay in the line.
     Probe(Vec<WaiterId>),
     /// Waits for the row lock of this request, which stays in the line. The row is in flight until
     /// [`Line::release_rows`](super::Line::release_rows).

@@ -44,7 +44,7 @@ impl<T> Line<T> {
 
     /// Registers a request that begins to wait.
     pub(super) fn note_multi_row(&mut self, now: Instant, waiter: WaiterId, keys: &LineKeys) {
-        let LineKeys::Many(keys) = keys else {
+        let LineKeys::MultiRow(keys) = keys else {
             return;
         };
         self.multi_row.waiting.insert(waiter);
@@ -58,7 +58,7 @@ impl<T> Line<T> {
 
     /// Reverses [`Line::note_multi_row`].
     pub(super) fn forget_multi_row(&mut self, waiter: WaiterId, keys: &LineKeys) {
-        let LineKeys::Many(keys) = keys else {
+        let LineKeys::MultiRow(keys) = keys else {
             return;
         };
         self.multi_row.waiting.remove(&waiter);
@@ -95,7 +95,7 @@ impl<T> Line<T> {
             };
             let keys = std::mem::take(&mut entry.spec.keys);
             entry.spec.group = None;
-            entry.spec.probe = None;
+            entry.spec.probe_group = None;
             entry.spec.barrier = true;
             self.barriers.insert(*waiter);
             self.forget_multi_row(*waiter, &keys);

@@ -69,7 +69,7 @@ impl<T> Line<T> {
             .probed
             .zip(since)
             .is_some_and(|(at, since)| at >= since);
-        if let Some(id) = entry.spec.probe.filter(|_| !asked) {
+        if let Some(id) = entry.spec.probe_group.filter(|_| !asked) {
             entry.probed = Some(now);
             self.probes.insert(now, waiter, id);
         }

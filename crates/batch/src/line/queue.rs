@@ -1,8 +1,8 @@
 //! The state of a line.
 
 use super::entry::{Limits, WaitEntry, WaiterId};
-use super::probes::Probes;
-use super::rows::RowState;
+use super::probe_schedule::ProbeSchedule;
+use super::row_state::RowState;
 use super::spec::{GroupId, LineKey};
 use foldhash::{HashMap, HashMapExt};
 use rustc_hash::FxHashMap;
@@ -45,7 +45,7 @@ pub struct Line<T> {
     pub(super) rows: HashMap<LineKey, RowState>,
     pub(super) barriers: BTreeSet<WaiterId>,
     pub(super) multi_row: MultiRowWaits,
-    pub(super) probes: Probes,
+    pub(super) probes: ProbeSchedule,
     pub(super) deadlines: BTreeSet<(Instant, WaiterId)>,
 }
 
@@ -63,7 +63,7 @@ impl<T> Line<T> {
             rows: HashMap::new(),
             barriers: BTreeSet::new(),
             multi_row: MultiRowWaits::default(),
-            probes: Probes::default(),
+            probes: ProbeSchedule::default(),
             deadlines: BTreeSet::new(),
         }
     }

@@ -6,7 +6,7 @@
 //! requests that are in the line then leave with that connection. If no separate statement can request the lock, or that does not
 //! help, the first request leaves alone and waits in PostgreSQL, as it does without Paceline.
 
-use super::rows::LockOutcome;
+use super::row_state::LockOutcome;
 use super::{GroupId, Line, LineKey, LineKeys, NextStep, WaitEntry, WaitSpec, WaiterId};
 use std::time::Instant;
 

@@ -4,7 +4,8 @@ use crate::strategy::Strategy;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Identifies a row. Two rows may have the same key; then requests on one wait for requests on the other.
+/// Identifies what requests wait for: a row, or the queue that take statements read. Two rows may have the same key; then
+/// requests on one wait for requests on the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineKey(pub u64);
 
@@ -15,17 +16,18 @@ impl LineKey {
     }
 }
 
-/// The rows that a request changes.
+/// What a request waits for in the line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LineKeys {
-    /// The rows are not known, so the request waits for none.
+    /// The request waits for no row. The rows of a write are then not known, so that the write is a barrier
+    /// ([`WaitSpec::barrier`]); a read needs none.
     #[default]
     Unknown,
-    /// The request waits for this row, and may join a group of requests on the row.
+    /// The request waits for this row or queue, and may join a group of requests on it.
     One(LineKey),
     /// The request waits for all of these rows at once, and joins no group with another request on one of them. Without
     /// duplicates.
-    Many(Arc<[LineKey]>),
+    MultiRow(Arc<[LineKey]>),
 }
 
 impl LineKeys {
@@ -34,7 +36,7 @@ impl LineKeys {
         match self {
             Self::Unknown => &[],
             Self::One(key) => std::slice::from_ref(key),
-            Self::Many(keys) => keys,
+            Self::MultiRow(keys) => keys,
         }
     }
 
@@ -114,16 +116,16 @@ pub struct ClientTimeouts {
 pub struct WaitSpec {
     /// The group that it may join. `None` if it leaves alone.
     pub group: Option<GroupId>,
-    /// The rows that it changes.
+    /// What it waits for.
     pub keys: LineKeys,
     /// The table that it changes.
     pub table: Option<TableId>,
     /// Whether it changes a row that is not known, of its table or of any table. No later request that changes the table leaves
     /// with an earlier one; and the barrier itself leaves with an earlier request only if it overtakes no other.
     pub barrier: bool,
-    /// Set if a probe can check whether PostgreSQL would answer the request without its row lock. Requests with the same value
-    /// share a probe.
-    pub probe: Option<GroupId>,
+    /// The requests with which it shares a probe: those with the same value. `None` if no probe can check whether PostgreSQL
+    /// would answer the request without its row lock.
+    pub probe_group: Option<GroupId>,
     /// Whether a server connection can wait for its row lock before its group is built.
     pub locks: bool,
     /// Time-outs of its client.

@@ -35,7 +35,7 @@ fn fold(row: u64) -> WaitSpec {
 fn upsert(rows: &[u64]) -> WaitSpec {
     WaitSpec {
         group: Some(group(Strategy::Merge, 1)),
-        keys: LineKeys::Many(rows.iter().copied().map(LineKey).collect()),
+        keys: LineKeys::MultiRow(rows.iter().copied().map(LineKey).collect()),
         ..WaitSpec::default()
     }
 }

@@ -6,16 +6,38 @@ use paceline_relay::server::ServerSide;
 use paceline_wire::Frame;
 use std::fmt::Debug;
 
+/// Whether the server sends more messages to a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchProgress {
+    /// The answer is not complete.
+    InFlight,
+    /// The answer is complete: the batch must get no further message.
+    Complete,
+}
+
+impl BatchProgress {
+    pub(super) fn complete_if(complete: bool) -> Self {
+        match complete {
+            true => Self::Complete,
+            false => Self::InFlight,
+        }
+    }
+
+    /// Whether the answer is complete.
+    pub fn is_complete(self) -> bool {
+        self == Self::Complete
+    }
+}
+
 /// A group whose messages are written, until its answer is complete.
 pub trait Batch: Debug + Send + Sync {
-    /// Takes a message from the server and appends the results that are known because of it. Returns true if the answer is
-    /// complete.
+    /// Reads a message from the server and appends the results that are known because of it.
     fn receive(
         &mut self,
         frame: Frame<'_>,
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
-    ) -> bool;
+    ) -> BatchProgress;
 
     /// What the answer has shown to be wrong in the analysis of the members' templates.
     fn invalidation(&self) -> Option<Invalidation> {

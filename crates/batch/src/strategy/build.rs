@@ -23,10 +23,11 @@ pub fn build(
     server: &mut ServerSide,
     out: &mut BytesMut,
 ) -> Option<Box<dyn Batch>> {
-    let fits = |member: &&PlannedRequest| {
-        server_reads_alike(member, server) && (strategy.rewrites() || server.fits(member))
+    let executable = |member: &&PlannedRequest| {
+        server_reads_alike(member, server)
+            && (strategy.rewrites() || server.has_described_columns(member))
     };
-    if !members.iter().all(fits) {
+    if !members.iter().all(executable) {
         return None;
     }
     let before = out.len();

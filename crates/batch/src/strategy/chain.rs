@@ -8,7 +8,7 @@
 //! [`paceline_sql::chain`]), or their functions are declared. At its end, when it holds locks on all tables of its members, the
 //! chain compares the facts that show this; if they have changed, PostgreSQL undoes it.
 
-use super::batch::Batch;
+use super::batch::{Batch, BatchProgress};
 use super::messages::{BatchWriter, message, sqlstate, write_head, write_member, write_tail};
 use super::outcome::Invalidation;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
@@ -34,14 +34,14 @@ const WAITED: [&str; 3] = ["55P03", "57014", "40P01"];
 /// The group of a write that is known to be short. `None` for a member that must change an exact number of rows, because that is
 /// known only after its execution; for one that must be parsed when it arrives; and for one that would read the number that another
 /// member has drawn from a sequence.
-pub fn fits(request: &Request) -> Option<GroupId> {
+pub fn group_of(request: &Request) -> Option<GroupId> {
     let template = &request.template;
     let targeted = template.hints().target_affect_row.is_some();
-    let fits = !targeted
+    let joins_chains = !targeted
         && !template.is_parsed_alone()
         && !template.reads_numbers()
         && template.pace.is_short();
-    fits.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
+    joins_chains.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
 }
 
 /// A chain in flight.
@@ -56,7 +56,7 @@ pub struct ChainBatch {
     /// SQLSTATE of the error that has undone the chain.
     error: Option<String>,
     /// Whether the comparisons at the end have raised that error.
-    facts_changed: bool,
+    catalog_changed: bool,
 }
 
 /// The part of the chain to which the next message belongs.
@@ -78,23 +78,23 @@ impl Batch for ChainBatch {
         frame: Frame<'_>,
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
-    ) -> bool {
+    ) -> BatchProgress {
         match frame.tag {
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
                 self.finish(results);
-                return true;
+                return BatchProgress::Complete;
             }
             tag::ERROR_RESPONSE => self.receive_error(frame, server),
             tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
             tag::PARAMETER_STATUS => {}
             _ => self.receive_in_stage(frame),
         }
-        false
+        BatchProgress::InFlight
     }
 
     fn invalidation(&self) -> Option<Invalidation> {
-        self.facts_changed.then_some(Invalidation::Changed)
+        self.catalog_changed.then_some(Invalidation::Changed)
     }
 
     fn failed(&self) -> bool {
@@ -131,7 +131,7 @@ impl ChainBatch {
             answers: Vec::with_capacity(members.len()),
             notices: BytesMut::new(),
             error: None,
-            facts_changed: false,
+            catalog_changed: false,
         })
     }
 
@@ -141,7 +141,7 @@ impl ChainBatch {
         }
         let sqlstate = sqlstate(frame.body()).to_owned();
         let changed = message(frame.bytes).is_some_and(|text| is_moved(&sqlstate, &text));
-        self.facts_changed = self.stage == ChainStage::Checks && changed;
+        self.catalog_changed = self.stage == ChainStage::Checks && changed;
         self.error = Some(sqlstate);
     }
 
@@ -200,7 +200,7 @@ impl ChainBatch {
             }));
             return;
         };
-        if self.facts_changed {
+        if self.catalog_changed {
             results.extend(retry(0..members, Retry::Alone, Fallback::Ddl));
         } else if WAITED.contains(&sqlstate.as_str()) {
             results.extend(retry(0..members, Retry::Alone, Fallback::Timeout));

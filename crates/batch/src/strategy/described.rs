@@ -6,7 +6,7 @@ use super::messages::{write_columns, write_head};
 use crate::line::GroupId;
 use crate::strategy::Strategy;
 use bytes::BytesMut;
-use paceline_relay::analysis::ColumnsId;
+use paceline_relay::parsed::ColumnsId;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_wire::backend::{self, Field};
 use std::ops::Deref;
@@ -75,9 +75,9 @@ impl DescribedTemplate {
     /// or if its client was told of other columns when it prepared the statement.
     fn result_bits(&self, request: &Request) -> Option<u64> {
         let known = request
-            .analysis
+            .client_parse
             .as_ref()
-            .and_then(|analysis| analysis.columns);
+            .and_then(|client_parse| client_parse.columns);
         let columns = self.fields.iter();
         let columns = columns.map(|field| (&*field.name, field.type_oid, field.type_modifier));
         if known.is_some_and(|known| known != ColumnsId::of(columns)) {
@@ -95,12 +95,13 @@ impl DescribedTemplate {
         }
     }
 
-    /// The result formats of a group's statement: binary for the statement's `own` columns, then those that the request asks for.
-    pub(super) fn result_formats(&self, own: usize, request: &Request) -> Vec<i16> {
-        let mut formats = vec![1; own];
+    /// The result formats of a group's statement: binary for `injected` columns, which are for Paceline, then those that the
+    /// request asks for.
+    pub(super) fn result_formats(&self, injected: usize, request: &Request) -> Vec<i16> {
+        let mut formats = vec![1; injected];
         match request.result_formats() {
-            [] => formats.resize(own + self.fields.len(), 0),
-            [one] => formats.resize(own + self.fields.len(), *one),
+            [] => formats.resize(injected + self.fields.len(), 0),
+            [one] => formats.resize(injected + self.fields.len(), *one),
             all => formats.extend_from_slice(all),
         }
         formats

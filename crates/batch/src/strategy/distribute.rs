@@ -7,13 +7,13 @@ use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::{ExplainLines, value_text};
-use super::messages::{BatchWriter, OwnStatement, is_true, message, read_number, write_tail};
+use super::messages::{BatchWriter, InjectedStatement, message, read_number, write_tail};
 use super::outcome::{
     MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
 };
 use super::plan::{GroupPlan, PlannedRequest};
 use super::prelude::Prelude;
-use super::statement_batch::{GroupResult, StatementBatch};
+use super::statement_batch::{CatalogCheck, GroupResult, StatementBatch};
 use super::statement_progress::StatementError;
 use crate::line::{GroupId, LineKey, LineKeys};
 use crate::strategy::Strategy;
@@ -22,7 +22,7 @@ use bytes::BytesMut;
 use paceline_relay::request::Request;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::KeyValue;
-use paceline_sql::dealing::{Dealing, FEW, RESULT_COLUMNS};
+use paceline_sql::distribution::{DISTRIBUTION_RESULT_COLUMNS, Distribution, FEW, RollbackReason};
 use paceline_wire::backend::{self, Field};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -36,22 +36,22 @@ const LIMIT_MAX: u32 = 1_000;
 /// The plan of a template whose rows are distributed.
 #[derive(Debug)]
 pub struct DistributePlan {
-    dealing: Dealing,
+    distribution: Distribution,
     id: u64,
     few_id: u64,
-    /// Hash of the template, with which the hash of a queue begins.
+    /// Hash of the template, with which the shared id begins.
     seed: u64,
-    fingerprints: Vec<String>,
+    catalog_versions: Vec<String>,
     described: DescribedTemplate,
 }
 
 impl DistributePlan {
-    /// Makes a plan from the analysis of the template. `fingerprints` are those of the objects that it uses. `None` if there are too
-    /// many parameters or columns.
+    /// Makes a plan from the analysis of the template. `catalog_versions` are those of the objects that it uses. `None` if
+    /// there are too many parameters or columns.
     pub fn new(
         template: &Template,
-        dealing: Dealing,
-        fingerprints: Vec<String>,
+        distribution: Distribution,
+        catalog_versions: Vec<String>,
         parameters: Vec<u32>,
         fields: Vec<Field>,
         templates: &Templates,
@@ -59,34 +59,51 @@ impl DistributePlan {
         let mut hasher = DefaultHasher::new();
         template.id.hash(&mut hasher);
         Some(Self {
-            dealing,
+            distribution,
             id: templates.new_id(),
             few_id: templates.new_id(),
             seed: hasher.finish(),
-            fingerprints,
+            catalog_versions,
             described: DescribedTemplate::new(parameters, fields)?,
         })
     }
 
     /// The statement of a group that asks for this number of rows.
-    fn statement(&self, rows: u32) -> OwnStatement<'_> {
-        let (id, text) = match &self.dealing.text_of_few {
+    fn statement(&self, rows: u32) -> InjectedStatement<'_> {
+        let (id, text) = match &self.distribution.text_of_few {
             Some(text) if rows <= FEW => (self.few_id, text),
-            _ => (self.id, &self.dealing.text),
+            _ => (self.id, &self.distribution.text),
         };
-        OwnStatement { id, text }
+        InjectedStatement { id, text }
     }
 
     /// Parameters that the statement reads, and whether each is sent as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
-        let shared = self.dealing.shared.iter().map(|number| (*number, false));
-        let own = self.dealing.own.iter();
-        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
-        shared.chain(own)
+        let shared = self
+            .distribution
+            .shared
+            .iter()
+            .map(|number| (*number, false));
+        let per_member = self.distribution.per_member.iter();
+        let per_member = per_member.flat_map(|parameter| {
+            parameter
+                .numbers
+                .iter()
+                .map(|number| (*number, parameter.as_text))
+        });
+        shared.chain(per_member)
+    }
+
+    /// Identifies what all members have in common: the template, and the shared values. Take statements with different
+    /// shared values pick different rows, so that this also identifies the queue.
+    fn shared_id(&self, request: &Request) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        (self.seed, self.shared(request)?).hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     fn shared<'a>(&self, request: &'a Request) -> Option<Vec<Option<&'a [u8]>>> {
-        let numbers = self.dealing.shared.iter();
+        let numbers = self.distribution.shared.iter();
         numbers
             .map(|number| Some(request.parameter(*number)?.1))
             .collect()
@@ -94,20 +111,24 @@ impl DistributePlan {
 
     /// The number of rows that a member asks for.
     fn limit(&self, request: &Request) -> Option<u32> {
-        let limit = match &self.dealing.limit {
+        let limit = match &self.distribution.limit {
             KeyValue::Constant { text, .. } => text.parse().ok()?,
             KeyValue::Parameter(number) => match request.parameter(*number)? {
                 (false, text) => std::str::from_utf8(text?).ok()?.parse().ok()?,
                 (true, bytes) => u32::try_from(read_integer(bytes?)?).ok()?,
             },
         };
-        let most = if self.dealing.single { 1 } else { LIMIT_MAX };
+        let most = if self.distribution.single {
+            1
+        } else {
+            LIMIT_MAX
+        };
         (1..=most).contains(&limit).then_some(limit)
     }
 
     /// Whether the server rejects the statement itself. An error during execution may come from a function of the user's.
     fn is_refused(&self, error: &StatementError) -> bool {
-        let raised = self.dealing.raises_anything && error.in_execution;
+        let raised = self.distribution.raises_anything && error.in_execution;
         is_refusal(&error.sqlstate) && !raised
     }
 
@@ -122,24 +143,26 @@ impl DistributePlan {
         let rows = members.last()?.last;
         let total = i64::from(rows).to_be_bytes();
         let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
-        let fingerprints = self.fingerprints.iter();
-        values.extend(fingerprints.map(|value| (false, Some(value.as_bytes()))));
-        for number in &self.dealing.shared {
+        let catalog_versions = self.catalog_versions.iter();
+        values.extend(catalog_versions.map(|value| (false, Some(value.as_bytes()))));
+        for number in &self.distribution.shared {
             values.push(first.parameter(*number)?);
         }
         let mut arrays = Vec::new();
-        if !self.dealing.own.is_empty() {
-            arrays.push(match self.dealing.queue {
+        if !self.distribution.per_member.is_empty() {
+            arrays.push(match self.distribution.queue {
                 true => members_of_rows(members),
                 false => Array::numbers(rows as usize),
             });
         }
-        for own in &self.dealing.own {
+        for parameter in &self.distribution.per_member {
             let requests = requests.iter().copied();
-            arrays.push(self.described.array(&own.numbers, requests)?);
+            arrays.push(self.described.array(&parameter.numbers, requests)?);
         }
         values.extend(bound(&arrays));
-        let formats = self.described.result_formats(RESULT_COLUMNS, first);
+        let formats = self
+            .described
+            .result_formats(DISTRIBUTION_RESULT_COLUMNS, first);
         self.statement(rows).write(&values, &formats, writer);
         Some(())
     }
@@ -147,30 +170,27 @@ impl DistributePlan {
 
 impl GroupPlan for DistributePlan {
     fn strategy(&self) -> Strategy {
-        match self.dealing.queue {
+        match self.distribution.queue {
             true => Strategy::Take,
             false => Strategy::Merge,
         }
     }
 
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }
         self.limit(request)?;
-        let mut own = self.dealing.own.iter();
-        if !own.all(|own| request.is_even(&own.numbers)) {
+        let mut per_member = self.distribution.per_member.iter();
+        if !per_member.all(|parameter| request.is_even(&parameter.numbers)) {
             return None;
         }
-        // Requests with different shared values pick different rows, so that they take from different queues.
-        let mut hasher = DefaultHasher::new();
-        (self.seed, self.shared(request)?).hash(&mut hasher);
-        let queue = hasher.finish();
+        let shared_id = self.shared_id(request)?;
         let group = self
             .described
-            .group_id(self.strategy(), queue, request, self.carried())?;
+            .group_id(self.strategy(), shared_id, request, self.carried())?;
         // Inserts do not wait for each other.
-        let keys = self.dealing.queue.then_some(LineKey(queue)).into();
+        let keys = self.distribution.queue.then_some(LineKey(shared_id)).into();
         Some((group, keys))
     }
 
@@ -185,23 +205,26 @@ impl GroupPlan for DistributePlan {
     }
 
     fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
-        let dealing = &self.dealing;
-        if dealing.queue {
-            lines.say("limit", value_text(&dealing.limit));
+        let distribution = &self.distribution;
+        if distribution.queue {
+            lines.say("limit", value_text(&distribution.limit));
         }
-        lines.parameters("shared", dealing.shared.iter().copied());
-        let own = dealing.own.iter().flat_map(|own| &own.numbers);
-        lines.parameters("own", own.copied());
+        lines.parameters("shared", distribution.shared.iter().copied());
+        let per_member = distribution
+            .per_member
+            .iter()
+            .flat_map(|parameter| &parameter.numbers);
+        lines.parameters("own", per_member.copied());
         if verbose {
-            if let Some(text) = &dealing.text_of_few {
+            if let Some(text) = &distribution.text_of_few {
                 lines.say("few rows", text);
             }
-            lines.say("statement", &dealing.text);
+            lines.say("statement", &distribution.text);
         }
     }
 
     fn is_queue(&self) -> bool {
-        self.dealing.queue
+        self.distribution.queue
     }
 }
 
@@ -235,7 +258,7 @@ impl DistributeResult {
         let mut last = 0;
         let mut members = Vec::with_capacity(requests.len());
         for request in requests {
-            // Two queues may have the same hash.
+            // Different shared values may have the same hash.
             if plan.shared(request)? != shared {
                 return None;
             }
@@ -258,11 +281,11 @@ impl DistributeResult {
     }
 
     fn outcome(&self, member: DistributeMember) -> MemberOutcome {
-        if member.rows == 0 && self.plan.dealing.may_fail_unseen {
+        if member.rows == 0 && self.plan.distribution.may_fail_unseen {
             return MemberOutcome::Retry(Retry::Alone, Fallback::NoRow);
         }
         let mut answer = member.answer;
-        let tag = format!("{} {}", self.plan.dealing.tag, member.rows);
+        let tag = format!("{} {}", self.plan.distribution.tag, member.rows);
         backend::write_command_complete(&mut answer, &tag);
         write_tail(&mut answer);
         MemberOutcome::Answer(answer.freeze())
@@ -274,14 +297,14 @@ impl GroupResult for DistributeResult {
         self.members.len()
     }
 
-    /// Columns: facts unchanged, number of the row, RETURNING.
-    fn receive_row(&mut self, body: &[u8]) -> bool {
+    /// Columns: catalog version unchanged, number of the row, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         let Ok(values) = backend::row_values(body) else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
-        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
+        let (head, returning) = values.split_at(DISTRIBUTION_RESULT_COLUMNS.min(values.len()));
         let [same, number] = *head else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
         if let Some(number) = read_number(number) {
             let place = self.members.partition_point(|member| member.last < number);
@@ -291,7 +314,7 @@ impl GroupResult for DistributeResult {
                 self.plan.described.write_row(returning, &mut member.answer);
             }
         }
-        is_true(same)
+        CatalogCheck::read(same)
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
@@ -305,27 +328,25 @@ impl GroupResult for DistributeResult {
 
     fn fail(&self, error: &StatementError, results: &mut Vec<MemberResult>) {
         let members = self.len();
-        let reason = if self.plan.is_refused(error) {
-            Fallback::Refused
-        } else if is_gone(error) {
-            return results.extend(retry_halves(members, Fallback::Busy));
-        } else if is_uncertain(error) {
-            Fallback::Uncertain
-        } else if is_lock_timeout(&error.sqlstate) {
-            Fallback::Timeout
-        } else {
-            return results.extend(retry_halves(members, Fallback::Error));
+        let reason = match rollback_reason(error) {
+            _ if self.plan.is_refused(error) => Fallback::Refused,
+            Some(RollbackReason::RowGone) => {
+                return results.extend(retry_halves(members, Fallback::Busy));
+            }
+            Some(RollbackReason::Uncertain) => Fallback::Uncertain,
+            None if is_lock_timeout(&error.sqlstate) => Fallback::Timeout,
+            None => return results.extend(retry_halves(members, Fallback::Error)),
         };
         results.extend(retry(0..members, Retry::Alone, reason));
     }
 
     fn refusal(&self, error: &StatementError) -> Option<String> {
-        if is_gone(error) {
-            None
-        } else if is_uncertain(error) {
-            Some("rows that were taken can be picked again".to_owned())
-        } else {
-            error.refusal().filter(|_| self.plan.is_refused(error))
+        match rollback_reason(error) {
+            Some(RollbackReason::RowGone) => None,
+            Some(RollbackReason::Uncertain) => {
+                Some("rows that were taken can be picked again".to_owned())
+            }
+            None => error.refusal().filter(|_| self.plan.is_refused(error)),
         }
     }
 
@@ -356,10 +377,6 @@ fn read_integer(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-fn is_gone(error: &StatementError) -> bool {
-    message(&error.response).is_some_and(|text| Dealing::is_gone(&error.sqlstate, &text))
-}
-
-fn is_uncertain(error: &StatementError) -> bool {
-    message(&error.response).is_some_and(|text| Dealing::is_uncertain(&error.sqlstate, &text))
+fn rollback_reason(error: &StatementError) -> Option<RollbackReason> {
+    Distribution::rollback_reason(&error.sqlstate, &message(&error.response)?)
 }

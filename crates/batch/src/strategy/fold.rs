@@ -29,7 +29,7 @@ impl GroupPlan for FoldPlan {
         Strategy::Fold
     }
 
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
         if !matches!(request.template.hints().target_affect_row, None | Some(1)) {
             return None;
         }
@@ -97,7 +97,7 @@ impl GroupPlan for FoldPlan {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
             described: &self.described,
-            fingerprint: &self.fingerprint,
+            catalog_version: &self.catalog_version,
         })
     }
 }

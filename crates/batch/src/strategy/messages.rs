@@ -14,7 +14,7 @@ use std::borrow::Cow;
 pub struct BatchWriter<'a> {
     /// The server that gets the messages.
     pub(super) server: &'a mut ServerSide,
-    /// Messages of Paceline's own among them.
+    /// The messages among them that no member sent.
     pub(super) injected: Injected,
     pub(super) out: &'a mut BytesMut,
 }
@@ -35,15 +35,15 @@ impl<'a> BatchWriter<'a> {
     }
 }
 
-/// A statement of Paceline's own.
+/// A statement that Paceline sends besides those of the members.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OwnStatement<'a> {
+pub(super) struct InjectedStatement<'a> {
     /// Its id among all templates.
     pub(super) id: u64,
     pub(super) text: &'a str,
 }
 
-impl OwnStatement<'_> {
+impl InjectedStatement<'_> {
     /// Writes `[Parse] Bind Execute`. Each value has its format: true is binary.
     pub(super) fn write(
         self,
@@ -86,17 +86,18 @@ pub(super) fn unknown_key_errors(
 /// Writes `[Parse] Bind [Describe] Execute` of a member. If the client parses its statement in the request, so does the server;
 /// a statement that the client has prepared before has the server's own name.
 pub(super) fn write_member(request: &Request, writer: &mut BatchWriter<'_>) {
-    match (request.form, &request.analysis) {
+    match (request.form, &request.client_parse) {
         (RequestForm::Simple, _) => write_simple_member(request, writer),
         (RequestForm::Extended { describe, .. }, None) => {
             let template = &request.template;
             write_unnamed(template.text.as_bytes(), &template.types, writer);
             write_bind(request, b"", describe, writer.out);
         }
-        (RequestForm::Extended { describe, .. }, Some(analysis)) => {
+        (RequestForm::Extended { describe, .. }, Some(client_parse)) => {
             let statement = (&*request.template).into();
             let server = &mut writer.server;
-            let ensured = server.ensure_for(statement, analysis, analysis.since, writer.out);
+            let ensured =
+                server.ensure_for(statement, client_parse, client_parse.answered, writer.out);
             writer.injected.push(ensured);
             write_bind(request, ensured.key.name().as_bytes(), describe, writer.out);
         }

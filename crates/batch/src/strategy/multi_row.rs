@@ -1,16 +1,16 @@
-//! Upserts of several rows each: one statement with the rows of all members (see [`paceline_sql::merge::upsert::Several`]). No two
-//! members have a row with the same key, because each waits in the line for all of its rows.
+//! Upserts of several rows each: one statement with the rows of all members (see
+//! [`MultiRowUpsert`]). No two members have a row with the same key, because each waits in the line for all of its rows.
 
 use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
-use super::messages::{BatchWriter, OwnStatement, is_true, unknown_key_errors, write_tail};
+use super::messages::{BatchWriter, InjectedStatement, unknown_key_errors, write_tail};
 use super::outcome::{MemberOutcome, MemberResult};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan};
 use super::prelude::Prelude;
 use super::row_key::{RowKey, RowKeys};
-use super::statement_batch::{GroupResult, StatementBatch};
+use super::statement_batch::{CatalogCheck, GroupResult, StatementBatch};
 use crate::line::{GroupId, LineKey, LineKeys};
 use crate::strategy::Strategy;
 use bytes::BytesMut;
@@ -18,7 +18,7 @@ use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
-use paceline_sql::merge::upsert::{RESULT_COLUMNS, Several};
+use paceline_sql::merge::upsert::{MultiRowUpsert, UPSERT_RESULT_COLUMNS};
 use paceline_wire::backend::{self, Field};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -37,13 +37,13 @@ const LOCK_TIMEOUT: &[u8] = b"1ms";
 /// The plan of a template whose requests insert several rows each.
 #[derive(Debug)]
 pub struct MultiRowPlan {
-    several: Several,
+    upsert: MultiRowUpsert,
     template: u64,
     id: u64,
     probe: Option<ProbePlan>,
     /// The key of each row of a request.
     rows: Vec<RowKeys>,
-    fingerprint: String,
+    catalog_version: String,
     described: DescribedTemplate,
 }
 
@@ -51,30 +51,35 @@ impl MultiRowPlan {
     /// Makes a plan from the analysis of the template and its table. `None` if there are too many parameters or columns.
     pub fn new(
         template: &Template,
-        several: Several,
+        upsert: MultiRowUpsert,
         table: &TableFacts,
         parameters: Vec<u32>,
         fields: Vec<Field>,
         templates: &Templates,
     ) -> Option<Self> {
         let keys_of_row = |columns: &Vec<_>| RowKeys::new(columns, table, &parameters);
-        let rows: Vec<RowKeys> = several.keys.iter().map(keys_of_row).collect();
+        let rows: Vec<RowKeys> = upsert.keys.iter().map(keys_of_row).collect();
         Some(Self {
             template: template.id,
             id: templates.new_id(),
-            probe: ProbePlan::new(several.probe.as_ref(), &[], templates),
+            probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
             rows,
-            several,
-            fingerprint: table.fingerprint.value.clone(),
+            upsert,
+            catalog_version: table.catalog_version.value.clone(),
             described: DescribedTemplate::new(parameters, fields)?,
         })
     }
 
     /// Parameters that the statement reads, and whether each is sent as text.
     fn carried(&self) -> impl Iterator<Item = (u32, bool)> {
-        let shared = self.several.shared.iter().map(|number| (*number, false));
-        let own = self.several.own.iter();
-        shared.chain(own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text))))
+        let shared = self.upsert.shared.iter().map(|number| (*number, false));
+        let per_member = self.upsert.per_member.iter();
+        shared.chain(per_member.flat_map(|parameter| {
+            parameter
+                .numbers
+                .iter()
+                .map(|number| (*number, parameter.as_text))
+        }))
     }
 
     /// Identifies what all members have in common: the template, and the values of DO UPDATE.
@@ -89,7 +94,7 @@ impl MultiRowPlan {
     }
 
     fn shared<'a>(&self, request: &'a Request) -> Option<Vec<BoundValue<'a>>> {
-        let numbers = self.several.shared.iter();
+        let numbers = self.upsert.shared.iter();
         numbers.map(|number| request.parameter(*number)).collect()
     }
 
@@ -104,7 +109,7 @@ impl MultiRowPlan {
                 return None;
             }
             keys.insert(keys_of_row.line_key(&row));
-            if !distinct.insert(row) && self.several.changes {
+            if !distinct.insert(row) && self.upsert.changes {
                 return None;
             }
         }
@@ -134,16 +139,18 @@ impl MultiRowPlan {
         let first = requests.first()?;
         let arrays = self.arrays(requests)?;
         let mut values = vec![
-            (false, Some(self.fingerprint.as_bytes())),
+            (false, Some(self.catalog_version.as_bytes())),
             (false, Some(LOCK_TIMEOUT)),
         ];
         values.extend(self.shared(first)?);
         values.extend(bound(&arrays));
         let key = self.rows.first().map_or(0, RowKeys::len);
-        let formats = self.described.result_formats(RESULT_COLUMNS + key, first);
-        let statement = OwnStatement {
+        let formats = self
+            .described
+            .result_formats(UPSERT_RESULT_COLUMNS + key, first);
+        let statement = InjectedStatement {
             id: self.id,
-            text: &self.several.text,
+            text: &self.upsert.text,
         };
         statement.write(&values, &formats, writer);
         Some(())
@@ -152,9 +159,9 @@ impl MultiRowPlan {
     /// The numbers of all rows, and an array for each parameter with a value per member.
     fn arrays(&self, requests: &[&PlannedRequest]) -> Option<Vec<ArrayValue>> {
         let mut arrays = vec![Array::numbers(requests.len() * self.rows.len())];
-        for own in &self.several.own {
+        for parameter in &self.upsert.per_member {
             let requests = requests.iter().copied();
-            arrays.push(self.described.array(&own.numbers, requests)?);
+            arrays.push(self.described.array(&parameter.numbers, requests)?);
         }
         Some(arrays)
     }
@@ -165,19 +172,19 @@ impl GroupPlan for MultiRowPlan {
         Strategy::Merge
     }
 
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let mut own = self.several.own.iter();
-        if !own.all(|own| request.is_even(&own.numbers)) {
+        let mut per_member = self.upsert.per_member.iter();
+        if !per_member.all(|parameter| request.is_even(&parameter.numbers)) {
             return None;
         }
         let (strategy, id) = (Strategy::Merge, self.shared_id(request)?);
         let group = self
             .described
             .group_id(strategy, id, request, self.carried())?;
-        Some((group, LineKeys::Many(self.line_keys(request)?)))
+        Some((group, LineKeys::MultiRow(self.line_keys(request)?)))
     }
 
     fn build(
@@ -191,18 +198,22 @@ impl GroupPlan for MultiRowPlan {
     }
 
     fn explain(&self, lines: &mut ExplainLines, verbose: bool) {
-        for key in &self.several.keys {
+        for key in &self.upsert.keys {
             lines.key(key);
         }
-        lines.parameters("shared", self.several.shared.iter().copied());
-        let own = self.several.own.iter().flat_map(|own| &own.numbers);
-        lines.parameters("own", own.copied());
+        lines.parameters("shared", self.upsert.shared.iter().copied());
+        let per_member = self
+            .upsert
+            .per_member
+            .iter()
+            .flat_map(|parameter| &parameter.numbers);
+        lines.parameters("own", per_member.copied());
         if verbose {
-            lines.say("statement", &self.several.text);
+            lines.say("statement", &self.upsert.text);
         }
     }
 
-    fn is_multi_row(&self) -> bool {
+    fn waits_for_several_rows(&self) -> bool {
         true
     }
 
@@ -214,7 +225,7 @@ impl GroupPlan for MultiRowPlan {
         Some(PlanRows {
             keys: &self.rows,
             described: &self.described,
-            fingerprint: &self.fingerprint,
+            catalog_version: &self.catalog_version,
         })
     }
 }
@@ -279,12 +290,12 @@ impl GroupResult for MultiRowResult {
         self.members.len()
     }
 
-    /// Columns: facts unchanged, key, RETURNING.
-    fn receive_row(&mut self, body: &[u8]) -> bool {
+    /// Columns: catalog version unchanged, key, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         let values = backend::row_values(body).unwrap_or_default();
         let (Some((same, values)), Some(rows)) = (values.split_first(), self.plan.rows.first())
         else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
         let (key, returning) = values.split_at(rows.len().min(values.len()));
         if key.iter().all(Option::is_some) {
@@ -298,7 +309,7 @@ impl GroupResult for MultiRowResult {
                 None => self.unknown_key = true,
             }
         }
-        is_true(*same)
+        CatalogCheck::read(*same)
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {

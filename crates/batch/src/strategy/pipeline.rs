@@ -5,7 +5,7 @@
 //! [`super::share`]. Because reads change nothing, members behind a slow one may leave on other connections
 //! ([`Batch::abandon`]).
 
-use super::batch::Batch;
+use super::batch::{Batch, BatchProgress};
 use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
 use super::messages::BatchWriter;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
@@ -22,7 +22,7 @@ use paceline_wire::Frame;
 mod tests;
 
 /// The group of a read. Templates and formats may differ, settings may not.
-pub fn fits(request: &Request) -> GroupId {
+pub fn group_of(request: &Request) -> GroupId {
     GroupId::of_settings(Strategy::Pipeline, request.settings.id)
 }
 
@@ -51,9 +51,9 @@ impl Batch for PipelineBatch {
         frame: Frame<'_>,
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
-    ) -> bool {
+    ) -> BatchProgress {
         let Some(read) = self.reads.get(self.current) else {
-            return true;
+            return BatchProgress::Complete;
         };
         let complete = self
             .answer
@@ -61,7 +61,7 @@ impl Batch for PipelineBatch {
         if complete {
             self.finish_read(results);
         }
-        self.current == self.reads.len()
+        BatchProgress::complete_if(self.current == self.reads.len())
     }
 
     fn buffered_len(&self) -> usize {

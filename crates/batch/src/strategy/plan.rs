@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
-use super::messages::{BatchWriter, OwnStatement};
+use super::messages::{BatchWriter, InjectedStatement};
 use super::prelude::{ChainFacts, Prelude};
 use super::row_key::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKeys};
@@ -22,8 +22,9 @@ pub trait GroupPlan: Debug + Send + Sync {
     /// The strategy.
     fn strategy(&self) -> Strategy;
 
-    /// The group that a request may join, and the rows for which it waits in the line. `None` if the request must run alone.
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)>;
+    /// The group that a request may join, and the keys for which it waits in the line. If the keys are
+    /// [`LineKeys::Unknown`], the request is a barrier to later writes on its table. `None` if the request must run alone.
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)>;
 
     /// Writes the messages of a group. `None` if these members cannot share a group after all; the caller discards what was
     /// written.
@@ -42,8 +43,8 @@ pub trait GroupPlan: Debug + Send + Sync {
         false
     }
 
-    /// Whether each request changes several rows.
-    fn is_multi_row(&self) -> bool {
+    /// Whether each request waits in the line for several rows at once ([`LineKeys::MultiRow`]).
+    fn waits_for_several_rows(&self) -> bool {
         false
     }
 
@@ -83,7 +84,7 @@ pub trait GroupPlan: Debug + Send + Sync {
 pub struct PlanRows<'a> {
     pub(super) keys: &'a [RowKeys],
     pub(super) described: &'a DescribedTemplate,
-    pub(super) fingerprint: &'a str,
+    pub(super) catalog_version: &'a str,
 }
 
 /// The answers of requests whose guards are false.
@@ -116,8 +117,8 @@ impl ProbePlan {
         })
     }
 
-    pub(super) fn statement(&self) -> OwnStatement<'_> {
-        OwnStatement {
+    pub(super) fn statement(&self) -> InjectedStatement<'_> {
+        InjectedStatement {
             id: self.id,
             text: &self.text,
         }
@@ -139,8 +140,8 @@ impl LockPlan {
         }
     }
 
-    pub(super) fn statement(&self) -> OwnStatement<'_> {
-        OwnStatement {
+    pub(super) fn statement(&self) -> InjectedStatement<'_> {
+        InjectedStatement {
             id: self.id,
             text: &self.text,
         }

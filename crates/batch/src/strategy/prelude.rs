@@ -1,8 +1,8 @@
 //! Paceline's own statements in a chain: limits before the members, comparisons of the catalog after them.
 
-use super::messages::{BatchWriter, OwnStatement};
+use super::messages::{BatchWriter, InjectedStatement};
 use paceline_relay::template::Templates;
-use paceline_sql::Fingerprint;
+use paceline_sql::CatalogVersion;
 use paceline_sql::chain::check_sql;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Prelude {
     }
 
     pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
-        let constraints = OwnStatement {
+        let constraints = InjectedStatement {
             id: self.constraints_id,
             text: CONSTRAINTS,
         };
@@ -47,7 +47,7 @@ impl Prelude {
 
     /// Writes only the statement that limits waiting.
     pub(super) fn write_limits(&self, writer: &mut BatchWriter<'_>) {
-        let limits = OwnStatement {
+        let limits = InjectedStatement {
             id: self.limits_id,
             text: LIMITS,
         };
@@ -60,26 +60,26 @@ impl Prelude {
 pub struct ChainFacts {
     pub(super) id: u64,
     check: String,
-    fingerprint: String,
+    catalog_version: String,
 }
 
 impl ChainFacts {
-    /// The facts of the objects that this fingerprint covers.
-    pub fn new(fingerprint: Fingerprint, templates: &Templates) -> Self {
+    /// The facts hold as long as the catalog has this version.
+    pub fn new(catalog_version: CatalogVersion, templates: &Templates) -> Self {
         Self {
             id: templates.new_id(),
-            check: check_sql(&fingerprint),
-            fingerprint: fingerprint.value,
+            check: check_sql(&catalog_version),
+            catalog_version: catalog_version.value,
         }
     }
 
-    /// Writes the statement that raises an error if the facts have changed.
+    /// Writes the statement that raises an error if the catalog version has changed.
     pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
-        let check = OwnStatement {
+        let check = InjectedStatement {
             id: self.id,
             text: &self.check,
         };
-        let value = (false, Some(self.fingerprint.as_bytes()));
+        let value = (false, Some(self.catalog_version.as_bytes()));
         check.write(&[value], &[], writer);
     }
 }

@@ -30,7 +30,7 @@ pub enum ProbeOutcome {
 }
 
 impl ProbePlan {
-    /// Writes the read without `Sync`. Parameters: the keys of all requests, the fingerprint, the carried parameters.
+    /// Writes the read without `Sync`. Parameters: the keys of all requests, the catalog version, the carried parameters.
     fn write(
         &self,
         keys: &ProbeKeys<'_>,
@@ -38,7 +38,7 @@ impl ProbePlan {
         writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
         let mut arrays = keys.arrays()?;
-        arrays.push((false, keys.plan.fingerprint.as_bytes().to_vec()));
+        arrays.push((false, keys.plan.catalog_version.as_bytes().to_vec()));
         for carried in &self.carried {
             let requests = requests.iter().copied();
             let described = keys.plan.described;
@@ -103,7 +103,7 @@ enum ProbeKind {
 }
 
 impl Probe {
-    /// Writes the probe of requests that share one (see [`crate::line::WaitSpec::probe`]). Their settings must be in force on the
+    /// Writes the probe of requests that share one (see [`crate::line::WaitSpec::probe_group`]). Their settings must be in force on the
     /// server. `None`: they have no probe.
     pub fn build(
         requests: &[&PlannedRequest],
@@ -151,7 +151,7 @@ impl Probe {
         event == StatementEvent::End
     }
 
-    /// Takes a row of the result. Columns: facts unchanged, number of a key whose row exists.
+    /// Takes a row of the result. Columns: catalog version unchanged, number of a key whose row exists.
     fn receive_row(&mut self, body: &[u8]) {
         let values = backend::row_values(body).unwrap_or_default();
         let [same, number] = *values.as_slice() else {
@@ -165,7 +165,7 @@ impl Probe {
     }
 
     /// Whether the table has changed, so that the analysis of the template no longer holds.
-    pub fn facts_changed(&self) -> bool {
+    pub fn catalog_changed(&self) -> bool {
         match self.progress.error() {
             None => !self.same,
             Some(error) => is_of_class(&error.sqlstate, &OF_STATEMENT),
@@ -189,7 +189,7 @@ impl Probe {
     /// The outcome of each request. If the table has changed, all requests leave. So does a single request that the server
     /// rejects, because PostgreSQL may reject it without waiting for its row.
     pub fn results(&self) -> Vec<ProbeOutcome> {
-        let leaves = self.facts_changed() || self.is_refused();
+        let leaves = self.catalog_changed() || self.is_refused();
         let failed = self.progress.error().is_some();
         let outcome = |(place, met): (usize, &usize)| match &self.asked {
             _ if leaves => ProbeOutcome::Leaves,

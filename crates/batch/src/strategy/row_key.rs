@@ -13,7 +13,8 @@ pub(super) struct RowKeys {
     columns: Vec<KeyColumn>,
     /// OIDs of the template's parameters.
     parameters: Vec<u32>,
-    /// Hash of the table and the key columns, with which the hash of a key begins.
+    /// Hash of the table and of the types of the key columns, with which the hash of a key begins. For two keys of a table that
+    /// have the same types, equal values have the same hash: then requests wait for each other although they need not.
     seed: u64,
 }
 
@@ -138,7 +139,7 @@ impl KeyPart {
             KeyClass::Uuid => read_uuid(binary, bytes).map(Self::text),
             KeyClass::Text => Some(Self::text(bytes.to_vec())),
             // 'now' means another time for each request.
-            KeyClass::Opaque if !binary && names_moment(bytes) => None,
+            KeyClass::Opaque if !binary && depends_on_parse_time(bytes) => None,
             KeyClass::Opaque => Some(Self {
                 binary,
                 bytes: bytes.to_vec(),
@@ -147,8 +148,8 @@ impl KeyPart {
     }
 }
 
-fn names_moment(text: &[u8]) -> bool {
-    std::str::from_utf8(text).is_ok_and(paceline_sql::names_moment)
+fn depends_on_parse_time(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(paceline_sql::depends_on_parse_time)
 }
 
 /// Reads an integer. `None` if it is text in another form than PostgreSQL prints.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) enum RowSpread {
     /// All members on one row.
     OneRow,
-    /// Several rows, some of which may have several members.
+    /// MultiRowUpsert rows, some of which may have several members.
     ManyRows,
     /// Each member on a row of its own, for which the template has a statement.
     OneEach,

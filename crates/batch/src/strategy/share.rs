@@ -10,7 +10,7 @@
 //! the rest. The other members, which have got nothing, execute their own reads. If the read fails, all members are executed alone,
 //! and each gets its error there.
 
-use super::batch::Batch;
+use super::batch::{Batch, BatchProgress};
 use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
 use super::messages::BatchWriter;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
@@ -33,7 +33,7 @@ mod tests;
 pub const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// The group of identical reads under the same settings. `None` if the last answer to this template was too long.
-pub fn fits(request: &Request) -> Option<GroupId> {
+pub fn group_of(request: &Request) -> Option<GroupId> {
     if request.template.pace.last_bytes() > ANSWER_BYTES_MAX {
         return None;
     }
@@ -48,13 +48,13 @@ pub fn fits(request: &Request) -> Option<GroupId> {
 /// The member whose client has parsed the statement last. A statement that the server analyses after that serves all members.
 fn latest(members: &[&PlannedRequest]) -> Option<Request> {
     let since = |request: &&&PlannedRequest| {
-        let analysis = request.analysis.as_ref();
-        analysis.map_or(0, |analysis| analysis.since)
+        let client_parse = request.client_parse.as_ref();
+        client_parse.map_or(0, |client_parse| client_parse.answered)
     };
     let mut latest = Request::clone(members.iter().max_by_key(since)?);
-    if let Some(analysis) = &mut latest.analysis {
+    if let Some(client_parse) = &mut latest.client_parse {
         // Not the statement that the client's own `Parse` has prepared.
-        analysis.parse = 0;
+        client_parse.written = 0;
     }
     Some(latest)
 }
@@ -74,14 +74,14 @@ impl Batch for ShareBatch {
         frame: Frame<'_>,
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
-    ) -> bool {
+    ) -> BatchProgress {
         let complete = self
             .answer
             .receive(self.form, frame, &mut self.injected, server);
         if complete {
             self.finish(results);
         }
-        complete
+        BatchProgress::complete_if(complete)
     }
 
     fn buffered_len(&self) -> usize {

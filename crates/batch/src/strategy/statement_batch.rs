@@ -1,8 +1,8 @@
 //! The batch of every strategy that executes one statement for all members: the messages of the server in their order, up to the
 //! result of each member. A strategy only reads the rows ([`GroupResult`]).
 
-use super::batch::Batch;
-use super::messages::BatchWriter;
+use super::batch::{Batch, BatchProgress};
+use super::messages::{BatchWriter, is_true};
 use super::outcome::{
     Invalidation, MemberResult, Retry, fallback_reason, is_refusal, retry, retry_halves,
 };
@@ -12,22 +12,39 @@ use paceline_relay::server::ServerSide;
 use paceline_wire::Frame;
 use std::fmt::Debug;
 
+/// What a row of the result reports about the catalog version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CatalogCheck {
+    Unchanged,
+    /// The catalog has changed since the analysis: the statement has done nothing.
+    Changed,
+}
+
+impl CatalogCheck {
+    /// From the first column of the result.
+    pub(super) fn read(unchanged: Option<&[u8]>) -> Self {
+        match is_true(unchanged) {
+            true => Self::Unchanged,
+            false => Self::Changed,
+        }
+    }
+}
+
 /// The result of a group's statement, as far as strategies differ in it.
 pub(super) trait GroupResult: Debug + Send + Sync {
     /// Number of members.
     fn len(&self) -> usize;
 
-    /// Takes a row of the result. Returns false if the row reports that the facts of the analysis have changed; then the statement
-    /// has done nothing.
-    fn receive_row(&mut self, body: &[u8]) -> bool;
+    /// Reads a row of the result.
+    fn receive_row(&mut self, body: &[u8]) -> CatalogCheck;
 
     /// A statement of the transaction is complete.
     fn statement_complete(&mut self) {}
 
-    /// The results of members whose transaction is committed, if the facts have not changed.
+    /// The results of members whose transaction is committed, if the catalog version has not changed.
     fn finish(&mut self, results: &mut Vec<MemberResult>);
 
-    /// The results of members whose transaction is committed, if the facts have changed.
+    /// The results of members whose transaction is committed, if the catalog version has changed.
     fn finish_changed(&mut self, results: &mut Vec<MemberResult>) {
         results.extend(retry(0..self.len(), Retry::Alone, Fallback::Ddl));
     }
@@ -60,7 +77,7 @@ pub(super) trait GroupResult: Debug + Send + Sync {
 #[derive(Debug)]
 pub(super) struct StatementBatch<R> {
     progress: StatementProgress,
-    facts_changed: bool,
+    catalog_changed: bool,
     result: R,
 }
 
@@ -70,7 +87,7 @@ impl<R: GroupResult + 'static> StatementBatch<R> {
         writer.sync();
         Box::new(Self {
             progress: StatementProgress::new(writer.injected),
-            facts_changed: false,
+            catalog_changed: false,
             result,
         })
     }
@@ -78,7 +95,7 @@ impl<R: GroupResult + 'static> StatementBatch<R> {
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
         match self.progress.error() {
             Some(error) => self.result.fail(error, results),
-            None if self.facts_changed => self.result.finish_changed(results),
+            None if self.catalog_changed => self.result.finish_changed(results),
             None => self.result.finish(results),
         }
     }
@@ -90,19 +107,22 @@ impl<R: GroupResult + 'static> Batch for StatementBatch<R> {
         frame: Frame<'_>,
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
-    ) -> bool {
+    ) -> BatchProgress {
         let event = self.progress.receive(frame, server);
         match event {
-            StatementEvent::Row => self.facts_changed |= !self.result.receive_row(frame.body()),
+            StatementEvent::Row => {
+                let check = self.result.receive_row(frame.body());
+                self.catalog_changed |= check == CatalogCheck::Changed;
+            }
             StatementEvent::Complete => self.result.statement_complete(),
             StatementEvent::End => self.finish(results),
             StatementEvent::Other => {}
         }
-        event == StatementEvent::End
+        BatchProgress::complete_if(event == StatementEvent::End)
     }
 
     fn invalidation(&self) -> Option<Invalidation> {
-        if self.facts_changed {
+        if self.catalog_changed {
             return Some(Invalidation::Changed);
         }
         let reason = self.result.refusal(self.progress.error()?)?;

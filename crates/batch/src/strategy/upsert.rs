@@ -31,16 +31,23 @@ impl GroupPlan for UpsertPlan {
         Strategy::Merge
     }
 
-    fn fits(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
+    fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)> {
         if request.template.hints().target_affect_row.is_some() {
             return None;
         }
-        let own = self.upsert.own.iter();
-        let own = own.flat_map(|own| own.numbers.iter().map(|number| (*number, own.as_text)));
+        let per_member = self.upsert.per_member.iter();
+        let per_member = per_member.flat_map(|parameter| {
+            parameter
+                .numbers
+                .iter()
+                .map(|number| (*number, parameter.as_text))
+        });
         let (strategy, id) = (Strategy::Merge, self.template);
-        let mut group = self.described.group_id(strategy, id, request, own)?;
+        let mut group = self.described.group_id(strategy, id, request, per_member)?;
         if let Some(fold) = &self.fold {
-            group.parameter_formats |= fold.fits(request)?.0.parameter_formats;
+            // The fold reads parameters that the INSERT does not read.
+            let (fold_group, _) = fold.group_and_keys(request)?;
+            group.parameter_formats |= fold_group.parameter_formats;
         }
         let row = self.rows.of(request)?;
         (!self.rows.may_be_trimmed(&row)).then(|| self.rows.group_on_row(group, &row))
@@ -63,11 +70,14 @@ impl GroupPlan for UpsertPlan {
             Then::Fold(fold) => Some(fold),
             Then::Nothing { .. } => None,
         };
-        let inserted = upsert.own.iter().flat_map(|own| own.numbers.clone());
+        let inserted = upsert
+            .per_member
+            .iter()
+            .flat_map(|parameter| parameter.numbers.clone());
         let changing = fold.into_iter().flat_map(|fold| &fold.carried);
         let changing = changing.map(|carried| carried.parameter);
-        let own: BTreeSet<u32> = inserted.chain(changing).collect();
-        lines.parameters("own", own.into_iter());
+        let per_member: BTreeSet<u32> = inserted.chain(changing).collect();
+        lines.parameters("own", per_member.into_iter());
         if !verbose {
             return;
         }
@@ -97,7 +107,7 @@ impl GroupPlan for UpsertPlan {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
             described: &self.described,
-            fingerprint: &self.fingerprint,
+            catalog_version: &self.catalog_version,
         })
     }
 }

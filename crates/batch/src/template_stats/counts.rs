@@ -148,11 +148,13 @@ impl TemplateStats {
     }
 
     /// Number of requests that were executed alone.
+    #[must_use]
     pub fn alone(&self) -> u64 {
         load(&self.alone)
     }
 
     /// Number of requests that had to wait alone, but could have joined a group with a hint or a switch.
+    #[must_use]
     pub fn would_have_grouped(&self) -> u64 {
         load(&self.would_have_grouped)
     }
@@ -166,7 +168,7 @@ impl TemplateStats {
         }
         let execution = strategy.properties().execution;
         let one_statement = execution == Execution::OneStatement;
-        let writes = execution != Execution::OwnReads;
+        let writes = execution != Execution::MemberReads;
         Some(GroupStats {
             requests: load(&counts.requests),
             groups: load(&counts.groups),
@@ -178,6 +180,7 @@ impl TemplateStats {
     }
 
     /// Number of all requests.
+    #[must_use]
     pub fn requests(&self) -> u64 {
         let grouped = self.groups.iter().map(|counts| load(&counts.requests));
         load(&self.alone) + grouped.sum::<u64>()

@@ -12,7 +12,7 @@ use paceline_relay::template::{Template, Templates};
 use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
 use paceline_sql::fold::rewrite;
-use paceline_sql::{Column, Fingerprint, TableFacts};
+use paceline_sql::{CatalogVersion, Column, TableFacts};
 use paceline_testing::messages::client::{
     bind_values, describe_portal, execute, parse, query, sync,
 };
@@ -71,7 +71,7 @@ pub(crate) fn table(columns: &[(&str, Type)], key: &[&str]) -> TableFacts {
             tree: vec![16_400],
             ..Extent::default()
         },
-        fingerprint: Fingerprint {
+        catalog_version: CatalogVersion {
             sql: "pg_catalog.to_regclass('t')::pg_catalog.text".to_owned(),
             value: "(16400,{7})".to_owned(),
         },
@@ -173,11 +173,11 @@ impl FoldStatement {
 
 /// Facts that permit requests in a chain.
 pub(crate) fn chain_facts(templates: &Templates) -> Arc<ChainFacts> {
-    let fingerprint = Fingerprint {
+    let catalog_version = CatalogVersion {
         sql: "pg_catalog.to_regclass('t')::pg_catalog.text".to_owned(),
         value: "(16400,{7})".to_owned(),
     };
-    Arc::new(ChainFacts::new(fingerprint, templates))
+    Arc::new(ChainFacts::new(catalog_version, templates))
 }
 
 /// The request of these messages.

@@ -52,7 +52,8 @@ impl<'a> GroupRun<'a> {
         let mut results = Vec::new();
         for frame in Frames::new(&messages.concat()) {
             assert!(!self.over, "a message after the batch was over: {frame:?}");
-            self.over = self.batch.receive(frame, self.server, &mut results);
+            let progress = self.batch.receive(frame, self.server, &mut results);
+            self.over = progress.is_complete();
         }
         let retried = results.iter().filter_map(|results| match results.outcome {
             MemberOutcome::Retry(_, why) => Some((results.member, why)),

@@ -10,7 +10,7 @@ use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TypeName;
-use paceline_sql::dealing::Dealing;
+use paceline_sql::distribution::Distribution;
 use paceline_sql::function::FunctionFacts;
 use paceline_sql::merge::upsert;
 use paceline_sql::{Statement, TableFacts, call, take};
@@ -38,11 +38,17 @@ struct DescribedStatement<'a> {
 }
 
 impl DescribedStatement<'_> {
-    fn dealing(self, dealing: Dealing) -> Arc<dyn GroupPlan> {
-        let prints = vec!["(16400,{7})".to_owned()];
+    fn distribution(self, distribution: Distribution) -> Arc<dyn GroupPlan> {
+        let versions = vec!["(16400,{7})".to_owned()];
         let (oids, fields) = (self.oids, self.fields);
-        let plan =
-            DistributePlan::new(self.template, dealing, prints, oids, fields, self.templates);
+        let plan = DistributePlan::new(
+            self.template,
+            distribution,
+            versions,
+            oids,
+            fields,
+            self.templates,
+        );
         Arc::new(plan.expect("few parameters and columns"))
     }
 }
@@ -59,7 +65,7 @@ impl PlannedStatement {
             let take = d.statement.take.as_ref().expect("a consumer's statement");
             let taking = take::rewrite(take, queue, None, &d.types, &d.returning);
             let taking = taking.expect("these members share a group");
-            d.dealing(taking)
+            d.distribution(taking)
         })
     }
 
@@ -74,13 +80,13 @@ impl PlannedStatement {
         let columns: Vec<_> = columns.iter().map(|name| (*name).to_owned()).collect();
         Self::new(text, parameters, fields, |d| {
             let call = d.statement.call.as_ref().expect("a call");
-            let dealing = call::rewrite(call, function, &columns, &d.types, &d.returning);
-            d.dealing(dealing.expect("these members share a group"))
+            let distribution = call::rewrite(call, function, &columns, &d.types, &d.returning);
+            d.distribution(distribution.expect("these members share a group"))
         })
     }
 
     /// An INSERT of several rows with ON CONFLICT.
-    pub(crate) fn upserting_several(
+    pub(crate) fn upserting_multi_row(
         text: &str,
         table: &TableFacts,
         parameters: &[Type],
@@ -90,9 +96,11 @@ impl PlannedStatement {
             let insert = d.statement.insert.as_ref().expect("an INSERT");
             let change = upsert::on_conflict(insert, table, &d.types).expect("the statement folds");
             let change = change.as_ref();
-            let several = upsert::rewrite_several(insert, change, table, &d.types, &d.returning);
-            let several = several.expect("these members share a group");
-            let plan = MultiRowPlan::new(d.template, several, table, d.oids, d.fields, d.templates);
+            let multi_row =
+                upsert::rewrite_multi_row(insert, change, table, &d.types, &d.returning);
+            let multi_row = multi_row.expect("these members share a group");
+            let plan =
+                MultiRowPlan::new(d.template, multi_row, table, d.oids, d.fields, d.templates);
             Arc::new(plan.expect("few parameters and columns"))
         })
     }

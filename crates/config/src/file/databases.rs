@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// The keys of `[databases.NAME]` that are no overrides.
+/// The keys of `[databases.NAME]` that are read here, not by [`PoolOverrides`].
 const DATABASE_KEYS: [&str; 11] = [
     "primary",
     "password_file",

@@ -16,7 +16,13 @@ pub(super) struct Conversion {
 
 impl Conversion {
     /// Notes a key that Paceline does not have. If the file has it (`said`), a comment replaces it.
-    pub(super) fn without(&mut self, place: &SourceLine, known: &Known, value: &str, said: bool) {
+    pub(super) fn note_unsupported(
+        &mut self,
+        place: &SourceLine,
+        known: &Known,
+        value: &str,
+        said: bool,
+    ) {
         let name = known.name;
         let Some(plain) = self.plain(place, known, value) else {
             return;
@@ -38,7 +44,7 @@ impl Conversion {
         }
     }
 
-    /// `value` as [`Written::Argument`](crate::value::Written) has it. If PgBouncer would not read it, notes that and returns `None`.
+    /// `value` as [`Written::Bare`](crate::value::Written) has it. If PgBouncer would not read it, notes that and returns `None`.
     pub(super) fn plain(
         &mut self,
         place: &SourceLine,

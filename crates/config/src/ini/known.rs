@@ -57,7 +57,7 @@ pub(crate) static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
     here.chain(OTHERS.iter().copied()).collect()
 });
 
-/// The keys of `[databases]` beside [`ADDRESS`].
+/// The keys of `[databases]` without [`ADDRESS`].
 pub(crate) static OF_DATABASES: LazyLock<Vec<Known>> = LazyLock::new(|| {
     let others = OTHERS_OF_DATABASES.iter().copied();
     overrides(Table::Database).chain(others).collect()
@@ -90,15 +90,16 @@ fn overrides(table: Table) -> impl Iterator<Item = Known> {
     keys_in(table).filter_map(|key| {
         let syntax = key.in_pgbouncer?.syntax;
         let default = match syntax {
+            // PgBouncer's tables have 0 instead of -1 for the value of `[pgbouncer]` here.
             _ if key.name == "server_lifetime" => "0",
             Number | Seconds => AS_IN_MAIN,
             _ => "",
         };
         Some(known(
-            key.name_there,
+            key.override_name,
             default,
             syntax,
-            Mapping::Key(key.name_there),
+            Mapping::Key(key.override_name),
         ))
     })
 }
@@ -186,7 +187,7 @@ const OTHERS: &[Known] = &[
     ignored("tcp_socket_buffer", "0", Number, SYSTEM),
 ];
 
-/// The keys of `[databases]` that override no key of `[pgbouncer]`, and another name of one that does.
+/// The keys of `[databases]` that are read without [`crate::PoolOverrides`], and a second name of one that is not.
 #[rustfmt::skip]
 const OTHERS_OF_DATABASES: &[Known] = &[
     number("reserve_pool", "reserve_pool_size"),

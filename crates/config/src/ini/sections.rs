@@ -192,7 +192,7 @@ fn parameters(
             continue;
         };
         let Mapping::Key(name) = known.mapping else {
-            conversion.without(place, known, value, true);
+            conversion.note_unsupported(place, known, value, true);
             continue;
         };
         if written.contains(&name) {
@@ -201,14 +201,14 @@ fn parameters(
         } else if let Some(plain) = conversion.plain(place, known, value) {
             conversion
                 .toml
-                .key(name, &in_toml(known.syntax, &plain), "", place);
+                .key(name, &toml_value(known.syntax, &plain), "", place);
             written.push(name);
         }
     }
 }
 
 /// `plain` as TOML; the reader of the TOML checks the value.
-fn in_toml(syntax: Syntax, plain: &str) -> String {
+fn toml_value(syntax: Syntax, plain: &str) -> String {
     // TOML has no larger integers, and none with leading zeros.
     let number = plain
         .parse::<u64>()

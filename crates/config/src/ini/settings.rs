@@ -57,8 +57,8 @@ impl Main {
             match known.mapping {
                 Mapping::Key(name) => setting(conversion, name, known, value, place, said),
                 // A default of PgBouncer that Paceline cannot follow is as much a problem as a value in the file.
-                Mapping::Refused { .. } => conversion.without(place, known, value, said),
-                _ if said => conversion.without(place, known, value, said),
+                Mapping::Refused { .. } => conversion.note_unsupported(place, known, value, said),
+                _ if said => conversion.note_unsupported(place, known, value, said),
                 _ => {}
             }
         }
@@ -80,7 +80,7 @@ impl Main {
             (host, None) if host.contains(':') => format!("[{host}]"),
             (host, None) => host.to_owned(),
         };
-        match in_toml("listen", &format!("{host}:{port}")) {
+        match default_and_value("listen", &format!("{host}:{port}")) {
             Ok((_, shown)) => conversion.toml.key("listen", &shown, "", place),
             Err(wrong) => conversion.diagnostics.wrong(place, wrong),
         }
@@ -131,7 +131,7 @@ fn setting(
     let Some(plain) = conversion.plain(place, known, value) else {
         return;
     };
-    match in_toml(name, &plain) {
+    match default_and_value(name, &plain) {
         Ok((_, shown)) if said => conversion.toml.key(name, &shown, "", place),
         Ok((default, shown)) if shown != default => {
             conversion.toml.key(name, &shown, DEFAULT, place)
@@ -148,10 +148,10 @@ fn setting(
 }
 
 /// The default of Paceline's key `name`, and `text` as its value, both as TOML. Checks the value.
-fn in_toml(name: &str, text: &str) -> Result<(String, String), ConfigProblem> {
+fn default_and_value(name: &str, text: &str) -> Result<(String, String), ConfigProblem> {
     let key = settings::key(name)?;
     let mut settings = Settings::default();
     let default = key.show(&settings);
-    key.apply(&mut settings, Written::Argument(text))?;
+    key.apply(&mut settings, Written::Bare(text))?;
     Ok((default, key.show(&settings)))
 }

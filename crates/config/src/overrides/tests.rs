@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::pool_settings::PoolSettings;
-use crate::settings::key::EVERYWHERE;
+use crate::settings::key::ALL_TABLES;
 
 fn read(text: &str) -> Config {
     Config::from_toml(text, "paceline.toml").unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -22,7 +22,7 @@ fn refused(text: &str) -> String {
 
 /// Two values of a key; the first one is not its default.
 fn values(key: &Key) -> [&'static str; 2] {
-    match (key.name, key.unit()) {
+    let values = match (key.name, key.unit()) {
         ("pool_mode", _) => ["\"session\"", "\"statement\""],
         ("session_state", _) => ["\"track\"", "\"error\""],
         ("listen_mode", _) => ["\"shared\"", "\"session\""],
@@ -33,6 +33,11 @@ fn values(key: &Key) -> [&'static str; 2] {
         (_, "–") => ["true", "false"],
         (_, "seconds") => ["3", "\"4s\""],
         _ => ["3", "4"],
+    };
+    let [first, second] = values;
+    match key.show(&Settings::default()) == first {
+        true => [second, first],
+        false => values,
     }
 }
 
@@ -53,11 +58,11 @@ fn table(place: Table) -> &'static str {
 /// A file that says `key = value` at each of these places.
 fn said(key: &Key, at: &[(Table, &str)]) -> Config {
     let mut text = String::new();
-    for place in EVERYWHERE {
+    for place in ALL_TABLES {
         let value = at.iter().find(|(said, _)| said == place);
         text += table(*place);
         text += &value.map_or(String::new(), |(_, value)| {
-            format!("\n{} = {value}", key.name_there)
+            format!("\n{} = {value}", key.override_name)
         });
         text += "\n";
     }
@@ -67,8 +72,8 @@ fn said(key: &Key, at: &[(Table, &str)]) -> Config {
 #[test]
 fn every_key_counts_wherever_it_may_stand_and_nowhere_else() {
     for key in overridable() {
-        for place in EVERYWHERE {
-            let name = key.name_there;
+        for place in ALL_TABLES {
+            let name = key.override_name;
             let [value, _] = values(key);
             if !key.tables.contains(place) {
                 let text = format!(

@@ -44,7 +44,7 @@ pub(crate) struct Description {
 }
 
 type Read<T> = dyn Fn(Written<'_>) -> Result<T, ValueError> + Send + Sync;
-type Show<T> = dyn Fn(&T) -> String + Send + Sync;
+type Plain<T> = dyn Fn(&T) -> String + Send + Sync;
 
 /// How a value of type `T` is written.
 pub(crate) struct Form<T> {
@@ -52,7 +52,7 @@ pub(crate) struct Form<T> {
     /// Checks a value.
     pub(crate) read: Box<Read<T>>,
     /// The value as `--set` accepts it.
-    pub(crate) plain: Box<Show<T>>,
+    pub(crate) plain: Box<Plain<T>>,
 }
 
 impl<T> Form<T> {

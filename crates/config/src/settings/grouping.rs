@@ -1,7 +1,7 @@
 //! Which statements Paceline groups.
 
 use super::form::{count, switch, time};
-use super::key::{OF_A_DATABASE, section};
+use super::key::{DATABASES_AND_THEIR_USERS, section};
 use crate::duration::BareUnit;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ section! {
         /// Paceline may group statements that carry a hint
         hotspot: bool = true, switch();
         /// Paceline may also group autocommit statements without a hint
-        hotspot_for_autocommit: bool = false, switch(), overridden(OF_A_DATABASE);
+        hotspot_for_autocommit: bool = false, switch(), overridden(DATABASES_AND_THEIR_USERS);
         /// How long a request that could start waits for others to join its group; 0 starts it at once
         hotspot_update_max_wait_time: Duration = Duration::ZERO, time(BareUnit::Microseconds, HOLD_BACK_MAX);
         /// true: updates of one row in a group become one row version; false: they only share a commit

@@ -21,15 +21,15 @@ pub enum Table {
 }
 
 /// Databases, users of one database, and users of all databases.
-pub(crate) const EVERYWHERE: &[Table] = &[Table::Database, Table::UserOfDatabase, Table::User];
+pub(crate) const ALL_TABLES: &[Table] = &[Table::Database, Table::UserOfDatabase, Table::User];
 /// Databases, and users of one database.
-pub(crate) const OF_A_DATABASE: &[Table] = &[Table::Database, Table::UserOfDatabase];
+pub(crate) const DATABASES_AND_THEIR_USERS: &[Table] = &[Table::Database, Table::UserOfDatabase];
 /// Databases only.
-pub(crate) const DATABASES: &[Table] = &[Table::Database];
+pub(crate) const DATABASES_ONLY: &[Table] = &[Table::Database];
 /// Users, of one database or of all.
-pub(crate) const USERS: &[Table] = &[Table::UserOfDatabase, Table::User];
+pub(crate) const ALL_USERS: &[Table] = &[Table::UserOfDatabase, Table::User];
 /// Users of all databases only.
-pub(crate) const USERS_OF_ALL: &[Table] = &[Table::User];
+pub(crate) const GLOBAL_USERS_ONLY: &[Table] = &[Table::User];
 
 /// What a key of PgBouncer says.
 #[derive(Debug, Clone, Copy)]
@@ -49,20 +49,20 @@ pub struct Key<S> {
     pub needs_restart: bool,
     /// The tables that may override it.
     pub tables: &'static [Table],
-    /// Its name in those tables.
-    pub name_there: &'static str,
-    /// Another name for it in those tables.
-    pub alias_there: Option<&'static str>,
+    /// Its name in the tables that override it.
+    pub override_name: &'static str,
+    /// A second name that these tables accept.
+    pub override_alias: Option<&'static str>,
     /// PgBouncer's key of the same name.
     pub(crate) in_pgbouncer: Option<InPgBouncer>,
     description: Description,
     apply: Box<Apply<S>>,
-    copy: Box<Copy<S>>,
+    copy: Box<CopyValue<S>>,
     plain: Box<Plain<S>>,
 }
 
 type Apply<S> = dyn Fn(&mut S, Written<'_>) -> Result<(), ValueError> + Send + Sync;
-type Copy<S> = dyn Fn(&S, &mut S) + Send + Sync;
+type CopyValue<S> = dyn Fn(&S, &mut S) + Send + Sync;
 type Plain<S> = dyn Fn(&S) -> String + Send + Sync;
 
 impl<S: 'static> Key<S> {
@@ -84,8 +84,8 @@ impl<S: 'static> Key<S> {
             meaning: meaning.trim(),
             needs_restart: false,
             tables: &[],
-            name_there: name,
-            alias_there: None,
+            override_name: name,
+            override_alias: None,
             in_pgbouncer: None,
             description,
             apply: Box::new(move |settings, written| {
@@ -103,10 +103,10 @@ impl<S: 'static> Key<S> {
     }
 
     /// Other names of the key in the tables that override it.
-    pub(crate) fn named_there(self, name: &'static str, alias: &'static str) -> Self {
+    pub(crate) fn overridden_as(self, name: &'static str, alias: &'static str) -> Self {
         Self {
-            name_there: name,
-            alias_there: Some(alias),
+            override_name: name,
+            override_alias: Some(alias),
             ..self
         }
     }
@@ -149,7 +149,7 @@ impl<S: 'static> Key<S> {
         settings: &mut S,
         written: Written<'_>,
     ) -> Result<(), ConfigProblem> {
-        self.apply_as(self.name_there, settings, written)
+        self.apply_as(self.override_name, settings, written)
     }
 
     fn apply_as(
@@ -234,7 +234,8 @@ impl<S> PartialEq for Key<S> {
 /// ```
 ///
 /// If the name of the field is not that of the key, write `field as "name_of_the_key": Type = …`. The form is a function of
-/// [`super::form`]; the marks are the methods of [`Key`] from [`Key::overridden`] to [`Key::pgbouncer_as`].
+/// [`super::form`]; the marks are [`Key::overridden`], [`Key::overridden_as`], [`Key::needs_restart`], [`Key::pgbouncer`] and
+/// [`Key::pgbouncer_as`].
 macro_rules! section {
     (@name $field:ident) => {
         stringify!($field)

@@ -1,7 +1,9 @@
 //! The number of connections, and how clients share them.
 
 use super::form::{Form, choice, count, text, timeout};
-use super::key::{DATABASES, EVERYWHERE, OF_A_DATABASE, USERS_OF_ALL, section};
+use super::key::{
+    ALL_TABLES, DATABASES_AND_THEIR_USERS, DATABASES_ONLY, GLOBAL_USERS_ONLY, section,
+};
 use crate::words::words;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -37,7 +39,7 @@ section! {
     pub struct Pooling {
         /// How long a client keeps its server connection: until it disconnects, its transaction ends, or its statement
         /// ends
-        pool_mode: PoolMode = PoolMode::Transaction, choice::<PoolMode>(), overridden(EVERYWHERE), pgbouncer("session");
+        pool_mode: PoolMode = PoolMode::Transaction, choice::<PoolMode>(), overridden(ALL_TABLES), pgbouncer("session");
         /// Query that a server connection runs after a client's session (pool_mode session), before another client gets
         /// it; "" runs nothing
         server_reset_query: String = "DISCARD ALL".to_owned(), text(), pgbouncer("DISCARD ALL");
@@ -49,25 +51,25 @@ section! {
         server_check_delay: Duration = Duration::from_secs(30), timeout(), pgbouncer("30");
         /// Maximum number of server connections of one pool (a database and a user)
         default_pool_size: usize = 20, connections(POOL_SIZE),
-            overridden(EVERYWHERE), named_there("pool_size", "default_pool_size"), pgbouncer("20");
+            overridden(ALL_TABLES), overridden_as("pool_size", "default_pool_size"), pgbouncer("20");
         /// Server connections that a pool keeps open while it has clients; at most its size
-        min_pool_size: usize = 0, connections(POOL_PART), overridden(OF_A_DATABASE), pgbouncer("0");
+        min_pool_size: usize = 0, connections(POOL_PART), overridden(DATABASES_AND_THEIR_USERS), pgbouncer("0");
         /// Additional server connections that a pool may open if clients wait longer than reserve_pool_timeout; 0 is
         /// none
         reserve_pool_size: usize = 0, connections(POOL_PART),
-            overridden(EVERYWHERE), named_there("reserve_pool_size", "reserve_pool"), pgbouncer("0");
+            overridden(ALL_TABLES), overridden_as("reserve_pool_size", "reserve_pool"), pgbouncer("0");
         /// How long a client waits before its pool opens a connection of the reserve; 0 never does
         reserve_pool_timeout: Duration = Duration::from_secs(5), timeout(), pgbouncer("5");
         /// Maximum number of client connections, over all databases
         max_client_conn: usize = 10_000, connections(1..=1_000_000), pgbouncer("100");
         /// Maximum number of server connections of one database, over all its pools; 0 is no limit
-        max_db_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES), pgbouncer("0");
+        max_db_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES_ONLY), pgbouncer("0");
         /// Maximum number of server connections of one server user, over all its pools; 0 is no limit
-        max_user_connections: usize = 0, connections(CONNECTIONS), overridden(USERS_OF_ALL), pgbouncer("0");
+        max_user_connections: usize = 0, connections(CONNECTIONS), overridden(GLOBAL_USERS_ONLY), pgbouncer("0");
         /// Maximum number of clients of one database; 0 is no limit
-        max_db_client_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES), pgbouncer("0");
+        max_db_client_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES_ONLY), pgbouncer("0");
         /// Maximum number of clients of one user, over all databases; 0 is no limit
-        max_user_client_connections: usize = 0, connections(CONNECTIONS), overridden(USERS_OF_ALL), pgbouncer("0");
+        max_user_client_connections: usize = 0, connections(CONNECTIONS), overridden(GLOBAL_USERS_ONLY), pgbouncer("0");
     }
 }
 

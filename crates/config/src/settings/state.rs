@@ -1,7 +1,7 @@
 //! Session state that follows its client from server to server.
 
 use super::form::{choice, count, names};
-use super::key::{EVERYWHERE, section};
+use super::key::{ALL_TABLES, section};
 use crate::words::words;
 
 section! {
@@ -9,10 +9,10 @@ section! {
     pub struct State {
         /// What happens to session state that cannot follow its client: it is lost (track), lost with a warning (warn),
         /// the statement is rejected (error), or the client keeps its server connection until the state is gone (pin)
-        session_state: SessionState = SessionState::Pin, choice::<SessionState>(), overridden(EVERYWHERE);
+        session_state: SessionState = SessionState::Pin, choice::<SessionState>(), overridden(ALL_TABLES);
         /// How clients LISTEN in transaction and statement pooling: as session state (session_state), or through one
         /// server connection for all clients of a database (shared)
-        listen_mode: ListenMode = ListenMode::Session, choice::<ListenMode>(), overridden(EVERYWHERE);
+        listen_mode: ListenMode = ListenMode::Session, choice::<ListenMode>(), overridden(ALL_TABLES);
         /// What happens to clients that listen through a shared connection if it is lost: they are disconnected
         /// (error), or the log has a warning and a new connection listens (log)
         listen_lost: ListenLost = ListenLost::Error, choice::<ListenLost>();

@@ -29,7 +29,7 @@ const HASH: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
 
 /// The names in a certificate.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct CertificateNames {
     /// The subject's common name.
     pub(super) common: Option<String>,
     /// Alternative names of type `dNSName`.
@@ -39,9 +39,9 @@ pub(super) struct Names {
 }
 
 /// Reads the names. Names that are not UTF-8, or contain a zero byte, are omitted.
-pub(super) fn names(certificate: &[u8]) -> Names {
-    let mut names = Names::default();
-    let Some(parts) = Parts::read(certificate) else {
+pub(super) fn names(certificate: &[u8]) -> CertificateNames {
+    let mut names = CertificateNames::default();
+    let Some(parts) = CertificateParts::read(certificate) else {
         return names;
     };
     names.common = common_name(parts.subject);
@@ -69,7 +69,7 @@ pub(super) struct PublicKey<'a> {
 
 /// Reads the public key.
 pub(super) fn public_key(certificate: &[u8]) -> Option<PublicKey<'_>> {
-    let info = Parts::read(certificate)?.public_key;
+    let info = CertificateParts::read(certificate)?.public_key;
     let mut parts = Der(Der(info).expect(SEQUENCE)?);
     let algorithm = parts.expect(SEQUENCE)?;
     // The first byte is the number of unused bits at the end: keys are whole bytes.
@@ -85,12 +85,12 @@ pub(super) fn public_key(certificate: &[u8]) -> Option<PublicKey<'_>> {
 
 /// Whether this is X.509 version 1, which has no extensions. rustls reads only version 3.
 pub(super) fn is_version_1(certificate: &[u8]) -> bool {
-    Parts::read(certificate).is_some_and(|parts| parts.is_version_1)
+    CertificateParts::read(certificate).is_some_and(|parts| parts.is_version_1)
 }
 
 /// Whether the certificate is valid at this time (seconds since 1970).
 pub(super) fn is_valid_at(certificate: &[u8], now: u64) -> bool {
-    let bounds = Parts::read(certificate).and_then(|parts| {
+    let bounds = CertificateParts::read(certificate).and_then(|parts| {
         let mut validity = Der(parts.validity);
         Some((time(validity.next()?)?, time(validity.next()?)?))
     });
@@ -100,7 +100,7 @@ pub(super) fn is_valid_at(certificate: &[u8], now: u64) -> bool {
 /// Returns `tls-server-end-point` (RFC 5929): the hash of the certificate by the hash function of its signature, or by SHA-256 if that
 /// is MD5 or SHA-1. `None` if the signature has no hash function (Ed25519), or an unknown one.
 pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
-    let mut algorithm = Der(Parts::read(certificate)?.signature);
+    let mut algorithm = Der(CertificateParts::read(certificate)?.signature);
     let hash = signature_hash(algorithm.expect(OID)?, algorithm)?;
     Some(digest::digest(hash, certificate).as_ref().to_vec())
 }
@@ -136,7 +136,7 @@ fn pss_hash(mut parameters: Der<'_>) -> Option<&'static Algorithm> {
 }
 
 /// The parts of a certificate that this module reads.
-struct Parts<'a> {
+struct CertificateParts<'a> {
     is_version_1: bool,
     validity: &'a [u8],
     subject: &'a [u8],
@@ -146,7 +146,7 @@ struct Parts<'a> {
     signature: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> CertificateParts<'a> {
     fn read(certificate: &'a [u8]) -> Option<Self> {
         let mut outer = Der(Der(certificate).expect(SEQUENCE)?);
         let mut inner = Der(outer.expect(SEQUENCE)?);

@@ -4,9 +4,9 @@ use super::certificate;
 use super::error::TlsError;
 use super::files;
 use super::provider::{ALPN, provider, versions};
-use super::session::{Identity, Session};
+use super::session::{PeerIdentity, TlsSession};
 use super::settings::{SslMode, TlsSettings};
-use super::verify::Optional;
+use super::verify::OptionalClientCert;
 use crate::stream::Stream;
 use bytes::BytesMut;
 use rustls::ServerConfig;
@@ -60,7 +60,7 @@ impl Acceptor {
             None => (builder.with_no_client_auth(), None),
             Some(verifier) if is_required => (builder.with_client_cert_verifier(verifier), None),
             Some(verifier) => {
-                let optional = Optional(Arc::clone(&verifier));
+                let optional = OptionalClientCert(Arc::clone(&verifier));
                 let builder = builder.with_client_cert_verifier(Arc::new(optional));
                 (builder, Some(verifier))
             }
@@ -101,7 +101,7 @@ impl Acceptor {
     ) -> io::Result<()> {
         let socket = stream.begin_handshake();
         let session = UnbufferedServerConnection::new(Arc::clone(&self.config));
-        let mut session = Session::with_client(session.map_err(io::Error::other)?);
+        let mut session = TlsSession::with_client(session.map_err(io::Error::other)?);
         let mut hello = std::mem::take(input);
         session.decrypt(&mut hello, input);
         session.handshake(socket, input).await?;
@@ -111,7 +111,7 @@ impl Acceptor {
                 "received direct SSL connection request without ALPN protocol negotiation extension",
             ));
         }
-        let identity = Identity {
+        let identity = PeerIdentity {
             channel_binding: self.channel_binding.clone(),
             names: self.names(session.peer_certificates()),
         };
@@ -128,7 +128,7 @@ impl Acceptor {
         if let Some(verifier) = &self.verifier
             && let Err(error) = verifier.verify_client_cert(end, between, UnixTime::now())
         {
-            tracing::debug!(%error, "a client's certificate does not count");
+            tracing::debug!(%error, "client certificate ignored");
             return Box::default();
         }
         let names = certificate::names(end);

@@ -18,7 +18,7 @@ pub(super) enum Engine {
 }
 
 /// The methods that both rustls connections have, without a common trait in rustls.
-trait Connection {
+trait RustlsConnection {
     type Data;
     fn process<'c, 'i>(
         &'c mut self,
@@ -28,7 +28,7 @@ trait Connection {
     fn wants_to_send(&self) -> bool;
 }
 
-impl Connection for UnbufferedServerConnection {
+impl RustlsConnection for UnbufferedServerConnection {
     type Data = ServerConnectionData;
     fn process<'c, 'i>(
         &'c mut self,
@@ -41,7 +41,7 @@ impl Connection for UnbufferedServerConnection {
     }
 }
 
-impl Connection for UnbufferedClientConnection {
+impl RustlsConnection for UnbufferedClientConnection {
     type Data = ClientConnectionData;
     fn process<'c, 'i>(
         &'c mut self,
@@ -102,7 +102,7 @@ impl Engine {
     }
 }
 
-fn decrypt<E: Connection>(
+fn decrypt<E: RustlsConnection>(
     engine: &mut E,
     incoming: &mut [u8],
     plain: &mut BytesMut,
@@ -144,7 +144,7 @@ fn decrypt<E: Connection>(
 }
 
 /// Appends the alerts that tell the peer of an error. The connection must not be processed afterwards.
-fn write_alerts<E: Connection>(engine: &mut E, incoming: &mut [u8], out: &mut BytesMut) {
+fn write_alerts<E: RustlsConnection>(engine: &mut E, incoming: &mut [u8], out: &mut BytesMut) {
     while engine.wants_to_send()
         && let Ok(ConnectionState::EncodeTlsData(message)) = engine.process(incoming).state
     {
@@ -163,7 +163,7 @@ fn write_encoded<D>(mut message: EncodeTlsData<'_, D>, out: &mut BytesMut) {
     out.truncate(start + encoded.unwrap_or_default());
 }
 
-/// What is sent.
+/// Content of records to send.
 #[derive(Clone, Copy)]
 enum Outgoing<'a> {
     Data(&'a [u8]),
@@ -171,7 +171,7 @@ enum Outgoing<'a> {
 }
 
 /// Writes the records of `outgoing` into `buf`, and messages of TLS itself that must precede them to `out`.
-fn send<E: Connection>(
+fn send<E: RustlsConnection>(
     engine: &mut E,
     incoming: &mut BytesMut,
     out: &mut BytesMut,

@@ -15,11 +15,18 @@ pub(super) fn identity(settings: &TlsSettings) -> Result<Option<CertifiedKey>, T
     let (key, cert) = match (&settings.key_file, &settings.cert_file) {
         (None, None) => return Ok(None),
         (Some(key), Some(cert)) => (key, cert),
-        (Some(key), None) => return Err(alone(key, "a certificate that goes with it")),
-        (None, Some(cert)) => return Err(alone(cert, "the private key that goes with it")),
+        (Some(key), None) => {
+            return Err(other_file_missing(key, "a certificate that goes with it"));
+        }
+        (None, Some(cert)) => {
+            return Err(other_file_missing(
+                cert,
+                "the private key that goes with it",
+            ));
+        }
     };
     let chain = certificates(cert)?;
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| refused(error, KEY, key))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| file_error(error, KEY, key))?;
     let usable = provider().key_provider.load_private_key(key);
     let certified = usable.and_then(|key| matching(CertifiedKey::new(chain, key)));
     let certified = certified.map_err(|reason| TlsError::Unusable {
@@ -73,16 +80,16 @@ const CERTIFICATE: &str = "a certificate";
 const KEY: &str = "a private key";
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let wrong = |error| refused(error, CERTIFICATE, path);
-    let found = CertificateDer::pem_file_iter(path).map_err(wrong)?;
-    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(wrong)?;
+    let failed = |error| file_error(error, CERTIFICATE, path);
+    let found = CertificateDer::pem_file_iter(path).map_err(failed)?;
+    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(failed)?;
     match found.is_empty() {
-        true => Err(wrong(pem::Error::NoItemsFound)),
+        true => Err(failed(pem::Error::NoItemsFound)),
         false => Ok(found),
     }
 }
 
-fn refused(error: pem::Error, what: &'static str, path: &Path) -> TlsError {
+fn file_error(error: pem::Error, what: &'static str, path: &Path) -> TlsError {
     let reason = match error {
         pem::Error::Io(error) => error.to_string(),
         pem::Error::NoItemsFound if what == KEY => {
@@ -99,7 +106,7 @@ fn refused(error: pem::Error, what: &'static str, path: &Path) -> TlsError {
     }
 }
 
-fn alone(path: &Path, missing: &'static str) -> TlsError {
+fn other_file_missing(path: &Path, missing: &'static str) -> TlsError {
     TlsError::Missing {
         setting: path.display().to_string(),
         missing,

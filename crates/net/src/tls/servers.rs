@@ -4,9 +4,9 @@ use super::certificate;
 use super::error::TlsError;
 use super::files;
 use super::provider::{ALPN, provider, versions};
-use super::session::{Identity, Session};
+use super::session::{PeerIdentity, TlsSession};
 use super::settings::{SslMode, TlsSettings};
-use super::verify::Verifier;
+use super::verify::ServerVerifier;
 use crate::stream::Stream;
 use bytes::BytesMut;
 use rustls::ClientConfig;
@@ -40,7 +40,7 @@ impl Connector {
             }
             _ => None,
         };
-        let verifier = Verifier::new(trust, mode == SslMode::VerifyFull, &provider());
+        let verifier = ServerVerifier::new(trust, mode == SslMode::VerifyFull, &provider());
         let builder = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(versions(settings.versions))?
             .dangerous()
@@ -72,7 +72,7 @@ impl Connector {
     /// fails, nothing can be sent on the stream any more.
     ///
     /// # Errors
-    /// The socket's, or `InvalidData`, for a rejected certificate, too.
+    /// The socket's, or `InvalidData`, for example if the certificate is rejected.
     pub async fn connect(&self, stream: &mut Stream, host: &str) -> io::Result<()> {
         let socket = stream.begin_handshake();
         let mut session = self.session(host).map_err(io::Error::other)?;
@@ -80,12 +80,12 @@ impl Connector {
         session.decrypt(&mut [], &mut input);
         session.handshake(socket, &mut input).await?;
         if !input.is_empty() {
-            let message = "the server speaks before it was spoken to";
+            let message = "the server sent data before the start-up packet";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         let channel_binding = session.peer_certificates().first();
         let channel_binding = channel_binding.and_then(|cert| certificate::end_point(cert));
-        let identity = Identity {
+        let identity = PeerIdentity {
             channel_binding: channel_binding.map(Arc::from),
             names: Box::default(),
         };
@@ -93,12 +93,12 @@ impl Connector {
         Ok(())
     }
 
-    pub(super) fn session(&self, host: &str) -> Result<Session, rustls::Error> {
+    pub(super) fn session(&self, host: &str) -> Result<TlsSession, rustls::Error> {
         // A host that is no valid name for a certificate is no use for SNI either. If certificates must name the host, this address
         // makes the check fail.
         let unspecified = ServerName::from(IpAddr::from(Ipv4Addr::UNSPECIFIED));
         let name = ServerName::try_from(host.to_owned()).unwrap_or(unspecified);
         let config = Arc::clone(&self.config);
-        UnbufferedClientConnection::new(config, name).map(Session::with_server)
+        UnbufferedClientConnection::new(config, name).map(TlsSession::with_server)
     }
 }

@@ -36,7 +36,7 @@ thread_local! {
 }
 
 /// The state of an encrypted connection.
-pub(crate) struct Session {
+pub(crate) struct TlsSession {
     engine: Engine,
     /// An incomplete record.
     incoming: BytesMut,
@@ -48,18 +48,18 @@ pub(crate) struct Session {
     /// Number of encrypted chunks.
     chunks: u64,
     /// Set when nothing more can be read.
-    end: Option<End>,
+    end: Option<ReadEnd>,
 }
 
 /// Why nothing more can be read.
-enum End {
+enum ReadEnd {
     /// The peer has sent close_notify or closed its socket.
     Closed,
     /// The peer broke the protocol, or its certificate was rejected.
     Failed(Error),
 }
 
-impl End {
+impl ReadEnd {
     fn error(&self) -> io::Error {
         match self {
             Self::Closed => io::ErrorKind::UnexpectedEof.into(),
@@ -68,15 +68,15 @@ impl End {
     }
 }
 
-/// What the handshake has shown of the peer.
-pub(crate) struct Identity {
+/// The identity of the peer, as the handshake has shown it.
+pub(crate) struct PeerIdentity {
     /// `tls-server-end-point` of the TLS server's certificate, for SCRAM-SHA-256-PLUS.
     pub(crate) channel_binding: Option<Arc<[u8]>>,
     /// Names in a client certificate of a known authority, the common name first.
     pub(crate) names: Box<[String]>,
 }
 
-impl Session {
+impl TlsSession {
     pub(super) fn with_client(engine: UnbufferedServerConnection) -> Self {
         Self::new(Engine::WithClient(engine))
     }
@@ -169,7 +169,7 @@ impl Session {
         }
         let before = plain.len();
         match socket.try_read(scratch) {
-            Ok(0) => self.end = Some(End::Closed),
+            Ok(0) => self.end = Some(ReadEnd::Closed),
             Ok(len) => self.decrypt(scratch.get_mut(..len).unwrap_or_default(), plain),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
@@ -211,19 +211,19 @@ impl Session {
         }
         match decrypted {
             Ok(true) => {}
-            Ok(false) => self.end = Some(End::Closed),
-            Err(error) => self.end = Some(End::Failed(error)),
+            Ok(false) => self.end = Some(ReadEnd::Closed),
+            Err(error) => self.end = Some(ReadEnd::Failed(error)),
         }
     }
 
     /// Writes from the front of `plain` as much as the socket accepts now. The next write must begin with the rest: part of it may be
     /// encrypted already.
     pub(crate) fn write(&mut self, socket: &Socket, plain: &mut impl Buf) -> io::Result<()> {
-        if let Some(end @ End::Failed(_)) = &self.end {
+        if let Some(end @ ReadEnd::Failed(_)) = &self.end {
             return Err(end.error());
         }
         if plain.remaining() < self.partial {
-            return Err(io::Error::other("part of another message is on its way"));
+            return Err(io::Error::other("part of another message is not sent yet"));
         }
         while self.flush(socket)? {
             plain.advance(std::mem::take(&mut self.partial));
@@ -244,7 +244,8 @@ impl Session {
             .engine
             .encrypt(&mut self.incoming, chunk, buf, &mut self.outgoing);
         // A caller that waits for the answer must find the end of the stream: the message was never sent.
-        let len = encrypted.inspect_err(|_| self.end = Some(End::Failed(Error::EncryptError)))?;
+        let len =
+            encrypted.inspect_err(|_| self.end = Some(ReadEnd::Failed(Error::EncryptError)))?;
         self.chunks += 1;
         let records = buf.get(..len).unwrap_or_default();
         let taken = match self.outgoing.is_empty() {
@@ -274,7 +275,7 @@ impl Session {
 
     /// Sends close_notify, unless the connection has failed or a record is partly written.
     pub(crate) fn send_close_notify(&mut self, socket: &Socket) {
-        let failed = matches!(self.end, Some(End::Failed(_)));
+        let failed = matches!(self.end, Some(ReadEnd::Failed(_)));
         if failed || self.state().is_handshaking() || !self.outgoing.is_empty() {
             return;
         }

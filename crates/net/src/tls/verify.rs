@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Verifies a server's certificate, and always that the server has its private key.
-pub(super) struct Verifier {
+pub(super) struct ServerVerifier {
     /// Authorities that the certificate must come from; `None` accepts any certificate.
     trust: Option<Authorities>,
     /// Whether the certificate must name the host that was dialled.
@@ -25,7 +25,7 @@ pub(super) struct Verifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl Verifier {
+impl ServerVerifier {
     pub(super) fn new(
         trust: Option<Authorities>,
         check_name: bool,
@@ -59,7 +59,7 @@ impl Verifier {
     }
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -129,9 +129,9 @@ fn matches_host(name: &str, wanted: &str) -> bool {
 /// `verify-ca`). The certificate is verified after the handshake, to learn the client's names. The client must have the private key
 /// of the certificate that it sends.
 #[derive(Debug)]
-pub(super) struct Optional(pub(super) Arc<dyn ClientCertVerifier>);
+pub(super) struct OptionalClientCert(pub(super) Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Optional {
+impl ClientCertVerifier for OptionalClientCert {
     fn client_auth_mandatory(&self) -> bool {
         false
     }
@@ -174,8 +174,8 @@ impl ClientCertVerifier for Optional {
     }
 }
 
-impl fmt::Debug for Verifier {
+impl fmt::Debug for ServerVerifier {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Verifier")
+        out.write_str("ServerVerifier")
     }
 }

@@ -1,9 +1,9 @@
-//! What is made of kept records, and what is said of files that hold none.
+//! Reports and comparisons of records, and errors of files without records.
 
 use super::*;
 use std::path::PathBuf;
 
-/// A folder of its own for one test, removed afterwards.
+/// A folder for one test. Dropping it removes the folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -43,7 +43,7 @@ fn line(round: usize, rate: f64) -> String {
 }
 
 #[test]
-fn what_got_slower_fails_only_if_asked() {
+fn slower_results_fail_only_with_fail_on_slower() {
     let folder = Folder::new("slower");
     let fast = folder.file("fast.jsonl", &(line(1, 1_000.0) + &line(2, 1_010.0)));
     let slow = folder.file("slow.jsonl", &(line(1, 500.0) + &line(2, 510.0)));
@@ -62,7 +62,7 @@ fn what_got_slower_fails_only_if_asked() {
 }
 
 #[test]
-fn a_page_is_made_of_records() {
+fn a_report_is_written() {
     let folder = Folder::new("page");
     let html = folder.0.join("page.html");
     let records = folder.file("results.jsonl", &line(1, 1_000.0));
@@ -79,7 +79,7 @@ fn a_page_is_made_of_records() {
 }
 
 #[test]
-fn what_is_no_record_is_told_with_its_file_and_line() {
+fn an_invalid_record_is_reported_with_file_and_line() {
     let folder = Folder::new("no-record");
     let good = line(1, 1_000.0);
     let cases = [
@@ -102,23 +102,23 @@ fn what_is_no_record_is_told_with_its_file_and_line() {
 }
 
 #[test]
-fn the_first_record_that_could_not_be_written_is_not_forgotten() {
-    // Read only: the first is refused, and the next, with another file, would be written.
+fn the_first_write_error_is_reported() {
+    // The first file is read-only, so writing fails. The second one could be written.
     let folder = Folder::new("unwritten");
     let file = folder.file("results.jsonl", "");
-    let mut kept = Kept {
+    let mut results = Results {
         records: Vec::new(),
         file: None,
-        stand: Vec::new(),
-        unwritten: None,
+        demo_settings: Vec::new(),
+        write_error: None,
     };
     let record = paceline_bench::read_lines(&line(1, 1_000.0))
         .unwrap()
         .remove(0);
-    kept.file = Some(File::open(&file).unwrap());
-    kept.add(&record);
-    kept.file = Some(open(&file).unwrap());
-    kept.add(&record);
-    assert_eq!(kept.records.len(), 2);
-    assert!(kept.tell(None).is_err());
+    results.file = Some(File::open(&file).unwrap());
+    results.add(&record);
+    results.file = Some(open(&file).unwrap());
+    results.add(&record);
+    assert_eq!(results.records.len(), 2);
+    assert!(results.show(None).is_err());
 }

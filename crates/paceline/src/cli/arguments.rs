@@ -1,4 +1,4 @@
-//! What clap reads, and the help that it prints.
+//! The arguments and the help of the command line, for clap.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ use super::bench::BenchArguments;
 use paceline_config::{Settings, keys};
 
 const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
-                     and work that must wait for the database travels together";
+                     and requests that must wait for the database are grouped";
 
-/// Of the embedded PostgreSQL.
+/// The example of the embedded PostgreSQL.
 #[cfg(feature = "embedded")]
 const EMBEDDED_EXAMPLE: &str = "
   paceline
@@ -22,27 +22,27 @@ const EMBEDDED_EXAMPLE: &str = "";
 
 const EXAMPLES: &str = "
   paceline --upstream postgres://app:secret@10.0.0.5:5432/app
-      Passes every database name on to that server, logging in as app.
+      Every database name leads to that server; Paceline logs in as app.
   paceline --upstream 'postgres:///?host=/run/postgresql' --set default_pool_size=50 --set server_idle_timeout=5min
       The same over a Unix socket, with two settings changed.
   paceline --config paceline.toml
       Several servers, settings per database and user.
   paceline --config pgbouncer.ini
-      In the place of PgBouncer; paceline import pgbouncer.ini prints it as a paceline.toml.
+      Instead of PgBouncer; paceline import pgbouncer.ini prints it as a paceline.toml.
   paceline check paceline.toml
-      Reads the file, says what is wrong with it, starts nothing.
+      Checks the file and prints its errors; starts nothing.
   paceline explain 'UPDATE stock SET qty = qty - 1 WHERE id = 1' --upstream postgres://app@10.0.0.5:5432/app
-      Says whether this statement would travel with others, and why not.";
+      Prints whether this statement can be grouped with others, and why not.";
 
-/// Of the lab.
+/// The example of the lab.
 #[cfg(feature = "bench")]
 const BENCH_EXAMPLE: &str = "
   paceline bench
-      Measures five systems that fall over, PostgreSQL alone and through Paceline, in about a minute.";
+      Measures five overload scenarios, PostgreSQL alone and through Paceline, in about a minute.";
 #[cfg(not(feature = "bench"))]
 const BENCH_EXAMPLE: &str = "";
 
-/// The whole command line. Without a subcommand it is `serve`.
+/// The command line. Without a subcommand, the command is `serve`.
 #[derive(Debug, Parser)]
 #[command(name = "paceline", version, about = ABOUT, args_conflicts_with_subcommands = true)]
 pub(super) struct Arguments {
@@ -57,33 +57,33 @@ pub(super) struct Arguments {
 pub(super) enum CommandArguments {
     /// Run the front end (this is what paceline does without a command)
     Serve(ServeArguments),
-    /// Print a pgbouncer.ini as a paceline.toml that means the same; exits with 1 when something is wrong
+    /// Convert a pgbouncer.ini to a paceline.toml and print it; exits with 1 if the file has errors
     Import {
         /// The pgbouncer.ini
         #[arg(value_name = "FILE")]
         file: PathBuf,
 
-        /// Write each password into a file of its own in this folder, and name the file in the TOML
+        /// Write each password to a file of its own in this folder, and name the file in the TOML
         ///
-        /// The files can be read by this user only; none is overwritten. Without this, passwords are
-        /// left out: none is ever printed.
+        /// Only this user can read the files; existing files are not overwritten. Without this option,
+        /// passwords are left out: Paceline never prints them.
         #[arg(verbatim_doc_comment, long, value_name = "DIR")]
         password_dir: Option<PathBuf>,
     },
     /// Print the JSON schema of the configuration file, for editors
     Schema,
-    /// Check a configuration file, start nothing; exits with 1 when something is wrong
+    /// Check a configuration file, start nothing; exits with 1 if the file has errors
     Check {
         /// The configuration file: a paceline.toml or a pgbouncer.ini
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Say how a statement would travel and why, run nothing; exits with 1 when it cannot be told
+    /// Explain how Paceline would treat a statement, run nothing; exits with 1 if it cannot
     Explain(ExplainArguments),
-    /// Measure PostgreSQL alone and through Paceline, side by side; exits with 1 when a check fails
+    /// Measure PostgreSQL alone and through Paceline, side by side; exits with 1 if a check fails
     #[cfg(feature = "bench")]
     Bench(Box<BenchArguments>),
-    /// Refused: this build has no lab
+    /// Not available: this build has no lab
     #[cfg(not(feature = "bench"))]
     #[command(hide = true, disable_help_flag = true)]
     Bench {
@@ -99,11 +99,11 @@ pub(super) struct ExplainArguments {
     #[arg(value_name = "SQL")]
     pub(super) sql: String,
 
-    /// PostgreSQL server whose catalog is asked: postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    /// PostgreSQL server whose catalog is read: postgres://USER:PASSWORD@HOST:PORT/DATABASE
     ///
-    /// The statement is described there, never run. Without this the server is that of --config;
-    /// without either only the text is looked at. A database that the URL does not name has the
-    /// user's name.
+    /// The server describes the statement and never runs it. Without this option, the server is that of
+    /// --config; without both, only the text is analyzed. If the URL names no database, the database has
+    /// the name of the user.
     #[arg(verbatim_doc_comment, long, value_name = "URL")]
     pub(super) upstream: Option<String>,
 
@@ -111,7 +111,7 @@ pub(super) struct ExplainArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
-    /// The database of the file that the client asks for, if there are several
+    /// The database that the client asks for, if the file names several
     #[arg(long, value_name = "NAME", requires = "config")]
     pub(super) database: Option<String>,
 
@@ -123,7 +123,7 @@ pub(super) struct ExplainArguments {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
 
-    /// Show the statements that a group becomes, too
+    /// Also print the statements that Paceline sends for a group
     #[arg(long, short)]
     pub(super) verbose: bool,
 }
@@ -133,8 +133,8 @@ pub(super) struct ExplainArguments {
 pub(super) struct ServeArguments {
     /// PostgreSQL server for every database: postgres://USER:PASSWORD@HOST:PORT/DATABASE
     ///
-    /// With a user, every client works as that user; without one, each client's own user name is
-    /// passed on. Clients choose the database, so the URL's own is not used.
+    /// If the URL names a user, Paceline logs in as that user for every client; otherwise, as the client's
+    /// own user. Clients choose the database, so the database of the URL is not used.
     #[arg(
         verbatim_doc_comment,
         long,
@@ -145,12 +145,12 @@ pub(super) struct ServeArguments {
 
     /// Address and port for clients [default: 127.0.0.1:6432]
     ///
-    /// Port 0 lets the system choose; the line "listening on ADDR:PORT" on standard error says which
-    /// it is. Replaces "listen" of the configuration.
+    /// Port 0 lets the system choose; the line "listening on ADDR:PORT" on standard error shows the
+    /// port. Overrides "listen" of the configuration.
     #[arg(verbatim_doc_comment, long, value_name = "ADDR:PORT")]
     pub(super) listen: Option<String>,
 
-    /// Configuration file: a paceline.toml (docs/configuration.md) or a pgbouncer.ini as it is
+    /// Configuration file: a paceline.toml (docs/configuration.md) or an unchanged pgbouncer.ini
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
@@ -163,10 +163,10 @@ pub(super) struct ServeArguments {
 
     /// Folder for the data of the embedded PostgreSQL
     ///
-    /// The embedded PostgreSQL starts when neither --upstream nor the configuration names a database,
-    /// and keeps its data here between runs. Default: paceline in $XDG_DATA_HOME, else in
-    /// ~/.local/share; for root, whose PostgreSQL must run as another user, /var/lib/paceline when
-    /// that user could not reach the former.
+    /// The embedded PostgreSQL starts if neither --upstream nor the configuration names a database,
+    /// and keeps its data here between runs. Default: paceline in $XDG_DATA_HOME, otherwise in
+    /// ~/.local/share; for root, whose PostgreSQL must run as another user, /var/lib/paceline if
+    /// that user cannot reach these folders.
     #[cfg(feature = "embedded")]
     #[arg(
         verbatim_doc_comment,
@@ -178,14 +178,14 @@ pub(super) struct ServeArguments {
 
     /// What to log: error, warn, info, debug, trace or off [default: info]
     ///
-    /// Or a filter by module, such as info,paceline=debug. The environment variable PACELINE_LOG says
-    /// the same; this option goes first.
+    /// Or a filter by module, such as info,paceline=debug. This option has precedence over the
+    /// environment variable PACELINE_LOG.
     #[arg(verbatim_doc_comment, long, value_name = "LEVEL")]
     pub(super) log_level: Option<String>,
 }
 
 /// Adds the list of settings and the examples to the help of `command` and of its `serve`.
-pub(super) fn described(command: clap::Command) -> clap::Command {
+pub(super) fn with_details(command: clap::Command) -> clap::Command {
     let details = format!(
         "{}\nExamples:{EMBEDDED_EXAMPLE}{EXAMPLES}{BENCH_EXAMPLE}",
         settings()

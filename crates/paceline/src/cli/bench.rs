@@ -1,18 +1,18 @@
-//! The command line of `paceline bench`: what to run, against whom, what to keep.
+//! The arguments of `paceline bench`.
 
-mod error;
+pub(super) mod error;
 mod run_arguments;
 mod sql;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::error::BenchError;
+use self::error::BenchError;
 use self::error::without_password;
 use self::run_arguments::RunArguments;
 use self::sql::SqlArguments;
 use super::error::CliError;
 use super::lab_command::LabCommand;
-use super::machine::Machine;
+use super::process_environment::ProcessEnvironment;
 use super::records::RecordsArguments;
 use clap::{Args, Subcommand};
 use paceline_bench::{Choice, SCENARIOS, Scenario, Variant, Work};
@@ -33,7 +33,7 @@ pub(super) struct BenchArguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     variant: Vec<String>,
 
-    /// Rows of the table [default: by scenario; those of hot-row are given by its variants]
+    /// Rows of the table [default: by scenario; for hot-row, by variant]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rows: Option<u64>,
 
@@ -41,11 +41,11 @@ pub(super) struct BenchArguments {
     #[arg(long, conflicts_with = "rows")]
     full: bool,
 
-    /// Leave the tables (schema paceline_lab) where they are
+    /// Keep the tables (schema paceline_lab)
     #[arg(long)]
     keep_tables: bool,
 
-    /// Measure nothing but the load generator itself, against a server that does no work
+    /// Measure only the load generator itself, with a server that does no work
     #[arg(long, conflicts_with_all = ["scenarios", "variant", "rows", "full", "keep_tables", "against", "rate", "think", "rounds", "json", "html", "data_dir"])]
     calibrate: bool,
 
@@ -56,7 +56,7 @@ pub(super) struct BenchArguments {
 /// The subcommands of `bench`.
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// Measure a script of your own, in the language of pgbench; there is no check of what it does
+    /// Measure a script of your own, in the language of pgbench; its results are not checked
     Sql(Box<SqlArguments>),
     #[command(flatten)]
     Records(RecordsArguments),
@@ -65,25 +65,25 @@ enum BenchCommand {
 impl BenchArguments {
     pub(super) fn resolve(
         self,
-        machine: &Machine,
+        process: &ProcessEnvironment,
         command: String,
     ) -> Result<LabCommand, CliError> {
         match self.command {
             Some(BenchCommand::Records(records)) => return Ok(records.resolve()),
             Some(BenchCommand::Sql(sql)) => {
-                return Ok(LabCommand::Bench(Box::new(sql.resolve(machine, command)?)));
+                return Ok(LabCommand::Bench(Box::new(sql.resolve(process, command)?)));
             }
             None if self.calibrate => return Ok(LabCommand::Calibrate(self.run.calibration())),
             None => {}
         }
         let choices = self.choices()?;
         if let Some(rows) = self.rows {
-            self.expect_rows(rows, &choices)?;
+            self.check_rows(rows, &choices)?;
         }
-        let mut bench = self.run.resolve(choices, machine, command)?;
-        bench.order.sizes.rows = self.rows;
-        bench.order.sizes.full = self.full;
-        bench.order.keep_tables = self.keep_tables;
+        let mut bench = self.run.resolve(choices, process, command)?;
+        bench.plan.sizes.rows = self.rows;
+        bench.plan.sizes.full = self.full;
+        bench.plan.keep_tables = self.keep_tables;
         Ok(LabCommand::Bench(Box::new(bench)))
     }
 
@@ -112,7 +112,7 @@ impl BenchArguments {
         }
         let mut choices = Vec::new();
         for scenario in chosen {
-            // Of all scenarios those run that have one; a scenario that was named must have one.
+            // A scenario that is named must have one of the variants; with `all`, scenarios without one are left out.
             if !all && self.variants(scenario).next().is_none() {
                 return Err(no_variant(scenario));
             }
@@ -129,12 +129,12 @@ impl BenchArguments {
         Ok(choices)
     }
 
-    /// Whether each of `choices` can have so many; who has none to choose must not be asked by name.
-    fn expect_rows(&self, rows: u64, choices: &[Choice]) -> Result<(), BenchError> {
+    /// Checks that each scenario accepts this number of rows. A scenario with fixed sizes is an error only if it is named.
+    fn check_rows(&self, rows: u64, choices: &[Choice]) -> Result<(), BenchError> {
         for Choice { scenario, .. } in choices {
             let name = scenario.name;
             match scenario.rows {
-                None if self.scenarios.iter().any(|asked| asked == name) => {
+                None if self.scenarios.iter().any(|named| named == name) => {
                     return Err(BenchError::NoRows(name));
                 }
                 Some((least, most)) if !(least..=most).contains(&rows) => {
@@ -158,8 +158,8 @@ impl BenchArguments {
             .variants
             .iter()
             .enumerate()
-            .filter(move |(place, variant)| {
-                all || (first && *place == 0)
+            .filter(move |(index, variant)| {
+                all || (first && *index == 0)
                     || self.variant.iter().any(|name| name == variant.name)
             })
             .map(|(_, variant)| variant)
@@ -174,7 +174,7 @@ fn no_variant(scenario: &Scenario) -> BenchError {
     }
 }
 
-/// The command line as it may be shown: without passwords.
+/// The command line without passwords, for reports.
 pub(super) fn command(arguments: &[OsString]) -> String {
     let shown = arguments.iter().skip(1).map(|argument| {
         let argument = argument.to_string_lossy();

@@ -1,12 +1,12 @@
-//! What `paceline` is asked to do, everything resolved.
+//! The commands of `paceline`, with all arguments resolved.
 
 #[cfg(feature = "bench")]
 use super::lab_command::LabCommand;
-use paceline_admin::source::Source;
+use paceline_admin::config_inputs::ConfigInputs;
 use paceline_config::{Config, Declared, Remark, Settings, Upstream};
 use std::path::PathBuf;
 
-/// What `paceline` was asked to do, everything resolved.
+/// A command.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Run the front end.
@@ -25,73 +25,73 @@ pub(crate) enum Command {
     },
     /// Print the JSON schema of the configuration file: see [`paceline_config::schema`].
     Schema,
-    /// Say how a statement would be treated: see [`crate::explain`].
+    /// Explain how Paceline would treat a statement: see [`crate::explain`].
     Explain(Box<Explain>),
-    /// Measure, or show what was measured: see [`crate::bench`].
+    /// Measure, or show earlier results: see [`crate::bench`].
     #[cfg(feature = "bench")]
     Lab(LabCommand),
 }
 
-/// What to explain.
+/// The resolved arguments of `explain`.
 #[derive(Debug)]
 pub(crate) struct Explain {
     /// The statement.
     pub(crate) sql: String,
-    /// The server whose catalog is asked; `None`: only the text is looked at.
+    /// The server whose catalog is read; `None`: only the text is analyzed.
     pub(crate) upstream: Option<Upstream>,
-    /// As the front end would have them for the client's database and user.
+    /// The settings that the client's database and user would have.
     pub(crate) settings: Settings,
     /// Functions that the configuration declares.
     pub(crate) declared: Vec<Declared>,
-    /// Show the statements that a group becomes, too.
+    /// Also show the statements for a group.
     pub(crate) verbose: bool,
 }
 
-/// How to run the front end.
+/// The resolved arguments of `serve`.
 #[derive(Debug)]
 pub(crate) struct Serve {
-    /// File or URL, environment, `--set` and `--listen` taken together.
+    /// The configuration from file or URL, environment, `--set` and `--listen`.
     pub(crate) config: Config,
-    /// To read that again.
-    pub(crate) source: Source,
-    /// What an operator should know of it, for the log.
+    /// The inputs of `config`, for reloads.
+    pub(crate) inputs: ConfigInputs,
+    /// Remarks on the configuration, for the log.
     pub(crate) remarks: Vec<Remark>,
-    /// The data folder of the embedded PostgreSQL; `None` when the configuration says where the databases are. Absolute; it need
-    /// not exist. When this is `Some`, `config.databases` is empty.
+    /// The data folder of the embedded PostgreSQL, an absolute path; `None` if the configuration names databases. The folder need not
+    /// exist.
     #[cfg(feature = "embedded")]
     pub(crate) embedded: Option<PathBuf>,
-    /// What to log: a level, or directives of `tracing_subscriber`'s `EnvFilter`. `None`: `verbose` says it.
+    /// What to log: a level, or directives of `tracing_subscriber`'s `EnvFilter`. `None`: `verbose` sets the level.
     pub(crate) log_filter: Option<String>,
-    /// How the process runs.
+    /// Options of PgBouncer's command line.
     pub(crate) service: Service,
 }
 
-/// How the process runs. All of it is PgBouncer's command line.
+/// Options of PgBouncer's command line.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
-    /// The program is called as PgBouncer.
+    /// The program was called as `pgbouncer`.
     pub(crate) is_pgbouncer: bool,
     /// Log nothing to standard error.
     pub(crate) quiet: bool,
     /// Take over from the process that the pidfile names.
     pub(crate) takes_over: bool,
-    /// In the background or not.
+    /// Does the process run in the background?
     pub(crate) daemon: Daemon,
 }
 
-/// Whether the process runs in the background.
+/// The role of the process if `-d` is given.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Daemon {
-    /// It does not.
+    /// `-d` is not given: the process runs in the foreground.
     #[default]
     No,
-    /// It is to start the process that does.
-    Asked,
-    /// It does.
+    /// The process starts the background process.
+    Start,
+    /// The process is the background process.
     Child,
 }
 
 impl Daemon {
-    /// The option, without its dashes, that tells a process that it is [`Daemon::Child`].
+    /// The option of [`Daemon::Child`], without its dashes.
     pub(crate) const CHILD: &str = "in-background";
 }

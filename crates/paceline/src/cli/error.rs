@@ -1,67 +1,67 @@
-//! Why there is no command to carry out.
+//! Errors of the command line.
 
 #[cfg(feature = "bench")]
-use super::bench::BenchError;
+use super::bench::error::BenchError;
 use paceline_admin::config_snapshot::ConfigSnapshotError;
 use paceline_config::ConfigError;
 use thiserror::Error;
 
-/// Why there is no command to carry out.
+/// Why a command line has no meaning.
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
-    /// The arguments are not as `--help` says, or they ask for the help or the version.
+    /// Wrong arguments; or a request for the help or the version, which clap also returns as an error.
     #[error(transparent)]
     Usage(#[from] clap::Error),
-    /// The same of PgBouncer's command line.
+    /// The same for PgBouncer's command line.
     #[error(transparent)]
     PgBouncerUsage(clap::Error),
-    /// A configuration for PgBouncer without a database.
+    /// A `pgbouncer.ini` without a database.
     #[error("{0} names no database")]
     NoDatabases(String),
-    /// The configuration is wrong.
+    /// The configuration is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file that the configuration names is wrong.
+    /// A file that the configuration names is not valid.
     #[error(transparent)]
     Snapshot(#[from] ConfigSnapshotError),
-    /// A data folder that would not be used.
+    /// `--data-dir` although no embedded PostgreSQL starts.
     #[cfg(feature = "embedded")]
     #[error(
         "--data-dir is for the embedded PostgreSQL, but {0} names databases; remove one of the two"
     )]
     DataDirUnused(String),
-    /// A database of the file must be chosen.
+    /// `explain` needs `--database`.
     #[error("{file} names {databases}; add --database NAME to say which one clients ask for")]
     WhichDatabase {
         /// The file.
         file: String,
-        /// What it names.
+        /// Its databases.
         databases: &'static str,
     },
-    /// A database that the file does not lead to.
+    /// The file has no such database.
     #[error("{file} has no database {name}; see its [databases]")]
     NoDatabase {
         /// The file.
         file: String,
-        /// The name that was given.
+        /// The value of `--database`.
         name: String,
     },
-    /// The lab cannot carry out the order.
+    /// An error of the arguments of `bench`.
     #[cfg(feature = "bench")]
     #[error(transparent)]
     Bench(#[from] BenchError),
-    /// There is no lab in this build.
+    /// This build has no lab.
     #[cfg(not(feature = "bench"))]
     #[error("this paceline was built without its command bench (cargo feature \"bench\")")]
     NoBench,
-    /// Nothing names a server, and there is no embedded PostgreSQL in this build.
+    /// The configuration names no server, and this build has no embedded PostgreSQL.
     #[cfg(not(feature = "embedded"))]
     #[error(
         "{0} names no database, and this paceline was built without an embedded PostgreSQL (cargo feature \"embedded\"); \
          add --upstream URL, or --config FILE with [databases]"
     )]
     NoServer(String),
-    /// Nowhere to keep the embedded PostgreSQL's data.
+    /// No folder for the data of the embedded PostgreSQL.
     #[cfg(feature = "embedded")]
     #[error(
         "no folder for the data of the embedded PostgreSQL: neither XDG_DATA_HOME nor HOME is set; \
@@ -71,7 +71,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Prints the error, or the help that was asked for, and ends the process: with 0 after help, 2 after wrong arguments, else 1.
+    /// Prints the error or the help, and ends the process: with 0 after help, 2 after wrong arguments, otherwise 1.
     pub(crate) fn exit(self) -> ! {
         match self {
             CliError::Usage(usage) => usage.exit(),

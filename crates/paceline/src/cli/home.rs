@@ -1,12 +1,12 @@
-//! Where the data of the embedded PostgreSQL is kept, unless it is said.
+//! The default folder for the data of the embedded PostgreSQL.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where root keeps the data when the user who must run PostgreSQL cannot reach root's own folder.
+/// The folder for root, if the user who runs PostgreSQL cannot reach root's own folder.
 const SYSTEM_DATA_FOLDER: &str = "/var/lib/paceline";
 
-/// The permission to pass through a folder, for everybody who is neither its owner nor in its group.
+/// The permission of other users to pass through a folder.
 const OTHERS_PASS: u32 = 0o001;
 
 /// The user's folders.
@@ -16,25 +16,25 @@ pub(super) struct Home {
     pub(super) data_home: Option<PathBuf>,
     /// `HOME`.
     pub(super) home: Option<PathBuf>,
-    /// Whether this process runs as root.
+    /// Does this process run as root?
     pub(super) root: bool,
 }
 
 impl Home {
-    /// Of the user of this process.
-    pub(super) fn this() -> Home {
-        let said = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    /// Reads the folders of the user of this process.
+    pub(super) fn read() -> Home {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Home {
-            data_home: said("XDG_DATA_HOME").map(PathBuf::from),
-            home: said("HOME").map(PathBuf::from),
-            // The folder of a process in /proc belongs to its effective user.
+            data_home: variable("XDG_DATA_HOME").map(PathBuf::from),
+            home: variable("HOME").map(PathBuf::from),
+            // The effective user of a process owns its folder in /proc.
             root: std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0),
         }
     }
 
-    /// The folder for the embedded PostgreSQL's data; `None` when there is no home folder to put it in.
+    /// The folder for the data of the embedded PostgreSQL; `None` if there is no home folder.
     pub(super) fn data_folder(&self) -> Option<PathBuf> {
-        // As the XDG specification says, a path that is not absolute is ignored.
+        // The XDG specification ignores relative paths.
         let data_home = self.data_home.clone().filter(|folder| folder.is_absolute());
         let home = || self.home.as_ref().filter(|home| home.is_absolute());
         let data_home = data_home.or_else(|| Some(home()?.join(".local/share")));
@@ -45,7 +45,7 @@ impl Home {
     }
 }
 
-/// Whether any user may pass through `folder` and everything above it. What does not exist yet is nobody's obstacle.
+/// Can every user pass through `folder` and the folders above it? Folders that do not exist yet do not count.
 fn others_reach(folder: &Path) -> bool {
     folder
         .ancestors()

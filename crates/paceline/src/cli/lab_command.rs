@@ -1,15 +1,15 @@
-//! What `paceline bench` was asked to do, everything resolved.
+//! The commands of `paceline bench`, with all arguments resolved.
 
 use paceline_bench::{Calibration, Plan, Script};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What `paceline bench` was asked to do.
+/// A command of `paceline bench`.
 #[derive(Debug)]
 pub(crate) enum LabCommand {
     /// Measure: see [`crate::bench::bench`].
     Bench(Box<Bench>),
-    /// Make a page of records: see [`crate::bench::report`].
+    /// Write a report of records: see [`crate::bench::report`].
     Report(Report),
     /// Compare records: see [`crate::bench::compare`].
     Compare(Compare),
@@ -17,37 +17,37 @@ pub(crate) enum LabCommand {
     Calibrate(Calibration),
 }
 
-/// What the lab is to measure.
+/// The resolved arguments of a measurement.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    /// What to run; without targets, those of the stand.
-    pub(crate) order: Plan,
-    /// Where the embedded PostgreSQL keeps its data, if no target is named.
-    pub(crate) stand: Option<PathBuf>,
-    /// Run once before all, if the stand is measured by a user's own script.
+    /// What to run. Without targets, the demo is started and measured.
+    pub(crate) plan: Plan,
+    /// The data folder of the demo's PostgreSQL, if no target is named.
+    pub(crate) demo_folder: Option<PathBuf>,
+    /// A script that is run once before a user's script, if the demo is measured.
     pub(crate) setup: Option<Arc<Script>>,
-    /// Every record goes here as soon as it is there, a line each.
+    /// The file to which each record is appended, one per line.
     pub(crate) json: Option<PathBuf>,
-    /// A page about all of it goes here.
+    /// The file for the report.
     pub(crate) html: Option<PathBuf>,
 }
 
-/// A page made from records.
+/// The arguments of `bench report`.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// Where they are.
+    /// The file of records.
     pub(crate) records: PathBuf,
-    /// Where the page goes.
+    /// The file for the report.
     pub(crate) html: PathBuf,
 }
 
-/// Two files side by side.
+/// The arguments of `bench compare`.
 #[derive(Debug)]
 pub(crate) struct Compare {
     /// The older records.
     pub(crate) before: PathBuf,
-    /// The newer ones.
+    /// The newer records.
     pub(crate) after: PathBuf,
-    /// End with 1 when something got slower beyond noise.
+    /// Exit with 1 if something became slower beyond noise.
     pub(crate) fail_on_slower: bool,
 }

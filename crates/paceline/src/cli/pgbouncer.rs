@@ -1,12 +1,12 @@
-//! PgBouncer's command line, for a program that is called `pgbouncer`: a symbolic link, as packages install it that provide
-//! PgBouncer.
+//! PgBouncer's command line, if the program is called `pgbouncer`: packages that replace PgBouncer install a symbolic link of that
+//! name.
 
 use super::command::{Command, Daemon, Serve, Service};
 use super::error::CliError;
-use super::machine::Machine;
+use super::process_environment::ProcessEnvironment;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
+use paceline_admin::config_inputs::ConfigInputs;
 use paceline_admin::console;
-use paceline_admin::source::Source;
 use paceline_config::Format;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 /// The file name of the program.
 const NAME: &str = "pgbouncer";
 
-/// PgBouncer waits for clients as long as they stay. This is the longest time-out that there is.
+/// PgBouncer waits for clients without a limit. This is the maximum of `shutdown_timeout`.
 const SHUTDOWN_TIMEOUT: &str = "8760h";
 
-/// Run in the place of PgBouncer, with its configuration file
+/// Run instead of PgBouncer, with its configuration file
 #[derive(Debug, Parser)]
 #[command(
     name = NAME,
@@ -27,7 +27,7 @@ const SHUTDOWN_TIMEOUT: &str = "8760h";
     disable_version_flag = true,
     override_usage = "pgbouncer [OPTION]... CONFIG_FILE"
 )]
-struct Arguments {
+struct PgBouncerArguments {
     /// Run in background (as a daemon)
     #[arg(short, long)]
     daemon: bool,
@@ -36,7 +36,7 @@ struct Arguments {
     #[arg(short, long)]
     quiet: bool,
 
-    /// Do an online restart: listen beside the process that the pidfile names, then let it end when its clients have left
+    /// Do an online restart: listen beside the process that the pidfile names, which then ends when its clients have disconnected
     ///
     /// Both processes must run with so_reuseport = 1, and as the same user.
     #[arg(short = 'R', long)]
@@ -54,7 +54,7 @@ struct Arguments {
     #[arg(short = 'V', long, action = ArgAction::Version)]
     version: Option<bool>,
 
-    /// The process is the background one
+    /// This is the background process
     #[arg(long = Daemon::CHILD, hide = true)]
     is_child: bool,
 
@@ -63,59 +63,59 @@ struct Arguments {
     config: PathBuf,
 }
 
-/// Is the program called as PgBouncer?
-pub(super) fn is_meant(program: Option<&OsString>) -> bool {
+/// Was the program called as `pgbouncer`?
+pub(super) fn is_called_by_name(program: Option<&OsString>) -> bool {
     let name = program.and_then(|program| Path::new(program).file_name());
     name == Some(OsStr::new(NAME))
 }
 
-/// What the command line means.
+/// Resolves PgBouncer's command line.
 pub(super) fn resolve(
     arguments: impl IntoIterator<Item = OsString>,
-    machine: &Machine,
+    process: &ProcessEnvironment,
 ) -> Result<Command, CliError> {
-    let matches = Arguments::command().try_get_matches_from(arguments);
-    let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+    let matches = PgBouncerArguments::command().try_get_matches_from(arguments);
+    let arguments = matches.and_then(|matches| PgBouncerArguments::from_arg_matches(&matches));
     let arguments = arguments.map_err(CliError::PgBouncerUsage)?;
-    let mut source = Source {
+    let mut inputs = ConfigInputs {
         file: Some(arguments.config),
         format: Format::Ini,
-        environment: machine.environment.clone(),
-        ..Source::default()
+        environment: process.variables.clone(),
+        ..ConfigInputs::default()
     };
-    let mut unless_said = |key: &str, value: &str| {
+    let mut unless_set = |key: &str, value: &str| {
         let value = value.to_owned();
-        source.environment.entry(key.to_owned()).or_insert(value);
+        inputs.environment.entry(key.to_owned()).or_insert(value);
     };
-    unless_said("PACELINE_SHUTDOWN_TIMEOUT", SHUTDOWN_TIMEOUT);
+    unless_set("PACELINE_SHUTDOWN_TIMEOUT", SHUTDOWN_TIMEOUT);
     if arguments.verbose > 0 {
-        unless_said(
+        unless_set(
             "PACELINE_VERBOSE",
             if arguments.verbose > 1 { "2" } else { "1" },
         );
     }
     if let Some(user) = arguments.user {
-        source.set.push(format!("user={user}"));
+        inputs.set.push(format!("user={user}"));
     }
     if arguments.reboot {
-        source.set.push("so_reuseport=on".to_owned());
+        inputs.set.push("so_reuseport=on".to_owned());
     }
-    let (config, remarks) = source.read_with_remarks()?;
+    let (config, remarks) = inputs.read_with_remarks()?;
     if config.databases.is_empty() {
-        return Err(CliError::NoDatabases(source.name()));
+        return Err(CliError::NoDatabases(inputs.name()));
     }
     let daemon = match (arguments.daemon, arguments.is_child) {
         (_, true) => Daemon::Child,
-        (true, false) => Daemon::Asked,
+        (true, false) => Daemon::Start,
         (false, false) => Daemon::No,
     };
     Ok(Command::Serve(Box::new(Serve {
         config,
-        source,
+        inputs,
         remarks,
         #[cfg(feature = "embedded")]
         embedded: None,
-        log_filter: machine.said("LOG").map(str::to_owned),
+        log_filter: process.variable("LOG").map(str::to_owned),
         service: Service {
             is_pgbouncer: true,
             quiet: arguments.quiet || daemon == Daemon::Child,
@@ -131,7 +131,10 @@ mod tests {
 
     fn called(program: &str, line: &[&str]) -> Result<Command, CliError> {
         let arguments = [program].into_iter().chain(line.iter().copied());
-        Command::resolve(arguments.map(OsString::from), &Machine::default())
+        Command::resolve(
+            arguments.map(OsString::from),
+            &ProcessEnvironment::default(),
+        )
     }
 
     fn served(line: &[&str]) -> Serve {
@@ -161,7 +164,7 @@ mod tests {
         assert_eq!(plain.config.paceline.pooling.max_client_conn, 100);
         let all = served(&["-dqvv", "-R", "-u", "nobody"]);
         assert!(all.service.quiet && all.service.takes_over);
-        assert_eq!(all.service.daemon, Daemon::Asked);
+        assert_eq!(all.service.daemon, Daemon::Start);
         let settings = &all.config.paceline;
         assert_eq!(
             (settings.logging.verbose, settings.operation.user.as_str()),
@@ -176,7 +179,7 @@ mod tests {
             "--quiet",
         ]);
         assert_eq!(long.config.paceline.logging.verbose, 1);
-        assert_eq!(long.service.daemon, Daemon::Asked);
+        assert_eq!(long.service.daemon, Daemon::Start);
         assert_eq!(
             served(&["-d", "--in-background"]).service.daemon,
             Daemon::Child
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_the_usage_is_shown() {
+    fn wrong_arguments_show_the_usage() {
         for line in [
             &[][..],
             &["-x", "a.ini"],
@@ -198,7 +201,7 @@ mod tests {
                 "{line:?}: {error}"
             );
         }
-        // By its own name the program has its own command line.
+        // Under its own name, the program has its own command line.
         assert!(matches!(
             called("/x/paceline", &["-d"]),
             Err(CliError::Usage(_))

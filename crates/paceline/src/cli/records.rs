@@ -1,26 +1,26 @@
-//! The command line of what is made of records that `paceline bench --json` kept: `bench report` and `bench compare`.
+//! The arguments of `bench report` and `bench compare`, which read the records of `bench --json`.
 
 use super::lab_command::{Compare, LabCommand, Report};
 use clap::Subcommand;
 use std::path::PathBuf;
 
-/// The subcommands of `bench` that measure nothing.
+/// The subcommands of `bench` that read records.
 #[derive(Debug, Subcommand)]
 pub(super) enum RecordsArguments {
-    /// Make a page of records that --json kept; measures nothing
+    /// Write a report of records that --json has written; measures nothing
     Report {
         /// The records, one JSON object per line
         #[arg(value_name = "RESULTS.JSONL")]
         records: PathBuf,
 
-        /// The page; what was there is replaced
+        /// The report, an HTML page; an existing file is replaced
         #[arg(long, value_name = "FILE")]
         html: PathBuf,
     },
-    /// Say what got faster or slower beyond noise; measures nothing
+    /// Print what became faster or slower beyond noise; measures nothing
     ///
-    /// Something has changed if the ranges of its rounds do not overlap and the medians differ by more
-    /// than 5 %. Differing machines, servers, settings and conditions are warned of first.
+    /// A result has changed if the ranges of its rounds do not overlap and the medians differ by more than
+    /// 5 %. If machines, servers, settings or conditions differ, warnings are printed first.
     #[command(verbatim_doc_comment)]
     Compare {
         /// The older records
@@ -31,7 +31,7 @@ pub(super) enum RecordsArguments {
         #[arg(value_name = "AFTER.JSONL")]
         after: PathBuf,
 
-        /// Exit with 1 when something got slower beyond noise, does not run any more, or its check fails
+        /// Exit with 1 if something became slower beyond noise, does not run any more, or fails its check
         #[arg(long)]
         fail_on_slower: bool,
     },

@@ -1,33 +1,33 @@
-//! The command line of the front end itself.
+//! Resolves the arguments of `serve`.
 
 use super::arguments::ServeArguments;
 use super::command::{Serve, Service};
 use super::error::CliError;
-use super::machine::Machine;
-use paceline_admin::source::Source;
+use super::process_environment::ProcessEnvironment;
+use paceline_admin::config_inputs::ConfigInputs;
 use paceline_config::{Config, Format};
 #[cfg(feature = "embedded")]
 use std::path::PathBuf;
 
 impl ServeArguments {
-    pub(super) fn resolve(self, machine: &Machine) -> Result<Serve, CliError> {
-        let source = Source {
+    pub(super) fn resolve(self, process: &ProcessEnvironment) -> Result<Serve, CliError> {
+        let inputs = ConfigInputs {
             upstream: self.upstream,
             file: self.config,
             format: Format::Guessed,
-            environment: machine.environment.clone(),
+            environment: process.variables.clone(),
             set: self.set,
             listen: self.listen,
         };
-        let (config, remarks) = source.read_with_remarks()?;
+        let (config, remarks) = inputs.read_with_remarks()?;
         #[cfg(feature = "embedded")]
-        let embedded = embedded_folder(self.data_dir, &config, &source, machine)?;
+        let embedded = embedded_folder(self.data_dir, &config, &inputs, process)?;
         #[cfg(not(feature = "embedded"))]
-        expect_databases(&config, || source.name())?;
-        let log_filter = self.log_level.as_deref().or(machine.said("LOG"));
+        expect_databases(&config, || inputs.name())?;
+        let log_filter = self.log_level.as_deref().or(process.variable("LOG"));
         Ok(Serve {
             config,
-            source,
+            inputs,
             remarks,
             #[cfg(feature = "embedded")]
             embedded,
@@ -42,23 +42,23 @@ impl ServeArguments {
 fn embedded_folder(
     given: Option<PathBuf>,
     config: &Config,
-    source: &Source,
-    machine: &Machine,
+    inputs: &ConfigInputs,
+    process: &ProcessEnvironment,
 ) -> Result<Option<PathBuf>, CliError> {
     if !config.databases.is_empty() {
         return match given {
-            Some(_) => Err(CliError::DataDirUnused(source.name())),
+            Some(_) => Err(CliError::DataDirUnused(inputs.name())),
             None => Ok(None),
         };
     }
-    let folder = given.or_else(|| machine.said("DATA_DIR").map(PathBuf::from));
-    // PostgreSQL is started from another working folder.
+    let folder = given.or_else(|| process.variable("DATA_DIR").map(PathBuf::from));
+    // PostgreSQL is started in another working folder.
     let folder = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
-    let folder = folder.or_else(|| machine.home.data_folder());
+    let folder = folder.or_else(|| process.home.data_folder());
     folder.map(Some).ok_or(CliError::NoDataFolder)
 }
 
-/// Without an embedded PostgreSQL there must be a server to connect to.
+/// Fails if the configuration names no database: this build has no embedded PostgreSQL.
 #[cfg(not(feature = "embedded"))]
 pub(super) fn expect_databases(
     config: &Config,

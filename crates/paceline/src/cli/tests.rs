@@ -1,19 +1,19 @@
-//! Command lines and what they resolve to.
+//! Command lines and the commands that they resolve to.
 
 use std::collections::BTreeMap;
 
 #[cfg(feature = "embedded")]
 use super::home::Home;
 use super::*;
-use paceline_config::{Remark, Settings};
+use paceline_config::Settings;
 use std::path::PathBuf;
 
 #[cfg(feature = "embedded")]
 mod embedded;
 
-fn machine() -> Machine {
-    Machine {
-        environment: BTreeMap::new(),
+fn process() -> ProcessEnvironment {
+    ProcessEnvironment {
+        variables: BTreeMap::new(),
         #[cfg(feature = "embedded")]
         home: Home {
             home: Some("/home/rider".into()),
@@ -29,7 +29,7 @@ fn environment(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 pub(super) fn resolve(line: &[&str]) -> Result<Command, String> {
     let arguments = ["paceline"].iter().chain(line).map(OsString::from);
-    Command::resolve(arguments, &machine()).map_err(|error| error.to_string())
+    Command::resolve(arguments, &process()).map_err(|error| error.to_string())
 }
 
 fn serve(line: &[&str]) -> Serve {
@@ -39,11 +39,11 @@ fn serve(line: &[&str]) -> Serve {
     }
 }
 
-pub(super) fn refused(line: &[&str]) -> String {
+pub(super) fn rejected(line: &[&str]) -> String {
     resolve(line).expect_err("should be refused")
 }
 
-/// A folder of its own for one test, removed afterwards.
+/// A folder for one test. Dropping it removes the folder.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -67,12 +67,12 @@ impl Drop for Folder {
 }
 
 #[test]
-fn clap_finds_no_contradiction() {
-    arguments::described(Arguments::command()).debug_assert();
+fn the_arguments_are_consistent() {
+    arguments::with_details(Arguments::command()).debug_assert();
 }
 
 #[test]
-fn every_option_works_with_and_without_the_word_serve() {
+fn serve_is_the_default_command() {
     let options = [
         "--upstream",
         "postgres://db",
@@ -111,26 +111,26 @@ fn a_file_with_databases_needs_no_embedded_server() {
 }
 
 #[test]
-fn contradictions_are_refused() {
+fn contradictions_are_rejected() {
     assert!(
-        refused(&["--upstream", "postgres://db", "--config", "x"]).contains("cannot be used with")
+        rejected(&["--upstream", "postgres://db", "--config", "x"]).contains("cannot be used with")
     );
-    assert!(refused(&["--pipeline", "check", "x"]).contains("unexpected argument"));
-    assert!(refused(&["check"]).contains("<FILE>"));
+    assert!(rejected(&["--pipeline", "check", "x"]).contains("unexpected argument"));
+    assert!(rejected(&["check"]).contains("<FILE>"));
 }
 
 #[test]
-fn errors_of_the_configuration_come_through() {
-    assert!(refused(&["--upstream", "db"]).contains("--upstream: not a PostgreSQL URL"));
-    assert!(refused(&["--listen", "0.0.0.0:1"]).contains("client login is trust"));
-    assert!(refused(&["--set", "pipline=on"]).contains("did you mean \"pipeline\"?"));
+fn errors_of_the_configuration_are_returned() {
+    assert!(rejected(&["--upstream", "db"]).contains("--upstream: not a PostgreSQL URL"));
+    assert!(rejected(&["--listen", "0.0.0.0:1"]).contains("client login is trust"));
+    assert!(rejected(&["--set", "pipline=on"]).contains("did you mean \"pipeline\"?"));
     assert!(
-        refused(&["--config", "/nonexistent/x.toml"]).contains("cannot read /nonexistent/x.toml")
+        rejected(&["--config", "/nonexistent/x.toml"]).contains("cannot read /nonexistent/x.toml")
     );
 }
 
 #[test]
-fn check_sums_up_a_valid_file() {
+fn check_summarizes_a_valid_file() {
     let folder = Folder::new("valid");
     let file = folder.file("[databases.app]\nprimary = \"postgres://svc:s3cret@db/shop\"\n[databases.\"*\"]\nprimary = \"postgres://db2\"");
     let Ok(Command::Check { file: checked }) = resolve(&["check", &file]) else {
@@ -146,7 +146,7 @@ fn check_sums_up_a_valid_file() {
 }
 
 #[test]
-fn check_reports_a_wrong_file() {
+fn check_rejects_an_invalid_file() {
     let folder = Folder::new("wrong");
     let file = folder.file("[paceline]\nlisten_port = 1\nhotspot = 2");
     let message = check(Path::new(&file)).expect_err("wrong").to_string();
@@ -160,7 +160,7 @@ fn check_reports_a_wrong_file() {
 }
 
 #[test]
-fn check_reads_the_files_that_are_named() {
+fn check_reads_the_named_files() {
     let folder = Folder::new("named");
     for (text, wrong) in [
         (
@@ -177,7 +177,7 @@ fn check_reads_the_files_that_are_named() {
 
 #[test]
 fn help_shows_every_setting_with_its_default() {
-    let help = refused(&["--help"]);
+    let help = rejected(&["--help"]);
     assert!(help.contains("paceline --upstream postgres://app:secret@10.0.0.5:5432/app"));
     for key in paceline_config::keys() {
         let default = key.show(&Settings::default());
@@ -188,13 +188,13 @@ fn help_shows_every_setting_with_its_default() {
         );
     }
     assert_eq!(
-        refused(&["--version"]).trim(),
+        rejected(&["--version"]).trim(),
         format!("paceline {}", env!("CARGO_PKG_VERSION"))
     );
 }
 
 #[test]
-fn explain_takes_a_statement_a_server_and_settings() {
+fn explain_resolves_statement_server_and_settings() {
     let line = [
         "explain",
         "SELECT 1",
@@ -211,12 +211,14 @@ fn explain_takes_a_statement_a_server_and_settings() {
     let upstream = explain.upstream.unwrap();
     assert_eq!(upstream.dbname.as_deref(), Some("shop"));
     assert!(explain.settings.grouping.hotspot_for_autocommit);
-    assert!(refused(&["explain"]).contains("<SQL>"));
-    assert!(refused(&["explain", "SELECT 1", "--set", "x=1"]).contains("unknown key"));
-    assert!(refused(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL"));
+    assert!(rejected(&["explain"]).contains("<SQL>"));
+    assert!(rejected(&["explain", "SELECT 1", "--set", "x=1"]).contains("unknown key"));
+    assert!(
+        rejected(&["explain", "SELECT 1", "--upstream", "db"]).contains("not a PostgreSQL URL")
+    );
 }
 
-fn question(line: &[&str]) -> Explain {
+fn explain(line: &[&str]) -> Explain {
     let line = [&["explain", "SELECT 1"], line].concat();
     match resolve(&line) {
         Ok(Command::Explain(explain)) => *explain,
@@ -232,11 +234,11 @@ const ANY: &str =
     "[databases.\"*\"]\nprimary = \"postgres://any\"\nhotspot_for_autocommit = true\n";
 
 #[test]
-fn explain_goes_by_the_file_that_serve_goes_by() {
+fn explain_reads_the_configuration_of_serve() {
     let folder = Folder::new("explain");
     let file = folder.file(SHOP);
     let config = ["--config", &file];
-    let asked = question(&config);
+    let asked = explain(&config);
     let upstream = asked.upstream.unwrap();
     assert_eq!(
         (upstream.to_string().as_str(), upstream.user.as_deref()),
@@ -244,34 +246,34 @@ fn explain_goes_by_the_file_that_serve_goes_by() {
     );
     assert_eq!(asked.declared.len(), 1);
     assert!(!asked.settings.grouping.hotspot && asked.settings.grouping.hotspot_for_autocommit);
-    // Another client of it: the server's user stays.
-    let asked = question(&[&config[..], &["--user", "web", "--set", "hotspot=on"]].concat());
+    // Another client user: the user of the URL logs in.
+    let asked = explain(&[&config[..], &["--user", "web", "--set", "hotspot=on"]].concat());
     assert_eq!(asked.upstream.unwrap().user.as_deref(), Some("svc"));
     assert!(asked.settings.grouping.hotspot && !asked.settings.grouping.hotspot_for_autocommit);
-    // Another server, the same switches and functions.
-    let asked = question(&[&config[..], &["--upstream", "postgres://me@here"]].concat());
+    // Another server with the same switches and functions.
+    let asked = explain(&[&config[..], &["--upstream", "postgres://me@here"]].concat());
     assert_eq!(asked.upstream.unwrap().to_string(), "here:5432");
     assert!(asked.settings.grouping.hotspot_for_autocommit && asked.declared.len() == 1);
 }
 
 #[test]
-fn explain_asks_which_database_if_the_file_leaves_that_open() {
+fn explain_needs_a_database_if_the_file_names_several() {
     let folder = Folder::new("which");
     let file = folder.file(&format!("{SHOP}{ANY}"));
-    let only = question(&["--config", &file]).upstream.unwrap();
+    let only = explain(&["--config", &file]).upstream.unwrap();
     assert_eq!(only.to_string(), "db:5432/app");
     let line = ["--config", &file, "--database", "other", "--user", "web"];
-    let other = question(&line);
+    let other = explain(&line);
     assert!(other.settings.grouping.hotspot_for_autocommit);
     let upstream = other.upstream.unwrap();
     assert_eq!(
         (upstream.to_string().as_str(), upstream.user.as_deref()),
         ("any:5432/other", Some("web"))
     );
-    let explain =
-        |more: &[&str]| refused(&[&["explain", "SELECT 1", "--config", &file], more].concat());
+    let error =
+        |more: &[&str]| rejected(&[&["explain", "SELECT 1", "--config", &file], more].concat());
     folder.file(ANY);
-    assert!(explain(&[]).ends_with(
+    assert!(error(&[]).ends_with(
         "names no database by its name; add --database NAME to say which one clients ask for"
     ));
     let second = SHOP.replace("shop", "store").replace(
@@ -279,25 +281,25 @@ fn explain_asks_which_database_if_the_file_leaves_that_open() {
         "",
     );
     folder.file(&format!("{SHOP}{second}"));
-    assert!(explain(&[]).contains("names several databases; add --database NAME"));
-    assert!(explain(&["--database", "x"]).contains("has no database x"));
-    // Where the server is given, it need not be said.
+    assert!(error(&[]).contains("names several databases; add --database NAME"));
+    assert!(error(&["--database", "x"]).contains("has no database x"));
+    // With --upstream, the database is not needed.
     let line = ["--config", &file, "--upstream", "postgres://me@here"];
-    assert!(!question(&line).settings.grouping.hotspot_for_autocommit);
+    assert!(!explain(&line).settings.grouping.hotspot_for_autocommit);
     folder.file("[[group]]\nfunction = \"buy\"");
-    let embedded = question(&["--config", &file]);
+    let embedded = explain(&["--config", &file]);
     assert!(embedded.upstream.is_none() && embedded.declared.len() == 1);
     folder.file("[paceline]\nhotspt = true");
-    assert!(explain(&[]).contains("did you mean \"hotspot\"?"));
-    assert!(refused(&["explain", "SELECT 1", "--database", "x"]).contains("--config"));
+    assert!(error(&[]).contains("did you mean \"hotspot\"?"));
+    assert!(rejected(&["explain", "SELECT 1", "--database", "x"]).contains("--config"));
 }
 
-/// What a line resolves to with these variables set.
+/// Resolves a command line with these environment variables.
 fn serve_in(variables: &[(&str, &str)], line: &[&str]) -> Result<Serve, String> {
-    let mut machine = machine();
-    machine.environment = environment(variables);
+    let mut process = process();
+    process.variables = environment(variables);
     let arguments = ["paceline"].iter().chain(line).map(OsString::from);
-    match Command::resolve(arguments, &machine) {
+    match Command::resolve(arguments, &process) {
         Ok(Command::Serve(serve)) => Ok(*serve),
         Ok(other) => panic!("{line:?}: {other:?}"),
         Err(error) => Err(error.to_string()),
@@ -305,7 +307,7 @@ fn serve_in(variables: &[(&str, &str)], line: &[&str]) -> Result<Serve, String> 
 }
 
 #[test]
-fn the_environment_may_say_where_the_databases_are() {
+fn the_environment_may_name_the_databases() {
     let upstream = ("PACELINE_UPSTREAM", "postgres://of-environment");
     let host = |serve: Serve| {
         serve
@@ -322,22 +324,21 @@ fn the_environment_may_say_where_the_databases_are() {
         &["--upstream", "postgres://given"],
     );
     assert_eq!(given.map(host), Ok(Some("given:5432".to_owned())));
-    let refused =
-        |variables: &[(&str, &str)], line: &[&str]| serve_in(variables, line).unwrap_err();
+    let error = |variables: &[(&str, &str)], line: &[&str]| serve_in(variables, line).unwrap_err();
     assert_eq!(
-        refused(&[upstream, ("PACELINE_CONFIG", "x")], &[]),
+        error(&[upstream, ("PACELINE_CONFIG", "x")], &[]),
         "PACELINE_CONFIG and PACELINE_UPSTREAM are both set; unset one of the two"
     );
-    let secret = refused(&[("PACELINE_UPSTREAM", "postgres://me:s3cret@db:x")], &[]);
+    let secret = error(&[("PACELINE_UPSTREAM", "postgres://me:s3cret@db:x")], &[]);
     assert!(secret.starts_with("PACELINE_UPSTREAM: ") && !secret.contains("s3cret"));
     assert!(
-        refused(&[("PACELINE_HOTSPOT", "x")], &[])
+        error(&[("PACELINE_HOTSPOT", "x")], &[])
             .starts_with("PACELINE_HOTSPOT: hotspot: x is not a switch")
     );
 }
 
 #[test]
-fn check_takes_both_kinds_of_file() {
+fn check_reads_both_formats() {
     let folder = Folder::new("kinds");
     let file =
         folder.file("[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_type = trust\npkt_buf = 1\n[databases]\na = host=a\n");
@@ -364,9 +365,9 @@ fn check_takes_both_kinds_of_file() {
     );
 }
 
-/// The remark that nothing travels together is about what holds in the end, not about the file alone.
+/// The remark that nothing is grouped depends on the resulting configuration, not on the file alone.
 #[test]
-fn sessions_are_remarked_if_they_are_all_that_is_pooled() {
+fn pooling_only_sessions_is_remarked() {
     let folder = Folder::new("sessions");
     let remarked = |settings: &str, parameters: &str, variables: &[(&str, &str)], set: &[&str]| {
         let file = folder.0.join("p.ini");
@@ -374,13 +375,11 @@ fn sessions_are_remarked_if_they_are_all_that_is_pooled() {
             "[pgbouncer]\nauth_type = trust\nlisten_addr = 127.0.0.1\n{settings}\n[databases]\nx = host=db {parameters}\n"
         );
         std::fs::write(&file, text).unwrap();
-        let machine = Machine {
-            environment: environment(variables),
-            ..machine()
-        };
+        let mut process = process();
+        process.variables = environment(variables);
         let line = ["paceline", "--config", file.to_str().unwrap()];
         let line = line.iter().chain(set).map(OsString::from);
-        let Ok(Command::Serve(serve)) = Command::resolve(line, &machine) else {
+        let Ok(Command::Serve(serve)) = Command::resolve(line, &process) else {
             panic!("{settings} {parameters}");
         };
         let remarks = serve.remarks.iter().map(ToString::to_string);

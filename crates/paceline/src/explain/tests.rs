@@ -1,4 +1,4 @@
-//! What is told of a text alone. (What PostgreSQL adds is tested end to end.)
+//! Answers without a server. The e2e module `explaining` tests answers with one.
 
 use super::*;
 use paceline_config::{Config, Settings};
@@ -14,24 +14,24 @@ fn question(sql: &str, upstream: Option<&str>) -> Explain {
     }
 }
 
-fn told(question: &Explain) -> Result<String, String> {
+fn explained(question: &Explain) -> Result<String, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let told = runtime.block_on(explain(question));
-    told.map_err(|error| format!("{error:#}"))
+    let text = runtime.block_on(explain(question));
+    text.map_err(|error| format!("{error:#}"))
 }
 
-/// The line with this label.
+/// The text of the line with this label.
 fn line(question: &Explain, label: &str) -> Option<String> {
-    let told = told(question).unwrap();
-    let line = told.lines().find(|line| line.starts_with(label))?;
+    let text = explained(question).unwrap();
+    let line = text.lines().find(|line| line.starts_with(label))?;
     Some(line[label.len()..].trim().to_owned())
 }
 
 #[test]
-fn a_text_is_told_with_its_literals_taken_out() {
-    let told = told(&question(
+fn the_template_and_its_literals_are_listed() {
+    let text = explained(&question(
         "UPDATE t\n SET n = n - 1.5, s = 'it''s'\n WHERE id = 7",
         None,
     ));
@@ -42,7 +42,7 @@ catalog     not asked (no server is named): the tables may yet forbid what follo
 as it is    solo: it has no hint, and hotspot_for_autocommit is off
 hint        fold; with /*+ COMMIT_ON_SUCCESS */
 switch      fold; with hotspot_for_autocommit";
-    assert_eq!(told.unwrap(), expected);
+    assert_eq!(text.unwrap(), expected);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn each_shape_has_its_strategy() {
 }
 
 #[test]
-fn a_hint_and_a_setting_count() {
+fn hints_and_settings_have_effect() {
     let hinted = "UPDATE COMMIT_ON_SUCCESS ROLLBACK_ON_FAIL t SET n = 1 WHERE id = 1";
     let mut asked = question(hinted, None);
     assert_eq!(line(&asked, "as it is").as_deref(), Some("fold"));
@@ -87,11 +87,11 @@ fn a_hint_and_a_setting_count() {
     assert_eq!(line(&asked, "as it is").as_deref(), Some(off));
 }
 
-/// Without a server, functions are known by the names that the text gives them.
+/// Without a server, the function is that of the name in the text.
 #[test]
-fn declared_functions_are_known_by_name() {
+fn declared_functions_are_recognized_by_name() {
     let lists = "[[take]]\nfunction = \"q.read\"\nlimit_argument = 2\n[[take]]\nfunction = \"pop\"\n[[group]]\nfunction = \"buy\"";
-    let told = |sql: &str, hotspot| {
+    let text = |sql: &str, hotspot| {
         let mut asked = question(sql, None);
         asked.declared = Config::from_toml(lists, "").unwrap().declared;
         asked.settings.grouping.hotspot = hotspot;
@@ -105,7 +105,7 @@ fn declared_functions_are_known_by_name() {
         ("SELECT buy(n) FROM q.read('a', 1) AS r(n)", chain),
         ("INSERT INTO t SELECT buy(1)", chain),
     ] {
-        assert_eq!(told(sql, true), expected, "{sql}");
+        assert_eq!(text(sql, true), expected, "{sql}");
     }
     let other = "solo: it calls the declared function otherwise than by SELECT … FROM f(…) and nothing else";
     for sql in [
@@ -113,17 +113,17 @@ fn declared_functions_are_known_by_name() {
         "SELECT * FROM q.read('a', 1) WHERE id > 1",
         "INSERT INTO t SELECT q.read('a', 1)",
     ] {
-        assert_eq!(told(sql, true), other, "{sql}");
+        assert_eq!(text(sql, true), other, "{sql}");
     }
     let off = "solo: its declaration does not count: hotspot is off";
-    assert_eq!(told("SELECT buy(1)", false), off);
-    let read = told("SELECT read('a', 1)", true);
+    assert_eq!(text("SELECT buy(1)", false), off);
+    let read = text("SELECT read('a', 1)", true);
     assert!(read.starts_with("share"), "of another schema: {read}");
 }
 
-/// The server would say the same.
+/// The result is the same with a server.
 #[test]
-fn what_means_its_moment_goes_alone() {
+fn statements_that_depend_on_the_time_run_alone() {
     let lists = "[[take]]\nfunction = \"pop\"\n[[group]]\nfunction = \"buy\"";
     let alone = "solo: a constant that means the moment in which it is parsed";
     for sql in [
@@ -140,12 +140,12 @@ fn what_means_its_moment_goes_alone() {
         assert_eq!(line(&asked, "hint"), None, "{sql}");
     }
     let sampled = question("SELECT n FROM t TABLESAMPLE system (1)", None);
-    let told = line(&sampled, "as it is").unwrap();
-    assert!(told.starts_with("solo: it reads something else"), "{told}");
+    let text = line(&sampled, "as it is").unwrap();
+    assert!(text.starts_with("solo: it reads something else"), "{text}");
 }
 
 #[test]
-fn what_is_no_single_read_or_write_is_a_lease() {
+fn other_texts_than_a_read_or_write_are_leases() {
     for (sql, why) in [
         ("BEGIN", "it is neither a read nor a write of tables"),
         (
@@ -167,12 +167,12 @@ fn what_is_no_single_read_or_write_is_a_lease() {
 }
 
 #[test]
-fn what_cannot_be_told_is_an_error() {
-    let error = told(&question("SELCT 1", None)).unwrap_err();
+fn texts_that_cannot_be_explained_are_errors() {
+    let error = explained(&question("SELCT 1", None)).unwrap_err();
     assert!(
         error.contains("syntax error at or near \"SELCT\""),
         "{error}"
     );
-    let error = told(&question("SELECT 1", Some("postgres://db"))).unwrap_err();
+    let error = explained(&question("SELECT 1", Some("postgres://db"))).unwrap_err();
     assert!(error.contains("names no user"), "{error}");
 }

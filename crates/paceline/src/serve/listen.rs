@@ -1,4 +1,4 @@
-//! The sockets on which clients and monitoring connect: those that systemd passes, or those that the configuration names.
+//! The listening sockets for clients and metrics: those that systemd has opened, or those that the configuration names.
 
 use anyhow::Context;
 use paceline_admin::systemd;
@@ -10,11 +10,11 @@ use tokio::net::{TcpListener, UnixListener};
 
 /// The listening sockets of the process.
 pub(super) struct Listeners {
-    /// For clients.
+    /// TCP sockets for clients.
     pub(super) tcp: Vec<TcpListener>,
-    /// For clients.
+    /// Unix sockets for clients.
     pub(super) unix: Vec<UnixListener>,
-    /// For monitoring.
+    /// The socket for metrics.
     pub(super) metrics: Option<TcpListener>,
     /// Which processes share the sockets for clients.
     pub(super) sharing: Sharing,
@@ -25,11 +25,11 @@ impl Listeners {
     /// Takes the sockets that systemd has opened. If it has opened none, opens those that the configuration names.
     pub(super) fn open(config: &Config) -> anyhow::Result<Self> {
         let settings = &config.paceline.listening;
-        let passed = systemd::passed().context("cannot take the sockets of systemd")?;
+        let taken = systemd::take_sockets().context("cannot take the sockets of systemd")?;
         let mut listeners = Self {
-            tcp: passed.tcp,
-            unix: passed.unix,
-            metrics: passed.metrics,
+            tcp: taken.tcp,
+            unix: taken.unix,
+            metrics: taken.metrics,
             sharing: Sharing::Systemd,
             socket_file: None,
         };

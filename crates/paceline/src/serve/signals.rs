@@ -1,4 +1,4 @@
-//! Signals, as PgBouncer (1.23 and later) understands them: each is a command.
+//! CommandSignals. Each is a command, as in PgBouncer 1.23 and later.
 
 use paceline_admin::admin::Admin;
 use paceline_admin::commands::{AdminCommand, Shutdown};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that Paceline handles.
-pub(crate) struct Signals {
+pub(crate) struct CommandSignals {
     hang_up: Signal,
     interrupt: Signal,
     quit: Signal,
@@ -18,7 +18,7 @@ pub(crate) struct Signals {
     user_2: Signal,
 }
 
-impl Signals {
+impl CommandSignals {
     /// Handles these signals from now on.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
@@ -31,8 +31,8 @@ impl Signals {
         })
     }
 
-    /// Executes the commands as long as the process lives.
-    pub(super) async fn obey(mut self, admin: Arc<Admin>) {
+    /// Executes the commands of signals until the process ends.
+    pub(super) async fn execute_commands(mut self, admin: Arc<Admin>) {
         loop {
             let command = tokio::select! {
                 _ = self.hang_up.recv() => AdminCommand::Reload,

@@ -5,6 +5,7 @@ mod cycles;
 mod graph;
 mod imports;
 mod links;
+mod watchdog;
 
 use std::path::{Path, PathBuf};
 

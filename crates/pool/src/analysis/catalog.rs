@@ -1,14 +1,14 @@
-//! Asking the catalog, and reading its answers.
+//! Queries of the catalog and their results.
 
-use crate::server::{Rows, ServerConn, ServerError};
+use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_batch::line::ClientTimeouts;
 use paceline_sql::TypeName;
-use paceline_sql::facts::{Added, Extent, Fingerprint, Names};
+use paceline_sql::facts::{Added, CatalogVersion, Extent, Names};
 use paceline_sql::{Column, Name, TableFacts, facts};
 use paceline_wire::backend::Field;
 use std::time::Duration;
 
-/// What the catalog says of a table; `None`: there is none of that name.
+/// The facts about a table; `None` if there is no such table.
 pub(super) async fn ask_table(
     conn: &mut ServerConn,
     name: &Name,
@@ -17,56 +17,58 @@ pub(super) async fn ask_table(
     let Some(extent) = read_extent(&extent) else {
         return Ok(None);
     };
-    // The fingerprint comes first: DDL between it and the rest only makes the plan refuse itself.
-    let print = facts::fingerprint_sql(name, &extent);
+    // Read the catalog version first: if DDL runs between it and the rest, the plan is invalid from the beginning.
+    let version = facts::catalog_version_sql(name, &extent);
     let questions = [
-        format!("SELECT {print}"),
+        format!("SELECT {version}"),
         facts::table_sql(name),
         facts::columns_sql(name),
         facts::keys_sql(name),
         facts::checks_sql(name),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
-    Ok(read_table(&answers, extent, print))
+    Ok(read_table(&answers, extent, version))
 }
 
-/// What the names in a statement mean, if the answer to each of these questions is yes.
+/// The catalog version of the names in a statement, if PostgreSQL answers yes to each of these questions.
 pub(super) async fn ask_names(
     conn: &mut ServerConn,
     names: &Names,
     questions: &[String],
-) -> Result<Option<Fingerprint>, ServerError> {
+) -> Result<Option<CatalogVersion>, ServerError> {
     let added = conn.query(&names.added_sql()).await?;
-    let yes = |place: usize| {
-        let value = added.first()?.first()?.get(place)?;
+    let yes = |column: usize| {
+        let value = added.first()?.first()?.get(column)?;
         Some(value.as_deref() == Some("t"))
     };
     let (Some(operators), Some(casts)) = (yes(0), yes(1)) else {
         return Ok(None);
     };
-    let sql = names.fingerprint_sql(Added { operators, casts });
-    // Read the fingerprint first here, too.
+    let sql = names.catalog_version_sql(Added { operators, casts });
+    // Read the catalog version first, as for tables.
     let mut all = vec![format!("SELECT {sql}"), names.only_extensions_sql()];
     all.extend_from_slice(questions);
     let answers = conn.query(&all.join("; ")).await?;
-    let [print, answers @ ..] = answers.as_slice() else {
+    let [version, answers @ ..] = answers.as_slice() else {
         return Ok(None);
     };
     let agreed = answers.iter().all(|rows| first(rows) == Some("t"));
-    Ok(first(print).filter(|_| agreed).map(|value| Fingerprint {
-        sql,
-        value: value.to_owned(),
-    }))
+    Ok(first(version)
+        .filter(|_| agreed)
+        .map(|value| CatalogVersion {
+            sql,
+            value: value.to_owned(),
+        }))
 }
 
-/// The settings of the session on which groups depend, as `facts::session` reads them.
+/// The session settings on which groups depend, as `facts::session` reads them.
 pub(super) async fn ask_session(conn: &mut ServerConn) -> Result<Vec<Option<String>>, ServerError> {
     let mut answers = conn.query(&facts::session::session_sql()).await?;
     let row = answers.first_mut().and_then(|rows| rows.first_mut());
     Ok(row.map(std::mem::take).unwrap_or_default())
 }
 
-/// The names of the types of a template's parameters and RETURNING columns.
+/// The type names of a template's parameters and RETURNING columns.
 pub(super) async fn ask_types(
     conn: &mut ServerConn,
     parameters: &[u32],
@@ -103,15 +105,15 @@ async fn type_names(
 }
 
 /// The first value of the first row.
-pub(super) fn first(rows: &Rows) -> Option<&str> {
+pub(super) fn first(rows: &ResultRows) -> Option<&str> {
     rows.first()?.first()?.as_deref()
 }
 
-/// The time-outs that are in force; zero is none.
-pub(super) fn read_timeouts(rows: Option<&Rows>) -> ClientTimeouts {
+/// The session's time-outs; zero means none.
+pub(super) fn read_timeouts(rows: Option<&ResultRows>) -> ClientTimeouts {
     let row = rows.and_then(|rows| rows.first());
-    let limit = |place: usize| {
-        let millis = row?.get(place)?.as_ref()?.parse().ok()?;
+    let limit = |column: usize| {
+        let millis = row?.get(column)?.as_ref()?.parse().ok()?;
         Some(Duration::from_millis(millis)).filter(|limit| !limit.is_zero())
     };
     ClientTimeouts {
@@ -121,7 +123,7 @@ pub(super) fn read_timeouts(rows: Option<&Rows>) -> ClientTimeouts {
     }
 }
 
-fn read_extent(answers: &[Rows]) -> Option<Extent> {
+fn read_extent(answers: &[ResultRows]) -> Option<Extent> {
     let [tree, types, triggers, children] =
         <[Option<String>; 4]>::try_from(answers.first()?.first()?.clone()).ok()?;
     Some(Extent {
@@ -132,14 +134,14 @@ fn read_extent(answers: &[Rows]) -> Option<Extent> {
     })
 }
 
-/// OIDs with commas between them.
+/// Reads OIDs separated by commas.
 pub(super) fn read_oids(list: &str) -> Option<Vec<u32>> {
     let all = list.split(',').filter(|oid| !oid.is_empty());
     all.map(|oid| oid.parse().ok()).collect()
 }
 
-fn read_table(answers: &[Rows], extent: Extent, print: String) -> Option<TableFacts> {
-    let [fingerprint, table, columns, keys, checks] = answers else {
+fn read_table(answers: &[ResultRows], extent: Extent, version: String) -> Option<TableFacts> {
+    let [catalog_version, table, columns, keys, checks] = answers else {
         return None;
     };
     let [schema, name, refused, unique_indexes] =
@@ -150,9 +152,9 @@ fn read_table(answers: &[Rows], extent: Extent, print: String) -> Option<TableFa
         extent,
         refused,
         unique_indexes: unique_indexes?.parse().ok()?,
-        fingerprint: Fingerprint {
-            sql: print,
-            value: first(fingerprint)?.to_owned(),
+        catalog_version: CatalogVersion {
+            sql: version,
+            value: first(catalog_version)?.to_owned(),
         },
         columns: columns
             .iter()
@@ -197,8 +199,8 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
     })
 }
 
-/// Columns of each index, in order; rows come index by index.
-fn read_keys(rows: &Rows) -> Option<Vec<Vec<String>>> {
+/// The columns of each index, in order. Rows are sorted by index.
+fn read_keys(rows: &ResultRows) -> Option<Vec<Vec<String>>> {
     let mut keys: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
         let (index, column) = (row.first()?.clone()?, row.get(1)?.clone()?);

@@ -1,16 +1,16 @@
-//! Asking about functions that the configuration declares: which of them a statement calls, and how the calls of one that
-//! takes from a queue become one call.
+//! Functions that the configuration declares: which of them a statement calls, and how calls of a queue function are combined
+//! into one call.
 
 use super::catalog::{ask_names, ask_types, first};
 use super::describe::{describe, harmless_sql};
 use super::reasons::{FOREIGN, NO_TYPE, TOO_MANY};
-use crate::server::{Rows, ServerConn, ServerError};
+use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_batch::strategy::distribute::DistributePlan;
 use paceline_config::{Declared, Role};
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::{Fingerprint, Names};
+use paceline_sql::facts::{CatalogVersion, Names};
 use paceline_sql::function::{
-    FunctionFacts, fingerprint_sql, function_sql, plain_functions_sql, same_function_sql,
+    FunctionFacts, catalog_version_sql, function_sql, plain_functions_sql, same_function_sql,
 };
 use paceline_sql::{Call, Name, call};
 use paceline_wire::backend::Field;
@@ -18,7 +18,7 @@ use paceline_wire::frontend;
 
 const AMBIGUOUS: &str = "the declared function is not one that returns rows, or one of several of its name, or its limit is no integer";
 
-/// The functions among these names that are declared, each with what it is declared as.
+/// The declared functions among these names, with their roles.
 pub(super) async fn ask_declared(
     conn: &mut ServerConn,
     names: &[Name],
@@ -42,7 +42,7 @@ async fn ask_same(conn: &mut ServerConn, one: &Name, other: &Name) -> Result<boo
     Ok(answers.first().is_some_and(|rows| first(rows) == Some("t")))
 }
 
-/// How calls of a function that takes from a queue travel together, or why they do not.
+/// The plan that combines calls of a queue function, or why there is none.
 pub(super) async fn ask_call(
     conn: &mut ServerConn,
     template: &Template,
@@ -66,14 +66,14 @@ pub(super) async fn ask_call(
     ];
     let exprs = call.arguing().into_iter().chain(call.selecting());
     let names = Names::of(exprs);
-    let Some(print) = ask_names(conn, &names, &questions).await? else {
+    let Some(version) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };
     let functions = function_sql(&call.function, call.arguments.len(), limit_argument);
     let functions = conn.query(&functions).await?;
     let function = functions.first();
     let function =
-        function.and_then(|rows| read_function(rows, &call.function, limit_argument, &print));
+        function.and_then(|rows| read_function(rows, &call.function, limit_argument, &version));
     let Some(function) = function else {
         return Ok(Err(AMBIGUOUS.to_owned()));
     };
@@ -93,24 +93,25 @@ pub(super) async fn ask_call(
     Ok(match dealing {
         Err(refusal) => Err(refusal.to_string()),
         Ok(dealing) => {
-            let prints = vec![function.fingerprint.value];
+            let prints = vec![function.catalog_version.value];
             DistributePlan::new(template, dealing, prints, parameters, fields, templates)
                 .ok_or_else(|| TOO_MANY.to_owned())
         }
     })
 }
 
-/// The one function that is meant, if it can be called for many; `print` is what else the call relies on.
+/// The facts about the only matching function, if its calls can be combined. `version` is the version of the other names in the
+/// call.
 fn read_function(
-    rows: &Rows,
+    rows: &ResultRows,
     name: &Name,
     limit_argument: usize,
-    print: &Fingerprint,
+    version: &CatalogVersion,
 ) -> Option<FunctionFacts> {
     let [row] = rows.as_slice() else {
         return None;
     };
-    let [fingerprint, schema, limit_name, limit_type, fits] =
+    let [catalog_version, schema, limit_name, limit_type, fits] =
         <[Option<String>; 5]>::try_from(row.clone()).ok()?;
     (fits? == "t").then_some(FunctionFacts {
         schema: schema?,
@@ -118,14 +119,14 @@ fn read_function(
         limit_argument,
         limit_name: limit_name.filter(|name| !name.is_empty()),
         limit_type: limit_type?,
-        fingerprint: print.and(&Fingerprint {
-            sql: fingerprint_sql(&name.name),
-            value: fingerprint?,
+        catalog_version: version.and(&CatalogVersion {
+            sql: catalog_version_sql(&name.name),
+            value: catalog_version?,
         }),
     })
 }
 
-/// Whether the statement calls a function of which one call takes rows for many requests.
+/// Whether the statement calls a function that takes rows for many requests at once.
 pub(super) fn takes_many(declared: &[(Name, Role)]) -> bool {
     declared.iter().any(|(_, role)| role.limit().is_some())
 }

@@ -1,4 +1,4 @@
-//! What PostgreSQL says of a template, and of the names in its expressions.
+//! PostgreSQL's description of a template, and questions about the names in its expressions.
 
 use super::reasons::{TOO_MANY, WARNED};
 use crate::server::{ServerConn, ServerError};
@@ -8,14 +8,14 @@ use paceline_sql::{Expr, Name, facts};
 use paceline_wire::backend::Field;
 
 /// OIDs of a template's parameters, and RETURNING columns.
-pub(super) type Described = (Vec<u32>, Vec<Field>);
+pub(super) type TemplateTypes = (Vec<u32>, Vec<Field>);
 
-/// What PostgreSQL says of a template, or why there is no need to work out a plan: none takes so many columns, and what is said
-/// of a text whenever it is parsed must be said to each client.
+/// PostgreSQL's description of a template, or why the template cannot be grouped: it has too many columns, or PostgreSQL raises a
+/// notice whenever it parses the text, which each client must get.
 pub(super) async fn describe(
     conn: &mut ServerConn,
     template: &Template,
-) -> Result<Result<Described, String>, ServerError> {
+) -> Result<Result<TemplateTypes, String>, ServerError> {
     let described = conn.describe(&template.text, &template.types).await?;
     let (parameters, fields) = (described.parameters, described.fields);
     Ok(match parameters.len().max(fields.len()) {
@@ -25,14 +25,14 @@ pub(super) async fn describe(
     })
 }
 
-/// Are all functions, operators, types and collations in these expressions PostgreSQL's own, and no function volatile but
-/// these?
+/// Asks whether all functions, operators, types and collations in these expressions are PostgreSQL's own, and all functions
+/// except `volatile` are not volatile.
 pub(super) fn harmless_sql(exprs: &[&Expr], volatile: &[&str]) -> String {
     let types: Vec<_> = exprs.iter().flat_map(|e| e.casts_to()).collect();
     harmless_but_types_sql(exprs, &types, volatile)
 }
 
-/// The same, where only these types must be PostgreSQL's own.
+/// The same, except that only these types must be PostgreSQL's own.
 pub(super) fn harmless_but_types_sql(exprs: &[&Expr], types: &[Name], volatile: &[&str]) -> String {
     let functions: Vec<_> = exprs.iter().flat_map(|e| e.functions()).collect();
     let operators: Vec<_> = exprs.iter().flat_map(|e| e.operators()).collect();
@@ -44,3 +44,8 @@ pub(super) fn harmless_but_types_sql(exprs: &[&Expr], types: &[Name], volatile: 
     ];
     questions.join("; ")
 }
+
+/// Volatile functions of PostgreSQL that may be used in inserted, changed or moved rows: each row gets its own value, as without
+/// a group.
+pub(super) const VALUES_OF_ROWS: [&str; 4] =
+    ["clock_timestamp", "gen_random_uuid", "nextval", "random"];

@@ -1,24 +1,26 @@
 //! The plan by which a template is grouped, or why there is none.
 
-use super::catalog::{ask_names, ask_table, ask_types};
+mod fold;
+mod insert;
+mod take;
+
 use super::declared::{ask_call, takes_many};
-use super::describe::{Described, describe, harmless_but_types_sql, harmless_sql};
-use super::reasons::{FOREIGN, NO_SHAPE, NO_TABLE, NO_TYPE, OTHER_CALL, TOO_MANY};
+use super::reasons::{NO_SHAPE, OTHER_CALL};
 use crate::server::{ServerConn, ServerError};
+use fold::ask_fold;
+use insert::ask_insert;
 use paceline_batch::strategy::GroupPlan;
-use paceline_batch::strategy::distribute::DistributePlan;
-use paceline_batch::strategy::fold::FoldPlan;
-use paceline_batch::strategy::multi_row::MultiRowPlan;
-use paceline_batch::strategy::upsert::UpsertPlan;
 use paceline_config::Role;
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::{Fingerprint, Names};
-use paceline_sql::fold;
-use paceline_sql::merge::upsert::{self, OnConflict, Several, Upsert};
-use paceline_sql::take::{self, Take};
-use paceline_sql::{Expr, Insert, Name, Statement, TableFacts, Update, facts, merge};
+use paceline_sql::{Name, Statement};
 use std::sync::Arc;
+use take::ask_take;
 
+fn shared(plan: impl GroupPlan + 'static) -> Arc<dyn GroupPlan> {
+    Arc::new(plan)
+}
+
+/// Asks the catalog whether a strategy may group the template. The order is that of the strategies' table.
 pub(super) async fn ask_plan(
     conn: &mut ServerConn,
     template: &Template,
@@ -26,15 +28,13 @@ pub(super) async fn ask_plan(
     declared: &[(Name, Role)],
     templates: &Templates,
 ) -> Result<Result<Arc<dyn GroupPlan>, String>, ServerError> {
-    let fold = |plan| Arc::new(plan) as Arc<dyn GroupPlan>;
-    let deal = |plan| Arc::new(plan) as Arc<dyn GroupPlan>;
     if let Some(update) = &statement.update {
         let plan = ask_fold(conn, template, update, templates).await?;
-        return Ok(plan.map(fold));
+        return Ok(plan.map(shared));
     }
     if let Some(take) = &statement.take {
         let plan = ask_take(conn, template, take, templates).await?;
-        return Ok(plan.map(deal));
+        return Ok(plan.map(shared));
     }
     if let Some(insert) = &statement.insert {
         return ask_insert(conn, template, insert, templates).await;
@@ -45,7 +45,7 @@ pub(super) async fn ask_plan(
             && let Some(call) = calls.filter(|call| call.function == *name)
         {
             let plan = ask_call(conn, template, call, limit, templates).await?;
-            return Ok(plan.map(deal));
+            return Ok(plan.map(shared));
         }
     }
     let why = match takes_many(declared) {
@@ -53,245 +53,4 @@ pub(super) async fn ask_plan(
         false => NO_SHAPE,
     };
     Ok(Err(why.to_owned()))
-}
-
-async fn ask_fold(
-    conn: &mut ServerConn,
-    template: &Template,
-    update: &Update,
-    templates: &Templates,
-) -> Result<Result<FoldPlan, String>, ServerError> {
-    let (parameters, fields) = match describe(conn, template).await? {
-        Ok(described) => described,
-        Err(why) => return Ok(Err(why)),
-    };
-    let Some(mut table) = ask_table(conn, &update.relation).await? else {
-        return Ok(Err(NO_TABLE.to_owned()));
-    };
-    let Some(print) = ask_update(conn, update, &[], &table).await? else {
-        return Ok(Err(FOREIGN.to_owned()));
-    };
-    table.fingerprint = table.fingerprint.and(&print);
-    let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
-    else {
-        return Ok(Err(NO_TYPE.to_owned()));
-    };
-    let fold = fold::rewrite(update, &table, &parameter_names, &returning_names);
-    Ok(match fold {
-        Err(refusal) => Err(refusal.to_string()),
-        Ok(fold) => FoldPlan::new(template, fold, &table, parameters, fields, templates)
-            .ok_or_else(|| TOO_MANY.to_owned()),
-    })
-}
-
-/// Volatile functions of PostgreSQL that may stand where a row is inserted, or one that was taken is changed or moved
-/// on: each row has its own value, as it would have alone.
-pub(super) const VALUES_OF_ROWS: [&str; 4] =
-    ["clock_timestamp", "gen_random_uuid", "nextval", "random"];
-
-/// Those whose values do not tell in which order rows were met.
-const VALUES_WITHOUT_ORDER: [&str; 2] = ["gen_random_uuid", "random"];
-
-async fn ask_take(
-    conn: &mut ServerConn,
-    template: &Template,
-    take: &Take,
-    templates: &Templates,
-) -> Result<Result<DistributePlan, String>, ServerError> {
-    let (parameters, fields) = match describe(conn, template).await? {
-        Ok(described) => described,
-        Err(why) => return Ok(Err(why)),
-    };
-    let mut tables = Vec::new();
-    let onto = take.onward.as_ref().map(|onward| &onward.relation);
-    for name in [Some(&take.relation), onto].into_iter().flatten() {
-        match ask_table(conn, name).await? {
-            Some(table) => tables.push(table),
-            None => return Ok(Err(NO_TABLE.to_owned())),
-        }
-    }
-    let picking = harmless_sql(&take.picking(), &[take::TRY_LOCK]);
-    let taking = harmless_sql(&take.taking(), &VALUES_WITHOUT_ORDER);
-    let changing = harmless_sql(&take.moving(), &VALUES_OF_ROWS);
-    let assigned = take.assignments.iter().flatten();
-    let assigned: Vec<String> = assigned.map(|(column, _)| column.clone()).collect();
-    let mut questions = vec![picking, taking, changing];
-    questions.push(facts::apart_sql(&take.relation, &assigned));
-    questions.push(facts::no_names_sql(&take.relation));
-    let of_onto = |name| [facts::apart_sql(name, &[]), facts::no_names_sql(name)];
-    questions.extend(onto.into_iter().flat_map(of_onto));
-    let relations = [Some(&take.relation), onto].into_iter().flatten();
-    let relations: Vec<Name> = relations.cloned().collect();
-    questions.push(facts::no_numbers_read_sql(&relations, &[]));
-    let exprs = take.picking().into_iter().chain(take.changing());
-    let names = Names::of(exprs);
-    let Some(print) = ask_names(conn, &names, &questions).await? else {
-        return Ok(Err(FOREIGN.to_owned()));
-    };
-    if let Some(queue) = tables.first_mut() {
-        queue.fingerprint = queue.fingerprint.and(&print);
-    }
-    let Some((parameter_names, returning_names)) = ask_types(conn, &parameters, &fields).await?
-    else {
-        return Ok(Err(NO_TYPE.to_owned()));
-    };
-    let [queue, onto @ ..] = tables.as_slice() else {
-        return Ok(Err(NO_TABLE.to_owned()));
-    };
-    let taking = take::rewrite(
-        take,
-        queue,
-        onto.first(),
-        &parameter_names,
-        &returning_names,
-    );
-    Ok(match taking {
-        Err(refusal) => Err(refusal.to_string()),
-        Ok(taking) => {
-            let prints = tables.into_iter().map(|table| table.fingerprint.value);
-            let prints = prints.collect();
-            DistributePlan::new(template, taking, prints, parameters, fields, templates)
-                .ok_or_else(|| TOO_MANY.to_owned())
-        }
-    })
-}
-
-async fn ask_insert(
-    conn: &mut ServerConn,
-    template: &Template,
-    insert: &Insert,
-    templates: &Templates,
-) -> Result<Result<Arc<dyn GroupPlan>, String>, ServerError> {
-    let (parameters, fields) = match describe(conn, template).await? {
-        Ok(described) => described,
-        Err(why) => return Ok(Err(why)),
-    };
-    let Some(mut table) = ask_table(conn, &insert.relation).await? else {
-        return Ok(Err(NO_TABLE.to_owned()));
-    };
-    let values = insert.exprs();
-    let harmless = harmless_sql(&values, &VALUES_OF_ROWS);
-    // Defaults are taken after all values of the group, not each after its own.
-    let numbers = values.iter().flat_map(|expr| expr.functions());
-    let serial = match numbers.into_iter().any(|name| name.name == "nextval") {
-        true => facts::no_serial_sql(&insert.relation, &insert.columns),
-        false => "SELECT true".to_owned(),
-    };
-    let apart = facts::apart_sql(&insert.relation, &[]);
-    let nameless = facts::no_names_sql(&insert.relation);
-    let unread = facts::no_numbers_read_sql(std::slice::from_ref(&insert.relation), &[]);
-    let names = Names::of(values);
-    let questions = [harmless, apart, nameless, serial, unread];
-    let Some(print) = ask_names(conn, &names, &questions).await? else {
-        return Ok(Err(FOREIGN.to_owned()));
-    };
-    table.fingerprint = table.fingerprint.and(&print);
-    let Some((names, returning)) = ask_types(conn, &parameters, &fields).await? else {
-        return Ok(Err(NO_TYPE.to_owned()));
-    };
-    if insert.conflict.is_none() {
-        let dealing = match merge::rewrite(insert, &table, &names, &returning) {
-            Ok(dealing) => dealing,
-            Err(refusal) => return Ok(Err(refusal.to_string())),
-        };
-        let plan = DistributePlan::new(
-            template,
-            dealing,
-            vec![table.fingerprint.value],
-            parameters,
-            fields,
-            templates,
-        );
-        let plan = plan.map(|plan| Arc::new(plan) as Arc<dyn GroupPlan>);
-        return Ok(plan.ok_or_else(|| TOO_MANY.to_owned()));
-    }
-    let on_conflict = match upsert::on_conflict(insert, &table, &names) {
-        Ok(on_conflict) => on_conflict,
-        Err(refusal) => return Ok(Err(refusal.to_string())),
-    };
-    if let Some(OnConflict {
-        update, proposed, ..
-    }) = &on_conflict
-    {
-        let Some(print) = ask_update(conn, update, proposed, &table).await? else {
-            return Ok(Err(FOREIGN.to_owned()));
-        };
-        table.fingerprint = table.fingerprint.and(&print);
-    }
-    let (change, described) = (on_conflict.as_ref(), (parameters, fields));
-    let plan = match insert.rows.len() {
-        1 => upsert::rewrite(insert, change, &table, &names, &returning)
-            .map(|upsert| plan_upsert(template, upsert, &table, described, templates)),
-        _ => upsert::rewrite_several(insert, change, &table, &names, &returning)
-            .map(|several| plan_several(template, several, &table, described, templates)),
-    };
-    Ok(match plan {
-        Ok(plan) => plan.ok_or_else(|| TOO_MANY.to_owned()),
-        Err(refusal) => Err(refusal.to_string()),
-    })
-}
-
-fn plan_upsert(
-    template: &Template,
-    upsert: Upsert,
-    table: &TableFacts,
-    (parameters, fields): Described,
-    templates: &Templates,
-) -> Option<Arc<dyn GroupPlan>> {
-    let plan = UpsertPlan::new(template, upsert, table, parameters, fields, templates)?;
-    Some(Arc::new(plan))
-}
-
-fn plan_several(
-    template: &Template,
-    several: Several,
-    table: &TableFacts,
-    (parameters, fields): Described,
-    templates: &Templates,
-) -> Option<Arc<dyn GroupPlan>> {
-    let plan = MultiRowPlan::new(template, several, table, parameters, fields, templates)?;
-    Some(Arc::new(plan))
-}
-
-/// What the names in the update, in what is proposed and in the table's checks mean, if all functions, operators and cast types there are
-/// PostgreSQL's own, and none volatile.
-async fn ask_update(
-    conn: &mut ServerConn,
-    update: &Update,
-    proposed: &[Expr],
-    table: &TableFacts,
-) -> Result<Option<Fingerprint>, ServerError> {
-    let checks: Vec<Expr> = table
-        .checks
-        .iter()
-        .filter_map(|text| Expr::parse(text).ok())
-        .collect();
-    let returning = update.returning.iter().filter_map(|item| match item {
-        paceline_sql::Returning::Expr { expr, .. } => Some(expr),
-        paceline_sql::Returning::All => None,
-    });
-    let assigned = update.assignments.iter().map(|(_, expr)| expr);
-    let exprs: Vec<&Expr> = update
-        .guards
-        .iter()
-        .chain(assigned)
-        .chain(returning)
-        .chain(proposed)
-        .chain(&checks)
-        .collect();
-    // Values that are cast to the type of their column are no more than assigned.
-    let of_column = |name: &Name| {
-        let full = format!(
-            "{}.{}",
-            name.schema.as_deref().unwrap_or_default(),
-            name.name
-        );
-        let mut columns = table.columns.iter().filter(|column| column.builtin);
-        columns.any(|column| column.type_name == name.name || column.type_name == full)
-    };
-    let mut types: Vec<Name> = exprs.iter().flat_map(|e| e.casts_to()).collect();
-    types.retain(|name| !of_column(name));
-    let harmless = harmless_but_types_sql(&exprs, &types, &[]);
-    let nameless = facts::no_names_sql(&update.relation);
-    ask_names(conn, &Names::of(exprs), &[harmless, nameless]).await
 }

@@ -1,7 +1,7 @@
 //! Why a template is not grouped, in the words of `SHOW GROUPS` and `paceline explain`.
 
-/// A statement of another kind.
-pub const NO_SHAPE: &str = "not a single-row UPDATE or INSERT, and not a consumer of a queue";
+/// No strategy recognizes the form of the statement.
+pub const NO_SHAPE: &str = "no strategy rewrites statements of this form";
 /// A call of a declared function in another form.
 pub const OTHER_CALL: &str =
     "it calls the declared function otherwise than by SELECT … FROM f(…) and nothing else";

@@ -8,18 +8,17 @@ use paceline_config::Declared;
 use paceline_relay::template::Templates;
 use paceline_sql::chain::{Member, Reach};
 use paceline_sql::facts::Added;
-use paceline_sql::{Effect, Fingerprint, Name, Statement};
+use paceline_sql::{CatalogVersion, Effect, Name, Statement};
 use std::sync::Arc;
 
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
 const UNKNOWN: &str = "what it may change is not known";
 
-/// The facts that make a statement silent, or why it is not known to be. `vouched` are the functions that it calls and that are
-/// declared.
+/// The facts by which a statement is silent, or why they are unknown. `called` are the declared functions that it calls.
 pub(super) async fn ask_silence(
     conn: &mut ServerConn,
     statement: &Statement,
-    vouched: &[Name],
+    called: &[Name],
     declared: &[Declared],
     templates: &Templates,
 ) -> Result<Result<Arc<ChainFacts>, String>, ServerError> {
@@ -27,31 +26,31 @@ pub(super) async fn ask_silence(
         return Ok(Err(NEITHER.to_owned()));
     }
     let declared: Vec<&Name> = declared.iter().map(|one| &one.function).collect();
-    let member = Member::new(statement, vouched, &declared);
+    let member = Member::new(statement, called, &declared);
     let Some((reach, added)) = ask_reach(conn, &member).await? else {
         return Ok(Err(UNKNOWN.to_owned()));
     };
-    // Read the fingerprint first: a change between it and the rest then only undoes the chain.
-    let sql = member.fingerprint_sql(&reach, added);
+    // Read the catalog version first: a change between it and the rest then only invalidates the chain.
+    let sql = member.catalog_version_sql(&reach, added);
     let questions = member.questions();
     let all: Vec<String> = [format!("SELECT {sql}")]
         .into_iter()
         .chain(questions.iter().map(|question| question.sql.clone()))
         .collect();
     let answers = conn.query(&all.join("; ")).await?;
-    let [print, answers @ ..] = answers.as_slice() else {
+    let [version, answers @ ..] = answers.as_slice() else {
         return Ok(Err(UNKNOWN.to_owned()));
     };
-    let mut asked = questions.iter().zip(answers);
-    if let Some((question, _)) = asked.find(|(_, rows)| first(rows) != Some("t")) {
+    let mut pairs = questions.iter().zip(answers);
+    if let Some((question, _)) = pairs.find(|(_, rows)| first(rows) != Some("t")) {
         return Ok(Err(question.otherwise.to_owned()));
     }
-    let known = first(print).filter(|_| answers.len() == questions.len());
-    Ok(match known {
+    let value = first(version).filter(|_| answers.len() == questions.len());
+    Ok(match value {
         Some(value) => {
             let value = value.to_owned();
             Ok(Arc::new(ChainFacts::new(
-                Fingerprint { sql, value },
+                CatalogVersion { sql, value },
                 templates,
             )))
         }
@@ -68,7 +67,7 @@ async fn ask_reach(
     let [reach, added] = answers.as_slice() else {
         return Ok(None);
     };
-    let row = |rows: &crate::server::Rows| rows.first().cloned().unwrap_or_default();
+    let row = |rows: &crate::server::ResultRows| rows.first().cloned().unwrap_or_default();
     let (reach, added) = (row(reach), row(added));
     let ([Some(tables), Some(types)], [Some(operators), Some(casts)]) =
         (reach.as_slice(), added.as_slice())

@@ -2,7 +2,8 @@
 
 use super::catalog::{ask_session, first, read_timeouts};
 use super::declared::{ask_declared, takes_many};
-use super::plan::{VALUES_OF_ROWS, ask_plan};
+use super::describe::VALUES_OF_ROWS;
+use super::plan::ask_plan;
 use super::reasons::{ESCAPES, MOMENT, NOT_DESCRIBED, READ_OTHERWISE};
 use super::silence::ask_silence;
 use crate::server::{ServerConn, ServerError};
@@ -17,15 +18,15 @@ use paceline_sql::facts::session;
 use paceline_sql::{Effect, Name, SequenceUse, Statement, facts};
 use std::sync::Arc;
 
-/// While asking: a limit for waiting, as what is asked takes locks on the table, and nobody should wait for an outsider because
-/// of a question; and no JIT, which takes many times longer to compile the questions than they take. These are the
-/// settings that [`ANALYSIS_SETTINGS`](paceline_relay::server::ANALYSIS_SETTINGS) names.
+/// Settings during the analysis. The questions take locks on the table, so their wait is limited: no client waits for another
+/// session because of a question. Compiling the questions by JIT would take many times longer than running them.
+/// [`ANALYSIS_SETTINGS`](paceline_relay::server::ANALYSIS_SETTINGS) names these settings.
 const LIMITS_SQL: &str = "SET lock_timeout = '50ms'; SET jit = off";
 
-/// Asks PostgreSQL about a template that is this statement.
+/// Asks PostgreSQL about the statement of a template.
 ///
 /// # Errors
-/// The connection failed, or PostgreSQL refuses the statement or a question about it.
+/// The connection failed, or PostgreSQL rejects the statement or a question about it.
 pub async fn analyze(
     conn: &mut ServerConn,
     template: &Template,
@@ -35,7 +36,7 @@ pub async fn analyze(
     declared: &[Declared],
 ) -> Result<TemplateAnalysis, ServerError> {
     conn.adopt(settings).await?;
-    // The next user of the connection resets it.
+    // The next user of the connection resets them.
     conn.side.analysis_settings_set = true;
     let answers = conn
         .query(&format!("{}; {LIMITS_SQL}", facts::TIMEOUTS_SQL))
@@ -63,8 +64,8 @@ async fn ask(
     templates: &Templates,
     declared: &[Declared],
 ) -> Result<TemplateAnalysis, ServerError> {
-    let vouched = declared;
-    let declared = ask_declared(conn, &statement.functions, vouched).await?;
+    let all_declared = declared;
+    let declared = ask_declared(conn, &statement.functions, all_declared).await?;
     let (functions, operators) = (&statement.functions, &statement.operators);
     let questions = [
         facts::foreign_functions_sql(functions),
@@ -82,7 +83,7 @@ async fn ask(
         .map(|rows| first(rows) == Some("t"))
         .collect();
     let &[
-        taints,
+        may_change_session,
         harmless,
         values,
         types,
@@ -107,7 +108,7 @@ async fn ask(
             let called: Vec<Name> = declared.iter().map(|(name, _)| name.clone()).collect();
             (
                 ask_plan(conn, template, statement, &declared, templates).await?,
-                ask_silence(conn, statement, &called, vouched, templates).await?,
+                ask_silence(conn, statement, &called, all_declared, templates).await?,
             )
         }
     };
@@ -115,7 +116,7 @@ async fn ask(
     let read = statement.effect == Effect::Read && same;
     let plain_read = match &plan {
         _ if read && plain => Ok(()),
-        // That it cannot become one call for many, or is parsed alone, says more.
+        // This reason is more specific.
         Err(why) if takes_many(&declared) || parsed_alone.is_some() => Err(why.clone()),
         _ => Err(NOT_PLAIN.to_owned()),
     };
@@ -124,24 +125,23 @@ async fn ask(
         plan,
         chain_facts,
         plain_read,
-        may_change_session: taints,
+        may_change_session,
         timeouts: ClientTimeouts::default(),
         sequences,
         reads_numbers: !unread,
     })
 }
 
-/// Why a text means what it means only where, and when, its client has it parsed.
+/// Why the meaning of a text depends on the session or the time in which it is parsed.
 pub fn why_parsed_alone(statement: &Statement) -> Option<&'static str> {
-    match (statement.has_escapes, statement.names_moment) {
+    match (statement.has_escapes, statement.depends_on_parse_time) {
         (true, _) => Some(ESCAPES),
         (false, true) => Some(MOMENT),
         (false, false) => None,
     }
 }
 
-/// Do the functions that a statement calls ask for company, as a hint would? One that takes from a queue asks for calls that
-/// become one call.
+/// Whether a declared function asks for groups, as a hint does. A queue function does so only if its calls can be combined.
 fn is_asked(declared: &[(Name, Role)], plan: &Result<Arc<dyn GroupPlan>, String>) -> bool {
     let asks = |role: Role| role.limit().is_none() || plan.is_ok();
     declared.iter().any(|(_, role)| asks(*role))

@@ -1,17 +1,17 @@
-//! What a login towards a server shows, where the configuration has no password for it: the secret of the user itself.
+//! What Paceline shows at a login to a server if the configuration has no password for it: the credential of the user itself.
 
 use super::derive::Deriver;
-use super::secret::Secret;
+use super::secret::StoredSecret;
 use paceline_config::Secret as Password;
 use paceline_wire::auth;
 use paceline_wire::scram::{Keys, Stretch};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What proves to a server who logs in.
+/// What a login to a server shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// Nothing does.
+    /// No credential.
     #[default]
     None,
     /// The password.
@@ -20,22 +20,22 @@ pub enum Credential {
     Md5(Password),
     /// The keys of a password.
     Keys(Keys),
-    /// A stored SCRAM secret, which proves nothing.
+    /// A stored SCRAM secret, which proves nothing to a server.
     Verifier,
 }
 
 impl Credential {
-    /// What a stored secret is good for by itself. A SCRAM verifier is good for nothing.
-    pub fn of(secret: &Secret) -> Self {
+    /// The credential in a stored secret. A SCRAM verifier contains none.
+    pub fn of(secret: &StoredSecret) -> Self {
         match secret {
-            Secret::Plain(password) => Self::Password(password.clone()),
-            Secret::Md5(stored) => Self::Md5(stored.clone()),
-            Secret::Scram(_) | Secret::None => Self::None,
+            StoredSecret::Plain(password) => Self::Password(password.clone()),
+            StoredSecret::Md5(stored) => Self::Md5(stored.clone()),
+            StoredSecret::Scram(_) | StoredSecret::None => Self::None,
         }
     }
 
-    /// As the protocol takes it.
-    pub fn as_shown(&self) -> auth::Credential<'_> {
+    /// The credential in the protocol's type.
+    pub(crate) fn as_shown(&self) -> auth::Credential<'_> {
         match self {
             Self::None => auth::Credential::None,
             Self::Password(password) => auth::Credential::Password(password.reveal()),
@@ -46,40 +46,40 @@ impl Credential {
     }
 }
 
-/// What the clients of a pool have shown last, for its own logins.
+/// The credential that a client of the pool has shown last.
 #[derive(Debug, Default)]
-pub struct ShownCredential(Mutex<Credential>);
+pub(crate) struct ShownCredential(Mutex<Credential>);
 
 impl ShownCredential {
-    /// A client has shown this. One that could show nothing (a certificate does not pass) leaves what is known. False: it is
-    /// what was known.
-    pub fn set(&self, shown: &Credential) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = *shown != Credential::None && *shown != *known;
+    /// Sets the credential that a client has shown. A client without one (certificate) changes nothing. Returns whether the
+    /// credential is new.
+    pub(crate) fn set(&self, shown: &Credential) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *shown != Credential::None && *shown != *last;
         if is_new {
-            *known = shown.clone();
+            *last = shown.clone();
         }
         is_new
     }
 
-    /// What was shown last.
-    pub fn get(&self) -> Credential {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.clone()
+    /// The credential that was shown last.
+    pub(crate) fn get(&self) -> Credential {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
     }
 }
 
-/// What a login towards a server needs besides an address.
+/// The credential for a login, and the deriver of its keys.
 #[derive(Clone)]
 pub struct ServerCredentials {
-    /// What it shows.
+    /// The credential.
     pub credential: Credential,
-    /// Makes the keys of a password.
+    /// Derives the keys of a password.
     pub deriver: Arc<Deriver>,
 }
 
 impl ServerCredentials {
-    /// For a login by this password, or by none.
+    /// For a login with this password, or without one.
     pub fn by_password(password: Option<&Password>) -> Self {
         Self {
             credential: password
@@ -89,7 +89,10 @@ impl ServerCredentials {
         }
     }
 
-    /// The keys of the password, if it shows one: nothing else is asked for them.
+    /// The keys of the password. Other credentials are never asked for keys.
+    ///
+    /// # Errors
+    /// The credential is not a password, or the keys cannot be derived.
     pub async fn keys(&self, stretch: &Stretch) -> io::Result<Keys> {
         match &self.credential {
             Credential::Password(password) => {

@@ -1,22 +1,22 @@
-//! Hashes that only this process can make.
+//! Hashes with a key that only this process has.
 
 use super::random::random;
 use ring::hmac;
 use std::io;
 use std::sync::OnceLock;
 
-/// Bytes of a hash.
+/// Length of a hash in bytes.
 pub(super) const HASH_LEN: usize = 32;
 
-/// The key of the hashes, drawn when the first is made.
+/// The key, created when the first hash is made.
 #[derive(Default)]
 pub struct ProcessKey(OnceLock<hmac::Key>);
 
 impl ProcessKey {
-    /// The hash of these parts; how long each is, is part of it.
+    /// The hash of these parts and of their lengths.
     ///
     /// # Errors
-    /// When the system gives no random numbers.
+    /// The operating system gives no random numbers.
     pub fn hash(&self, parts: &[&[u8]]) -> io::Result<[u8; HASH_LEN]> {
         let mut context = hmac::Context::with_key(self.key()?);
         for part in parts {

@@ -2,10 +2,10 @@
 
 use std::io;
 
-/// Bytes that no peer can guess.
+/// Unpredictable bytes.
 ///
 /// # Errors
-/// The system has no random numbers.
+/// The operating system gives no random numbers.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

@@ -1,24 +1,24 @@
-//! What is stored of a user's password, in a file or in PostgreSQL.
+//! Stored secrets of users, in a file or in PostgreSQL.
 
 use paceline_config::Secret as Password;
 use paceline_wire::md5;
 use paceline_wire::scram::Verifier;
 
-/// What is stored of a password.
+/// The stored secret of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Secret {
+pub enum StoredSecret {
     /// The password itself.
     Plain(Password),
     /// `md5…`.
     Md5(Password),
     /// `SCRAM-SHA-256$…`.
     Scram(Verifier),
-    /// Nothing that anybody could match: the user exists, but cannot log in by a password.
+    /// No secret: the user exists and cannot log in by a password.
     None,
 }
 
-impl Secret {
-    /// Tells by its form what it is, as PostgreSQL does. An empty password matches nothing.
+impl StoredSecret {
+    /// Recognizes the form of a secret, as PostgreSQL does. An empty password matches nothing.
     pub fn read(text: &str) -> Self {
         if text.is_empty() {
             return Self::None;

@@ -4,7 +4,7 @@
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
 use super::run::GroupRun;
-use crate::pool::{LockWait, Pool, Work};
+use crate::pool::{LockWait, Pool, ServerWork};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_batch::line::{LockOutcome, WAIT_UNCHECKED_MAX};
@@ -21,11 +21,11 @@ pub(super) enum Locked {
     /// This group goes on with the lock.
     Group(Box<GroupRun>),
     /// No group does; the connection does this next.
-    Free(Option<Work>),
+    Free(Option<ServerWork>),
 }
 
 /// How a wait ended.
-enum Ended {
+enum WaitEnd {
     /// The row is locked, in a transaction that is open.
     Granted(RowLock),
     /// No transaction is open.
@@ -42,7 +42,7 @@ pub(super) async fn lock(
     guard.add_row(wait.key);
     let pool = Arc::clone(&guard.pool);
     let ended = match run(&wait, &pool, &mut conn, out).await {
-        Ok(Ended::Granted(lock)) => match go_on(&wait, &mut guard, &mut conn, out) {
+        Ok(WaitEnd::Granted(lock)) => match go_on(&wait, &mut guard, &mut conn, out) {
             Some(run) if run.batch.is_some() => return Some((guard, conn, Locked::Group(run))),
             Some(run) => match end(lock, &mut conn, out).await {
                 Ok(()) => return Some((guard, conn, Locked::Group(run))),
@@ -57,7 +57,7 @@ pub(super) async fn lock(
                 .await
                 .map(|()| LockOutcome::Contended),
         },
-        Ok(Ended::Over(outcome)) => Ok(outcome),
+        Ok(WaitEnd::Over(outcome)) => Ok(outcome),
         Err(error) => Err(error),
     };
     match ended {
@@ -67,7 +67,7 @@ pub(super) async fn lock(
             Some((guard, conn, Locked::Free(next)))
         }
         Err(error) => {
-            tracing::debug!(%error, "a wait for a row has lost its connection");
+            tracing::debug!(%error, "the connection was lost during a wait for a row lock");
             conn.failed(&error);
             drop(conn);
             guard.connection_lost(Vec::new());
@@ -102,20 +102,20 @@ async fn run(
     pool: &Arc<Pool>,
     conn: &mut ServerConn,
     out: &mut BytesMut,
-) -> Result<Ended, ServerError> {
+) -> Result<WaitEnd, ServerError> {
     out.clear();
     if !adopt(&wait.request, pool, conn).await? {
-        return Ok(Ended::Over(LockOutcome::Blocked));
+        return Ok(WaitEnd::Over(LockOutcome::Blocked));
     }
     let Some(mut lock) = RowLock::build(&wait.request, &mut conn.side, out) else {
-        return Ok(Ended::Over(LockOutcome::Blocked));
+        return Ok(WaitEnd::Over(LockOutcome::Blocked));
     };
     let (mut cancelled, mut outcome) = (false, LockOutcome::Blocked);
     loop {
         match receive(&mut lock, conn)? {
-            LockProgress::Granted => return Ok(Ended::Granted(lock)),
+            LockProgress::Granted => return Ok(WaitEnd::Granted(lock)),
             LockProgress::Failed => lock.end(out),
-            LockProgress::Over => return Ok(Ended::Over(outcome)),
+            LockProgress::Over => return Ok(WaitEnd::Over(outcome)),
             LockProgress::Awaited => {}
         }
         let waited = optional_timeout(LOOK_EVERY, exchange(conn, out)).await;

@@ -3,7 +3,7 @@
 
 use super::exchange::{adopt, exchange, feed};
 use super::guard::RunGuard;
-use crate::pool::{Pool, Work};
+use crate::pool::{Pool, ServerWork};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_batch::line::WaiterId;
@@ -13,7 +13,7 @@ use paceline_batch::template_stats::AnsweredMembers;
 use std::sync::Arc;
 
 /// A connection that is free again, and what it does next.
-pub(super) type Free = (RunGuard, Box<ServerConn>, Option<Work>);
+pub(super) type Free = (RunGuard, Box<ServerConn>, Option<ServerWork>);
 
 /// Probes requests on `conn`. `None`: the connection is lost.
 pub(super) async fn probe(
@@ -29,7 +29,7 @@ pub(super) async fn probe(
             Some((guard, conn, next))
         }
         Err(error) => {
-            tracing::debug!(%error, "a probe has lost its connection");
+            tracing::debug!(%error, "the connection was lost during a probe");
             let waiters: Vec<WaiterId> = requests.iter().map(|(waiter, _)| *waiter).collect();
             conn.failed(&error);
             drop(conn);
@@ -66,7 +66,7 @@ async fn run(
             parts.extend(<[_; 2]>::from(part.split_at(part.len() / 2)));
             continue;
         }
-        if probe.facts_changed() {
+        if probe.catalog_changed() {
             pool.set_analysis(first.template.id, first.settings.id, None);
         }
         let waiters = part.iter().map(|(waiter, _)| *waiter);

@@ -5,7 +5,7 @@ use super::guard::RunGuard;
 use super::stats::RunStats;
 use crate::counters::Counters;
 use crate::messages;
-use crate::pool::{Pool, WaitResult, Waiter, Work};
+use crate::pool::{Pool, ServerWork, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::{ServerConn, ServerError, abandon};
 use bytes::BytesMut;
@@ -47,7 +47,7 @@ pub(super) struct GroupRun {
 }
 
 /// How a run ended.
-pub(super) enum Outcome {
+pub(super) enum RunEnd {
     /// The batch is complete; these members have their outcome.
     Finished(Vec<MemberResult>),
     /// A shared answer is too long to be kept: its beginning, and its memory.
@@ -122,7 +122,7 @@ impl GroupRun {
         pool: &Arc<Pool>,
         conn: &mut ServerConn,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ServerError> {
+    ) -> Result<RunEnd, ServerError> {
         let limit = pool.settings().timeouts.query_timeout;
         let received = {
             // By reference: a future that is moved in would be stored twice.
@@ -142,13 +142,13 @@ impl GroupRun {
         pool: &Arc<Pool>,
         conn: &mut ServerConn,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ServerError> {
+    ) -> Result<RunEnd, ServerError> {
         if self.strategy == Some(Strategy::Share) {
             return self.receive_shared(pool, conn, out).await;
         }
         let mut dealt = Vec::new();
         let Some(mut batch) = self.batch.take() else {
-            return Ok(Outcome::Finished(self.all_alone(Fallback::Unfit)));
+            return Ok(RunEnd::Finished(self.all_alone(Fallback::Unfit)));
         };
         let pipeline = self.strategy == Some(Strategy::Pipeline);
         let stall = match pipeline {
@@ -156,7 +156,9 @@ impl GroupRun {
             false => CANCEL_AFTER,
         };
         let mut cancelled = false;
-        while !feed(conn, |frame, side| batch.receive(frame, side, &mut dealt))? {
+        while !feed(conn, |frame, side| {
+            batch.receive(frame, side, &mut dealt).is_complete()
+        })? {
             if pipeline {
                 // Members that must be tried again wait for the end.
                 let answered =
@@ -180,7 +182,7 @@ impl GroupRun {
             }
         }
         self.batch = Some(batch);
-        Ok(Outcome::Finished(dealt))
+        Ok(RunEnd::Finished(dealt))
     }
 
     /// Puts the members of a pipeline that has stalled back into the line, except the one that holds it up.
@@ -203,7 +205,7 @@ impl GroupRun {
         guard: &mut RunGuard,
         conn: &mut ServerConn,
         dealt: &[MemberResult],
-    ) -> Option<Work> {
+    ) -> Option<ServerWork> {
         let pool = &guard.pool;
         pool.shared.busy_poll.message_received();
         self.measure();
@@ -228,9 +230,7 @@ impl GroupRun {
     /// Records how long a group of writes of one template took.
     fn measure(&self) {
         let committed = self.batch.as_ref().is_some_and(|batch| !batch.failed());
-        let one_template = self
-            .strategy
-            .is_some_and(|s| !s.reads() && s != Strategy::Chain);
+        let one_template = self.strategy.is_some_and(Strategy::rewrites);
         let first = self
             .entries
             .iter()

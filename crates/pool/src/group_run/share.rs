@@ -2,7 +2,7 @@
 
 use super::exchange::{cancel, exchange, feed};
 use super::guard::RunGuard;
-use super::run::{GroupRun, Outcome};
+use super::run::{GroupRun, RunEnd};
 use crate::pool::{Pool, PooledServer, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::{ServerConn, ServerError};
@@ -22,19 +22,21 @@ impl GroupRun {
         pool: &Pool,
         conn: &mut ServerConn,
         out: &mut BytesMut,
-    ) -> Result<Outcome, ServerError> {
+    ) -> Result<RunEnd, ServerError> {
         let Some(mut batch) = self.batch.take() else {
-            return Ok(Outcome::Finished(self.all_alone(Fallback::Unfit)));
+            return Ok(RunEnd::Finished(self.all_alone(Fallback::Unfit)));
         };
         let mut memory = ResultReservation::new(&pool.shared.result_memory);
         let mut dealt = Vec::new();
         let mut given_up = false;
-        while !feed(conn, |frame, side| batch.receive(frame, side, &mut dealt))? {
+        while !feed(conn, |frame, side| {
+            batch.receive(frame, side, &mut dealt).is_complete()
+        })? {
             let kept = batch.buffered_len() + conn.input.len();
             let fits = kept <= ANSWER_BYTES_MAX;
             if !(fits && memory.grow_to(kept)) {
                 match batch.hand_over(&conn.input) {
-                    Some(underway) => return Ok(Outcome::HandedOver(underway, memory)),
+                    Some(underway) => return Ok(RunEnd::HandedOver(underway, memory)),
                     None if fits => {}
                     None => return Err(io::Error::other("too much in front of the rows").into()),
                 }
@@ -51,7 +53,7 @@ impl GroupRun {
         }
         self.batch = Some(batch);
         share_memory(&mut dealt, memory);
-        Ok(Outcome::Finished(dealt))
+        Ok(RunEnd::Finished(dealt))
     }
 
     /// Gives the connection, with the part of the answer that has arrived, to one member. The others, which have got nothing, are
@@ -93,7 +95,7 @@ fn share_memory(dealt: &mut [MemberResult], memory: ResultReservation) {
     let Some(first) = answers.next() else {
         return;
     };
-    let kept = memory.keep(first.clone());
+    let kept = memory.attach(first.clone());
     answers
         .chain([first])
         .for_each(|answer| *answer = kept.clone());

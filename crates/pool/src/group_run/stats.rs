@@ -1,7 +1,7 @@
 //! What the members of a group add to the statistics of their pool: each is the query and the transaction that it would have been
 //! alone, and took as long as the group until it was answered. Members that are answered together are counted together.
 
-use crate::stats::{Prepared, Stats, state_of};
+use crate::stats::{PreparedCounts, Stats, state_of};
 use paceline_relay::request::{Request, RequestForm};
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ pub(super) struct RunStats {
     requests: u64,
     received: u64,
     sent: u64,
-    prepared: Prepared,
+    prepared: PreparedCounts,
 }
 
 impl RunStats {

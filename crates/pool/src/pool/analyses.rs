@@ -19,32 +19,39 @@ const ACCEPTED_MAX: usize = 8_192;
 /// Maximum number of settings whose parameters a pool remembers.
 const PARAMETERS_MAX: usize = 1_024;
 
-/// After this time a template that cannot be grouped is analysed again.
+/// After this time a template that cannot be grouped is analyzed again.
 const REFUSAL_LASTS: Duration = Duration::from_secs(60);
 
 /// A template under settings, by their ids.
-type Key = (u64, u64);
+type AnalysisKey = (u64, u64);
 
 /// What a pool has found out.
 pub(super) struct Analyses {
-    by_template: FxHashMap<Key, Entry>,
+    by_template: FxHashMap<AnalysisKey, TemplateEntry>,
     /// Statistics by template.
     pub(super) stats: StatsByTemplate,
-    accepted: FxHashSet<Key>,
-    /// By settings, which keep their id as long as they are here.
-    parameters: FxHashMap<u64, (Arc<SessionSettings>, Vec<(String, String)>)>,
+    accepted: FxHashSet<AnalysisKey>,
+    /// By the id of the settings.
+    parameters: FxHashMap<u64, ReportedParameters>,
     /// The parameters are those of an earlier generation; the next connection may lead to another server.
     pub(super) parameters_are_old: bool,
 }
 
-struct Entry {
-    progress: Progress,
+/// The parameters that PostgreSQL reports under settings.
+struct ReportedParameters {
+    values: Vec<(String, String)>,
+    /// While these exist, no other settings get their id.
+    _settings: Arc<SessionSettings>,
+}
+
+struct TemplateEntry {
+    progress: AnalysisProgress,
     /// `None` if the statistics were dropped.
     stats: Weak<TemplateStats>,
 }
 
-enum Progress {
-    /// A client analyses the template after its own request.
+enum AnalysisProgress {
+    /// A client analyzes the template after its own request.
     Pending,
     /// PostgreSQL is being asked.
     Running,
@@ -53,26 +60,26 @@ enum Progress {
 }
 
 /// What is known of a template when a request arrives.
-pub enum Analysis {
+pub enum AnalysisState {
     /// The result of the analysis.
     Done(Arc<TemplateAnalysis>),
-    /// Another client will analyse the template.
+    /// Another client will analyze the template.
     Pending,
     /// PostgreSQL is being asked now.
     Running,
-    /// The caller must analyse the template, and report the result by [`Pool::set_analysis`](super::Pool::set_analysis).
+    /// The caller must analyze the template by a [`AnalysisTask`](crate::analysis::AnalysisTask).
     Needed,
 }
 
-impl Entry {
+impl TemplateEntry {
     /// `None` if PostgreSQL must be asked again.
-    fn analysis(&self) -> Option<Analysis> {
+    fn analysis(&self) -> Option<AnalysisState> {
         match &self.progress {
-            Progress::Pending => Some(Analysis::Pending),
-            Progress::Running => Some(Analysis::Running),
-            Progress::Done(learned, since) => {
+            AnalysisProgress::Pending => Some(AnalysisState::Pending),
+            AnalysisProgress::Running => Some(AnalysisState::Running),
+            AnalysisProgress::Done(learned, since) => {
                 let holds = learned.plan.is_ok() || since.elapsed() < REFUSAL_LASTS;
-                holds.then(|| Analysis::Done(Arc::clone(learned)))
+                holds.then(|| AnalysisState::Done(Arc::clone(learned)))
             }
         }
     }
@@ -106,7 +113,7 @@ impl Analyses {
         &mut self,
         template: &Arc<Template>,
         settings: u64,
-    ) -> (Analysis, Arc<TemplateStats>) {
+    ) -> (AnalysisState, Arc<TemplateStats>) {
         let key = (template.id, settings);
         if let Some(entry) = self.by_template.get_mut(&key)
             && let Some(analysis) = entry.analysis()
@@ -120,18 +127,18 @@ impl Analyses {
             self.by_template.clear();
         }
         let stats = self.stats.of(template);
-        let entry = Entry {
-            progress: Progress::Pending,
+        let entry = TemplateEntry {
+            progress: AnalysisProgress::Pending,
             stats: Arc::downgrade(&stats),
         };
         self.by_template.insert(key, entry);
-        (Analysis::Needed, stats)
+        (AnalysisState::Needed, stats)
     }
 
     pub(super) fn started(&mut self, template: u64, settings: u64) {
         // If the entry was dropped meanwhile, the next client asks again.
         if let Some(entry) = self.by_template.get_mut(&(template, settings)) {
-            entry.progress = Progress::Running;
+            entry.progress = AnalysisProgress::Running;
         }
     }
 
@@ -139,7 +146,7 @@ impl Analyses {
         let key = (template, settings);
         match (result, self.by_template.get_mut(&key)) {
             (Some(result), Some(entry)) => {
-                entry.progress = Progress::Done(Arc::new(result), Instant::now());
+                entry.progress = AnalysisProgress::Done(Arc::new(result), Instant::now());
             }
             (None, Some(_)) => {
                 self.by_template.remove(&key);
@@ -151,8 +158,8 @@ impl Analyses {
     /// The result of an analysis that is done.
     pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<TemplateAnalysis>> {
         match &self.by_template.get(&(template, settings))?.progress {
-            Progress::Done(learned, _) => Some(learned),
-            Progress::Pending | Progress::Running => None,
+            AnalysisProgress::Done(learned, _) => Some(learned),
+            AnalysisProgress::Pending | AnalysisProgress::Running => None,
         }
     }
 
@@ -160,8 +167,8 @@ impl Analyses {
     pub(super) fn all_done(&self) -> impl Iterator<Item = (u64, Arc<TemplateAnalysis>)> {
         let entries = self.by_template.iter();
         entries.filter_map(|((template, _), entry)| match &entry.progress {
-            Progress::Done(learned, _) => Some((*template, Arc::clone(learned))),
-            Progress::Pending | Progress::Running => None,
+            AnalysisProgress::Done(learned, _) => Some((*template, Arc::clone(learned))),
+            AnalysisProgress::Pending | AnalysisProgress::Running => None,
         })
     }
 
@@ -178,8 +185,8 @@ impl Analyses {
     }
 
     pub(super) fn parameters(&self, settings: u64) -> Option<Vec<(String, String)>> {
-        let known = self.parameters.get(&settings);
-        known.map(|(_, parameters)| parameters.clone())
+        let reported = self.parameters.get(&settings)?;
+        Some(reported.values.clone())
     }
 
     pub(super) fn set_parameters(
@@ -190,7 +197,10 @@ impl Analyses {
         if self.parameters.len() >= PARAMETERS_MAX {
             self.parameters.clear();
         }
-        let known = (Arc::clone(settings), parameters);
-        self.parameters.insert(settings.id, known);
+        let reported = ReportedParameters {
+            values: parameters,
+            _settings: Arc::clone(settings),
+        };
+        self.parameters.insert(settings.id, reported);
     }
 }

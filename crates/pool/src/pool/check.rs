@@ -21,7 +21,7 @@ impl Pool {
     ) -> Option<Box<ServerConn>> {
         while let Some(mut conn) = inner.servers.idle.pop() {
             if !conn.is_alive() {
-                conn.is_lost();
+                conn.mark_lost();
                 inner.servers.open -= 1;
             } else if self.must_be_checked(&conn, now) {
                 // The others have been idle for longer.

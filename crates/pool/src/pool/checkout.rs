@@ -33,12 +33,12 @@ impl WaitResult {
 }
 
 /// The rows that are in flight because of a request.
-pub struct Rows<'a> {
+pub struct RowsInFlight<'a> {
     pool: &'a Arc<Pool>,
     keys: &'a mut LineKeys,
 }
 
-impl Rows<'_> {
+impl RowsInFlight<'_> {
     /// Lets other requests have the rows, though this request goes on. The line makes no other request wait for one of its kind on
     /// these rows again.
     pub fn release_early(self) {
@@ -92,9 +92,9 @@ impl PooledServer {
     }
 
     /// The connection as by [`PooledServer::conn`], and the rows.
-    pub fn parts(&mut self) -> Option<(&mut ServerConn, Rows<'_>)> {
+    pub fn parts(&mut self) -> Option<(&mut ServerConn, RowsInFlight<'_>)> {
         self.used = true;
-        let rows = Rows {
+        let rows = RowsInFlight {
             pool: &self.pool,
             keys: &mut self.keys,
         };
@@ -116,7 +116,7 @@ impl Drop for PooledServer {
     fn drop(&mut self) {
         if let Some(mut conn) = self.conn.take() {
             if self.used {
-                conn.is_left_unfinished();
+                conn.mark_unfinished();
             }
             self.pool.check_in((!self.used).then_some(conn), &self.keys);
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The configuration of a pool.
 #[derive(Debug, Clone)]
-pub struct PoolConfig {
+pub(crate) struct PoolConfig {
     /// Where its connections lead.
     pub address: Address,
     /// What may be grouped.

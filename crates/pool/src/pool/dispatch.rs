@@ -3,7 +3,7 @@
 //! A task that frees a connection asks the line what is next and hands the connection on; no other queue is between.
 
 use super::{
-    CheckoutResult, Inner, Pool, PooledServer, Purpose, Unwanted, WaitResult, Waiter, Work,
+    CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted, WaitResult, Waiter,
 };
 use crate::counters::Counters;
 use crate::group_run;
@@ -132,14 +132,14 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         release_rows(&mut inner, now, keys);
-        let mut retired = None;
+        let mut closing = None;
         match conn {
             Some(mut conn) => match self.why_close(&mut inner, &conn, now) {
                 Some(why) => {
                     // Its successor may need its slot.
                     conn.slot = None;
                     conn.closes_because(why);
-                    retired = Some(conn);
+                    closing = Some(conn);
                     self.lost(&mut inner);
                 }
                 None => {
@@ -152,7 +152,7 @@ impl Pool {
         self.dispatch(&mut inner, now);
         self.start_timer(&mut inner);
         drop(inner);
-        if let Some(conn) = retired {
+        if let Some(conn) = closing {
             conn.terminate();
         }
     }
@@ -173,17 +173,17 @@ impl Pool {
         conn: &mut ServerConn,
         rows: Vec<(LineKey, LockOutcome)>,
         again: Vec<(WaitEntry<Waiter>, Retry)>,
-    ) -> Option<Work> {
+    ) -> Option<ServerWork> {
         let now = Instant::now();
-        self.shared.counters.came_back(again.len());
+        self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again, rows);
         conn.idle_since = now;
         // A connection that is about to be closed takes no further group.
-        let retires = inner.may_retire(&self.settings(), conn, now);
-        let serves = inner.may_serve(conn) && !retires && !self.must_yield(&inner, conn, now);
+        let is_over = inner.is_lifetime_over(&self.settings(), conn, now);
+        let serves = inner.may_serve(conn) && !is_over && !self.must_yield(&inner, conn, now);
         let next = serves.then(|| self.dequeue(&mut inner, now)).flatten();
-        if let Some(Work::Group(group)) = &next {
+        if let Some(ServerWork::Group(group)) = &next {
             self.count_group(group);
         }
         // Requests on the rows may get connections that were idle because of them.
@@ -199,7 +199,7 @@ impl Pool {
         again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) {
         let now = Instant::now();
-        self.shared.counters.came_back(again.len());
+        self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         let rows = keys.into_iter().map(|key| (key, LockOutcome::Free));
         self.put_back(&mut inner, now, again, rows.collect());
@@ -211,7 +211,7 @@ impl Pool {
     /// Counts a connection as closed; another one may be opened.
     pub(super) fn lost(self: &Arc<Self>, inner: &mut Inner) {
         inner.servers.open -= 1;
-        self.place_replicas(inner, Instant::now());
+        self.grant_replication(inner, Instant::now());
         // One attempt at a time: the server may be away.
         let servers = &inner.servers;
         let may_open = servers.opening == 0 && servers.grow_not_before <= Instant::now();
@@ -225,7 +225,7 @@ impl Pool {
     /// Puts members of a pipeline that has stalled back into the line.
     pub(crate) fn resubmit(self: &Arc<Self>, again: Vec<(WaitEntry<Waiter>, Retry)>) {
         let now = Instant::now();
-        self.shared.counters.came_back(again.len());
+        self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again, Vec::new());
         self.dispatch(&mut inner, now);
@@ -291,7 +291,7 @@ impl Pool {
     pub(super) fn dispatch(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
         inner.line.release_held(now);
         self.reject_waiters(inner, now);
-        self.place_replicas(inner, now);
+        self.grant_replication(inner, now);
         while inner.line.has_ready()
             && let Some(conn) = self.take_idle(inner, now)
         {
@@ -307,22 +307,22 @@ impl Pool {
     }
 
     /// What a free connection does next.
-    fn dequeue(&self, inner: &mut Inner, now: Instant) -> Option<Work> {
+    fn dequeue(&self, inner: &mut Inner, now: Instant) -> Option<ServerWork> {
         loop {
             match inner.line.next(now)? {
                 NextStep::Group(group) => {
                     self.count_dequeued(&group.entries, now);
-                    return Some(Work::Group(group));
+                    return Some(ServerWork::Group(group));
                 }
                 NextStep::Probe(waiters) => {
                     let requests = inner.to_probe(waiters);
                     if !requests.is_empty() {
-                        return Some(Work::Probe(requests));
+                        return Some(ServerWork::Probe(requests));
                     }
                 }
                 NextStep::Lock(waiter) => {
                     if let Some(wait) = inner.lock_wait(now, waiter) {
-                        return Some(Work::Lock(wait));
+                        return Some(ServerWork::Lock(wait));
                     }
                 }
             }
@@ -350,11 +350,11 @@ impl Pool {
     }
 
     /// Gives a connection to the client of a single request, or starts a group run.
-    fn start(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>, work: Work) {
+    fn start(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>, work: ServerWork) {
         let mut single = match work {
-            Work::Group(group) if group.entries.len() == 1 => group,
+            ServerWork::Group(group) if group.entries.len() == 1 => group,
             other => {
-                if let Work::Group(group) = &other {
+                if let ServerWork::Group(group) = &other {
                     self.count_group(group);
                 }
                 tokio::spawn(group_run::run_groups(Arc::clone(self), conn, other));

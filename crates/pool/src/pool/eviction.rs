@@ -50,10 +50,10 @@ impl Pool {
 
     /// Closes the connection that has been idle longest in the pools that share the limit.
     fn evict_from_others(self: &Arc<Self>, full: Full) {
-        let Some(neighbours) = self.neighbours.upgrade() else {
+        let Some(registry) = self.all_pools.upgrade() else {
             return;
         };
-        let pools = neighbours.pools();
+        let pools = registry.pools();
         let others = pools
             .iter()
             .filter(|pool| !Arc::ptr_eq(pool, self) && pool.quotas.share(&self.quotas, full));
@@ -66,7 +66,7 @@ impl Pool {
 
     /// Whether a connection that comes back must be closed for a replication client or another pool.
     pub(super) fn must_yield(&self, inner: &Inner, conn: &ServerConn, now: Instant) -> bool {
-        if inner.replica_is_next() {
+        if inner.replication_is_next() {
             return true;
         }
         self.quotas.others_starve()

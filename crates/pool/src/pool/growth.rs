@@ -125,7 +125,7 @@ impl Pool {
                     database = address.database,
                     user = address.user,
                     connections = servers.open,
-                    "the server does not take the password any more (28P01): the pool keeps the connections that it has and opens no more; was the password changed?"
+                    "the server rejects the password (28P01): the pool keeps the connections that it has and opens no more; was the password changed?"
                 );
             }
             return;

@@ -48,7 +48,7 @@ impl Pool {
         conn: &ServerConn,
         now: Instant,
     ) -> Option<&'static str> {
-        if inner.retire(&self.settings(), conn, now) {
+        if inner.end_lifetime(&self.settings(), conn, now) {
             return Some(close_reason::LIFETIME_OVER);
         }
         self.must_yield(inner, conn, now)
@@ -57,7 +57,7 @@ impl Pool {
 }
 
 /// Connections that were opened together are not closed together: two of a pool are closed at least this time apart.
-fn between_retirements(settings: &PoolSettings) -> Duration {
+fn between_lifetime_ends(settings: &PoolSettings) -> Duration {
     let size = u32::try_from(settings.size).unwrap_or(u32::MAX).max(1);
     settings.timeouts.server_lifetime / size
 }
@@ -69,7 +69,7 @@ impl Inner {
         let is_due = |conn: &mut Box<ServerConn>| {
             let is_idle = self.is_idle_too_long(settings, conn, now);
             let too_many = self.servers.open > self.servers.open_max;
-            let is_due = too_many || is_idle || self.retire(settings, conn, now);
+            let is_due = too_many || is_idle || self.end_lifetime(settings, conn, now);
             if is_due {
                 conn.closes_because(match (is_idle, too_many) {
                     (true, _) => close_reason::IDLE_TIMEOUT,
@@ -94,29 +94,29 @@ impl Inner {
     }
 
     /// Whether the connection is closed for its age; then the next one is closed later.
-    fn retire(&mut self, settings: &PoolSettings, conn: &ServerConn, now: Instant) -> bool {
-        let retires = self.may_retire(settings, conn, now);
-        if retires {
-            self.servers.retire_not_before = now + between_retirements(settings);
+    fn end_lifetime(&mut self, settings: &PoolSettings, conn: &ServerConn, now: Instant) -> bool {
+        let is_over = self.is_lifetime_over(settings, conn, now);
+        if is_over {
+            self.servers.lifetime_ends_not_before = now + between_lifetime_ends(settings);
         }
-        retires
+        is_over
     }
 
     /// Whether the connection may be closed for its age now. One whose TLS session must end soon does not wait for others.
-    pub(super) fn may_retire(
+    pub(super) fn is_lifetime_over(
         &self,
         settings: &PoolSettings,
         conn: &ServerConn,
         now: Instant,
     ) -> bool {
         let is_old = now.duration_since(conn.opened) >= settings.timeouts.server_lifetime;
-        is_old && now >= self.servers.retire_not_before || conn.stream.needs_replacement()
+        is_old && now >= self.servers.lifetime_ends_not_before || conn.stream.needs_replacement()
     }
 
     /// Under new settings the next connection may be closed earlier.
-    pub(super) fn hasten_retirement(&mut self, settings: &PoolSettings, now: Instant) {
-        let earliest = now + between_retirements(settings);
+    pub(super) fn shorten_lifetimes(&mut self, settings: &PoolSettings, now: Instant) {
+        let earliest = now + between_lifetime_ends(settings);
         let servers = &mut self.servers;
-        servers.retire_not_before = servers.retire_not_before.min(earliest);
+        servers.lifetime_ends_not_before = servers.lifetime_ends_not_before.min(earliest);
     }
 }

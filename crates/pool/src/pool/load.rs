@@ -20,10 +20,17 @@ pub struct PoolLoad {
     pub servers_opening: u64,
     /// Server connections that run `server_check_query`.
     pub servers_tested: u64,
-    /// Maximum number of server connections.
+    /// Maximum number of server connections, without the reserve.
     pub servers_max: u64,
     /// How long the first request in the line has waited.
     pub longest_wait: Duration,
+}
+
+impl PoolLoad {
+    /// Server connections that exist or are being opened.
+    pub fn servers_open(&self) -> u64 {
+        self.servers_active + self.servers_idle + self.servers_opening + self.servers_tested
+    }
 }
 
 impl Pool {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_away_is_tried_less_and_less_often() {
+    fn attempts_to_reach_a_server_become_rarer() {
         let now = Instant::now();
         let mut failing: Option<LoginBackoff> = None;
         for expected in [100, 200, 350, 350] {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_that_was_refused_is_not_tried_again_before_its_time() {
+    fn a_refused_login_is_not_repeated_too_early() {
         let now = Instant::now();
         for (sqlstate, expected) in [
             ("28P01", 350),

@@ -1,6 +1,6 @@
 //! Access of clients to what the pool has found out from PostgreSQL.
 
-use super::{Analysis, Pool};
+use super::{AnalysisState, Pool};
 use crate::server::ServerConn;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::template_stats::TemplateStats;
@@ -19,7 +19,7 @@ impl Pool {
         &self,
         template: &Arc<Template>,
         settings: u64,
-    ) -> (Analysis, Arc<TemplateStats>) {
+    ) -> (AnalysisState, Arc<TemplateStats>) {
         // Computed before the lock is taken: it reads the whole text.
         template.name();
         self.lock().analyses.of(template, settings)
@@ -30,24 +30,29 @@ impl Pool {
         self.lock().analyses.started(template, settings);
     }
 
-    /// What is known of a template when the analysis that runs has ended, or [`Analysis::Pending`] after a short time. Without
+    /// What is known of a template when the analysis that runs has ended, or [`AnalysisState::Pending`] after a short time. Without
     /// the result, requests on one row would occupy all connections of the pool.
-    pub async fn analysis_soon(&self, template: &Arc<Template>, settings: u64) -> Analysis {
+    pub async fn analysis_soon(&self, template: &Arc<Template>, settings: u64) -> AnalysisState {
         let ended = async {
             loop {
                 let analyzed = self.signals.analyzed.notified();
                 match self.analysis(template, settings).0 {
-                    Analysis::Running => analyzed.await,
+                    AnalysisState::Running => analyzed.await,
                     other => return other,
                 }
             }
         };
         let analysis = tokio::time::timeout(ANALYSIS_AWAITED_MAX, ended).await;
-        analysis.unwrap_or(Analysis::Pending)
+        analysis.unwrap_or(AnalysisState::Pending)
     }
 
     /// Ends an analysis. `None`: there is no result, and the next client asks again.
-    pub fn set_analysis(&self, template: u64, settings: u64, result: Option<TemplateAnalysis>) {
+    pub(crate) fn set_analysis(
+        &self,
+        template: u64,
+        settings: u64,
+        result: Option<TemplateAnalysis>,
+    ) {
         self.lock().analyses.set(template, settings, result);
         self.signals.analyzed.notify_waiters();
     }

@@ -28,7 +28,7 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         inner.servers.open_max = open_max;
-        inner.hasten_retirement(&settings, now);
+        inner.shorten_lifetimes(&settings, now);
         inner.line.set_limits(config.limits);
         if !inner.servers.generation.address.leads_to(&config.address) {
             self.change_address(&mut inner, config.address);

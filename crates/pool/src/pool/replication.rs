@@ -5,7 +5,7 @@
 //! their arrival: when a replication client is next, a connection that is idle or comes back is closed for it.
 
 use super::login_backoff::{FIRST_PAUSE, PAUSE_MIN};
-use super::replicas::Grant;
+use super::replication_queue::Grant;
 use super::{DisconnectSignal, Inner, Pool, PoolState};
 use crate::close_reason;
 use crate::messages;
@@ -26,15 +26,15 @@ pub struct ReplicationServer {
     pub conn: Box<ServerConn>,
     /// Changes when the connection must be closed: RECONNECT, or the database has another address.
     pub replaced: watch::Receiver<()>,
-    _counted: Counted,
+    _counted: CountedConnection,
 }
 
 /// One connection among those of the pool, given back when this is dropped.
-struct Counted(Arc<Pool>);
+struct CountedConnection(Arc<Pool>);
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
-        self.0.replica_left();
+        self.0.replication_client_left();
     }
 }
 
@@ -50,15 +50,15 @@ impl Drop for InQueue<'_> {
         if let Ok(Ok(grant)) = self.grant.try_recv() {
             // The slot is free before another client asks for it.
             drop(grant);
-            drop(Counted(Arc::clone(self.pool)));
+            drop(CountedConnection(Arc::clone(self.pool)));
         }
-        self.pool.serve_replicas();
+        self.pool.dispatch_replication();
     }
 }
 
 impl Inner {
     /// Whether a replication client has waited longer than every request that could start.
-    pub(super) fn replica_is_next(&self) -> bool {
+    pub(super) fn replication_is_next(&self) -> bool {
         let Some(since) = self.replication.first_since() else {
             return false;
         };
@@ -119,7 +119,7 @@ impl Pool {
                         _ => "no server connection was free",
                     }));
                 }
-                Err(_) => self.serve_replicas(),
+                Err(_) => self.dispatch_replication(),
             }
         }
     }
@@ -138,12 +138,12 @@ impl Pool {
     }
 
     /// Serves the replication clients that are next, and forgets those that have left.
-    fn serve_replicas(self: &Arc<Self>) {
+    fn dispatch_replication(self: &Arc<Self>) {
         let mut inner = self.lock();
         self.dispatch(&mut inner, Instant::now());
     }
 
-    fn replica_left(self: &Arc<Self>) {
+    fn replication_client_left(self: &Arc<Self>) {
         let now = Instant::now();
         let mut inner = self.lock();
         inner.replication.open -= 1;
@@ -153,7 +153,7 @@ impl Pool {
     }
 
     /// Grants connections to the replication clients that are next, as far as there are slots.
-    pub(super) fn place_replicas(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
+    pub(super) fn grant_replication(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
         if !inner.replication.has_waiting() {
             return;
         }
@@ -164,8 +164,8 @@ impl Pool {
         if inner.admin.state != PoolState::Active || inner.is_excluded() {
             return;
         }
-        while inner.replica_is_next()
-            && let Some(slot) = self.replica_slot(inner, now)
+        while inner.replication_is_next()
+            && let Some(slot) = self.slot_for_replication(inner, now)
             && let Some((since, is_there)) =
                 inner.replication.grant(&inner.servers.generation, slot)
         {
@@ -176,7 +176,11 @@ impl Pool {
     }
 
     /// A slot for a replication client's connection; closes an idle connection for it if necessary.
-    fn replica_slot(self: &Arc<Self>, inner: &mut Inner, now: Instant) -> Option<ServerSlot> {
+    fn slot_for_replication(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        now: Instant,
+    ) -> Option<ServerSlot> {
         let settings = self.settings();
         let first = inner.replication.first_since()?;
         let waited = now.saturating_duration_since(first);
@@ -209,7 +213,7 @@ impl Pool {
             replaced,
         } = grant;
         // Dropped after the slot, also if this fails.
-        let counted = Counted(Arc::clone(self));
+        let counted = CountedConnection(Arc::clone(self));
         let slot = slot;
         let config = Arc::clone(&self.shared.config());
         let limit = config.paceline.timeouts.server_connect_timeout;

@@ -13,7 +13,7 @@ use paceline_wire::ErrorResponse;
 use std::time::Duration;
 use tokio::net::UnixStream;
 
-/// For failures only.
+/// Only reached if a test fails.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// No server listens there.
@@ -192,7 +192,7 @@ async fn parameters_are_those_of_the_current_server() {
 }
 
 #[tokio::test]
-async fn what_was_found_out_from_another_server_is_forgotten() {
+async fn analyses_of_another_server_are_dropped() {
     let (pools, pool) = pools_with("");
     pool.add_accepted(&[StatementKey::new(7, 0)]);
     pools.set_config(Arc::new(config("")));
@@ -224,25 +224,25 @@ async fn a_pool_does_not_starve_while_an_exclusive_statement_runs() {
 #[tokio::test]
 async fn the_wait_timer_is_woken_when_more_connections_are_allowed() {
     let (pools, pool) = pools_with("default_pool_size = 1");
-    let told = || tokio::time::timeout(LIMIT, pool.signals.look_again.notified());
+    let message = || tokio::time::timeout(LIMIT, pool.signals.look_again.notified());
     pool.set_state(PoolState::Suspended);
-    told().await.unwrap();
+    message().await.unwrap();
     pool.set_state(PoolState::Active);
-    told().await.unwrap();
+    message().await.unwrap();
     let larger = Arc::new(config("default_pool_size = 2"));
     pools.set_config(larger);
-    told().await.unwrap();
+    message().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_shorter_lifetime_holds_for_connections_in_use() {
+async fn a_shorter_lifetime_applies_to_connections_in_use() {
     let (pools, pool) = pools_with("");
     let _server = pool.connect();
     let CheckoutResult::Server(server) = pool.check_out(WaitSpec::default(), false, || None) else {
         panic!("there is a connection");
     };
     // As if another one had just been replaced.
-    pool.lock().servers.retire_not_before = Instant::now() + Duration::from_secs(3_600);
+    pool.lock().servers.lifetime_ends_not_before = Instant::now() + Duration::from_secs(3_600);
     pools.set_config(Arc::new(config("server_lifetime = 0")));
     drop(server);
     assert_eq!(pool.lock().servers.open, 0);
@@ -250,7 +250,7 @@ async fn a_shorter_lifetime_holds_for_connections_in_use() {
 
 /// Its slot is free for its successor.
 #[tokio::test]
-async fn a_retired_connection_leaves_its_slot_to_the_next() {
+async fn a_closed_connection_leaves_its_slot_to_the_next() {
     let pool = pool_with("max_db_connections = 1\nserver_lifetime = 0");
     let (generation, settings) = (pool.attempt(), Arc::clone(&pool.settings()));
     let (mut conn, _server) = conn(&pool, &generation);

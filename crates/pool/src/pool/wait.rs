@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// The result of a probe.
-pub(crate) type Probed = (WaiterId, probe::ProbeOutcome);
+pub(crate) type ProbeResult = (WaiterId, probe::ProbeOutcome);
 
 impl Inner {
     /// The requests to be probed.
@@ -104,7 +104,7 @@ impl Pool {
     }
 
     /// Applies the results of a probe to the requests that are still in the line. Returns those that were answered.
-    pub(crate) fn probed(self: &Arc<Self>, probed: Vec<Probed>) -> Vec<WaiterId> {
+    pub(crate) fn probed(self: &Arc<Self>, probed: Vec<ProbeResult>) -> Vec<WaiterId> {
         let now = Instant::now();
         let mut answered = Vec::new();
         let mut inner = self.lock();

@@ -35,7 +35,7 @@ pub enum AdminError {
 /// The orders in force.
 #[derive(Debug, Default)]
 pub struct AdminState {
-    all: Mode,
+    all: GlobalState,
     /// Databases with orders of their own.
     databases: BTreeMap<String, DatabaseState>,
     orders: u64,
@@ -43,7 +43,7 @@ pub struct AdminState {
 
 /// The order for all databases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Mode {
+enum GlobalState {
     #[default]
     Active,
     Paused(OrderId),
@@ -75,12 +75,12 @@ impl AdminState {
     }
 
     /// The state of all pools, without the orders for single databases.
-    pub fn state_of_all(&self) -> PoolState {
+    pub(crate) fn state_of_all(&self) -> PoolState {
         match self.all {
-            Mode::Closing => PoolState::ShuttingDown,
-            Mode::Paused(_) => PoolState::Paused,
-            Mode::Suspended(_) => PoolState::Suspended,
-            Mode::Active => PoolState::Active,
+            GlobalState::Closing => PoolState::ShuttingDown,
+            GlobalState::Paused(_) => PoolState::Paused,
+            GlobalState::Suspended(_) => PoolState::Suspended,
+            GlobalState::Active => PoolState::Active,
         }
     }
 
@@ -111,7 +111,7 @@ impl AdminState {
         self.check_active()?;
         let order = self.order();
         match database {
-            None => self.all = Mode::Paused(order),
+            None => self.all = GlobalState::Paused(order),
             Some(name) => self.of(name).pausing.push(order),
         }
         Ok(order)
@@ -127,7 +127,7 @@ impl AdminState {
             return Err(AdminError::PausedDatabases);
         }
         let order = self.order();
-        self.all = Mode::Suspended(order);
+        self.all = GlobalState::Suspended(order);
         Ok(order)
     }
 
@@ -136,14 +136,14 @@ impl AdminState {
     /// # Errors
     /// The database is not paused, or the process ends.
     pub fn resume(&mut self, database: Option<&str>) -> Result<(), AdminError> {
-        if self.all == Mode::Closing {
+        if self.all == GlobalState::Closing {
             return Err(AdminError::ShuttingDown);
         }
         match database {
             Some(name) if self.resume_one(name) => Ok(()),
             Some(name) => Err(AdminError::NotPaused(name.to_owned())),
             None => {
-                let held = std::mem::take(&mut self.all) != Mode::Active;
+                let held = std::mem::take(&mut self.all) != GlobalState::Active;
                 let one_held = self.resume_each();
                 match held || one_held {
                     true => Ok(()),
@@ -156,7 +156,7 @@ impl AdminState {
     /// Takes back one order to pause or suspend, if it is in force.
     pub fn take_back(&mut self, order: OrderId) {
         if self.all.is_of(order) {
-            self.all = Mode::Active;
+            self.all = GlobalState::Active;
         }
         self.end_pausing(order);
         self.forget_default();
@@ -170,7 +170,7 @@ impl AdminState {
     }
 
     /// Whether this order is in force.
-    pub fn is_in_force(&self, order: OrderId) -> bool {
+    pub(crate) fn is_in_force(&self, order: OrderId) -> bool {
         let mut each = self.databases.values();
         self.all.is_of(order) || each.any(|one| one.pausing.contains(&order))
     }
@@ -198,12 +198,12 @@ impl AdminState {
 
     /// The process ends; nothing takes this back.
     pub fn close(&mut self) {
-        self.all = Mode::Closing;
+        self.all = GlobalState::Closing;
     }
 
     fn check_active(&self) -> Result<(), AdminError> {
         match self.all {
-            Mode::Active => Ok(()),
+            GlobalState::Active => Ok(()),
             _ => Err(AdminError::AlreadyHeld),
         }
     }
@@ -264,7 +264,7 @@ impl DatabaseState {
     }
 }
 
-impl Mode {
+impl GlobalState {
     fn is_of(self, order: OrderId) -> bool {
         self == Self::Paused(order) || self == Self::Suspended(order)
     }

@@ -1,4 +1,4 @@
-//! Who gets a place, and who is told that there is none.
+//! Limits of server connections and clients.
 
 use super::*;
 use paceline_config::Config;
@@ -15,7 +15,7 @@ fn settings(of_database: usize, of_user: usize) -> PoolSettings {
 }
 
 #[test]
-fn pools_of_a_database_share_its_places() {
+fn pools_of_a_database_share_its_limit() {
     let book = QuotaBook::default();
     let [one, other] = ["web", "batch"].map(|user| book.of("app", user, user));
     let settings = settings(2, 0);
@@ -29,7 +29,7 @@ fn pools_of_a_database_share_its_places() {
 }
 
 #[test]
-fn what_a_user_may_not_have_is_not_taken_from_the_database() {
+fn a_slot_refused_by_the_user_limit_is_not_counted_for_the_database() {
     let book = QuotaBook::default();
     let (web, batch) = (
         book.of("app", "web", "web"),
@@ -48,7 +48,7 @@ fn what_a_user_may_not_have_is_not_taken_from_the_database() {
     drop(first);
 }
 
-/// Servers are counted by the user who logs in there, clients by the one that they name.
+/// Server connections count for the user who logs in to the server, clients for the user that they name.
 #[test]
 fn clients_and_servers_may_have_different_users() {
     let book = QuotaBook::default();
@@ -66,7 +66,7 @@ fn clients_and_servers_may_have_different_users() {
 }
 
 #[test]
-fn hunger_is_felt_by_those_who_share() {
+fn starving_affects_pools_that_share_the_limit() {
     let book = QuotaBook::default();
     let (web, batch) = (
         book.of("app", "web", "web"),
@@ -83,9 +83,9 @@ fn hunger_is_felt_by_those_who_share() {
     assert!(!elsewhere.others_starve());
 }
 
-/// Whoever may name any database or user could fill the memory with them.
+/// Clients may name any number of databases and users, and must not fill the memory with quotas.
 #[test]
-fn names_are_forgotten_that_nobody_uses() {
+fn unused_quotas_are_dropped() {
     let book = QuotaBook::default();
     let settings = settings(1, 1);
     let place = book.of("app", "web", "web").server_slot(&settings);
@@ -98,7 +98,7 @@ fn names_are_forgotten_that_nobody_uses() {
     }
     assert!(book.databases.lock().quotas.len() <= 2 * (kept.len() + FEW));
     assert!(book.users.lock().quotas.len() <= FEW);
-    // What counts goes on counting.
+    // Quotas in use are kept.
     let again = book.of("app", "batch", "batch");
     assert_eq!(again.server_slot(&settings).unwrap_err(), Full::Database);
     assert!(kept[0].share(&book.of("kept 0", "", ""), Full::Database));
@@ -106,9 +106,9 @@ fn names_are_forgotten_that_nobody_uses() {
     assert!(again.server_slot(&settings).is_ok());
 }
 
-/// The URL of its database names another user.
+/// The URL of the database names another user.
 #[test]
-fn a_pool_may_log_in_as_somebody_else_from_now_on() {
+fn a_reload_may_change_the_server_user() {
     let book = QuotaBook::default();
     let [web, batch] = ["web", "batch"].map(|user| book.of("app", user, user));
     let settings = settings(0, 1);

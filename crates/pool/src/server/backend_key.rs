@@ -47,7 +47,10 @@ impl BackendKey {
         (self.process, self.secret) = (process, secret);
     }
 
-    /// Purpose the server to cancel what this backend does; returns when the server has taken note.
+    /// Asks the server to cancel what this backend does. Returns when the server has handled the request.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or closes the connection before it has the request.
     pub async fn cancel(&self) -> io::Result<()> {
         let stream = connect(&self.address).await?;
         let mut out = BytesMut::new();
@@ -62,16 +65,16 @@ impl BackendKey {
     }
 }
 
-/// Purpose a server to cancel what this backend does; it has `limit` to take note.
+/// Asks the server to cancel what this backend does, and waits at most `limit` for it.
 pub async fn deliver(key: &BackendKey, limit: Duration) {
     match optional_timeout(limit, key.cancel()).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
-        None => tracing::debug!("a cancel request was not taken in time"),
+        None => tracing::debug!("the server did not take a cancel request in time"),
     }
 }
 
-/// Cancels in the background what a server does on a connection that is given up.
+/// Cancels, in the background, what the server does on a connection that is given up.
 pub fn abandon(key: BackendKey, limit: Duration) {
     tokio::spawn(async move { deliver(&key, limit).await });
 }

@@ -1,4 +1,4 @@
-//! Opening a connection to a server, encrypted as `sslmode` wants it. Nothing of PostgreSQL's own is said here.
+//! Opens a socket to a server, and encrypts it as `sslmode` demands. Nothing else of the protocol is here.
 
 use crate::address::Address;
 use crate::net_settings::tcp_settings;
@@ -10,7 +10,10 @@ use std::io;
 use std::sync::Arc;
 use tokio::net::{TcpStream, UnixStream};
 
-/// Opens a socket; nothing is said yet.
+/// Opens a socket.
+///
+/// # Errors
+/// The server cannot be reached.
 pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
     match &upstream.host {
         Host::Tcp(host) => {
@@ -24,7 +27,10 @@ pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
     }
 }
 
-/// Opens a connection, encrypted as the configuration wants it (`sslmode`); nothing of PostgreSQL is said yet.
+/// Opens a socket and encrypts it as `sslmode` demands.
+///
+/// # Errors
+/// The server cannot be reached, or `sslmode` demands encryption and that fails.
 pub async fn connect(address: &Address) -> io::Result<Stream> {
     let connector = address.connector()?;
     let stream = match connector.mode() {
@@ -36,7 +42,8 @@ pub async fn connect(address: &Address) -> io::Result<Stream> {
     Ok(stream)
 }
 
-/// Purpose the server for TLS. Where it is not `required`, a server that has none, or with which it fails, is spoken to without.
+/// Asks the server for TLS. Unless it is `required`, falls back to an unencrypted connection if the server has no TLS or the
+/// handshake fails.
 async fn connect_encrypted(
     address: &Address,
     connector: &Connector,
@@ -55,13 +62,13 @@ async fn connect_encrypted(
         Ok(()) => Ok(stream),
         Err(error) if required => Err(error),
         Err(error) => {
-            tracing::warn!(%server, %error, "TLS fails; going on without");
+            tracing::warn!(%server, %error, "TLS handshake failed; connecting without TLS");
             dial(server).await
         }
     }
 }
 
-/// Encrypts the stream if the server offers that.
+/// Encrypts the stream if the server offers TLS.
 async fn encrypt(stream: &mut Stream, connector: &Connector, host: &str) -> io::Result<()> {
     if offers_tls(stream).await? {
         connector.connect(stream, host).await?;
@@ -77,7 +84,7 @@ async fn offers_tls(stream: &Stream) -> io::Result<bool> {
     match packet.as_ref() {
         b"S" => Ok(true),
         b"N" => Ok(false),
-        // More may have been put in by somebody between (CVE-2021-23222).
+        // An attacker may have inserted further bytes (CVE-2021-23222).
         [b'S' | b'N', ..] => Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "received unencrypted data after SSL response",
@@ -94,7 +101,7 @@ impl Address {
         connector.map_err(io::Error::other)
     }
 
-    /// Opens a connection the other way, with TLS instead of without or the other way round, if `sslmode` leaves it open.
+    /// Opens a connection with TLS instead of without, or without instead of with, if `sslmode` allows that.
     pub(super) async fn connect_otherwise(&self, encrypted: bool) -> Option<Stream> {
         let connector = self.connector().ok()?;
         let opened = match (connector.mode(), encrypted) {

@@ -1,4 +1,4 @@
-//! Why a server could not be used, and what clients are told of it.
+//! Why a server could not be used, and the error that clients get.
 
 use bytes::{Bytes, BytesMut};
 use paceline_wire::{ErrorResponse, WireError, backend, frame};
@@ -11,13 +11,13 @@ pub enum ServerError {
     /// The socket failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The server broke the protocol, or asks for what Paceline cannot give.
+    /// The server violated the protocol, or wants an authentication method that Paceline does not support.
     #[error("{0}")]
     Wire(#[from] WireError),
     /// The server refused, with this `ErrorResponse`.
     #[error("{}", backend::error_field(.0.get(frame::HEADER_LEN..).unwrap_or_default(), b'M').unwrap_or("refused"))]
     Refused(Bytes),
-    /// It took too long.
+    /// The login took too long.
     #[error("time-out after {0:?} (server_connect_timeout)")]
     Timeout(Duration),
     /// A query took too long (`query_timeout`).
@@ -25,14 +25,14 @@ pub enum ServerError {
     QueryTimeout,
 }
 
-/// What PostgreSQL says of a user whom no line of `pg_hba.conf` lets in this way.
+/// SQLSTATE if no line of `pg_hba.conf` accepts the user.
 const INVALID_AUTHORIZATION: &str = "28000";
 
-/// What it says of a password that is not the user's.
+/// SQLSTATE of a wrong password.
 const INVALID_PASSWORD: &str = "28P01";
 
 impl ServerError {
-    /// What the server refused with.
+    /// The SQLSTATE of a refusal.
     pub(super) fn sqlstate(&self) -> Option<&str> {
         let Self::Refused(error) = self else {
             return None;
@@ -45,14 +45,14 @@ impl ServerError {
         self.sqlstate() == Some(INVALID_AUTHORIZATION)
     }
 
-    /// The server does not take the password of its user.
-    pub fn is_wrong_password(&self) -> bool {
+    /// Whether the server rejected the password.
+    pub(crate) fn is_wrong_password(&self) -> bool {
         self.sqlstate() == Some(INVALID_PASSWORD)
     }
 
-    /// Another attempt is of no use before somebody has changed something: the server does not let this user in, has no such
-    /// database, has no TLS or another certificate than is required, or does not speak PostgreSQL's protocol.
-    pub fn is_final(&self) -> bool {
+    /// Whether another attempt would fail, too, until an operator changes something: the server rejects this user, has no such
+    /// database, has no TLS or not the required certificate, or does not use PostgreSQL's protocol.
+    pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Refused(_) => {
                 let sqlstate = self.sqlstate().unwrap_or_default();
@@ -64,8 +64,8 @@ impl ServerError {
         }
     }
 
-    /// What a client is told that needed this server; its connection ends.
-    pub fn write_fatal(&self, out: &mut BytesMut) {
+    /// Appends the error for a client that needed this server. The client's connection ends.
+    pub(crate) fn write_fatal(&self, out: &mut BytesMut) {
         if let Self::Refused(error) = self {
             out.extend_from_slice(error);
             return;

@@ -21,10 +21,10 @@ pub struct ServerSnapshot {
 
 /// All connections of a pool.
 #[derive(Debug, Default)]
-pub(crate) struct ServerList(Mutex<Vec<Entry>>);
+pub(crate) struct ServerList(Mutex<Vec<ListedServer>>);
 
 #[derive(Debug)]
-struct Entry {
+struct ListedServer {
     id: u32,
     info: Weak<ServerInfo>,
     generation: Weak<Generation>,
@@ -38,7 +38,7 @@ impl ServerList {
         let generation = conn.generation.as_ref();
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|entry| entry.info.strong_count() > 0);
-        entries.push(Entry {
+        entries.push(ListedServer {
             id,
             info: Arc::downgrade(&conn.info),
             generation: generation

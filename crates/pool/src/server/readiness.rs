@@ -1,5 +1,5 @@
-//! Whether a server connection may serve: what it runs for the operator before (`connect_query` when it is new, `server_check_query`
-//! when it has been idle), and what the server has said meanwhile.
+//! Whether a server connection may serve: runs the operator's queries (`connect_query` on a new connection, `server_check_query`
+//! after an idle time), and reads what an idle server has sent.
 
 use super::{ServerConn, ServerError};
 use crate::close_reason;
@@ -9,15 +9,15 @@ use paceline_wire::backend::{Status, tag};
 use paceline_wire::{frame, frontend};
 use std::time::Duration;
 
-/// Settings that the session itself has changed. PostgreSQL shows the role elsewhere than the others.
+/// Settings that the session has changed. PostgreSQL shows the role elsewhere.
 const CHANGED_SETTINGS: &str = "SELECT name, setting FROM pg_catalog.pg_settings \
      WHERE source OPERATOR(pg_catalog.=) 'session' AND name OPERATOR(pg_catalog.<>) 'idle_session_timeout' \
      UNION ALL SELECT 'role', role FROM pg_catalog.current_setting('role') AS role \
      WHERE role OPERATOR(pg_catalog.<>) 'none'";
 
 impl ServerConn {
-    /// Runs `connect_query`, unless it is empty. As in PgBouncer an error of the query is logged, and the connection serves all the
-    /// same. Returns the settings that the query has changed.
+    /// Runs `connect_query`, unless it is empty. As in PgBouncer, an error of the query is logged and the connection is used all
+    /// the same. Returns the settings that the query has changed.
     ///
     /// # Errors
     /// The connection is lost.
@@ -33,7 +33,7 @@ impl ServerConn {
             tracing::warn!(%error, "error while executing connect_query");
         }
         if status != Status::Idle {
-            tracing::warn!("connect_query has left a transaction open, which is rolled back");
+            tracing::warn!("connect_query left a transaction open; it is rolled back");
             self.query("ROLLBACK").await?;
         }
         let changed = match self.query(CHANGED_SETTINGS).await {
@@ -49,11 +49,10 @@ impl ServerConn {
         Ok(changed.into_iter().flatten().filter_map(pair).collect())
     }
 
-    /// Runs a query of the operator's, and passes over its rows. Returns the status of the transaction and the error, if there was
-    /// one.
+    /// Runs a query of the operator and ignores its rows. Returns the transaction status, and the error if there was one.
     ///
     /// # Errors
-    /// The connection is lost; the server's last words, if it has said why.
+    /// The connection is lost; the server's last error, if it sent one.
     async fn run(&mut self, query: &str) -> Result<(Status, Option<ServerError>), ServerError> {
         let mut out = BytesMut::new();
         frontend::write_query(&mut out, query);
@@ -76,8 +75,9 @@ impl ServerConn {
         }
     }
 
-    /// Is it still good? What an idle server says is a changed parameter, a notice, or goodbye.
-    pub fn is_alive(&mut self) -> bool {
+    /// Whether an idle connection is usable. Reads what the server has sent: changed parameters and notices are expected,
+    /// anything else means that the connection ends.
+    pub(crate) fn is_alive(&mut self) -> bool {
         match self.stream.read_now(&mut self.input) {
             Ok(false) => true,
             Ok(true) => loop {
@@ -92,17 +92,17 @@ impl ServerConn {
         }
     }
 
-    /// It is about to be closed for this reason, or for another one that was given before.
+    /// Sets why the connection is about to be closed, unless a reason is set already.
     pub fn closes_because(&mut self, why: &'static str) {
         if let Some(log) = &mut self.log {
             log.closes_because(why);
         }
     }
 
-    /// It is about to be closed because of this error.
+    /// Sets this error as the reason why the connection is about to be closed.
     pub fn failed(&mut self, error: &ServerError) {
         match error {
-            ServerError::Io(_) => self.is_lost(),
+            ServerError::Io(_) => self.mark_lost(),
             ServerError::QueryTimeout => self.closes_because(close_reason::QUERY_TIMEOUT),
             ServerError::Wire(_) | ServerError::Refused(_) | ServerError::Timeout(_) => {
                 self.closes_because(close_reason::UNCLEAN);
@@ -110,34 +110,34 @@ impl ServerConn {
         }
     }
 
-    /// It is about to be closed in the middle of what a client has begun, because one of both has left.
-    pub fn is_left_unfinished(&mut self) {
+    /// Sets the reason for closing the connection in the middle of a client's work: the client or the server has left.
+    pub(crate) fn mark_unfinished(&mut self) {
         match self.stream.read_now(&mut self.input) {
             Ok(_) => self.closes_because(close_reason::CLIENT_LEFT),
-            Err(_) => self.is_lost(),
+            Err(_) => self.mark_lost(),
         }
     }
 
-    /// The server or the network has ended it, unless an operator has.
-    pub fn is_lost(&mut self) {
+    /// Sets as the reason that the server or the network closed the connection, unless the pool replaces it.
+    pub fn mark_lost(&mut self) {
         if let Some(log) = &mut self.log {
             log.closes_unless_replaced(close_reason::LOST);
         }
     }
 
-    /// Does the server answer this query within `limit`, and leave no transaction open? Errors are answers, too, unless they end
-    /// the connection.
+    /// Whether the server answers this query within `limit` and no transaction is left open. An error is an answer, unless it
+    /// ends the connection.
     pub async fn answers(&mut self, query: &str, limit: Duration) -> bool {
         match optional_timeout(limit, self.run(query)).await {
             Some(Ok((Status::Idle, _))) => true,
             Some(Ok(_)) => {
                 tracing::info!(
-                    "server_check_query has left a transaction open: the connection is closed"
+                    "server_check_query left a transaction open; the connection is closed"
                 );
                 false
             }
             Some(Err(error)) => {
-                tracing::info!(%error, "server_check_query: the connection is closed");
+                tracing::info!(%error, "server_check_query failed; the connection is closed");
                 false
             }
             None => {

@@ -1,4 +1,4 @@
-//! Opening the server connection of a replication client. No query is run on it beforehand: a physical one takes none.
+//! Opens the server connection of a replication client. No query is run on it: a physical replication connection accepts none.
 
 use super::{ServerConn, ServerError, ServerInfo};
 use crate::address::Address;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl ServerConn {
-    /// Opens a connection for one replication client, with these start-up parameters, within a time; zero is for ever.
-    pub async fn open_for_replication(
+    /// Opens a connection for one replication client, with these startup parameters, within `limit`; zero means no limit.
+    pub(crate) async fn open_for_replication(
         limit: Duration,
         address: &Arc<Address>,
         credentials: &ServerCredentials,
@@ -31,12 +31,12 @@ impl ServerConn {
     }
 }
 
-/// The server starts, ends, or recovers.
+/// SQLSTATE while the server starts, shuts down, or recovers.
 const CANNOT_CONNECT_NOW: &str = "57P03";
 
 impl ServerError {
-    /// A later attempt may succeed though nobody changes anything: the server is away, starts, or ends.
-    pub fn is_absence(&self) -> bool {
+    /// Whether a later attempt may succeed without any change: the server is unreachable, starts, or shuts down.
+    pub(crate) fn is_absence(&self) -> bool {
         match self {
             Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
             Self::Io(_) | Self::Timeout(_) => !self.is_final(),

@@ -1,5 +1,5 @@
-//! Averages over the last one to two periods (`stats_period`), as PgBouncer has them: a mark is set when a period begins, and
-//! what has come since the mark before the last is divided by the time since then.
+//! Averages over the last one to two periods (`stats_period`), as in PgBouncer: the counts are stored when a period begins; the
+//! difference to the counts of the period before is divided by the time since.
 
 use super::Stats;
 use super::counter::micros;
@@ -9,12 +9,12 @@ use super::totals::{PER, Per};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A period is no shorter than this, whatever the configuration says.
+/// Minimum length of a period, whatever the configuration says.
 const PERIOD_MIN: Duration = Duration::from_secs(1);
 
-/// When they began; the same for all pools.
+/// Beginnings of the last two periods, common to all pools.
 #[derive(Debug)]
-pub struct Periods(Mutex<Stamps>);
+pub(crate) struct Periods(Mutex<Stamps>);
 
 #[derive(Debug, Clone, Copy)]
 struct Stamps {
@@ -23,8 +23,8 @@ struct Stamps {
 }
 
 impl Periods {
-    /// The first one begins.
-    pub fn new(now: Instant) -> Self {
+    /// Begins the first period.
+    pub(crate) fn new(now: Instant) -> Self {
         Self(Mutex::new(Stamps {
             older: now,
             newer: now,
@@ -35,27 +35,32 @@ impl Periods {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If the period is over, another one begins. Returns the averages of the one that is over.
-    pub fn turn(&self, now: Instant, period: Duration, pools: &[&Stats]) -> Option<Totals> {
+    /// Begins the next period if the present one is over. Returns the averages of the one that is over.
+    pub(crate) fn next_period(
+        &self,
+        now: Instant,
+        period: Duration,
+        pools: &[&Stats],
+    ) -> Option<Totals> {
         let mut stamps = self.lock();
         let passed = now.saturating_duration_since(stamps.newer);
         if passed < period.max(PERIOD_MIN) {
             return None;
         }
-        let mut came = Totals::default();
+        let mut delta = Totals::default();
         stamps.older = std::mem::replace(&mut stamps.newer, now);
         for pool in pools {
             let totals = pool.totals();
             let mut marks = pool.lock_marks();
-            came += totals.since(&marks.newer);
+            delta += totals.since(&marks.newer);
             marks.older = std::mem::replace(&mut marks.newer, totals);
         }
-        Some(average(&came, passed))
+        Some(average(&delta, passed))
     }
 
-    /// The averages of these pools together.
-    pub fn averages(&self, now: Instant, pools: &[&Stats]) -> Totals {
-        // Held, so that no period begins between one pool and the next.
+    /// The averages of all these pools.
+    pub(crate) fn averages(&self, now: Instant, pools: &[&Stats]) -> Totals {
+        // Locked until the end, so that no period begins in between.
         let stamps = self.lock();
         let (mut all, mut earlier) = (Totals::default(), Totals::default());
         for pool in pools {
@@ -75,15 +80,15 @@ impl Stats {
     }
 }
 
-/// What came in a time, as averages.
-pub(super) fn average(came: &Totals, within: Duration) -> Totals {
-    let mut average = *came;
+/// The averages of counts that were collected in this time.
+pub(super) fn average(delta: &Totals, within: Duration) -> Totals {
+    let mut average = *delta;
     for (value, per) in average.values.iter_mut().zip(PER) {
         *value = match per {
             Per::Second => per_second(*value, within),
-            Per::Transaction => value.checked_div(came.transactions()).unwrap_or(0),
-            Per::Query => value.checked_div(came.queries()).unwrap_or(0),
-            Per::Wait => value.checked_div(came.waits).unwrap_or(0),
+            Per::Transaction => value.checked_div(delta.transactions()).unwrap_or(0),
+            Per::Query => value.checked_div(delta.queries()).unwrap_or(0),
+            Per::Wait => value.checked_div(delta.waits).unwrap_or(0),
         };
     }
     average

@@ -1,10 +1,10 @@
-//! Durations in fixed buckets, three to a decade: an addition for the bucket and one for the sum.
+//! Histograms of durations with fixed buckets, three per decade.
 
 use super::counter::{add, load};
 use std::ops::Add;
 use std::sync::atomic::AtomicU64;
 
-/// The longest duration of each bucket, in microseconds; a further one takes all that are longer.
+/// Upper bound of each bucket in microseconds; one further bucket has all longer durations.
 pub const BOUNDS_MICROS: [u64; 22] = [
     10,
     20,
@@ -32,24 +32,24 @@ pub const BOUNDS_MICROS: [u64; 22] = [
 
 const BUCKETS: usize = BOUNDS_MICROS.len() + 1;
 
-/// Where durations are counted.
+/// A histogram that is being filled.
 #[derive(Debug, Default)]
 pub(super) struct DurationCounts {
     counts: [AtomicU64; BUCKETS],
     micros: AtomicU64,
 }
 
-/// What was counted.
+/// A histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Durations {
-    /// How many fell into each bucket; those of smaller buckets are not among them.
+    /// Number of durations in each bucket; the counts are not cumulative.
     pub counts: [u64; BUCKETS],
-    /// Their sum.
+    /// Sum of all durations.
     pub micros: u64,
 }
 
 impl DurationCounts {
-    /// Something took `each` microseconds, so many times.
+    /// Counts `times` durations of `each` microseconds.
     pub(super) fn count(&self, times: u64, each: u64) {
         let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < each);
         if let Some(count) = self.counts.get(bucket) {
@@ -67,7 +67,7 @@ impl DurationCounts {
 }
 
 impl Durations {
-    /// How many there were.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

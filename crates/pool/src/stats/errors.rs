@@ -1,57 +1,58 @@
-//! Errors by SQLSTATE: a bounded table without a lock. A code that finds no place is counted with the others.
+//! Counts errors by SQLSTATE, in a table of fixed size without a lock. If the table is full, further SQLSTATEs are counted
+//! together.
 
 use super::counter::load;
 use paceline_wire::backend::{self, tag};
 use paceline_wire::{Frames, frame};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// SQLSTATEs that one pool tells apart.
+/// Maximum number of SQLSTATEs that one pool counts separately.
 pub const CODES_MAX: usize = 32;
 
-/// What stands for all further ones.
+/// Label of all further SQLSTATEs.
 pub(super) const OTHER_CODES: &str = "other";
 
 /// Five characters (PostgreSQL documentation, appendix A).
 pub type SqlState = [u8; 5];
 
-/// A code and how often it came; the code never changes once it is there.
+/// A SQLSTATE and its count. Once set, the SQLSTATE of an entry does not change.
 #[derive(Debug, Default)]
-struct Slot {
-    /// As a number; 0: free.
+struct CodeEntry {
+    /// The SQLSTATE as a number; 0 if the entry is free.
     code: AtomicU64,
     count: AtomicU64,
 }
 
-/// Where errors are counted.
+/// The table.
 #[derive(Debug, Default)]
 pub(super) struct ErrorCounts {
-    places: [Slot; CODES_MAX],
+    entries: [CodeEntry; CODES_MAX],
     others: AtomicU64,
 }
 
 impl ErrorCounts {
     pub(super) fn count(&self, state: SqlState) {
         let code = number(state);
-        let place = self.places.iter().find(|place| place.is_for(code));
-        let count = place.map_or(&self.others, |place| &place.count);
+        let entry = self.entries.iter().find(|entry| entry.is_for(code));
+        let count = entry.map_or(&self.others, |entry| &entry.count);
         count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn read(&self) -> Vec<(String, u64)> {
-        let known = self.places.iter().map(|place| {
-            let code = load(&place.code).to_be_bytes();
+        let entries = self.entries.iter().map(|entry| {
+            let code = load(&entry.code).to_be_bytes();
             let text = code.get(3..).unwrap_or_default();
             let name = String::from_utf8_lossy(text).into_owned();
-            (name, load(&place.count))
+            (name, load(&entry.count))
         });
         let others = (OTHER_CODES.to_owned(), load(&self.others));
-        let all = known.chain([others]);
+        let all = entries.chain([others]);
         all.filter(|(_, count)| *count > 0).collect()
     }
 }
 
-impl Slot {
-    /// Is it this code's, or has it become so just now?
+impl CodeEntry {
+    /// Whether the entry counts this SQLSTATE. A free entry is taken for it.
     fn is_for(&self, code: u64) -> bool {
         let relaxed = Ordering::Relaxed;
         match load(&self.code) {
@@ -69,7 +70,7 @@ fn number(state: SqlState) -> u64 {
     bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The SQLSTATE in the body of an `ErrorResponse`. `None`: nothing that could be one.
+/// The SQLSTATE in the body of an `ErrorResponse`; `None` if it is invalid.
 fn in_body(body: &[u8]) -> Option<SqlState> {
     let state: SqlState = backend::error_field(body, b'C')?
         .as_bytes()
@@ -85,16 +86,16 @@ pub fn first_state(messages: &[u8]) -> Option<SqlState> {
     in_body(error.body())
 }
 
-/// What the first error in whole messages says.
+/// The message of the first error in whole messages.
 pub fn first_words(messages: &[u8]) -> Option<&str> {
     let mut frames = Frames::new(messages);
     let error = frames.find(|frame| frame.tag == tag::ERROR_RESPONSE)?;
     backend::error_field(error.body(), b'M')
 }
 
-/// The SQLSTATE of an answer that an error ends. Rows are not looked at: whether it ends with one shows in the bytes in front of
-/// its `ReadyForQuery`, where an error has the zero of its last field and one more.
-pub fn state_of(answer: &[u8]) -> Option<SqlState> {
+/// The SQLSTATE of an answer that ends with an error. Rows are not read: if the bytes before ReadyForQuery are those of an error,
+/// they end with the zero of its last field and one more.
+pub(crate) fn state_of(answer: &[u8]) -> Option<SqlState> {
     let ready_len = frame::HEADER_LEN + 1;
     let before = answer.get(..answer.len().checked_sub(ready_len)?)?;
     match before.ends_with(&[0, 0]) || answer.first() == Some(&tag::ERROR_RESPONSE) {

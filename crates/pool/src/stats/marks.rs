@@ -1,8 +1,8 @@
-//! The counts of a pool when the last two periods of the averages began.
+//! Stored counts, from which averages are computed.
 
 use super::totals::Totals;
 
-/// What a pool had counted when the last two periods began.
+/// The counts of a pool when the last two periods began.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     pub(super) older: Totals,

@@ -1,18 +1,18 @@
-//! What a client's messages do with named statements, as PgBouncer counts it; the unnamed one is nobody's.
+//! Counts a client's messages about named statements, as PgBouncer does. Messages about the unnamed statement are not counted.
 
 use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, Parse, tag};
 
 /// Messages about named statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Prepared {
+pub struct PreparedCounts {
     /// `Parse`.
     pub parses: u64,
     /// `Bind`.
     pub binds: u64,
 }
 
-impl Prepared {
+impl PreparedCounts {
     /// Counts a message of a client.
     pub fn note(&mut self, frame: Frame<'_>) {
         let named = |name: &[u8]| u64::from(!name.is_empty());

@@ -1,4 +1,4 @@
-//! Counts that add up, averages over time, and errors that find their place.
+//! Statistics.
 
 use super::averages::average;
 use super::errors::{ErrorCounts, OTHER_CODES};
@@ -16,7 +16,7 @@ fn pool() -> Arc<Pool> {
     testing::pool()
 }
 
-/// Each in the first bucket that is long enough.
+/// Each duration is in the first bucket whose bound it does not exceed.
 #[test]
 fn durations_fall_into_their_buckets() {
     let counts = DurationCounts::default();
@@ -34,7 +34,7 @@ fn durations_fall_into_their_buckets() {
 }
 
 #[test]
-fn single_units_are_queries_and_transactions() {
+fn single_requests_are_queries_and_transactions() {
     let pool = pool();
     let stats = &pool.stats;
     stats.assigned_at_once();
@@ -63,19 +63,19 @@ fn single_units_are_queries_and_transactions() {
 }
 
 #[test]
-fn averages_are_per_second_and_per_piece() {
+fn averages_are_per_second_and_per_query() {
     let pool = pool();
     pool.stats.assigned([MS, 3 * MS].into_iter());
     pool.stats.served_single(2, 4 * MS);
     pool.stats.moved(1_000, 10_000);
-    let came = pool.stats.totals();
-    let average = average(&came, Duration::from_secs(2)).values;
+    let delta = pool.stats.totals();
+    let average = average(&delta, Duration::from_secs(2)).values;
     assert_eq!(average[..8], [0, 1, 1, 500, 5_000, 4_000, 4_000, 2_000]);
 }
 
-/// They span the period before and what has come of this one; what came earlier does not count.
+/// Averages cover the previous period and the present one, nothing earlier.
 #[test]
-fn a_period_that_is_over_is_forgotten() {
+fn averages_span_two_periods() {
     let pool = pool();
     let pools = [&pool.stats];
     let start = Instant::now();
@@ -84,16 +84,16 @@ fn a_period_that_is_over_is_forgotten() {
     let queries = |at: Instant| periods.averages(at, &pools).values[2];
     pool.stats.served_single(600, MS);
     assert_eq!(queries(start + minute), 10);
-    periods.turn(start + minute / 2, minute, &pools);
+    periods.next_period(start + minute / 2, minute, &pools);
     assert_eq!(queries(start + minute), 10, "too early");
-    periods.turn(start + minute, minute, &pools);
+    periods.next_period(start + minute, minute, &pools);
     assert_eq!(queries(start + 2 * minute), 5);
-    periods.turn(start + 2 * minute, minute, &pools);
+    periods.next_period(start + 2 * minute, minute, &pools);
     assert_eq!(queries(start + 3 * minute), 0);
 }
 
 #[test]
-fn errors_beyond_the_limit_are_one() {
+fn further_sqlstates_are_counted_together() {
     let counts = ErrorCounts::default();
     for n in 0..CODES_MAX + 3 {
         let code = format!("{n:05}");
@@ -107,7 +107,7 @@ fn errors_beyond_the_limit_are_one() {
 }
 
 #[test]
-fn an_answer_that_fails_tells_its_sqlstate() {
+fn the_sqlstate_of_an_answer_is_found() {
     let mut fine = bytes::BytesMut::new();
     backend::write_row(&mut fine, [Some(&b"\0\0"[..])].into_iter());
     let mut failed = fine.clone();

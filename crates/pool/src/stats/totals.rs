@@ -1,25 +1,25 @@
-//! The counts of a pool as numbers in the order of PgBouncer's columns, so that whole rows can be added and compared.
+//! The counts of a pool as an array in the order of PgBouncer's columns.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-/// The counts that PgBouncer has, too; they come first.
+/// Number of columns that PgBouncer has; they are the first ones.
 pub const PGBOUNCER_TOTALS: usize = 12;
 
-/// All that `SHOW STATS` shows.
+/// Number of columns of `SHOW STATS`.
 pub const TOTALS: usize = PGBOUNCER_TOTALS + 2;
 
 /// Server assignments, transactions, queries, bytes received, bytes sent, microseconds in transactions, in queries and in waits,
 /// parses of clients, parses on servers, binds, logins; groups, and the queries in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// In that order.
+    /// The values, in that order.
     pub values: [u64; TOTALS],
-    /// Over how many units the waits are spread.
+    /// Number of requests that the waits belong to.
     pub(super) waits: u64,
 }
 
-/// How an average is made of a total.
+/// How an average is computed from a total.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Per {
     Second,
@@ -29,7 +29,7 @@ pub(super) enum Per {
     Wait,
 }
 
-/// For each total.
+/// The kind of average of each column.
 pub(super) const PER: [Per; TOTALS] = [
     Per::Second,
     Per::Second,
@@ -48,7 +48,7 @@ pub(super) const PER: [Per; TOTALS] = [
 ];
 
 impl Totals {
-    /// Times that a server connection was given to a client or group.
+    /// Number of times that a server connection was assigned to a client or group.
     pub fn assignments(&self) -> u64 {
         self.values[0]
     }
@@ -71,10 +71,10 @@ impl Totals {
         self.values[2]
     }
 
-    /// What has come since `earlier`.
+    /// The difference to `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
-        let of = |values: &[u64; TOTALS], place: usize| values.get(place).copied().unwrap_or(0);
-        let more = |place| of(&self.values, place).saturating_sub(of(&earlier.values, place));
+        let of = |values: &[u64; TOTALS], column: usize| values.get(column).copied().unwrap_or(0);
+        let more = |column| of(&self.values, column).saturating_sub(of(&earlier.values, column));
         Self {
             values: std::array::from_fn(more),
             waits: self.waits.saturating_sub(earlier.waits),

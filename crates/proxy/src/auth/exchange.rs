@@ -1,65 +1,69 @@
-//! A client at the door: it has said its name, and is asked for a proof. Messages go to and fro here; what was stored of the
-//! client's password came from elsewhere.
+//! The exchange of authentication messages with a client. The stored secret comes from the caller.
 
 use super::mock::Mock;
 use super::peer::LoginPeer;
-use super::refusal::Refusal;
+use crate::login_refusal::LoginRefusal;
 use bytes::{Bytes, BytesMut};
 use paceline_config::Secret as Password;
 use paceline_net::Stream;
-use paceline_pool::credentials::{Credential, Deriver, Secret, random};
+use paceline_pool::credentials::{Credential, Deriver, StoredSecret, random};
 use paceline_wire::frame::{self, HEADER_LEN, Header};
 use paceline_wire::scram::server::{AwaitProof, mechanisms};
 use paceline_wire::scram::{self, Verifier};
 use paceline_wire::{ErrorResponse, WireError, backend, frontend, md5};
 use subtle::ConstantTimeEq;
 
-/// Bytes of a message that proves something, with its type byte, which PostgreSQL does not count (`PG_MAX_AUTH_TOKEN_LENGTH`).
+/// Maximum size of a password or SASL message, with its type byte, which PostgreSQL does not count (`PG_MAX_AUTH_TOKEN_LENGTH`).
 const PROOF_BYTES_MAX: usize = 1 + 65_535;
 
-/// A client that is asked for a proof.
+/// The exchange with one client.
 pub(super) struct AuthExchange<'a> {
     pub(super) stream: &'a Stream,
-    /// What it has said and nobody has read.
+    /// Bytes that the client has sent and that have not been read.
     pub(super) input: &'a mut BytesMut,
     pub(super) peer: &'a LoginPeer,
-    /// Who it says it is.
+    /// The user name that the client claims.
     pub(super) user: &'a str,
     pub(super) mock: &'a Mock,
     pub(super) deriver: &'a Deriver,
 }
 
-/// How the secrets of users are kept, most of them.
+/// The form in which most secrets of users are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SecretForm {
-    /// To be compared with a password at once.
+pub(super) enum PrevailingSecret {
+    /// Compared with a password directly.
     ForComparison,
-    /// As SCRAM verifiers: a password must be stretched first.
+    /// SCRAM verifiers: a password must be stretched first.
     ForScram,
 }
 
-/// What a SCRAM exchange is about.
-enum Stake {
-    /// The keys that the client proves to have are those of its password on the server.
+/// What a successful SCRAM exchange proves.
+enum AuthGoal {
+    /// The keys in the client's proof are those of its password on the server.
     Keys,
-    /// The password is known.
+    /// The password, which is stored.
     Password(Password),
-    /// Whatever the client proves, it is not let in.
-    Lost,
+    /// Nothing: the login fails whatever the client proves.
+    Reject,
 }
 
 impl AuthExchange<'_> {
-    /// The client's password must be hashed with a salt.
-    pub(super) async fn md5(&mut self, secret: Option<&Secret>) -> Result<Credential, Refusal> {
+    /// Authenticates by md5.
+    pub(super) async fn md5(
+        &mut self,
+        secret: Option<&StoredSecret>,
+    ) -> Result<Credential, LoginRefusal> {
         let salt = random::<4>()?;
         let mut request = BytesMut::new();
         backend::write_md5_request(&mut request, salt);
         let body = self.ask(&mut request).await?;
         let given = password_in(&body)?;
         let stored = match secret {
-            Some(Secret::Plain(password)) => md5::stored(self.user, password.reveal().as_bytes()),
-            Some(Secret::Md5(stored)) => stored.reveal().to_owned(),
-            // Time is taken all the same.
+            Some(StoredSecret::Plain(password)) => {
+                md5::stored(self.user, password.reveal().as_bytes())
+            }
+            Some(StoredSecret::Md5(stored)) => stored.reveal().to_owned(),
+            // Takes the same time as for a known user.
             _ => md5::stored(self.user, &salt),
         };
         let credential = secret.map(Credential::of).unwrap_or_default();
@@ -70,12 +74,12 @@ impl AuthExchange<'_> {
         }
     }
 
-    /// The client must send its password. Whoever cannot get in is taken for one of `others`, and takes as long.
+    /// Authenticates by a password in clear text. A client that cannot log in takes as long as one of `prevailing`.
     pub(super) async fn plain(
         &mut self,
-        secret: Option<&Secret>,
-        others: SecretForm,
-    ) -> Result<Credential, Refusal> {
+        secret: Option<&StoredSecret>,
+        prevailing: PrevailingSecret,
+    ) -> Result<Credential, LoginRefusal> {
         if !self.peer.is_encrypted() && !self.peer.peer.is_local() {
             let message = "a password is not taken over an unencrypted connection";
             let hint = "Connect with TLS, or let auth_type be scram-sha-256.";
@@ -88,14 +92,16 @@ impl AuthExchange<'_> {
         let body = self.ask(&mut request).await?;
         let given = password_in(&body)?;
         let right = match secret {
-            Some(Secret::Plain(password)) => same(password.reveal().as_bytes(), given),
-            Some(Secret::Md5(stored)) => same(
+            Some(StoredSecret::Plain(password)) => same(password.reveal().as_bytes(), given),
+            Some(StoredSecret::Md5(stored)) => same(
                 stored.reveal().as_bytes(),
                 md5::stored(self.user, given).as_bytes(),
             ),
-            Some(Secret::Scram(verifier)) => return self.plain_against(verifier, given).await,
-            Some(Secret::None) | None => {
-                if others == SecretForm::ForScram {
+            Some(StoredSecret::Scram(verifier)) => {
+                return self.plain_against(verifier, given).await;
+            }
+            Some(StoredSecret::None) | None => {
+                if prevailing == PrevailingSecret::ForScram {
                     let verifier = self.mock.verifier(self.user)?;
                     self.plain_against(&verifier, given).await?;
                 }
@@ -108,12 +114,12 @@ impl AuthExchange<'_> {
         }
     }
 
-    /// Compares a password with what is stored for SCRAM; its keys are good for the server, too.
+    /// Compares a password with a SCRAM verifier. The resulting keys are also valid for logins to the server.
     async fn plain_against(
         &self,
         verifier: &Verifier,
         given: &[u8],
-    ) -> Result<Credential, Refusal> {
+    ) -> Result<Credential, LoginRefusal> {
         let keys = self
             .deriver
             .keys_of_guess(given, verifier.stretch())
@@ -121,13 +127,16 @@ impl AuthExchange<'_> {
         if !verifier.is_of(&keys) {
             return Err(self.wrong_password());
         }
-        self.deriver.keep(given, verifier.stretch(), &keys)?;
+        self.deriver.cache(given, verifier.stretch(), &keys)?;
         Ok(Credential::Keys(keys))
     }
 
-    /// The client must prove that it knows its password, and is proved that we do.
-    pub(super) async fn scram(&mut self, secret: Option<&Secret>) -> Result<Credential, Refusal> {
-        let (verifier, stake) = self.stake(secret).await?;
+    /// Authenticates by SCRAM, which also proves to the client that Paceline knows its password.
+    pub(super) async fn scram(
+        &mut self,
+        secret: Option<&StoredSecret>,
+    ) -> Result<Credential, LoginRefusal> {
+        let (verifier, goal) = self.goal(secret).await?;
         let end_point = self.peer.end_point.as_deref();
         let mut request = BytesMut::new();
         backend::write_sasl_request(&mut request, mechanisms(end_point.is_some()));
@@ -144,35 +153,38 @@ impl AuthExchange<'_> {
             Err(WireError::Proof) => return Err(self.wrong_password()),
             Err(error) => return Err(broken(&error)),
         };
-        let credential = match stake {
-            Stake::Keys => Credential::Keys(keys),
-            Stake::Password(password) => Credential::Password(password),
-            Stake::Lost => return Err(self.wrong_password()),
+        let credential = match goal {
+            AuthGoal::Keys => Credential::Keys(keys),
+            AuthGoal::Password(password) => Credential::Password(password),
+            AuthGoal::Reject => return Err(self.wrong_password()),
         };
         backend::write_sasl_final(&mut request, signature.as_bytes());
         self.stream.write_all(&mut request).await?;
         Ok(credential)
     }
 
-    async fn stake(&self, secret: Option<&Secret>) -> Result<(Verifier, Stake), Refusal> {
+    async fn goal(
+        &self,
+        secret: Option<&StoredSecret>,
+    ) -> Result<(Verifier, AuthGoal), LoginRefusal> {
         Ok(match secret {
-            Some(Secret::Scram(verifier)) => (verifier.clone(), Stake::Keys),
-            Some(Secret::Plain(password)) => {
+            Some(StoredSecret::Scram(verifier)) => (verifier.clone(), AuthGoal::Keys),
+            Some(StoredSecret::Plain(password)) => {
                 let stretch = self.mock.stretch(self.user)?;
                 let keys = self
                     .deriver
                     .keys(password.reveal().as_bytes(), &stretch)
                     .await?;
-                (keys.verifier(stretch), Stake::Password(password.clone()))
+                (keys.verifier(stretch), AuthGoal::Password(password.clone()))
             }
-            Some(Secret::Md5(_) | Secret::None) | None => {
-                (self.mock.verifier(self.user)?, Stake::Lost)
+            Some(StoredSecret::Md5(_) | StoredSecret::None) | None => {
+                (self.mock.verifier(self.user)?, AuthGoal::Reject)
             }
         })
     }
 
-    /// Sends a request and returns the body of the message that answers it.
-    async fn ask(&mut self, request: &mut BytesMut) -> Result<Bytes, Refusal> {
+    /// Sends a request and returns the body of the client's answer.
+    async fn ask(&mut self, request: &mut BytesMut) -> Result<Bytes, LoginRefusal> {
         self.stream.write_all(request).await?;
         loop {
             if let Some(header) = Header::read(self.input).map_err(|error| broken(&error))? {
@@ -185,14 +197,14 @@ impl AuthExchange<'_> {
         }
     }
 
-    /// What a client is told that does not know the password, and one that is nobody.
-    fn wrong_password(&self) -> Refusal {
+    /// The error for a wrong password and for an unknown user.
+    fn wrong_password(&self) -> LoginRefusal {
         let message = format!("password authentication failed for user \"{}\"", self.user);
         ErrorResponse::fatal("28P01", message).into()
     }
 }
 
-fn check(header: Header) -> Result<(), Refusal> {
+fn check(header: Header) -> Result<(), LoginRefusal> {
     if header.tag != frontend::tag::PASSWORD {
         let message = format!(
             "expected password response, got message type {}",
@@ -206,7 +218,7 @@ fn check(header: Header) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn password_in(body: &[u8]) -> Result<&[u8], Refusal> {
+fn password_in(body: &[u8]) -> Result<&[u8], LoginRefusal> {
     match frontend::read_password_text(body) {
         Ok([]) => Err(ErrorResponse::fatal("28P01", "empty password returned by client").into()),
         Ok(password) => Ok(password),
@@ -214,11 +226,11 @@ fn password_in(body: &[u8]) -> Result<&[u8], Refusal> {
     }
 }
 
-fn broken(error: &WireError) -> Refusal {
+fn broken(error: &WireError) -> LoginRefusal {
     ErrorResponse::fatal("08P01", error.to_string()).into()
 }
 
-/// Takes as long when they differ, wherever they do.
+/// Compares in constant time.
 fn same(one: &[u8], other: &[u8]) -> bool {
     one.ct_eq(other).into()
 }

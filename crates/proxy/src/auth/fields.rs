@@ -6,13 +6,13 @@ use std::str::Chars;
 
 /// A word of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Token {
+pub(super) struct FieldWord {
     /// The word without its quotes.
     pub(super) text: String,
     quoted: bool,
 }
 
-impl Token {
+impl FieldWord {
     /// The word if it can be a keyword: a quoted word cannot.
     pub(super) fn keyword(&self) -> Option<&str> {
         (!self.quoted).then_some(self.text.as_str())
@@ -20,31 +20,31 @@ impl Token {
 }
 
 /// Splits a line into fields, none of them empty.
-pub(super) fn fields(line: &str) -> Result<Vec<Vec<Token>>, String> {
-    let mut fields: Vec<Vec<Token>> = Vec::new();
+pub(super) fn fields(line: &str) -> Result<Vec<Vec<FieldWord>>, String> {
+    let mut fields: Vec<Vec<FieldWord>> = Vec::new();
     let mut chars = line.chars().peekable();
-    let mut goes_on = false;
+    let mut continues = false;
     loop {
         while chars.next_if(|c| c.is_whitespace()).is_some() {}
         match chars.peek() {
             None | Some('#') => return Ok(fields),
             Some(',') => {
                 chars.next();
-                goes_on = true;
+                continues = true;
             }
             Some(_) => {
-                let token = token(&mut chars)?;
-                match fields.last_mut().filter(|_| goes_on) {
-                    Some(list) => list.push(token),
-                    None => fields.push(vec![token]),
+                let word = word(&mut chars)?;
+                match fields.last_mut().filter(|_| continues) {
+                    Some(list) => list.push(word),
+                    None => fields.push(vec![word]),
                 }
-                goes_on = false;
+                continues = false;
             }
         }
     }
 }
 
-fn token(chars: &mut Peekable<Chars<'_>>) -> Result<Token, String> {
+fn word(chars: &mut Peekable<Chars<'_>>) -> Result<FieldWord, String> {
     let quoted = chars.peek() == Some(&'"');
     let (mut text, mut inside) = (String::new(), false);
     while let Some(c) = chars.next_if(|&c| inside || !(c.is_whitespace() || c == ',' || c == '#')) {
@@ -56,6 +56,6 @@ fn token(chars: &mut Peekable<Chars<'_>>) -> Result<Token, String> {
     }
     match inside {
         true => Err("a double quote is not closed".to_owned()),
-        false => Ok(Token { text, quoted }),
+        false => Ok(FieldWord { text, quoted }),
     }
 }

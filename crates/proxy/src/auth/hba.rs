@@ -1,12 +1,12 @@
-//! Rules that say what a client must show, in the format of `pg_hba.conf` (PostgreSQL documentation, chapter "The pg_hba.conf
-//! File"). The first rule that fits counts; where none does, nobody is let in. A rule that is not understood is an error, never
-//! left out: the next one might let in whom it would have kept out.
+//! HBA rules: which method a client must use, in the format of `pg_hba.conf` (PostgreSQL documentation, chapter "The pg_hba.conf
+//! File"). The first matching rule decides; without one, the login is rejected. A rule that Paceline does not support is an error
+//! and never skipped: the next rule might accept a client that this one rejects.
 
 mod network;
 #[cfg(test)]
 mod tests;
 
-use super::fields::{Token, fields};
+use super::fields::{FieldWord, fields};
 use super::ident::{Map, Maps};
 use super::peer::LoginPeer;
 use super::target::LoginTarget;
@@ -15,33 +15,33 @@ use paceline_net::Peer;
 use paceline_pool::replication::Replication;
 use std::io;
 
-/// Files within files, as deep as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
+/// Maximum depth of included files, as in PostgreSQL (`CONF_FILE_MAX_DEPTH`).
 const DEPTH_MAX: usize = 10;
 
-/// What a client must show.
+/// An authentication method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Method {
-    /// Nothing.
+    /// No proof is needed.
     Trust,
-    /// It is not let in.
+    /// The login is rejected.
     Reject,
-    /// That it knows the password, by md5; by SCRAM where that is what is stored.
+    /// By md5; by SCRAM if that is how the secret is stored.
     Md5,
-    /// That it knows the password.
+    /// By SCRAM.
     Scram,
-    /// The password.
+    /// By the password in clear text.
     Plain,
-    /// A certificate with its name, or one that the map turns into it.
+    /// By a certificate for the user's name, or for a name that the map allows.
     Cert(Option<Map>),
-    /// That the system's user has its name, or one that the map turns into it.
+    /// By the system user of the same name, or of a name that the map allows.
     Peer(Option<Map>),
 }
 
-/// What rules refer to.
-pub(super) struct Elsewhere<'a> {
-    /// By `map=`.
+/// What rules refer to outside of their file.
+pub(super) struct HbaReferences<'a> {
+    /// Maps for `map=`.
     pub(super) maps: &'a Maps,
-    /// By `@`: the text of a file that stands beside the rules unless its path says otherwise.
+    /// Reads a file for `@`. Its path is relative to the folder of the rules.
     pub(super) file: &'a dyn Fn(&str) -> io::Result<String>,
 }
 
@@ -53,17 +53,17 @@ pub(super) struct Hba {
 
 #[derive(Debug)]
 struct Rule {
-    way: Way,
-    databases: Vec<Token>,
-    users: Vec<Token>,
-    /// Of TCP connections.
+    connection_type: ConnectionType,
+    databases: Vec<FieldWord>,
+    users: Vec<FieldWord>,
+    /// Addresses, for TCP connections.
     network: Network,
     method: Method,
 }
 
-/// The kind of connection that a rule is for.
+/// The kind of connection that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ConnectionType {
     Local,
     Host,
     HostSsl,
@@ -71,26 +71,29 @@ enum Way {
 }
 
 impl Hba {
-    /// Reads the text of the file; an error is the number of its line, and why.
-    pub(super) fn read(text: &str, elsewhere: &Elsewhere<'_>) -> Result<Self, (usize, String)> {
+    /// Reads the text of the file. An error has the number of its line.
+    pub(super) fn read(
+        text: &str,
+        references: &HbaReferences<'_>,
+    ) -> Result<Self, (usize, String)> {
         let mut rules = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let read = fields(line).and_then(|fields| match fields.is_empty() {
                 true => Ok(None),
-                false => read_rule(fields, elsewhere).map(Some),
+                false => read_rule(fields, references).map(Some),
             });
             rules.extend(read.map_err(|why| (number, why))?);
         }
         Ok(Self { rules })
     }
 
-    /// Does a rule ask for a certificate?
+    /// Whether a rule asks for a certificate.
     pub(super) fn asks_for_certificates(&self) -> bool {
         let mut methods = self.rules.iter().map(|rule| &rule.method);
         methods.any(|method| matches!(method, Method::Cert(_)))
     }
 
-    /// What this client must show to be let in there as a user; `None`: no rule is for it.
+    /// The method for this client, database and user; `None` if no rule matches.
     pub(super) fn method(
         &self,
         peer: &LoginPeer,
@@ -108,12 +111,12 @@ impl Hba {
 
 impl Rule {
     fn is_for(&self, peer: &LoginPeer) -> bool {
-        match (self.way, &peer.peer) {
+        match (self.connection_type, &peer.peer) {
             (_, Peer::Disconnected) => false,
-            (Way::Local, Peer::Unix { .. }) => true,
-            (Way::Local, _) | (_, Peer::Unix { .. }) => false,
-            (Way::HostSsl, _) if !peer.is_encrypted() => false,
-            (Way::HostNoSsl, _) if peer.is_encrypted() => false,
+            (ConnectionType::Local, Peer::Unix { .. }) => true,
+            (ConnectionType::Local, _) | (_, Peer::Unix { .. }) => false,
+            (ConnectionType::HostSsl, _) if !peer.is_encrypted() => false,
+            (ConnectionType::HostNoSsl, _) if peer.is_encrypted() => false,
             (_, peer @ (Peer::V4(_) | Peer::V6(_))) => peer
                 .address()
                 .is_some_and(|address| self.network.holds(address)),
@@ -121,8 +124,8 @@ impl Rule {
     }
 }
 
-/// As PostgreSQL's `check_db`: `replication` is for physical replication connections, which no other word is for.
-fn is_for(name: &Token, target: LoginTarget<'_>, user: &str) -> bool {
+/// As PostgreSQL's `check_db`: `replication` matches physical replication connections, which no other word matches.
+fn is_for(name: &FieldWord, target: LoginTarget<'_>, user: &str) -> bool {
     let is_physical = target.replication == Some(Replication::Physical);
     match name.keyword() {
         Some("replication") => is_physical,
@@ -133,34 +136,34 @@ fn is_for(name: &Token, target: LoginTarget<'_>, user: &str) -> bool {
     }
 }
 
-fn is_user(name: &Token, user: &str) -> bool {
+fn is_user(name: &FieldWord, user: &str) -> bool {
     name.keyword() == Some("all") || name.text == user
 }
 
-fn read_rule(fields: Vec<Vec<Token>>, elsewhere: &Elsewhere<'_>) -> Result<Rule, String> {
+fn read_rule(fields: Vec<Vec<FieldWord>>, references: &HbaReferences<'_>) -> Result<Rule, String> {
     let mut fields = fields.into_iter();
-    let way = match single(fields.next(), "kind of connection")?.text.as_str() {
-        "local" => Way::Local,
-        "host" => Way::Host,
-        "hostssl" => Way::HostSsl,
-        "hostnossl" => Way::HostNoSsl,
+    let connection_type = match single(fields.next(), "kind of connection")?.text.as_str() {
+        "local" => ConnectionType::Local,
+        "host" => ConnectionType::Host,
+        "hostssl" => ConnectionType::HostSsl,
+        "hostnossl" => ConnectionType::HostNoSsl,
         other => {
             return Err(format!(
                 "{other} is no kind of connection here; write local, host, hostssl or hostnossl"
             ));
         }
     };
-    let databases = names(fields.next(), "database", elsewhere)?;
-    let users = names(fields.next(), "user", elsewhere)?;
-    let network = match way {
-        Way::Local => Network::All,
+    let databases = names(fields.next(), "database", references)?;
+    let users = names(fields.next(), "user", references)?;
+    let network = match connection_type {
+        ConnectionType::Local => Network::All,
         _ => read_network(&mut fields)?,
     };
     let method = single(fields.next(), "method")?;
-    let map = read_options(fields, elsewhere.maps)?;
+    let map = read_options(fields, references.maps)?;
     let method = read_method(&method.text, map)?;
     Ok(Rule {
-        way,
+        connection_type,
         databases,
         users,
         network,
@@ -168,8 +171,8 @@ fn read_rule(fields: Vec<Vec<Token>>, elsewhere: &Elsewhere<'_>) -> Result<Rule,
     })
 }
 
-/// The one word that a field must be.
-fn single(field: Option<Vec<Token>>, what: &str) -> Result<Token, String> {
+/// The only word of a field.
+fn single(field: Option<Vec<FieldWord>>, what: &str) -> Result<FieldWord, String> {
     let mut words = field.unwrap_or_default().into_iter();
     match (words.next(), words.next()) {
         (Some(word), None) => Ok(word),
@@ -178,27 +181,32 @@ fn single(field: Option<Vec<Token>>, what: &str) -> Result<Token, String> {
     }
 }
 
-/// Names of databases or users. What only the server could tell is not understood.
+/// Names of databases or users. Names that only the server could resolve are not supported.
 fn names(
-    field: Option<Vec<Token>>,
+    field: Option<Vec<FieldWord>>,
     what: &str,
-    elsewhere: &Elsewhere<'_>,
-) -> Result<Vec<Token>, String> {
+    references: &HbaReferences<'_>,
+) -> Result<Vec<FieldWord>, String> {
     let mut names = Vec::new();
     for name in field.ok_or_else(|| format!("there is no {what}"))? {
-        elsewhere.expand(name, DEPTH_MAX, &mut names)?;
+        references.expand(name, DEPTH_MAX, &mut names)?;
     }
     let is_foreign =
         |word: &&str| word.starts_with(['+', '/']) || matches!(*word, "samerole" | "samegroup");
-    match names.iter().filter_map(Token::keyword).find(is_foreign) {
+    match names.iter().filter_map(FieldWord::keyword).find(is_foreign) {
         Some(word) => Err(format!("{what} {word} is not supported; write names")),
         None => Ok(names),
     }
 }
 
-impl Elsewhere<'_> {
-    /// Adds a name, or those that are in the file that it names.
-    fn expand(&self, name: Token, depth: usize, names: &mut Vec<Token>) -> Result<(), String> {
+impl HbaReferences<'_> {
+    /// Adds a name, or the names in the file that it includes.
+    fn expand(
+        &self,
+        name: FieldWord,
+        depth: usize,
+        names: &mut Vec<FieldWord>,
+    ) -> Result<(), String> {
         let Some(file) = name.keyword().and_then(|word| word.strip_prefix('@')) else {
             names.push(name);
             return Ok(());
@@ -215,7 +223,7 @@ impl Elsewhere<'_> {
     }
 }
 
-fn read_network(fields: &mut impl Iterator<Item = Vec<Token>>) -> Result<Network, String> {
+fn read_network(fields: &mut impl Iterator<Item = Vec<FieldWord>>) -> Result<Network, String> {
     let address = single(fields.next(), "address")?;
     if address.keyword() == Some("all") {
         return Ok(Network::All);
@@ -227,7 +235,7 @@ fn read_network(fields: &mut impl Iterator<Item = Vec<Token>>) -> Result<Network
 }
 
 fn read_options(
-    fields: impl Iterator<Item = Vec<Token>>,
+    fields: impl Iterator<Item = Vec<FieldWord>>,
     maps: &Maps,
 ) -> Result<Option<Map>, String> {
     let mut map = None;

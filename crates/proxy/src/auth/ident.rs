@@ -1,36 +1,36 @@
-//! Maps from names of the system, or in certificates, to users: the format of `pg_ident.conf`, without regular expressions.
+//! Maps from system users or certificate names to database users, in the format of `pg_ident.conf` without regular expressions.
 
-use super::fields::{Token, fields};
+use super::fields::{FieldWord, fields};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Maps by their names.
+/// Maps by name.
 pub(super) type Maps = HashMap<String, Map>;
 
-/// Which names may log in as which users.
+/// Which outside names may log in as which users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Map(Arc<Vec<(String, Token)>>);
+pub(super) struct Map(Arc<Vec<(String, FieldWord)>>);
 
 impl Map {
-    /// Whether who is called `name` outside may log in as `user`.
+    /// Whether the system user or certificate `name` may log in as `user`.
     pub(super) fn allows(&self, name: &str, user: &str) -> bool {
-        let fits = |(outside, inside): &(String, Token)| {
+        let fits = |(outside, inside): &(String, FieldWord)| {
             outside == name && (inside.keyword() == Some("all") || inside.text == user)
         };
         self.0.iter().any(fits)
     }
 }
 
-/// Reads the text of the file; an error is the number of its line, and why.
+/// Reads the text of the file. An error has the number of its line.
 pub(super) fn read(text: &str) -> Result<Maps, (usize, String)> {
-    let mut lists: HashMap<String, Vec<(String, Token)>> = HashMap::new();
+    let mut lists: HashMap<String, Vec<(String, FieldWord)>> = HashMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         let fields = fields(line).map_err(|why| (number, why))?;
         if fields.is_empty() {
             continue;
         }
-        let words: Vec<Token> = fields.into_iter().flatten().collect();
-        let Ok([map, outside, inside]) = <[Token; 3]>::try_from(words) else {
+        let words: Vec<FieldWord> = fields.into_iter().flatten().collect();
+        let Ok([map, outside, inside]) = <[FieldWord; 3]>::try_from(words) else {
             return Err((number, "write MAP SYSTEM-USER DATABASE-USER".to_owned()));
         };
         for name in [&outside, &inside] {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_turns_one_name_into_others() {
+    fn a_map_allows_other_names() {
         let text = "# map system user\nstaff root postgres\nstaff root app\nstaff \"a b\" all\nx y \"all\"\n";
         let maps = read(text).unwrap();
         let staff = &maps["staff"];
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn unsupported_lines_are_errors() {
         for line in ["a b", "a b c d", "a /^(.*)$ c", "a b +role", "a \"b c"] {
             assert_eq!(read(&format!("\n{line}")).unwrap_err().0, 2, "{line}");
         }

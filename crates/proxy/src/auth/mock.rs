@@ -1,24 +1,24 @@
-//! Users who are not there, as if they were: whoever guesses names must not be told which of them exist. Like PostgreSQL's mock
-//! authentication: the salt of a name is the same at every attempt, and nobody can tell that it was made up.
+//! Mock secrets for users that do not exist, so that a login does not show which users exist. As in PostgreSQL's mock
+//! authentication, a name gets the same salt at every attempt.
 
 use paceline_pool::credentials::ProcessKey;
 use paceline_wire::scram::{ITERATIONS, Stretch, Verifier};
 use std::io;
 
-/// As many as PostgreSQL's salts have.
+/// Length of a salt, as in PostgreSQL.
 const SALT_LEN: usize = 16;
 
-/// Makes salts and secrets up.
+/// Makes mock salts and secrets.
 #[derive(Default)]
 pub(super) struct Mock {
     key: ProcessKey,
 }
 
 impl Mock {
-    /// How the password of a user is stretched of which nothing says how: one that is not there, and one that is stored as it is.
+    /// The salt and iterations for a user without a SCRAM verifier.
     ///
     /// # Errors
-    /// When the system gives no random numbers.
+    /// The operating system gives no random numbers.
     pub(super) fn stretch(&self, user: &str) -> io::Result<Stretch> {
         let salt = self.key.hash(&[b"salt", user.as_bytes()])?;
         Ok(Stretch {
@@ -27,7 +27,7 @@ impl Mock {
         })
     }
 
-    /// What nobody has the password of.
+    /// A SCRAM verifier that no password matches.
     ///
     /// # Errors
     /// As [`Mock::stretch`].
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_met_in_the_same_way_each_time() {
+    fn a_name_gets_the_same_mock_secret_each_time() {
         let (mock, other) = (Mock::default(), Mock::default());
         let stretch = |mock: &Mock, user| mock.stretch(user).unwrap();
         assert_eq!(mock.verifier("a").unwrap(), mock.verifier("a").unwrap());

@@ -1,18 +1,18 @@
-//! What a connection itself tells of the client at its other end, before the client says anything: where it comes from,
-//! whether somebody on the way could listen, and which names vouch for it.
+//! What the connection itself shows of a client before its login: the address, whether it is encrypted, and which names vouch for
+//! it.
 
 use paceline_net::{Peer, Stream};
 
-/// A client whose name is not known yet.
+/// A client before its login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoginPeer {
-    /// Where it connects from.
+    /// The client's address.
     pub(crate) peer: Peer,
     /// Whether the connection is encrypted.
     pub(super) encrypted: bool,
-    /// The names in its certificate, if it has shown one that was checked.
+    /// The names in its verified certificate, if it sent one.
     pub(super) certified_names: Vec<String>,
-    /// What SCRAM can be bound to (`tls-server-end-point`).
+    /// Channel binding data for SCRAM (`tls-server-end-point`).
     pub(super) end_point: Option<Vec<u8>>,
 }
 
@@ -27,13 +27,13 @@ impl LoginPeer {
         }
     }
 
-    /// Whether its connection is encrypted.
+    /// Whether the connection is encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.encrypted
     }
 }
 
-/// The name of the system's user with this number; `None` where `/etc/passwd` has none.
+/// The name of the system user with this id; `None` if `/etc/passwd` has none.
 pub(super) async fn system_user(uid: u32) -> Option<String> {
     let passwd = tokio::task::spawn_blocking(|| std::fs::read_to_string("/etc/passwd")).await;
     name_of(uid, &passwd.ok()?.ok()?).map(str::to_owned)
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_of_the_system_are_found_by_their_number() {
+    fn system_users_are_found_by_their_id() {
         let passwd =
             "root:x:0:0:root:/root:/bin/sh\nbroken\n# no one\nrider:x:1000:1000::/:/bin/sh\n";
         assert_eq!(name_of(1000, passwd), Some("rider"));

@@ -1,32 +1,32 @@
-//! Users that the file does not know: `auth_user` asks the server for them (`auth_query`), on connections of its own. Nothing that
-//! a client has said comes near them but its name, as a parameter, and the `search_path` is always the same: so nobody who may
-//! make a function somewhere can have it run there.
+//! Users that are not in `auth_file`: `auth_user` looks them up on the server (`auth_query`), on separate server connections. A
+//! client's user name is passed only as a parameter, and `search_path` is fixed, so no client can have a function of its own
+//! executed.
 
-use super::refusal::Refusal;
 use crate::login_checkout::checkout;
+use crate::login_refusal::LoginRefusal;
 use paceline_config::Config;
-use paceline_pool::credentials::Secret;
+use paceline_pool::credentials::StoredSecret;
 use paceline_pool::pools::Pools;
-use paceline_pool::server::{Rows, ServerConn, ServerError};
+use paceline_pool::server::{ResultRows, ServerConn, ServerError};
 use paceline_pool::shared::Shared;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
-/// For the transaction in which the question is asked.
+/// Run in the transaction of `auth_query`.
 const SEARCH_PATH: &str =
     "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)";
 
-/// Who asks, where, and how.
+/// A lookup: as which user, where, and by which query.
 #[derive(Debug, PartialEq, Eq)]
 struct AuthQuery<'a> {
     auth_user: &'a str,
     auth_query: &'a str,
-    /// As clients name it.
+    /// The database, as clients name it.
     database: &'a str,
 }
 
 impl<'a> AuthQuery<'a> {
-    /// For clients of a database; `None`: there is nobody to ask.
+    /// The lookup for clients of a database; `None` if none is configured.
     fn of(config: &'a Config, database: &'a str) -> Option<Self> {
         let general = &config.paceline.login;
         let special = config.database(database).map(|(entry, _)| &entry.login);
@@ -40,7 +40,7 @@ impl<'a> AuthQuery<'a> {
             special.map(|login| &login.auth_dbname),
             &general.auth_dbname,
         );
-        // Nobody can be looked up in the console.
+        // The console has no users to look up.
         let nowhere = auth_dbname.is_empty() && config.is_console(database);
         if auth_user.is_empty() || nowhere {
             return None;
@@ -57,44 +57,44 @@ impl<'a> AuthQuery<'a> {
     }
 }
 
-/// Whether the users of a database can be asked for.
-pub(super) fn is_asked(config: &Config, database: &str) -> bool {
+/// Whether users of a database can be looked up.
+pub(super) fn has_lookup(config: &Config, database: &str) -> bool {
     AuthQuery::of(config, database).is_some()
 }
 
-/// What the server has stored of a user's password; `None`: it knows no such user, or there is nobody to ask.
-pub(super) async fn ask(
+/// Looks up the stored secret of a user. `None`: there is no such user, or no lookup is configured.
+pub(super) async fn look_up(
     pools: &Arc<Pools>,
     config: &Config,
     database: &str,
     user: &str,
-) -> Result<Option<Secret>, Refusal> {
-    let Some(question) = AuthQuery::of(config, database) else {
+) -> Result<Option<StoredSecret>, LoginRefusal> {
+    let Some(lookup) = AuthQuery::of(config, database) else {
         return Ok(None);
     };
-    if question.database != database && pools.admit(question.database).is_err() {
+    if lookup.database != database && pools.admit(lookup.database).is_err() {
         let message = format!(
             "authentication database \"{}\" is disabled",
-            question.database
+            lookup.database
         );
         return Err(ErrorResponse::fatal("08P01", message).into());
     }
-    let Some(pool) = pools.auth_pool(question.database, question.auth_user) else {
-        // A database that there is not, like the client's own: what comes next says so, if the login gets that far.
-        if question.database == database {
+    let Some(pool) = pools.auth_pool(lookup.database, lookup.auth_user) else {
+        // There is no such database, which is also the client's own: a later step rejects the login.
+        if lookup.database == database {
             return Ok(None);
         }
         tracing::error!(
-            auth_dbname = question.database,
+            auth_dbname = lookup.database,
             "no such database in [databases]"
         );
         return Err(ErrorResponse::fatal("08P01", "bouncer config error").into());
     };
     let mut server = checkout(&pool)
         .await
-        .map_err(|refusal| reserved(refusal, &question))?;
-    let conn = server.conn().ok_or(Refusal::Left)?;
-    let answer = put(conn, &pools.shared, question.auth_query, user).await;
+        .map_err(|refusal| hide_login_error(refusal, &lookup))?;
+    let conn = server.conn().ok_or(LoginRefusal::Left)?;
+    let answer = run(conn, &pools.shared, lookup.auth_query, user).await;
     if matches!(answer, Ok(_) | Err(ServerError::Refused(_))) {
         server.give_back();
     }
@@ -103,8 +103,8 @@ pub(super) async fn ask(
         .and_then(|rows| read(&rows, user));
     secret.map_err(|error| {
         tracing::error!(
-            database = question.database,
-            auth_user = question.auth_user,
+            database = lookup.database,
+            auth_user = lookup.auth_user,
             error,
             "auth_query failed"
         );
@@ -112,8 +112,8 @@ pub(super) async fn ask(
     })
 }
 
-/// That the server does not let `auth_user` in is no business of clients; that it cannot be reached, or is starting up, is.
-fn reserved(refusal: Refusal, question: &AuthQuery<'_>) -> Refusal {
+/// Hides from clients that the server rejects `auth_user`. Other errors, such as an unreachable server, are passed on.
+fn hide_login_error(refusal: LoginRefusal, lookup: &AuthQuery<'_>) -> LoginRefusal {
     let is_about_login = refusal
         .field(b'C')
         .is_some_and(|sqlstate| sqlstate.starts_with("28"));
@@ -121,27 +121,28 @@ fn reserved(refusal: Refusal, question: &AuthQuery<'_>) -> Refusal {
         return refusal;
     }
     tracing::error!(
-        auth_user = question.auth_user,
-        database = question.database,
-        "auth_user is not let in"
+        auth_user = lookup.auth_user,
+        database = lookup.database,
+        "the server rejects auth_user"
     );
     ErrorResponse::fatal("08P01", "bouncer config error").into()
 }
 
-async fn put(
+async fn run(
     conn: &mut ServerConn,
     shared: &Shared,
     auth_query: &str,
     user: &str,
-) -> Result<Rows, ServerError> {
+) -> Result<ResultRows, ServerError> {
     conn.adopt(&shared.settings_interner.none()).await?;
     let statements = [(SEARCH_PATH, &[][..]), (auth_query, &[user][..])];
     let results = conn.ask(&statements).await?;
     Ok(results.into_iter().nth(1).unwrap_or_default())
 }
 
-/// No row, or one without a name: no such user. A secret that is NULL: one that has expired, or never was.
-fn read(rows: &Rows, user: &str) -> Result<Option<Secret>, String> {
+/// Reads the answer. Without a row, or with NULL as the name, there is no such user. NULL as the secret means that it has expired
+/// or was never set.
+fn read(rows: &ResultRows, user: &str) -> Result<Option<StoredSecret>, String> {
     let Some(row) = rows.first() else {
         return Ok(None);
     };
@@ -153,8 +154,10 @@ fn read(rows: &Rows, user: &str) -> Result<Option<Secret>, String> {
     };
     match name {
         None => Ok(None),
-        Some(name) if name != user => Err("it has returned another user".to_owned()),
-        Some(_) => Ok(Some(Secret::read(secret.as_deref().unwrap_or_default()))),
+        Some(name) if name != user => Err("auth_query returned another user".to_owned()),
+        Some(_) => Ok(Some(StoredSecret::read(
+            secret.as_deref().unwrap_or_default(),
+        ))),
     }
 }
 
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_may_be_asked_in_its_own_way() {
+    fn a_database_may_have_its_own_auth_query() {
         let config = config(
             "[paceline]\nauth_user = \"asker\"\nauth_query = \"q\"\n\
              [databases.app]\nprimary = \"postgres://h/app\"\n\
@@ -175,8 +178,8 @@ mod tests {
              [databases.none]\nprimary = \"postgres://h/none\"\nauth_user = \"\"\n",
         );
         let found = |database| {
-            let question = AuthQuery::of(&config, database)?;
-            Some((question.auth_user, question.auth_query, question.database))
+            let lookup = AuthQuery::of(&config, database)?;
+            Some((lookup.auth_user, lookup.auth_query, lookup.database))
         };
         assert_eq!(found("app"), Some(("asker", "q", "app")));
         assert_eq!(found("own"), Some(("mine", "r", "app")));
@@ -186,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_ones_own_called_paceline_is_asked() {
+    fn a_configured_database_named_paceline_has_an_auth_query() {
         let text = "[databases.paceline]\nprimary = \"postgres://h\"\nauth_user = \"a\"";
-        assert!(is_asked(&config(text), "paceline"));
+        assert!(has_lookup(&config(text), "paceline"));
     }
 
     #[test]
@@ -198,10 +201,13 @@ mod tests {
         };
         assert_eq!(read(&Vec::new(), "u"), Ok(None));
         assert_eq!(read(&row(None, Some("p")), "u"), Ok(None));
-        assert_eq!(read(&row(Some("u"), None), "u"), Ok(Some(Secret::None)));
+        assert_eq!(
+            read(&row(Some("u"), None), "u"),
+            Ok(Some(StoredSecret::None))
+        );
         assert_eq!(
             read(&row(Some("u"), Some("p")), "u"),
-            Ok(Some(Secret::read("p")))
+            Ok(Some(StoredSecret::read("p")))
         );
         assert!(read(&row(Some("v"), Some("p")), "u").is_err());
         assert!(read(&vec![vec![None]], "u").is_err());

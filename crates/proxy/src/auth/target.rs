@@ -1,4 +1,4 @@
-//! Where a client wants to log in.
+//! The database to which a client wants to connect.
 
 use paceline_pool::replication::Replication;
 

@@ -1,4 +1,4 @@
-//! Who is vouched for, and from where.
+//! Methods without a question to the client, and credentials for logins of pools.
 
 use super::*;
 use crate::login_checkout::checkout;
@@ -17,8 +17,8 @@ fn peer(address: &str) -> LoginPeer {
     }
 }
 
-/// Whether a client is let in that is asked nothing.
-async fn vouched(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &str) -> bool {
+/// Whether a client is accepted without being asked for a proof.
+async fn accepts(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &str) -> bool {
     let mut config = Config::default();
     settings
         .iter()
@@ -27,8 +27,8 @@ async fn vouched(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &
     let proxy = Arc::new(Proxy::new((*config).clone()));
     let files = UserFiles {
         users: Some(Arc::new(Users::from([
-            ("rider".to_owned(), Secret::None),
-            ("root".to_owned(), Secret::None),
+            ("rider".to_owned(), StoredSecret::None),
+            ("root".to_owned(), StoredSecret::None),
         ]))),
         ..UserFiles::default()
     };
@@ -49,28 +49,28 @@ async fn vouched(settings: &[&str], peer: &LoginPeer, map: Option<&str>, user: &
         *by = map.map(|text| ident::read(text).unwrap()["m"].clone());
     }
     let known = attempt.stored().await.ok().flatten().is_some();
-    attempt.vouched_for(&method, known).await.is_ok()
+    attempt.check_without_secret(&method, known).await.is_ok()
 }
 
 #[tokio::test]
 async fn a_certificate_vouches_for_its_names() {
     let cert = ["auth_type=cert"];
     let here = peer("10.0.0.1");
-    assert!(vouched(&cert, &here, None, "rider").await);
-    assert!(!vouched(&cert, &here, None, "root").await);
-    // A name of it, but nobody here.
-    assert!(!vouched(&cert, &here, None, "rider.example").await);
-    assert!(vouched(&cert, &here, Some("m rider.example root"), "root").await);
-    assert!(!vouched(&cert, &here, Some("m rider.example root"), "rider").await);
+    assert!(accepts(&cert, &here, None, "rider").await);
+    assert!(!accepts(&cert, &here, None, "root").await);
+    // The certificate has the name, but the user is unknown.
+    assert!(!accepts(&cert, &here, None, "rider.example").await);
+    assert!(accepts(&cert, &here, Some("m rider.example root"), "root").await);
+    assert!(!accepts(&cert, &here, Some("m rider.example root"), "rider").await);
     let without = LoginPeer {
         certified_names: Vec::new(),
         ..here
     };
-    assert!(!vouched(&cert, &without, None, "rider").await);
+    assert!(!accepts(&cert, &without, None, "rider").await);
 }
 
 #[tokio::test]
-async fn the_system_vouches_for_its_users_on_its_socket() {
+async fn a_unix_socket_vouches_for_its_system_user() {
     let by_peer = ["auth_type=peer"];
     let root = LoginPeer {
         peer: Peer::Unix {
@@ -79,25 +79,25 @@ async fn the_system_vouches_for_its_users_on_its_socket() {
         },
         ..peer("127.0.0.1")
     };
-    assert!(vouched(&by_peer, &root, None, "root").await);
-    assert!(!vouched(&by_peer, &root, None, "rider").await);
-    assert!(vouched(&by_peer, &root, Some("m root all"), "rider").await);
-    assert!(!vouched(&by_peer, &peer("127.0.0.1"), None, "rider").await);
+    assert!(accepts(&by_peer, &root, None, "root").await);
+    assert!(!accepts(&by_peer, &root, None, "rider").await);
+    assert!(accepts(&by_peer, &root, Some("m root all"), "rider").await);
+    assert!(!accepts(&by_peer, &peer("127.0.0.1"), None, "rider").await);
 }
 
-/// Also when the configuration was another when we began to listen.
+/// Also if a reload has changed the configuration after the socket was opened.
 #[tokio::test]
-async fn trust_ends_at_this_machine_unless_it_must_not() {
+async fn trust_is_local_unless_configured_otherwise() {
     let (here, there) = (peer("127.0.0.1"), peer("10.0.0.1"));
-    assert!(vouched(&["auth_type=trust"], &here, None, "rider").await);
-    assert!(!vouched(&["auth_type=trust"], &here, None, "nobody").await);
-    assert!(!vouched(&["auth_type=trust"], &there, None, "rider").await);
+    assert!(accepts(&["auth_type=trust"], &here, None, "rider").await);
+    assert!(!accepts(&["auth_type=trust"], &here, None, "nobody").await);
+    assert!(!accepts(&["auth_type=trust"], &there, None, "rider").await);
     let open = ["auth_type=trust", "auth_trust_remote=on"];
-    assert!(vouched(&open, &there, None, "rider").await);
+    assert!(accepts(&open, &there, None, "rider").await);
 }
 
-/// What the pool of `web` shows on a database at this URL when the file says this of its users and a client has shown that.
-fn passed(url: &str, file: &str, shown: Credential) -> Credential {
+/// The credential with which the pool of `web` logs in to this URL, given a userlist and the credential that a client has shown.
+fn credential_of(url: &str, file: &str, shown: Credential) -> Credential {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("userlist.txt");
     std::fs::write(&path, file).unwrap();
@@ -118,42 +118,51 @@ fn password(text: &str) -> Credential {
 }
 
 #[test]
-fn what_clients_have_shown_is_for_their_own_logins() {
+fn shown_credentials_are_for_logins_of_the_same_user() {
     let own = "postgres://db";
-    assert_eq!(passed(own, "", password("shown")), password("shown"));
+    assert_eq!(credential_of(own, "", password("shown")), password("shown"));
     let other = "postgres://svc@db";
-    assert_eq!(passed(other, "", password("shown")), Credential::None);
-    // Which secret it is that proves nothing is told; clients of their own name have shown theirs.
+    assert_eq!(
+        credential_of(other, "", password("shown")),
+        Credential::None
+    );
+    // The verifier of another user proves nothing; clients that log in as themselves have shown their own credential.
     let verifier = "SCRAM-SHA-256$4096:c2FsdHNhbHQ=$lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=:lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=";
     let stored = |user: &str| format!("\"{user}\" \"{verifier}\"");
-    let of_other = passed(other, &stored("svc"), password("shown"));
+    let of_other = credential_of(other, &stored("svc"), password("shown"));
     assert_eq!(of_other, Credential::Verifier);
-    let of_own = passed(own, &stored("web"), password("shown"));
+    let of_own = credential_of(own, &stored("web"), password("shown"));
     assert_eq!(of_own, password("shown"));
     let file = "\"svc\" \"of the file\"";
     assert_eq!(
-        passed(other, file, password("shown")),
+        credential_of(other, file, password("shown")),
         password("of the file")
     );
-    let said = "postgres://svc:said@db";
-    assert_eq!(passed(said, file, password("shown")), password("said"));
+    let with_password = "postgres://svc:secret@db";
+    assert_eq!(
+        credential_of(with_password, file, password("shown")),
+        password("secret")
+    );
 }
 
-/// A reload has brought another file.
+/// The userlist was changed by a reload.
 #[test]
-fn the_file_of_today_knows_better_than_a_client_of_yesterday() {
+fn the_userlist_overrides_an_earlier_credential() {
     let own = "postgres://db";
     let file = "\"web\" \"new\"";
-    assert_eq!(passed(own, file, password("old")), password("new"));
+    assert_eq!(credential_of(own, file, password("old")), password("new"));
     let verifier = "\"web\" \"SCRAM-SHA-256$4096:c2FsdA==$ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=:QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=\"";
-    assert_eq!(passed(own, verifier, password("shown")), password("shown"));
+    assert_eq!(
+        credential_of(own, verifier, password("shown")),
+        password("shown")
+    );
 }
 
-/// Whoever is nobody takes as long as most of those who are somebody.
+/// A login as an unknown user takes as long as one of most known users.
 #[test]
-fn others_are_what_most_users_are() {
-    let scram = Secret::Scram(Mock::default().verifier("rider").unwrap());
-    let others = |secrets: Option<&[&Secret]>| {
+fn the_majority_of_secrets_decides() {
+    let scram = StoredSecret::Scram(Mock::default().verifier("rider").unwrap());
+    let prevailing = |secrets: Option<&[&StoredSecret]>| {
         let config = Arc::new(Config::default());
         let proxy = Arc::new(Proxy::new((*config).clone()));
         let users = secrets.map(|secrets| {
@@ -175,23 +184,23 @@ fn others_are_what_most_users_are() {
             replication: None,
             user: "nobody",
         };
-        attempt.others()
+        attempt.prevailing_secret()
     };
-    let plain = Secret::read("p");
+    let plain = StoredSecret::read("p");
     assert_eq!(
-        others(Some(&[&plain, &plain, &scram])),
-        SecretForm::ForComparison
+        prevailing(Some(&[&plain, &plain, &scram])),
+        PrevailingSecret::ForComparison
     );
     assert_eq!(
-        others(Some(&[&plain, &scram, &scram])),
-        SecretForm::ForScram
+        prevailing(Some(&[&plain, &scram, &scram])),
+        PrevailingSecret::ForScram
     );
-    assert_eq!(others(None), SecretForm::ForScram);
+    assert_eq!(prevailing(None), PrevailingSecret::ForScram);
 }
 
-/// A client that leaves during its login.
+/// The client leaves during its login.
 #[tokio::test]
-async fn an_abandoned_login_does_not_stay_in_the_line() {
+async fn an_abandoned_login_leaves_the_line() {
     let proxy = Proxy::new(Config::for_upstream("postgres://db").unwrap());
     let pool: Arc<Pool> = proxy.pools.pool("app", "web").unwrap();
     proxy.pools.order(|orders| orders.pause(None)).unwrap();

@@ -1,6 +1,6 @@
-//! The files about users: read at the start, and again whenever the configuration is. Nobody who logs in waits for a file.
+//! The files of users and rules: read at the start and by each reload, never during a login.
 
-use super::hba::{Elsewhere, Hba};
+use super::hba::{Hba, HbaReferences};
 use super::ident::{self, Maps};
 use super::userlist;
 use arc_swap::ArcSwap;
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What the files say.
+/// The contents of the files.
 #[derive(Debug, Default)]
 pub struct UserFiles {
-    /// `auth_file`; `None`: there is none.
+    /// `auth_file`; `None` without one.
     pub(super) users: Option<Arc<Users>>,
     /// `auth_hba_file`.
     pub(super) hba: Hba,
@@ -23,26 +23,26 @@ pub struct UserFiles {
 /// Why a file cannot be used.
 #[derive(Debug, Error)]
 pub enum UserFilesError {
-    /// It cannot be read at all.
+    /// The file cannot be read.
     #[error(
         "cannot read {key} {file}: {reason}; check the path and that the user who runs paceline may read it"
     )]
     Unreadable {
-        /// The key that names it.
+        /// The configuration key of the file.
         key: &'static str,
-        /// Its path.
+        /// The path of the file.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: std::io::Error,
     },
-    /// A line of it is wrong.
+    /// A line is invalid.
     #[error("{file}:{line}: {why}")]
     Line {
-        /// Its path.
+        /// The path of the file.
         file: String,
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong, without repeating a secret.
+        /// The reason, without any secret.
         why: String,
     },
 }
@@ -54,7 +54,7 @@ impl UserFiles {
         users.is_some_and(|users| users.contains_key(user))
     }
 
-    /// May a client be asked for a certificate to log in?
+    /// Whether a login may need a certificate of the client.
     pub fn ask_for_certificates(&self, login: &Login) -> bool {
         match login.auth_type {
             AuthType::Cert => true,
@@ -80,7 +80,7 @@ impl UserFiles {
     /// Reads the files that the settings name.
     ///
     /// # Errors
-    /// The first thing that is wrong with them.
+    /// The first error in them.
     pub fn read(login: &Login) -> Result<Self, UserFilesError> {
         let users = read_file("auth_file", login.auth_file.as_deref(), userlist::read)?;
         let maps = read_file(
@@ -91,11 +91,11 @@ impl UserFiles {
         let maps: Maps = maps.unwrap_or_default();
         let path = login.auth_hba_file.as_deref();
         let beside = path.and_then(Path::parent).unwrap_or(Path::new("/"));
-        let elsewhere = Elsewhere {
+        let references = HbaReferences {
             maps: &maps,
             file: &|name| std::fs::read_to_string(beside.join(name)),
         };
-        let hba = read_file("auth_hba_file", path, |text| Hba::read(text, &elsewhere))?;
+        let hba = read_file("auth_hba_file", path, |text| Hba::read(text, &references))?;
         Ok(Self {
             users: users.map(Arc::new),
             hba: hba.unwrap_or_default(),
@@ -123,21 +123,21 @@ fn read_file<T, W: Display>(
     }
 }
 
-/// The files that are in force, and the configuration that they go with: a login goes by both as they were together.
+/// The files in force with their configuration. A login uses both as they were together.
 pub(super) struct FilesInForce(ArcSwap<(Arc<Config>, Arc<UserFiles>)>);
 
 impl FilesInForce {
-    /// No files have been read for this configuration.
+    /// Creates the state for a configuration whose files have not been read.
     pub(super) fn new(config: &Arc<Config>) -> Self {
         Self(ArcSwap::from_pointee((Arc::clone(config), Arc::default())))
     }
 
-    /// What a login goes by.
+    /// The configuration and files for a login.
     pub(super) fn now(&self) -> Arc<(Arc<Config>, Arc<UserFiles>)> {
         self.0.load_full()
     }
 
-    /// From now on these are in force.
+    /// Replaces both.
     pub(super) fn set(&self, config: &Arc<Config>, files: &Arc<UserFiles>) {
         let both = (Arc::clone(config), Arc::clone(files));
         self.0.store(Arc::new(both));

@@ -1,12 +1,12 @@
-//! The file of users, PgBouncer's `userlist.txt`: `"user" "secret"` on each line, quotes doubled inside, the rest of the line
-//! ignored; `;` in front makes a line a comment. No message repeats what a line holds.
+//! PgBouncer's `userlist.txt`: `"user" "secret"` on each line, with quotes doubled inside. The rest of a line is ignored; a line
+//! that begins with `;` is a comment. No error message repeats the content of a line.
 
-use paceline_pool::credentials::{Secret, Users};
+use paceline_pool::credentials::{StoredSecret, Users};
 
-/// A line that is not one, and why.
+/// The number of an invalid line, and the reason.
 pub(super) type Broken = (usize, &'static str);
 
-/// Reads the text of the file. Of two lines for a user the second counts.
+/// Reads the text of the file. If a user has two lines, the second one counts.
 pub(super) fn read(text: &str) -> Result<Users, Broken> {
     let mut users = Users::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -16,12 +16,12 @@ pub(super) fn read(text: &str) -> Result<Users, Broken> {
         }
         let (user, rest) = quoted(line).map_err(|why| (number, why))?;
         let (secret, _) = quoted(rest.trim_start()).map_err(|why| (number, why))?;
-        users.insert(user, Secret::read(&secret));
+        users.insert(user, StoredSecret::read(&secret));
     }
     Ok(users)
 }
 
-/// The text between the quotes that a line begins with, and what comes after them.
+/// The text between the quotes at the beginning of a line, and the rest of the line.
 fn quoted(line: &str) -> Result<(String, &str), &'static str> {
     let mut rest = line
         .strip_prefix('"')
@@ -57,17 +57,20 @@ mod tests {
              \"by_scram\" \"{scram}\"\n\"nobody\" \"\"\n\"twice\" \"1\"\n\"twice\" \"2\"\n"
         );
         let users = read(&text).unwrap();
-        let plain = |text: &str| Secret::Plain(Password::new(text.to_owned()));
+        let plain = |text: &str| StoredSecret::Plain(Password::new(text.to_owned()));
         assert_eq!(users.len(), 5);
         assert_eq!(users["in clear"], plain("p;a\"ss"));
-        assert_eq!(users["by_md5"], Secret::Md5(Password::new(md5.to_owned())));
-        assert!(matches!(users["by_scram"], Secret::Scram(_)));
-        assert_eq!(users["nobody"], Secret::None);
+        assert_eq!(
+            users["by_md5"],
+            StoredSecret::Md5(Password::new(md5.to_owned()))
+        );
+        assert!(matches!(users["by_scram"], StoredSecret::Scram(_)));
+        assert_eq!(users["nobody"], StoredSecret::None);
         assert_eq!(users["twice"], plain("2"));
     }
 
     #[test]
-    fn a_broken_line_is_told_by_its_number_alone() {
+    fn an_invalid_line_is_reported_by_its_number_alone() {
         for line in [
             "user password",
             "\"user\"",

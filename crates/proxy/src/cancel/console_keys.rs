@@ -12,7 +12,7 @@ pub struct ConsoleKeys(Mutex<HashMap<u32, ConsoleEntry>>);
 #[derive(Debug)]
 struct ConsoleEntry {
     key: CancelKey,
-    /// The key tells other processes whose it is.
+    /// The key names this process for its peers.
     is_of_peer: bool,
     cancelled: Arc<Notify>,
 }
@@ -56,7 +56,7 @@ impl ConsoleKeys {
             return false;
         };
         let given = match entry.is_of_peer {
-            true => key.as_given(),
+            true => key.as_issued(),
             false => key,
         };
         let is_own = entry.key == given;

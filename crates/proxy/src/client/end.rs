@@ -6,38 +6,38 @@ use paceline_wire::WireError;
 use std::io;
 use tokio::sync::watch;
 
-/// Why a client's connection ends.
+/// Why a client connection ends.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
-    /// It said goodbye, or a cancel request was carried out.
+pub(super) enum ClientEnd {
+    /// The client sent Terminate, or the connection carried a cancel request.
     #[error("client left")]
     Left,
-    /// Its socket failed or it left without a word.
+    /// The socket failed, or was closed without Terminate.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It broke the protocol.
+    /// The client violated the protocol.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// It was told why with these messages.
+    /// The client gets these messages, which say why.
     #[error("connection ended by the server")]
-    Told(Bytes),
-    /// Its server connection was lost, with these last messages; their errors are counted.
+    Error(Bytes),
+    /// The server connection was lost. The client gets these last messages; their errors are already counted.
     #[error("server connection lost")]
-    Lost(Bytes),
+    ServerLost(Bytes),
 }
 
-/// The process ends.
-pub(super) fn shut_down() -> End {
-    End::Told(DisconnectSignal::ShutDown.message())
+/// The process shuts down.
+pub(super) fn shut_down() -> ClientEnd {
+    ClientEnd::Error(DisconnectSignal::ShutDown.message())
 }
 
-/// Returns when a client that does nothing is called to go, by this call or a stronger one.
+/// Returns when an idle client must disconnect because of this signal or a stronger one.
 pub(super) async fn disconnected(
     disconnect: &mut watch::Receiver<DisconnectSignal>,
     least: DisconnectSignal,
-) -> End {
+) -> ClientEnd {
     match disconnect.wait_for(|disconnect| *disconnect >= least).await {
-        Ok(disconnect) => End::Told(disconnect.message()),
+        Ok(disconnect) => ClientEnd::Error(disconnect.message()),
         Err(_) => shut_down(),
     }
 }

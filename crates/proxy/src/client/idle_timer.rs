@@ -1,7 +1,7 @@
-//! The idle time of a client without a server connection, limited by `client_idle_timeout` and `idle_session_timeout`. Without a
-//! limit there is no timer; else the client has one timer as long as it is connected.
+//! Limits the time that a client without a server connection may be idle (`client_idle_timeout`, `idle_session_timeout`). Without
+//! a limit there is no timer; with one, the client reuses a single timer for its whole connection.
 
-use super::end::End;
+use super::end::ClientEnd;
 use bytes::Bytes;
 use paceline_pool::messages;
 use paceline_wire::ErrorResponse;
@@ -19,8 +19,8 @@ pub(super) struct IdleLimit {
 
 impl IdleLimit {
     /// The end of the connection when the limit is reached.
-    pub(super) fn end(self) -> End {
-        End::Told(match self.is_session {
+    pub(super) fn end(self) -> ClientEnd {
+        ClientEnd::Error(match self.is_session {
             true => idle_session(),
             false => messages::timed_out("client_idle_timeout"),
         })
@@ -43,7 +43,7 @@ pub(super) struct IdleTimer {
 }
 
 impl IdleTimer {
-    /// The client is idle from now on.
+    /// Starts the idle time.
     pub(super) fn begin(timer: &mut Option<Box<Self>>, limit: Duration) {
         let now = Instant::now();
         match timer {
@@ -61,13 +61,13 @@ impl IdleTimer {
 
     fn begin_again(&mut self, limit: Duration, now: Instant) {
         (self.limit, self.since) = (limit, now);
-        // An alarm that is too early is set again when it fires.
+        // A timer that fires too early is set again then.
         if now + limit < self.alarm.deadline() {
             self.alarm.as_mut().reset(now + limit);
         }
     }
 
-    /// Returns when the limit is reached; never without a timer.
+    /// Returns when the limit is reached; without a timer, never.
     pub(super) async fn is_too_long(timer: &mut Option<Box<Self>>) {
         let Some(timer) = timer else {
             return std::future::pending().await;
@@ -91,7 +91,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// How long the client may be idle; `None` for more than an hour.
+    /// How long the client may be idle; `None` if more than an hour.
     async fn lasts(timer: &mut Option<Box<IdleTimer>>) -> Option<Duration> {
         let begin = Instant::now();
         let end = timeout(LONG, IdleTimer::is_too_long(timer)).await;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_limit_counts_from_the_next_message() {
+    async fn a_new_limit_applies_from_the_next_message() {
         let mut timer = None;
         IdleTimer::begin(&mut timer, MINUTE);
         IdleTimer::begin(&mut timer, MINUTE / 4);

@@ -1,9 +1,9 @@
-//! A client that listens by a shared connection: its LISTEN and UNLISTEN outside a transaction, and the notifications that it gets
-//! between two units.
+//! A client that listens through the shared connection: LISTEN and UNLISTEN outside a transaction, and the delivery of
+//! notifications between two requests.
 
 use super::Client;
-use super::end::End;
-use crate::shared_listen::{ListeningClient, MailEnd, mail};
+use super::end::ClientEnd;
+use crate::shared_listen::{ListeningClient, NotificationEnd, notification_ready};
 use bytes::BytesMut;
 use paceline_config::PoolMode;
 use paceline_relay::relay::ListenMode;
@@ -13,7 +13,7 @@ use paceline_wire::backend::Status;
 use tokio::io::Interest;
 
 impl Client {
-    /// Its LISTEN needs no server connection of its own.
+    /// Whether the client's LISTEN uses the shared connection.
     pub(super) fn shares_listen(&self) -> bool {
         if self.listening.is_some() {
             return true;
@@ -24,7 +24,7 @@ impl Client {
             && session.listening.fits(&session.settings)
     }
 
-    /// Listens by the shared connection from now on, if it does not yet.
+    /// Joins the shared connection, unless the client already uses it.
     pub(super) fn join_listening(&mut self) -> &ListeningClient {
         let Self {
             listening,
@@ -38,7 +38,7 @@ impl Client {
         })
     }
 
-    /// Notes on which channels it listens now. A client that listens on none leaves the shared connection.
+    /// Updates the channels in the session. A client without channels leaves the shared connection.
     pub(super) fn note_channels(&mut self) {
         match &mut self.listening {
             Some(client) => {
@@ -58,12 +58,12 @@ impl Client {
         }
     }
 
-    /// LISTEN or UNLISTEN outside a transaction. It needs no server connection of the pool.
+    /// Handles LISTEN or UNLISTEN outside a transaction, without a server connection of the pool.
     pub(super) async fn listen_alone(
         &mut self,
         change: Listening,
-        unit: &Request,
-    ) -> Result<(), End> {
+        request: &Request,
+    ) -> Result<(), ClientEnd> {
         if let Listening::Listen(_) = &change {
             self.join_listening();
         }
@@ -84,13 +84,13 @@ impl Client {
             }
         };
         let outcome = stream.unless_closed(input, work).await;
-        let outcome = outcome.ok_or(End::Left)?;
+        let outcome = outcome.ok_or(ClientEnd::Left)?;
         let mut out = match outcome {
-            Ok(()) => self.session.answer_listening(&change, unit),
+            Ok(()) => self.session.answer_listening(&change, request),
             Err(error) => BytesMut::from(error),
         };
         if let Some(client) = &self.listening {
-            // What ends its connection is found when the next delivery is due.
+            // If the client may get no more notifications, its next delivery ends the connection.
             let _ = client.take_all(&mut out);
             match &change {
                 Listening::Listen(_) => {}
@@ -100,17 +100,17 @@ impl Client {
         }
         self.note_channels();
         Status::Idle.write(&mut out);
-        self.count_answered(&unit.bytes, out.len());
+        self.count_answered(&request.bytes, out.len());
         Ok(self.stream.write_all(&mut out).await?)
     }
 
-    /// Writes notifications as far as the socket takes them. Returns what the socket is to be waited for.
-    pub(super) fn deliver(&mut self) -> Result<Interest, End> {
+    /// Writes notifications as far as the socket takes them. Returns the socket events to wait for.
+    pub(super) fn deliver(&mut self) -> Result<Interest, ClientEnd> {
         let Some(client) = &mut self.listening else {
             return Ok(Interest::READABLE);
         };
         if let Err(end) = client.refill() {
-            return Err(self.end_of_mail(end));
+            return Err(self.end_of_notifications(end));
         }
         if !client.out.is_empty() {
             self.stream.write_part(&mut client.out)?;
@@ -122,8 +122,8 @@ impl Client {
         })
     }
 
-    /// A notification that has been written in part is written to its end before anything else.
-    pub(super) async fn finish_delivery(&mut self) -> Result<(), End> {
+    /// Completes a notification that was written in part.
+    pub(super) async fn finish_delivery(&mut self) -> Result<(), ClientEnd> {
         while let Some(client) = &mut self.listening
             && !client.out.is_empty()
         {
@@ -133,25 +133,25 @@ impl Client {
             }
             tokio::select! {
                 ready = self.stream.ready(Interest::WRITABLE) => drop(ready?),
-                () = mail(self.listening.as_deref()) => drop(self.deliver()?),
+                () = notification_ready(self.listening.as_deref()) => drop(self.deliver()?),
             }
         }
         Ok(())
     }
 
-    /// Its connection ends.
-    pub(super) fn end_of_mail(&self, why: MailEnd) -> End {
+    /// Ends the connection of a client that can get no more notifications.
+    pub(super) fn end_of_notifications(&self, why: NotificationEnd) -> ClientEnd {
         let mut out = BytesMut::new();
         why.error().write(&mut out);
-        if why == MailEnd::Lost && !self.stream.has_partial_write() {
-            return End::Told(out.freeze());
+        if why == NotificationEnd::Lost && !self.stream.has_partial_write() {
+            return ClientEnd::Error(out.freeze());
         }
         let client = self.stream.peer();
-        tracing::warn!(%client, "client sent away: it does not read its notifications");
+        tracing::warn!(%client, "client disconnected: it does not read its notifications");
         if !self.stream.has_partial_write() {
-            // It does not read: its connection ends whether or not it hears why.
+            // The client does not read; its connection is closed whether or not this write succeeds.
             let _ = self.stream.write_now(&mut out);
         }
-        End::Left
+        ClientEnd::Left
     }
 }

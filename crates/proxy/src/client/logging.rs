@@ -1,23 +1,23 @@
-//! What the log says of a client's connection.
+//! Log lines about a client connection.
 
 use super::Client;
-use super::end::End;
+use super::end::ClientEnd;
 use crate::log::{self, ClientNames};
 use paceline_pool::stats::first_words;
 
 impl Client {
-    pub(super) fn log_end(&self, end: &End) {
+    pub(super) fn log_end(&self, end: &ClientEnd) {
         tracing::debug!(%end, "client connection ends");
         match end {
-            End::Left => self.log_closed("client close request"),
-            End::Io(_) => self.log_closed("client unexpected eof"),
-            End::Wire(error) => self.log_error(&error.to_string()),
-            End::Told(told) => self.log_error(first_words(told).unwrap_or_default()),
-            End::Lost(_) => self.log_closed("server connection lost"),
+            ClientEnd::Left => self.log_closed("client close request"),
+            ClientEnd::Io(_) => self.log_closed("client unexpected eof"),
+            ClientEnd::Wire(error) => self.log_error(&error.to_string()),
+            ClientEnd::Error(message) => self.log_error(first_words(message).unwrap_or_default()),
+            ClientEnd::ServerLost(_) => self.log_closed("server connection lost"),
         }
     }
 
-    /// It gets an error of Paceline's own.
+    /// Logs an error of Paceline's own that the client gets.
     pub(super) fn log_error(&self, why: &str) {
         let config = self.proxy.config();
         log::pooler_error(&config.paceline.logging, self.names(), why);
@@ -36,7 +36,7 @@ impl Client {
         ClientNames {
             database: name.map(|name| name.database.as_str()),
             user: name.map(|name| name.user.as_str()),
-            // As it was at login: the socket may know no more.
+            // The address at login: a socket that is closed has none.
             peer: &self.registration.entry.info.peer,
         }
     }

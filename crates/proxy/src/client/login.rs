@@ -1,68 +1,71 @@
-//! The login of a client: encryption, cancel requests, the startup packet, authentication, and the parameters of the session.
+//! Login of a client: encryption, cancel requests, startup packet, authentication, and the parameters of the session.
 
+mod attempt;
 mod console;
 mod encryption;
 mod startup_settings;
 mod welcome;
 
 use super::Client;
-use super::replication::{self, ReplicationClient};
+use super::replication::ReplicationClient;
 use super::slot::ClientSlot;
-use super::turn::Turn;
-use crate::auth::{self, Identity, LoginTarget, Refusal};
-use crate::cancel::{CancelKey, ConsoleGrant, Registration};
-use crate::client_info::ClientInfo;
+use super::work_budget::WorkBudget;
+use crate::cancel::ConsoleGrant;
 use crate::lifecycle::{self, Phase};
 use crate::log::{self, ClientNames};
-use crate::peers;
+use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
+use attempt::{LoggedIn, LoginAttempt};
 use bytes::BytesMut;
-use encryption::Opening;
 use paceline_net::Stream;
-use paceline_pool::pool::{DisconnectSignal, Pool};
-use paceline_pool::replication::Replication;
+use paceline_pool::pool::DisconnectSignal;
 use paceline_pool::stats::first_words;
 use paceline_relay::request::RequestScanner;
-use paceline_relay::session::ClientSession;
-use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::ErrorResponse;
-use paceline_wire::backend::{self, Status};
-use paceline_wire::startup::Startup;
-use startup_settings::settings_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use welcome::{own_name, read_idle_timeout, welcome, welcome_by};
 
-/// A client that is logged in.
+/// A client that has logged in.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "exists once per login, and the client is moved into its task from here"
+)]
 pub(super) enum LoginResult {
     /// A client of a database.
     Client(Client),
-    /// A replication client, which has a server connection of its own.
+    /// A replication client. It has a server connection of its own.
     Replication(Box<ReplicationClient>),
     /// A user of the console.
     Console(ConsoleLogin),
 }
 
-/// A user of the console that is logged in. The caller runs the session.
+/// A console user that has logged in. The caller runs the session.
 pub struct ConsoleLogin {
     /// What the user may do.
     pub grant: ConsoleGrant,
     /// The connection.
     pub stream: Stream,
-    /// Bytes that the client has sent since.
+    /// Bytes that the client sent after its login.
     pub input: BytesMut,
     /// The database and user in the startup packet.
     pub names: Option<(String, String)>,
 }
 
-/// Logs a client in; `None`: there is no session, and whoever should be told has been.
+/// Logs a client in. Returns `None` if there is no session; the client has got its error.
 pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<LoginResult> {
     let limit = proxy.config().paceline.login.client_login_timeout;
     let mut phase = proxy.phase.subscribe();
     let awaits_server = AtomicBool::new(false);
-    let said = OnceLock::new();
+    let names_sent = OnceLock::new();
     let (peer, began) = (stream.peer(), proxy.shared.clock.seconds());
-    let login = attempt(&proxy, &mut stream, &awaits_server, &said);
+    let attempt = LoginAttempt {
+        proxy: &proxy,
+        stream: &mut stream,
+        input: BytesMut::new(),
+        slot: ClientSlot::new(&proxy),
+        awaits_server: &awaits_server,
+    };
+    let login = attempt.run(&names_sent);
     let too_late = async {
         match limit.is_zero() {
             true => std::future::pending().await,
@@ -74,24 +77,24 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
         outcome = login => outcome,
         () = too_late => Err(too_late_for(awaits_server.load(Ordering::Relaxed))),
         () = lifecycle::reached(&mut phase, Phase::WaitingForServers) => {
-            Err(Refusal::Told(DisconnectSignal::ShutDown.message()))
+            Err(LoginRefusal::Error(DisconnectSignal::ShutDown.message()))
         }
     };
     match outcome {
-        Ok(Login::Console { grant, input }) => Some(LoginResult::Console(ConsoleLogin {
+        Ok(LoggedIn::Console { grant, input }) => Some(LoginResult::Console(ConsoleLogin {
             grant,
             stream,
             input,
-            names: said.into_inner(),
+            names: names_sent.into_inner(),
         })),
-        Ok(Login::Replication(guest)) => {
-            let client = ReplicationClient::new(proxy, stream, *guest);
+        Ok(LoggedIn::Replication(login)) => {
+            let client = ReplicationClient::new(proxy, stream, *login);
             Some(LoginResult::Replication(Box::new(client)))
         }
-        Ok(Login::Client(login)) => Some(LoginResult::Client(Client {
+        Ok(LoggedIn::Client(login)) => Some(LoginResult::Client(Client {
             proxy,
             mode: login.pool.settings().pooling.pool_mode,
-            turn: Turn::default(),
+            budget: WorkBudget::default(),
             idle_timer: None,
             disconnect: login.pool.disconnect_signals(),
             pool_settings: login.pool.settings_cache(),
@@ -105,235 +108,49 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             _slot: login.slot,
         })),
         Err(refusal) => {
-            let config = proxy.config();
             let client = ClientNames {
-                database: said.get().map(|(database, _)| database.as_str()),
-                user: said.get().map(|(_, user)| user.as_str()),
+                database: names_sent.get().map(|(database, _)| database.as_str()),
+                user: names_sent.get().map(|(_, user)| user.as_str()),
                 peer: &peer,
             };
             let age = proxy.shared.clock.seconds().saturating_sub(began);
-            let Refusal::Told(told) = refusal else {
-                // A connection that asked for nothing, such as a cancel request's, has no line of its beginning, either.
-                if said.get().is_some() {
-                    let why = "client unexpected eof";
-                    log::client_closed(&config.paceline.logging, client, why, age);
-                }
-                return None;
-            };
-            if let Some(why) = first_words(&told) {
-                log::pooler_error(&config.paceline.logging, client, why);
-                log::client_closed(&config.paceline.logging, client, why, age);
-            }
-            // The connection ends, whether or not the client hears why: nobody waits until it listens.
-            if !stream.has_partial_write() {
-                let _ = stream.write_now(&mut BytesMut::from(told));
-            }
+            refuse(&proxy, &stream, refusal, client, age);
             None
         }
     }
 }
 
-/// As PgBouncer says it.
-fn too_late_for(awaits_server: bool) -> Refusal {
+/// Logs why there is no session, and sends the client its error. `age` is the age of the connection in seconds.
+fn refuse(
+    proxy: &Proxy,
+    stream: &Stream,
+    refusal: LoginRefusal,
+    client: ClientNames<'_>,
+    age: u32,
+) {
+    let logging = &proxy.config().paceline.logging;
+    let LoginRefusal::Error(message) = refusal else {
+        // A connection that sent no startup packet, such as that of a cancel request, is not logged at its end either.
+        if client.user.is_some() {
+            log::client_closed(logging, client, "client unexpected eof", age);
+        }
+        return;
+    };
+    if let Some(why) = first_words(&message) {
+        log::pooler_error(logging, client, why);
+        log::client_closed(logging, client, why, age);
+    }
+    // The connection is closed whether or not this write succeeds; Paceline does not wait for the socket.
+    if !stream.has_partial_write() {
+        let _ = stream.write_now(&mut BytesMut::from(message));
+    }
+}
+
+/// The error in PgBouncer's words.
+fn too_late_for(awaits_server: bool) -> LoginRefusal {
     let message = match awaits_server {
         true => "client_login_timeout (server down)",
         false => "client_login_timeout",
     };
     ErrorResponse::fatal("08P01", message).into()
-}
-
-enum Login {
-    Client(Guest),
-    Replication(Box<replication::Guest>),
-    Console {
-        grant: ConsoleGrant,
-        input: BytesMut,
-    },
-}
-
-/// What a session is made of.
-struct Guest {
-    pool: Arc<Pool>,
-    input: BytesMut,
-    session: ClientSession,
-    registration: Registration,
-    slot: ClientSlot,
-}
-
-/// Start-up, who it is, which database, welcome.
-async fn attempt(
-    proxy: &Arc<Proxy>,
-    stream: &mut Stream,
-    awaits_server: &AtomicBool,
-    said: &OnceLock<(String, String)>,
-) -> Result<Login, Refusal> {
-    let mut slot = ClientSlot::take(proxy);
-    let mut input = BytesMut::new();
-    let startup = match encryption::read_opening(proxy, stream, &mut input).await? {
-        Opening::Startup(startup) => startup,
-        Opening::Cancel { process, secret } => {
-            drop(slot);
-            return Err(cancel(proxy, CancelKey { process, secret }).await);
-        }
-    };
-    let kind = Replication::of(&startup)?;
-    if startup.must_negotiate() {
-        let mut out = BytesMut::new();
-        backend::write_negotiate_version(&mut out, &startup.extensions());
-        stream.write_all(&mut out).await?;
-    }
-    let (database, user) = names(&startup)?;
-    log_attempt(proxy, stream, (database, user), kind.is_some());
-    let _ = said.set((database.to_owned(), user.to_owned()));
-    let is_for_console = proxy.config().is_console(database);
-    if !is_for_console {
-        slot.check_room()?;
-    }
-    if is_for_console && kind.is_some() {
-        let message = "the console takes no replication connections";
-        return Err(ErrorResponse::fatal("0A000", message).into());
-    }
-    if is_for_console {
-        let grant = console::enter(proxy, stream, &mut input, user).await?;
-        return Ok(Login::Console { grant, input });
-    }
-    let target = LoginTarget {
-        database,
-        replication: kind,
-    };
-    let identity =
-        auth::authenticate(&proxy.auth, &proxy.pools, stream, &mut input, target, user).await?;
-    proxy.pools.admit(database)?;
-    let pool = pool_of(proxy, database, &identity)?;
-    slot.admit(&pool)?;
-    // The console shows a client that waits for its login, and its pool.
-    pool.set_name(database, &identity.user);
-    if let Some(kind) = kind {
-        slot.replicates(&pool);
-        awaits_server.store(true, Ordering::Relaxed);
-        let asked = replication::Asked {
-            kind,
-            pool,
-            startup: &startup,
-        };
-        // Boxed: it is rare, and every login would pay for its state.
-        let begun = stream.unless_closed(
-            &mut input,
-            Box::pin(asked.begin(stream, &proxy.cancel_keys)),
-        );
-        let begun = begun.await.ok_or(Refusal::Left)??;
-        proxy.login_addresses.add(begun.pool.address());
-        proxy.pools.label(&begun.pool, database, &identity.user);
-        begun.pool.stats.logged_in();
-        return Ok(Login::Replication(Box::new(replication::Guest {
-            begun,
-            input,
-            slot,
-        })));
-    }
-    let mut sets = settings_of(&startup, &proxy.config().paceline.state)?;
-    let info = ClientInfo::new(&pool, stream.peer(), stream.cipher());
-    let registration = proxy
-        .cancel_keys
-        .register(info)
-        .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
-    let client = &registration.entry;
-    if let Some(sql) = sets.get_mut(IDLE_SESSION_TIMEOUT) {
-        // Boxed: it is rare, and every login would pay for its state.
-        let read = stream.unless_closed(&mut input, Box::pin(read_idle_timeout(client, sql)));
-        *sql = read.await.ok_or(Refusal::Left)??;
-    }
-    let settings = proxy.shared.settings_interner.intern(sets.clone());
-    client.has_settings(&settings);
-    awaits_server.store(true, Ordering::Relaxed);
-    let welcomed = async {
-        match own_name(&startup, &sets) {
-            None => welcome(client, &settings).await,
-            Some(name) => welcome_by(name, client, sets).await,
-        }
-    };
-    let parameters = stream.unless_closed(&mut input, welcomed).await;
-    let parameters = parameters.ok_or(Refusal::Left)??;
-    awaits_server.store(false, Ordering::Relaxed);
-    let mut out = BytesMut::new();
-    backend::write_authentication_ok(&mut out);
-    for (name, value) in &parameters {
-        backend::write_parameter_status(&mut out, name, value);
-    }
-    backend::write_backend_key(&mut out, registration.process, registration.secret);
-    let notice = &proxy.config().paceline.login.login_notify_message;
-    if !notice.is_empty() {
-        ErrorResponse::notice(notice.as_str()).write(&mut out);
-    }
-    Status::Idle.write(&mut out);
-    pool.stats.logged_in();
-    proxy.login_addresses.add(pool.address());
-    proxy.pools.label(&pool, database, &identity.user);
-    stream.write_all(&mut out).await?;
-    let mut session = ClientSession::new(settings);
-    session.listening.process = registration.process;
-    session.listening.marker = Arc::clone(&proxy.shared_listens.marker);
-    let is_utf8 = |wanted: &str| {
-        let mut parameters = parameters.iter();
-        parameters.any(|(name, value)| name == wanted && value == "UTF8")
-    };
-    session.listening.default_is_utf8 = is_utf8("client_encoding");
-    session.listening.server_is_utf8 = is_utf8("server_encoding");
-    Ok(Login::Client(Guest {
-        pool,
-        input,
-        session,
-        registration,
-        slot,
-    }))
-}
-
-fn log_attempt(proxy: &Proxy, stream: &Stream, (database, user): (&str, &str), replicates: bool) {
-    let (config, peer) = (proxy.config(), stream.peer());
-    let client = ClientNames {
-        database: Some(database),
-        user: Some(user),
-        peer: &peer,
-    };
-    log::login_attempt(
-        &config.paceline.logging,
-        client,
-        stream.cipher(),
-        replicates,
-    );
-}
-
-/// Carries a cancel request out, or passes it on to the peer whose client it is for. Whoever sent it is told nothing.
-async fn cancel(proxy: &Proxy, key: CancelKey) -> Refusal {
-    let limit = proxy.config().paceline.timeouts.cancel_wait_timeout;
-    let is_own = proxy.console_keys.cancel(key) || proxy.cancel_keys.cancel(key, limit).await;
-    if !is_own {
-        peers::pass_on(&proxy.peers, &proxy.shared, key).await;
-    }
-    Refusal::Left
-}
-
-/// The database and user that a client names.
-fn names(startup: &Startup) -> Result<(&str, &str), Refusal> {
-    let user = startup.get("user").filter(|user| !user.is_empty());
-    let user = user.ok_or_else(|| {
-        ErrorResponse::fatal(
-            "28000",
-            "no PostgreSQL user name specified in startup packet",
-        )
-    })?;
-    let database = startup.get("database").filter(|name| !name.is_empty());
-    Ok((database.unwrap_or(user), user))
-}
-
-/// The pool for a client that is who it says. Its own logins show what the client has shown.
-fn pool_of(proxy: &Arc<Proxy>, database: &str, identity: &Identity) -> Result<Arc<Pool>, Refusal> {
-    let pool = proxy.pools.pool(database, &identity.user).ok_or_else(|| {
-        ErrorResponse::fatal("3D000", format!("no such database: {database}"))
-            .with_hint("Add it to [databases] in Paceline's configuration.")
-    })?;
-    if pool.address().upstream.user.is_none() {
-        pool.set_shown(&identity.credential);
-    }
-    Ok(pool)
 }

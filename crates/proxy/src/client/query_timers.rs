@@ -1,6 +1,6 @@
-//! The times of a client that holds a server: `query_timeout`, `transaction_timeout`, `idle_transaction_timeout`, and the client's own
-//! `idle_session_timeout` while it keeps the server outside transactions. A relay without any of these limits has no clock; with one it
-//! has a single timer, set again only when it goes off too early.
+//! Time limits of a client that has a server connection: `query_timeout`, `transaction_timeout`, `idle_transaction_timeout`, and
+//! the client's own `idle_session_timeout` while it keeps the server connection outside transactions. A relay without limits has
+//! no timer; with limits it has one, which is set again only when it fires too early.
 
 use paceline_pool::settings::SettingsInForce;
 use std::pin::Pin;
@@ -8,38 +8,38 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// For a relay that nothing ends soon.
+/// Deadline of a relay that no limit ends soon.
 const FAR: Duration = Duration::from_secs(24 * 3600);
 
-/// Why a client is sent away that keeps its server and is idle for too long by its own `idle_session_timeout`.
+/// Why a client is disconnected that keeps its server connection and exceeds its own `idle_session_timeout`.
 pub(super) const IDLE_SESSION: &str = "idle-session timeout";
 
 /// What a relay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// The client, which is in no transaction.
+pub(super) enum RelayPhase {
+    /// The client, outside a transaction.
     Idle,
     /// The client, in a transaction.
     IdleInTransaction,
-    /// The server; or the rest of what the client has begun to say.
+    /// The server, or the rest of a request that the client has begun to send.
     Running,
 }
 
-/// The clock of one relay.
+/// The timer of one relay.
 pub(super) struct QueryTimers {
     settings: Arc<SettingsInForce>,
-    phase: Phase,
-    /// How long the client may be idle; zero is for ever.
+    phase: RelayPhase,
+    /// Limit of the client's idle time; zero means none.
     idle_max: Duration,
-    /// When the transaction began.
-    began: Instant,
-    /// When the phase began, or the client said something in it.
+    /// Start of the transaction.
+    transaction_since: Instant,
+    /// Start of the phase, or the client's last message in it.
     since: Instant,
     alarm: Pin<Box<Sleep>>,
 }
 
 impl QueryTimers {
-    /// For a relay that begins now; `None` when nothing limits it.
+    /// For a relay that begins now; `None` if no limit applies.
     pub(super) fn of(settings: &Arc<SettingsInForce>) -> Option<Box<Self>> {
         let limits = [
             settings.timeouts.query_timeout,
@@ -50,29 +50,29 @@ impl QueryTimers {
         limited.then(|| Self::new(settings))
     }
 
-    /// For a relay whose client limits its own idleness.
+    /// For a relay whose client has an idle limit of its own.
     pub(super) fn new(settings: &Arc<SettingsInForce>) -> Box<Self> {
         let now = Instant::now();
         Box::new(Self {
             settings: Arc::clone(settings),
-            phase: Phase::Idle,
+            phase: RelayPhase::Idle,
             idle_max: Duration::ZERO,
-            began: now,
+            transaction_since: now,
             since: now,
             alarm: Box::pin(tokio::time::sleep_until(now + FAR)),
         })
     }
 
-    /// The relay waits for something; `heard`: the client has said something since it waited last. `idle_max`: how long it may say
-    /// nothing outside transactions.
-    pub(super) fn turn(&mut self, phase: Phase, heard: bool, idle_max: Duration) {
-        let moves = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
-        if phase == self.phase && !heard && !moves {
+    /// Sets what the relay waits for. `client_active` says that the client has sent something since the last call; `idle_max` limits its
+    /// idle time outside transactions.
+    pub(super) fn set_phase(&mut self, phase: RelayPhase, client_active: bool, idle_max: Duration) {
+        let limit_changed = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
+        if phase == self.phase && !client_active && !limit_changed {
             return;
         }
         self.since = Instant::now();
-        if self.phase == Phase::Idle {
-            self.began = self.since;
+        if self.phase == RelayPhase::Idle {
+            self.transaction_since = self.since;
         }
         self.phase = phase;
         if let Some((end, _)) = self.end()
@@ -82,40 +82,40 @@ impl QueryTimers {
         }
     }
 
-    /// When the relay has lasted too long, and what PgBouncer calls that.
+    /// The deadline, and what PgBouncer calls it.
     fn end(&self) -> Option<(Instant, &'static str)> {
         let Self {
             settings, since, ..
         } = self;
         let own = match self.phase {
-            Phase::Idle if self.idle_max.is_zero() => return None,
-            Phase::Idle => return Some((*since + self.idle_max, IDLE_SESSION)),
-            Phase::IdleInTransaction => (
+            RelayPhase::Idle if self.idle_max.is_zero() => return None,
+            RelayPhase::Idle => return Some((*since + self.idle_max, IDLE_SESSION)),
+            RelayPhase::IdleInTransaction => (
                 settings.timeouts.idle_transaction_timeout,
                 "idle transaction timeout",
             ),
-            Phase::Running => (settings.timeouts.query_timeout, "query timeout"),
+            RelayPhase::Running => (settings.timeouts.query_timeout, "query timeout"),
         };
         let whole = (settings.timeouts.transaction_timeout, "transaction timeout");
-        let ends = [(*since, own), (self.began, whole)].into_iter();
+        let ends = [(*since, own), (self.transaction_since, whole)].into_iter();
         let ends = ends.filter(|(_, (limit, _))| !limit.is_zero());
         ends.map(|(since, (limit, why))| (since + limit, why))
             .min_by_key(|(end, _)| *end)
     }
 
-    /// Returns when the relay has lasted too long, with the reason; never without a clock.
-    pub(super) async fn is_up(clock: &mut Option<Box<Self>>) -> &'static str {
-        let Some(clock) = clock else {
+    /// Returns the reason when the deadline has passed; without a timer, never.
+    pub(super) async fn expired(timers: &mut Option<Box<Self>>) -> &'static str {
+        let Some(timers) = timers else {
             return std::future::pending().await;
         };
         loop {
-            clock.alarm.as_mut().await;
+            timers.alarm.as_mut().await;
             let now = Instant::now();
-            match clock.end() {
+            match timers.end() {
                 Some((end, why)) if end <= now => return why,
                 end => {
                     let end = end.map_or(now + FAR, |(end, _)| end);
-                    clock.alarm.as_mut().reset(end);
+                    timers.alarm.as_mut().reset(end);
                 }
             }
         }
@@ -130,7 +130,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn clock(timeouts: &str) -> Option<Box<QueryTimers>> {
+    fn timers(timeouts: &str) -> Option<Box<QueryTimers>> {
         let text = format!("[paceline]\n{timeouts}\n[databases.app]\nprimary = \"postgres://db\"");
         let config = Config::from_toml(&text, "").unwrap();
         QueryTimers::of(&Arc::new(
@@ -138,71 +138,84 @@ mod tests {
         ))
     }
 
-    fn turn(clock: &mut Option<Box<QueryTimers>>, phase: Phase) {
-        clock.as_mut().unwrap().turn(phase, false, Duration::ZERO);
+    fn set_phase(timers: &mut Option<Box<QueryTimers>>, phase: RelayPhase) {
+        timers
+            .as_mut()
+            .unwrap()
+            .set_phase(phase, false, Duration::ZERO);
     }
 
-    /// Why and after how many seconds the time is up, if that is within a day.
-    async fn up(clock: &mut Option<Box<QueryTimers>>) -> Option<(&'static str, u64)> {
+    /// Why and after how many seconds the timer fires, if within half of `FAR`.
+    async fn expired(timers: &mut Option<Box<QueryTimers>>) -> Option<(&'static str, u64)> {
         let begin = Instant::now();
-        let why = timeout(FAR / 2, QueryTimers::is_up(clock)).await.ok()?;
+        let why = timeout(FAR / 2, QueryTimers::expired(timers)).await.ok()?;
         Some((why, begin.elapsed().as_secs()))
     }
 
     #[test]
-    fn a_ride_without_limits_has_no_clock() {
-        assert!(clock("query_wait_timeout = 3\nclient_idle_timeout = 3").is_none());
+    fn a_relay_without_limits_has_no_timer() {
+        assert!(timers("query_wait_timeout = 3\nclient_idle_timeout = 3").is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_phase_has_its_own_limit() {
-        let mut clock = clock("query_timeout = 5\nidle_transaction_timeout = 7");
-        turn(&mut clock, Phase::Running);
-        assert_eq!(up(&mut clock).await, Some(("query timeout", 5)));
-        turn(&mut clock, Phase::IdleInTransaction);
-        assert_eq!(up(&mut clock).await, Some(("idle transaction timeout", 7)));
-        turn(&mut clock, Phase::Idle);
-        assert_eq!(up(&mut clock).await, None);
+        let mut timers = timers("query_timeout = 5\nidle_transaction_timeout = 7");
+        set_phase(&mut timers, RelayPhase::Running);
+        assert_eq!(expired(&mut timers).await, Some(("query timeout", 5)));
+        set_phase(&mut timers, RelayPhase::IdleInTransaction);
+        assert_eq!(
+            expired(&mut timers).await,
+            Some(("idle transaction timeout", 7))
+        );
+        set_phase(&mut timers, RelayPhase::Idle);
+        assert_eq!(expired(&mut timers).await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_transaction_is_timed_from_its_begin_to_its_end() {
-        let mut clock = clock("transaction_timeout = 10\nquery_timeout = 8");
-        for phase in [Phase::Running, Phase::IdleInTransaction, Phase::Running] {
-            turn(&mut clock, phase);
+    async fn a_transaction_is_timed_as_a_whole() {
+        let mut timers = timers("transaction_timeout = 10\nquery_timeout = 8");
+        for phase in [
+            RelayPhase::Running,
+            RelayPhase::IdleInTransaction,
+            RelayPhase::Running,
+        ] {
+            set_phase(&mut timers, phase);
             advance(SECOND * 3).await;
         }
-        assert_eq!(up(&mut clock).await, Some(("transaction timeout", 1)));
-        turn(&mut clock, Phase::Idle);
-        turn(&mut clock, Phase::Running);
-        assert_eq!(up(&mut clock).await, Some(("query timeout", 8)));
+        assert_eq!(expired(&mut timers).await, Some(("transaction timeout", 1)));
+        set_phase(&mut timers, RelayPhase::Idle);
+        set_phase(&mut timers, RelayPhase::Running);
+        assert_eq!(expired(&mut timers).await, Some(("query timeout", 8)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_keeps_its_server_may_be_idle_for_so_long() {
-        let mut clock = clock("query_timeout = 5");
-        let idle = |clock: &mut Option<Box<QueryTimers>>| {
-            clock.as_mut().unwrap().turn(Phase::Idle, false, SECOND * 9);
+    async fn a_client_that_keeps_its_server_has_an_idle_limit() {
+        let mut timers = timers("query_timeout = 5");
+        let idle = |timers: &mut Option<Box<QueryTimers>>| {
+            timers
+                .as_mut()
+                .unwrap()
+                .set_phase(RelayPhase::Idle, false, SECOND * 9);
         };
-        idle(&mut clock);
-        assert_eq!(up(&mut clock).await, Some((IDLE_SESSION, 9)));
-        turn(&mut clock, Phase::Running);
-        idle(&mut clock);
-        assert_eq!(up(&mut clock).await, Some((IDLE_SESSION, 9)));
-        turn(&mut clock, Phase::Idle);
-        assert_eq!(up(&mut clock).await, None);
+        idle(&mut timers);
+        assert_eq!(expired(&mut timers).await, Some((IDLE_SESSION, 9)));
+        set_phase(&mut timers, RelayPhase::Running);
+        idle(&mut timers);
+        assert_eq!(expired(&mut timers).await, Some((IDLE_SESSION, 9)));
+        set_phase(&mut timers, RelayPhase::Idle);
+        assert_eq!(expired(&mut timers).await, None);
     }
 
-    /// A long COPY is no query that hangs.
+    /// A long COPY is not a query that hangs.
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_goes_on_talking_is_not_cut_off() {
-        let mut clock = clock("query_timeout = 5");
-        turn(&mut clock, Phase::Running);
+    async fn a_client_that_keeps_sending_is_not_disconnected() {
+        let mut timers = timers("query_timeout = 5");
+        set_phase(&mut timers, RelayPhase::Running);
         for _ in 0..3 {
             advance(SECOND * 4).await;
-            let running = clock.as_mut().unwrap();
-            running.turn(Phase::Running, true, Duration::ZERO);
+            let running = timers.as_mut().unwrap();
+            running.set_phase(RelayPhase::Running, true, Duration::ZERO);
         }
-        assert_eq!(up(&mut clock).await, Some(("query timeout", 5)));
+        assert_eq!(expired(&mut timers).await, Some(("query timeout", 5)));
     }
 }

@@ -1,19 +1,19 @@
-//! A replication client: login, then all that client and server say goes to and fro until one of them ends the connection. The
-//! server connection is the client's own (`pool/replication.rs`).
+//! A replication client: after its login, all bytes are relayed unchanged between client and server until one of them closes the
+//! connection. The server connection is the client's own (`pool/replication.rs`).
 //!
-//! Nothing is changed, and no message is held back until it is whole. Either direction keeps a bounded number of bytes; while
-//! the receiver does not take them, the sender is not read. No time limit of the configuration ends such a connection: it
-//! streams for as long as both sides want it to.
+//! No message is changed or held back until it is complete. Each direction buffers a bounded number of bytes; while the receiver
+//! does not take them, the sender is not read. No time limit of the configuration ends such a connection: streaming lasts as long
+//! as both sides want.
 
 mod messages;
 
-use super::end::{End, disconnected};
+use super::end::{ClientEnd, disconnected};
 use super::slot::ClientSlot;
-use super::turn::Turn;
-use crate::auth::Refusal;
+use super::work_budget::WorkBudget;
 use crate::cancel::{CancelKeys, ClientEntry, ClientState, Registration};
 use crate::client_info::ClientInfo;
 use crate::log::{self, ClientNames};
+use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
 use bytes::{Bytes, BytesMut};
 use messages::Messages;
@@ -32,62 +32,62 @@ use std::time::Instant;
 use tokio::io::Interest;
 use tokio::sync::watch;
 
-/// Bytes kept for a peer that does not take them; then the other one is not read.
+/// Maximum number of bytes buffered for a peer that does not read; while they are buffered, the other peer is not read.
 const BACKLOG_MAX: usize = 256 * 1024;
 
-/// What a client that has proved who it is asks for.
-pub(super) struct Asked<'a> {
+/// An authenticated client that asks for a replication connection.
+pub(super) struct ReplicationRequest<'a> {
     pub(super) kind: Replication,
     pub(super) pool: Arc<Pool>,
     pub(super) startup: &'a Startup,
 }
 
-/// A client that has been welcomed.
-pub(super) struct Begun {
+/// A replication client that has its server connection and the server's parameters.
+pub(super) struct ReplicationSession {
     pub(super) pool: Arc<Pool>,
     server: ReplicationServer,
     registration: Registration,
     disconnect: watch::Receiver<DisconnectSignal>,
 }
 
-/// The same, with what else belongs to its login.
-pub(super) struct Guest {
-    pub(super) begun: Begun,
-    /// What it has said since.
+/// The same, with the other parts of the login.
+pub(super) struct ReplicationLogin {
+    pub(super) session: ReplicationSession,
+    /// Bytes that the client sent after its login.
     pub(super) input: BytesMut,
     pub(super) slot: ClientSlot,
 }
 
-/// A client that is logged in.
+/// A replication client that has logged in.
 pub(super) struct ReplicationClient {
     stream: Stream,
-    /// `None`: the server has closed the connection, and the client is still to take what it has said.
+    /// `None` after the server closed the connection; the client still gets what the server sent before.
     server: Option<ReplicationServer>,
     pool: Arc<Pool>,
     registration: Registration,
     disconnect: watch::Receiver<DisconnectSignal>,
-    turn: Turn,
+    budget: WorkBudget,
     to_server: BytesMut,
     to_client: BytesMut,
-    /// The messages of the server, up to the end of what was read.
+    /// Message boundaries in the bytes of the server.
     answers: Messages,
-    /// When the client began to say what the server has not finished answering.
-    asked: Option<Instant>,
-    /// The same for the transaction.
-    transaction: Option<Instant>,
-    /// The server takes no more, but may have left a last message.
-    is_deaf: bool,
+    /// Start of the query that the server has not answered completely.
+    query_since: Option<Instant>,
+    /// Start of the transaction.
+    transaction_since: Option<Instant>,
+    /// Writing to the server failed. The server may still have sent a last message.
+    write_failed: bool,
     _proxy: Arc<Proxy>,
     _slot: ClientSlot,
 }
 
-impl Asked<'_> {
-    /// Gets the client its server connection and welcomes it with what that server has reported.
+impl ReplicationRequest<'_> {
+    /// Gets the client a server connection and sends the parameters that the server reported.
     pub(super) async fn begin(
         self,
         stream: &Stream,
         cancel_keys: &Arc<CancelKeys>,
-    ) -> Result<Begun, Refusal> {
+    ) -> Result<ReplicationSession, LoginRefusal> {
         let Self {
             kind,
             pool,
@@ -97,14 +97,14 @@ impl Asked<'_> {
         let parameters = kind.parameters(startup, &shared.config().paceline.state);
         let disconnect = pool.disconnect_signals();
         let server = pool.replication_server(kind, &parameters).await;
-        let server = server.map_err(Refusal::Told)?;
+        let server = server.map_err(LoginRefusal::Error)?;
         let info = ClientInfo::new(&pool, stream.peer(), stream.cipher()).replicating(kind);
         let registration = cancel_keys
             .register(info)
             .ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?;
         let entry = &registration.entry;
-        entry.now(ClientState::Relaying(server.conn.key.clone()));
-        entry.has_settings(&shared.settings_interner.intern(name_of(startup)));
+        entry.set_state(ClientState::Relaying(server.conn.key.clone()));
+        entry.set_settings(&shared.settings_interner.intern(name_of(startup)));
         let mut out = BytesMut::new();
         backend::write_authentication_ok(&mut out);
         for (name, value) in server.conn.parameters() {
@@ -113,7 +113,7 @@ impl Asked<'_> {
         backend::write_backend_key(&mut out, registration.process, registration.secret);
         Status::Idle.write(&mut out);
         stream.write_all(&mut out).await?;
-        Ok(Begun {
+        Ok(ReplicationSession {
             pool,
             server,
             registration,
@@ -122,7 +122,7 @@ impl Asked<'_> {
     }
 }
 
-/// What `SHOW CLIENTS` tells of the client's settings.
+/// The settings of the client that `SHOW CLIENTS` shows.
 fn name_of(startup: &Startup) -> BTreeMap<String, String> {
     const NAME: &str = "application_name";
     let value = startup.get(NAME);
@@ -131,25 +131,29 @@ fn name_of(startup: &Startup) -> BTreeMap<String, String> {
 }
 
 impl ReplicationClient {
-    pub(super) fn new(proxy: Arc<Proxy>, stream: Stream, guest: Guest) -> Self {
-        let Guest { begun, input, slot } = guest;
-        let mut server = begun.server;
+    pub(super) fn new(proxy: Arc<Proxy>, stream: Stream, login: ReplicationLogin) -> Self {
+        let ReplicationLogin {
+            session,
+            input,
+            slot,
+        } = login;
+        let mut server = session.server;
         let to_client = std::mem::take(&mut server.conn.input);
         let mut answers = Messages::default();
         answers.pass(&to_client, |_| {});
         Self {
             stream,
             server: Some(server),
-            pool: begun.pool,
-            registration: begun.registration,
-            disconnect: begun.disconnect,
-            turn: Turn::default(),
+            pool: session.pool,
+            registration: session.registration,
+            disconnect: session.disconnect,
+            budget: WorkBudget::default(),
             to_server: input,
             to_client,
             answers,
-            asked: None,
-            transaction: None,
-            is_deaf: false,
+            query_since: None,
+            transaction_since: None,
+            write_failed: false,
             _proxy: proxy,
             _slot: slot,
         }
@@ -165,18 +169,18 @@ impl ReplicationClient {
             if let Err(end) = self.step().await {
                 break end;
             }
-            if self.turn.is_over() {
-                self.turn.pass().await;
+            if self.budget.is_exhausted() {
+                self.budget.yield_now().await;
             }
         };
         self.log_end(&end);
-        self.registration.entry.now(ClientState::Nothing);
-        if let End::Told(told) = end {
-            self.tell(&told);
+        self.registration.entry.set_state(ClientState::Nothing);
+        if let ClientEnd::Error(message) = end {
+            self.send_last(&message);
         }
     }
 
-    fn log_end(&self, end: &End) {
+    fn log_end(&self, end: &ClientEnd) {
         tracing::debug!(%end, "replication connection ends");
         let (config, peer) = (self.pool.shared.config(), self.stream.peer());
         let name = self.pool.name.get();
@@ -186,82 +190,85 @@ impl ReplicationClient {
             peer: &peer,
         };
         let why = match end {
-            End::Io(_) => "client unexpected eof",
-            End::Told(told) => {
-                let why = first_words(told).unwrap_or_default();
+            ClientEnd::Io(_) => "client unexpected eof",
+            ClientEnd::Error(message) => {
+                let why = first_words(message).unwrap_or_default();
                 log::pooler_error(&config.paceline.logging, names(), why);
                 why
             }
-            End::Left | End::Wire(_) | End::Lost(_) => "client close request",
+            ClientEnd::Left | ClientEnd::Wire(_) | ClientEnd::ServerLost(_) => {
+                "client close request"
+            }
         };
         let since = self.registration.entry.info.since;
         let age = self.pool.shared.clock.seconds().saturating_sub(since);
         log::client_closed(&config.paceline.logging, names(), why, age);
     }
 
-    /// The last message, if the client can still read it as one. The connection ends either way.
-    fn tell(&mut self, told: &[u8]) {
+    /// Sends a last message, unless the client is in the middle of another one. The connection ends either way.
+    fn send_last(&mut self, message: &[u8]) {
         if self.answers.are_whole() {
-            self.to_client.extend_from_slice(told);
+            self.to_client.extend_from_slice(message);
             let _ = self.stream.write_now(&mut self.to_client);
         }
     }
 
-    /// Moves what can be moved; waits if that is nothing.
-    async fn step(&mut self) -> Result<(), End> {
-        let heard = self.hear_client()?;
-        let answered = self.hear_server()?;
-        match heard + answered {
+    /// Moves bytes in both directions; waits if there are none.
+    async fn step(&mut self) -> Result<(), ClientEnd> {
+        let received = self.read_client()?;
+        let sent = self.read_server()?;
+        match received + sent {
             0 => {
-                // Readiness costs a runtime nothing: without this, a mistake in what is waited for would stop all others.
-                self.turn.bytes(0);
+                // Counts as work, because readiness costs the runtime nothing: a mistake in the events waited for would starve
+                // all other tasks.
+                self.budget.bytes(0);
                 self.wait().await
             }
             bytes => {
-                self.turn.bytes(bytes);
-                self.pool.stats.moved(heard as u64, answered as u64);
+                self.budget.bytes(bytes);
+                self.pool.stats.moved(received as u64, sent as u64);
                 Ok(())
             }
         }
     }
 
-    /// From the client to the server; returns how many bytes were read.
-    fn hear_client(&mut self) -> Result<usize, End> {
+    /// Reads from the client and writes to the server. Returns the number of bytes read.
+    fn read_client(&mut self) -> Result<usize, ClientEnd> {
         let before = self.to_server.len();
         let mut ended = None;
         if before < BACKLOG_MAX {
             ended = self.stream.read_now(&mut self.to_server).err();
         }
-        let heard = self.to_server.len() - before;
-        if heard > 0 {
+        let received = self.to_server.len() - before;
+        if received > 0 {
             let now = Instant::now();
             self.registration.entry.info.request_begins();
-            self.asked.get_or_insert(now);
-            self.transaction.get_or_insert(now);
+            self.query_since.get_or_insert(now);
+            self.transaction_since.get_or_insert(now);
         }
         self.write_to_server();
         match ended {
-            // What it said last, and the server does not take at once, nobody waits for.
-            Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(End::Left),
+            // Bytes that the server does not take at once are dropped.
+            Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(ClientEnd::Left),
             Some(error) => Err(error.into()),
-            None => Ok(heard),
+            None => Ok(received),
         }
     }
 
     fn write_to_server(&mut self) {
         match &self.server {
-            Some(server) if !self.is_deaf => {
+            Some(server) if !self.write_failed => {
                 if !self.to_server.is_empty() {
                     let written = server.conn.stream.write_part(&mut self.to_server);
-                    self.is_deaf = written.is_err();
+                    self.write_failed = written.is_err();
                 }
             }
             _ => self.to_server.clear(),
         }
     }
 
-    /// From the server to the client; returns how many bytes were read.
-    fn hear_server(&mut self) -> Result<usize, End> {
+    /// Reads from the server and writes to the client. Returns the number of bytes read.
+    fn read_server(&mut self) -> Result<usize, ClientEnd> {
         let before = self.to_client.len();
         let mut ended = false;
         if before < BACKLOG_MAX
@@ -269,47 +276,50 @@ impl ReplicationClient {
         {
             ended = server.conn.stream.read_now(&mut self.to_client).is_err();
         }
-        let answered = self.to_client.len() - before;
-        if answered > 0 {
+        let sent = self.to_client.len() - before;
+        if sent > 0 {
             self.count_answers(before);
         }
         if !self.to_client.is_empty() {
             self.stream.write_part(&mut self.to_client)?;
         }
         if ended {
-            // Others may have its slot.
+            // The slot becomes free for another connection.
             self.server = None;
-            self.registration.entry.now(ClientState::Nothing);
+            self.registration.entry.set_state(ClientState::Nothing);
         }
         match self.server {
-            // A killed database tells its clients so before it cuts their connections.
+            // KILL sends clients an error before it closes their connections.
             None if self.to_client.is_empty() => Err(match *self.disconnect.borrow() {
-                DisconnectSignal::Killed => End::Told(DisconnectSignal::Killed.message()),
-                _ => End::Left,
+                DisconnectSignal::Killed => ClientEnd::Error(DisconnectSignal::Killed.message()),
+                _ => ClientEnd::Left,
             }),
-            _ => Ok(answered),
+            _ => Ok(sent),
         }
     }
 
-    /// Follows what the server has said behind the first `before` bytes for the client.
+    /// Counts the queries and transactions that are complete in the bytes behind the first `before` ones for the client.
     fn count_answers(&mut self, before: usize) {
-        let said = self.to_client.get(before..).unwrap_or_default();
-        let (stats, asked, transaction) =
-            (&self.pool.stats, &mut self.asked, &mut self.transaction);
-        self.answers.pass(said, |status| {
-            if let Some(since) = asked.take() {
+        let bytes = self.to_client.get(before..).unwrap_or_default();
+        let (stats, query_since, transaction_since) = (
+            &self.pool.stats,
+            &mut self.query_since,
+            &mut self.transaction_since,
+        );
+        self.answers.pass(bytes, |status| {
+            if let Some(since) = query_since.take() {
                 stats.served_queries(1, since.elapsed());
             }
             if let Ok(Status::Idle) = Status::read(&[status])
-                && let Some(since) = transaction.take()
+                && let Some(since) = transaction_since.take()
             {
                 stats.served_transactions(1, since.elapsed());
             }
         });
     }
 
-    /// Waits until something can be moved, or the connection must end.
-    async fn wait(&mut self) -> Result<(), End> {
+    /// Waits until bytes can be moved, or the connection must end.
+    async fn wait(&mut self) -> Result<(), ClientEnd> {
         let of_client = interest(&self.to_server, &self.to_client);
         let of_server = interest(&self.to_client, &self.to_server);
         let (replaced, server) = match &mut self.server {
@@ -321,7 +331,7 @@ impl ReplicationClient {
             end = disconnected(&mut self.disconnect, DisconnectSignal::ShutDown) => Err(end),
             () = changed(replaced) => Err(replaced_by_another()),
             ready = ready(Some(&self.stream), of_client) => Ok(ready?),
-            // Reading tells what has become of it.
+            // The next read reports the state of the connection.
             _ = ready(server, of_server) => Ok(()),
         }
     }
@@ -332,12 +342,12 @@ impl Drop for ReplicationClient {
         if self.registration.entry.info.is_killed() {
             let mut out = BytesMut::new();
             ErrorResponse::fatal("08P01", "admin forced disconnect").write(&mut out);
-            self.tell(&out);
+            self.send_last(&out);
         }
     }
 }
 
-/// What a side is waited for: `None` if it has nothing to do.
+/// The events to wait for on one side; `None` if there is nothing to do.
 fn interest(from_it: &BytesMut, to_it: &BytesMut) -> Option<Interest> {
     let reads = (from_it.len() < BACKLOG_MAX).then_some(Interest::READABLE);
     let writes = (!to_it.is_empty()).then_some(Interest::WRITABLE);
@@ -354,7 +364,7 @@ async fn ready(stream: Option<&Stream>, interest: Option<Interest>) -> io::Resul
     }
 }
 
-/// A message has come that the connection must be closed.
+/// Returns when the pool asks for the connection to be closed.
 async fn changed(replaced: Option<&mut watch::Receiver<()>>) {
     if let Some(replaced) = replaced
         && replaced.changed().await.is_ok()
@@ -364,10 +374,10 @@ async fn changed(replaced: Option<&mut watch::Receiver<()>>) {
     std::future::pending().await
 }
 
-/// In PgBouncer's words.
-fn replaced_by_another() -> End {
+/// The error in PgBouncer's words.
+fn replaced_by_another() -> ClientEnd {
     let mut out = BytesMut::new();
     ErrorResponse::fatal("08P01", "database configuration changed").write(&mut out);
-    let told: Bytes = out.freeze();
-    End::Told(told)
+    let message: Bytes = out.freeze();
+    ClientEnd::Error(message)
 }

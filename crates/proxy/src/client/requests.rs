@@ -1,16 +1,19 @@
-//! The requests of a client: each is answered at once, relayed, or handed to the line.
+//! The requests of a client: each is answered at once, relayed, or put into the line.
 
 use super::idle_timer::{IdleLimit, IdleTimer};
-use super::{Client, End, disconnected, shut_down};
-use crate::shared_listen::mail;
+use super::relay::SingleRequest;
+use super::{Client, ClientEnd, disconnected, shut_down};
+use crate::shared_listen::notification_ready;
 use bytes::{Bytes, BytesMut};
 use paceline_batch::analysis::GroupingDecision;
 use paceline_batch::line::{LineKeys, WaitSpec};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_pool::analysis::AnalysisTask;
-use paceline_pool::pool::{Analysis, CheckoutResult, DisconnectSignal, PooledServer, WaitResult};
-use paceline_pool::stats::{Prepared, first_state};
+use paceline_pool::pool::{
+    AnalysisState, CheckoutResult, DisconnectSignal, PooledServer, WaitResult,
+};
+use paceline_pool::stats::{PreparedCounts, first_state};
 use paceline_relay::relay::Wrap;
 use paceline_relay::request::{Boundary, Request, RequestForm};
 use paceline_relay::session::RequestPlan;
@@ -23,62 +26,66 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// A unit that could travel with others, but whose end does not come for this long, is relayed: its client waits for something
-/// else than an answer. (Parts of one packet come sooner.)
-const UNIT_PAUSE_MAX: Duration = Duration::from_millis(5);
+/// If the rest of a request that could be grouped does not arrive within this time, the request is relayed: its client waits for
+/// something other than the answer. (Parts of one packet arrive sooner.)
+const REQUEST_PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// How long a client that only prepares statements waits for a server connection, if PostgreSQL has taken the same texts before:
-/// other connections of its program may hold all of them and wait for it.
+/// Maximum time that a request which only prepares statements waits for a server connection, if PostgreSQL has accepted the same
+/// texts before: other connections of the same program may hold all server connections and wait for this one.
 const NAMES_WAIT_MAX: Duration = Duration::from_millis(5);
 
 impl Client {
     pub(super) async fn run(&mut self) {
         let end = loop {
-            if let Err(end) = self.serve_unit().await {
+            if let Err(end) = self.serve_request().await {
                 break end;
             }
-            if self.turn.is_over() {
-                self.turn.pass().await;
+            if self.budget.is_exhausted() {
+                self.budget.yield_now().await;
             }
         };
         self.log_end(&end);
         let mut out = BytesMut::new();
         match end {
-            // PostgreSQL says nothing to a client that sends a length which no message has.
-            End::Left | End::Io(_) | End::Wire(WireError::FrontendLength) => return,
-            End::Wire(error) => ErrorResponse::fatal("08P01", error.to_string()).write(&mut out),
-            End::Told(told) => {
-                if let Some(state) = first_state(&told) {
+            // PostgreSQL closes the connection without an error if the length word is invalid.
+            ClientEnd::Left | ClientEnd::Io(_) | ClientEnd::Wire(WireError::FrontendLength) => {
+                return;
+            }
+            ClientEnd::Wire(error) => {
+                ErrorResponse::fatal("08P01", error.to_string()).write(&mut out)
+            }
+            ClientEnd::Error(message) => {
+                if let Some(state) = first_state(&message) {
                     self.pool.stats.failed(state);
                 }
-                out.extend_from_slice(&told);
+                out.extend_from_slice(&message);
             }
-            End::Lost(told) => out.extend_from_slice(&told),
+            ClientEnd::ServerLost(message) => out.extend_from_slice(&message),
         }
-        // The client may be gone already; the connection ends either way.
+        // The client may have disconnected; the connection is closed either way.
         let _ = self.stream.write_all(&mut out).await;
     }
 
-    async fn serve_unit(&mut self) -> Result<(), End> {
+    async fn serve_request(&mut self) -> Result<(), ClientEnd> {
         let boundary = self.next_boundary().await?;
         self.finish_delivery().await?;
         match boundary {
             Boundary::Complete(len) => {
-                self.turn.bytes(len);
+                self.budget.bytes(len);
                 let bytes = self.input.split_to(len).freeze();
-                self.carry_out(bytes).await
+                self.handle(bytes).await
             }
             Boundary::Relay(len) | Boundary::Long(len) => {
                 let bytes = self.input.split_to(len).freeze();
                 let wrap = self.wrap(&bytes).await;
-                self.carry_out_alone(bytes, wrap).await
+                self.relay_alone(bytes, wrap).await
             }
-            Boundary::Terminate(_) | Boundary::Incomplete => Err(End::Left),
+            Boundary::Terminate(_) | Boundary::Incomplete => Err(ClientEnd::Left),
         }
     }
 
-    /// Reads until a unit is there.
-    async fn next_boundary(&mut self) -> Result<Boundary, End> {
+    /// Reads until a request is complete, or must be relayed in parts.
+    async fn next_boundary(&mut self) -> Result<Boundary, ClientEnd> {
         loop {
             match self.scanner.scan(&self.input)? {
                 Boundary::Incomplete => {}
@@ -93,11 +100,11 @@ impl Client {
                 &mut self.idle_timer,
                 limit.map_or(Duration::ZERO, |limit| limit.time),
             );
-            // Boxed, and only where a unit has begun: it is rare, and every client would pay for it.
+            // Boxed, and only present in the middle of a request: it is rare, and would be part of every client's state.
             let mut pause = self
                 .scanner
                 .awaits_more()
-                .then(|| Box::pin(tokio::time::sleep(UNIT_PAUSE_MAX)));
+                .then(|| Box::pin(tokio::time::sleep(REQUEST_PAUSE_MAX)));
             loop {
                 let interest = self.deliver()?;
                 tokio::select! {
@@ -108,10 +115,10 @@ impl Client {
                     },
                     () = over(&mut pause) => return Ok(self.scanner.give_up()),
                     () = IdleTimer::is_too_long(&mut self.idle_timer) => {
-                        return Err(limit.map_or(End::Left, IdleLimit::end));
+                        return Err(limit.map_or(ClientEnd::Left, IdleLimit::end));
                     }
                     disconnect = disconnected(&mut self.disconnect, DisconnectSignal::Closing) => return Err(disconnect),
-                    () = mail(self.listening.as_deref()) => {}
+                    () = notification_ready(self.listening.as_deref()) => {}
                 }
             }
             self.stream.read_now(&mut self.input)?;
@@ -119,7 +126,7 @@ impl Client {
         }
     }
 
-    /// The limit of the idle time, if there is one.
+    /// The shortest limit of the idle time; `None` without a limit.
     fn idle_limit(&self) -> Option<IdleLimit> {
         let own = IdleLimit {
             time: self.idle_session_timeout(),
@@ -134,7 +141,7 @@ impl Client {
         limits.min_by_key(|limit| limit.time)
     }
 
-    /// `idle_session_timeout`, which Paceline enforces in the server's place; zero is for ever.
+    /// `idle_session_timeout`, which Paceline enforces instead of the server; zero means none.
     pub(super) fn idle_session_timeout(&self) -> Duration {
         match self.session.settings.idle_session_timeout() {
             IdleTimeout::NotSet => self.pool.idle_default(),
@@ -143,44 +150,44 @@ impl Client {
         }
     }
 
-    async fn carry_out(&mut self, bytes: Bytes) -> Result<(), End> {
+    async fn handle(&mut self, bytes: Bytes) -> Result<(), ClientEnd> {
         self.registration.entry.info.request_begins();
         let first = Frames::new(&bytes).next().map(|frame| frame.tag);
         if self.mode == PoolMode::Session && first == Some(tag::PARSE) {
-            // The server that the client is to keep must have its statements.
+            // The server connection that the client will keep needs the client's statements.
             let wrap = self.wrap(&bytes).await;
-            return self.carry_out_alone(bytes, wrap).await;
+            return self.relay_alone(bytes, wrap).await;
         }
         match self.plan(&bytes).await {
             RequestPlan::Answer(mut answer) => {
                 self.count_answered(&bytes, answer.len());
-                self.turn.message(tag::QUERY, answer.len());
+                self.budget.message(tag::QUERY, answer.len());
                 Ok(self.stream.write_all(&mut answer).await?)
             }
-            RequestPlan::Listen(change, unit) if self.shares_listen() => {
-                Box::pin(self.listen_alone(change, &unit)).await
+            RequestPlan::Listen(change, request) if self.shares_listen() => {
+                Box::pin(self.listen_alone(change, &request)).await
             }
-            RequestPlan::Listen(_, unit) => self.carry_out_alone(unit.bytes, Wrap::No).await,
-            // Who keeps its server travels with nobody.
-            RequestPlan::Group(unit) if self.mode == PoolMode::Session => {
-                let wrap = match unit.template.hints().target_affect_row {
+            RequestPlan::Listen(_, request) => self.relay_alone(request.bytes, Wrap::No).await,
+            // In session mode a client is in no group.
+            RequestPlan::Group(request) if self.mode == PoolMode::Session => {
+                let wrap = match request.template.hints().target_affect_row {
                     Some(_) => Wrap::Begin,
                     None => Wrap::No,
                 };
-                self.carry_out_alone(unit.bytes, wrap).await
+                self.relay_alone(request.bytes, wrap).await
             }
-            RequestPlan::Group(unit) => self.carry_out_single(unit).await,
+            RequestPlan::Group(request) => self.handle_single(request).await,
             RequestPlan::Prepare if self.mode != PoolMode::Session => {
-                self.carry_out_names(bytes).await
+                self.prepare_names(bytes).await
             }
             RequestPlan::Relay | RequestPlan::Prepare | RequestPlan::Unparsed(_) => {
                 let wrap = self.wrap(&bytes).await;
-                self.carry_out_alone(bytes, wrap).await
+                self.relay_alone(bytes, wrap).await
             }
         }
     }
 
-    /// Decides about a complete unit; its texts are parsed then.
+    /// Classifies a complete request; parses its texts for that.
     async fn plan(&mut self, bytes: &Bytes) -> RequestPlan {
         loop {
             let parses = self.proxy.shared.templates.parses();
@@ -188,7 +195,7 @@ impl Client {
                 .session
                 .plan(bytes, &self.proxy.shared.templates, &*self.pool);
             if parses != self.proxy.shared.templates.parses() {
-                self.turn.all();
+                self.budget.exhaust();
             }
             match plan {
                 RequestPlan::Unparsed(unparsed) => {
@@ -199,7 +206,7 @@ impl Client {
         }
     }
 
-    /// How a unit that goes alone, or the beginning of one, gets a transaction of its own.
+    /// Whether a request that is relayed needs a transaction of its own.
     async fn wrap(&self, bytes: &Bytes) -> Wrap {
         loop {
             match self
@@ -213,59 +220,59 @@ impl Client {
         }
     }
 
-    /// No server was needed: only what went to and fro counts.
-    pub(super) fn count_answered(&self, unit: &[u8], answer_len: usize) {
-        let mut prepared = Prepared::default();
-        Frames::new(unit).for_each(|frame| prepared.note(frame));
+    /// Counts a request that was answered without a server.
+    pub(super) fn count_answered(&self, request: &[u8], answer_len: usize) {
+        let mut prepared = PreparedCounts::default();
+        Frames::new(request).for_each(|frame| prepared.note(frame));
         let stats = &self.pool.stats;
         stats.prepared(prepared);
-        stats.moved(unit.len() as u64, answer_len as u64);
+        stats.moved(request.len() as u64, answer_len as u64);
         let info = &self.registration.entry.info;
         info.set_prepared(self.session.statements.named());
     }
 
-    /// A unit that Paceline relays without a second look.
-    async fn carry_out_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), End> {
+    /// Relays a request that joins no group.
+    async fn relay_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), ClientEnd> {
         match self.check_out().await? {
             WaitResult::Server(server) => {
                 self.pool.stats.began_own();
                 Box::pin(self.relay(server, &bytes, wrap, None)).await
             }
-            other => self.take(other).await,
+            other => self.handle_wait_result(other).await,
         }
     }
 
-    /// Names of statements: PostgreSQL analyses what the client parses, unless the client would have to wait for a server connection.
-    async fn carry_out_names(&mut self, bytes: Bytes) -> Result<(), End> {
+    /// Prepares statements. PostgreSQL analyzes them, unless the client would have to wait for a server connection.
+    async fn prepare_names(&mut self, bytes: Bytes) -> Result<(), ClientEnd> {
         let settings = self.session.settings.id;
         let checkout = self.pool.check_out(WaitSpec::default(), false, || None);
-        let (waiter, waits) = match checkout {
-            CheckoutResult::Server(server) => return self.relay_alone(server, bytes).await,
-            CheckoutResult::Refused(told) => return Err(End::Told(told)),
-            CheckoutResult::Waiting(waiter, waits) => (waiter, waits),
+        let (waiter, receiver) = match checkout {
+            CheckoutResult::Server(server) => return self.relay_on(server, bytes).await,
+            CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
+            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
         };
-        let mut waits = waits;
-        match tokio::time::timeout(NAMES_WAIT_MAX, &mut waits).await {
-            Ok(Ok(WaitResult::Server(server))) => return self.relay_alone(server, bytes).await,
-            Ok(Ok(WaitResult::Queued(further))) => waits = further,
-            Ok(Ok(other)) => return self.take(other).await,
+        let mut receiver = receiver;
+        match tokio::time::timeout(NAMES_WAIT_MAX, &mut receiver).await {
+            Ok(Ok(WaitResult::Server(server))) => return self.relay_on(server, bytes).await,
+            Ok(Ok(WaitResult::Queued(further))) => receiver = further,
+            Ok(Ok(other)) => return self.handle_wait_result(other).await,
             Ok(Err(_)) => return Err(shut_down()),
             Err(_) => {}
         }
         let accepted = |template: &Template| self.pool.has_accepted(template.id, settings);
         let templates = &self.proxy.shared.templates;
         let answer = self.session.answer_prepare(&bytes, templates, &accepted);
-        // A text that is to be parsed elsewhere first is not known.
+        // The answer is `None` for a text that must be parsed in another thread first.
         let Some(mut answer) = answer.ok().flatten() else {
-            return match self.wait(waiter, waits, false).await? {
-                WaitResult::Server(server) => self.relay_alone(server, bytes).await,
-                other => self.take(other).await,
+            return match self.wait(waiter, receiver, false).await? {
+                WaitResult::Server(server) => self.relay_on(server, bytes).await,
+                other => self.handle_wait_result(other).await,
             };
         };
         if !self.pool.withdraw(waiter)
-            && let Ok(WaitResult::Server(server)) = waits.await
+            && let Ok(WaitResult::Server(server)) = receiver.await
         {
-            // One has come meanwhile.
+            // A connection became free in the meantime.
             server.give_back();
         }
         self.pool.forget(waiter);
@@ -273,87 +280,95 @@ impl Client {
         Ok(self.stream.write_all(&mut answer).await?)
     }
 
-    async fn relay_alone(&mut self, server: Box<PooledServer>, bytes: Bytes) -> Result<(), End> {
+    async fn relay_on(&mut self, server: Box<PooledServer>, bytes: Bytes) -> Result<(), ClientEnd> {
         self.pool.stats.began_own();
         Box::pin(self.relay(server, &bytes, Wrap::No, None)).await
     }
 
-    /// One statement in autocommit: alone if it can start at once, else with others if it may.
-    async fn carry_out_single(&mut self, unit: Box<Request>) -> Result<(), End> {
-        let mut unit = PlannedRequest::from(unit);
-        let settings = unit.settings.id;
-        let (knowledge, tally) = self.pool.analysis(&unit.template, settings);
-        let knowledge = match knowledge {
-            Analysis::Running => Box::pin(self.pool.analysis_soon(&unit.template, settings)).await,
-            known => known,
+    /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
+    async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
+        let mut request = PlannedRequest::from(request);
+        let settings = request.settings.id;
+        let (state, tally) = self.pool.analysis(&request.template, settings);
+        let state = match state {
+            AnalysisState::Running => {
+                Box::pin(self.pool.analysis_soon(&request.template, settings)).await
+            }
+            state => state,
         };
-        unit.stats = Some(Arc::clone(&tally));
-        let (travel, learn) = match &knowledge {
-            Analysis::Done(learned) => (learned.decide(&mut unit, self.pool.policy()), None),
-            Analysis::Pending | Analysis::Running => (
-                GroupingDecision::without_analysis(&unit, self.pool.policy()),
+        request.stats = Some(Arc::clone(&tally));
+        let (travel, analysis) = match &state {
+            AnalysisState::Done(learned) => {
+                (learned.decide(&mut request, self.pool.policy()), None)
+            }
+            AnalysisState::Pending | AnalysisState::Running => (
+                GroupingDecision::without_analysis(&request, self.pool.policy()),
                 None,
             ),
-            Analysis::Needed => {
-                let question = AnalysisTask::new(&self.pool, &unit);
+            AnalysisState::Needed => {
+                let analysis = AnalysisTask::new(&self.pool, &request);
                 (
-                    GroupingDecision::without_analysis(&unit, self.pool.policy()),
-                    Some(question),
+                    GroupingDecision::without_analysis(&request, self.pool.policy()),
+                    Some(analysis),
                 )
             }
         };
-        let wrap = match (unit.template.hints().target_affect_row, &travel.spec.keys) {
+        let wrap = match (
+            request.template.hints().target_affect_row,
+            &travel.spec.keys,
+        ) {
             (None, _) => Wrap::No,
             (Some(1), LineKeys::One(_)) => Wrap::OneRow,
             _ => Wrap::Begin,
         };
-        let shown = travel.spec.group.is_some() || travel.spec.probe.is_some();
+        let shown = travel.spec.group.is_some() || travel.spec.probe_group.is_some();
         let reads = travel.spec.group.is_some_and(|id| id.strategy.reads());
-        let unit = Arc::new(unit);
+        let request = Arc::new(request);
         let checkout = self.pool.check_out(travel.spec, travel.would_group, || {
-            shown.then(|| Arc::clone(&unit))
+            shown.then(|| Arc::clone(&request))
         });
-        let (waiter, waits) = match checkout {
+        let (waiter, receiver) = match checkout {
             CheckoutResult::Server(server) => {
-                return self.relay_single(server, unit, wrap, learn).await;
+                return self.relay_single(server, request, wrap, analysis).await;
             }
-            CheckoutResult::Refused(told) => return Err(End::Told(told)),
-            CheckoutResult::Waiting(waiter, waits) => (waiter, waits),
+            CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
+            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
         };
         if travel.would_group {
             tally.count_would_have_grouped();
         }
-        let delivery = self.wait(waiter, waits, reads).await?;
-        if let Some(answer) = delivery.answer() {
+        let result = self.wait(waiter, receiver, reads).await?;
+        if let Some(answer) = result.answer() {
             self.session
-                .group_answered(&unit, answer, self.proxy.shared.templates.new_id());
-            if let RequestForm::Extended { parse: true, .. } = unit.form {
+                .group_answered(&request, answer, self.proxy.shared.templates.new_id());
+            if let RequestForm::Extended { parse: true, .. } = request.form {
                 let info = &self.registration.entry.info;
                 info.set_prepared(self.session.statements.named());
             }
         }
-        match delivery {
-            WaitResult::Server(server) => self.relay_single(server, unit, wrap, learn).await,
-            other => self.take(other).await,
+        match result {
+            WaitResult::Server(server) => self.relay_single(server, request, wrap, analysis).await,
+            other => self.handle_wait_result(other).await,
         }
     }
 
     async fn relay_single(
         &mut self,
         server: Box<PooledServer>,
-        unit: Arc<PlannedRequest>,
+        request: Arc<PlannedRequest>,
         wrap: Wrap,
-        learn: Option<AnalysisTask>,
-    ) -> Result<(), End> {
-        if let Some(tally) = &unit.stats {
+        analysis: Option<AnalysisTask>,
+    ) -> Result<(), ClientEnd> {
+        if let Some(tally) = &request.stats {
             tally.count_alone();
         }
-        let bytes = unit.bytes.clone();
-        Box::pin(self.relay(server, &bytes, wrap, Some((unit, learn)))).await
+        let bytes = request.bytes.clone();
+        let single = SingleRequest { request, analysis };
+        Box::pin(self.relay(server, &bytes, wrap, Some(single))).await
     }
 }
 
-/// Returns when a pause is over; never without one.
+/// Returns when the pause is over; without one, never.
 async fn over(pause: &mut Option<Pin<Box<Sleep>>>) {
     match pause {
         Some(pause) => pause.await,

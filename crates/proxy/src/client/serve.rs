@@ -1,4 +1,4 @@
-//! The life of a client connection, from its first byte to its last.
+//! Runs client connections, from login to disconnect.
 
 use super::login::{self, ConsoleLogin, LoginResult};
 use crate::connection_guard::ConnectionGuard;
@@ -6,15 +6,15 @@ use crate::proxy::Proxy;
 use paceline_net::Stream;
 use std::sync::Arc;
 
-/// Runs a client connection to completion. Returns a user of the console after the login, without the connection guard; the caller
-/// runs the session.
+/// Runs a client connection to completion. A console user is returned after the login; the caller runs the session, and the
+/// connection guard is dropped.
 pub async fn serve(
     proxy: Arc<Proxy>,
     stream: Stream,
     guard: ConnectionGuard,
 ) -> Option<ConsoleLogin> {
     match Box::pin(login::log_in(Arc::clone(&proxy), stream)).await? {
-        // In a task of its own: an idle client does not pay for the state of the login, and an operator can end it.
+        // A separate task: the state of the login is not part of an idle client, and KILL_CLIENT can abort the task.
         LoginResult::Client(mut client) => {
             let entry = Arc::clone(&client.registration.entry);
             // By reference: a future that is moved in would be stored twice.

@@ -1,6 +1,6 @@
-//! The limits of client connections.
+//! Limits of the number of clients.
 
-use crate::auth::Refusal;
+use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
 use paceline_pool::pool::Pool;
 use paceline_pool::quota::Full;
@@ -8,30 +8,30 @@ use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Counts a client as long as it lives: among all, and from when it is admitted among those of its database, user and pool.
+/// Counts a client: in the whole process, and after [`ClientSlot::admit`] in its database, user and pool.
 pub(super) struct ClientSlot {
     proxy: Arc<Proxy>,
-    stage: Stage,
+    admission: Admission,
 }
 
-enum Stage {
+enum Admission {
     Connected,
     Admitted(Arc<Pool>),
     Replicating(Arc<Pool>),
 }
 
 impl ClientSlot {
-    /// For whoever has connected.
-    pub(super) fn take(proxy: &Arc<Proxy>) -> Self {
+    /// Counts a client that has connected.
+    pub(super) fn new(proxy: &Arc<Proxy>) -> Self {
         proxy.clients.fetch_add(1, Ordering::Relaxed);
         Self {
             proxy: Arc::clone(proxy),
-            stage: Stage::Connected,
+            admission: Admission::Connected,
         }
     }
 
-    /// Whether there is room for one more client, this one.
-    pub(super) fn check_room(&self) -> Result<(), Refusal> {
+    /// Checks `max_client_conn`; this client is already counted.
+    pub(super) fn check_max_clients(&self) -> Result<(), LoginRefusal> {
         let clients = self.proxy.clients.load(Ordering::Relaxed);
         match clients <= self.proxy.config().paceline.pooling.max_client_conn {
             true => Ok(()),
@@ -42,12 +42,12 @@ impl ClientSlot {
         }
     }
 
-    /// Takes a place among the clients of the pool's database and user, if there is one.
-    pub(super) fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), Refusal> {
+    /// Counts the client in the pool's database and user, unless their limit is reached.
+    pub(super) fn admit(&mut self, pool: &Arc<Pool>) -> Result<(), LoginRefusal> {
         let message = match pool.quotas.enter(&pool.settings()) {
             Ok(()) => {
                 pool.clients.fetch_add(1, Ordering::Relaxed);
-                self.stage = Stage::Admitted(Arc::clone(pool));
+                self.admission = Admission::Admitted(Arc::clone(pool));
                 return Ok(());
             }
             Err(Full::Database) => "client connections exceeded (max_db_client_connections)",
@@ -56,23 +56,23 @@ impl ClientSlot {
         Err(ErrorResponse::fatal("08P01", message).into())
     }
 
-    /// A replication client, from when it may wait for its server connection.
+    /// Counts the client as a replication client of the pool.
     pub(super) fn replicates(&mut self, pool: &Arc<Pool>) {
         pool.replication_clients.fetch_add(1, Ordering::Relaxed);
-        self.stage = Stage::Replicating(Arc::clone(pool));
+        self.admission = Admission::Replicating(Arc::clone(pool));
     }
 }
 
 impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.proxy.clients.fetch_sub(1, Ordering::Relaxed);
-        match &self.stage {
-            Stage::Connected => {}
-            Stage::Admitted(pool) => {
+        match &self.admission {
+            Admission::Connected => {}
+            Admission::Admitted(pool) => {
                 pool.quotas.leave();
                 pool.clients.fetch_sub(1, Ordering::Relaxed);
             }
-            Stage::Replicating(pool) => {
+            Admission::Replicating(pool) => {
                 pool.quotas.leave();
                 pool.clients.fetch_sub(1, Ordering::Relaxed);
                 pool.replication_clients.fetch_sub(1, Ordering::Relaxed);

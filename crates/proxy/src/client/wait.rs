@@ -1,6 +1,6 @@
-//! Waits of a client for a server connection or an answer.
+//! Waits of a client for a server connection or for an answer.
 
-use super::{Client, End, shut_down};
+use super::{Client, ClientEnd, shut_down};
 use crate::cancel::ClientState;
 use bytes::BytesMut;
 use paceline_batch::line::{WaitSpec, WaiterId};
@@ -10,98 +10,100 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Bytes that are read ahead while a client's unit is in the line; more waits in the socket.
+/// Maximum number of bytes read ahead while a request is in the line; more stay in the socket.
 const READ_AHEAD_MAX: usize = 64 * 1024;
 
 impl Client {
-    /// A connection for the client alone, or what it is told instead.
-    pub(super) async fn check_out(&mut self) -> Result<WaitResult, End> {
+    /// Checks out a server connection for this client, waiting if necessary.
+    pub(super) async fn check_out(&mut self) -> Result<WaitResult, ClientEnd> {
         Ok(
             match self.pool.check_out(WaitSpec::default(), false, || None) {
                 CheckoutResult::Server(server) => WaitResult::Server(server),
-                CheckoutResult::Refused(told) => WaitResult::Fatal(told),
-                CheckoutResult::Waiting(waiter, waits) => self.wait(waiter, waits, false).await?,
+                CheckoutResult::Refused(message) => WaitResult::Fatal(message),
+                CheckoutResult::Waiting(waiter, receiver) => {
+                    self.wait(waiter, receiver, false).await?
+                }
             },
         )
     }
 
-    /// Passes on what needs no relay.
-    pub(super) async fn take(&mut self, delivery: WaitResult) -> Result<(), End> {
-        match delivery {
+    /// Handles the result of a wait that needs no relay.
+    pub(super) async fn handle_wait_result(&mut self, result: WaitResult) -> Result<(), ClientEnd> {
+        match result {
             WaitResult::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
-            WaitResult::Fatal(told) => Err(End::Told(told)),
+            WaitResult::Fatal(message) => Err(ClientEnd::Error(message)),
             WaitResult::Server(server) => {
                 server.give_back();
                 Ok(())
             }
-            // It has been waited for.
+            // Handled during the wait.
             WaitResult::Queued(_) => Ok(()),
         }
     }
 
-    /// Waits in the line; a client that leaves or cancels before dispatch leaves it. A unit that only `reads` may be left
-    /// at any time: it changes nothing, and others go on without it.
+    /// Waits in the line. If the client disconnects or cancels before dispatch, the request leaves the line. A request that only
+    /// `reads` can be given up at any time: it changes nothing, and its group goes on without it.
     pub(super) async fn wait(
         &mut self,
         waiter: WaiterId,
-        mut waits: oneshot::Receiver<WaitResult>,
+        mut receiver: oneshot::Receiver<WaitResult>,
         reads: bool,
-    ) -> Result<WaitResult, End> {
+    ) -> Result<WaitResult, ClientEnd> {
         let entry = Arc::clone(&self.registration.entry);
-        let mut cancelled = std::pin::pin!(entry.cancelled_too_late());
-        entry.now(ClientState::Waiting(Arc::clone(&self.pool), waiter));
-        let mut gone = None;
-        let delivery = loop {
-            let watch = gone.is_none() && self.input.len() < READ_AHEAD_MAX;
+        let mut cancelled = std::pin::pin!(entry.cancelled_in_flight());
+        entry.set_state(ClientState::Waiting(Arc::clone(&self.pool), waiter));
+        let mut left = None;
+        let result = loop {
+            let watch = left.is_none() && self.input.len() < READ_AHEAD_MAX;
             tokio::select! {
                 biased;
-                delivery = &mut waits => match delivery {
+                result = &mut receiver => match result {
                     Ok(WaitResult::Queued(further)) => {
-                        waits = further;
-                        if gone.is_none() {
-                            // Boxed: it is rare, and every client would pay for its state.
-                            gone = Box::pin(self.tell_queued()).await.err();
+                        receiver = further;
+                        if left.is_none() {
+                            // Boxed because it is rare: its state would be part of every client.
+                            left = Box::pin(self.send_queued_notice()).await.err();
                         }
                     }
-                    delivery => break delivery,
+                    result => break result,
                 },
                 () = &mut cancelled, if reads => break Ok(WaitResult::cancelled()),
                 ready = self.stream.readable(), if watch => {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
                     if let Err(error) = read {
                         if self.pool.withdraw(waiter) || reads {
-                            entry.now(ClientState::Nothing);
+                            entry.set_state(ClientState::Nothing);
                             return Err(error.into());
                         }
-                        // It has departed: its group carries it out to the end.
-                        gone = Some(error);
+                        // The request is in flight; its group runs to the end.
+                        left = Some(error);
                     }
                 }
             }
         };
-        let next = match &delivery {
+        let next = match &result {
             Ok(WaitResult::Server(_)) => ClientState::Starting,
             _ => ClientState::Nothing,
         };
-        let cancelled = entry.has_waited(next);
-        if cancelled || gone.is_some() {
+        let cancelled = entry.wait_ended(next);
+        if cancelled || left.is_some() {
             self.pool.forget(waiter);
         }
-        match (delivery, gone) {
-            // The request came between the line and the connection.
+        match (result, left) {
+            // The cancel request arrived between dispatch and relay.
             (Ok(WaitResult::Server(server)), None) if cancelled && server.is_fresh() => {
-                entry.now(ClientState::Nothing);
+                entry.set_state(ClientState::Nothing);
                 server.give_back();
                 Ok(WaitResult::cancelled())
             }
-            (Ok(delivery), None) => Ok(delivery),
+            (Ok(result), None) => Ok(result),
             (Ok(_), Some(error)) => Err(error.into()),
             (Err(_), _) => Err(shut_down()),
         }
     }
 
-    /// The NOTICE of `query_wait_notify`, in PgBouncer's words. Between two units it disturbs nothing.
-    async fn tell_queued(&self) -> io::Result<()> {
+    /// The NOTICE of `query_wait_notify`, in PgBouncer's words. It is sent between two requests.
+    async fn send_queued_notice(&self) -> io::Result<()> {
         const WORDS: &str =
             "No server connection available in postgres backend, client being queued";
         let mut out = BytesMut::new();

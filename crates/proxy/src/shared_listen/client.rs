@@ -1,9 +1,9 @@
-//! A client of a shared LISTEN.
+//! A client of a shared LISTEN connection.
 
 use super::SharedListens;
 use super::connection;
 use super::errors::{lost, to_bytes};
-use super::state::{Entry, Shared};
+use super::state::{DatabaseListen, ListenEntry};
 use bytes::{Bytes, BytesMut};
 use paceline_pool::address::{Address, DatabaseAddress};
 use paceline_pool::pool::Pool;
@@ -14,30 +14,30 @@ use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 use tokio::sync::{Notify, oneshot};
 
-/// Bytes of notifications that are taken at a time to be written.
+/// Maximum number of bytes of notifications that are taken for one write.
 const TAKEN_BYTES: usize = 64 * 1024;
 
-/// A client that listens by a shared connection, as long as this lives.
+/// A client that listens through the shared connection until this is dropped.
 pub(crate) struct ListeningClient {
-    shared: Arc<Shared>,
+    shared: Arc<DatabaseListen>,
     id: ListenerId,
-    mail: Arc<Notify>,
+    wake: Arc<Notify>,
     /// Notifications that are being written to the client.
     pub(crate) out: BytesMut,
-    /// Version of the channels that the session knows.
+    /// Version of the channels that the session has.
     pub(crate) version: u64,
 }
 
 /// Why a client gets no more notifications. Its connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MailEnd {
-    /// Too many wait for it.
+pub(crate) enum NotificationEnd {
+    /// Too many notifications wait for the client.
     Overflow,
-    /// The shared connection is lost.
+    /// The shared connection was lost.
     Lost,
 }
 
-impl MailEnd {
+impl NotificationEnd {
     /// The `ErrorResponse` that the client receives.
     pub(crate) fn error(self) -> ErrorResponse {
         match self {
@@ -50,48 +50,48 @@ impl MailEnd {
     }
 }
 
-/// The `ErrorResponse` of a request for which the shared connection would have to do something that takes too long.
+/// The `ErrorResponse` if the shared connection does not answer in time.
 pub(crate) fn is_silent() -> Bytes {
     let message = "the server connection that listens for clients does not answer";
     to_bytes(&ErrorResponse::error("08006", message))
 }
 
-type Outcome = Result<(), Bytes>;
+type ListenResult = Result<(), Bytes>;
 
 impl ListeningClient {
-    /// A client of the pool that was given this process id.
+    /// Joins the connection of the pool's database. `process` is the client's process id.
     pub(crate) fn join(listens: &SharedListens, pool: &Arc<Pool>, process: u32) -> Box<Self> {
         let shared = listens.of(&pool.address());
         Box::new(Self::of(shared, &listens.marker, pool, process))
     }
 
-    /// A client joins; the first one has the connection opened.
-    fn of(shared: Arc<Shared>, marker: &Arc<str>, pool: &Arc<Pool>, process: u32) -> Self {
-        let mail = Arc::new(Notify::new());
+    /// Joins a connection; the first client starts the task that opens it.
+    fn of(shared: Arc<DatabaseListen>, marker: &Arc<str>, pool: &Arc<Pool>, process: u32) -> Self {
+        let wake = Arc::new(Notify::new());
         let mut state = shared.lock();
         let id = state.core.join(process);
-        let entry = Entry {
+        let entry = ListenEntry {
             pool: Arc::clone(pool),
-            mail: Arc::clone(&mail),
+            wake: Arc::clone(&wake),
             lost: false,
         };
         state.clients.insert(id, entry);
         if !shared.is_of(pool) {
-            // The configuration has changed meanwhile.
+            // A reload has changed the address of the pool in the meantime.
             state.lose(id);
         }
-        if !std::mem::replace(&mut state.runs, true) {
+        if !std::mem::replace(&mut state.has_task, true) {
             tokio::spawn(connection::run(Arc::clone(&shared), Arc::clone(marker)));
         }
         drop(state);
-        Self::new(shared, id, mail)
+        Self::new(shared, id, wake)
     }
 
-    pub(super) fn new(shared: Arc<Shared>, id: ListenerId, mail: Arc<Notify>) -> Self {
+    pub(super) fn new(shared: Arc<DatabaseListen>, id: ListenerId, wake: Arc<Notify>) -> Self {
         Self {
             shared,
             id,
-            mail,
+            wake,
             out: BytesMut::new(),
             version: 0,
         }
@@ -100,27 +100,27 @@ impl ListeningClient {
     /// Listens on a channel, outside a transaction.
     ///
     /// # Errors
-    /// The server's `ErrorResponse`, or one that says why there is none.
-    pub(crate) async fn listen(&self, channel: &String) -> Outcome {
-        self.check_room(std::slice::from_ref(channel))?;
-        let asked = self.ask(|core| Some(core.listen(self.id, channel)));
-        wait(asked).await
+    /// The server's `ErrorResponse`, or Paceline's if the connection is lost.
+    pub(crate) async fn listen(&self, channel: &String) -> ListenResult {
+        self.check_limits(std::slice::from_ref(channel))?;
+        let result = self.ask(|core| Some(core.listen(self.id, channel)));
+        wait(result).await
     }
 
-    /// Has channels listened on for the transaction that the process `server` carries out.
+    /// Listens on channels for the client's transaction on the server process `server`.
     ///
     /// # Errors
     /// As for [`ListeningClient::listen`].
-    pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> Outcome {
-        self.check_room(channels)?;
-        let asked = self.ask(|core| Some(core.reserve(self.id, server, channels)));
-        wait(asked).await
+    pub(crate) async fn reserve(&self, server: u32, channels: &[String]) -> ListenResult {
+        self.check_limits(channels)?;
+        let result = self.ask(|core| Some(core.reserve(self.id, server, channels)));
+        wait(result).await
     }
 
-    /// The client may listen on these channels, too.
-    fn check_room(&self, channels: &[String]) -> Outcome {
-        let room = self.shared.lock().core.check_room(self.id, channels);
-        room.map_err(|none| {
+    /// Checks the limits of channels.
+    fn check_limits(&self, channels: &[String]) -> ListenResult {
+        let limits = self.shared.lock().core.check_room(self.id, channels);
+        limits.map_err(|none| {
             let detail = match none {
                 NoRoom::OfClient => format!(
                     "A client may listen on {CLIENT_CHANNELS_MAX} channels at a time, its transaction included."
@@ -134,22 +134,22 @@ impl ListeningClient {
         })
     }
 
-    /// Waits until what was committed before has been received.
+    /// Waits until everything that was committed before has been received.
     pub(crate) async fn catch_up(&self) {
-        let asked = self.ask(|core| core.catch_up(self.id));
-        // If the connection is lost, there is nothing to wait for.
-        let _ = wait(asked).await;
+        let result = self.ask(|core| core.catch_up(self.id));
+        // If the connection is lost, waiting is useless.
+        let _ = wait(result).await;
     }
 
-    /// Passes a request on. `None`: nothing needs to be waited for.
+    /// Sends a request to the task of the connection. `None`: the request needs no answer.
     fn ask(
         &self,
         request: impl FnOnce(&mut SharedListen) -> Option<ListenRequestId>,
-    ) -> oneshot::Receiver<Outcome> {
+    ) -> oneshot::Receiver<ListenResult> {
         let (answer, waits) = oneshot::channel();
         let mut state = self.shared.lock();
         if state.is_lost(self.id) {
-            // The receiver is here.
+            // The receiver exists.
             let _ = answer.send(Err(to_bytes(&lost(ErrorResponse::error))));
             return waits;
         }
@@ -162,74 +162,74 @@ impl ListeningClient {
         waits
     }
 
-    /// Carries out what needs no answer of the server.
-    fn tell(&self, what: impl FnOnce(&mut SharedListen)) {
-        what(&mut self.shared.lock().core);
+    /// Changes the state of the connection without waiting.
+    fn update(&self, change: impl FnOnce(&mut SharedListen)) {
+        change(&mut self.shared.lock().core);
         self.shared.work.notify_one();
     }
 
-    /// What the process `server` notifies is the client's own.
+    /// Notes that the client's transaction runs on the server process `server`: notifications from there are its own.
     pub(crate) fn is_served(&self, server: u32) {
-        self.tell(|core| core.is_served(self.id, server));
+        self.update(|core| core.is_served(self.id, server));
     }
 
-    /// The client's transaction is over, and its notifications have been received.
+    /// Notes that the client's transaction ended and its notifications have been received.
     pub(crate) fn settle(&self) {
-        self.tell(|core| core.settle(self.id));
+        self.update(|core| core.settle(self.id));
     }
 
     /// `UNLISTEN`, outside a transaction.
     pub(crate) fn unlisten(&self, channel: &str) {
-        self.tell(|core| core.unlisten(self.id, channel));
+        self.update(|core| core.unlisten(self.id, channel));
     }
 
     /// `UNLISTEN *`, outside a transaction.
     pub(crate) fn unlisten_all(&self) {
-        self.tell(|core| core.unlisten_all(self.id));
+        self.update(|core| core.unlisten_all(self.id));
     }
 
-    /// The channels on which the client listens, sorted, and their version; `None`: this is the version.
+    /// The client's channels, sorted, with their version; `None` if this is the current version.
     pub(crate) fn channels_since(&self, version: u64) -> Option<(Vec<Arc<str>>, u64)> {
         let state = self.shared.lock();
         let now = state.core.version_of(self.id);
         (now != version).then(|| (state.core.channels_of(self.id), now))
     }
 
-    /// The shared connection is of the database to which this address leads.
+    /// Whether this address leads to the database of the connection.
     pub(crate) fn is_of(&self, address: &Address) -> bool {
         DatabaseAddress::of(address) == self.shared.database
     }
 
-    /// Appends some notifications for the client.
+    /// Appends some of the notifications that wait for the client.
     ///
     /// # Errors
-    /// It gets no more.
-    pub(crate) fn take(&self, out: &mut BytesMut) -> Result<(), MailEnd> {
+    /// The client can get no more notifications.
+    pub(crate) fn take(&self, out: &mut BytesMut) -> Result<(), NotificationEnd> {
         self.take_up_to(out.len() + TAKEN_BYTES, out)
     }
 
     /// Appends all notifications that wait for the client.
     ///
     /// # Errors
-    /// It gets no more.
-    pub(crate) fn take_all(&self, out: &mut BytesMut) -> Result<(), MailEnd> {
+    /// The client can get no more notifications.
+    pub(crate) fn take_all(&self, out: &mut BytesMut) -> Result<(), NotificationEnd> {
         self.take_up_to(usize::MAX, out)
     }
 
-    fn take_up_to(&self, limit: usize, out: &mut BytesMut) -> Result<(), MailEnd> {
+    fn take_up_to(&self, limit: usize, out: &mut BytesMut) -> Result<(), NotificationEnd> {
         let mut state = self.shared.lock();
         if state.is_lost(self.id) {
-            return Err(MailEnd::Lost);
+            return Err(NotificationEnd::Lost);
         }
         let taken = state.core.take_queued(self.id, limit, out);
-        taken.map_err(|_| MailEnd::Overflow)
+        taken.map_err(|_| NotificationEnd::Overflow)
     }
 
-    /// Takes what is written to the client next.
+    /// Refills `out` with the notifications that are written next.
     ///
     /// # Errors
-    /// It gets no more.
-    pub(crate) fn refill(&mut self) -> Result<(), MailEnd> {
+    /// The client can get no more notifications.
+    pub(crate) fn refill(&mut self) -> Result<(), NotificationEnd> {
         let mut out = std::mem::take(&mut self.out);
         let taken = match out.is_empty() {
             true => self.take(&mut out),
@@ -239,23 +239,24 @@ impl ListeningClient {
         taken
     }
 
-    /// Why the client gets no more.
-    pub(crate) fn ended(&self) -> Option<MailEnd> {
+    /// Why the client can get no more notifications.
+    pub(crate) fn ended(&self) -> Option<NotificationEnd> {
         let state = self.shared.lock();
         if state.is_lost(self.id) {
-            return Some(MailEnd::Lost);
+            return Some(NotificationEnd::Lost);
         }
         let overflows = state.core.has_overflowed(self.id);
-        overflows.then_some(MailEnd::Overflow)
+        overflows.then_some(NotificationEnd::Overflow)
     }
 
-    /// The `ErrorResponse` of a LISTEN that would come to nothing.
+    /// The `ErrorResponse` of a LISTEN on a connection that is lost.
     pub(crate) fn lost(&self) -> Bytes {
         to_bytes(&lost(ErrorResponse::error))
     }
 
-    /// There is something to tell the client: while notifications are being written, only that it gets no more.
-    fn has_queued(&self) -> bool {
+    /// Whether the client must be woken: notifications wait for it, or it can get no more. While `out` is not empty, only the
+    /// latter counts.
+    fn must_wake(&self) -> bool {
         let waits = || self.shared.lock().core.has_queued(self.id);
         self.ended().is_some() || (self.out.is_empty() && waits())
     }
@@ -271,18 +272,18 @@ impl Drop for ListeningClient {
     }
 }
 
-async fn wait(answer: oneshot::Receiver<Outcome>) -> Outcome {
-    let gone = || Err(to_bytes(&lost(ErrorResponse::error)));
-    answer.await.unwrap_or_else(|_| gone())
+async fn wait(answer: oneshot::Receiver<ListenResult>) -> ListenResult {
+    let lost_error = || Err(to_bytes(&lost(ErrorResponse::error)));
+    answer.await.unwrap_or_else(|_| lost_error())
 }
 
-/// Returns when there is something to tell the client; never if it does not listen by a shared connection.
-pub(crate) async fn mail(listening: Option<&ListeningClient>) {
+/// Returns when the client must be woken; never without a shared connection.
+pub(crate) async fn notification_ready(listening: Option<&ListeningClient>) {
     let Some(client) = listening else {
         return std::future::pending().await;
     };
-    while !client.has_queued() {
-        // A notification that comes before this is kept by the `Notify`.
-        client.mail.notified().await;
+    while !client.must_wake() {
+        // `Notify` keeps a notification that arrives before this wait.
+        client.wake.notified().await;
     }
 }

@@ -1,7 +1,7 @@
-//! The connection of a shared LISTEN: opened, written and read, and opened again.
+//! The connection of a shared LISTEN: opens it, serves it, and opens it again.
 
 use super::errors::{lost, to_bytes};
-use super::state::{Shared, State};
+use super::state::{DatabaseListen, ListenState};
 use bytes::{Bytes, BytesMut};
 use paceline_config::ListenLost;
 use paceline_pool::address::Address;
@@ -17,30 +17,30 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::time::Instant;
 
-/// A server that has a round to answer and sends nothing for this long is lost.
+/// If the server owes an answer and sends nothing for this long, the connection counts as lost.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Maximum number of users as which a connection is tried in turn.
+/// Maximum number of users tried in turn to open a connection.
 const USERS_MAX: usize = 16;
 
 /// Minimum time between two attempts to open a connection.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 
-/// Why a connection is not used any more.
+/// Why a connection was lost.
 #[derive(Debug, thiserror::Error)]
-enum Lost {
+enum ConnectionLost {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
     Wire(#[from] WireError),
     #[error("{0}")]
-    Told(String),
+    ServerError(String),
     #[error("no answer for {ANSWER_TIME_MAX:?}")]
     Silent,
 }
 
 /// Keeps a connection open while clients listen.
-pub(super) async fn run(shared: Arc<Shared>, marker: Arc<str>) {
+pub(super) async fn run(shared: Arc<DatabaseListen>, marker: Arc<str>) {
     while let Some(pools) = shared.next_pools() {
         let (mut conn, pool) = match open_as_any(&marker, &pools).await {
             Ok(opened) => opened,
@@ -64,10 +64,10 @@ pub(super) async fn run(shared: Arc<Shared>, marker: Arc<str>) {
     }
 }
 
-/// Opens a connection as the user of one of the pools: as another if the server refuses one.
+/// Opens a connection as the user of the first pool. If the server refuses that user, tries the others.
 async fn open_as_any(
     marker: &str,
-    pools: &Pools,
+    pools: &CandidatePools,
 ) -> Result<(Box<ServerConn>, Arc<Pool>), (ServerError, Arc<Pool>)> {
     let mut pool = &pools.first;
     let mut others = pools.others.iter();
@@ -86,8 +86,8 @@ async fn open_as_any(
     }
 }
 
-/// Pools whose clients listen, each of another user.
-struct Pools {
+/// Pools of clients that listen, one per user.
+struct CandidatePools {
     first: Arc<Pool>,
     others: Vec<Arc<Pool>>,
 }
@@ -102,7 +102,7 @@ async fn open(
     pool: &Arc<Pool>,
     address: &Arc<Address>,
 ) -> Result<Box<ServerConn>, ServerError> {
-    /// It prepares no statements.
+    /// The connection prepares no statements.
     const PREPARED_MAX: usize = 1;
     let limit = pool
         .shared
@@ -122,17 +122,17 @@ async fn open(
     Ok(Box::new(conn))
 }
 
-/// Serves until no client is left.
-async fn serve(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
+/// Serves clients until none is left.
+async fn serve(shared: &DatabaseListen, conn: &mut ServerConn) -> Result<(), ConnectionLost> {
     let mut out = BytesMut::new();
     let mut deadline = None;
     shared.lock().core.connected();
     loop {
         match shared.next_steps(&mut out) {
-            Next::End => return Ok(()),
-            Next::Sent => deadline = Some(Instant::now() + ANSWER_TIME_MAX),
-            Next::Awaited => {}
-            Next::Nothing => deadline = None,
+            NextStep::End => return Ok(()),
+            NextStep::Sent => deadline = Some(Instant::now() + ANSWER_TIME_MAX),
+            NextStep::Awaited => {}
+            NextStep::Nothing => deadline = None,
         }
         conn.stream.write_now(&mut out)?;
         let interest = match out.is_empty() {
@@ -142,11 +142,11 @@ async fn serve(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
         tokio::select! {
             ready = conn.stream.ready(interest) => drop(ready?),
             () = shared.work.notified() => continue,
-            () = until(deadline) => return Err(Lost::Silent),
+            () = until(deadline) => return Err(ConnectionLost::Silent),
         }
-        // What a server has to say without an end must not keep others waiting.
+        // Yields after each read, so that a server that sends without end does not block other tasks.
         if conn.stream.read_now(&mut conn.input)? {
-            // Whatever it sends, it is at work.
+            // The server sends something, so it is alive.
             deadline = deadline.map(|_| Instant::now() + ANSWER_TIME_MAX);
             take_messages(shared, conn)?;
             tokio::task::yield_now().await;
@@ -161,7 +161,7 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-fn take_messages(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
+fn take_messages(shared: &DatabaseListen, conn: &mut ServerConn) -> Result<(), ConnectionLost> {
     let mut state = shared.lock();
     while let Some((kind, message)) = frame::split_message(&mut conn.input)? {
         take_message(&mut state, kind, &message)?;
@@ -170,9 +170,9 @@ fn take_messages(shared: &Shared, conn: &mut ServerConn) -> Result<(), Lost> {
     Ok(())
 }
 
-fn take_message(state: &mut State, kind: u8, message: &Bytes) -> Result<(), Lost> {
+fn take_message(state: &mut ListenState, kind: u8, message: &Bytes) -> Result<(), ConnectionLost> {
     match kind {
-        // A copy: a message may wait for long, and must not keep all that was read together with it.
+        // A copy: the message may wait for long, and must not keep the whole read buffer.
         tag::NOTIFICATION_RESPONSE => {
             state.core.notification(Bytes::copy_from_slice(message))?;
         }
@@ -185,7 +185,7 @@ fn take_message(state: &mut State, kind: u8, message: &Bytes) -> Result<(), Lost
             let severity = backend::error_field(body, b'V').unwrap_or_default();
             if matches!(severity, "FATAL" | "PANIC") {
                 let why = backend::error_field(body, b'M').unwrap_or_default();
-                return Err(Lost::Told(why.to_owned()));
+                return Err(ConnectionLost::ServerError(why.to_owned()));
             }
             state.core.refused(message.clone());
         }
@@ -194,21 +194,21 @@ fn take_message(state: &mut State, kind: u8, message: &Bytes) -> Result<(), Lost
     Ok(())
 }
 
-/// What a connection has to do next.
-enum Next {
+/// The next step of a connection.
+enum NextStep {
     /// No client is left.
     End,
-    /// A round was written.
+    /// A round of requests was written.
     Sent,
-    /// A round is under way.
+    /// A round is being answered.
     Awaited,
     /// No client has a request.
     Nothing,
 }
 
-impl Shared {
-    /// Pools whose clients listen. `None`: there is none, and the next client begins a new task.
-    fn next_pools(&self) -> Option<Pools> {
+impl DatabaseListen {
+    /// Pools of clients that listen. `None`: no client is left, and the next one starts a new task.
+    fn next_pools(&self) -> Option<CandidatePools> {
         let mut state = self.lock();
         let mut users = HashSet::new();
         let clients = state.clients.values().filter(|client| !client.lost);
@@ -218,21 +218,21 @@ impl Shared {
             .take(USERS_MAX);
         let first = pools.next();
         let others = pools.collect();
-        state.runs = first.is_some();
-        first.map(|first| Pools { first, others })
+        state.has_task = first.is_some();
+        first.map(|first| CandidatePools { first, others })
     }
 
-    fn next_steps(&self, out: &mut BytesMut) -> Next {
+    fn next_steps(&self, out: &mut BytesMut) -> NextStep {
         let mut state = self.lock();
         if state.core.is_empty() {
             let answers = state.core.disconnected();
             state.answer(answers);
-            return Next::End;
+            return NextStep::End;
         }
         let Some(steps) = state.core.next_round() else {
             return match state.core.awaits_answer() {
-                true => Next::Awaited,
-                false => Next::Nothing,
+                true => NextStep::Awaited,
+                false => NextStep::Nothing,
             };
         };
         for step in steps {
@@ -241,7 +241,7 @@ impl Shared {
                 RoundStep::Sync => frontend::write_sync(out),
             }
         }
-        Next::Sent
+        NextStep::Sent
     }
 
     fn is_lost(&self, reconnects: bool) {
@@ -255,17 +255,17 @@ impl Shared {
         }
     }
 
-    /// Clients that wait are told why. True: others have listened before, for which another connection is opened.
+    /// Sends the error to waiting clients. Returns true if clients were already listening, for which another attempt is made.
     fn cannot_connect(&self, error: &ServerError, reconnects: bool) -> bool {
         let message = format!("cannot connect to the server to LISTEN: {error}");
-        let told = to_bytes(&ErrorResponse::error("08006", message));
+        let message = to_bytes(&ErrorResponse::error("08006", message));
         let mut state = self.lock();
-        let State { core, clients, .. } = &*state;
+        let ListenState { core, clients, .. } = &*state;
         let listened = clients.keys().any(|id| core.is_listening(*id));
         match listened && !reconnects {
-            true => state.lose_all(&told),
+            true => state.lose_all(&message),
             false => {
-                let answers = state.core.fail(&told);
+                let answers = state.core.fail(&message);
                 state.answer(answers);
             }
         }

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use paceline_wire::ErrorResponse;
 
-/// The shared connection is lost.
+/// The error if the shared connection is lost.
 pub(super) fn lost(of: fn(&'static str, String) -> ErrorResponse) -> ErrorResponse {
     let message = "the server connection that listens for this client was lost";
     of("08006", message.to_owned())
@@ -11,7 +11,7 @@ pub(super) fn lost(of: fn(&'static str, String) -> ErrorResponse) -> ErrorRespon
         .with_hint("Connect and LISTEN again.")
 }
 
-/// An error as it is sent.
+/// The bytes of an error.
 pub(super) fn to_bytes(error: &ErrorResponse) -> Bytes {
     let mut out = BytesMut::new();
     error.write(&mut out);

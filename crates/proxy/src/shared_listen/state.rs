@@ -1,4 +1,4 @@
-//! The shared LISTEN of one database: its clients, and what they wait for.
+//! The shared LISTEN of one database: its clients and their pending requests.
 
 use bytes::Bytes;
 use paceline_pool::address::DatabaseAddress;
@@ -9,49 +9,49 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
 /// The shared LISTEN of a database.
-pub(super) struct Shared {
+pub(super) struct DatabaseListen {
     pub(super) database: DatabaseAddress,
-    state: Mutex<State>,
-    /// There is something to send, or to look at.
+    state: Mutex<ListenState>,
+    /// Notified when there is something to send or to check.
     pub(super) work: Notify,
 }
 
-pub(super) struct State {
+pub(super) struct ListenState {
     pub(super) core: SharedListen,
-    pub(super) clients: HashMap<ListenerId, Entry>,
+    pub(super) clients: HashMap<ListenerId, ListenEntry>,
     pub(super) answers: HashMap<ListenRequestId, oneshot::Sender<Result<(), Bytes>>>,
-    /// A task has the connection, or opens one.
-    pub(super) runs: bool,
+    /// Whether a task runs that has the connection or opens it.
+    pub(super) has_task: bool,
 }
 
-pub(super) struct Entry {
+pub(super) struct ListenEntry {
     pub(super) pool: Arc<Pool>,
-    /// There is something for the client to read.
-    pub(super) mail: Arc<Notify>,
-    /// The connection was lost, of which the client is to be told.
+    /// Notified when notifications wait for the client.
+    pub(super) wake: Arc<Notify>,
+    /// Whether the connection was lost for this client, which gets an error.
     pub(super) lost: bool,
 }
 
-impl Shared {
+impl DatabaseListen {
     pub(super) fn new(database: DatabaseAddress, marker: &Arc<str>) -> Self {
         Self {
             database,
-            state: Mutex::new(State::new(Arc::clone(marker))),
+            state: Mutex::new(ListenState::new(Arc::clone(marker))),
             work: Notify::new(),
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ListenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl DatabaseListen {
     pub(super) fn is_of(&self, pool: &Pool) -> bool {
         DatabaseAddress::of(&pool.address()) == self.database
     }
 
-    /// Clients whose pool leads to another database now are told that they missed notifications.
+    /// Disconnects clients whose pool now leads to another database: they may have missed notifications.
     pub(super) fn lose_moved(&self) {
         let mut state = self.lock();
         let moved = state.clients.iter();
@@ -62,7 +62,7 @@ impl Shared {
             tracing::warn!(
                 database,
                 clients = moved.len(),
-                "clients listen no longer: the configuration names another database"
+                "clients stop listening: the configuration names another database"
             );
         }
         moved.into_iter().for_each(|id| state.lose(id));
@@ -71,17 +71,17 @@ impl Shared {
     }
 }
 
-impl State {
+impl ListenState {
     pub(super) fn new(marker: Arc<str>) -> Self {
         Self {
             core: SharedListen::new(marker),
             clients: HashMap::new(),
             answers: HashMap::new(),
-            runs: false,
+            has_task: false,
         }
     }
 
-    /// The client is to be told that its connection is lost.
+    /// Whether the connection is lost for this client.
     pub(super) fn is_lost(&self, id: ListenerId) -> bool {
         self.clients.get(&id).is_none_or(|client| client.lost)
     }
@@ -89,22 +89,22 @@ impl State {
     pub(super) fn answer(&mut self, answers: Vec<ListenAnswer>) {
         for (ticket, outcome) in answers {
             if let Some(waits) = self.answers.remove(&ticket) {
-                // A client that has gone needs no answer.
+                // A client that has left needs no answer.
                 let _ = waits.send(outcome);
             }
         }
     }
 
-    /// Tells those that have something to read.
+    /// Wakes clients for which notifications have arrived.
     pub(super) fn wake(&mut self) {
         for id in self.core.take_woken() {
             if let Some(client) = self.clients.get(&id) {
-                client.mail.notify_one();
+                client.wake.notify_one();
             }
         }
     }
 
-    /// All clients are told that notifications may be missing; they take part no longer.
+    /// Disconnects all clients: they may have missed notifications.
     pub(super) fn lose_all(&mut self, error: &Bytes) {
         let answers = self.core.fail(error);
         self.answer(answers);
@@ -112,16 +112,16 @@ impl State {
         all.into_iter().for_each(|id| self.lose(id));
     }
 
-    /// The client is told that notifications may be missing; it takes part no longer.
+    /// Disconnects a client: it may have missed notifications.
     pub(super) fn lose(&mut self, id: ListenerId) {
         let dropped = self.core.leave(id);
-        // Whoever waits for them hears that the connection is lost.
+        // Dropping the senders tells waiting clients that the connection is lost.
         dropped
             .iter()
             .for_each(|ticket| drop(self.answers.remove(ticket)));
         if let Some(client) = self.clients.get_mut(&id) {
             client.lost = true;
-            client.mail.notify_one();
+            client.wake.notify_one();
         }
     }
 }

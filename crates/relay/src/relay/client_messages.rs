@@ -7,8 +7,8 @@ use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
 use super::statements_by_name::with_leading_spaces;
-use crate::analysis::Analysis;
 use crate::local_show::LocalShow;
+use crate::parsed::ClientParse;
 use crate::session::Undo;
 use crate::template::{Template, Unparsed};
 use bytes::{BufMut, BytesMut};
@@ -59,7 +59,7 @@ impl RelayState {
             // PostgreSQL reports the error if a message is malformed.
             tag::PARSE => match Parse::read(frame.body()) {
                 Ok(parse) => self.parse(parse, context, out)?,
-                Err(_) => self.pass(frame, Expect::OwnParse { key: None }, out),
+                Err(_) => self.pass(frame, Expect::InjectedParse { key: None }, out),
             },
             tag::BIND => match BindNames::read(frame.body()) {
                 Ok(bind) => self.bind(bind, context, out)?,
@@ -275,9 +275,12 @@ impl RelayState {
             ..parse
         }
         .write(out);
-        let analysis = context.begin_analysis();
-        context.server.parse_unnamed(analysis.parse);
-        let undo = context.session.statements.parse(b"", template, analysis);
+        let client_parse = context.begin_parse();
+        context.server.parse_unnamed(client_parse.written);
+        let undo = context
+            .session
+            .statements
+            .parse(b"", template, client_parse);
         self.expect_parse(undo);
         Ok(())
     }
@@ -408,19 +411,21 @@ impl RelayContext<'_> {
     /// connection may have that from an earlier client.
     pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], pinned_for: &[PinReason]) {
         let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
-        let unseen = |c: &SessionChange| matches!(c, SessionChange::Taint | SessionChange::Called);
+        let unseen = |c: &SessionChange| {
+            matches!(c, SessionChange::Anything | SessionChange::FunctionsCalled)
+        };
         let may_make = self.server.had_temporaries && changes.iter().any(unseen);
         if (makes || may_make) && !pinned_for.contains(&PinReason::Temporary) {
             self.server.retire_all();
             self.server.unnamed = None;
         }
-        let unknown = changes.contains(&SessionChange::Taint);
+        let unknown = changes.contains(&SessionChange::Anything);
         self.server.had_temporaries |= makes || unknown;
     }
 
     /// The client's `Parse` is about to be written.
-    pub(super) fn begin_analysis(&self) -> Analysis {
-        Analysis::begun(self.templates.new_id(), self.server.settings.id)
+    pub(super) fn begin_parse(&self) -> ClientParse {
+        ClientParse::begun(self.templates.new_id(), self.server.settings.id)
     }
 }
 

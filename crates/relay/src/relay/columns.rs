@@ -9,7 +9,7 @@ use super::not_yet::NotYet;
 use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
-use crate::analysis::ColumnsId;
+use crate::parsed::ColumnsId;
 use crate::server::StatementKey;
 use bytes::BytesMut;
 use paceline_wire::backend::{self, tag};
@@ -23,7 +23,7 @@ impl DescribeTarget {
         key: Option<StatementKey>,
         context: &RelayContext<'_>,
     ) -> Option<Self> {
-        let parse = context.session.statements.analysis(name)?.parse;
+        let parse = context.session.statements.client_parse(name)?.written;
         let name = name.into();
         Some(Self { name, parse, key })
     }
@@ -64,7 +64,7 @@ impl RelayState {
                 Target::Statement(&known.name).write(out, frontend::tag::DESCRIBE);
                 frame::write_empty(out, frontend::tag::FLUSH);
                 self.expect
-                    .push_back(Expect::OwnDescribe { key: known.key });
+                    .push_back(Expect::InjectedDescribe { key: known.key });
                 self.extended = Extended::Describing;
                 return Err(NotYet::Describing);
             }
@@ -79,7 +79,7 @@ impl RelayState {
 
     /// The server has described the statement.
     pub(super) fn columns_described(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
-        if let Some(Expect::OwnDescribe { key }) = self.expect.pop_front() {
+        if let Some(Expect::InjectedDescribe { key }) = self.expect.pop_front() {
             let columns = read_columns(frame);
             context.server.set_columns(key, columns);
             self.just_described = Some(columns);
@@ -91,7 +91,7 @@ impl RelayState {
 
     /// The server has described the parameters of the statement.
     pub(super) fn types_described(&self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
-        if let Some(Expect::OwnDescribe { key }) = self.expect.front() {
+        if let Some(Expect::InjectedDescribe { key }) = self.expect.front() {
             context.server.set_types(*key, frame.body());
         }
     }

@@ -26,12 +26,12 @@ impl RelayState {
             self.fatal = true;
             return Disposition::Forward;
         }
-        if let Some(Expect::OwnSessionQuery(query)) = self.expect.front_mut() {
+        if let Some(Expect::InjectedSessionQuery(query)) = self.expect.front_mut() {
             let query = std::mem::take(query);
             self.session_query_failed(&query, context);
             return Disposition::Swallow;
         }
-        if let Some(Expect::OwnDiscardSequences) = self.expect.front() {
+        if let Some(Expect::InjectedDiscardSequences) = self.expect.front() {
             self.discard_failed = true;
             return Disposition::Swallow;
         }
@@ -52,9 +52,9 @@ impl RelayState {
             undo.is_refused();
             self.request.refused_name = undo.name().into();
         }
-        let ending = matches!(self.expect.front(), Some(Expect::OwnTransactionEnd));
+        let ending = matches!(self.expect.front(), Some(Expect::InjectedTransactionEnd));
         self.request.rolls_back |= self.expect.front().is_some_and(Expect::rolls_back);
-        if matches!(self.expect.front(), Some(Expect::OwnRestore)) {
+        if matches!(self.expect.front(), Some(Expect::InjectedRestore)) {
             context.server.needs_reset = true;
         }
         self.note_effects_of_failure(context);
@@ -206,14 +206,14 @@ fn take_back(expect: Expect, context: &mut RelayContext<'_>) {
             }
             context.session.statements.undo(undo);
         }
-        Expect::OwnParse { key } => match key {
+        Expect::InjectedParse { key } => match key {
             Some(key) => context.server.forget(key),
             None => context.server.unnamed = None,
         },
         Expect::AnsweredHere { undo, .. } => undo
             .into_iter()
             .for_each(|undo| context.session.statements.undo(undo)),
-        Expect::OwnClose {
+        Expect::InjectedClose {
             closed: Some(closed),
         } => context.server.remember(closed),
         _ => {}

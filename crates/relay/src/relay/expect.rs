@@ -13,7 +13,7 @@ use paceline_wire::frame;
 #[derive(Debug, Clone)]
 pub(super) struct DescribeTarget {
     pub(super) name: Box<[u8]>,
-    /// [`Analysis::parse`](crate::analysis::Analysis::parse) of the statement. Meanwhile another statement may have the
+    /// [`ClientParse::written`](crate::parsed::ClientParse::written) of the statement. Meanwhile another statement may have the
     /// name.
     pub(super) parse: u64,
     /// `None` for the unnamed statement.
@@ -53,15 +53,15 @@ pub(super) enum Expect {
     /// To an empty query in place of the client's DEALLOCATE.
     Deallocate,
     /// To a `Query` of Paceline's own. The client receives only its error.
-    OwnQuery,
+    InjectedQuery,
     /// To Paceline's own `DISCARD SEQUENCES`.
-    OwnDiscardSequences,
+    InjectedDiscardSequences,
     /// To Paceline's own COMMIT or ROLLBACK of a hinted transaction.
-    OwnTransactionEnd,
+    InjectedTransactionEnd,
     /// To Paceline's own `Query` that sets what the client's RESET has reset on the server only.
-    OwnRestore,
+    InjectedRestore,
     /// To Paceline's own query about the state of the session.
-    OwnSessionQuery(SessionQuery),
+    InjectedSessionQuery(SessionQuery),
     /// To the `Sync` that Paceline sends before the client's `Query`. Then the `Query` is sent.
     SyncBeforeQuery {
         message: BytesMut,
@@ -80,9 +80,9 @@ pub(super) enum Expect {
         reply: StatementReply,
     },
     /// To Paceline's own `Bind` or `Execute`.
-    OwnStep,
+    InjectedStep,
     /// To Paceline's own `Parse`.
-    OwnParse {
+    InjectedParse {
         key: Option<StatementKey>,
     },
     /// None: Paceline itself answers the message after the answers to earlier messages.
@@ -91,7 +91,7 @@ pub(super) enum Expect {
         reply: StatementReply,
     },
     /// To Paceline's own `Close`.
-    OwnClose {
+    InjectedClose {
         closed: Option<Closed>,
     },
     /// To the client's `Close` of a portal.
@@ -104,7 +104,7 @@ pub(super) enum Expect {
     },
     Describe(Option<DescribeTarget>),
     /// To Paceline's own `Describe` of a statement whose columns the client knows.
-    OwnDescribe {
+    InjectedDescribe {
         /// `None` for the unnamed statement.
         key: Option<StatementKey>,
     },
@@ -163,11 +163,11 @@ impl Expect {
             self,
             Self::Query { .. }
                 | Self::Deallocate
-                | Self::OwnQuery
-                | Self::OwnDiscardSequences
-                | Self::OwnTransactionEnd
-                | Self::OwnRestore
-                | Self::OwnSessionQuery(_)
+                | Self::InjectedQuery
+                | Self::InjectedDiscardSequences
+                | Self::InjectedTransactionEnd
+                | Self::InjectedRestore
+                | Self::InjectedSessionQuery(_)
                 | Self::SyncBeforeQuery { .. }
                 | Self::Refused { query: true, .. }
                 | Self::FunctionCall
@@ -176,18 +176,18 @@ impl Expect {
     }
 
     /// Whether the answer is not for the client.
-    pub(super) fn is_own(&self) -> bool {
+    pub(super) fn is_injected(&self) -> bool {
         matches!(
             self,
-            Self::OwnQuery
-                | Self::OwnDiscardSequences
-                | Self::OwnTransactionEnd
-                | Self::OwnRestore
-                | Self::OwnSessionQuery(_)
-                | Self::OwnParse { .. }
-                | Self::OwnClose { .. }
-                | Self::OwnDescribe { .. }
-                | Self::OwnStep
+            Self::InjectedQuery
+                | Self::InjectedDiscardSequences
+                | Self::InjectedTransactionEnd
+                | Self::InjectedRestore
+                | Self::InjectedSessionQuery(_)
+                | Self::InjectedParse { .. }
+                | Self::InjectedClose { .. }
+                | Self::InjectedDescribe { .. }
+                | Self::InjectedStep
         )
     }
 
@@ -206,9 +206,9 @@ impl Expect {
         matches!(
             self,
             Self::Query { .. }
-                | Self::OwnQuery
-                | Self::OwnTransactionEnd
-                | Self::OwnRestore
+                | Self::InjectedQuery
+                | Self::InjectedTransactionEnd
+                | Self::InjectedRestore
                 | Self::SyncBeforeQuery { .. }
                 | Self::Execute(_)
                 | Self::FunctionCall

@@ -39,7 +39,7 @@ pub(super) struct CopyBegun {
 /// The statement that the server parses for this entry, if other clients may use it, too.
 fn parsed(expect: &Expect) -> Option<StatementKey> {
     match expect {
-        Expect::Parse { key, .. } | Expect::OwnParse { key } => *key,
+        Expect::Parse { key, .. } | Expect::InjectedParse { key } => *key,
         _ => None,
     }
 }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     fn own_parse(key: StatementKey) -> Expect {
-        Expect::OwnParse { key: Some(key) }
+        Expect::InjectedParse { key: Some(key) }
     }
 
     fn keys<const N: usize>() -> [StatementKey; N] {
@@ -233,7 +233,7 @@ mod tests {
             Expect::CopyEnd,
             execute(),
         ]);
-        queue.push_front(Expect::OwnQuery);
+        queue.push_front(Expect::InjectedQuery);
         check(&queue);
         assert_eq!(queue.len(), 7, "one end of a copy is as good as two");
         while queue.pop_front().is_some() {

@@ -64,7 +64,7 @@ impl RelayState {
             // There is no such savepoint. The error puts the transaction into the failed state.
             TransactionEnd::Fail => "ROLLBACK TO SAVEPOINT \"paceline: TARGET_AFFECT_ROW\"",
         };
-        self.own_query_first(sql, Expect::OwnTransactionEnd, context, to_server);
+        self.inject_query_first(sql, Expect::InjectedTransactionEnd, context, to_server);
     }
 
     /// Writes the error in place of the statement's CommandComplete.

@@ -33,8 +33,8 @@ impl RelayState {
         }
         let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
         match self.extended {
-            Extended::No => self.own_query(&sql, Expect::OwnQuery, context, out),
-            _ => self.own_mid_request(&sql, out),
+            Extended::No => self.inject_query(&sql, Expect::InjectedQuery, context, out),
+            _ => self.inject_mid_request(&sql, out),
         }
         self.idle_timeout = IdleTimeoutShown::Yes;
     }
@@ -103,7 +103,7 @@ impl RelayState {
             super::session_changes::add_to_query(&mut self.to_query, IDLE_SESSION_TIMEOUT);
         } else if shown && !unread {
             let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO 0");
-            self.own_query(&sql, Expect::OwnQuery, context, to_server);
+            self.inject_query(&sql, Expect::InjectedQuery, context, to_server);
         }
     }
 }

@@ -169,7 +169,7 @@ impl RelayState {
         }
         for change in listening_changes(changes) {
             let marker = context.session.listening.marker(change);
-            self.own_mid_request(&marker, out);
+            self.inject_mid_request(&marker, out);
         }
     }
 

@@ -65,7 +65,7 @@ impl RelayState {
         if readable || !uses.reads || self.status != Status::Idle {
             return;
         }
-        self.own_query(DISCARD, Expect::OwnDiscardSequences, context, out);
+        self.inject_query(DISCARD, Expect::InjectedDiscardSequences, context, out);
         context.server.sequences = SequenceState::Clean;
     }
 

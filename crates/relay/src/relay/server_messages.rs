@@ -55,12 +55,12 @@ impl RelayState {
             let Some(header) = Header::read(input)? else {
                 break false;
             };
-            let seen = matches!(self.expect.front(), Some(Expect::OwnSessionQuery(_)));
+            let seen = matches!(self.expect.front(), Some(Expect::InjectedSessionQuery(_)));
             if is_opaque(header) && !seen {
                 self.pass_held(to_client);
                 self.retry.answered();
                 let opaque = opaque_len(input)?;
-                let swallow = self.expect.front().is_some_and(Expect::is_own);
+                let swallow = self.expect.front().is_some_and(Expect::is_injected);
                 self.body = match swallow {
                     true => Body::Swallow(opaque),
                     false => Body::Forward(opaque),
@@ -164,7 +164,7 @@ impl RelayState {
         // These are not answers.
         match frame.tag {
             tag::NOTICE_RESPONSE => {
-                let own = self.expect.front().is_some_and(Expect::is_own);
+                let own = self.expect.front().is_some_and(Expect::is_injected);
                 return Ok(Disposition::of(own));
             }
             tag::PARAMETER_STATUS => return Ok(self.reported(frame, context)),
@@ -187,7 +187,7 @@ impl RelayState {
         to_client: &mut BytesMut,
     ) -> Disposition {
         match (frame.tag, self.expect.front_mut()) {
-            (tag::DATA_ROW, Some(Expect::OwnSessionQuery(query))) => {
+            (tag::DATA_ROW, Some(Expect::InjectedSessionQuery(query))) => {
                 let query = std::mem::take(query);
                 self.session_query_answered(query, frame, context);
                 Disposition::Swallow
@@ -195,11 +195,11 @@ impl RelayState {
             (
                 _,
                 Some(
-                    Expect::OwnQuery
-                    | Expect::OwnDiscardSequences
-                    | Expect::OwnTransactionEnd
-                    | Expect::OwnRestore
-                    | Expect::OwnSessionQuery(_),
+                    Expect::InjectedQuery
+                    | Expect::InjectedDiscardSequences
+                    | Expect::InjectedTransactionEnd
+                    | Expect::InjectedRestore
+                    | Expect::InjectedSessionQuery(_),
                 ),
             ) => Disposition::Swallow,
             (tag::EMPTY_QUERY_RESPONSE, Some(Expect::Deallocate)) => {
@@ -209,15 +209,15 @@ impl RelayState {
             (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(_)) => {
                 self.name_answered(context, to_client)
             }
-            (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE, Some(Expect::OwnStep)) => {
+            (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE, Some(Expect::InjectedStep)) => {
                 self.expect.pop_front();
                 Disposition::Swallow
             }
-            (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::OwnDescribe { .. })) => {
+            (tag::NO_DATA | tag::ROW_DESCRIPTION, Some(Expect::InjectedDescribe { .. })) => {
                 self.columns_described(frame, context);
                 Disposition::Swallow
             }
-            (tag::PARAMETER_DESCRIPTION, Some(Expect::OwnDescribe { .. })) => {
+            (tag::PARAMETER_DESCRIPTION, Some(Expect::InjectedDescribe { .. })) => {
                 self.types_described(frame, context);
                 Disposition::Swallow
             }
@@ -261,12 +261,12 @@ impl RelayState {
             Some(Expect::Parse { key, undo, reply }) => {
                 self.accepted.extend(key);
                 let now = context.templates.new_id();
-                context.session.statements.is_analysed(&undo, now);
+                context.session.statements.parse_answered(&undo, now);
                 self.pass_held(to_client);
                 self.retry.reply(reply, to_client);
                 Disposition::Swallow
             }
-            front => Disposition::of(front.is_some_and(|front| front.is_own())),
+            front => Disposition::of(front.is_some_and(|front| front.is_injected())),
         }
     }
 
@@ -308,10 +308,10 @@ impl RelayState {
             self.answered_unasked(context);
         }
         match expected {
-            Some(Expect::OwnQuery | Expect::OwnDiscardSequences) => {
+            Some(Expect::InjectedQuery | Expect::InjectedDiscardSequences) => {
                 return Ok(Disposition::Swallow);
             }
-            Some(Expect::OwnSessionQuery(_)) => return Ok(Disposition::Swallow),
+            Some(Expect::InjectedSessionQuery(_)) => return Ok(Disposition::Swallow),
             Some(Expect::SyncBeforeQuery { message, query }) if !self.request.failed => {
                 to_server.put_slice(&message);
                 self.expect.push_front(*query);
@@ -324,7 +324,7 @@ impl RelayState {
             }
             _ => {}
         }
-        let ended = matches!(expected, Some(Expect::OwnTransactionEnd));
+        let ended = matches!(expected, Some(Expect::InjectedTransactionEnd));
         if !ended && let Some(ending) = self.ending() {
             self.request.ending = Some(ending);
             self.end_transaction(ending, context, to_client, to_server);
@@ -332,7 +332,7 @@ impl RelayState {
         }
         self.query_prepared(context);
         self.settle_settings(context);
-        let restored = matches!(expected, Some(Expect::OwnRestore));
+        let restored = matches!(expected, Some(Expect::InjectedRestore));
         if !restored && self.restore(context, to_server) {
             return Ok(Disposition::Swallow);
         }

@@ -93,8 +93,10 @@ impl RelayState {
         match change {
             SessionChange::Pin(reason) => self.meet_pin_reason(*reason, context, to_client),
             SessionChange::Listening(listening) => self.listened(listening, context, to_client),
-            SessionChange::MayUnpin => self.request.may_unpin = true,
-            SessionChange::Taint | SessionChange::Called => self.note_untracked(change, context),
+            SessionChange::PinMayEnd => self.request.may_unpin = true,
+            SessionChange::Anything | SessionChange::FunctionsCalled => {
+                self.note_untracked(change, context)
+            }
             SessionChange::Deallocate { name } => {
                 context.server.forget_name(name);
                 if self.is_session_pooling() {
@@ -110,7 +112,7 @@ impl RelayState {
             SessionChange::Set { .. }
             | SessionChange::Reset { .. }
             | SessionChange::ResetAll
-            | SessionChange::Known { .. } => self.set(change, context),
+            | SessionChange::OptionDefined { .. } => self.set(change, context),
             // After a rollback to it, only the server knows the settings.
             SessionChange::Savepoint { .. } if self.settings_undo_log.is_full() => {
                 self.meet_pin_reason(PinReason::Setting, context, to_client);
@@ -132,10 +134,10 @@ impl RelayState {
 
     fn note_untracked(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
         context.server.needs_reset = true;
-        context.server.unknown_prepared |= *change == SessionChange::Taint;
+        context.server.unknown_prepared |= *change == SessionChange::Anything;
         self.untracked = self.untracked.max(match change {
-            SessionChange::Taint => Untracked::Anything,
-            _ => Untracked::Called,
+            SessionChange::Anything => Untracked::Anything,
+            _ => Untracked::FunctionsCalled,
         });
     }
 
@@ -209,7 +211,7 @@ impl RelayState {
                         self.pin(reason);
                     }
                 }
-                SessionChange::Taint | SessionChange::Called => {
+                SessionChange::Anything | SessionChange::FunctionsCalled => {
                     self.note_untracked(&change, context)
                 }
                 SessionChange::DiscardAll | SessionChange::DiscardSequences => {
@@ -247,7 +249,7 @@ impl RelayState {
         if sql.is_empty() {
             return false;
         }
-        self.own_query_first(&sql, Expect::OwnRestore, context, to_server);
+        self.inject_query_first(&sql, Expect::InjectedRestore, context, to_server);
         true
     }
 
@@ -293,7 +295,11 @@ impl RelayState {
             .insert(name.to_owned(), value.to_owned());
         if matches!(
             self.expect.front(),
-            Some(Expect::OwnQuery | Expect::OwnDiscardSequences | Expect::OwnSessionQuery(_))
+            Some(
+                Expect::InjectedQuery
+                    | Expect::InjectedDiscardSequences
+                    | Expect::InjectedSessionQuery(_)
+            )
         ) {
             return Disposition::Swallow;
         }
@@ -384,7 +390,7 @@ impl RelayContext<'_> {
     /// What a statement changes in the session, and its hints. An unknown statement may change anything.
     pub(super) fn effects(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
         let Some(template) = template else {
-            return (vec![SessionChange::Taint], Hints::default());
+            return (vec![SessionChange::Anything], Hints::default());
         };
         let mut changes = self.effects_of_text(template);
         match template.named() {
@@ -403,7 +409,7 @@ impl RelayContext<'_> {
         }
         let Some(target) = self.executed(template) else {
             // Only the server has this statement, so its text is unknown.
-            changes.push(SessionChange::Taint);
+            changes.push(SessionChange::Anything);
             return (changes, template.hints());
         };
         // The changes of the EXECUTE itself come first.
@@ -421,16 +427,17 @@ impl RelayContext<'_> {
     /// What a text of several statements, or a DO, may change if it executes the statement with this name. Whether it does
     /// so, and when, is unknown. If the statement changes settings, the client is pinned.
     fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
-        use SessionChange::{Called, Pin, Taint};
+        use SessionChange::{Anything, FunctionsCalled, Pin};
         let Some(target) = self.session.statements.get(name.as_bytes()) else {
             // Only the server has this statement, or there is none.
-            return vec![Taint];
+            return vec![Anything];
         };
         let mut changes = self.effects_of_text(target);
-        let is_plain = |change: &SessionChange| matches!(change, Called | Pin(_) | Taint);
+        let is_plain =
+            |change: &SessionChange| matches!(change, FunctionsCalled | Pin(_) | Anything);
         if !changes.iter().all(is_plain) {
             changes.retain(is_plain);
-            changes.extend([Taint, Pin(PinReason::Setting)]);
+            changes.extend([Anything, Pin(PinReason::Setting)]);
         }
         changes
     }
@@ -441,18 +448,21 @@ impl RelayContext<'_> {
             Some(Effect::Session(changes)) => changes.clone(),
             Some(_) => Vec::new(),
             // Its triggers may do the same as functions.
-            None if template.is_bulk() => vec![SessionChange::Called],
+            None if template.is_bulk() => vec![SessionChange::FunctionsCalled],
             // No other server would get the setting.
             None if template.may_set_untracked() => {
-                vec![SessionChange::Taint, SessionChange::Pin(PinReason::Setting)]
+                vec![
+                    SessionChange::Anything,
+                    SessionChange::Pin(PinReason::Setting),
+                ]
             }
-            None => vec![SessionChange::Taint],
+            None => vec![SessionChange::Anything],
         };
         if (self.may_change_session)(template) {
-            changes.insert(0, SessionChange::Called);
+            changes.insert(0, SessionChange::FunctionsCalled);
         }
         if self.may_make_temporaries(template) {
-            changes.insert(0, SessionChange::Taint);
+            changes.insert(0, SessionChange::Anything);
         }
         changes
     }

@@ -44,7 +44,7 @@ impl RelayState {
         out: &mut BytesMut,
     ) -> Result<(), Unparsed> {
         let Ok(parse) = Parse::read(frame.body()) else {
-            self.pass(frame, Expect::OwnParse { key: None }, out);
+            self.pass(frame, Expect::InjectedParse { key: None }, out);
             return Ok(());
         };
         let read = match std::str::from_utf8(parse.text) {

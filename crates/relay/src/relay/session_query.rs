@@ -48,7 +48,12 @@ impl RelayState {
         // The query must not count Paceline's own statements.
         self.close_pending(context, to_server);
         let sql = query.sql();
-        self.own_query(&sql, Expect::OwnSessionQuery(query), context, to_server);
+        self.inject_query(
+            &sql,
+            Expect::InjectedSessionQuery(query),
+            context,
+            to_server,
+        );
     }
 
     fn session_query(&self, request: &RequestProgress, context: &RelayContext<'_>) -> SessionQuery {

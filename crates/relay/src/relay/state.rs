@@ -6,8 +6,8 @@ use super::expect_queue::Expectations;
 use super::retry::Retry;
 use super::settings_undo_log::SettingsUndoLog;
 use super::state_policy::StatePolicy;
-use crate::analysis::ColumnsId;
 use crate::local_show::ShowSource;
+use crate::parsed::ColumnsId;
 use crate::server::{ServerSide, StatementKey};
 use crate::session::ClientSession;
 use crate::settings::SettingsInterner;
@@ -195,7 +195,7 @@ pub(super) enum Untracked {
     #[default]
     Nothing,
     /// Functions were called.
-    Called,
+    FunctionsCalled,
     /// A text that may have done anything.
     Anything,
 }

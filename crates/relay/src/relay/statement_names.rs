@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
-use crate::analysis::ColumnsId;
+use crate::parsed::ColumnsId;
 use crate::server::{Closed, NAME_PREFIX, StatementKey};
 use crate::template::Template;
 use bytes::BytesMut;
@@ -52,9 +52,10 @@ pub(super) fn avoid_prefix(name: &[u8]) -> Vec<u8> {
 impl RelayState {
     /// A `Close` may have been written to make room for a statement.
     pub(super) fn expect_closed(&mut self, closed: Option<Closed>) {
-        self.expect.extend(closed.map(|closed| Expect::OwnClose {
-            closed: Some(closed),
-        }));
+        self.expect
+            .extend(closed.map(|closed| Expect::InjectedClose {
+                closed: Some(closed),
+            }));
     }
 
     /// Ensures that the server has the client's statement.
@@ -64,15 +65,15 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> ServerStatement {
-        let Some((template, analysis)) = context.session.statements.prepared(name) else {
+        let Some((template, client_parse)) = context.session.statements.prepared(name) else {
             return ServerStatement {
                 name: self.unknown(name, context, out),
                 ..ServerStatement::default()
             };
         };
-        let (template, analysis) = (Arc::clone(template), analysis.clone());
+        let (template, client_parse) = (Arc::clone(template), client_parse.clone());
         let outgoing = self.outgoing(&template, context, out);
-        let sent = self.as_prepared(name, Arc::clone(&outgoing), &analysis, context);
+        let sent = self.as_prepared(name, Arc::clone(&outgoing), &client_parse, context);
         // The client's text decides what the statement does, unless the server may split it into other tokens.
         let template = match Arc::ptr_eq(&sent, &outgoing) && outgoing.statement.is_some() {
             true => template,
@@ -80,7 +81,7 @@ impl RelayState {
         };
         let mut known = ServerStatement {
             template: Some(template),
-            columns: analysis.columns,
+            columns: client_parse.columns,
             ..ServerStatement::default()
         };
         let select = match sent.is_local_show() {
@@ -92,19 +93,19 @@ impl RelayState {
             Some((select, _)) => context.templates.in_place_of(&sent, &select),
         };
         if name.is_empty() {
-            if context.server.unnamed != Some(analysis.parse) {
-                self.own_parse(b"", &sent, analysis.other_types(&sent.types), out);
-                context.server.parse_unnamed(analysis.parse);
+            if context.server.unnamed != Some(client_parse.written) {
+                self.inject_parse(b"", &sent, client_parse.other_types(&sent.types), out);
+                context.server.parse_unnamed(client_parse.written);
             }
             return known;
         }
         let now = context.templates.new_id();
         let ensured = context
             .server
-            .ensure_for((&*sent).into(), &analysis, now, out);
+            .ensure_for((&*sent).into(), &client_parse, now, out);
         self.expect_closed(ensured.closed);
         if ensured.parsed {
-            self.expect.push_back(Expect::OwnParse {
+            self.expect.push_back(Expect::InjectedParse {
                 key: Some(ensured.key),
             });
         }
@@ -125,7 +126,7 @@ impl RelayState {
             // After an error the server may have skipped the message that would have replaced the unnamed statement. If it
             // skips this `Close`, it skips the following messages, too.
             context.server.unnamed = None;
-            self.own_close(b"", out);
+            self.inject_close(b"", out);
         }
         self.close_left_over(name, context, out);
         avoid_prefix(name)
@@ -141,7 +142,7 @@ impl RelayState {
     ) {
         let is_strange = !name.is_empty() && !name.starts_with(NAME_PREFIX.as_bytes());
         if context.server.is_pending_close(name) || (is_strange && !self.has_own_names()) {
-            self.own_close(name, out);
+            self.inject_close(name, out);
         }
     }
 
@@ -158,10 +159,10 @@ impl RelayState {
             .statements
             .prepare(parse.name, keep(context, parse.name));
         let name = TAKEN.as_bytes();
-        self.own_close(name, out);
+        self.inject_close(name, out);
         // A failed transaction accepts the empty text, too.
         let placeholder = context.templates.prepared("", &[0, 0]);
-        self.own_parse(name, &placeholder, None, out);
+        self.inject_parse(name, &placeholder, None, out);
         Parse { name, ..parse }.write(out);
         context.server.close_later(name);
         self.expect_parse(undo);

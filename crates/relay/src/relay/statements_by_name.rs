@@ -79,14 +79,14 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) {
-        let Some((template, analysis)) = context.session.statements.prepared(name) else {
+        let Some((template, client_parse)) = context.session.statements.prepared(name) else {
             return;
         };
-        let (template, analysis) = (Arc::clone(template), analysis.clone());
+        let (template, client_parse) = (Arc::clone(template), client_parse.clone());
         let outgoing = self.outgoing(&template, context, out);
-        let sent = self.as_prepared(name, outgoing, &analysis, context);
+        let sent = self.as_prepared(name, outgoing, &client_parse, context);
         self.close_left_over(name, context, out);
-        self.own_parse(name, &sent, analysis.other_types(&sent.types), out);
+        self.inject_parse(name, &sent, client_parse.other_types(&sent.types), out);
         let undo = context.session.statements.close(name);
         self.closes(undo);
         context.server.needs_reset = true;
@@ -139,12 +139,12 @@ impl RelayState {
             template = context.templates.with_own_statement(&template);
         }
         let outgoing = self.outgoing(&template, context, out);
-        let analysis = context.begin_analysis();
-        let now = analysis.parse;
+        let client_parse = context.begin_parse();
+        let now = client_parse.written;
         let undo = context
             .session
             .statements
-            .parse(parse.name, template, analysis);
+            .parse(parse.name, template, client_parse);
         if self.status == Status::Failed {
             // PostgreSQL decides whether a failed transaction accepts the statement.
             Parse {
@@ -181,7 +181,7 @@ impl RelayState {
         let before = out.len();
         let known = self.ensure_statement(name.as_bytes(), context, out);
         if known.is_unknown() {
-            changes.push(SessionChange::Taint);
+            changes.push(SessionChange::Anything);
         }
         context.meet_temporaries(&changes, &self.pinned_for);
         let name = quoted(&known.name);

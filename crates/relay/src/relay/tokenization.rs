@@ -2,7 +2,7 @@
 //! character depends on its settings. The effect of such a text is unknown.
 
 use super::state::{RelayContext, RelayState};
-use crate::analysis::Analysis;
+use crate::parsed::ClientParse;
 use crate::template::Template;
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ impl RelayState {
         &self,
         name: &[u8],
         template: Arc<Template>,
-        analysis: &Analysis,
+        client_parse: &ClientParse,
         context: &RelayContext<'_>,
     ) -> Arc<Template> {
         let server = &*context.server;
         let there = match name.is_empty() {
-            true => server.unnamed == Some(analysis.parse),
-            false => server.has_for(template.statement_id, analysis, &template.types),
+            true => server.unnamed == Some(client_parse.written),
+            false => server.has_for(template.statement_id, client_parse, &template.types),
         };
         // A statement with unknown effect remains the same statement.
         let unknown = template.statement.is_none();

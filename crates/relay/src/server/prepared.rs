@@ -1,29 +1,29 @@
 //! The prepared statements of a server, and which of them may serve which client.
 
 use super::{Closed, Ensured, Preparable, ServerSide, StatementKey};
-use crate::analysis::{Analysed, Analysis, ColumnsId, TypesId};
+use crate::parsed::{ClientParse, ColumnsId, ServerParse, TypesId};
 use crate::request::Request;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
 
 impl ServerSide {
-    /// Writes a `Parse` of the statement, unless the server has it. The time of its analysis does not matter.
+    /// Writes a `Parse` of the statement, unless the server has it. The time of its parsing does not matter.
     pub fn ensure(&mut self, statement: Preparable<'_>, out: &mut BytesMut) -> Ensured {
-        self.ensure_for(statement, &Analysis::default(), 0, out)
+        self.ensure_for(statement, &ClientParse::default(), 0, out)
     }
 
-    /// Writes a `Parse` of a client's statement at the time `now`, unless the server has one that was analysed late enough.
+    /// Writes a `Parse` of a client's statement at the time `now`, unless the server has one that it parsed late enough.
     pub fn ensure_for(
         &mut self,
         statement: Preparable<'_>,
-        analysis: &Analysis,
+        client_parse: &ClientParse,
         now: u64,
         out: &mut BytesMut,
     ) -> Ensured {
-        let own = self.own(statement.id, analysis);
+        let own = self.own(statement.id, client_parse);
         let key = own.unwrap_or(self.key(statement.id));
         if let Some(prepared) = self.prepared.to_back(&key)
-            && prepared.serves(analysis, statement.types)
+            && prepared.serves(client_parse, statement.types)
         {
             return Ensured {
                 key,
@@ -31,7 +31,7 @@ impl ServerSide {
                 parsed: false,
             };
         }
-        let types = analysis.other_types(statement.types);
+        let types = client_parse.other_types(statement.types);
         let statement = Preparable {
             types: types.unwrap_or(statement.types),
             ..statement
@@ -39,34 +39,37 @@ impl ServerSide {
         self.parse(statement, now, out)
     }
 
-    /// The client's own statement, if the server has it and analysed it under other settings than those in force. From now
+    /// The client's own statement, if the server has it and parsed it under other settings than those in force. From now
     /// on no other client uses it: PostgreSQL may analyse it again, under this client's settings.
-    fn own(&mut self, id: u64, analysis: &Analysis) -> Option<StatementKey> {
+    fn own(&mut self, id: u64, client_parse: &ClientParse) -> Option<StatementKey> {
         let key = StatementKey {
             id,
-            settings: analysis.settings,
+            settings: client_parse.settings,
         };
-        if analysis.parse == 0 || key == self.key(id) {
+        if client_parse.written == 0 || key == self.key(id) {
             return None;
         }
         let there = self.prepared.get_mut(&key)?;
-        if there.parse != analysis.parse {
+        if there.written != client_parse.written {
             return None;
         }
         there.private = true;
         Some(key)
     }
 
-    /// Whether the server has a statement that a client with this analysis may execute.
-    pub fn has_for(&self, id: u64, analysis: &Analysis, types: &[u8]) -> bool {
+    /// Whether the server has a statement that the client of this `Parse` may execute.
+    pub fn has_for(&self, id: u64, client_parse: &ClientParse, types: &[u8]) -> bool {
         let key = StatementKey {
             id,
-            settings: analysis.settings,
+            settings: client_parse.settings,
         };
-        let own = self.prepared.get(&key).filter(|_| analysis.parse != 0);
+        let own = self
+            .prepared
+            .get(&key)
+            .filter(|_| client_parse.written != 0);
         let there = self.prepared.get(&self.key(id));
-        own.is_some_and(|own| own.parse == analysis.parse)
-            || there.is_some_and(|there| there.serves(analysis, types))
+        own.is_some_and(|own| own.written == client_parse.written)
+            || there.is_some_and(|there| there.serves(client_parse, types))
     }
 
     /// Writes the `Parse` of a statement at the time `now`. Closes the statement of the same name first.
@@ -82,13 +85,13 @@ impl ServerSide {
             types: statement.types,
         }
         .write(out);
-        let analysed = Analysed {
-            parse: now,
+        let parsed = ServerParse {
+            written: now,
             types: TypesId::declared(statement.types),
             columns: None,
             private: false,
         };
-        self.prepared.insert(key, analysed);
+        self.prepared.insert(key, parsed);
         self.parses += 1;
         Ensured {
             key,
@@ -118,25 +121,25 @@ impl ServerSide {
 
     /// Whether the server may execute the request's own statement: either the request parses it, or its columns are those
     /// that were described to the client.
-    pub fn fits(&self, request: &Request) -> bool {
-        let Some(analysis) = &request.analysis else {
+    pub fn has_described_columns(&self, request: &Request) -> bool {
+        let Some(client_parse) = &request.client_parse else {
             return true;
         };
         let columns = self.serving(request).and_then(|there| there.columns);
-        analysis.columns.is_none() || columns == analysis.columns
+        client_parse.columns.is_none() || columns == client_parse.columns
     }
 
     /// Whether the server has a statement that may be executed for the request, or the request parses it.
     pub fn serves(&self, request: &Request) -> bool {
-        request.analysis.is_none() || self.serving(request).is_some()
+        request.client_parse.is_none() || self.serving(request).is_some()
     }
 
-    fn serving(&self, request: &Request) -> Option<&Analysed> {
-        let analysis = request.analysis.as_ref()?;
+    fn serving(&self, request: &Request) -> Option<&ServerParse> {
+        let client_parse = request.client_parse.as_ref()?;
         let key = self.key(request.template.statement_id);
         let there = self.prepared.get(&key)?;
         there
-            .serves(analysis, &request.template.types)
+            .serves(client_parse, &request.template.types)
             .then_some(there)
     }
 
@@ -156,7 +159,7 @@ impl ServerSide {
         }
     }
 
-    /// A `Parse` of the unnamed statement was written for the client with this [`Analysis::parse`]. 0: for no client.
+    /// A `Parse` of the unnamed statement was written for the client with this [`ClientParse::written`]. 0: for no client.
     pub fn parse_unnamed(&mut self, parse: u64) {
         self.unnamed = (parse != 0).then_some(parse);
         self.unnamed_columns = None;

@@ -1,8 +1,8 @@
 //! Requests that Paceline answers without a server.
 
 use super::{ClientSession, Undo};
-use crate::analysis::Analysis;
 use crate::local_show::{LocalShow, ShowSource};
+use crate::parsed::ClientParse;
 use crate::request::{Request, RequestForm};
 use crate::template::{Template, Templates, Unparsed};
 use bytes::{Bytes, BytesMut};
@@ -87,14 +87,18 @@ impl ClientSession {
         }
         let template = templates.try_prepared(&templates.try_plain(text)?, parse.types)?;
         // A text whose meaning depends on the time of its analysis is parsed by a server now.
-        if template.names_moment()
+        if template.depends_on_parse_time()
             || self.statements.has(template.statement_id)
             || !accepted(&template)
         {
             return Ok(None);
         }
-        let analysis = Analysis::begun(templates.new_id(), self.settings.id);
-        Ok(Some(self.statements.parse(parse.name, template, analysis)))
+        let client_parse = ClientParse::begun(templates.new_id(), self.settings.id);
+        Ok(Some(self.statements.parse(
+            parse.name,
+            template,
+            client_parse,
+        )))
     }
 
     /// Answers a request that only closes statements. Servers keep the statements for other clients.

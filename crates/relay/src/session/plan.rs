@@ -2,8 +2,8 @@
 
 use super::single_statement::SingleStatement;
 use super::{ClientSession, listening, lists_channels};
-use crate::analysis::Analysis;
 use crate::local_show::{LocalShow, ShowSource};
+use crate::parsed::ClientParse;
 use crate::request::{Request, RequestForm, Values};
 use crate::template::{Templates, Unparsed};
 use bytes::{Bytes, BytesMut};
@@ -104,7 +104,7 @@ impl ClientSession {
             values: Values::Literals(simple.literals),
             settings: Arc::clone(&self.settings),
             may_change_session: false,
-            analysis: None,
+            client_parse: None,
             sequences: SequenceUse::ANY,
         }))
     }
@@ -149,14 +149,14 @@ impl ClientSession {
             },
             None => self.statements.get(bind.statement).cloned(),
         };
-        let analysis = match parse {
+        let client_parse = match parse {
             Some(_) => None,
-            None => self.statements.analysis(bind.statement).cloned(),
+            None => self.statements.client_parse(bind.statement).cloned(),
         };
         // The server describes the columns again, so earlier ones do not matter.
-        let analysis = analysis.map(|analysis| Analysis {
-            columns: analysis.columns.filter(|_| !describe),
-            ..analysis
+        let client_parse = client_parse.map(|client_parse| ClientParse {
+            columns: client_parse.columns.filter(|_| !describe),
+            ..client_parse
         });
         let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;
         let bound = BindValues::read(bind.rest, offset).ok();
@@ -170,7 +170,7 @@ impl ClientSession {
             template,
             settings: Arc::clone(&self.settings),
             may_change_session: false,
-            analysis,
+            client_parse,
             sequences: SequenceUse::ANY,
         });
         Ok(request)

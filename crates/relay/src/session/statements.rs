@@ -1,6 +1,6 @@
 //! The prepared statements of a client.
 
-use crate::analysis::{Analysis, ColumnsId};
+use crate::parsed::{ClientParse, ColumnsId};
 use crate::template::Template;
 use foldhash::HashMap;
 use rustc_hash::FxHashMap;
@@ -29,7 +29,7 @@ pub struct ClientStatements {
 #[derive(Debug, Clone)]
 pub struct ClientStatement {
     template: Arc<Template>,
-    analysis: Analysis,
+    client_parse: ClientParse,
 }
 
 /// How to undo a change of a client's statements.
@@ -41,7 +41,7 @@ pub enum Undo {
         name: Box<[u8]>,
         /// The statement before the change.
         previous: Option<Box<ClientStatement>>,
-        /// [`Analysis::parse`] of the statement after the change.
+        /// [`ClientParse::written`] of the statement after the change.
         parse: u64,
     },
     /// All named statements before the change.
@@ -75,15 +75,15 @@ impl ClientStatements {
             .map(|statement| &statement.template)
     }
 
-    /// The analysis of the statement with this name.
-    pub fn analysis(&self, name: &[u8]) -> Option<&Analysis> {
-        self.prepared(name).map(|(_, analysis)| analysis)
+    /// The `Parse` of the statement with this name.
+    pub fn client_parse(&self, name: &[u8]) -> Option<&ClientParse> {
+        self.prepared(name).map(|(_, client_parse)| client_parse)
     }
 
-    /// The statement with this name, and its analysis.
-    pub fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &Analysis)> {
+    /// The statement with this name, and its `Parse`.
+    pub fn prepared(&self, name: &[u8]) -> Option<(&Arc<Template>, &ClientParse)> {
         let statement = self.by_name.get(stored(name))?;
-        Some((&statement.template, &statement.analysis))
+        Some((&statement.template, &statement.client_parse))
     }
 
     /// Whether the client has a named statement with this [`Template::statement_id`].
@@ -111,13 +111,21 @@ impl ClientStatements {
 
     /// The client has prepared a statement, and no server has parsed it.
     pub fn prepare(&mut self, name: &[u8], template: Arc<Template>) -> Undo {
-        self.parse(name, template, Analysis::default())
+        self.parse(name, template, ClientParse::default())
     }
 
     /// The client's `Parse` is being written to a server.
-    pub fn parse(&mut self, name: &[u8], template: Arc<Template>, analysis: Analysis) -> Undo {
-        let parse = analysis.parse;
-        let statement = ClientStatement { template, analysis };
+    pub fn parse(
+        &mut self,
+        name: &[u8],
+        template: Arc<Template>,
+        client_parse: ClientParse,
+    ) -> Undo {
+        let parse = client_parse.written;
+        let statement = ClientStatement {
+            template,
+            client_parse,
+        };
         let name = stored(name);
         Undo::Name {
             name: name.into(),
@@ -152,32 +160,32 @@ impl ClientStatements {
     }
 
     /// A server accepted the `Parse` for which `undo` was returned, before the time `now`.
-    pub fn is_analysed(&mut self, undo: &Undo, now: u64) {
+    pub fn parse_answered(&mut self, undo: &Undo, now: u64) {
         if let Undo::Name { name, parse, .. } = undo
-            && let Some(analysis) = self.analysis_of(name, *parse)
+            && let Some(client_parse) = self.client_parse_of(name, *parse)
         {
-            analysis.since = now;
+            client_parse.answered = now;
         }
     }
 
-    /// The server describes the parameters of a statement to the client. `parse`: the [`Analysis::parse`] of that statement.
+    /// The server describes the parameters of a statement to the client. `parse`: the [`ClientParse::written`] of that statement.
     /// `types`: in the format of `Parse`.
     pub fn note_types(&mut self, name: &[u8], parse: u64, types: &[u8]) {
-        if let Some(analysis) = self.analysis_of(name, parse) {
-            analysis.types = Some(types.into());
+        if let Some(client_parse) = self.client_parse_of(name, parse) {
+            client_parse.types = Some(types.into());
         }
     }
 
     /// The server describes the columns of a statement to the client. `parse`: as of [`ClientStatements::note_types`].
     pub fn note_columns(&mut self, name: &[u8], parse: u64, columns: ColumnsId) {
-        if let Some(analysis) = self.analysis_of(name, parse) {
-            analysis.columns = Some(columns);
+        if let Some(client_parse) = self.client_parse_of(name, parse) {
+            client_parse.columns = Some(columns);
         }
     }
 
-    fn analysis_of(&mut self, name: &[u8], parse: u64) -> Option<&mut Analysis> {
+    fn client_parse_of(&mut self, name: &[u8], parse: u64) -> Option<&mut ClientParse> {
         let statement = self.by_name.get_mut(stored(name))?;
-        (statement.analysis.parse == parse).then_some(&mut statement.analysis)
+        (statement.client_parse.written == parse).then_some(&mut statement.client_parse)
     }
 
     /// The client drops all named statements. The cost does not depend on their number.
@@ -246,7 +254,7 @@ mod tests {
         let template = templates.prepared("select 1", &[0, 0]);
         let mut all = ClientStatements::default();
         let insert = |all: &mut ClientStatements, name: &[u8]| {
-            all.parse(name, Arc::clone(&template), Analysis::default())
+            all.parse(name, Arc::clone(&template), ClientParse::default())
         };
         insert(&mut all, b"");
         assert!(!all.has(template.statement_id));
@@ -268,10 +276,10 @@ mod tests {
         let templates = Templates::default();
         let template = templates.prepared("select 1", &[0, 0]);
         let mut all = ClientStatements::default();
-        let first = all.parse(b"a", Arc::clone(&template), Analysis::begun(3, 0));
-        all.parse(b"a", template, Analysis::begun(5, 0));
-        all.is_analysed(&first, 8);
+        let first = all.parse(b"a", Arc::clone(&template), ClientParse::begun(3, 0));
+        all.parse(b"a", template, ClientParse::begun(5, 0));
+        all.parse_answered(&first, 8);
         all.note_types(b"a", 3, &[0, 0]);
-        assert_eq!(all.analysis(b"a"), Some(&Analysis::begun(5, 0)));
+        assert_eq!(all.client_parse(b"a"), Some(&ClientParse::begun(5, 0)));
     }
 }

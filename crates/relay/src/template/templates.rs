@@ -127,7 +127,7 @@ impl Templates {
     /// The text must be parsed first.
     pub fn try_prepared_now(&self, text: &str, types: &[u8]) -> Result<Arc<Template>, Unparsed> {
         let template = self.try_prepared(text, types)?;
-        Ok(match template.names_moment() {
+        Ok(match template.depends_on_parse_time() {
             true => self.with_own_statement(&template),
             false => template,
         })

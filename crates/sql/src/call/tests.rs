@@ -1,8 +1,8 @@
 //! Which calls are rewritten, and how. End-to-end tests check the effect of the statements.
 
 use super::{Call, rewrite};
-use crate::dealing::{Dealing, Refusal};
-use crate::facts::Fingerprint;
+use crate::distribution::{Distribution, DistributionRefusal};
+use crate::facts::CatalogVersion;
 use crate::function::FunctionFacts;
 use crate::type_name::TypeName;
 use crate::{Effect, KeyValue, parse};
@@ -23,14 +23,14 @@ fn function() -> FunctionFacts {
         limit_argument: 3,
         limit_name: Some("qty".to_owned()),
         limit_type: "integer".to_owned(),
-        fingerprint: Fingerprint {
+        catalog_version: CatalogVersion {
             sql: "pg_catalog.to_regproc('f')::pg_catalog.text".to_owned(),
             value: "{}".to_owned(),
         },
     }
 }
 
-fn rewritten(sql: &str, returning: usize) -> Result<Dealing, Refusal> {
+fn rewritten(sql: &str, returning: usize) -> Result<Distribution, DistributionRefusal> {
     let text = TypeName {
         sql: "text".to_owned(),
         array: false,
@@ -98,7 +98,7 @@ fn the_declared_argument_receives_the_sum_of_the_limits() {
         (KeyValue::Parameter(3), false, true)
     );
     assert_eq!(read.shared, [1, 2]);
-    assert!(read.own.is_empty() && read.raises_anything);
+    assert!(read.per_member.is_empty() && read.raises_anything);
     let total = "(CASE WHEN facts.same THEN $1::pg_catalog.int8 END)::integer";
     assert!(
         read.text.contains(&format!(
@@ -126,11 +126,11 @@ fn a_limit_that_is_no_plain_value_is_refused() {
         "SELECT * FROM pgmq.read($1, $3, $3)",
         "SELECT msg_id, $3 FROM pgmq.read($1, 30, $3)",
     ] {
-        assert_eq!(rewritten(sql, 2), Err(Refusal::Limit), "{sql}");
+        assert_eq!(rewritten(sql, 2), Err(DistributionRefusal::Limit), "{sql}");
     }
     assert_eq!(
         rewritten("SELECT read FROM pgmq.read($1, 30, 1)", 1),
-        Err(Refusal::Column("read".to_owned())),
+        Err(DistributionRefusal::Column("read".to_owned())),
         "the whole row"
     );
 }

@@ -2,7 +2,7 @@
 
 use super::{Member, Reach, check_sql, is_moved};
 use crate::facts::Added;
-use crate::{Effect, Fingerprint, Name, parse};
+use crate::{CatalogVersion, Effect, Name, parse};
 
 fn assert_reads(sql: &str) {
     let statement = parse(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
@@ -58,13 +58,13 @@ fn the_checks_cover_all_names_of_a_statement() {
             operators: added,
             casts: added,
         };
-        let print = Fingerprint {
-            sql: member.fingerprint_sql(&reach, added),
+        let version = CatalogVersion {
+            sql: member.catalog_version_sql(&reach, added),
             value: String::new(),
         };
-        assert_reads(&check_sql(&print));
+        assert_reads(&check_sql(&version));
         // The value also changes if the name refers to another function.
-        assert!(print.sql.contains("'place_order'"), "{}", print.sql);
+        assert!(version.sql.contains("'place_order'"), "{}", version.sql);
     }
 }
 
@@ -94,7 +94,7 @@ fn a_statement_without_tables_has_its_functions_checked() {
         assert_reads(&question.sql);
     }
     assert_reads(&member.reach_sql());
-    let sql = member.fingerprint_sql(&Reach::default(), Added::default());
+    let sql = member.catalog_version_sql(&Reach::default(), Added::default());
     assert_reads(&format!("SELECT {sql}"));
 }
 

@@ -39,8 +39,8 @@ pub enum SessionChange {
         /// The setting, in lower case.
         name: String,
     },
-    /// The session knows this customized option from now on, although its value ends with the transaction.
-    Known {
+    /// The session has this customized option from now on, although the value ends with the transaction.
+    OptionDefined {
         /// The name, in lower case.
         name: String,
     },
@@ -61,13 +61,13 @@ pub enum SessionChange {
     Pin(PinReason),
     /// The channels of the session change when its transaction commits.
     Listening(Listening),
-    /// Session state that exists only on this server connection may have ended.
-    MayUnpin,
+    /// Session state that exists only on this server connection, and pins the client, may have ended.
+    PinMayEnd,
     /// The statement may change the session in a way that its text does not show.
-    Taint,
+    Anything,
     /// The statement calls functions that may change the session. The catalog has to be checked; the parser does not
     /// return this variant.
-    Called,
+    FunctionsCalled,
     /// `SAVEPOINT name`
     Savepoint {
         /// Name of the savepoint.

@@ -33,14 +33,14 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
         VariableSetKind::VarReset | VariableSetKind::VarSetDefault => SessionChange::Reset { name },
         VariableSetKind::VarSetValue => return changes_of_value(set, name),
         VariableSetKind::VarSetCurrent => SessionChange::SetUnknown { name },
-        _ => SessionChange::Taint,
+        _ => SessionChange::Anything,
     };
     vec![change]
 }
 
 /// The lasting changes of a value that ends with the transaction.
 pub(super) fn changes_of_local(name: &str, values: &[String]) -> Vec<SessionChange> {
-    let known = is_custom_option(name).then(|| SessionChange::Known {
+    let known = is_custom_option(name).then(|| SessionChange::OptionDefined {
         name: name.to_owned(),
     });
     let seed = (name == SEED).then_some(SessionChange::Pin(PinReason::Seed));
@@ -69,7 +69,7 @@ pub(super) const SEED: &str = "seed";
 fn characteristics(set: &VariableSetStmt) -> Vec<SessionChange> {
     let one = |arg: &pg_query::Node| {
         let Some(NodeEnum::DefElem(mode)) = &arg.node else {
-            return SessionChange::Taint;
+            return SessionChange::Anything;
         };
         let value = mode.arg.as_deref().map(Record::of);
         let value = value.as_ref().and_then(|value| value.record("val"));
@@ -77,7 +77,7 @@ fn characteristics(set: &VariableSetStmt) -> Vec<SessionChange> {
             Some(value) if value.kind == "Integer" && value.number("ival") == 0 => "off",
             Some(value) if value.kind == "Integer" => "on",
             Some(value) if !value.text("sval").is_empty() => value.text("sval"),
-            _ => return SessionChange::Taint,
+            _ => return SessionChange::Anything,
         };
         let name = format!("default_{}", mode.defname);
         SessionChange::Set {
@@ -129,7 +129,7 @@ pub(super) fn temporaries(name: &str, values: &[String]) -> Option<SessionChange
         schemas.position(|schema| is_temporary_schema(schema.trim().trim_matches('"')))?;
     Some(match position {
         0 => SessionChange::Pin(PinReason::Temporary),
-        _ => SessionChange::Taint,
+        _ => SessionChange::Anything,
     })
 }
 

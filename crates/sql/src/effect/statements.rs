@@ -36,10 +36,10 @@ pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
 /// Removes duplicates of changes that have no effect the second time. A statement can call a function very often, and
 /// each execution has to apply all changes.
 fn each_once(mut changes: Vec<SessionChange>) -> Vec<SessionChange> {
-    use SessionChange::{Called, MayUnpin, Pin, Taint};
+    use SessionChange::{Anything, FunctionsCalled, Pin, PinMayEnd};
     let mut seen = Vec::new();
     changes.retain(|change| {
-        let once = matches!(change, Pin(_) | MayUnpin | Taint | Called);
+        let once = matches!(change, Pin(_) | PinMayEnd | Anything | FunctionsCalled);
         let repeated = once && seen.contains(change);
         if once && !repeated {
             seen.push(change.clone());
@@ -140,7 +140,7 @@ fn change_of_statement(statement: &NodeEnum) -> Vec<SessionChange> {
         NodeEnum::DeclareCursorStmt(cursor) if cursor.options & CURSOR_OPT_HOLD != 0 => {
             SessionChange::Pin(PinReason::Cursor)
         }
-        NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => SessionChange::Taint,
+        NodeEnum::DoStmt(_) | NodeEnum::CallStmt(_) => SessionChange::Anything,
         _ => return Vec::new(),
     };
     vec![change]
@@ -170,7 +170,7 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
         // A rule of this view calls `set_config`.
         "UpdateStmt" => {
             let target = node.record("relation").map(|target| target.text("relname"));
-            (target == Some("pg_settings")).then_some(SessionChange::Taint)
+            (target == Some("pg_settings")).then_some(SessionChange::Anything)
         }
         // Other nodes with qualified names: neither a table, a constant nor a column.
         "AConst" | "ColumnRef" => None,
@@ -215,7 +215,7 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         | "pg_try_advisory_lock"
         | "pg_try_advisory_lock_shared" => Some(SessionChange::Pin(PinReason::AdvisoryLock)),
         "pg_advisory_unlock" | "pg_advisory_unlock_shared" | "pg_advisory_unlock_all" => {
-            Some(SessionChange::MayUnpin)
+            Some(SessionChange::PinMayEnd)
         }
         "set_config" => set_config::change_of_call(call),
         "setseed" => Some(SessionChange::Pin(PinReason::Seed)),
@@ -224,7 +224,7 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         | "query_to_xmlschema"
         | "query_to_xml_and_xmlschema"
         | "ts_stat"
-        | "ts_rewrite" => Some(SessionChange::Taint),
+        | "ts_rewrite" => Some(SessionChange::Anything),
         "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
             Some(SessionChange::Pin(PinReason::ReplicationSlot))
         }

@@ -319,7 +319,7 @@ fn statements_with_unknown_changes_are_recognized() {
         "CALL p(1)",
         "UPDATE pg_settings SET setting = 'x' WHERE name = 'work_mem'",
     ] {
-        assert_eq!(changes(sql), [SessionChange::Taint], "{sql}");
+        assert_eq!(changes(sql), [SessionChange::Anything], "{sql}");
     }
 }
 
@@ -387,7 +387,7 @@ fn arguments_of_a_call_may_be_parameters() {
         }
     }
     let local = [Some(&b"c.d"[..]), Some(b"x"), Some(&[1][..])];
-    let known = SessionChange::Known {
+    let known = SessionChange::OptionDefined {
         name: "c.d".to_owned(),
     };
     assert_eq!(bound("SELECT set_config($1, $2, $3)", &local), [known]);
@@ -444,10 +444,10 @@ fn a_search_path_with_the_temporary_schema_is_a_setting_and_a_pin() {
     let temporary = SessionChange::Pin(PinReason::Temporary);
     for (sql, also) in [
         ("SET search_path TO pg_temp, app", &temporary),
-        ("SET search_path TO app, pg_temp", &SessionChange::Taint),
+        ("SET search_path TO app, pg_temp", &SessionChange::Anything),
         (
             "SELECT set_config('search_path', 'app, pg_temp', false)",
-            &SessionChange::Taint,
+            &SessionChange::Anything,
         ),
     ] {
         let changes = changes(sql);
@@ -490,7 +490,7 @@ fn an_unlock_may_end_a_pin() {
         "SELECT pg_advisory_unlock_all()",
         "SELECT 1 WHERE pg_advisory_unlock(1)",
     ] {
-        assert_eq!(changes(sql), [SessionChange::MayUnpin], "{sql}");
+        assert_eq!(changes(sql), [SessionChange::PinMayEnd], "{sql}");
     }
 }
 
@@ -530,7 +530,7 @@ fn state_that_no_reset_ends_lasts_until_the_connection_closes() {
 
 #[test]
 fn a_local_value_defines_a_customized_option() {
-    let known = || SessionChange::Known {
+    let known = || SessionChange::OptionDefined {
         name: "app.x".to_owned(),
     };
     for sql in [

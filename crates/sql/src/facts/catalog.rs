@@ -3,8 +3,8 @@
 use crate::name::Name;
 use crate::quote::{quote_ident, quote_literal};
 
-/// OIDs below this one belong to PostgreSQL's own objects (`FirstNormalObjectId`).
-pub(crate) const FIRST_OWN_OID: u32 = 16_384;
+/// The first OID of user-defined objects (`FirstNormalObjectId`). Lower ones belong to objects of PostgreSQL.
+pub(crate) const FIRST_USER_DEFINED_OID: u32 = 16_384;
 
 /// A name as string constant for `to_regclass` and `to_regtype`.
 pub(super) fn reg_literal(name: &Name) -> String {
@@ -61,10 +61,10 @@ pub(crate) const TYPES_SQL: &str = "types(id) AS (SELECT a.atttypid FROM tree JO
       UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) p(id))";
 
 /// The OIDs of domains and enums among `types(id)`, as text.
-pub(crate) fn own_types_sql() -> String {
+pub(crate) fn user_defined_types_sql() -> String {
     format!(
         "pg_catalog.array_to_string(ARRAY(SELECT t.oid FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id \
-         WHERE t.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND t.typtype IN ('d', 'e') ORDER BY t.oid), ',')"
+         WHERE t.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND t.typtype IN ('d', 'e') ORDER BY t.oid), ',')"
     )
 }
 

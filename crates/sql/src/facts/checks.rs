@@ -1,7 +1,7 @@
 //! Queries that check whether the functions, operators, types and tables of a statement permit grouping it.
 
 use super::catalog::{
-    FIRST_OWN_OID, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, regclass_literal,
+    FIRST_USER_DEFINED_OID, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, regclass_literal,
     text_array, tree_sql,
 };
 use crate::name::Name;
@@ -40,7 +40,7 @@ pub fn harmless_sql(
         "SELECT {qualified} + {context} = 0 \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({functions}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
            OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND ({not_postgresqls} OR (p.provolatile = 'v' AND p.proname <> ALL ({volatile})) OR p.proretset))) \
-         AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oid >= {FIRST_OWN_OID}::pg_catalog.oid \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oprname = ANY ({operators}) AND o.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid \
            AND (NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace) \
              OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = o.oprcode::pg_catalog.oid AND p.provolatile = 'v'))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace))",

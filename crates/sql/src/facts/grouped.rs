@@ -1,6 +1,6 @@
 //! Functions and types that a group's statement must not contain, although a shared read may.
 
-use super::catalog::{FIRST_OWN_OID, TYPES_SQL, name_array, tree_sql};
+use super::catalog::{FIRST_USER_DEFINED_OID, TYPES_SQL, name_array, tree_sql};
 use crate::name::Name;
 
 /// Functions of PostgreSQL that show how a value is stored, which differs in a group, or that may raise a NOTICE,
@@ -29,13 +29,13 @@ const EXCLUDED_FUNCTIONS: [&str; 15] = [
 const NAME_TYPE_PREFIX: &str = "reg";
 const ROLE_NAME_TYPE: &str = "aclitem";
 
-/// The type for names of relations. The fingerprint includes constants that are cast to it ([`Names`](super::Names)).
+/// The type for names of relations. The catalog version includes constants that are cast to it ([`Names`](super::Names)).
 const RELATION_NAME_TYPE: &str = "regclass";
 
 /// SQL condition: values of type `t` are names of objects in the catalog.
 fn name_type_sql() -> String {
     format!(
-        "(t.oid < {FIRST_OWN_OID}::pg_catalog.oid AND (pg_catalog.starts_with(t.typname::pg_catalog.text, '{NAME_TYPE_PREFIX}') OR t.typname = '{ROLE_NAME_TYPE}'))"
+        "(t.oid < {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND (pg_catalog.starts_with(t.typname::pg_catalog.text, '{NAME_TYPE_PREFIX}') OR t.typname = '{ROLE_NAME_TYPE}'))"
     )
 }
 

@@ -1,12 +1,12 @@
 //! Names in expressions. The catalog and the search path determine the objects they refer to, so that each group
 //! compares them.
 
-use super::catalog::{FIRST_OWN_OID, NOT_IN_C, text_array};
+use super::catalog::{FIRST_USER_DEFINED_OID, NOT_IN_C, text_array};
 use crate::expr::Expr;
 use crate::name::Name;
 use std::collections::BTreeSet;
 
-/// Names in expressions, for the fingerprint.
+/// Names in expressions, for the catalog version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     pub(super) functions: BTreeSet<String>,
@@ -17,7 +17,7 @@ pub struct Names {
     pub(super) relations: BTreeSet<String>,
 }
 
-/// The operator by which a group's statement compares keys and the fingerprint.
+/// The operator by which a group's statement compares keys and the catalog version.
 const EQUALITY: &str = "=";
 
 impl Names {
@@ -71,10 +71,10 @@ impl Names {
     pub fn only_extensions_sql(&self) -> String {
         format!(
             "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_operator o LEFT JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode::pg_catalog.oid \
-               WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND o.oprname = ANY ({operators}) \
+               WHERE o.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND o.oprname = ANY ({operators}) \
                AND ({plain} OR NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.oprleft, o.oprright) AND {extension_type}))) \
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_cast o JOIN pg_catalog.pg_proc p ON p.oid = o.castfunc \
-               WHERE o.oid >= {FIRST_OWN_OID}::pg_catalog.oid AND p.oid >= {FIRST_OWN_OID}::pg_catalog.oid \
+               WHERE o.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND p.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid \
                AND ({plain} OR NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid IN (o.castsource, o.casttarget) AND {extension_type})))",
             operators = self.operator_list(),
             plain = NOT_IN_C,

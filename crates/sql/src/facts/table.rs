@@ -1,7 +1,7 @@
 //! Tables and their columns.
 
 use super::catalog::{regclass_literal, tree_sql};
-use super::fingerprint::{Extent, Fingerprint};
+use super::catalog_version::{CatalogVersion, Extent};
 use crate::name::Name;
 use crate::quote::quote_ident;
 
@@ -12,12 +12,12 @@ pub struct TableFacts {
     pub schema: String,
     /// Name of the table.
     pub name: String,
-    /// The tables and types that the fingerprint covers.
+    /// The tables and types that the catalog version covers.
     pub extent: Extent,
-    /// Reason why no UPDATE of this table can be folded (triggers, row security, …).
+    /// Reason why no strategy rewrites statements that write to this table (triggers, row security, …).
     pub refused: Option<String>,
-    /// The fingerprint, read before the other facts.
-    pub fingerprint: Fingerprint,
+    /// The catalog version, read before the other facts.
+    pub catalog_version: CatalogVersion,
     /// Columns in table order.
     pub columns: Vec<Column>,
     /// Column sets of usable unique indexes: immediate, not partial, without expressions.

@@ -1,7 +1,7 @@
 //! The queries as text. End-to-end tests check their results.
 
 use super::{
-    Added, Extent, Names, apart_sql, extent_sql, fingerprint_sql, fits_groups_sql, no_names_sql,
+    Added, Extent, Names, apart_sql, catalog_version_sql, extent_sql, fits_groups_sql, no_names_sql,
 };
 use crate::{Effect, Expr, Name, parse};
 
@@ -29,15 +29,15 @@ fn names_of_assigned_columns_are_quoted() {
 }
 
 #[test]
-fn the_fingerprint_covers_the_objects_of_a_table() {
+fn the_catalog_version_covers_the_objects_of_a_table() {
     let table = name(Some("s"), "t");
     assert_reads(&extent_sql(&table));
     let simple = Extent {
         tree: vec![16_400],
         ..Extent::default()
     };
-    let print = |extent: &Extent| format!("SELECT {}", fingerprint_sql(&table, extent));
-    let sql = print(&simple);
+    let version = |extent: &Extent| format!("SELECT {}", catalog_version_sql(&table, extent));
+    let sql = version(&simple);
     assert_reads(&sql);
     for catalog in ["pg_class", "pg_attribute", "pg_index"] {
         assert!(sql.contains(catalog), "{sql}");
@@ -88,8 +88,8 @@ fn the_fingerprint_covers_the_objects_of_a_table() {
     ];
     for (part, extent) in further {
         assert!(!sql.contains(part), "{sql}");
-        assert_reads(&print(&extent));
-        assert!(print(&extent).contains(part), "{part}");
+        assert_reads(&version(&extent));
+        assert!(version(&extent).contains(part), "{part}");
     }
 }
 
@@ -112,7 +112,7 @@ fn some_functions_and_types_do_not_fit_groups() {
 }
 
 #[test]
-fn the_fingerprint_covers_the_objects_of_names() {
+fn the_catalog_version_covers_the_objects_of_names() {
     let expr = |text| Expr::parse(text).expect("an expression");
     let exprs = [
         expr("lower(a) || 'x'"),
@@ -128,7 +128,7 @@ fn the_fingerprint_covers_the_objects_of_names() {
             operators: added,
             casts: added,
         };
-        let sql = format!("SELECT {}", names.fingerprint_sql(added));
+        let sql = format!("SELECT {}", names.catalog_version_sql(added));
         assert_reads(&sql);
         for part in [
             "'lower'",

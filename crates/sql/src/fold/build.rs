@@ -1,7 +1,7 @@
 //! Puts the statements of a fold together.
 
 use super::column::{self, KeyColumn};
-use super::refusal::Refusal;
+use super::refusal::FoldRefusal;
 use super::rewriter::{Carried, Proposal, Rewriter, View};
 use super::text::Rows;
 use crate::facts::{Column, TableFacts};
@@ -28,7 +28,7 @@ pub struct Fold {
     pub lock: String,
     /// The key columns, in the order of the array parameters `$1…`.
     pub key: Vec<KeyColumn>,
-    /// The parameters of the template that follow as arrays after the fingerprint.
+    /// The parameters of the template that follow as arrays after the catalog version.
     pub carried: Vec<Carried>,
     /// Whether PostgreSQL may raise an error for a member whose row is missing or, if each member is on a row of its
     /// own, whose row does not satisfy the other conditions of WHERE.
@@ -37,27 +37,27 @@ pub struct Fold {
     pub partitioned: bool,
     /// Whether the fold performs the updates of an upsert, after the INSERT of the same group.
     pub upsert: bool,
-    /// Number of RETURNING columns, which follow the columns of [`RESULT_COLUMNS`].
+    /// Number of RETURNING columns, which follow the columns of [`FOLD_RESULT_COLUMNS`].
     pub returning: usize,
 }
 
-/// Number of result columns before RETURNING: whether the facts are unchanged, number of the member (from 1; NULL if
+/// Number of result columns before RETURNING: whether the catalog version is unchanged, number of the member (from 1; NULL if
 /// there is none), whether the constraints are satisfied, whether the member has updated the row.
-pub const RESULT_COLUMNS: usize = 4;
+pub const FOLD_RESULT_COLUMNS: usize = 4;
 
 /// Rewrites `update` on the table that `table` describes. `parameters` and `returning` are the types of the
 /// template's parameters and RETURNING columns.
 ///
 /// # Errors
-/// [`Refusal`]: why the UPDATE cannot be folded.
+/// [`FoldRefusal`]: why the UPDATE cannot be folded.
 pub fn rewrite(
     update: &Update,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Fold, Refusal> {
+) -> Result<Fold, FoldRefusal> {
     if let Some(reason) = &table.refused {
-        return Err(Refusal::Table(reason.clone()));
+        return Err(FoldRefusal::Table(reason.clone()));
     }
     Rewriter::new(update, table, parameters, None)?.build(returning)
 }
@@ -70,12 +70,12 @@ pub(crate) fn rewrite_upsert(
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Fold, Refusal> {
+) -> Result<Fold, FoldRefusal> {
     Rewriter::new(update, table, parameters, Some(proposal))?.build(returning)
 }
 
 impl Rewriter<'_> {
-    fn build(&self, returning: &[TypeName]) -> Result<Fold, Refusal> {
+    fn build(&self, returning: &[TypeName]) -> Result<Fold, FoldRefusal> {
         let key = |(column, value): &(&Column, &KeyValue)| {
             column::key_column(column, value, self.parameters)
         };
@@ -86,7 +86,7 @@ impl Rewriter<'_> {
             one_row: self.sql(&answers, Rows::One)?,
             one_each: is_update.then(|| self.one_each(returning)).transpose()?,
             probe: is_update.then(|| self.probe()).transpose()?,
-            lock: row_wait::lock_sql(self.table, &self.key_columns()),
+            lock: row_wait::lock_row_sql(self.table, &self.key_columns(), row_wait::NO_KEY_UPDATE),
             key: self.key.iter().map(key).collect::<Result<_, _>>()?,
             carried: self.carried.clone(),
             may_fail_unseen: self.may_fail_unseen(),

@@ -1,13 +1,13 @@
 //! Columns and their types: which columns can form a key, which can be assigned, and which values a cast would
 //! truncate.
 
-use super::refusal::Refusal;
+use super::refusal::FoldRefusal;
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::literals::LiteralKind;
 use crate::operator::LE;
 use crate::type_name::TypeName;
-use crate::update::Update;
+use crate::update::KeyEquality;
 use crate::value::KeyValue;
 
 /// How equal values of a key column are recognized without PostgreSQL.
@@ -62,13 +62,13 @@ pub(crate) fn key_column(
     column: &Column,
     value: &KeyValue,
     parameters: &[TypeName],
-) -> Result<KeyColumn, Refusal> {
+) -> Result<KeyColumn, FoldRefusal> {
     let class = match column.type_oid {
         oid if INTEGERS.contains(&oid) => KeyClass::Integer,
         UUID => KeyClass::Uuid,
         oid if TEXTS.contains(&oid) && column.deterministic => KeyClass::Text,
         _ if column.deterministic && column.builtin => KeyClass::Opaque,
-        _ => return Err(Refusal::KeyType(column.name.clone())),
+        _ => return Err(FoldRefusal::KeyType(column.name.clone())),
     };
     let fits = match value {
         KeyValue::Parameter(n) => {
@@ -85,7 +85,7 @@ pub(crate) fn key_column(
         },
     };
     if !fits {
-        return Err(Refusal::KeyType(column.name.clone()));
+        return Err(FoldRefusal::KeyType(column.name.clone()));
     }
     Ok(KeyColumn {
         name: column.name.clone(),
@@ -96,22 +96,26 @@ pub(crate) fn key_column(
 }
 
 /// The type of a parameter, by its number from 1.
-pub(super) fn parameter_type(parameters: &[TypeName], number: u32) -> Result<&TypeName, Refusal> {
+pub(crate) fn parameter_type(
+    parameters: &[TypeName],
+    number: u32,
+) -> Result<&TypeName, FoldRefusal> {
     let name = TypeName::of(parameters, number);
-    name.ok_or_else(|| Refusal::Type(format!("parameter ${number}")))
+    name.ok_or_else(|| FoldRefusal::Type(format!("parameter ${number}")))
 }
 
-pub(super) type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
+/// Columns and the values that they are equal to.
+pub(crate) type Equalities<'a> = Vec<(&'a Column, &'a KeyValue)>;
 
 /// The equalities on the shortest unique key that they cover, and the other equalities.
-pub(super) fn split_equalities<'a>(
-    update: &'a Update,
+pub(crate) fn split_equalities<'a>(
+    of_where: &'a [KeyEquality],
     table: &'a TableFacts,
-) -> Result<(Equalities<'a>, Equalities<'a>), Refusal> {
+) -> Result<(Equalities<'a>, Equalities<'a>), FoldRefusal> {
     let mut equalities: Equalities<'a> = Vec::new();
-    for equality in &update.equalities {
+    for equality in of_where {
         let column = table.column(&equality.column);
-        let column = column.ok_or_else(|| Refusal::Column(equality.column.clone()))?;
+        let column = column.ok_or_else(|| FoldRefusal::Column(equality.column.clone()))?;
         equalities.push((column, &equality.value));
     }
     let covered = |key: &&Vec<String>| {
@@ -119,27 +123,27 @@ pub(super) fn split_equalities<'a>(
             .all(|k| equalities.iter().any(|(c, _)| c.name == *k))
     };
     let key = table.keys.iter().filter(covered).min_by_key(|k| k.len());
-    let key = key.ok_or(Refusal::Key)?;
+    let key = key.ok_or(FoldRefusal::Key)?;
     let mut chosen = Vec::new();
     for name in key {
         let place = equalities
             .iter()
             .position(|(c, _)| c.name == *name)
-            .ok_or(Refusal::Key)?;
+            .ok_or(FoldRefusal::Key)?;
         chosen.push(equalities.remove(place));
     }
     Ok((chosen, equalities))
 }
 
-pub(super) fn assignable<'a>(table: &'a TableFacts, name: &str) -> Result<&'a Column, Refusal> {
+pub(super) fn assignable<'a>(table: &'a TableFacts, name: &str) -> Result<&'a Column, FoldRefusal> {
     let column = table
         .column(name)
-        .ok_or_else(|| Refusal::Column(name.to_owned()))?;
+        .ok_or_else(|| FoldRefusal::Column(name.to_owned()))?;
     if column.fixed {
-        return Err(Refusal::Assigned(name.to_owned()));
+        return Err(FoldRefusal::Assigned(name.to_owned()));
     }
     if is_cut(column) {
-        return Err(Refusal::Type(name.to_owned()));
+        return Err(FoldRefusal::Type(name.to_owned()));
     }
     Ok(column)
 }

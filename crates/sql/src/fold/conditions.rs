@@ -2,7 +2,7 @@
 //! raised; for each new version of a row, the table's constraints.
 
 use super::column;
-use super::refusal::Refusal;
+use super::refusal::FoldRefusal;
 use super::rewriter::{Rewriter, View};
 use crate::expr::Expr;
 use crate::facts::Column;
@@ -40,7 +40,7 @@ impl<'a> Rewriter<'a> {
 
     /// Expressions that PostgreSQL may compute for a member before it reads a row. An upsert has none, because its
     /// conditions include them.
-    fn computed(&self) -> Result<Vec<String>, Refusal> {
+    fn computed(&self) -> Result<Vec<String>, FoldRefusal> {
         if self.proposal.is_some() {
             return Ok(Vec::new());
         }
@@ -56,12 +56,12 @@ impl<'a> Rewriter<'a> {
 
     /// The conditions for each member, whether its row satisfies the guards or not; `None` if they cannot be
     /// violated.
-    pub(super) fn member_conditions(&self) -> Result<Option<String>, Refusal> {
+    pub(super) fn member_conditions(&self) -> Result<Option<String>, FoldRefusal> {
         let proposed = self.proposal.map_or(&[][..], |proposal| proposal.checks);
         let proposed = proposed.iter();
         let parts =
             proposed.map(|expr| Ok(format!("({}) IS NOT FALSE", self.expr(expr, View::Before)?)));
-        let mut parts = parts.collect::<Result<Vec<_>, Refusal>>()?;
+        let mut parts = parts.collect::<Result<Vec<_>, FoldRefusal>>()?;
         let mut computed = self.computed()?;
         for (column, expr) in self.unfitting().filter(|_| self.is_guarded()) {
             let value = self.expr(expr, View::Before)?;
@@ -78,7 +78,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// The conditions for a row after a member's update; `None` if they cannot be violated.
-    pub(super) fn constraints(&self) -> Result<Option<String>, Refusal> {
+    pub(super) fn constraints(&self) -> Result<Option<String>, FoldRefusal> {
         let mut parts = Vec::new();
         for check in &self.checks {
             parts.push(format!("({}) IS NOT FALSE", self.expr(check, View::After)?));

@@ -3,7 +3,7 @@
 //! transactions have just updated.
 
 use super::column;
-use super::refusal::Refusal;
+use super::refusal::FoldRefusal;
 use super::rewriter::{Rewriter, View};
 use crate::operator::EQ;
 use crate::quote::quote_ident;
@@ -15,8 +15,8 @@ use crate::type_name::TypeName;
 const LOCK_TIMEOUT: &str = "1ms";
 
 impl Rewriter<'_> {
-    pub(super) fn one_each(&self, returning: &[TypeName]) -> Result<String, Refusal> {
-        let unchanged = self.table.fingerprint.holds(self.key.len() + 1);
+    pub(super) fn one_each(&self, returning: &[TypeName]) -> Result<String, FoldRefusal> {
+        let unchanged = self.table.catalog_version.holds(self.key.len() + 1);
         let answers = self.answers(returning, View::InPlace)?;
         let returned: String = (1..).zip(&answers).map(returned).collect();
         let names = 1..=answers.len();
@@ -36,8 +36,8 @@ impl Rewriter<'_> {
     }
 
     /// The same conditions for a read of committed rows: the members that would lock their row.
-    pub(super) fn probe(&self) -> Result<String, Refusal> {
-        let unchanged = self.table.fingerprint.holds(self.key.len() + 1);
+    pub(super) fn probe(&self) -> Result<String, FoldRefusal> {
+        let unchanged = self.table.catalog_version.holds(self.key.len() + 1);
         let mut names = self.array_names();
         names.pop();
         Ok(row_wait::probe_sql(
@@ -49,17 +49,17 @@ impl Rewriter<'_> {
         ))
     }
 
-    fn sets(&self) -> Result<String, Refusal> {
+    fn sets(&self) -> Result<String, FoldRefusal> {
         let set = |(column, expr): &(&crate::facts::Column, &crate::expr::Expr)| {
             let value = self.expr(expr, View::InPlace)?;
             Ok(format!("{} = {value}", quote_ident(&column.name)))
         };
-        let sets: Result<Vec<String>, Refusal> = self.assigned.iter().map(set).collect();
+        let sets: Result<Vec<String>, FoldRefusal> = self.assigned.iter().map(set).collect();
         Ok(sets?.join(", "))
     }
 
-    /// The arrays of keys and, after the fingerprint, of parameters.
-    fn arrays(&self) -> Result<Vec<String>, Refusal> {
+    /// The arrays of keys and, after the catalog version, of parameters.
+    fn arrays(&self) -> Result<Vec<String>, FoldRefusal> {
         let unnest = |place, name: &str| format!("pg_catalog.unnest(${place}::{name}[])");
         let keys = (1..).zip(&self.key);
         let mut arrays: Vec<String> = keys
@@ -81,7 +81,7 @@ impl Rewriter<'_> {
         keys.chain(parameters).chain(["pos".to_owned()]).collect()
     }
 
-    fn conditions(&self) -> Result<Vec<String>, Refusal> {
+    fn conditions(&self) -> Result<Vec<String>, FoldRefusal> {
         let keys = (1..).zip(&self.key);
         let equal = keys.map(|(n, (c, _))| format!("t.{} {EQ} k.k{n}", quote_ident(&c.name)));
         Ok(equal.chain(self.guard(View::InPlace)?).collect())

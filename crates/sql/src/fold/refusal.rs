@@ -4,7 +4,7 @@ use crate::parser::NotParsed;
 
 /// Reason why an UPDATE cannot be folded. Users see it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum FoldRefusal {
     /// The table does not permit it.
     #[error("table: {0}")]
     Table(String),
@@ -28,7 +28,7 @@ pub enum Refusal {
     Expression,
 }
 
-impl From<NotParsed> for Refusal {
+impl From<NotParsed> for FoldRefusal {
     fn from(_: NotParsed) -> Self {
         Self::Expression
     }

@@ -1,7 +1,7 @@
 //! The parts of an UPDATE that is being rewritten, and SQL for its parameters, columns and expressions.
 
 use super::column;
-use super::refusal::Refusal;
+use super::refusal::FoldRefusal;
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::literals::LiteralKind;
@@ -67,11 +67,11 @@ impl<'a> Rewriter<'a> {
         table: &'a TableFacts,
         parameters: &'a [TypeName],
         proposal: Option<Proposal<'a>>,
-    ) -> Result<Self, Refusal> {
-        let (key, other_equalities) = column::split_equalities(update, table)?;
+    ) -> Result<Self, FoldRefusal> {
+        let (key, other_equalities) = column::split_equalities(&update.equalities, table)?;
         let assigned = update.assignments.iter();
         let assigned = assigned.map(|(name, expr)| Ok((column::assignable(table, name)?, expr)));
-        let assigned = assigned.collect::<Result<Vec<_>, Refusal>>()?;
+        let assigned = assigned.collect::<Result<Vec<_>, FoldRefusal>>()?;
         let mut this = Self {
             update,
             table,
@@ -86,7 +86,7 @@ impl<'a> Rewriter<'a> {
         };
         let casts = |expr: &Expr| expr.casts_to().iter().any(|name| name.name == "interval");
         if this.member_exprs().any(casts) {
-            return Err(Refusal::Type("a cast to interval".to_owned()));
+            return Err(FoldRefusal::Type("a cast to interval".to_owned()));
         }
         this.checks = this.relevant_checks()?;
         this.state = this.state_columns()?;
@@ -95,7 +95,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// The constraints that read an assigned column. Others cannot be violated.
-    fn relevant_checks(&self) -> Result<Vec<Expr>, Refusal> {
+    fn relevant_checks(&self) -> Result<Vec<Expr>, FoldRefusal> {
         let mut relevant = Vec::new();
         for text in &self.table.checks {
             let check = Expr::parse(text)?;
@@ -120,7 +120,7 @@ impl<'a> Rewriter<'a> {
             .chain(returned_exprs(&self.update.returning))
     }
 
-    fn state_columns(&self) -> Result<Vec<&'a Column>, Refusal> {
+    fn state_columns(&self) -> Result<Vec<&'a Column>, FoldRefusal> {
         let equal = self.key.iter().chain(&self.other_equalities);
         let used = self
             .assigned
@@ -137,17 +137,17 @@ impl<'a> Rewriter<'a> {
             names.extend(self.table.columns.iter().map(|c| c.name.clone()));
         }
         if let Some(unknown) = names.iter().find(|n| self.table.column(n).is_none()) {
-            return Err(Refusal::Column(unknown.clone()));
+            return Err(FoldRefusal::Column(unknown.clone()));
         }
         let columns = self.table.columns.iter();
         let state: Vec<_> = columns.filter(|c| names.contains(&c.name)).collect();
         match state.iter().find(|c| !c.builtin) {
-            Some(column) => Err(Refusal::Type(column.name.clone())),
+            Some(column) => Err(FoldRefusal::Type(column.name.clone())),
             None => Ok(state),
         }
     }
 
-    fn carried_parameters(&self) -> Result<Vec<Carried>, Refusal> {
+    fn carried_parameters(&self) -> Result<Vec<Carried>, FoldRefusal> {
         let mut numbers: BTreeSet<u32> = self.member_exprs().flat_map(Expr::parameters).collect();
         let equal = self.other_equalities.iter();
         numbers.extend(equal.filter_map(|(_, value)| match value {
@@ -157,7 +157,7 @@ impl<'a> Rewriter<'a> {
         let carried = |parameter| {
             let name = column::parameter_type(self.parameters, parameter)?;
             if !name.builtin || name.sql == BOX {
-                return Err(Refusal::Type(format!("parameter ${parameter}")));
+                return Err(FoldRefusal::Type(format!("parameter ${parameter}")));
             }
             let as_text = name.array;
             Ok(Carried { parameter, as_text })
@@ -179,7 +179,7 @@ impl<'a> Rewriter<'a> {
         };
         let value = match view {
             View::InPlace => format!("k.p{}", place + 1),
-            // The keys, first and last members, and the fingerprint precede.
+            // The keys, first and last members, and the catalog version precede.
             View::Before | View::After => {
                 let array = self.key.len() + 3 + place + 1;
                 format!("(${array}::{element}[])[f.pos {ADD} 1]")
@@ -201,7 +201,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    pub(super) fn expr(&self, expr: &Expr, view: View) -> Result<String, Refusal> {
+    pub(super) fn expr(&self, expr: &Expr, view: View) -> Result<String, FoldRefusal> {
         let (column, parameter) = (
             |name: &str| self.column(name, view),
             |n| self.parameter(n, view),
@@ -220,7 +220,7 @@ impl<'a> Rewriter<'a> {
         &self,
         returning: &[TypeName],
         view: View,
-    ) -> Result<Vec<(String, String)>, Refusal> {
+    ) -> Result<Vec<(String, String)>, FoldRefusal> {
         let columns = self.table.columns.iter();
         let all = || {
             columns
@@ -230,7 +230,7 @@ impl<'a> Rewriter<'a> {
         };
         let values = returned_values(&self.update.returning, all, |expr| self.expr(expr, view))?;
         if values.len() != returning.len() {
-            return Err(Refusal::Expression);
+            return Err(FoldRefusal::Expression);
         }
         let names = returning.iter().map(|t| t.sql.clone());
         Ok(values.into_iter().zip(names).collect())
@@ -241,7 +241,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// The conditions of WHERE other than the equalities of the key.
-    pub(super) fn guard(&self, view: View) -> Result<Option<String>, Refusal> {
+    pub(super) fn guard(&self, view: View) -> Result<Option<String>, FoldRefusal> {
         let mut parts = Vec::new();
         for (column, value) in &self.other_equalities {
             let value = match value {

@@ -5,8 +5,8 @@
 mod refusing;
 mod rewriting;
 
-use super::{Fold, Refusal, rewrite};
-use crate::facts::{Column, Extent, Fingerprint, TableFacts};
+use super::{Fold, FoldRefusal, rewrite};
+use crate::facts::{CatalogVersion, Column, Extent, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, Update, parse};
 
@@ -34,7 +34,7 @@ fn stock() -> TableFacts {
             tree: vec![16_400],
             ..Extent::default()
         },
-        fingerprint: Fingerprint {
+        catalog_version: CatalogVersion {
             sql: "pg_catalog.to_regclass('shop.stock')::pg_catalog.text".to_owned(),
             value: "now".to_owned(),
         },
@@ -83,7 +83,7 @@ fn rewritten(
     table: &TableFacts,
     parameters: &[&str],
     returning: &[&str],
-) -> Result<Fold, Refusal> {
+) -> Result<Fold, FoldRefusal> {
     rewrite(&update(sql), table, &types(parameters), &types(returning))
 }
 

@@ -1,7 +1,7 @@
 //! The text of the fold's statement.
 
 use super::column::{char_limit, state_type};
-use super::refusal::Refusal;
+use super::refusal::FoldRefusal;
 use super::rewriter::{Rewriter, View};
 use crate::facts::Column;
 use crate::operator::{ADD, EQ, GT, LT};
@@ -18,7 +18,11 @@ pub(super) enum Rows {
 }
 
 impl Rewriter<'_> {
-    pub(super) fn sql(&self, answers: &[(String, String)], rows: Rows) -> Result<String, Refusal> {
+    pub(super) fn sql(
+        &self,
+        answers: &[(String, String)],
+        rows: Rows,
+    ) -> Result<String, FoldRefusal> {
         let keys = self.key.len();
         let answer_names = |table: &str| -> String {
             let names = 1..=answers.len();
@@ -50,7 +54,7 @@ impl Rewriter<'_> {
              fold(first, pos, last{state}, touched, fine, hit{answer_names}) AS (\
              SELECT h.first, h.first, h.last{held_state}, false, true, false{nulls} FROM held AS h UNION ALL {step}), {write} \
              SELECT facts.same, f.pos, f.fine, f.hit{folded} FROM facts LEFT JOIN fold AS f ON f.pos {GT} f.first",
-            unchanged = self.table.fingerprint.holds(keys + 3),
+            unchanged = self.table.catalog_version.holds(keys + 3),
             rights = self.proposal.map_or("", |proposal| proposal.rights),
             offset = self.inserted_offset(),
             held = String::from_iter(held),
@@ -88,7 +92,7 @@ impl Rewriter<'_> {
     }
 
     /// The condition for a member to be complete, apart from its guard; `None` if it cannot be violated.
-    fn holds(&self, has_guard: bool) -> Result<Option<String>, Refusal> {
+    fn holds(&self, has_guard: bool) -> Result<Option<String>, FoldRefusal> {
         Ok(match (self.member_conditions()?, self.constraints()?) {
             (None, None) => None,
             (Some(proposal), None) => Some(proposal),
@@ -102,7 +106,7 @@ impl Rewriter<'_> {
     }
 
     /// One step of the recursion: applies the next member of each key.
-    fn step(&self, answers: &[(String, String)]) -> Result<String, Refusal> {
+    fn step(&self, answers: &[(String, String)]) -> Result<String, FoldRefusal> {
         let guard = self.guard(View::Before)?;
         let holds = self.holds(guard.is_some())?;
         let (hit, fine, done) = match (&guard, &holds) {
@@ -147,7 +151,9 @@ impl Rewriter<'_> {
              CROSS JOIN LATERAL (SELECT {assigned}) AS n{holds} WHERE f.pos {LT} f.last AND f.fine",
             next = String::from_iter(next),
             answers = String::from_iter(answers),
-            assigned = assigned.collect::<Result<Vec<_>, Refusal>>()?.join(", "),
+            assigned = assigned
+                .collect::<Result<Vec<_>, FoldRefusal>>()?
+                .join(", "),
             guard = once(guard, "IS TRUE AS hit", "g"),
             holds = once(holds.clone(), "AS fine", "v"),
         ))

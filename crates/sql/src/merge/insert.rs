@@ -1,11 +1,11 @@
-//! Parses an INSERT of values.
+//! The parts of an INSERT of VALUES that merge supports.
 
 use pg_query::protobuf::{
     InferClause, InsertStmt, OnConflictAction, OnConflictClause, OverridingKind, RangeVar,
 };
 use pg_query::{Node, NodeEnum};
 
-use crate::dealing::Refusal;
+use crate::distribution::DistributionRefusal;
 use crate::expr::Expr;
 use crate::facts::{TableFacts, regclass_literal};
 use crate::name::{Name, push_distinct};
@@ -93,16 +93,20 @@ impl Insert {
     }
 
     /// Name and value of each column in the first row, in order, without columns with DEFAULT.
-    pub(super) fn valued(&self, table: &TableFacts) -> Result<Vec<(String, &Expr)>, Refusal> {
+    pub(super) fn valued(
+        &self,
+        table: &TableFacts,
+    ) -> Result<Vec<(String, &Expr)>, DistributionRefusal> {
         let mut valued = Vec::new();
         for (place, expr) in self.rows.first().into_iter().flatten().enumerate() {
             let implied = || table.columns.get(place).map(|column| column.name.clone());
             let column = self.columns.get(place).cloned().or_else(implied);
-            let column = column.ok_or_else(|| Refusal::Column(format!("number {}", place + 1)))?;
+            let column = column
+                .ok_or_else(|| DistributionRefusal::Column(format!("number {}", place + 1)))?;
             valued.extend(expr.as_ref().map(|expr| (column, expr)));
         }
         match valued.is_empty() {
-            true => Err(Refusal::Column("without a value".to_owned())),
+            true => Err(DistributionRefusal::Column("without a value".to_owned())),
             false => Ok(valued),
         }
     }

@@ -2,9 +2,9 @@
 
 use super::insert::Insert;
 use super::rows::Rows;
-use crate::dealing::{
-    Dealing, Own, Refusal, SET_LOCK_TIMEOUT, Shared, UNCERTAIN, answer_names, answers_sql,
-    check_columns, check_intervals,
+use crate::distribution::{
+    Distribution, DistributionRefusal, PerMember, SET_LOCK_TIMEOUT, Shared, UNCERTAIN,
+    answer_names, answers_sql, check_columns, check_intervals,
 };
 use crate::expr::Expr;
 use crate::facts::TableFacts;
@@ -16,33 +16,33 @@ use crate::update::returned_values;
 use crate::value::KeyValue;
 use std::collections::BTreeSet;
 
-/// Number of the first shared parameter, after the number of rows and the fingerprint.
+/// Number of the first shared parameter, after the number of rows and the catalog version.
 const SHARED: usize = 3;
 
 /// Rewrites an `insert` without ON CONFLICT for many clients. `parameters` and `returning` are the types of the
 /// parameters and RETURNING columns.
 ///
 /// # Errors
-/// [`Refusal`]: why the INSERT cannot be rewritten.
+/// [`DistributionRefusal`]: why the INSERT cannot be rewritten.
 pub fn rewrite(
     insert: &Insert,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Dealing, Refusal> {
+) -> Result<Distribution, DistributionRefusal> {
     check(insert, table)?;
     // RETURNING cannot read the number of the member: all members must have the same values for its parameters.
     let shared: BTreeSet<u32> = insert.returned().flat_map(Expr::parameters).collect();
     let shared: Vec<u32> = shared.into_iter().collect();
     if insert.rows.len() > 1 && !shared.is_empty() {
-        return Err(Refusal::Returning);
+        return Err(DistributionRefusal::Returning);
     }
     let rows = Rows::of(&insert.rows, parameters)?;
-    let own = Own::of(rows.exprs(insert), &shared, parameters)?;
+    let per_member = PerMember::of(rows.exprs(insert), &shared, parameters)?;
     let types = Shared::of(&shared, parameters)?;
     let parameter = |number| {
-        let own = || own.element(number, |place| format!("k.p{place}"));
-        types.sql(number, SHARED).unwrap_or_else(own)
+        let per_member = || per_member.element(number, |place| format!("k.p{place}"));
+        types.sql(number, SHARED).unwrap_or_else(per_member)
     };
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     for (column, expr) in insert.valued(table)? {
@@ -58,15 +58,15 @@ pub fn rewrite(
          SELECT CASE WHEN facts.same AND (SELECT pg_catalog.count(*) FROM moved) {NE} $1::pg_catalog.int8 \
          THEN ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool ELSE facts.same END, \
          CASE WHEN w.there THEN pg_catalog.row_number() OVER () END::pg_catalog.int4{names} FROM facts LEFT JOIN moved AS w ON true",
-        same = table.fingerprint.holds(2),
+        same = table.catalog_version.holds(2),
         rights = insert.rights(table),
         set_timeout = SET_LOCK_TIMEOUT,
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
-        members = own.rows("$1", SHARED + shared.len()),
+        members = per_member.rows("$1", SHARED + shared.len()),
     );
-    Ok(Dealing {
+    Ok(Distribution {
         text,
         text_of_few: None,
         limit: KeyValue::Constant {
@@ -76,8 +76,8 @@ pub fn rewrite(
         single: insert.rows.len() == 1,
         queue: false,
         shared,
-        own: own.into_list(|number| rows.numbers(number)),
-        fingerprints: 1,
+        per_member: per_member.into_list(|number| rows.numbers(number)),
+        catalog_versions: 1,
         tag: "INSERT 0",
         may_fail_unseen: false,
         raises_anything: false,
@@ -86,9 +86,9 @@ pub fn rewrite(
 }
 
 /// Checks that the table permits such inserts and has the columns.
-pub(super) fn check(insert: &Insert, table: &TableFacts) -> Result<(), Refusal> {
+pub(super) fn check(insert: &Insert, table: &TableFacts) -> Result<(), DistributionRefusal> {
     if let Some(why) = &table.refused {
-        return Err(Refusal::Table(table.name.clone(), why.clone()));
+        return Err(DistributionRefusal::Table(table.name.clone(), why.clone()));
     }
     check_columns(table, insert.returned())?;
     let all = table.columns.iter().map(|column| &column.name);
@@ -104,7 +104,7 @@ pub(super) fn returned(
     table: &TableFacts,
     parameter: &dyn Fn(u32) -> String,
     returning: &[TypeName],
-) -> Result<String, Refusal> {
+) -> Result<String, DistributionRefusal> {
     let column = |name: &str| format!("u.{}", quote_ident(name));
     let all = || table.columns.iter().map(|c| column(&c.name)).collect();
     let values = returned_values(&insert.returning, all, |expr| {

@@ -2,7 +2,7 @@
 //! its own.
 
 use super::insert::Insert;
-use crate::dealing::Refusal;
+use crate::distribution::DistributionRefusal;
 use crate::expr::Expr;
 use crate::name::push_distinct;
 use crate::type_name::TypeName;
@@ -15,7 +15,10 @@ pub(super) struct Rows {
 
 impl Rows {
     /// The parameters of `rows`, if the rows differ only in their parameters and these have the same types.
-    pub(super) fn of(rows: &[Vec<Option<Expr>>], types: &[TypeName]) -> Result<Self, Refusal> {
+    pub(super) fn of(
+        rows: &[Vec<Option<Expr>>],
+        types: &[TypeName],
+    ) -> Result<Self, DistributionRefusal> {
         let kinds = rows
             .iter()
             .map(|row| kind(row))
@@ -32,7 +35,7 @@ impl Rows {
             true => Ok(Self {
                 parameters: kinds.into_iter().map(|kind| kind.parameters).collect(),
             }),
-            false => Err(Refusal::Rows),
+            false => Err(DistributionRefusal::Rows),
         }
     }
 
@@ -57,7 +60,7 @@ struct Kind {
     parameters: Vec<u32>,
 }
 
-fn kind(row: &[Option<Expr>]) -> Result<Kind, Refusal> {
+fn kind(row: &[Option<Expr>]) -> Result<Kind, DistributionRefusal> {
     let mut parameters = Vec::new();
     for number in row.iter().flatten().flat_map(Expr::parameters) {
         push_distinct(&mut parameters, number);

@@ -1,7 +1,7 @@
 //! Which INSERTs are rewritten, and how. End-to-end tests check the effect of the statements.
 
 use super::{Insert, rewrite};
-use crate::dealing::{Dealing, OwnParameter, Refusal};
+use crate::distribution::{Distribution, DistributionRefusal, PerMemberParameter};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, parse};
@@ -29,7 +29,11 @@ fn table() -> TableFacts {
     }
 }
 
-fn rewritten(sql: &str, parameters: &[&str], returning: usize) -> Result<Dealing, Refusal> {
+fn rewritten(
+    sql: &str,
+    parameters: &[&str],
+    returning: usize,
+) -> Result<Distribution, DistributionRefusal> {
     let named = |sql: &&str| TypeName {
         sql: (*sql).to_owned(),
         array: sql.ends_with("[]"),
@@ -74,14 +78,14 @@ fn other_inserts_are_not_supported() {
 #[test]
 fn values_differ_per_member_and_returning_is_shared() {
     let sql = "INSERT INTO t VALUES (DEFAULT, upper($1), $2) RETURNING id, $3 || a";
-    let dealing = rewritten(sql, &["text", "integer[]", "text"], 2).unwrap();
-    assert_eq!(dealing.shared, [3]);
-    let own = [(1, false), (2, true)].map(|(number, as_text)| OwnParameter {
+    let distribution = rewritten(sql, &["text", "integer[]", "text"], 2).unwrap();
+    assert_eq!(distribution.shared, [3]);
+    let per_member = [(1, false), (2, true)].map(|(number, as_text)| PerMemberParameter {
         numbers: vec![number],
         as_text,
     });
-    assert_eq!(dealing.own, own);
-    let text = &dealing.text;
+    assert_eq!(distribution.per_member, per_member);
+    let text = &distribution.text;
     assert_eq!(parse(text).unwrap().effect, Effect::Write);
     for part in [
         r#"INSERT INTO "s"."t" AS u ("a", "b") SELECT (upper((k.p1))), ((k.p2::integer[])) FROM facts"#,
@@ -110,7 +114,10 @@ fn a_literal_must_not_depend_on_fields_of_an_interval() {
         let sql = format!("INSERT INTO t (a) VALUES (now() + $1::{to})");
         rewritten(&sql, &["interval"], 0)
     };
-    assert_eq!(cast("interval minute").unwrap_err(), Refusal::Interval);
+    assert_eq!(
+        cast("interval minute").unwrap_err(),
+        DistributionRefusal::Interval
+    );
     assert!(cast("interval").is_ok());
     let constant = "INSERT INTO t (a) VALUES (now() + interval '5' minute)";
     assert!(rewritten(constant, &[], 0).is_ok());
@@ -120,7 +127,7 @@ fn a_literal_must_not_depend_on_fields_of_an_interval() {
     let of = |sql: &str| rewrite(&insert(sql).unwrap(), &months, &[], &[]);
     assert_eq!(
         of("INSERT INTO t (a) VALUES ('5')").unwrap_err(),
-        Refusal::Interval
+        DistributionRefusal::Interval
     );
     assert!(of("INSERT INTO t (b) VALUES ('5')").is_ok());
 }
@@ -128,23 +135,30 @@ fn a_literal_must_not_depend_on_fields_of_an_interval() {
 #[test]
 fn inserts_that_cannot_be_merged_are_refused() {
     let default = rewritten("INSERT INTO t (a) VALUES (DEFAULT)", &[], 0);
-    assert!(matches!(default, Err(Refusal::Column(_))));
+    assert!(matches!(default, Err(DistributionRefusal::Column(_))));
     let many = rewritten("INSERT INTO t VALUES (1, 2, 3, 4)", &[], 0);
-    assert_eq!(many.unwrap_err(), Refusal::Column("number 4".to_owned()));
+    assert_eq!(
+        many.unwrap_err(),
+        DistributionRefusal::Column("number 4".to_owned())
+    );
     let boxes = rewritten("INSERT INTO t (a) VALUES ($1)", &["box"], 0);
-    assert_eq!(boxes.unwrap_err(), Refusal::Type(1));
+    assert_eq!(boxes.unwrap_err(), DistributionRefusal::Type(1));
 }
 
 #[test]
 fn rows_of_one_form_are_bound_row_by_row() {
     let types = ["integer", "text", "integer", "text"];
     let sql = "INSERT INTO t (a, b) VALUES ($1, upper($2)), ($3, upper($4)) RETURNING id";
-    let dealing = rewritten(sql, &types, 1).unwrap();
-    let numbers: Vec<_> = dealing.own.iter().map(|own| own.numbers.clone()).collect();
+    let distribution = rewritten(sql, &types, 1).unwrap();
+    let numbers: Vec<_> = distribution
+        .per_member
+        .iter()
+        .map(|parameter| parameter.numbers.clone())
+        .collect();
     assert_eq!(numbers, [[1, 3], [2, 4]]);
-    assert!(!dealing.single && dealing.limit == constant("2"));
+    assert!(!distribution.single && distribution.limit == constant("2"));
     let part = "SELECT (k.p1), (upper((k.p2))) FROM facts";
-    let text = dealing.text.replace("((k.p1))", "(k.p1)");
+    let text = distribution.text.replace("((k.p1))", "(k.p1)");
     assert!(text.contains(part), "{text}");
 }
 
@@ -181,13 +195,13 @@ fn rows_of_different_forms_are_refused() {
     ] {
         assert_eq!(
             rewritten(sql, &types, 0).unwrap_err(),
-            Refusal::Rows,
+            DistributionRefusal::Rows,
             "{sql}"
         );
     }
     let shared = "INSERT INTO t (a) VALUES ($1), ($2) RETURNING id + $1";
     assert_eq!(
         rewritten(shared, &["integer"; 2], 1).unwrap_err(),
-        Refusal::Returning
+        DistributionRefusal::Returning
     );
 }

@@ -6,14 +6,14 @@
 //! were inserted.
 
 mod key;
+mod multi_row;
 mod one_row;
 mod proposal;
-mod several;
 mod statement;
 #[cfg(test)]
 mod tests;
 
+pub use multi_row::{MultiRowUpsert, rewrite_multi_row};
 pub use one_row::{Then, Upsert, rewrite};
 pub use proposal::{OnConflict, on_conflict};
-pub use several::{Several, rewrite_several};
-pub use statement::RESULT_COLUMNS;
+pub use statement::UPSERT_RESULT_COLUMNS;

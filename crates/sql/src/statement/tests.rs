@@ -254,7 +254,7 @@ fn constants_that_refer_to_the_time_of_parsing_are_found() {
         "SELECT timestamp 'YESTERDAY'",
         "UPDATE t SET at = CASE WHEN true THEN $$04:05 tomorrow$$ END",
     ] {
-        assert!(parse(sql).unwrap().names_moment, "{sql}");
+        assert!(parse(sql).unwrap().depends_on_parse_time, "{sql}");
     }
     for sql in [
         "SELECT now(), current_timestamp",
@@ -262,6 +262,6 @@ fn constants_that_refer_to_the_time_of_parsing_are_found() {
         "SELECT 'unknown', 'nowhere', '2020-01-01'::date",
         "SELECT $1::timestamptz",
     ] {
-        assert!(!parse(sql).unwrap().names_moment, "{sql}");
+        assert!(!parse(sql).unwrap().depends_on_parse_time, "{sql}");
     }
 }

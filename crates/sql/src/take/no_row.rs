@@ -4,7 +4,7 @@
 //! the member with the error is alone.
 
 use super::parts::Take;
-use crate::dealing::Refusal;
+use crate::distribution::DistributionRefusal;
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold::column;
@@ -61,8 +61,8 @@ impl<'a> NoRowErrors<'a> {
     /// SQL for the values; `sql` returns SQL for an expression.
     pub(super) fn values(
         &self,
-        sql: impl Fn(&Expr) -> Result<String, Refusal>,
-    ) -> Result<Vec<String>, Refusal> {
+        sql: impl Fn(&Expr) -> Result<String, DistributionRefusal>,
+    ) -> Result<Vec<String>, DistributionRefusal> {
         let value = |(expr, column): &(Expr, Option<&Column>)| {
             let value = sql(expr)?;
             Ok(match column {

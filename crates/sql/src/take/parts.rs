@@ -1,4 +1,4 @@
-//! Parses the statement of a consumer.
+//! The parts of a statement that takes rows from a queue.
 
 use pg_query::protobuf::{
     AExprKind, InsertStmt, LimitOption, LockClauseStrength, LockWaitPolicy, OverridingKind,
@@ -22,7 +22,7 @@ pub const CTID: &str = "ctid";
 /// lock, which ends with the transaction.
 pub const TRY_LOCK: &str = "pg_try_advisory_xact_lock";
 
-/// The parts of a consumer's statement.
+/// The parts of one statement that takes rows from a queue.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Take {
     /// The queue table.

@@ -3,13 +3,13 @@
 //!
 //! `picked` is the client's sub-select, `taken` the DELETE or UPDATE of the picked rows, `moved` the INSERT. If a row
 //! was picked but not taken, or could be picked again after the UPDATE, executing the members one at a time might
-//! have had another result. Then the statement raises an error ([`Dealing::is_uncertain`]), which rolls it back.
+//! have had another result. Then the statement raises an error ([`Distribution::rollback_reason`]), which rolls it back.
 
 use super::no_row::NoRowErrors;
 use super::parts::{CTID, Onward, TRY_LOCK, Take};
-use crate::dealing::{
-    Dealing, FEW, GONE, Own, Refusal, SET_LOCK_TIMEOUT, UNCERTAIN, answer_names, answers_sql,
-    check_columns, check_intervals,
+use crate::distribution::{
+    Distribution, DistributionRefusal, FEW, GONE, PerMember, SET_LOCK_TIMEOUT, UNCERTAIN,
+    answer_names, answers_sql, check_columns, check_intervals,
 };
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
@@ -23,23 +23,23 @@ use std::collections::BTreeSet;
 /// are the types of the parameters and RETURNING columns.
 ///
 /// # Errors
-/// [`Refusal`]: why the statement cannot be rewritten.
+/// [`DistributionRefusal`]: why the statement cannot be rewritten.
 pub fn rewrite(
     take: &Take,
     queue: &TableFacts,
     onto: Option<&TableFacts>,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Dealing, Refusal> {
+) -> Result<Distribution, DistributionRefusal> {
     for table in [Some(queue), onto].into_iter().flatten() {
         if let Some(why) = &table.refused {
-            return Err(Refusal::Table(table.name.clone(), why.clone()));
+            return Err(DistributionRefusal::Table(table.name.clone(), why.clone()));
         }
     }
     let in_queue = |id: &u32| queue.extent.tree.contains(id);
     if onto.is_some_and(|onto| onto.extent.tree.iter().any(in_queue)) {
         let why = "rows move back into the queue".to_owned();
-        return Err(Refusal::Table(queue.name.clone(), why));
+        return Err(DistributionRefusal::Table(queue.name.clone(), why));
     }
     // A name that is not a column may be a function call on the row.
     let returned = take.onward.iter();
@@ -51,18 +51,18 @@ pub fn rewrite(
     }
     let by_ctid = take.key == CTID && queue.extent.tree.len() == 1;
     if !by_ctid && !queue.keys.iter().any(|key| *key == [take.key.clone()]) {
-        return Err(Refusal::Key(take.key.clone()));
+        return Err(DistributionRefusal::Key(take.key.clone()));
     }
     let assigned = take.assignments.as_deref().unwrap_or_default();
     if take.assignments.is_some() && take.pick.conditions.is_empty() {
-        return Err(Refusal::Condition);
+        return Err(DistributionRefusal::Condition);
     }
     if assigned.iter().any(|(column, _)| *column == take.key) {
-        return Err(Refusal::Key(take.key.clone()));
+        return Err(DistributionRefusal::Key(take.key.clone()));
     }
     let mut picking = take.picking().into_iter();
     if picking.any(Expr::casts_parameter_to_fields) {
-        return Err(Refusal::Interval);
+        return Err(DistributionRefusal::Interval);
     }
     check_intervals(queue, assigned.iter().map(|(column, _)| column))?;
     if let Some((onward, table)) = take.onward.as_ref().zip(onto) {
@@ -82,7 +82,7 @@ struct Rewriter<'a> {
     onto: Option<(&'a Onward, &'a TableFacts)>,
     parameters: &'a [TypeName],
     shared: Vec<u32>,
-    own: Own<'a>,
+    per_member: PerMember<'a>,
     no_row: NoRowErrors<'a>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Rewriter<'a> {
         queue: &'a TableFacts,
         onto: Option<&'a TableFacts>,
         parameters: &'a [TypeName],
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, DistributionRefusal> {
         let picking = take.picking().into_iter();
         let shared: BTreeSet<u32> = picking.flat_map(Expr::parameters).collect();
         let shared: Vec<u32> = shared.into_iter().collect();
@@ -101,23 +101,23 @@ impl<'a> Rewriter<'a> {
             queue,
             onto: take.onward.as_ref().zip(onto),
             parameters,
-            own: Own::of(take.changing(), &shared, parameters)?,
+            per_member: PerMember::of(take.changing(), &shared, parameters)?,
             no_row: NoRowErrors::of(take, queue, onto, parameters),
             shared,
         })
     }
 
-    fn type_of(&self, number: u32) -> Result<&'a TypeName, Refusal> {
-        TypeName::of(self.parameters, number).ok_or(Refusal::Type(number))
+    fn type_of(&self, number: u32) -> Result<&'a TypeName, DistributionRefusal> {
+        TypeName::of(self.parameters, number).ok_or(DistributionRefusal::Type(number))
     }
 
-    fn fingerprints(&self) -> usize {
+    fn catalog_versions(&self) -> usize {
         1 + usize::from(self.onto.is_some())
     }
 
     /// SQL for a parameter; `row` is SQL for the number of the row.
     fn parameter(&self, number: u32, row: &str) -> String {
-        let first = 2 + self.fingerprints();
+        let first = 2 + self.catalog_versions();
         let Ok(name) = self.type_of(number) else {
             return "NULL".to_owned();
         };
@@ -125,24 +125,24 @@ impl<'a> Rewriter<'a> {
             return format!("${}::{}", first + place, name.sql);
         }
         let consumer = first + self.shared.len();
-        self.own.element(number, |place| {
-            let element = self.own.element_type(place);
+        self.per_member.element(number, |place| {
+            let element = self.per_member.element_type(place);
             let array = consumer + place;
             format!("(${array}::{element}[])[(${consumer}::pg_catalog.int4[])[{row}]]")
         })
     }
 
-    fn expr(&self, expr: &Expr, table: &str, row: &str) -> Result<String, Refusal> {
+    fn expr(&self, expr: &Expr, table: &str, row: &str) -> Result<String, DistributionRefusal> {
         let column = |name: &str| format!("{table}.{}", quote_ident(name));
         Ok(expr.to_sql(&column, &|n| self.parameter(n, row))?)
     }
 
-    fn conditions(&self, table: &str) -> Result<Vec<String>, Refusal> {
+    fn conditions(&self, table: &str) -> Result<Vec<String>, DistributionRefusal> {
         let conditions = self.take.pick.conditions.iter();
         conditions.map(|c| self.expr(c, table, "0")).collect()
     }
 
-    fn build(self, returning: &[TypeName]) -> Result<Dealing, Refusal> {
+    fn build(self, returning: &[TypeName]) -> Result<Distribution, DistributionRefusal> {
         let items = match &self.take.onward {
             Some(onward) => &onward.returning,
             None => &self.take.returning,
@@ -181,16 +181,16 @@ impl<'a> Rewriter<'a> {
             )
         };
         let (many, few) = self.picked()?;
-        let fingerprints = self.fingerprints();
-        Ok(Dealing {
+        let catalog_versions = self.catalog_versions();
+        Ok(Distribution {
             queue: true,
             text: text(many),
             text_of_few: self.reads_rows_one_by_one().then(|| text(few)),
             limit: self.take.pick.limit.clone(),
             single: self.take.single,
             shared: self.shared.clone(),
-            own: self.own.into_list(|number| vec![number]),
-            fingerprints,
+            per_member: self.per_member.into_list(|number| vec![number]),
+            catalog_versions,
             tag: match (&self.take.onward, &self.take.assignments) {
                 (Some(_), _) => "INSERT 0",
                 (None, Some(_)) => "UPDATE",
@@ -203,10 +203,10 @@ impl<'a> Rewriter<'a> {
     }
 
     /// SQL for the comparison of the facts. It also limits lock waits, because all consumers wait with the statement.
-    fn facts(&self) -> Result<String, Refusal> {
-        let queue = self.queue.fingerprint.holds(2);
+    fn facts(&self) -> Result<String, DistributionRefusal> {
+        let queue = self.queue.catalog_version.holds(2);
         let onto = self.onto.map_or(String::new(), |(_, table)| {
-            format!(" AND {}", table.fingerprint.holds(3))
+            format!(" AND {}", table.catalog_version.holds(3))
         });
         let computed = self.computed()?;
         Ok(format!(
@@ -215,22 +215,24 @@ impl<'a> Rewriter<'a> {
     }
 
     /// A condition that is always true and computes the expressions that may fail for a consumer without a row.
-    fn computed(&self) -> Result<String, Refusal> {
-        let consumers = 2 + self.fingerprints() + self.shared.len();
+    fn computed(&self) -> Result<String, DistributionRefusal> {
+        let consumers = 2 + self.catalog_versions() + self.shared.len();
         let parameter = |number: u32| match self.shared.contains(&number) {
             true => self.parameter(number, "0"),
-            false => self.own.element(number, |place| format!("k.p{place}")),
+            false => self
+                .per_member
+                .element(number, |place| format!("k.p{place}")),
         };
         let mut values = self
             .no_row
             .values(|expr| Ok(expr.to_sql(&|_| String::new(), &parameter)?))?;
-        values.extend(self.own.arrays().map(parameter));
+        values.extend(self.per_member.arrays().map(parameter));
         Ok(match values.is_empty() {
             true => String::new(),
             false => format!(
                 " AND (SELECT pg_catalog.count(pg_catalog.num_nulls({})) FROM {}) {GE} 0",
                 values.join(", "),
-                self.own.members(consumers + 1),
+                self.per_member.members(consumers + 1),
             ),
         })
     }
@@ -253,11 +255,11 @@ impl<'a> Rewriter<'a> {
     }
 
     /// The client's sub-select with numbered rows, and the same for at most [`FEW`] rows.
-    fn picked(&self) -> Result<(String, String), Refusal> {
+    fn picked(&self) -> Result<(String, String), DistributionRefusal> {
         let pick = &self.take.pick;
         let mut conditions = vec!["(SELECT same FROM facts)".to_owned()];
         conditions.extend(self.conditions("s")?);
-        let order: Result<Vec<String>, Refusal> = pick
+        let order: Result<Vec<String>, DistributionRefusal> = pick
             .order
             .iter()
             .map(|(expr, direction)| Ok(self.expr(expr, "s", "0")? + direction))
@@ -293,7 +295,7 @@ impl<'a> Rewriter<'a> {
         Ok((numbered(picked(LIMIT)), numbered(few)))
     }
 
-    fn taken(&self, returned: &str) -> Result<String, Refusal> {
+    fn taken(&self, returned: &str) -> Result<String, DistributionRefusal> {
         let table = self.queue.qualified();
         let key = quote_ident(&self.take.key);
         let Some(assignments) = &self.take.assignments else {
@@ -305,7 +307,7 @@ impl<'a> Rewriter<'a> {
             let value = self.expr(expr, "t", "p.n")?;
             Ok(format!("{} = {value}", quote_ident(column)))
         };
-        let sets: Result<Vec<String>, Refusal> = assignments.iter().map(set).collect();
+        let sets: Result<Vec<String>, DistributionRefusal> = assignments.iter().map(set).collect();
         Ok(format!(
             "UPDATE {table} AS t SET {sets} FROM picked AS p WHERE t.{key} {EQ} p.k RETURNING p.n AS n, ({again}) AS again{returned}",
             sets = sets?.join(", "),
@@ -314,7 +316,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// The columns that `taken` passes to `moved`, under the names in the client's CTE.
-    fn passed_on(&self) -> Result<String, Refusal> {
+    fn passed_on(&self) -> Result<String, DistributionRefusal> {
         let names = self.names()?;
         let values = self.items(&self.take.returning, self.queue, "t", "p.n")?;
         let column = |(value, name): (String, String)| {
@@ -324,7 +326,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// The column names of the inner RETURNING clause.
-    fn names(&self) -> Result<Vec<String>, Refusal> {
+    fn names(&self) -> Result<Vec<String>, DistributionRefusal> {
         let mut names = Vec::new();
         for item in &self.take.returning {
             match item {
@@ -333,7 +335,7 @@ impl<'a> Rewriter<'a> {
                 }
                 Returning::Expr { expr, name } => {
                     let name = name.as_deref().or_else(|| expr.as_column());
-                    let unnamed = || Refusal::Column("without a name".to_owned());
+                    let unnamed = || DistributionRefusal::Column("without a name".to_owned());
                     names.push(name.ok_or_else(unnamed)?.to_owned());
                 }
             }
@@ -341,7 +343,9 @@ impl<'a> Rewriter<'a> {
         let distinct: BTreeSet<&String> = names.iter().collect();
         match distinct.len() == names.len() {
             true => Ok(names),
-            false => Err(Refusal::Column("of the same name twice".to_owned())),
+            false => Err(DistributionRefusal::Column(
+                "of the same name twice".to_owned(),
+            )),
         }
     }
 
@@ -350,13 +354,13 @@ impl<'a> Rewriter<'a> {
         onward: &Onward,
         table: &TableFacts,
         returned: &str,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, DistributionRefusal> {
         let names = self.names()?;
         let column = |name: &str| format!("w.{}", quote_ident(&format!("c_{name}")));
         let mut values = Vec::new();
         for value in &onward.values {
             if let Some(unknown) = value.columns().iter().find(|c| !names.contains(c)) {
-                return Err(Refusal::Column(unknown.clone()));
+                return Err(DistributionRefusal::Column(unknown.clone()));
             }
             values.push(value.to_sql(&column, &|n| self.parameter(n, "w.n"))?);
         }
@@ -380,9 +384,9 @@ impl<'a> Rewriter<'a> {
         name: &str,
         row: &str,
         onward: &Onward,
-    ) -> Result<Vec<String>, Refusal> {
+    ) -> Result<Vec<String>, DistributionRefusal> {
         match returned_exprs(&onward.returning).any(|expr| !expr.parameters().is_empty()) {
-            true => Err(Refusal::Expression),
+            true => Err(DistributionRefusal::Expression),
             false => self.items(items, table, name, row),
         }
     }
@@ -393,7 +397,7 @@ impl<'a> Rewriter<'a> {
         table: &TableFacts,
         name: &str,
         row: &str,
-    ) -> Result<Vec<String>, Refusal> {
+    ) -> Result<Vec<String>, DistributionRefusal> {
         let column = |column: &Column| format!("{name}.{}", quote_ident(&column.name));
         let all = || table.columns.iter().map(column).collect();
         returned_values(items, all, |expr| self.expr(expr, name, row))

@@ -2,7 +2,7 @@
 //! statements.
 
 use super::{Take, rewrite};
-use crate::dealing::{Dealing, Refusal};
+use crate::distribution::{Distribution, DistributionRefusal};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, KeyValue, parse};
@@ -61,7 +61,7 @@ fn rewritten(
     queue: &TableFacts,
     parameters: usize,
     returning: usize,
-) -> Result<Dealing, Refusal> {
+) -> Result<Distribution, DistributionRefusal> {
     let take = take(sql).unwrap_or_else(|| panic!("not a consumer: {sql}"));
     let mut done = table("done", &["id", "p", "at"]);
     done.extent.tree = vec![16_600];
@@ -137,11 +137,14 @@ fn other_statements_are_not_consumers() {
 #[test]
 fn parameters_that_pick_are_shared_and_others_differ_per_consumer() {
     let taking = rewritten(POP, &queue(), 2, 2).unwrap();
-    let [own] = taking.own.as_slice() else {
-        panic!("{:?}", taking.own);
+    let [per_member] = taking.per_member.as_slice() else {
+        panic!("{:?}", taking.per_member);
     };
     assert_eq!(taking.shared, [1]);
-    assert_eq!((own.numbers.as_slice(), own.as_text), (&[2][..], false));
+    assert_eq!(
+        (per_member.numbers.as_slice(), per_member.as_text),
+        (&[2][..], false)
+    );
     let text = text_of(POP, 2, 2);
     for part in [
         r#"(s."lane") = ($3::integer)"#,
@@ -227,8 +230,8 @@ fn errors_that_the_group_cannot_detect_are_marked() {
         done.extent.tree = vec![16_600];
         done.columns[1].type_modifier = 12;
         done.columns[1].base_type_oid = type_oid;
-        let dealing = rewrite(&take(&sql).unwrap(), &queue(), Some(&done), &types(1), &[]);
-        dealing.unwrap().may_fail_unseen
+        let distribution = rewrite(&take(&sql).unwrap(), &queue(), Some(&done), &types(1), &[]);
+        distribution.unwrap().may_fail_unseen
     };
     // A cast to character(n) truncates where an assignment raises an error.
     assert!(moves("id, $1", 1042));
@@ -270,23 +273,23 @@ fn takes_that_cannot_be_rewritten_are_refused() {
     refusing.refused = Some("triggers".to_owned());
     assert!(matches!(
         rewritten(POP, &refusing, 2, 2),
-        Err(Refusal::Table(..))
+        Err(DistributionRefusal::Table(..))
     ));
     let mut partitioned = queue();
     partitioned.extent.tree.push(16_500);
     assert!(matches!(
         rewritten(MOVE, &partitioned, 0, 1),
-        Err(Refusal::Key(_))
+        Err(DistributionRefusal::Key(_))
     ));
     let refused = |sql: &str| rewritten(sql, &queue(), 2, 0).unwrap_err();
     let lane = refused("DELETE FROM q WHERE lane = (SELECT lane FROM q LIMIT 1)");
-    assert_eq!(lane, Refusal::Key("lane".to_owned()));
+    assert_eq!(lane, DistributionRefusal::Key("lane".to_owned()));
     let all = refused("UPDATE q SET prio = 1 WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1)");
-    assert_eq!(all, Refusal::Condition);
+    assert_eq!(all, DistributionRefusal::Condition);
     let key = refused("UPDATE q SET id = 1 WHERE id = (SELECT id FROM q WHERE prio = 3 LIMIT 1)");
-    assert_eq!(key, Refusal::Key("id".to_owned()));
+    assert_eq!(key, DistributionRefusal::Key("id".to_owned()));
     let unnamed = refused(
         "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id + 1) INSERT INTO done (id) SELECT 1 FROM t",
     );
-    assert!(matches!(unnamed, Refusal::Column(_)));
+    assert!(matches!(unnamed, DistributionRefusal::Column(_)));
 }

@@ -1,143 +1,186 @@
 //! `SHOW DATABASES` and `SHOW USERS`.
 
 use super::named_pools::{by_database, named_pools};
-use crate::console::table::{Columns, Row, Value};
-use paceline_config::{ANY_DATABASE, Host, PGBOUNCER};
+use crate::console::table::ColumnType::{Int4, Text};
+use crate::console::table::{ConsoleColumn, ConsoleTable, null};
+use paceline_config::{ANY_DATABASE, Config, Host, PGBOUNCER, PoolOverrides};
 use paceline_pool::pool::{Pool, PoolState};
 use paceline_proxy::proxy::Proxy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(super) const COLUMNS: Columns = Columns {
-    kinds: "ssissiiiissiiiiii",
-    names: &[
-        "name",
-        "host",
-        "port",
-        "database",
-        "force_user",
-        "pool_size",
-        "min_pool_size",
-        "reserve_pool_size",
-        "server_lifetime",
-        "pool_mode",
-        "load_balance_hosts",
-        "max_connections",
-        "current_connections",
-        "max_client_connections",
-        "current_client_connections",
-        "paused",
-        "disabled",
-    ],
-};
+pub(super) static DATABASES: ConsoleTable<DatabaseRecord> =
+    ConsoleTable::new("databases", &[DATABASE_COLUMNS], databases);
 
-pub(super) const USERS_COLUMNS: Columns = Columns {
-    kinds: "ssssiiii",
-    names: &[
-        "name",
-        "pool_size",
-        "reserve_pool_size",
-        "pool_mode",
-        "max_user_connections",
-        "current_connections",
-        "max_user_client_connections",
-        "current_client_connections",
-    ],
-};
+pub(super) static USERS: ConsoleTable<UserRecord> =
+    ConsoleTable::new("users", &[USER_COLUMNS], users);
 
-/// Connections to servers, and of clients.
+const DATABASE_COLUMNS: &[ConsoleColumn<DatabaseRecord>] = &[
+    ("name", Text, |r| r.name.clone().into()),
+    ("host", Text, |r| r.host.clone().into()),
+    ("port", Int4, |r| r.port.into()),
+    ("database", Text, |r| r.on_server.clone().into()),
+    ("force_user", Text, |r| r.force_user.clone().into()),
+    ("pool_size", Int4, |r| r.pool_size.into()),
+    ("min_pool_size", Int4, |r| r.min_pool_size.into()),
+    ("reserve_pool_size", Int4, |r| r.reserve_pool_size.into()),
+    ("server_lifetime", Int4, |r| {
+        r.server_lifetime_seconds.into()
+    }),
+    ("pool_mode", Text, |r| r.pool_mode.map(str::to_owned).into()),
+    ("load_balance_hosts", Text, null),
+    ("max_connections", Int4, |r| r.servers_max.into()),
+    ("current_connections", Int4, |r| {
+        r.connections.servers.into()
+    }),
+    ("max_client_connections", Int4, |r| r.clients_max.into()),
+    ("current_client_connections", Int4, |r| {
+        r.connections.clients.into()
+    }),
+    ("paused", Int4, |r| r.is_paused.into()),
+    ("disabled", Int4, |r| r.is_disabled.into()),
+];
+
+const USER_COLUMNS: &[ConsoleColumn<UserRecord>] = &[
+    ("name", Text, |r| r.name.clone().into()),
+    ("pool_size", Text, |r| or_empty(r.own.pool_size()).into()),
+    ("reserve_pool_size", Text, |r| {
+        or_empty(r.own.reserve_pool_size()).into()
+    }),
+    ("pool_mode", Text, |r| {
+        r.own.pool_mode().map(|mode| mode.name().to_owned()).into()
+    }),
+    ("max_user_connections", Int4, |r| r.servers_max.into()),
+    ("current_connections", Int4, |r| {
+        r.connections.servers.into()
+    }),
+    ("max_user_client_connections", Int4, |r| {
+        r.clients_max.into()
+    }),
+    ("current_client_connections", Int4, |r| {
+        r.connections.clients.into()
+    }),
+];
+
+pub(super) struct DatabaseRecord {
+    name: String,
+    /// `None`: the console.
+    host: Option<String>,
+    port: u16,
+    /// The name of the database on its server.
+    on_server: String,
+    force_user: Option<String>,
+    pool_size: usize,
+    min_pool_size: usize,
+    reserve_pool_size: usize,
+    server_lifetime_seconds: u64,
+    /// As in PgBouncer, `None` unless the database sets it.
+    pool_mode: Option<&'static str>,
+    servers_max: usize,
+    clients_max: usize,
+    connections: ConnectionCounts,
+    is_paused: bool,
+    is_disabled: bool,
+}
+
+pub(super) struct UserRecord {
+    name: String,
+    /// What `[users.NAME]` sets.
+    own: PoolOverrides,
+    servers_max: usize,
+    clients_max: usize,
+    connections: ConnectionCounts,
+}
+
+/// Numbers of connections.
 #[derive(Debug, Clone, Copy, Default)]
-struct Connections {
+struct ConnectionCounts {
     servers: u64,
     clients: u64,
 }
 
-fn connections(pools: &[Arc<Pool>]) -> Connections {
-    let of_pool = |pool: &Arc<Pool>| {
-        let (load, _) = pool.load();
-        let servers = load.servers_active + load.servers_idle + load.servers_opening;
-        let clients = pool.clients.load(Ordering::Relaxed) as u64;
-        Connections { servers, clients }
-    };
-    pools
-        .iter()
-        .map(of_pool)
-        .fold(Connections::default(), |a, b| Connections {
-            servers: a.servers + b.servers,
-            clients: a.clients + b.clients,
-        })
+impl ConnectionCounts {
+    fn of(pools: &[Arc<Pool>]) -> Self {
+        let mut counts = Self::default();
+        for pool in pools {
+            let (load, _) = pool.load();
+            counts.servers += load.servers_open();
+            counts.clients += pool.clients.load(Ordering::Relaxed) as u64;
+        }
+        counts
+    }
 }
 
-/// The databases that are configured, those that clients have used by another name, and the console.
-pub(super) fn databases(proxy: &Proxy) -> Vec<Row> {
+/// The configured databases, other databases that clients have used, and the console.
+fn databases(proxy: &Proxy) -> Vec<DatabaseRecord> {
     let used: BTreeMap<String, Vec<Arc<Pool>>> = by_database(proxy).into_iter().collect();
     let config = Arc::clone(&proxy.config());
     let configured = config.databases.keys().cloned();
     let mut names: BTreeSet<String> = configured.chain(used.keys().cloned()).collect();
     names.remove(ANY_DATABASE);
-    let of_pools = names.iter().filter_map(|name| {
-        let pools = used.get(name).map(Vec::as_slice).unwrap_or_default();
-        database(proxy, name, connections(pools))
+    let of_servers = names.into_iter().filter_map(|name| {
+        let pools = used.get(&name).map(Vec::as_slice).unwrap_or_default();
+        database(proxy, &config, name, ConnectionCounts::of(pools))
     });
-    of_pools.chain([console(proxy)]).collect()
+    of_servers.chain([console(&config)]).collect()
 }
 
-fn database(proxy: &Proxy, name: &str, connections: Connections) -> Option<Row> {
-    let config = proxy.config();
-    let (entry, on_server) = config.database(name)?;
+fn database(
+    proxy: &Proxy,
+    config: &Config,
+    name: String,
+    connections: ConnectionCounts,
+) -> Option<DatabaseRecord> {
+    let (entry, on_server) = config.database(&name)?;
     let host = match &entry.primary.host {
         Host::Tcp(host) => host.clone(),
         Host::Unix(folder) => folder.display().to_string(),
     };
-    // Those of a user of whom nothing is said.
+    // The settings of a user that the configuration does not name.
     let settings = config.pool_settings(entry, "");
-    let limit = |limit: Option<usize>| limit.unwrap_or_default();
-    Some(vec![
-        name.into(),
-        host.into(),
-        u32::from(entry.primary.port).into(),
-        on_server.into(),
-        entry.primary.user.clone().into(),
-        settings.size.into(),
-        settings.min_size.into(),
-        settings.reserve_size.into(),
-        settings.timeouts.server_lifetime.as_secs().into(),
-        // PgBouncer's is empty, too, where the database does not say it.
-        entry
-            .overrides
-            .pool_mode()
-            .map(|mode| mode.name().to_owned())
-            .into(),
-        Value::Null,
-        limit(settings.database_servers_max).into(),
-        connections.servers.into(),
-        limit(settings.database_clients_max).into(),
-        connections.clients.into(),
-        u64::from(proxy.pools.state_of(Some(name)) == PoolState::Paused).into(),
-        u64::from(proxy.pools.admit(name).is_err()).into(),
-    ])
+    Some(DatabaseRecord {
+        host: Some(host),
+        port: entry.primary.port,
+        on_server,
+        force_user: entry.primary.user.clone(),
+        pool_size: settings.size,
+        min_pool_size: settings.min_size,
+        reserve_pool_size: settings.reserve_size,
+        server_lifetime_seconds: settings.timeouts.server_lifetime.as_secs(),
+        pool_mode: entry.overrides.pool_mode().map(|mode| mode.name()),
+        servers_max: settings.database_servers_max.unwrap_or_default(),
+        clients_max: settings.database_clients_max.unwrap_or_default(),
+        connections,
+        is_paused: proxy.pools.state_of(Some(&name)) == PoolState::Paused,
+        is_disabled: proxy.pools.admit(&name).is_err(),
+        name,
+    })
 }
 
-/// The console, as PgBouncer lists its own.
-fn console(proxy: &Proxy) -> Row {
-    let port = proxy.config().paceline.listening.listen.port();
-    let mut row: Row = vec![
-        PGBOUNCER.into(),
-        Value::Null,
-        u32::from(port).into(),
-        PGBOUNCER.into(),
-        PGBOUNCER.into(),
-        2_u64.into(),
-    ];
-    row.extend([(); 3].map(|()| Value::from(0_u64)));
-    row.extend([Value::from("statement"), Value::Null]);
-    row.extend([(); 6].map(|()| Value::from(0_u64)));
-    row
+/// The console, with the values that PgBouncer shows for its own.
+fn console(config: &Config) -> DatabaseRecord {
+    DatabaseRecord {
+        name: PGBOUNCER.to_owned(),
+        host: None,
+        port: config.paceline.listening.listen.port(),
+        on_server: PGBOUNCER.to_owned(),
+        force_user: Some(PGBOUNCER.to_owned()),
+        pool_size: 2,
+        min_pool_size: 0,
+        reserve_pool_size: 0,
+        server_lifetime_seconds: 0,
+        pool_mode: Some("statement"),
+        servers_max: 0,
+        clients_max: 0,
+        connections: ConnectionCounts::default(),
+        is_paused: false,
+        is_disabled: false,
+    }
 }
 
-/// Everybody who has logged in, and whom the configuration names.
-pub(super) fn users(proxy: &Proxy) -> Vec<Row> {
+/// Users who have logged in, and users whom the configuration names.
+fn users(proxy: &Proxy) -> Vec<UserRecord> {
     let mut users: BTreeMap<String, Vec<Arc<Pool>>> = BTreeMap::new();
     for (name, pool) in named_pools(proxy) {
         users.entry(name.user).or_default().push(pool);
@@ -152,23 +195,19 @@ pub(super) fn users(proxy: &Proxy) -> Vec<Row> {
     for name in of_console.chain(of_databases).chain(config.users.keys()) {
         users.entry(name.clone()).or_default();
     }
-    let row = |(name, pools): (String, Vec<Arc<Pool>>)| {
-        let connections = connections(&pools);
+    let record = |(name, pools): (String, Vec<Arc<Pool>>)| {
         let settings = config.user_settings(&name);
-        let said = config.users.get(&name).cloned().unwrap_or_default();
-        let limit = |limit: Option<usize>| limit.unwrap_or_default();
-        let size = |size: Option<usize>| size.map_or_else(String::new, |size| size.to_string());
-        vec![
-            name.into(),
-            size(said.pool_size()).into(),
-            size(said.reserve_pool_size()).into(),
-            said.pool_mode()
-                .map_or(Value::Null, |mode| mode.name().into()),
-            limit(settings.user_servers_max).into(),
-            connections.servers.into(),
-            limit(settings.user_clients_max).into(),
-            connections.clients.into(),
-        ]
+        UserRecord {
+            own: config.users.get(&name).cloned().unwrap_or_default(),
+            servers_max: settings.user_servers_max.unwrap_or_default(),
+            clients_max: settings.user_clients_max.unwrap_or_default(),
+            connections: ConnectionCounts::of(&pools),
+            name,
+        }
     };
-    users.into_iter().map(row).collect()
+    users.into_iter().map(record).collect()
+}
+
+fn or_empty(size: Option<usize>) -> String {
+    size.map_or_else(String::new, |size| size.to_string())
 }

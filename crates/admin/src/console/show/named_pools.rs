@@ -1,10 +1,10 @@
-//! Pools by the database and user that clients name.
+//! The pools that the tables list, with the database and user that clients name.
 
 use paceline_pool::pool::{Pool, PoolName};
 use paceline_proxy::proxy::Proxy;
 use std::sync::Arc;
 
-/// Pools to which a client was admitted, by name.
+/// The pools to which a client was admitted, in the order of their names.
 pub(super) fn named_pools(proxy: &Proxy) -> Vec<(PoolName, Arc<Pool>)> {
     let pools = proxy.pools.all().into_iter();
     let mut named: Vec<_> = pools
@@ -14,7 +14,7 @@ pub(super) fn named_pools(proxy: &Proxy) -> Vec<(PoolName, Arc<Pool>)> {
     named
 }
 
-/// The same, by database.
+/// These pools by database.
 pub(super) fn by_database(proxy: &Proxy) -> Vec<(String, Vec<Arc<Pool>>)> {
     let mut databases: Vec<(String, Vec<Arc<Pool>>)> = Vec::new();
     for (name, pool) in named_pools(proxy) {

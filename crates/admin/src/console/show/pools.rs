@@ -1,123 +1,134 @@
 //! `SHOW POOLS` and `SHOW GROUPS`.
 
 use super::named_pools::named_pools;
-use crate::console::table::{Columns, Row, Value};
+use crate::console::table::ColumnType::{Float8, Int4, Int8, Text};
+use crate::console::table::{ConsoleColumn, ConsoleTable, ConsoleValue, null, zero};
 use paceline_batch::template_stats::TemplateNaming;
-use paceline_pool::pool::{Pool, PoolName};
-use paceline_pool::stats::micros;
+use paceline_pool::pool::{Pool, PoolLoad, PoolName};
 use paceline_proxy::proxy::Proxy;
+use std::collections::HashMap;
 
-pub(super) const COLUMNS: Columns = Columns {
-    kinds: "ssiiiiiiiiiiiiissqq",
-    names: &[
-        "database",
-        "user",
-        "cl_active",
-        "cl_waiting",
-        "cl_active_cancel_req",
-        "cl_waiting_cancel_req",
-        "sv_active",
-        "sv_active_cancel",
-        "sv_being_canceled",
-        "sv_idle",
-        "sv_used",
-        "sv_tested",
-        "sv_login",
-        "maxwait",
-        "maxwait_us",
-        "pool_mode",
-        "load_balance_hosts",
-        "groups",
-        "grouped_queries",
-    ],
-};
+pub(super) static POOLS: ConsoleTable<PoolRecord> =
+    ConsoleTable::new("pools", &[POOL_COLUMNS], pools);
 
-/// What `SHOW GROUPS` shows of one pool (docs/groups.md), behind its name.
-pub(super) const GROUPS_COLUMNS: Columns = Columns {
-    kinds: "ssssqqfqfqqsqs",
-    names: &[
-        "database",
-        "user",
-        "template",
-        "strategy",
-        "units",
-        "groups",
-        "mean_group",
-        "largest_group",
-        "travelled_together",
-        "rows_written",
-        "commits_saved",
-        "fallbacks",
-        "would_have_grouped",
-        "reason",
-    ],
-};
+pub(super) static GROUPS: ConsoleTable<GroupRecord> =
+    ConsoleTable::new("groups", &[GROUP_COLUMNS], groups);
 
-const MICROS: u64 = 1_000_000;
+const POOL_COLUMNS: &[ConsoleColumn<PoolRecord>] = &[
+    ("database", Text, |r| r.name.database.clone().into()),
+    ("user", Text, |r| r.name.user.clone().into()),
+    ("cl_active", Int4, |r| r.load.clients_active.into()),
+    ("cl_waiting", Int4, |r| r.load.clients_waiting.into()),
+    ("cl_active_cancel_req", Int4, |r| r.cancel_requests.into()),
+    ("cl_waiting_cancel_req", Int4, zero),
+    ("sv_active", Int4, |r| r.load.servers_active.into()),
+    ("sv_active_cancel", Int4, |r| r.cancel_requests.into()),
+    ("sv_being_canceled", Int4, zero),
+    ("sv_idle", Int4, |r| r.load.servers_idle.into()),
+    ("sv_used", Int4, zero),
+    ("sv_tested", Int4, |r| r.load.servers_tested.into()),
+    ("sv_login", Int4, |r| r.load.servers_opening.into()),
+    ("maxwait", Int4, |r| r.load.longest_wait.as_secs().into()),
+    ("maxwait_us", Int4, |r| {
+        r.load.longest_wait.subsec_micros().into()
+    }),
+    ("pool_mode", Text, |r| r.mode.into()),
+    ("load_balance_hosts", Text, null),
+    ("groups", Int8, |r| r.groups.into()),
+    ("grouped_queries", Int8, |r| r.grouped_queries.into()),
+];
 
-pub(super) fn pools(proxy: &Proxy) -> Vec<Row> {
+const GROUP_COLUMNS: &[ConsoleColumn<GroupRecord>] = &[
+    ("database", Text, |r| r.name.database.clone().into()),
+    ("user", Text, |r| r.name.user.clone().into()),
+    ("template", Text, |r| r.text("template")),
+    ("strategy", Text, |r| r.text("strategy")),
+    ("units", Int8, |r| r.number("units")),
+    ("groups", Int8, |r| r.number("groups")),
+    ("mean_group", Float8, |r| r.float("mean_group")),
+    ("largest_group", Int8, |r| r.number("largest_group")),
+    ("travelled_together", Float8, |r| {
+        r.float("travelled_together")
+    }),
+    ("rows_written", Int8, |r| r.number("rows_written")),
+    ("commits_saved", Int8, |r| r.number("commits_saved")),
+    ("fallbacks", Text, |r| r.text("fallbacks")),
+    ("would_have_grouped", Int8, |r| {
+        r.number("would_have_grouped")
+    }),
+    ("reason", Text, |r| r.text("reason")),
+];
+
+pub(super) struct PoolRecord {
+    name: PoolName,
+    load: PoolLoad,
+    /// Cancel requests of its clients that are on their way.
+    cancel_requests: usize,
+    mode: &'static str,
+    groups: u64,
+    grouped_queries: u64,
+}
+
+fn pools(proxy: &Proxy) -> Vec<PoolRecord> {
     let clients = proxy.cancel_keys.all();
     let cancels_in = |pool: &Pool| -> usize {
-        let of_it = clients.iter().map(|(_, client)| client);
-        let of_it = of_it.filter(|client| std::ptr::eq(&*client.info.pool, pool));
-        of_it.map(|client| client.cancels()).sum()
+        let of_pool = clients.iter().map(|(_, client)| client);
+        let of_pool = of_pool.filter(|client| std::ptr::eq(&*client.info.pool, pool));
+        of_pool.map(|client| client.cancels()).sum()
     };
     let pools = named_pools(proxy).into_iter();
     pools
-        .map(|(name, pool)| row(name, &pool, cancels_in(&pool)))
+        .map(|(name, pool)| pool_record(name, &pool, cancels_in(&pool)))
         .collect()
 }
 
-fn row(name: PoolName, pool: &Pool, cancels: usize) -> Row {
+fn pool_record(name: PoolName, pool: &Pool, cancel_requests: usize) -> PoolRecord {
     let (load, _) = pool.load();
-    let longest = micros(load.longest_wait);
-    let totals = pool.stats.totals();
-    let [.., groups, grouped] = totals.values;
-    vec![
-        name.database.into(),
-        name.user.into(),
-        load.clients_active.into(),
-        load.clients_waiting.into(),
-        cancels.into(),
-        0_u64.into(),
-        load.servers_active.into(),
-        cancels.into(),
-        0_u64.into(),
-        load.servers_idle.into(),
-        0_u64.into(),
-        load.servers_tested.into(),
-        load.servers_opening.into(),
-        (longest / MICROS).into(),
-        (longest % MICROS).into(),
-        pool.settings().pooling.pool_mode.name().into(),
-        Value::Null,
-        groups.into(),
-        grouped.into(),
-    ]
+    let [.., groups, grouped_queries] = pool.stats.totals().values;
+    PoolRecord {
+        name,
+        load,
+        cancel_requests,
+        mode: pool.settings().pooling.pool_mode.name(),
+        groups,
+        grouped_queries,
+    }
 }
 
-pub(super) fn groups(proxy: &Proxy) -> Vec<Row> {
-    let kinds = GROUPS_COLUMNS.kinds.chars().skip(2);
-    let mut rows = Vec::new();
+/// A row of the table that clients get for `SHOW GROUPS`: texts by the name of the column.
+pub(super) struct GroupRecord {
+    name: PoolName,
+    texts: HashMap<String, Option<String>>,
+}
+
+impl GroupRecord {
+    fn value(&self, column: &str) -> Option<&String> {
+        self.texts.get(column)?.as_ref()
+    }
+
+    fn text(&self, column: &str) -> ConsoleValue {
+        self.value(column).cloned().into()
+    }
+
+    fn number(&self, column: &str) -> ConsoleValue {
+        let number = self.value(column).and_then(|text| text.parse().ok());
+        number.map_or(ConsoleValue::Null, ConsoleValue::Number)
+    }
+
+    fn float(&self, column: &str) -> ConsoleValue {
+        let number = self.value(column).and_then(|text| text.parse().ok());
+        number.map_or(ConsoleValue::Null, ConsoleValue::Float)
+    }
+}
+
+fn groups(proxy: &Proxy) -> Vec<GroupRecord> {
+    let mut records = Vec::new();
     for (name, pool) in named_pools(proxy) {
-        for shown in pool.groups(TemplateNaming::MetricName).rows {
-            let named = [name.database.clone().into(), name.user.clone().into()];
-            let values = shown.into_iter().zip(kinds.clone());
-            let values = values.map(|(value, kind)| typed(value, kind));
-            rows.push(named.into_iter().chain(values).collect());
-        }
+        let table = pool.groups(TemplateNaming::MetricName);
+        records.extend(table.rows.into_iter().map(|row| GroupRecord {
+            name: name.clone(),
+            texts: table.columns.iter().cloned().zip(row).collect(),
+        }));
     }
-    rows
-}
-
-/// Numbers were shown as text.
-fn typed(value: Option<String>, kind: char) -> Value {
-    let Some(text) = value else {
-        return Value::Null;
-    };
-    match kind {
-        'q' => text.parse().map_or(Value::Null, Value::Number),
-        'f' => text.parse().map_or(Value::Null, Value::Float),
-        _ => Value::Text(text),
-    }
+    records
 }

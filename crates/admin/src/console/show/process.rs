@@ -1,87 +1,109 @@
-//! What concerns the whole process: `SHOW LISTS`, `MEM`, `STATE`, `VERSION`, peers, and the tables that are always empty here.
+//! Tables about the whole process: `SHOW LISTS`, `MEM`, `STATE`, `VERSION`, `PEERS`, `PEER_POOLS`; and `SHOW DNS_HOSTS` and
+//! `DNS_ZONES`, which are always empty because Paceline has no DNS cache.
 
 use super::{databases, pools};
-use crate::console::table::{Columns, Row, Value};
+use crate::console::table::ColumnType::{Int4, Int8, Text};
+use crate::console::table::{ConsoleColumn, ConsoleTable, null, zero};
 use crate::console::version::VERSION;
 use paceline_config::{Host, Peer};
-use paceline_pool::pool::Pool;
-use paceline_pool::pool::PoolState;
+use paceline_pool::pool::{Pool, PoolState};
 use paceline_pool::server::ServerConn;
 use paceline_proxy::proxy::Proxy;
 use std::sync::atomic::Ordering;
 
-pub(super) const LISTS_COLUMNS: Columns = Columns {
-    kinds: "si",
-    names: &["list", "items"],
-};
+pub(super) static LISTS: ConsoleTable<ListRecord> =
+    ConsoleTable::new("lists", &[LIST_COLUMNS], lists);
 
-pub(super) const MEM_COLUMNS: Columns = Columns {
-    kinds: "siiii",
-    names: &["name", "size", "used", "free", "memtotal"],
-};
+pub(super) static MEM: ConsoleTable<MemRecord> = ConsoleTable::new("mem", &[MEM_COLUMNS], mem);
 
-pub(super) const STATE_COLUMNS: Columns = Columns {
-    kinds: "ss",
-    names: &["key", "value"],
-};
+pub(super) static STATE: ConsoleTable<StateRecord> =
+    ConsoleTable::new("state", &[STATE_COLUMNS], state);
 
-pub(super) const VERSION_COLUMNS: Columns = Columns {
-    kinds: "s",
-    names: &["version"],
-};
+pub(super) static VERSION_TABLE: ConsoleTable<()> =
+    ConsoleTable::new("version", &[VERSION_COLUMNS], |_| vec![()]);
 
-pub(super) const PEERS_COLUMNS: Columns = Columns {
-    kinds: "isii",
-    names: &["peer_id", "host", "port", "pool_size"],
-};
+pub(super) static PEERS: ConsoleTable<PeerRecord> =
+    ConsoleTable::new("peers", &[PEER_COLUMNS], peers);
 
-pub(super) const PEER_POOLS_COLUMNS: Columns = Columns {
-    kinds: "iiiii",
-    names: &[
-        "peer_id",
-        "cl_active_cancel_req",
-        "cl_waiting_cancel_req",
-        "sv_active_cancel",
-        "sv_login",
-    ],
-};
+pub(super) static PEER_POOLS: ConsoleTable<PeerPoolRecord> =
+    ConsoleTable::new("peer_pools", &[PEER_POOL_COLUMNS], peer_pools);
 
-pub(super) const DNS_HOSTS_COLUMNS: Columns = Columns {
-    kinds: "sqs",
-    names: &["hostname", "ttl", "addrs"],
-};
+pub(super) static DNS_HOSTS: ConsoleTable<()> =
+    ConsoleTable::new("dns_hosts", &[DNS_HOST_COLUMNS], |_| Vec::new());
 
-pub(super) const DNS_ZONES_COLUMNS: Columns = Columns {
-    kinds: "sqi",
-    names: &["zonename", "serial", "count"],
-};
+pub(super) static DNS_ZONES: ConsoleTable<()> =
+    ConsoleTable::new("dns_zones", &[DNS_ZONE_COLUMNS], |_| Vec::new());
 
-/// Clients, operators among them, and server connections that there are.
-fn connections(proxy: &Proxy) -> (u64, u64) {
-    let clients = proxy.clients.load(Ordering::Relaxed) + proxy.console_keys.count();
-    let servers = proxy.pools.all().into_iter().map(|pool| {
-        let (load, _) = pool.load();
-        load.servers_active + load.servers_idle + load.servers_opening
-    });
-    (clients as u64, servers.sum())
+const LIST_COLUMNS: &[ConsoleColumn<ListRecord>] = &[
+    ("list", Text, |r| r.name.into()),
+    ("items", Int4, |r| r.items.into()),
+];
+
+const MEM_COLUMNS: &[ConsoleColumn<MemRecord>] = &[
+    ("name", Text, |r| r.name.into()),
+    ("size", Int4, |r| r.size.into()),
+    ("used", Int4, |r| r.used.into()),
+    ("free", Int4, zero),
+    ("memtotal", Int4, |r| (r.size * r.used).into()),
+];
+
+const STATE_COLUMNS: &[ConsoleColumn<StateRecord>] = &[
+    ("key", Text, |r| r.name.into()),
+    ("value", Text, |r| {
+        if r.is_current { "yes" } else { "no" }.into()
+    }),
+];
+
+const VERSION_COLUMNS: &[ConsoleColumn<()>] =
+    &[("version", Text, |()| format!("PgBouncer {VERSION}").into())];
+
+const PEER_COLUMNS: &[ConsoleColumn<PeerRecord>] = &[
+    ("peer_id", Int4, |r| r.id.into()),
+    ("host", Text, |r| r.host.clone().into()),
+    ("port", Int4, |r| r.port.into()),
+    ("pool_size", Int4, |r| r.pool_size.into()),
+];
+
+const PEER_POOL_COLUMNS: &[ConsoleColumn<PeerPoolRecord>] = &[
+    ("peer_id", Int4, |r| r.id.into()),
+    ("cl_active_cancel_req", Int4, |r| r.sent.into()),
+    ("cl_waiting_cancel_req", Int4, |r| r.waiting.into()),
+    ("sv_active_cancel", Int4, |r| r.sent.into()),
+    ("sv_login", Int4, zero),
+];
+
+const DNS_HOST_COLUMNS: &[ConsoleColumn<()>] = &[
+    ("hostname", Text, null),
+    ("ttl", Int8, null),
+    ("addrs", Text, null),
+];
+
+const DNS_ZONE_COLUMNS: &[ConsoleColumn<()>] = &[
+    ("zonename", Text, null),
+    ("serial", Int8, null),
+    ("count", Int4, null),
+];
+
+pub(super) struct ListRecord {
+    name: &'static str,
+    items: usize,
 }
 
-pub(super) fn lists(proxy: &Proxy) -> Vec<Row> {
-    let (clients, servers) = connections(proxy);
-    let logged_in = (proxy.cancel_keys.all().len() + proxy.console_keys.count()) as u64;
-    let count = |rows: Vec<Row>| rows.len() as u64;
-    let list = |name: &str, items: u64| vec![Value::from(name), Value::from(items)];
+fn lists(proxy: &Proxy) -> Vec<ListRecord> {
+    let clients = clients(proxy);
+    let logged_in = proxy.cancel_keys.all().len() + proxy.console_keys.count();
+    let list = |name, items| ListRecord { name, items };
     vec![
-        list("databases", count(databases::databases(proxy))),
-        list("users", count(databases::users(proxy))),
-        list("peers", count(peers(proxy))),
-        list("pools", count(pools::pools(proxy))),
-        list("peer_pools", count(peer_pools(proxy))),
+        list("databases", (databases::DATABASES.records)(proxy).len()),
+        list("users", (databases::USERS.records)(proxy).len()),
+        list("peers", peers(proxy).len()),
+        list("pools", (pools::POOLS.records)(proxy).len()),
+        list("peer_pools", peer_pools(proxy).len()),
         list("free_clients", 0),
         list("used_clients", clients),
         list("login_clients", clients.saturating_sub(logged_in)),
         list("free_servers", 0),
-        list("used_servers", servers),
+        list("used_servers", servers(proxy)),
         list("dns_names", 0),
         list("dns_zones", 0),
         list("dns_queries", 0),
@@ -89,83 +111,94 @@ pub(super) fn lists(proxy: &Proxy) -> Vec<Row> {
     ]
 }
 
-/// Peers that are configured, this process among them if it is.
-pub(super) fn peers(proxy: &Proxy) -> Vec<Row> {
-    let config = proxy.config();
-    let row = |(id, peer): (&u16, &Peer)| -> Row {
-        let host = match &peer.host {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(folder) => folder.display().to_string(),
-        };
-        vec![
-            u32::from(*id).into(),
-            host.into(),
-            u32::from(peer.port).into(),
-            (peer.pool_size(&config.paceline) as u64).into(),
-        ]
-    };
-    config.peers.iter().map(row).collect()
+/// The number of clients, including console sessions.
+fn clients(proxy: &Proxy) -> usize {
+    proxy.clients.load(Ordering::Relaxed) + proxy.console_keys.count()
 }
 
-/// Cancel requests on their way to each peer.
-pub(super) fn peer_pools(proxy: &Proxy) -> Vec<Row> {
-    let config = proxy.config();
-    let row = |id: &u16| -> Row {
-        let load = proxy.peers.load(*id);
-        let (sent, waiting) = (load.sent as u64, load.waiting as u64);
-        let login = 0_u64;
-        vec![
-            u32::from(*id).into(),
-            sent.into(),
-            waiting.into(),
-            sent.into(),
-            login.into(),
-        ]
-    };
-    config.peers.keys().map(row).collect()
+/// The number of server connections.
+fn servers(proxy: &Proxy) -> usize {
+    let of_pools = proxy.pools.all().into_iter().map(|pool| {
+        let (load, _) = pool.load();
+        load.servers_active + load.servers_idle + load.servers_opening
+    });
+    usize::try_from(of_pools.sum::<u64>()).unwrap_or(usize::MAX)
 }
 
-/// What is kept for each, without its buffers, texts and tables.
-pub(super) fn mem(proxy: &Proxy) -> Vec<Row> {
-    let (clients, servers) = connections(proxy);
-    let pools = proxy.pools.all().len() as u64;
-    let cache = |name: &str, size: usize, used: u64| -> Row {
-        let (size, free) = (size as u64, 0_u64);
-        let total = size * used;
-        vec![
-            name.into(),
-            size.into(),
-            used.into(),
-            free.into(),
-            total.into(),
-        ]
-    };
+pub(super) struct MemRecord {
+    name: &'static str,
+    /// Bytes of one, without its buffers, texts and tables.
+    size: usize,
+    used: usize,
+}
+
+fn mem(proxy: &Proxy) -> Vec<MemRecord> {
+    let record = |name, size, used| MemRecord { name, size, used };
     vec![
-        cache("client_cache", paceline_proxy::client::SIZE, clients),
-        cache("server_cache", size_of::<ServerConn>(), servers),
-        cache("pool_cache", size_of::<Pool>(), pools),
-        cache(
-            "shared_answers",
-            1,
-            proxy.shared.result_memory.taken() as u64,
-        ),
+        record("client_cache", paceline_proxy::client::SIZE, clients(proxy)),
+        record("server_cache", size_of::<ServerConn>(), servers(proxy)),
+        record("pool_cache", size_of::<Pool>(), proxy.pools.all().len()),
+        record("shared_answers", 1, proxy.shared.result_memory.taken()),
     ]
 }
 
-pub(super) fn state(proxy: &Proxy) -> Vec<Row> {
-    let held = proxy.pools.state_of(None);
+pub(super) struct StateRecord {
+    name: &'static str,
+    is_current: bool,
+}
+
+fn state(proxy: &Proxy) -> Vec<StateRecord> {
+    let current = proxy.pools.state_of(None);
     let states = [
         ("active", PoolState::Active),
         ("paused", PoolState::Paused),
         ("suspended", PoolState::Suspended),
     ];
-    let is = |(key, state): (&str, PoolState)| {
-        let value = if held == state { "yes" } else { "no" };
-        vec![Value::from(key), Value::from(value)]
+    let record = |(name, state)| StateRecord {
+        name,
+        is_current: state == current,
     };
-    states.map(is).to_vec()
+    states.map(record).into()
 }
 
-pub(super) fn version() -> Vec<Row> {
-    vec![vec![format!("PgBouncer {VERSION}").into()]]
+pub(super) struct PeerRecord {
+    id: u16,
+    host: String,
+    port: u16,
+    pool_size: usize,
+}
+
+/// The configured peers, including this process if it is one of them.
+fn peers(proxy: &Proxy) -> Vec<PeerRecord> {
+    let config = proxy.config();
+    let record = |(id, peer): (&u16, &Peer)| PeerRecord {
+        id: *id,
+        host: match &peer.host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(folder) => folder.display().to_string(),
+        },
+        port: peer.port,
+        pool_size: peer.pool_size(&config.paceline),
+    };
+    config.peers.iter().map(record).collect()
+}
+
+/// Cancel requests that Paceline passes on to a peer.
+pub(super) struct PeerPoolRecord {
+    id: u16,
+    sent: usize,
+    waiting: usize,
+}
+
+fn peer_pools(proxy: &Proxy) -> Vec<PeerPoolRecord> {
+    let config = proxy.config();
+    let record = |id: &u16| {
+        let load = proxy.peers.load(*id);
+        PeerPoolRecord {
+            id: *id,
+            sent: load.sent,
+            waiting: load.waiting,
+        }
+    };
+    config.peers.keys().map(record).collect()
 }

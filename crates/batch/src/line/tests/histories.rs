@@ -136,8 +136,8 @@ impl Life {
             .iter()
             .for_each(|e| self.model.finished(e.request));
         let concerned = |w: &&ModelWaiter| {
-            let several = matches!(w.spec.keys, LineKeys::Many(_));
-            several
+            let multi_row = matches!(w.spec.keys, LineKeys::MultiRow(_));
+            multi_row
                 && w.spec
                     .keys
                     .as_slice()
@@ -163,12 +163,12 @@ impl Life {
             if waiting.spec == *spec {
                 continue;
             }
-            assert!(matches!(waiting.spec.keys, LineKeys::Many(_)));
+            assert!(matches!(waiting.spec.keys, LineKeys::MultiRow(_)));
             let expected = WaitSpec {
                 group: None,
                 keys: LineKeys::Unknown,
                 barrier: true,
-                probe: None,
+                probe_group: None,
                 ..waiting.spec.clone()
             };
             assert_eq!(*spec, expected);
@@ -497,11 +497,11 @@ fn specs() -> impl Strategy<Value = WaitSpec> {
             0..2_u64,
         ),
     );
-    let several = prop::collection::btree_set((0..4_u64).prop_map(LineKey), 1..4);
+    let multi_row = prop::collection::btree_set((0..4_u64).prop_map(LineKey), 1..4);
     let keys = prop_oneof![
         3 => Just(LineKeys::Unknown),
         5 => (0..4_u64).prop_map(|key| LineKeys::One(LineKey(key))),
-        3 => several.prop_map(|keys| LineKeys::Many(keys.into_iter().collect())),
+        3 => multi_row.prop_map(|keys| LineKeys::MultiRow(keys.into_iter().collect())),
     ];
     let waits = (
         prop::bool::weighted(0.5),
@@ -517,7 +517,7 @@ fn specs() -> impl Strategy<Value = WaitSpec> {
                 table: None,
                 group: id,
                 barrier: barrier && keys == LineKeys::Unknown,
-                probe: Some(group(GroupStrategy::Fold, 1))
+                probe_group: Some(group(GroupStrategy::Fold, 1))
                     .filter(|_| probed && keys != LineKeys::Unknown),
                 locks,
                 timeouts: ClientTimeouts {

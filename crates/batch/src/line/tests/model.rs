@@ -51,7 +51,7 @@ pub(super) fn on(spec: &WaitSpec, key: LineKey) -> bool {
 /// A request on several rows shares none of them with another request of its group.
 fn assert_no_shared_rows(entries: &[WaitEntry<u64>]) {
     for one in entries {
-        let LineKeys::Many(keys) = &one.spec.keys else {
+        let LineKeys::MultiRow(keys) = &one.spec.keys else {
             continue;
         };
         let others = entries.iter().filter(|other| other.waiter != one.waiter);
@@ -255,7 +255,7 @@ impl LineModel {
         for waiter in waiters {
             let place = self.waiting.iter().position(|w| w.waiter == *waiter);
             let waiting = self.waiting[place.expect("a probed request waits")].clone();
-            let id = waiting.spec.probe.expect("it has a probe");
+            let id = waiting.spec.probe_group.expect("it has a probe");
             ids.insert((id.template, id.settings));
             let keys = waiting.spec.keys.as_slice();
             assert!(waiting.long, "no row has kept it waiting: {waiting:?}");
@@ -283,7 +283,7 @@ impl LineModel {
                     .is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX * 2);
                 self.in_flight(**key) && kept_waiting
             };
-            if waiting.spec.probe.is_some()
+            if waiting.spec.probe_group.is_some()
                 && waiting.spec.keys.as_slice().iter().any(|key| long(&key))
             {
                 assert!(waiting.probed.is_some(), "not probed: {waiting:?}");
@@ -505,15 +505,15 @@ impl LineModel {
 
     /// Whether requests on these rows may not leave with their group.
     fn may_stay(&self, keys: &LineKeys) -> bool {
-        let several = |w: &ModelWaiter| matches!(w.spec.keys, LineKeys::Many(_));
+        let multi_row = |w: &ModelWaiter| matches!(w.spec.keys, LineKeys::MultiRow(_));
         match keys {
             LineKeys::Unknown => false,
             LineKeys::One(key) => {
-                let mut behind = self.waiting.iter().filter(|w| several(w));
+                let mut behind = self.waiting.iter().filter(|w| multi_row(w));
                 let taken = self.in_flight(*key) || self.contended.contains_key(key);
                 taken || behind.any(|w| on(&w.spec, *key))
             }
-            LineKeys::Many(_) => true,
+            LineKeys::MultiRow(_) => true,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A fold with a probe and a lock that can be requested separately.
 fn patient(row: u64) -> WaitSpec {
     WaitSpec {
-        probe: Some(group(Strategy::Fold, 1)),
+        probe_group: Some(group(Strategy::Fold, 1)),
         locks: true,
         ..fold(row)
     }

@@ -1,6 +1,6 @@
 //! Chains without a server: which requests fit, what is sent, and that no member is answered before the commit.
 
-use super::{ChainFacts, Prelude, fits};
+use super::{ChainFacts, Prelude, group_of};
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::strategy::Strategy;
@@ -103,21 +103,21 @@ fn end() -> Wire {
 fn only_requests_known_to_be_short_fit() {
     let mut fixture = ChainFixture::new();
     let request = fixture.extended(INSERT);
-    assert_eq!(fits(&request), None, "not known to be short");
+    assert_eq!(group_of(&request), None, "not known to be short");
     (0..3).for_each(|_| request.template.pace.record(100, 100));
     assert_eq!(
-        fits(&request).map(|group| group.strategy),
+        group_of(&request).map(|group| group.strategy),
         Some(Strategy::Chain)
     );
     request.template.pace.record(1_000_000, 100);
-    assert_eq!(fits(&request), None, "it has turned out long");
+    assert_eq!(group_of(&request), None, "it has turned out long");
     for text in [
         "UPDATE /*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(1) */ t SET a = 1",
         "INSERT /*+ COMMIT_ON_SUCCESS */ INTO log VALUES ('now')",
     ] {
         let request = fixture.extended(text);
         (0..3).for_each(|_| request.template.pace.record(100, 100));
-        assert_eq!(fits(&request), None, "{text}");
+        assert_eq!(group_of(&request), None, "{text}");
     }
 }
 

@@ -212,7 +212,7 @@ fn an_uncertain_result_ends_the_use_of_the_statement() {
 fn only_requests_for_the_same_rows_share_a_group() {
     let mut claims = claims();
     let plan = claims.plan.clone();
-    let mut id = |values: &[&str]| plan.fits(&claims.texts(values));
+    let mut id = |values: &[&str]| plan.group_and_keys(&claims.texts(values));
     let (group, key) = id(&["7", "ann", "1"]).expect("these members share a group");
     assert_eq!(id(&["7", "bob", "9"]), Some((group, key.clone())));
     assert_ne!(id(&["8", "ann", "1"]), Some((group, key.clone())));
@@ -222,12 +222,12 @@ fn only_requests_for_the_same_rows_share_a_group() {
     let text = |text: &'static str| (false, Some(text.as_bytes()));
     let one = 1_i64.to_be_bytes();
     let binary = claims.bound(&[text("7"), text("ann"), (true, Some(&one))]);
-    assert_eq!(plan.fits(&binary), Some((group, key.clone())));
+    assert_eq!(plan.group_and_keys(&binary), Some((group, key.clone())));
     let one = 1_i32.to_be_bytes();
     let shorter = claims.bound(&[text("7"), text("ann"), (true, Some(&one))]);
-    assert_eq!(plan.fits(&shorter), Some((group, key.clone())));
+    assert_eq!(plan.group_and_keys(&shorter), Some((group, key.clone())));
     let none = claims.bound(&[text("7"), text("ann"), (false, None)]);
-    assert_eq!(plan.fits(&none), None);
+    assert_eq!(plan.group_and_keys(&none), None);
 }
 
 #[test]

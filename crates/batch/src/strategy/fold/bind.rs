@@ -6,13 +6,13 @@ use super::super::plan::PlannedRequest;
 use super::super::row_key::RowKey;
 use super::super::row_spread::RowSpread;
 use super::plan::FoldPlan;
-use paceline_sql::fold::RESULT_COLUMNS;
+use paceline_sql::fold::FOLD_RESULT_COLUMNS;
 
 /// The row of each key, with the numbers of its members in order of arrival.
 pub(super) type MembersByRow = Vec<(RowKey, Vec<usize>)>;
 
 /// Writes `[Parse] Bind Execute`. Parameters: the keys, the positions at which the members of each key begin and end, the
-/// fingerprint, the members' own parameters in the order of `rows`.
+/// catalog version, the members' own parameters in the order of `rows`.
 pub(super) fn write_statement(
     plan: &FoldPlan,
     spread: RowSpread,
@@ -24,7 +24,7 @@ pub(super) fn write_statement(
     if spread != RowSpread::OneEach {
         arrays.extend(bounds(rows));
     }
-    arrays.push((false, plan.fingerprint.clone().into_bytes()));
+    arrays.push((false, plan.catalog_version.clone().into_bytes()));
     let numbers = rows.iter().flat_map(|(_, numbers)| numbers);
     let in_order: Option<Vec<&PlannedRequest>> = numbers
         .map(|number| members.get(*number).copied())
@@ -37,7 +37,7 @@ pub(super) fn write_statement(
     let values: Vec<_> = bound(&arrays).collect();
     let formats = plan
         .described
-        .result_formats(RESULT_COLUMNS, members.first()?);
+        .result_formats(FOLD_RESULT_COLUMNS, members.first()?);
     let statement = plan.statement(spread)?;
     statement.write(&values, &formats, writer);
     Some(())

@@ -1,7 +1,7 @@
 //! The plan of a fold: the statements of the template and the keys of its rows.
 
 use super::super::described::DescribedTemplate;
-use super::super::messages::{OwnStatement, write_tail};
+use super::super::messages::{InjectedStatement, write_tail};
 use super::super::plan::{LockPlan, ProbePlan};
 use super::super::row_key::RowKeys;
 use super::super::row_spread::{GroupBackoff, RowSpread};
@@ -24,7 +24,7 @@ pub struct FoldPlan {
     /// While it is on, no group uses [`RowSpread::OneEach`].
     pub(super) backoff: GroupBackoff,
     pub(super) rows: RowKeys,
-    pub(super) fingerprint: String,
+    pub(super) catalog_version: String,
     pub(super) described: DescribedTemplate,
 }
 
@@ -58,7 +58,7 @@ impl FoldPlan {
                 one_each: templates.new_id(),
             },
             backoff: GroupBackoff::default(),
-            fingerprint: table.fingerprint.value.clone(),
+            catalog_version: table.catalog_version.value.clone(),
         })
     }
 
@@ -96,12 +96,12 @@ impl FoldPlan {
         RowSpread::of(rows, members, self.fold.one_each.is_some(), &self.backoff)
     }
 
-    pub(super) fn statement(&self, spread: RowSpread) -> Option<OwnStatement<'_>> {
+    pub(super) fn statement(&self, spread: RowSpread) -> Option<InjectedStatement<'_>> {
         let (id, text) = match spread {
             RowSpread::OneRow => (self.ids.one_row, &self.fold.one_row),
             RowSpread::ManyRows => (self.ids.many_rows, &self.fold.many_rows),
             RowSpread::OneEach => (self.ids.one_each, self.fold.one_each.as_ref()?),
         };
-        Some(OwnStatement { id, text })
+        Some(InjectedStatement { id, text })
     }
 }

@@ -8,7 +8,7 @@ use super::super::outcome::{
 use super::super::plan::PlannedRequest;
 use super::super::row_key::RowKey;
 use super::super::row_spread::RowSpread;
-use super::super::statement_batch::GroupResult;
+use super::super::statement_batch::{CatalogCheck, GroupResult};
 use super::super::statement_progress::StatementError;
 use super::bind::{MembersByRow, write_statement};
 use super::plan::FoldPlan;
@@ -16,7 +16,7 @@ use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use paceline_relay::request::RequestForm;
-use paceline_sql::fold::RESULT_COLUMNS;
+use paceline_sql::fold::FOLD_RESULT_COLUMNS;
 use paceline_wire::backend;
 use std::sync::Arc;
 
@@ -106,18 +106,18 @@ impl GroupResult for FoldResult {
         self.order.len()
     }
 
-    /// Columns: facts unchanged, place of the member, constraints hold, updated, RETURNING.
-    fn receive_row(&mut self, body: &[u8]) -> bool {
+    /// Columns: catalog version unchanged, place of the member, constraints hold, updated, RETURNING.
+    fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         let Ok(values) = backend::row_values(body) else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
-        let (head, returning) = values.split_at(RESULT_COLUMNS.min(values.len()));
+        let (head, returning) = values.split_at(FOLD_RESULT_COLUMNS.min(values.len()));
         let [same, place, valid, hit] = *head else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
-        let (same, valid, hit) = (is_true(same), is_true(valid), is_true(hit));
+        let (check, valid, hit) = (CatalogCheck::read(same), is_true(valid), is_true(hit));
         let Some(place) = read_place(place) else {
-            return same;
+            return check;
         };
         let answer = match (valid, self.order.get(place)) {
             (true, Some((_, form))) => FoldAnswer::Reply(self.reply(*form, hit, returning)),
@@ -129,7 +129,7 @@ impl GroupResult for FoldResult {
         if let Some(slot) = self.answers.get_mut(place) {
             *slot = Some(answer);
         }
-        same
+        check
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {

@@ -24,12 +24,12 @@ fn upserts(text: &str, id: Type) -> PlannedStatement {
     let table = table(&[("id", id), ("n", INT4)], &["id"]);
     let parameters = [id, INT4, id, INT4, INT4];
     let parameters = &parameters[..if text == ADD { 5 } else { 4 }];
-    PlannedStatement::upserting_several(text, &table, parameters, vec![column("n", 23)])
+    PlannedStatement::upserting_multi_row(text, &table, parameters, vec![column("n", 23)])
 }
 
 fn place(upserts: &mut PlannedStatement, values: &[&str]) -> Option<(GroupId, LineKeys)> {
     let request = upserts.texts(values);
-    upserts.plan.fits(&request)
+    upserts.plan.group_and_keys(&request)
 }
 
 fn a_server() -> ServerSide {
@@ -83,7 +83,7 @@ fn a_request_that_only_postgresql_can_answer_runs_alone() {
     assert_eq!(place(&mut add, &["7", "1", "007x", "1", "2"]), None);
     let null: [_; 5] = [Some(&b"7"[..]), Some(b"1"), None, Some(b"1"), Some(b"2")];
     let null = add.bound(&null.map(|value| (false, value)));
-    assert_eq!(add.plan.fits(&null), None);
+    assert_eq!(add.plan.group_and_keys(&null), None);
     let eight = 8_i64.to_be_bytes();
     let mixed = [
         (false, &b"7"[..]),
@@ -93,9 +93,13 @@ fn a_request_that_only_postgresql_can_answer_runs_alone() {
     ];
     let mut nothing = upserts(NOTHING, INT8);
     let mixed = nothing.bound(&mixed.map(|(binary, value)| (binary, Some(value))));
-    assert_eq!(nothing.plan.fits(&mixed), None, "an array has one format");
+    assert_eq!(
+        nothing.plan.group_and_keys(&mixed),
+        None,
+        "an array has one format"
+    );
     let (_, keys) = place(&mut nothing, &["7", "1", "7", "2"]).expect("the second one is skipped");
-    assert!(matches!(&keys, LineKeys::Many(keys) if keys.len() == 1));
+    assert!(matches!(&keys, LineKeys::MultiRow(keys) if keys.len() == 1));
     let mut words = upserts(NOTHING, TEXT);
     assert!(place(&mut words, &["a", "1", "b", "1"]).is_some());
     assert_eq!(place(&mut words, &["a", "1", "b ", "1"]), None);

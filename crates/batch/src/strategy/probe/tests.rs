@@ -22,7 +22,7 @@ fn a_server() -> ServerSide {
     ServerSide::new(SettingsInterner::default().none(), 8)
 }
 
-/// Whether the facts are unchanged, and the number of a request that met its row.
+/// Whether the catalog version is unchanged, and the number of a request that met its row.
 fn met(same: bool, number: Option<u32>) -> Wire {
     let number = number.map(u32::to_be_bytes);
     values(&[

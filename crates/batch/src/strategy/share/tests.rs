@@ -1,7 +1,7 @@
 //! Shared reads without a server: which reads are identical, one execution, the same bytes for all members, and an answer that
 //! becomes too long.
 
-use super::{ANSWER_BYTES_MAX, fits};
+use super::{ANSWER_BYTES_MAX, group_of};
 use crate::analysis::{Policy, TemplateAnalysis};
 use crate::line::GroupId;
 use crate::strategy::PlannedRequest;
@@ -9,7 +9,7 @@ use crate::strategy::Prelude;
 use crate::strategy::Strategy;
 use crate::testing::fold_statement::single;
 use crate::testing::group_run::GroupRun;
-use paceline_relay::analysis::Analysis;
+use paceline_relay::parsed::ClientParse;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
@@ -72,7 +72,7 @@ impl ShareFixture {
 }
 
 fn group(request: &PlannedRequest) -> GroupId {
-    fits(request).expect("a plain read may be shared")
+    group_of(request).expect("a plain read may be shared")
 }
 
 fn begun() -> Wire {
@@ -132,12 +132,12 @@ fn a_template_with_a_too_long_answer_is_not_shared() {
         .template
         .pace
         .record(1, u32::try_from(ANSWER_BYTES_MAX).unwrap());
-    assert!(fits(&request).is_some());
+    assert!(group_of(&request).is_some());
     request
         .template
         .pace
         .record(1, u32::try_from(ANSWER_BYTES_MAX + 1).unwrap());
-    assert_eq!(fits(&request), None);
+    assert_eq!(group_of(&request), None);
 }
 
 #[test]
@@ -222,14 +222,14 @@ fn a_prepared_statement_is_analyzed_late_enough_for_all_members() {
     let mut fixture = ShareFixture::new();
     let prepared = fixture.templates.prepared(TEXT, &[0, 0]);
     let mut member = |since: u64| {
-        let analysis = Analysis {
-            since,
-            ..Analysis::begun(since - 1, 0)
+        let client_parse = ClientParse {
+            answered: since,
+            ..ClientParse::begun(since - 1, 0)
         };
         fixture
             .session
             .statements
-            .parse(b"p", prepared.clone(), analysis);
+            .parse(b"p", prepared.clone(), client_parse);
         let messages = [
             bind_values("p", &[(false, Some(b"1"))], &[]),
             execute(),

@@ -1,12 +1,12 @@
 //! The INSERT of a group: the values of its members as arrays.
 
 use super::super::array::{Array, bound};
-use super::super::messages::{BatchWriter, OwnStatement};
+use super::super::messages::{BatchWriter, InjectedStatement};
 use super::super::plan::PlannedRequest;
 use super::super::row_spread::RowSpread;
 use super::plan::UpsertPlan;
 use paceline_sql::UNCHECKED_WAIT_MS;
-use paceline_sql::merge::upsert::RESULT_COLUMNS;
+use paceline_sql::merge::upsert::UPSERT_RESULT_COLUMNS;
 
 /// Maximum wait for a lock that perhaps only another member needs.
 const LOCK_TIMEOUT: &str = "5ms";
@@ -32,23 +32,28 @@ impl UpsertPlan {
             RowSpread::OneRow | RowSpread::ManyRows => LOCK_TIMEOUT.to_owned(),
         };
         let mut values = vec![
-            (false, Some(self.fingerprint.as_bytes())),
+            (false, Some(self.catalog_version.as_bytes())),
             (false, Some(lock_timeout.as_bytes())),
         ];
         let mut arrays = Vec::new();
-        if !self.upsert.own.is_empty() {
+        if !self.upsert.per_member.is_empty() {
             arrays.push(Array::numbers(requests.len()));
         }
-        for number in self.upsert.own.iter().flat_map(|own| &own.numbers) {
+        for number in self
+            .upsert
+            .per_member
+            .iter()
+            .flat_map(|parameter| &parameter.numbers)
+        {
             let requests = requests.iter().copied();
             arrays.push(self.described.array(&[*number], requests)?);
         }
         values.extend(bound(&arrays));
-        let own_columns = RESULT_COLUMNS + self.upsert.key.len();
+        let injected_columns = UPSERT_RESULT_COLUMNS + self.upsert.key.len();
         let formats = self
             .described
-            .result_formats(own_columns, requests.first()?);
-        OwnStatement { id, text }.write(&values, &formats, writer);
+            .result_formats(injected_columns, requests.first()?);
+        InjectedStatement { id, text }.write(&values, &formats, writer);
         Some(())
     }
 }

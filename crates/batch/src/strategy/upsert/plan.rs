@@ -27,7 +27,7 @@ pub struct UpsertPlan {
     pub(super) fold: Option<Arc<FoldPlan>>,
     pub(super) probe: Option<ProbePlan>,
     pub(super) rows: RowKeys,
-    pub(super) fingerprint: String,
+    pub(super) catalog_version: String,
     pub(super) described: DescribedTemplate,
 }
 
@@ -60,7 +60,7 @@ impl UpsertPlan {
             fold,
             rows,
             upsert,
-            fingerprint: table.fingerprint.value.clone(),
+            catalog_version: table.catalog_version.value.clone(),
             described,
         })
     }

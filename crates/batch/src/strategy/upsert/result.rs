@@ -1,7 +1,7 @@
 //! The result of an upsert: the rows of the INSERT, then those of the fold.
 
 use super::super::fold::FoldResult;
-use super::super::messages::{BatchWriter, is_true, unknown_key_errors};
+use super::super::messages::{BatchWriter, unknown_key_errors};
 use super::super::outcome::{
     MemberOutcome, MemberResult, Retry, fallback_reason, is_lock_timeout, is_refusal, retry,
     retry_halves,
@@ -9,7 +9,7 @@ use super::super::outcome::{
 use super::super::plan::PlannedRequest;
 use super::super::row_key::RowKey;
 use super::super::row_spread::RowSpread;
-use super::super::statement_batch::GroupResult;
+use super::super::statement_batch::{CatalogCheck, GroupResult};
 use super::super::statement_progress::StatementError;
 use super::plan::UpsertPlan;
 use crate::template_stats::Fallback;
@@ -96,11 +96,11 @@ impl UpsertResult {
         })
     }
 
-    /// Takes a row of the INSERT. Columns: facts unchanged, key, RETURNING.
-    fn receive_inserted(&mut self, body: &[u8]) -> bool {
+    /// Takes a row of the INSERT. Columns: catalog version unchanged, key, RETURNING.
+    fn receive_inserted(&mut self, body: &[u8]) -> CatalogCheck {
         let values = backend::row_values(body).unwrap_or_default();
         let Some((same, values)) = values.split_first() else {
-            return true;
+            return CatalogCheck::Unchanged;
         };
         let (key, returning) = values.split_at(self.plan.upsert.key.len().min(values.len()));
         if key.iter().all(Option::is_some) {
@@ -116,7 +116,7 @@ impl UpsertResult {
                 None => self.unknown_key = true,
             }
         }
-        is_true(*same)
+        CatalogCheck::read(*same)
     }
 
     /// The first member with a key.
@@ -153,14 +153,14 @@ impl UpsertResult {
         }
     }
 
-    fn finish_with(&mut self, facts_changed: bool, results: &mut Vec<MemberResult>) {
+    fn finish_with(&mut self, catalog_changed: bool, results: &mut Vec<MemberResult>) {
         if self.unknown_key {
             let forms = self.members.iter().map(|member| member.form);
             return results.extend(unknown_key_errors(forms));
         }
         match &mut self.fold {
             Some(fold) if !self.fold_changed => fold.finish(results),
-            _ if facts_changed => {
+            _ if catalog_changed => {
                 results.extend(retry(0..self.len(), Retry::Alone, Fallback::Ddl));
             }
             _ => self.do_nothing(results),
@@ -174,12 +174,12 @@ impl GroupResult for UpsertResult {
         self.members.len()
     }
 
-    fn receive_row(&mut self, body: &[u8]) -> bool {
+    fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         match &mut self.fold {
             Some(fold) if self.inserted => {
-                let same = fold.receive_row(body);
-                self.fold_changed |= !same;
-                same
+                let check = fold.receive_row(body);
+                self.fold_changed |= check == CatalogCheck::Changed;
+                check
             }
             _ => self.receive_inserted(body),
         }

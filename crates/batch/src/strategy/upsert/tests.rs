@@ -214,16 +214,16 @@ fn keys_that_a_column_may_store_differently_run_alone() {
     let words = table(&[("id", TEXT), ("n", INT4)], &["id"]);
     let mut words = PlannedStatement::upserting(sql, &words, &[TEXT, INT4], Vec::new());
     let plan = words.plan.clone();
-    assert!(plan.fits(&words.texts(&["a b", "1"])).is_some());
-    assert_eq!(plan.fits(&words.texts(&["a ", "1"])), None);
+    assert!(plan.group_and_keys(&words.texts(&["a b", "1"])).is_some());
+    assert_eq!(plan.group_and_keys(&words.texts(&["a ", "1"])), None);
     let null = words.bound(&[(false, None), (false, Some(b"1"))]);
-    assert_eq!(plan.fits(&null), None);
+    assert_eq!(plan.group_and_keys(&null), None);
     // Only PostgreSQL can compare numerics: only equal bytes share a group.
     let prices = table(&[("id", NUMERIC), ("n", INT4)], &["id"]);
     let mut prices = PlannedStatement::upserting(sql, &prices, &[NUMERIC, INT4], Vec::new());
     let plan = prices.plan.clone();
     let mut group = |price: &str| {
-        plan.fits(&prices.texts(&[price, "1"]))
+        plan.group_and_keys(&prices.texts(&[price, "1"]))
             .expect("these members share a group")
             .0
     };

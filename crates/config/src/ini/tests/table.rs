@@ -1,7 +1,7 @@
 //! The tables of `docs/from-pgbouncer.md`, made from the keys that there are.
 
-use crate::documents::{MARKDOWN, put};
 use crate::ini::known::{ADDRESS, KNOWN, Known, Mapping, OF_DATABASES, OF_PEERS, OF_USERS};
+use crate::tests::documents::{MARKDOWN, put};
 use paceline_testing::kept;
 
 /// What becomes of a key.

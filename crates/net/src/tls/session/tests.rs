@@ -200,7 +200,7 @@ async fn bytes_behind_the_handshake_are_returned() {
 }
 
 /// Reads without answering.
-fn read_without_answer(session: &mut Session, socket: &Socket, scratch: &mut [u8]) {
+fn read_without_answer(session: &mut TlsSession, socket: &Socket, scratch: &mut [u8]) {
     let len = socket.try_read(scratch).unwrap();
     session.decrypt(&mut scratch[..len], &mut BytesMut::new());
 }

@@ -1,62 +1,62 @@
-//! Why the lab cannot carry out an order.
+//! Errors of the arguments of `paceline bench`.
 
 use paceline_bench::ScriptError;
 use thiserror::Error;
 
-/// What is wrong with the command line of `paceline bench`, or with a script that it names.
+/// An error of the arguments of `paceline bench`, or of a script that they name.
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
-    /// No such scenario or variant of the lab.
+    /// The lab has no such scenario or variant.
     #[error("there is no {what} {name:?}; there is {known}")]
     Unknown {
-        /// What was named.
+        /// `scenario` or `variant`.
         what: &'static str,
-        /// How.
+        /// The name.
         name: String,
-        /// What there is.
+        /// The existing names.
         known: String,
     },
-    /// A size that a scenario of the lab cannot have.
+    /// The scenario does not accept this number of rows.
     #[error("--rows {rows}: {scenario} takes {least} to {most}")]
     Rows {
-        /// What was asked for.
+        /// The value of `--rows`.
         rows: u64,
-        /// Of which scenario.
+        /// The scenario.
         scenario: &'static str,
-        /// The fewest that it takes.
+        /// Its minimum.
         least: u64,
-        /// The most.
+        /// Its maximum.
         most: u64,
     },
-    /// A size for a scenario that has none to choose.
+    /// The scenario has fixed sizes.
     #[error("--rows: {0} has none to choose, its variants say how many there are")]
     NoRows(&'static str),
-    /// None of the variants that were named is one of this scenario.
+    /// The scenario has none of the variants that `--variant` names.
     #[error("{scenario} has none of the variants that --variant names; it has {known}")]
     NoVariant {
         /// The scenario.
         scenario: &'static str,
-        /// What it has.
+        /// Its variants.
         known: String,
     },
-    /// Two targets of the lab with the same name.
+    /// Two targets have the same name.
     #[error("--against names {0:?} twice; each target needs a name of its own")]
     SameName(String),
-    /// A target of the lab without a name.
+    /// A target has no name.
     #[error(
         "--against wants a name for its tables and an address: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE"
     )]
     Unnamed,
-    /// A target of the lab without a user.
+    /// A target has no user.
     #[error("--against: the URL names no user; write NAME=postgres://USER@HOST:PORT/DATABASE")]
     NoUser,
-    /// A target that asks for what the lab cannot.
+    /// A target requires TLS.
     #[error("--against: the lab speaks no TLS; leave sslmode out, or write sslmode=prefer")]
     NoTls,
     /// A script that cannot be read.
     #[error("cannot read {0}: {1}")]
     Unreadable(String, std::io::Error),
-    /// A script that is not understood.
+    /// A script has an error.
     #[error(transparent)]
     Script(#[from] ScriptError),
 }
@@ -65,7 +65,7 @@ impl BenchError {
     pub(super) fn unknown(what: &'static str, name: &str, known: &[&str]) -> Self {
         Self::Unknown {
             what,
-            // A target without its --against is taken for a scenario.
+            // A target without --against is read as a scenario, and may contain a password.
             name: without_password(name),
             known: known.join(", "),
         }
@@ -84,7 +84,7 @@ pub(super) fn without_password(argument: &str) -> String {
         }
         None => rest.to_owned(),
     };
-    // A bare @ in a password counts to it.
+    // The last @ ends the password, which may contain others.
     let Some((login, place)) = rest.rsplit_once('@') else {
         return format!("{scheme}://{rest}");
     };

@@ -1,9 +1,9 @@
-//! How `paceline bench` runs: clients, times, targets, what to keep.
+//! The arguments that all measurements of `paceline bench` have: clients, times, targets, output.
 
 use super::error::BenchError;
 use crate::cli::error::CliError;
 use crate::cli::lab_command::Bench;
-use crate::cli::machine::Machine;
+use crate::cli::process_environment::ProcessEnvironment;
 use clap::{Args, ValueEnum};
 use paceline_bench::{Calibration, Choice, Plan, Protocol, Sizes, Target};
 use paceline_config::{Config, Host, SslMode, Upstream};
@@ -11,13 +11,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How to run, whatever is run.
+/// The arguments that all measurements have.
 #[derive(Debug, Args)]
 pub(super) struct RunArguments {
     /// A target under the name that tables show: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE
     ///
-    /// May be repeated; runs alternate between targets, figures are compared with the first. Without this
-    /// an embedded PostgreSQL is started, and measured directly and through Paceline.
+    /// May be repeated; runs alternate between targets, and results are compared with the first. Without
+    /// this option, an embedded PostgreSQL is started, and measured directly and through Paceline.
     #[arg(verbatim_doc_comment, long, value_name = "NAME=URL")]
     against: Vec<String>,
 
@@ -25,19 +25,19 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) clients: Vec<u32>,
 
-    /// How long each run is measured [default: 3s; with --against 10s]
+    /// Measured time of each run [default: 3s; with --against 10s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
 
-    /// How long each run goes on before it is measured [default: 1s; with --against 2s]
+    /// Warm-up time of each run, which is not measured [default: 1s; with --against 2s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     warmup: Option<Duration>,
 
-    /// How often everything is run; medians are shown [default: 1; with --against 3]
+    /// Number of rounds; medians are shown [default: 1; with --against 3]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
 
-    /// Units of work per second of all clients together, due at random moments whatever the answers take (open loop)
+    /// Units of work per second of all clients together, at random moments, whether or not answers arrive in time (open loop)
     #[arg(long, value_name = "NUMBER", value_parser = rate)]
     rate: Option<f64>,
 
@@ -49,7 +49,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "PROTOCOL", value_enum, default_value_t = ProtocolArgument::Prepared)]
     protocol: ProtocolArgument,
 
-    /// Seed of everything that is drawn
+    /// Seed of all random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -61,19 +61,19 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write a report to this file: one page, for every browser and for paper; what was there is replaced
+    /// Write a report to this file, an HTML page; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Folder for the data of the embedded PostgreSQL [default: paceline-bench beside that of serve]
+    /// Folder for the data of the embedded PostgreSQL [default: paceline-bench beside the folder of serve]
     #[arg(long, value_name = "DIR", conflicts_with = "against")]
     data_dir: Option<PathBuf>,
 }
 
-/// As pgbench's `--protocol`.
+/// The values of `--protocol`, as in pgbench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ProtocolArgument {
-    /// One Query message, the values in its text
+    /// One Query message, with the values in its text
     Simple,
     /// Parsed every time
     Extended,
@@ -110,35 +110,35 @@ impl RunArguments {
     pub(super) fn resolve(
         self,
         choices: Vec<Choice>,
-        machine: &Machine,
+        process: &ProcessEnvironment,
         command: String,
     ) -> Result<Bench, CliError> {
-        let real = !self.against.is_empty();
-        let or = |stand, against| Duration::from_secs(if real { against } else { stand });
+        let has_targets = !self.against.is_empty();
+        let or = |demo, against| Duration::from_secs(if has_targets { against } else { demo });
         let targets = self.against.iter().map(|text| target(text));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
-        distinct(&targets)?;
-        let stand = match (real, &self.data_dir) {
+        check_names(&targets)?;
+        let demo_folder = match (has_targets, &self.data_dir) {
             (true, _) => None,
             (false, Some(folder)) => {
                 Some(std::path::absolute(folder).unwrap_or_else(|_| folder.clone()))
             }
             (false, None) => {
-                let folder = machine.home.data_folder().ok_or(CliError::NoDataFolder)?;
+                let folder = process.home.data_folder().ok_or(CliError::NoDataFolder)?;
                 Some(folder.with_file_name("paceline-bench"))
             }
         };
         Ok(Bench {
-            stand,
+            demo_folder,
             setup: None,
             json: self.json,
             html: self.html,
-            order: Plan {
+            plan: Plan {
                 targets,
                 choices,
                 warmup: self.warmup.unwrap_or(or(1, 2)),
                 duration: self.duration.unwrap_or(or(3, 10)),
-                rounds: self.rounds.unwrap_or(if real { 3 } else { 1 }) as usize,
+                rounds: self.rounds.unwrap_or(if has_targets { 3 } else { 1 }) as usize,
                 rate: self.rate,
                 think: self.think,
                 sizes: Sizes {
@@ -155,10 +155,10 @@ impl RunArguments {
     }
 }
 
-/// Results are told apart by the target's name.
-fn distinct(targets: &[Arc<Target>]) -> Result<(), BenchError> {
-    for (place, target) in targets.iter().enumerate() {
-        let mut before = targets.iter().take(place);
+/// Checks that every target has its own name, by which results are distinguished.
+fn check_names(targets: &[Arc<Target>]) -> Result<(), BenchError> {
+    for (index, target) in targets.iter().enumerate() {
+        let mut before = targets.iter().take(index);
         if before.any(|other| other.name == target.name) {
             return Err(BenchError::SameName(target.name.clone()));
         }
@@ -202,7 +202,7 @@ fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write seconds, or a number with its unit: 500ms, 10s, 2min".to_owned())
 }
 
-/// The most units per second that may fall due: several times what one machine answers.
+/// Maximum of `--rate`: several times the throughput of one machine.
 const RATE_MAX: f64 = 10_000_000.0;
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -1,10 +1,10 @@
-//! The command line of `paceline bench sql`: a script of the user's own.
+//! The arguments of `paceline bench sql`, which measures a script of the user.
 
 use super::error::BenchError;
 use super::run_arguments::RunArguments;
 use crate::cli::error::CliError;
 use crate::cli::lab_command::Bench;
-use crate::cli::machine::Machine;
+use crate::cli::process_environment::ProcessEnvironment;
 use clap::Args;
 use paceline_bench::{Choice, Script};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The arguments of `bench sql`.
 #[derive(Debug, Args)]
 pub(super) struct SqlArguments {
-    /// The script: SQL ended by ";", \set, \sleep, variables as :name, comments behind "--"
+    /// The script: SQL ended by ";", \set, \sleep, variables as :name, comments after "--"
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -21,7 +21,7 @@ pub(super) struct SqlArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = definition)]
     define: Vec<(String, String)>,
 
-    /// A script that is run once before, in an empty database of the embedded PostgreSQL
+    /// A script that runs once before, in an empty database of the embedded PostgreSQL
     #[arg(long, value_name = "FILE", conflicts_with = "against")]
     setup: Option<PathBuf>,
 
@@ -30,13 +30,17 @@ pub(super) struct SqlArguments {
 }
 
 impl SqlArguments {
-    pub(super) fn resolve(self, machine: &Machine, command: String) -> Result<Bench, CliError> {
+    pub(super) fn resolve(
+        self,
+        process: &ProcessEnvironment,
+        command: String,
+    ) -> Result<Bench, CliError> {
         let script = read(&self.file, &self.define)?;
         let setup = self.setup.map(|file| read(&file, &self.define));
         let choice = Choice::of_script(script, &self.run.clients());
         Ok(Bench {
             setup: setup.transpose()?,
-            ..self.run.resolve(vec![choice], machine, command)?
+            ..self.run.resolve(vec![choice], process, command)?
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Command lines of `bench` and what they resolve to.
+//! Command lines of `bench` and the commands that they resolve to.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::LabCommand;
 use crate::cli::Bench;
 use crate::cli::Command;
-use crate::cli::tests::{Folder, refused, resolve};
+use crate::cli::tests::{Folder, rejected, resolve};
 
 fn bench(line: &[&str]) -> Bench {
     match resolve(&[&["bench"], line].concat()) {
@@ -16,13 +16,13 @@ fn bench(line: &[&str]) -> Bench {
 }
 
 #[test]
-fn bare_bench_runs_the_first_variant_of_every_scenario_on_a_stand_of_its_own() {
+fn without_arguments_the_first_variant_of_every_scenario_runs_on_the_demo() {
     let bench = bench(&[]);
     assert_eq!(
-        bench.stand,
+        bench.demo_folder,
         Some("/home/rider/.local/share/paceline-bench".into())
     );
-    let order = bench.order;
+    let order = bench.plan;
     let chosen = order
         .choices
         .iter()
@@ -35,7 +35,7 @@ fn bare_bench_runs_the_first_variant_of_every_scenario_on_a_stand_of_its_own() {
 }
 
 #[test]
-fn bench_takes_targets_clients_and_variants() {
+fn targets_clients_and_variants_are_resolved() {
     let line = [
         "hot-row",
         "--variant",
@@ -50,8 +50,8 @@ fn bench_takes_targets_clients_and_variants() {
         "10ms",
     ];
     let bench = bench(&line);
-    assert_eq!(bench.stand, None);
-    let order = bench.order;
+    assert_eq!(bench.demo_folder, None);
+    let order = bench.plan;
     assert_eq!(
         order
             .targets
@@ -74,7 +74,7 @@ fn bench_takes_targets_clients_and_variants() {
 }
 
 #[test]
-fn bench_refuses_what_it_does_not_know() {
+fn unknown_arguments_are_rejected() {
     for (line, told) in [
         (
             &["cold-row"][..],
@@ -112,25 +112,22 @@ fn bench_refuses_what_it_does_not_know() {
             "percent-encode",
         ),
     ] {
-        let refused = refused(&[&["bench"], line].concat());
-        assert!(refused.contains(told), "{line:?}: {refused}");
-        assert!(
-            !refused.contains("cret"),
-            "the password is shown: {refused}"
-        );
+        let error = rejected(&[&["bench"], line].concat());
+        assert!(error.contains(told), "{line:?}: {error}");
+        assert!(!error.contains("cret"), "the password is shown: {error}");
     }
 }
 
 #[test]
-fn the_sizes_of_a_source_come_with_its_clients() {
-    let clients = |line: &[&str]| bench(line).order.choices[0].clients.clone();
+fn full_sizes_have_their_own_clients() {
+    let clients = |line: &[&str]| bench(line).plan.choices[0].clients.clone();
     assert_eq!(clients(&["storm"]), [64, 300]);
     assert_eq!(clients(&["storm", "--full"]), [10, 64, 256, 1_000, 8_000]);
     assert_eq!(clients(&["storm", "--full", "--clients", "7"]), [7]);
 }
 
 #[test]
-fn records_are_shown_and_compared_without_measuring() {
+fn report_and_compare_are_resolved() {
     match resolve(&["bench", "report", "results.jsonl", "--html", "page.html"]) {
         Ok(Command::Lab(LabCommand::Report(report))) => {
             assert_eq!(report.records, Path::new("results.jsonl"));
@@ -149,14 +146,14 @@ fn records_are_shown_and_compared_without_measuring() {
     );
     assert!(!plain.fail_on_slower);
     assert!(compare(&["bench", "compare", "a", "b", "--fail-on-slower"]).fail_on_slower);
-    assert!(refused(&["bench", "report", "results.jsonl"]).contains("--html"));
+    assert!(rejected(&["bench", "report", "results.jsonl"]).contains("--html"));
     assert!(
-        refused(&["bench", "--rounds", "3", "compare", "a", "b"]).contains("there is no scenario")
+        rejected(&["bench", "--rounds", "3", "compare", "a", "b"]).contains("there is no scenario")
     );
 }
 
 #[test]
-fn a_bench_may_leave_a_page() {
+fn a_report_may_be_written() {
     match resolve(&["bench", "hot-row", "--html", "page.html"]) {
         Ok(Command::Lab(LabCommand::Bench(bench))) => {
             assert_eq!(bench.html, Some("page.html".into()))
@@ -166,7 +163,7 @@ fn a_bench_may_leave_a_page() {
 }
 
 #[test]
-fn a_script_is_measured_on_named_targets_or_on_the_stand() {
+fn a_script_runs_on_named_targets_or_on_the_demo() {
     let folder = Folder::new("script");
     let file = folder.file("SELECT :x;");
     let real = bench(&[
@@ -179,28 +176,28 @@ fn a_script_is_measured_on_named_targets_or_on_the_stand() {
         "--clients",
         "3,5",
     ]);
-    assert!(real.stand.is_none() && real.setup.is_none());
-    let [choice] = real.order.choices.as_slice() else {
-        panic!("{:?}", real.order.choices);
+    assert!(real.demo_folder.is_none() && real.setup.is_none());
+    let [choice] = real.plan.choices.as_slice() else {
+        panic!("{:?}", real.plan.choices);
     };
     assert_eq!(
         (choice.work.name(), choice.clients.as_slice()),
         ("paceline.toml", &[3, 5][..])
     );
-    assert_eq!(real.order.targets.len(), 1);
+    assert_eq!(real.plan.targets.len(), 1);
     let stand = bench(&["sql", &file, "--define", "x=1", "--setup", &file]);
-    assert!(stand.stand.is_some() && stand.setup.is_some());
+    assert!(stand.demo_folder.is_some() && stand.setup.is_some());
 }
 
 #[test]
-fn a_script_that_cannot_be_run_is_refused_before_anything_starts() {
+fn scripts_with_errors_are_rejected() {
     let folder = Folder::new("refused-script");
     let file = folder.file("SELECT 1;\nSELECT :x;");
     assert!(
-        refused(&["bench", "sql", &file])
+        rejected(&["bench", "sql", &file])
             .starts_with("paceline.toml:2: nothing has set the variable x")
     );
-    assert!(refused(&["bench", "sql", "/nowhere.sql"]).starts_with("cannot read /nowhere.sql: "));
+    assert!(rejected(&["bench", "sql", "/nowhere.sql"]).starts_with("cannot read /nowhere.sql: "));
     let setup_of_real = [
         "bench",
         "sql",
@@ -210,12 +207,12 @@ fn a_script_that_cannot_be_run_is_refused_before_anything_starts() {
         "--against",
         "a=postgres://a@b",
     ];
-    assert!(refused(&setup_of_real).contains("cannot be used with"));
-    assert!(refused(&["bench", "sql", &file, "--define", "x"]).contains("write NAME=VALUE"));
+    assert!(rejected(&setup_of_real).contains("cannot be used with"));
+    assert!(rejected(&["bench", "sql", &file, "--define", "x"]).contains("write NAME=VALUE"));
 }
 
 #[test]
-fn calibration_measures_nothing_else() {
+fn calibration_excludes_other_arguments() {
     let line = [
         "bench",
         "--calibrate",
@@ -233,16 +230,16 @@ fn calibration_measures_nothing_else() {
         }
         other => panic!("{other:?}"),
     }
-    assert!(refused(&["bench", "--calibrate", "hot-row"]).contains("cannot be used with"));
-    assert_eq!(bench(&["hot-row"]).order.choices.len(), 1);
+    assert!(rejected(&["bench", "--calibrate", "hot-row"]).contains("cannot be used with"));
+    assert_eq!(bench(&["hot-row"]).plan.choices.len(), 1);
 }
 
 #[test]
-fn rows_are_as_many_as_a_scenario_can_have() {
-    let order = bench(&["queue", "--rows", "1000"]).order;
+fn the_number_of_rows_is_limited_by_scenario() {
+    let order = bench(&["queue", "--rows", "1000"]).plan;
     assert_eq!(order.sizes.rows, Some(1_000));
-    // Who was not named has its own.
-    assert_eq!(bench(&["--rows", "5000"]).order.choices.len(), 5);
+    // Scenarios that are not named keep their own sizes.
+    assert_eq!(bench(&["--rows", "5000"]).plan.choices.len(), 5);
     for (line, complaint) in [
         (
             ["queue", "--rows", "999"],
@@ -257,8 +254,8 @@ fn rows_are_as_many_as_a_scenario_can_have() {
             "--rows: hot-row has none to choose, its variants say how many there are",
         ),
     ] {
-        assert_eq!(refused(&[&["bench"], &line[..]].concat()), complaint);
+        assert_eq!(rejected(&[&["bench"], &line[..]].concat()), complaint);
     }
-    let too_many = refused(&["bench", "storm", "--rows", "1000000001"]);
+    let too_many = rejected(&["bench", "storm", "--rows", "1000000001"]);
     assert!(too_many.contains("1..=1000000000"), "{too_many}");
 }

@@ -1,12 +1,13 @@
-//! Command lines that lead to the embedded PostgreSQL.
+//! Command lines that start the embedded PostgreSQL.
 
+use paceline_config::Remark;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use super::*;
 
 #[test]
-fn bare_is_serve_with_an_embedded_server() {
+fn without_arguments_the_embedded_server_starts() {
     for line in [&[][..], &["serve"][..]] {
         let serve = serve(line);
         assert_eq!(serve.config, Config::default());
@@ -19,7 +20,7 @@ fn bare_is_serve_with_an_embedded_server() {
 }
 
 #[test]
-fn the_last_set_counts_and_listen_goes_before_set() {
+fn the_last_set_wins_and_listen_overrides_set() {
     let line = [
         "--set",
         "query_wait_timeout=1",
@@ -36,7 +37,7 @@ fn the_last_set_counts_and_listen_goes_before_set() {
 }
 
 #[test]
-fn a_file_without_databases_does() {
+fn a_file_without_databases_starts_the_embedded_server() {
     let folder = Folder::new("embedded");
     let file = folder.file("[paceline]\nworker_threads = 2");
     let serve = serve(&["--config", &file, "--data-dir", "/srv/data"]);
@@ -50,16 +51,16 @@ fn a_file_without_databases_does() {
 }
 
 #[test]
-fn the_log_level_comes_from_the_environment_unless_given() {
-    let machine = Machine {
-        environment: environment(&[("PACELINE_LOG", "paceline=trace")]),
-        ..machine()
+fn the_option_log_level_overrides_the_environment() {
+    let process = ProcessEnvironment {
+        variables: environment(&[("PACELINE_LOG", "paceline=trace")]),
+        ..process()
     };
     for (line, expected) in [
         (&["paceline"][..], "paceline=trace"),
         (&["paceline", "--log-level=warn"][..], "warn"),
     ] {
-        let resolved = Command::resolve(line.iter().map(OsString::from), &machine);
+        let resolved = Command::resolve(line.iter().map(OsString::from), &process);
         let Ok(Command::Serve(serve)) = resolved else {
             panic!("{resolved:?}")
         };
@@ -72,7 +73,7 @@ fn the_data_folder_follows_xdg() {
     let xdg = |folder: &str| {
         Home {
             data_home: Some(folder.into()),
-            ..machine().home
+            ..process().home
         }
         .data_folder()
     };
@@ -126,7 +127,7 @@ fn root_uses_a_folder_that_another_user_can_reach() {
 }
 
 #[test]
-fn the_environment_goes_behind_the_file_and_before_set() {
+fn the_environment_overrides_the_file_and_set_overrides_both() {
     let folder = Folder::new("environment");
     let file =
         folder.file("[paceline]\nmax_client_conn = 1\ndefault_pool_size = 1\ngroup_size_max = 9");
@@ -161,21 +162,21 @@ fn the_environment_goes_behind_the_file_and_before_set() {
 }
 
 #[test]
-fn a_data_folder_beside_a_server_is_refused() {
+fn a_data_folder_with_a_server_is_rejected() {
     let url = ["--upstream", "postgres://db", "--data-dir", "x"];
-    assert!(refused(&url).contains("cannot be used with"));
+    assert!(rejected(&url).contains("cannot be used with"));
     let folder = Folder::new("beside");
     let file = folder.file("[databases.app]\nprimary = \"postgres://db\"");
     assert_eq!(serve(&["--config", &file]).embedded, None);
     let both = ["--config", &file, "--data-dir", "/srv"];
-    assert!(refused(&both).contains("names databases; remove one of the two"));
+    assert!(rejected(&both).contains("names databases; remove one of the two"));
     let variables = [("PACELINE_UPSTREAM", "postgres://of-environment")];
     let refused = serve_in(&variables, &["--data-dir", "/srv"]).unwrap_err();
     assert!(refused.contains("but PACELINE_UPSTREAM names databases"));
 }
 
 #[test]
-fn check_says_that_it_would_start() {
+fn check_reports_that_the_embedded_server_starts() {
     let folder = Folder::new("no-databases");
     let file = folder.file("");
     let summary = check(Path::new(&file)).unwrap();

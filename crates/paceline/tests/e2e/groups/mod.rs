@@ -3,11 +3,33 @@
 //! members get the answers of bare PostgreSQL.
 
 mod backslashes;
+mod blocked_take;
 mod catalog;
 mod chains;
+mod claims;
+mod corners;
+mod ddl;
+mod declared;
+mod edges;
+mod equivalence;
+mod errors;
+mod hotspot_hints;
 mod languages;
+mod merge;
+mod order_variants;
+mod orders;
+mod outsider;
+mod queue;
+mod queue_clients;
+mod row_waits;
+mod sell_out;
 mod settings;
+mod share;
+mod shared_reads;
+mod show_groups;
 mod sizes;
+mod upsert;
+mod upsert_rows;
 
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;

@@ -6,6 +6,7 @@ pub(crate) mod driver;
 pub(crate) mod gate;
 pub(crate) mod http;
 pub(crate) mod installed;
+pub(crate) mod load;
 pub(crate) mod message;
 pub(crate) mod open_metrics;
 pub(crate) mod paceline;

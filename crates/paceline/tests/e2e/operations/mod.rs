@@ -1,7 +1,11 @@
 //! What an operator does to a running process: signals, reloads, restarts, systemd. (Orders that only the console gives are
 //! tested in `control/tests`.)
 
+pub(crate) mod console;
+mod faults;
+mod metrics;
 mod pause;
+mod peers;
 mod reload;
 mod rolling;
 mod shutdown;
@@ -89,7 +93,7 @@ fn await_line(status: &mut RawClient, count: i64) {
     });
 }
 
-/// Tables for [`crate::load`].
+/// Tables for [`crate::harness::load`].
 fn table(direct: &mut RawClient) {
     direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL);
          INSERT INTO t SELECT i, 0 FROM generate_series(1, 5) i");

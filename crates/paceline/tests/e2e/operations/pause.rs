@@ -1,9 +1,9 @@
 //! PAUSE and RESUME (SIGUSR1, SIGUSR2).
 
 use super::{await_line, scene, server_connections, table};
+use crate::harness::load::Load;
 use crate::harness::message::query;
 use crate::harness::until;
-use crate::load::Load;
 use std::sync::atomic::Ordering;
 
 #[test]

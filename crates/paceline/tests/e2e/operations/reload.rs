@@ -2,12 +2,12 @@
 
 use super::{await_line, file, scene, server_connections, table};
 use crate::harness::cluster::Cluster;
+use crate::harness::load::Load;
 use crate::harness::message::query;
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::until;
-use crate::load::Load;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;

@@ -2,9 +2,9 @@
 
 use super::{Scene, scene, table};
 use crate::harness::caretaker;
+use crate::harness::load::Load;
 use crate::harness::paceline::{Builder, Paceline};
 use crate::harness::programs::{output, program};
-use crate::load::Load;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

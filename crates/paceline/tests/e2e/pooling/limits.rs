@@ -1,10 +1,10 @@
 //! How many connections there may be: of a pool, a database, a user.
 
 use super::{assert_told, await_waiting, client_as, role, servers, stage};
+use crate::harness::load::Load;
 use crate::harness::message::{query, terminate};
 use crate::harness::raw::RawClient;
 use crate::harness::{Stage, until};
-use crate::load::Load;
 use std::collections::BTreeSet;
 
 const PID: &str = "SELECT pg_backend_pid()";

@@ -12,7 +12,7 @@ fn pools() -> [Arc<Pool>; 2] {
     ["web", "batch"].map(|user| pools.pool("app", user).unwrap())
 }
 
-/// A place for one more, as if the pool had so many already.
+/// A slot for one more connection, as if the pool already had this many.
 fn slot(pool: &Arc<Pool>, has: usize) -> Option<ServerSlot> {
     let mut inner = pool.lock();
     let before = std::mem::replace(&mut inner.servers.open, has);
@@ -21,7 +21,7 @@ fn slot(pool: &Arc<Pool>, has: usize) -> Option<ServerSlot> {
     slot
 }
 
-/// Somebody stands in the line.
+/// A request waits in the line.
 fn wait_in(pool: &Arc<Pool>) {
     let (answer, _) = tokio::sync::oneshot::channel();
     let waiter = crate::pool::Waiter {
@@ -37,7 +37,7 @@ fn wait_in(pool: &Arc<Pool>) {
 }
 
 #[tokio::test]
-async fn who_has_some_leaves_a_place_to_who_has_none() {
+async fn a_pool_with_connections_leaves_a_slot_to_one_without() {
     let [web, batch] = pools();
     wait_in(&batch);
     let both = [slot(&web, 0), slot(&web, 1)];
@@ -49,9 +49,9 @@ async fn who_has_some_leaves_a_place_to_who_has_none() {
     assert!(slot(&web, 1).is_some());
 }
 
-/// What a pool only keeps in store is not taken from others.
+/// A pool that opens a connection only for `min_pool_size` takes no slot from other pools.
 #[tokio::test]
-async fn a_pool_where_nobody_waits_is_not_hungry() {
+async fn a_pool_without_waiting_requests_does_not_starve() {
     let [web, batch] = pools();
     let _both = [slot(&web, 0), slot(&web, 1)];
     assert!(slot(&batch, 0).is_none() && batch.lock().servers.starving.is_none());

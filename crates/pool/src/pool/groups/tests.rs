@@ -1,6 +1,6 @@
-//! What a pool shows of templates that it forgets and meets again. No server is asked.
+//! The statistics of templates that a pool drops and uses again. No server is involved.
 
-use super::super::Analysis;
+use super::super::AnalysisState;
 use super::*;
 use crate::testing;
 use paceline_batch::template_stats::TEMPLATES_MAX;
@@ -21,21 +21,21 @@ impl Scene {
         self.pool.shared.templates.prepared(text, &[0, 0])
     }
 
-    /// A unit of the template is carried out alone.
-    fn run(&self, text: &str) -> Analysis {
+    /// Counts a request of the template that is relayed alone.
+    fn run(&self, text: &str) -> AnalysisState {
         let (analysis, tally) = self.pool.analysis(&self.template(text), 0);
         tally.count_alone();
         analysis
     }
 
-    /// PostgreSQL has answered.
+    /// Sets the result of an analysis.
     fn learn(&self, text: &str, plan: &str) {
         let learned = TemplateAnalysis::refused(plan);
         self.pool
             .set_analysis(self.template(text).id, 0, Some(learned));
     }
 
-    /// Units and reason of a template's only row.
+    /// Requests and reason of a template's only row.
     fn shown(&self, template: &str) -> Option<(String, Option<String>)> {
         let rows = self.pool.groups(TemplateNaming::Text).rows;
         let mut of_it = rows
@@ -55,21 +55,21 @@ const HOT: &str = "DELETE FROM hot";
 const RARE: &str = "DELETE FROM rare";
 
 #[test]
-fn the_reason_is_what_was_learned() {
+fn the_reason_is_that_of_the_analysis() {
     let scene = Scene::new();
-    assert!(matches!(scene.run(HOT), Analysis::Needed));
-    assert!(matches!(scene.run(HOT), Analysis::Pending));
+    assert!(matches!(scene.run(HOT), AnalysisState::Needed));
+    assert!(matches!(scene.run(HOT), AnalysisState::Pending));
     assert_eq!(scene.shown(HOT), units(2, Some(NOT_ANALYZED)));
     scene.pool.analysis_started(scene.template(HOT).id, 0);
-    assert!(matches!(scene.run(HOT), Analysis::Running));
+    assert!(matches!(scene.run(HOT), AnalysisState::Running));
     scene.learn(HOT, "of its shape");
-    assert!(matches!(scene.run(HOT), Analysis::Done(_)));
+    assert!(matches!(scene.run(HOT), AnalysisState::Done(_)));
     assert_eq!(scene.shown(HOT), units(4, Some("of its shape")));
 }
 
-/// Nothing is lost of what was counted, and a forgotten template that is used again is shown again.
+/// No counts are lost, and a dropped template that is used again is shown again.
 #[test]
-fn a_template_that_is_used_again_is_counted_again() {
+fn a_dropped_template_is_counted_again() {
     let scene = Scene::new();
     scene.run(RARE);
     scene.learn(RARE, "seldom");
@@ -88,13 +88,13 @@ fn a_template_that_is_used_again_is_counted_again() {
         .sum();
     assert_eq!(all, 1 + 5 + 2 * TEMPLATES_MAX);
     assert!(scene.shown("(other templates)").is_some());
-    assert!(matches!(scene.run(RARE), Analysis::Done(_)));
+    assert!(matches!(scene.run(RARE), AnalysisState::Done(_)));
     assert_eq!(scene.shown(RARE), units(1, Some("seldom")));
 }
 
-/// What was learned of it stays; that alone must not keep its tally.
+/// A cached analysis must not keep the statistics of its template.
 #[test]
-fn a_forgotten_tally_goes_when_nobody_counts_on_it() {
+fn dropped_statistics_are_freed_when_they_are_not_used() {
     let scene = Scene::new();
     let tally = scene.pool.analysis(&scene.template(RARE), 0).1;
     let forgotten = Arc::downgrade(&tally);
@@ -103,9 +103,9 @@ fn a_forgotten_tally_goes_when_nobody_counts_on_it() {
     assert!(forgotten.upgrade().is_none());
 }
 
-/// Its text may hold what is nobody else's business.
+/// The text may contain confidential constants.
 #[test]
-fn the_console_calls_templates_without_the_values_in_them() {
+fn the_console_shows_templates_without_constants() {
     let scene = Scene::new();
     scene.run("DELETE FROM cards WHERE pin = '4711'");
     let called = |called| scene.pool.groups(called).rows[0][0].clone().unwrap();

@@ -3,7 +3,7 @@
 use super::{AdminError, AdminState};
 use crate::pool::PoolState;
 
-fn told<T: std::fmt::Debug>(outcome: Result<T, AdminError>) -> String {
+fn message<T: std::fmt::Debug>(outcome: Result<T, AdminError>) -> String {
     let error = outcome.expect_err("it is refused");
     error.to_string()
 }
@@ -15,7 +15,7 @@ fn one_database_is_paused_and_resumed() {
     assert_eq!(admin.state("a"), PoolState::Paused);
     assert_eq!(admin.state("b"), PoolState::Active);
     assert!(admin.is_in_force(order));
-    let refusal = told(admin.resume(Some("b")));
+    let refusal = message(admin.resume(Some("b")));
     assert_eq!(refusal, "database b is not paused");
     admin.resume(Some("a")).unwrap();
     assert_eq!(admin.state("a"), PoolState::Active);
@@ -38,16 +38,16 @@ fn all_are_paused_or_suspended_once() {
         assert_eq!(admin.state("a"), hold);
         assert!(admin.is_in_force(order.unwrap()));
         for refusal in [
-            told(admin.pause(None)),
-            told(admin.pause(Some("a"))),
-            told(admin.suspend()),
-            told(admin.pause_each(["a"])),
+            message(admin.pause(None)),
+            message(admin.pause(Some("a"))),
+            message(admin.suspend()),
+            message(admin.pause_each(["a"])),
         ] {
             assert_eq!(refusal, "already suspended/paused");
         }
         admin.resume(None).unwrap();
         assert_eq!(admin.state("a"), PoolState::Active);
-        let refusal = told(admin.resume(None));
+        let refusal = message(admin.resume(None));
         assert_eq!(refusal, "pooler is not paused/suspended");
     }
 }
@@ -57,7 +57,7 @@ fn resuming_all_resumes_each() {
     let mut admin = AdminState::default();
     admin.pause_each(["a", "b"]).unwrap();
     assert_eq!(
-        told(admin.suspend()),
+        message(admin.suspend()),
         "cannot suspend with paused databases"
     );
     admin.resume(None).unwrap();
@@ -66,7 +66,7 @@ fn resuming_all_resumes_each() {
 }
 
 #[test]
-fn an_order_is_taken_back_only_by_whoever_gave_it() {
+fn an_order_is_taken_back_only_by_its_operator() {
     let mut admin = AdminState::default();
     let first = admin.pause(None).unwrap();
     admin.resume(None).unwrap();
@@ -81,7 +81,7 @@ fn an_order_is_taken_back_only_by_whoever_gave_it() {
 }
 
 #[test]
-fn a_disabled_database_lets_nobody_in() {
+fn a_disabled_database_rejects_logins() {
     let mut admin = AdminState::default();
     admin.disable("a", true);
     let refusal = admin.admit("a").unwrap_err();
@@ -97,17 +97,17 @@ fn a_disabled_database_lets_nobody_in() {
 }
 
 #[test]
-fn the_end_is_not_taken_back() {
+fn shutdown_is_final() {
     let mut admin = AdminState::default();
     let order = admin.pause(None).unwrap();
     admin.close();
     admin.take_back(order);
-    assert_eq!(told(admin.resume(None)), "pooler is shutting down");
-    assert_eq!(told(admin.pause(None)), "already suspended/paused");
+    assert_eq!(message(admin.resume(None)), "pooler is shutting down");
+    assert_eq!(message(admin.pause(None)), "already suspended/paused");
     assert_eq!(admin.state("a"), PoolState::ShuttingDown);
 }
 
-/// Who waits for the end of its PAUSE is not told that it was resumed because somebody else pauses or kills, too.
+/// An operator who waits for the end of PAUSE gets no error about RESUME because another operator pauses or kills, too.
 #[test]
 fn a_second_order_leaves_the_first_in_force() {
     let mut admin = AdminState::default();
@@ -121,7 +121,7 @@ fn a_second_order_leaves_the_first_in_force() {
     assert_eq!(admin.state("a"), PoolState::Paused, "KILL holds it");
     admin.resume(Some("a")).unwrap();
     assert_eq!(admin.state("a"), PoolState::Active);
-    // One that is carried out stays when another one is taken back.
+    // A complete order stays in force when another one is taken back.
     let first = admin.pause(Some("a")).unwrap();
     let second = admin.pause(Some("a")).unwrap();
     admin.complete(first);

@@ -1,23 +1,23 @@
-//! The addresses that a rule is for.
+//! The addresses that a rule matches.
 
 use std::net::IpAddr;
 
-/// Addresses.
+/// A set of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
-    /// Every one.
+    /// All addresses.
     All,
-    /// Those that are like this one where the mask has a one; of its family only.
+    /// The addresses of one family that equal `address` in the bits of `mask`.
     Like {
-        /// The one.
+        /// The address.
         address: IpAddr,
-        /// Where to compare.
+        /// The mask.
         mask: u128,
     },
 }
 
 impl Network {
-    /// `10.0.0.0/8`, `::1/128`.
+    /// Reads `10.0.0.0/8` or `::1/128`.
     pub(super) fn with_prefix(text: &str) -> Result<Self, String> {
         let (address, bits) = text.split_once('/').unwrap_or((text, ""));
         let address = parse(address)?;
@@ -25,7 +25,7 @@ impl Network {
         let bits = bits.parse().ok().filter(|bits| *bits <= most);
         let bits: u32 =
             bits.ok_or_else(|| format!("{text}: behind the / stands a number up to {most}"))?;
-        // Of all zeros none is left over.
+        // A shift by all bits gives a mask of zeros.
         let ones = u128::MAX.checked_shl(most - bits).unwrap_or(0);
         Ok(Self::Like {
             address,
@@ -33,7 +33,7 @@ impl Network {
         })
     }
 
-    /// `10.0.0.0 255.0.0.0`.
+    /// Reads `10.0.0.0 255.0.0.0`.
     pub(super) fn with_mask(address: &str, mask: &str) -> Result<Self, String> {
         let (address, mask) = (parse(address)?, parse(mask)?);
         if width(address) != width(mask) {
@@ -45,7 +45,7 @@ impl Network {
         })
     }
 
-    /// Whether an address is one of them.
+    /// Whether an address is in the set.
     pub(super) fn holds(self, other: IpAddr) -> bool {
         match self {
             Self::All => true,

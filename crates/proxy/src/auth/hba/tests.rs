@@ -1,4 +1,4 @@
-//! Which rule is whose, and what is no rule.
+//! Which rule matches a client, and which rules are errors.
 
 use super::*;
 use crate::auth::ident;
@@ -39,7 +39,7 @@ fn to(database: &str) -> LoginTarget<'_> {
 
 fn try_read(text: &str) -> Result<Hba, (usize, String)> {
     let maps = ident::read("staff root postgres").unwrap();
-    let elsewhere = Elsewhere {
+    let references = HbaReferences {
         maps: &maps,
         file: &|name| match name {
             "names" => Ok("alice, bob # comment\n\n@more\n".to_owned()),
@@ -49,7 +49,7 @@ fn try_read(text: &str) -> Result<Hba, (usize, String)> {
             _ => Err(io::ErrorKind::NotFound.into()),
         },
     };
-    Hba::read(text, &elsewhere)
+    Hba::read(text, &references)
 }
 
 fn read(text: &str) -> Hba {
@@ -57,7 +57,7 @@ fn read(text: &str) -> Hba {
 }
 
 #[test]
-fn names_may_stand_in_files() {
+fn names_may_be_in_included_files() {
     let hba = read("local all carol,@names trust");
     for user in ["alice", "bob", "carol", "@names"] {
         assert!(hba.method(&unix(), to("app"), user).is_some(), "{user}");
@@ -93,7 +93,7 @@ fn the_first_rule_that_fits_counts() {
         (tcp("::1"), "carol", "carol", Some(Method::Plain)),
         (tcp("::1"), "app", "carol", None),
         (tls("::1"), "carol", "carol", Some(Method::Cert(None))),
-        // Quoted, it is a name.
+        // In quotes it is a name.
         (tcp("10.2.9.9"), "all", "carol", Some(Method::Trust)),
         (tcp("10.2.9.9"), "replication", "carol", None),
     ] {
@@ -102,7 +102,7 @@ fn the_first_rule_that_fits_counts() {
     }
 }
 
-/// A logical replication connection is one to its database.
+/// A logical replication connection matches the rules for its database.
 #[test]
 fn only_the_word_replication_is_for_physical_replication() {
     let hba = read(
@@ -131,7 +131,7 @@ fn only_the_word_replication_is_for_physical_replication() {
 }
 
 #[test]
-fn masks_cut_where_they_say() {
+fn networks_match_by_their_mask() {
     for (rule, inside, outside) in [
         ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
         ("10.0.0.1/32", "10.0.0.1", "10.0.0.2"),
@@ -154,7 +154,7 @@ fn masks_cut_where_they_say() {
 }
 
 #[test]
-fn what_is_not_understood_is_an_error() {
+fn unsupported_lines_are_errors() {
     for line in [
         "nonsense",
         "hostgssenc all all all trust",
@@ -180,13 +180,13 @@ fn what_is_not_understood_is_an_error() {
         "host all all 10.0.0.0 trust",
         "host all all 10.0.0.0/8,11.0.0.0/8 trust",
     ] {
-        let told = try_read(&format!("local all all trust\n\n{line}\n"));
-        assert_eq!(told.expect_err(line).0, 3, "{line}");
+        let error = try_read(&format!("local all all trust\n\n{line}\n"));
+        assert_eq!(error.expect_err(line).0, 3, "{line}");
     }
 }
 
 #[test]
-fn a_client_that_has_gone_matches_no_rule() {
+fn a_disconnected_client_matches_no_rule() {
     let hba = read("local all all trust\nhost all all all trust");
     let gone = LoginPeer {
         peer: Peer::Disconnected,

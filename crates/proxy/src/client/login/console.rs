@@ -1,7 +1,8 @@
-//! Who may use the console, and for what.
+//! Which users may use the console, and what they may do.
 
-use crate::auth::{self, LoginTarget, Refusal};
+use crate::auth::{self, LoginTarget};
 use crate::cancel::{ConsoleAccess, ConsoleGrant, own_peer_id};
+use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
 use bytes::BytesMut;
 use paceline_config::{AuthType, Config, PACELINE, PGBOUNCER};
@@ -9,17 +10,17 @@ use paceline_net::Stream;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
 
-/// Lets a user in that proves who it is. The account that Paceline runs as needs no other proof than the system's. Rules
-/// and lookups know the console as `pgbouncer`, whichever of its names the client has used.
+/// Authenticates a console user. The system account that runs Paceline needs no other proof than its socket. Rules and lookups
+/// see the database `pgbouncer`, whichever name of the console the client uses.
 ///
 /// # Errors
-/// The user is not allowed to come in.
-pub(crate) async fn enter(
+/// The user may not use the console.
+pub(crate) async fn log_in(
     proxy: &Arc<Proxy>,
     stream: &Stream,
     input: &mut BytesMut,
     user: &str,
-) -> Result<ConsoleGrant, Refusal> {
+) -> Result<ConsoleGrant, LoginRefusal> {
     let access = match is_own(stream, user) {
         true => Some(ConsoleAccess::Admin),
         false => {
@@ -27,7 +28,7 @@ pub(crate) async fn enter(
                 database: PGBOUNCER,
                 replication: None,
             };
-            // With `auth_type = any` it is the user of some server; here the client's own name is meant.
+            // With `auth_type = any` the identity would be a server's user; the console uses the client's own name.
             auth::authenticate(&proxy.auth, &proxy.pools, stream, input, target, user).await?;
             allowed(&proxy.config(), user, stream.peer().is_local())
         }
@@ -42,24 +43,24 @@ pub(crate) async fn enter(
     Ok(grant.ok_or_else(|| ErrorResponse::fatal("XX000", "the system gives no random numbers"))?)
 }
 
-/// It comes from the account that Paceline runs as, and says so.
+/// Whether the client runs under the system account that runs Paceline, and uses its name.
 fn is_own(stream: &Stream, user: &str) -> bool {
     let own = rustix::process::geteuid().as_raw();
     matches!(user, PGBOUNCER | PACELINE) && stream.peer().user() == Some(own)
 }
 
-/// What others may do. Where nobody is named and nobody is asked for a proof, whoever has come from this machine may look.
-/// With `auth_type = any` names mean nothing: nobody does more than look by one.
+/// What other users may do. If no user is configured and no proof is required, local clients may use SHOW. With `auth_type = any`
+/// names prove nothing, so local and listed users may only use SHOW.
 pub(super) fn allowed(config: &Config, user: &str, is_local: bool) -> Option<ConsoleAccess> {
     let operation = &config.paceline.operation;
-    let (admins, others) = (&operation.admin_users, &operation.stats_users);
+    let (admins, stats_users) = (&operation.admin_users, &operation.stats_users);
     let named = |users: &[String]| users.iter().any(|name| name == user);
-    let nobody_is = admins.is_empty() && others.is_empty();
+    let none_configured = admins.is_empty() && stats_users.is_empty();
     let may_look = match config.paceline.login.auth_type {
-        AuthType::Any => is_local || named(admins) || named(others),
+        AuthType::Any => is_local || named(admins) || named(stats_users),
         _ if named(admins) => return Some(ConsoleAccess::Admin),
-        AuthType::Trust => named(others) || (nobody_is && is_local),
-        _ => named(others),
+        AuthType::Trust => named(stats_users) || (none_configured && is_local),
+        _ => named(stats_users),
     };
     may_look.then_some(ConsoleAccess::Stats)
 }
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn with_auth_type_any_no_name_makes_an_admin() {
+    fn auth_type_any_grants_no_admin() {
         let mut config = Config::for_upstream("postgres://db").unwrap();
         config.set("auth_type=any").unwrap();
         config.set("admin_users=ann").unwrap();
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(allowed(&config, "anybody", false), None);
     }
 
-    /// Only with the whole key, and only during the session.
+    /// The cancel request needs the whole key, and works only during the session.
     #[tokio::test]
     async fn a_cancel_request_ends_a_wait_in_the_console() {
         let config = Config::for_upstream("postgres://db").unwrap();

@@ -1,8 +1,8 @@
-//! What a client says before it says who it is: whether it wants TLS, by request or straight away; or a cancel request.
+//! The first packets of a connection: TLS, on request or directly, then a startup packet or a cancel request.
 //!
-//! Nothing that came before the handshake is used after it: it may have been put in by somebody between (CVE-2021-23214).
+//! Bytes that arrive before the handshake are never used after it: an attacker may have inserted them (CVE-2021-23214).
 
-use crate::auth::Refusal;
+use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
 use bytes::{Buf, BytesMut};
 use paceline_net::Stream;
@@ -10,14 +10,14 @@ use paceline_wire::startup::{self, Packet, Startup};
 use paceline_wire::{ErrorResponse, WireError};
 use std::sync::Arc;
 
-/// The first byte of a TLS handshake. A packet of PostgreSQL begins with its length, which begins with zero.
+/// First byte of a TLS handshake. A packet of PostgreSQL begins with its length, whose first byte is zero.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// What a client says in the end.
+/// The packet that ends the opening.
 pub(super) enum Opening {
-    /// Who it is.
+    /// The client wants to log in.
     Startup(Startup),
-    /// Whom to cancel.
+    /// The client wants to cancel a request.
     Cancel {
         /// The first half of the key.
         process: u32,
@@ -26,30 +26,30 @@ pub(super) enum Opening {
     },
 }
 
-/// What the client has asked for, and must not ask for again.
+/// Kinds of encryption that the client has requested, and must not request again.
 #[derive(Default)]
-struct Asked {
+struct RequestedEncryption {
     tls: bool,
     gss: bool,
 }
 
-/// Reads packets up to one of these, and encrypts the stream on the way. Each kind of encryption may be asked for once, and
-/// none on an encrypted connection. What cannot be read is answered as PostgreSQL answers it.
+/// Reads packets up to a startup packet or a cancel request, and encrypts the stream on request. A client may request each kind
+/// of encryption once, and none on an encrypted connection. Malformed packets get PostgreSQL's answers.
 pub(super) async fn read_opening(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
     input: &mut BytesMut,
-) -> Result<Opening, Refusal> {
+) -> Result<Opening, LoginRefusal> {
     stream.read_some(input).await?;
     if input.first() == Some(&TLS_HANDSHAKE) {
         shake_hands(proxy, stream, input, true).await?;
     }
-    let mut asked = Asked::default();
+    let mut requested = RequestedEncryption::default();
     loop {
         let packet = next_packet(stream, input).await?;
         let again = match packet {
-            Packet::Tls => std::mem::replace(&mut asked.tls, true),
-            Packet::Gss => std::mem::replace(&mut asked.gss, true),
+            Packet::Tls => std::mem::replace(&mut requested.tls, true),
+            Packet::Gss => std::mem::replace(&mut requested.gss, true),
             Packet::Startup(_) | Packet::Cancel { .. } => false,
         };
         if let Some(error) = startup::out_of_place(&packet)
@@ -69,7 +69,7 @@ pub(super) async fn read_opening(
     }
 }
 
-async fn next_packet(stream: &Stream, input: &mut BytesMut) -> Result<Packet, Refusal> {
+async fn next_packet(stream: &Stream, input: &mut BytesMut) -> Result<Packet, LoginRefusal> {
     loop {
         match startup::read(input) {
             Ok(Some((packet, len))) => {
@@ -82,11 +82,11 @@ async fn next_packet(stream: &Stream, input: &mut BytesMut) -> Result<Packet, Re
     }
 }
 
-/// PostgreSQL says nothing to a peer whose first bytes are no length of a packet. A client of an older protocol gets the error
-/// in the form that it can read; version 0.0 does not count as one.
-fn refusal(error: &WireError) -> Refusal {
+/// PostgreSQL closes the connection without an error if the first bytes are not a packet length. A client of an older protocol
+/// gets the error in the old format; version 0.0 is not one.
+fn refusal(error: &WireError) -> LoginRefusal {
     let sqlstate = match error {
-        WireError::FrontendLength => return Refusal::Left,
+        WireError::FrontendLength => return LoginRefusal::Left,
         WireError::Version { .. } => "0A000",
         WireError::StartupEncoding => "22021",
         _ => "08P01",
@@ -97,14 +97,14 @@ fn refusal(error: &WireError) -> Refusal {
         WireError::Version { major: ..3, .. } => {
             let mut out = BytesMut::new();
             fatal.write_before_3(&mut out);
-            Refusal::Told(out.freeze())
+            LoginRefusal::Error(out.freeze())
         }
         _ => fatal.into(),
     }
 }
 
-/// Says no. What came behind the request may have been put in by somebody between, as it would have been for a yes.
-async fn decline(stream: &Stream, input: &BytesMut, request: &str) -> Result<(), Refusal> {
+/// Declines encryption. Bytes behind the request are rejected, as an attacker may have inserted them.
+async fn decline(stream: &Stream, input: &BytesMut, request: &str) -> Result<(), LoginRefusal> {
     stream.write_all(&mut BytesMut::from(&b"N"[..])).await?;
     match input.is_empty() {
         true => Ok(()),
@@ -112,19 +112,19 @@ async fn decline(stream: &Stream, input: &BytesMut, request: &str) -> Result<(),
     }
 }
 
-fn unencrypted_data(request: &str) -> Refusal {
+fn unencrypted_data(request: &str) -> LoginRefusal {
     let detail = "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.";
     let message = format!("received unencrypted data after {request} request");
     let error = ErrorResponse::fatal("08P01", message);
     error.with_detail(detail).into()
 }
 
-/// `SSLRequest`: yes and the handshake, or no and the client decides.
+/// Answers `SSLRequest`: with the handshake, or with `N`, after which the client decides.
 async fn answer_request(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
     input: &mut BytesMut,
-) -> Result<(), Refusal> {
+) -> Result<(), LoginRefusal> {
     if proxy.shared.keyring.acceptor().is_none() || stream.is_unix() {
         return decline(stream, input, "SSL").await;
     }
@@ -135,31 +135,31 @@ async fn answer_request(
     shake_hands(proxy, stream, input, false).await
 }
 
-/// A client with which it fails is told by TLS itself, and by nothing else.
+/// Performs the handshake. If it fails, the client gets a TLS alert and no other error.
 async fn shake_hands(
     proxy: &Arc<Proxy>,
     stream: &mut Stream,
     input: &mut BytesMut,
     direct: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), LoginRefusal> {
     let acceptor = proxy
         .shared
         .keyring
         .acceptor()
         .filter(|_| !stream.is_unix());
     let Some(acceptor) = acceptor else {
-        tracing::debug!("a client begins with TLS, which it cannot have here");
-        return Err(Refusal::Left);
+        tracing::debug!("a client begins a TLS handshake, but has no TLS here");
+        return Err(LoginRefusal::Left);
     };
     let accepted = acceptor.accept(stream, input, direct).await;
     accepted.map_err(|error| {
         tracing::debug!(%error, "TLS handshake with a client failed");
-        Refusal::Left
+        LoginRefusal::Left
     })
 }
 
-/// On this machine's own sockets nobody listens in.
-fn check_encrypted(proxy: &Arc<Proxy>, stream: &Stream) -> Result<(), Refusal> {
+/// TLS is not required on Unix sockets: no other machine can listen on them.
+fn check_encrypted(proxy: &Arc<Proxy>, stream: &Stream) -> Result<(), LoginRefusal> {
     let acceptor = proxy.shared.keyring.acceptor();
     let required = acceptor.is_some_and(|acceptor| acceptor.is_required());
     if required && !stream.is_encrypted() && !stream.is_unix() {

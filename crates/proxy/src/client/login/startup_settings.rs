@@ -1,17 +1,17 @@
 //! The settings of a startup packet.
 
-use crate::auth::Refusal;
+use crate::login_refusal::LoginRefusal;
 use paceline_config::State;
 use paceline_sql::{quote_ident, quote_literal};
 use paceline_wire::ErrorResponse;
 use paceline_wire::startup::Startup;
 use std::collections::BTreeMap;
 
-/// Settings in the start-up packet, as the SQL that sets them.
+/// The settings of a startup packet, as the SQL that sets them.
 pub(super) fn settings_of(
     startup: &Startup,
     state: &State,
-) -> Result<BTreeMap<String, String>, Refusal> {
+) -> Result<BTreeMap<String, String>, LoginRefusal> {
     const NOT_SETTINGS: [&str; 4] = ["user", "database", "replication", "options"];
     let mut sets = BTreeMap::new();
     let mut set = |name: &str, value: &str| {
@@ -50,8 +50,8 @@ pub(super) fn settings_of(
     Ok(sets)
 }
 
-/// `-c name=value` and `--name=value`, with backslashes before spaces (PostgreSQL documentation, `postgres`); an error is a
-/// word that is neither.
+/// Reads `-c name=value` and `--name=value`, with backslashes before spaces (PostgreSQL documentation, `postgres`). Returns any
+/// other word as an error.
 fn options(text: &str) -> Vec<Result<(String, String), String>> {
     let mut words = split_words(text).into_iter();
     let mut found = Vec::new();
@@ -72,7 +72,7 @@ fn options(text: &str) -> Vec<Result<(String, String), String>> {
     found
 }
 
-fn not_understood(word: &str) -> Refusal {
+fn not_understood(word: &str) -> LoginRefusal {
     let message = format!("unsupported word in startup options: {word}");
     ErrorResponse::fatal("0A000", message)
         .with_hint("Only -c name=value and --name=value are understood.")

@@ -1,8 +1,8 @@
-//! What PostgreSQL tells a client at its login: the parameters that it reports under the client's settings.
+//! The parameters that PostgreSQL reports to a client at login, given the client's settings.
 
-use crate::auth::Refusal;
 use crate::cancel::ClientEntry;
 use crate::login_checkout::client_checkout;
+use crate::login_refusal::LoginRefusal;
 use bytes::{Bytes, BytesMut};
 use paceline_pool::messages;
 use paceline_pool::server::ServerError;
@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 const APPLICATION_NAME: &str = "application_name";
 
-/// Bytes of a name that PostgreSQL keeps (`NAMEDATALEN` - 1).
+/// Maximum number of bytes of a name in PostgreSQL (`NAMEDATALEN` - 1).
 const NAME_MAX: usize = 63;
 
-/// Its `application_name`, if PostgreSQL reports it just as it is: that of a new one need not be asked for.
+/// The client's `application_name`, if PostgreSQL reports it unchanged. Then the server need not be asked for the parameters
+/// under each new name.
 pub(super) fn own_name<'a>(
     startup: &'a Startup,
     sets: &BTreeMap<String, String>,
@@ -28,12 +29,12 @@ pub(super) fn own_name<'a>(
     (plain && sets.contains_key(APPLICATION_NAME)).then_some(name)
 }
 
-/// As [`welcome`], for a client that has this name beside its other settings.
+/// As [`welcome`], for a client with this name and these other settings.
 pub(super) async fn welcome_by(
     name: &str,
     client: &ClientEntry,
     mut sets: BTreeMap<String, String>,
-) -> Result<Vec<(String, String)>, Refusal> {
+) -> Result<Vec<(String, String)>, LoginRefusal> {
     sets.remove(APPLICATION_NAME);
     let mut parameters = welcome(
         client,
@@ -48,16 +49,20 @@ pub(super) async fn welcome_by(
     Ok(parameters)
 }
 
-/// What stands for the `idle_session_timeout` that this SQL sets: the server reads it, and does not keep it.
-pub(super) async fn read_idle_timeout(client: &ClientEntry, sql: &str) -> Result<String, Refusal> {
+/// Replaces SQL that sets `idle_session_timeout` by SQL with the value in milliseconds. The server parses the value, and does not
+/// keep it.
+pub(super) async fn read_idle_timeout(
+    client: &ClientEntry,
+    sql: &str,
+) -> Result<String, LoginRefusal> {
     let local = sql.replacen("SET", "SET LOCAL", 1);
-    // One text is one transaction.
-    let question = format!("{local}; SHOW {IDLE_SESSION_TIMEOUT}");
+    // A simple query is one transaction.
+    let query = format!("{local}; SHOW {IDLE_SESSION_TIMEOUT}");
     let mut server = client_checkout(client).await?;
     let Some(conn) = server.conn() else {
-        return Err(Refusal::Left);
+        return Err(LoginRefusal::Left);
     };
-    let answer = conn.query(&question).await;
+    let answer = conn.query(&query).await;
     if let Ok(_) | Err(ServerError::Refused(_)) = answer {
         server.give_back();
     }
@@ -67,16 +72,16 @@ pub(super) async fn read_idle_timeout(client: &ClientEntry, sql: &str) -> Result
             let value = shown.and_then(|value| read_milliseconds(value));
             Ok(idle_timeout_sql(value.unwrap_or_default()))
         }
-        Err(ServerError::Refused(error)) => Err(Refusal::Told(as_fatal(&error))),
-        Err(_) => Err(Refusal::Told(messages::connection_lost())),
+        Err(ServerError::Refused(error)) => Err(LoginRefusal::Error(as_fatal(&error))),
+        Err(_) => Err(LoginRefusal::Error(messages::connection_lost())),
     }
 }
 
-/// The parameters that PostgreSQL reports under these settings; asks a server the first time.
+/// The parameters that PostgreSQL reports under these settings. The first time, asks a server.
 pub(super) async fn welcome(
     client: &ClientEntry,
     settings: &Arc<SessionSettings>,
-) -> Result<Vec<(String, String)>, Refusal> {
+) -> Result<Vec<(String, String)>, LoginRefusal> {
     let pool = &client.info.pool;
     if let Some(known) = pool.parameters(settings.id) {
         return Ok(known);
@@ -84,7 +89,7 @@ pub(super) async fn welcome(
     loop {
         let mut server = client_checkout(client).await?;
         let Some(conn) = server.conn() else {
-            return Err(Refusal::Left);
+            return Err(LoginRefusal::Left);
         };
         let needs_reset = conn.side.needs_reset;
         let adopted = conn.adopt(settings).await;
@@ -95,18 +100,18 @@ pub(super) async fn welcome(
                 server.give_back();
                 return Ok(parameters);
             }
-            // What is left there of somebody else stands in the way, perhaps: the server is dropped with its connection.
+            // The cause may be state of an earlier client; the connection is closed, and another one tried.
             Err(ServerError::Refused(_)) if needs_reset => {}
             Err(ServerError::Refused(error)) => {
                 server.give_back();
-                return Err(Refusal::Told(as_fatal(&error)));
+                return Err(LoginRefusal::Error(as_fatal(&error)));
             }
-            Err(_) => return Err(Refusal::Told(messages::connection_lost())),
+            Err(_) => return Err(LoginRefusal::Error(messages::connection_lost())),
         }
     }
 }
 
-/// At start-up PostgreSQL reports a bad setting as the end of the connection.
+/// PostgreSQL reports an invalid setting in a startup packet as FATAL.
 fn as_fatal(error: &[u8]) -> Bytes {
     let body = error
         .get(paceline_wire::frame::HEADER_LEN..)

@@ -1,10 +1,10 @@
-//! How a relay ends before its client wants it to, and what becomes of a server when a session is over.
+//! How a relay ends before its client disconnects in order, and what becomes of the server connection when a session ends.
 
-use super::{Fate, RelayTask};
+use super::{RelayTask, ServerDisposal};
 use crate::client::Client;
-use crate::client::end::End;
+use crate::client::end::ClientEnd;
 use crate::client::idle_timer::idle_session;
-use crate::client::query_timers::{IDLE_SESSION, Phase};
+use crate::client::query_timers::{IDLE_SESSION, RelayPhase};
 use paceline_config::PoolMode;
 use paceline_net::optional_timeout;
 use paceline_pool::close_reason;
@@ -18,11 +18,11 @@ use std::time::Duration;
 /// Bytes of a ReadyForQuery.
 const READY_FOR_QUERY_LEN: usize = 6;
 
-/// How long `server_reset_query` may take; then the connection is closed.
+/// Maximum time for `server_reset_query`; after it the connection is closed.
 const RESET_MAX: Duration = Duration::from_secs(10);
 
 impl Client {
-    /// The client has left; its connection is made ready for another one in the background.
+    /// Resets the connection of a client that has left, in the background, so that another client can use it.
     pub(super) fn end_session(&self, mut server: Box<PooledServer>) {
         let proxy = Arc::clone(&self.proxy);
         tokio::spawn(async move {
@@ -48,66 +48,68 @@ impl Client {
 }
 
 impl RelayTask<'_> {
-    /// A unit has left a transaction open, where there are none.
+    /// Whether a request left a transaction open although the pool mode is `statement`.
     pub(super) fn begins_transaction(&self) -> bool {
         let open = self.relay.is_quiet() && self.relay.status() != Status::Idle;
         self.client.mode == PoolMode::Statement && open
     }
 
-    pub(super) fn refuse_transaction(&mut self) -> End {
-        // The error comes in the place of ReadyForQuery, so that it is the answer to the unit.
-        let ready = self.to_client.len().saturating_sub(READY_FOR_QUERY_LEN);
-        if self.to_client.get(ready) == Some(&tag::READY_FOR_QUERY) {
-            self.to_client.truncate(ready);
+    pub(super) fn refuse_transaction(&mut self) -> ClientEnd {
+        // The error replaces ReadyForQuery, so that the client takes it for the answer to its request.
+        let ready = self.output.bytes.len().saturating_sub(READY_FOR_QUERY_LEN);
+        if self.output.bytes.get(ready) == Some(&tag::READY_FOR_QUERY) {
+            self.output.bytes.truncate(ready);
         }
-        self.told("transaction blocks not allowed in statement pooling mode")
+        self.end_with("transaction blocks not allowed in statement pooling mode")
     }
 
-    /// What becomes of the server when the client has left in the middle of its relay, or at the end of its session.
-    pub(super) fn fate_after_session(&self) -> Fate {
+    /// What becomes of the server connection if the client leaves during a relay or at the end of its session.
+    pub(super) fn disposal_after_session(&self) -> ServerDisposal {
         let config = self.client.proxy.config();
         let all = server::is_discard_all(&config.paceline.pooling.server_reset_query);
-        let rests = self.relay.is_quiet() && self.relay.status() == Status::Idle;
+        let is_idle = self.relay.is_quiet() && self.relay.status() == Status::Idle;
         let session = self.client.mode == PoolMode::Session && !self.relay.is_fatal();
-        // What another query leaves behind of temporary tables and the like is not known.
+        // What a query other than DISCARD ALL leaves of temporary tables and similar state is unknown.
         let clean = all || self.relay.pinned_for().is_empty();
-        match session && rests && clean && self.to_server.is_empty() && self.body_left == 0 {
-            true => Fate::Reset,
-            false => Fate::Drop,
+        match session && is_idle && clean && self.to_server.is_empty() && self.input.body.left == 0
+        {
+            true => ServerDisposal::Reset,
+            false => ServerDisposal::Close,
         }
     }
 
-    /// What the client has not been sent yet, then this as the reason why its connection ends.
-    pub(super) fn told(&mut self, why: &str) -> End {
-        let mut told = std::mem::take(&mut self.to_client);
-        // In the middle of a message nothing else can be said.
+    /// Ends the client's connection with this message, after the bytes that it has not received yet.
+    pub(super) fn end_with(&mut self, why: &str) -> ClientEnd {
+        let mut last = std::mem::take(&mut self.output.bytes);
+        // In the middle of a message no other message can be sent.
         if !self.relay.is_mid_message() {
-            told.extend_from_slice(&match why {
+            last.extend_from_slice(&match why {
                 IDLE_SESSION => idle_session(),
                 why => messages::timed_out(why),
             });
         }
-        End::Told(told.freeze())
+        ClientEnd::Error(last.freeze())
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> RelayPhase {
         match (self.relay.is_quiet(), self.relay.status()) {
-            (false, _) => Phase::Running,
-            (true, Status::Idle) => Phase::Idle,
-            (true, _) => Phase::IdleInTransaction,
+            (false, _) => RelayPhase::Running,
+            (true, Status::Idle) => RelayPhase::Idle,
+            (true, _) => RelayPhase::IdleInTransaction,
         }
     }
 
-    /// The server is told, too: it would notice only when it has something to say.
-    pub(super) fn time_is_up(&mut self, phase: Phase, why: &'static str) -> End {
-        if phase != Phase::Idle {
+    /// Ends a relay whose time is over. The server gets a cancel request: without one it would go on until it next writes to the
+    /// socket.
+    pub(super) fn time_out(&mut self, phase: RelayPhase, why: &'static str) -> ClientEnd {
+        if phase != RelayPhase::Idle {
             self.conn.closes_because(why);
         }
-        if phase == Phase::Running {
+        if phase == RelayPhase::Running {
             let config = self.client.proxy.config();
             let limit = config.paceline.timeouts.cancel_wait_timeout;
             server::abandon(self.conn.key.clone(), limit);
         }
-        self.told(why)
+        self.end_with(why)
     }
 }

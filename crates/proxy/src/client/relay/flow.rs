@@ -1,10 +1,11 @@
-//! What flows between the two of a relay: taken from one, written to the other, waited for.
+//! Moves bytes between client and server: reads from one, writes to the other, and waits for either.
 
-use super::{BACKLOG_MAX, Fate, RelayTask, with_context, with_context_knowing};
-use crate::client::end::{End, disconnected};
-use crate::client::query_timers::{Phase, QueryTimers};
-use crate::shared_listen::mail;
-use bytes::{Buf, Bytes, BytesMut};
+use super::input::Body;
+use super::{BACKLOG_MAX, RelayTask, ServerDisposal, with_context, with_context_and_template};
+use crate::client::end::{ClientEnd, disconnected};
+use crate::client::query_timers::{QueryTimers, RelayPhase};
+use crate::shared_listen::notification_ready;
+use bytes::{Buf, Bytes};
 use paceline_config::PoolMode;
 use paceline_pool::address::DatabaseAddress;
 use paceline_pool::pool::DisconnectSignal;
@@ -20,92 +21,96 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 
 impl RelayTask<'_> {
-    /// The server takes less than the client has said.
-    pub(super) fn has_no_room(&self) -> bool {
+    /// Whether the server does not take bytes as fast as the client sends them.
+    pub(super) fn server_is_full(&self) -> bool {
         self.to_server.len() >= BACKLOG_MAX
     }
 
-    /// Takes what the client has said, as far as it can be taken, and as long as its turn lasts.
-    pub(super) fn take_client_input(&mut self) -> Result<(), End> {
+    /// Takes messages of the client until the relay needs no more, the buffer is used up, or the client's turn is over.
+    pub(super) fn take_client_input(&mut self) -> Result<(), ClientEnd> {
         self.take_pending();
         while self.may_take() && self.wants_client() && !self.is_over_so_far() {
-            if self.body_left > 0 {
+            if self.input.body.left > 0 {
                 if !self.take_body() {
                     break;
                 }
                 continue;
             }
-            let input = &mut self.client.input;
-            let Some(header) = read_header(input)? else {
+            let buffer = &mut self.client.input;
+            let Some(header) = read_header(buffer)? else {
                 break;
             };
             if header.tag == tag::COPY_DATA {
-                (self.body_left, self.body_goes) = (header.len, true);
+                self.input.body = Body {
+                    left: header.len,
+                    forwarded: true,
+                };
                 continue;
             }
-            // All of its text is needed: what it changes in the channels goes to the shared connection.
-            let is_whole = header.tag == tag::QUERY && self.client.listening.is_some();
-            if is_long(header) && !is_whole && has_head(header, input) {
-                match self.begin_long(header) {
-                    Ok(()) => continue,
-                    Err(NotYet::Unparsed(unparsed)) => self.unparsed = Some(unparsed),
-                    Err(NotYet::Listening(need)) => self.unheard = Some(need),
-                    Err(NotYet::Describing) => {}
+            // While the client listens, the whole text is needed: LISTEN and UNLISTEN in it concern the shared connection, too.
+            let needs_whole = header.tag == tag::QUERY && self.client.listening.is_some();
+            if is_long(header) && !needs_whole && has_head(header, buffer) {
+                if let Err(reason) = self.begin_long(header) {
+                    self.input.block(reason);
+                    break;
                 }
+                continue;
+            }
+            if buffer.len() < header.len {
                 break;
             }
-            if input.len() < header.len {
-                break;
-            }
-            self.heard = true;
+            self.input.is_active = true;
             if header.tag == tag::TERMINATE {
-                self.client_end = Some(End::Left);
+                self.client_end = Some(ClientEnd::Left);
                 break;
             }
-            let message = input.split_to(header.len).freeze();
-            self.goes_on();
-            self.pending = message;
-            self.pending_is_first = false;
+            let message = buffer.split_to(header.len).freeze();
+            self.note_further_message();
+            self.input.set_message(message);
             self.take_pending();
         }
         self.ask_for_answers();
         Ok(())
     }
 
-    /// The client sends more: a cancel that was meant for what it has sent before does not meet this.
-    fn goes_on(&mut self) {
-        if std::mem::take(&mut self.is_first) {
-            self.client.registration.entry.relays_on();
+    /// The client sends more. A cancel request for its previous request must not hit this one.
+    fn note_further_message(&mut self) {
+        if !std::mem::replace(&mut self.input.goes_on, true) {
+            self.client.registration.entry.next_request();
         }
         self.relay.forbid_retry();
     }
 
-    /// Its turn is not over, and nothing stands in front of what comes next.
+    /// Whether the client's turn goes on and its next message can be handled now.
     fn may_take(&self) -> bool {
-        !self.client.turn.is_over() && self.pending.is_empty() && !self.is_held()
+        !self.client.budget.is_exhausted()
+            && self.input.pending.is_empty()
+            && self.input.blocked.is_none()
     }
 
-    /// What comes next must wait for something else than the server.
-    fn is_held(&self) -> bool {
-        self.unparsed.is_some() || self.unheard.is_some()
-    }
-
-    /// Takes messages that are whole.
+    /// Passes complete messages to the relay.
     fn take_pending(&mut self) {
-        while !self.client.turn.is_over() && !self.pending.is_empty() && !self.is_held() {
-            let len = Frames::new(&self.pending).next().map(|f| f.bytes.len());
-            let message = self.pending.slice(..len.unwrap_or(self.pending.len()));
+        while !self.client.budget.is_exhausted()
+            && !self.input.pending.is_empty()
+            && self.input.blocked.is_none()
+        {
+            let len = Frames::new(&self.input.pending)
+                .next()
+                .map(|f| f.bytes.len());
+            let message = self
+                .input
+                .pending
+                .slice(..len.unwrap_or(self.input.pending.len()));
             match self.take_message(&message) {
-                Ok(()) => self.pending.advance(message.len()),
-                Err(NotYet::Unparsed(unparsed)) => self.unparsed = Some(unparsed),
-                Err(NotYet::Listening(need)) => self.unheard = Some(need),
+                Ok(()) => self.input.pending.advance(message.len()),
                 Err(NotYet::Describing) => break,
+                Err(reason) => self.input.block(reason),
             }
         }
     }
 
     fn take_message(&mut self, message: &Bytes) -> Result<(), NotYet> {
-        if !self.pending_is_first {
+        if !self.input.pending_is_first {
             self.begin_if_targeted(message)?;
         }
         let templates = &self.client.proxy.shared.templates;
@@ -113,24 +118,24 @@ impl RelayTask<'_> {
         let Some(frame) = Frames::new(message).next() else {
             return Ok(());
         };
-        let known = self.known.take();
+        let template = self.input.template.take();
         let Self {
             client,
             conn,
             relay,
-            meter,
+            stats,
             to_server,
             ..
         } = self;
         let status = relay.status();
-        with_context_knowing(client, conn, known.as_ref(), |context| {
+        with_context_and_template(client, conn, template.as_ref(), |context| {
             relay.client_message(frame, context, to_server)
         })?;
-        self.begins = false;
-        meter.message(frame, status);
-        client.turn.message(frame.tag, frame.bytes.len());
+        self.input.awaits_long = false;
+        stats.message(frame, status);
+        client.budget.message(frame.tag, frame.bytes.len());
         if parses != client.proxy.shared.templates.parses() {
-            client.turn.all();
+            client.budget.exhaust();
         }
         if let Some(database) = self.relay.take_exclusive() {
             let pool = &self.client.pool;
@@ -141,18 +146,18 @@ impl RelayTask<'_> {
         Ok(())
     }
 
-    /// Takes what there is of a body; false: there is none.
+    /// Forwards the available part of a message body. Returns false if there is none.
     fn take_body(&mut self) -> bool {
-        let input = &mut self.client.input;
-        let here = input.split_to(input.len().min(self.body_left));
+        let buffer = &mut self.client.input;
+        let here = buffer.split_to(buffer.len().min(self.input.body.left));
         if here.is_empty() {
             return false;
         }
-        self.body_left -= here.len();
-        self.heard = true;
-        self.meter.copied(here.len());
-        self.client.turn.bytes(here.len());
-        if self.body_goes {
+        self.input.body.left -= here.len();
+        self.input.is_active = true;
+        self.stats.copied(here.len());
+        self.client.budget.bytes(here.len());
+        if self.input.body.forwarded {
             self.to_server.extend_from_slice(&here);
         }
         true
@@ -161,7 +166,7 @@ impl RelayTask<'_> {
     /// Takes the beginning of a long message; the rest follows as a body.
     ///
     /// # Errors
-    /// It cannot be taken now, and stays where it is.
+    /// The message cannot be taken now, and stays in the buffer.
     fn begin_long(&mut self, header: Header) -> Result<(), NotYet> {
         if self.relay.is_describing() {
             return Err(NotYet::Describing);
@@ -172,7 +177,7 @@ impl RelayTask<'_> {
             tag: header.tag,
             bytes: &head,
         };
-        self.goes_on();
+        self.note_further_message();
         if RelayState::is_long_targeted(frame, &self.client.session) {
             self.begin_transaction();
         }
@@ -180,33 +185,36 @@ impl RelayTask<'_> {
             client,
             conn,
             relay,
-            meter,
+            stats,
             to_server,
             ..
         } = self;
         let status = relay.status();
-        self.body_goes = with_context(client, conn, |context| {
+        let forwarded = with_context(client, conn, |context| {
             relay.long_message(frame, header.len, context, to_server)
         })?;
         client.input.advance(head.len());
-        meter.message(frame, status);
-        client.turn.message(header.tag, head.len());
-        self.body_left = header.len - head.len();
-        (self.heard, self.begins) = (true, false);
+        stats.message(frame, status);
+        client.budget.message(header.tag, head.len());
+        self.input.body = Body {
+            left: header.len - head.len(),
+            forwarded,
+        };
+        (self.input.is_active, self.input.awaits_long) = (true, false);
         Ok(())
     }
 
-    /// A server that owes many answers may have them, and keep them until it is told that the client waits.
+    /// Asks a server that owes many answers to send those that it keeps until the client waits.
     fn ask_for_answers(&mut self) {
         let owes_many_answers = self.relay.owes_many_answers();
-        if owes_many_answers && !self.flushed {
+        if owes_many_answers && !self.flush_sent {
             write_flush(&mut self.to_server);
         }
-        self.flushed = owes_many_answers;
+        self.flush_sent = owes_many_answers;
     }
 
-    /// A client that is in no transaction says something that must touch an exact number of rows. (For the relay's first unit this
-    /// was looked at before.)
+    /// Begins a transaction if the client is in none and its next statement must affect an exact number of rows. (The first
+    /// request of the relay was checked before the relay.)
     fn begin_if_targeted(&mut self, message: &Bytes) -> Result<(), Unparsed> {
         let templates = &self.client.proxy.shared.templates;
         let may = self.relay.is_idle() || self.relay.is_mid_request();
@@ -216,7 +224,7 @@ impl RelayTask<'_> {
         Ok(())
     }
 
-    /// If the client is in no transaction, one begins before what comes next.
+    /// Begins a transaction before the next message, if the client is in none.
     fn begin_transaction(&mut self) {
         let Self {
             client,
@@ -234,24 +242,24 @@ impl RelayTask<'_> {
         }
     }
 
-    /// Takes what the server has said; false: there is more.
-    pub(super) fn take_server_input(&mut self) -> Result<bool, (Fate, End)> {
+    /// Passes the server's messages to the relay. Returns false if more of them remain.
+    pub(super) fn take_server_input(&mut self) -> Result<bool, (ServerDisposal, ClientEnd)> {
         let Self {
             client,
             conn,
             relay,
             to_server,
-            to_client,
+            output,
             ..
         } = self;
         let mut input = std::mem::take(&mut conn.input);
         let before = input.len();
         let taken = with_context(client, conn, |context| {
-            relay.answer_done(to_client);
-            relay.server_bytes(&mut input, context, to_client, to_server)
+            relay.answer_done(&mut output.bytes);
+            relay.server_bytes(&mut input, context, &mut output.bytes, to_server)
         });
         if before > 0 {
-            client.turn.bytes(before.saturating_sub(input.len()));
+            client.budget.bytes(before.saturating_sub(input.len()));
         }
         conn.input = input;
         for state in relay.take_errors() {
@@ -262,93 +270,89 @@ impl RelayTask<'_> {
         }
         match taken {
             Ok(more) => Ok(!more),
-            Err(error) => Err((Fate::Drop, End::Wire(error))),
+            Err(error) => Err((ServerDisposal::Close, ClientEnd::Wire(error))),
         }
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), (Fate, End)> {
-        // A failing write shows as a failing read, which tells more.
+    pub(super) fn flush(&mut self) -> Result<(), (ServerDisposal, ClientEnd)> {
+        // If a write fails, the next read fails, too, and its error says more.
         let written = self.conn.stream.write_now(&mut self.to_server);
         if written.is_err() {
             self.to_server.clear();
         }
         if self.client_end.is_none()
-            && let Err(error) = self.client.stream.write_part(&mut self.to_client)
+            && let Err(error) = self.client.stream.write_part(&mut self.output.bytes)
         {
             self.client_end = Some(error.into());
         }
         if self.client_end.is_some() {
-            self.unread += self.to_client.len();
-            self.to_client.clear();
+            self.output.drop_messages();
         }
-        if self.to_client.is_empty() && self.room.take().is_some() {
-            // The memory of an answer that was taken over goes with its room: buffers are kept for what comes next.
-            self.to_client = BytesMut::new();
-        }
+        self.output.release_shared();
         Ok(())
     }
 
-    /// Waits until one of the two can be read or written, and reads.
-    pub(super) async fn wait(&mut self) -> Result<(), (Fate, End)> {
+    /// Waits until client or server can be read or written, and reads.
+    pub(super) async fn wait(&mut self) -> Result<(), (ServerDisposal, ClientEnd)> {
         let phase = self.phase();
-        self.turn_clock(phase);
-        // Between the units of a transaction.
+        self.update_timers(phase);
+        // Between two requests of a transaction.
         let quiet = self.relay.is_quiet() && self.to_server.is_empty();
         if quiet {
             self.exclusive = None;
-            self.note_accepted();
+            self.add_accepted();
             self.pause();
         }
         let wants_client = self.wants_client();
-        let client_interest = interest(wants_client, !self.to_client.is_empty());
+        let client_interest = interest(wants_client, !self.output.bytes.is_empty());
         let server_interest = interest(
-            self.to_client.len() < BACKLOG_MAX,
+            self.output.bytes.len() < BACKLOG_MAX,
             !self.to_server.is_empty(),
         );
         let client = ready(&self.client.stream, client_interest);
         let server = ready(&self.conn.stream, server_interest);
-        // A session that is pooled has its server connection until it ends.
-        let call = match self.client.mode {
+        // In session mode a client keeps its server connection until it disconnects.
+        let signal = match self.client.mode {
             PoolMode::Session => DisconnectSignal::ShutDown,
             PoolMode::Transaction | PoolMode::Statement => DisconnectSignal::Closing,
         };
-        let disconnect = disconnected(&mut self.client.disconnect, call);
-        let idle = phase == Phase::Idle;
-        let mail = mail(self.client.listening.as_deref());
-        let hears = idle && self.to_client.is_empty();
-        let up = tokio::select! {
+        let disconnect = disconnected(&mut self.client.disconnect, signal);
+        let idle = phase == RelayPhase::Idle;
+        let notifications = notification_ready(self.client.listening.as_deref());
+        let may_deliver = idle && self.output.bytes.is_empty();
+        let expired = tokio::select! {
             biased;
             ready = server => {
-                ready.map_err(|e| (Fate::Drop, e.into()))?;
+                ready.map_err(|e| (ServerDisposal::Close, e.into()))?;
                 None
             }
             ready = client => {
-                self.client_end = ready.err().map(End::from).or(self.client_end.take());
+                self.client_end = ready.err().map(ClientEnd::from).or(self.client_end.take());
                 None
             }
-            end = disconnect, if idle => return Err((Fate::Drop, end)),
-            () = mail, if hears => return self.deliver(),
-            why = QueryTimers::is_up(&mut self.clock) => Some(why),
+            end = disconnect, if idle => return Err((ServerDisposal::Close, end)),
+            () = notifications, if may_deliver => return self.deliver(),
+            why = QueryTimers::expired(&mut self.timers) => Some(why),
         };
         if quiet {
-            self.meter.go_on(Instant::now(), self.relay.status());
+            self.stats.resume(Instant::now(), self.relay.status());
         }
-        match up {
-            Some(why) => Err((Fate::Drop, self.time_is_up(phase, why))),
+        match expired {
+            Some(why) => Err((ServerDisposal::Close, self.time_out(phase, why))),
             None => self.read(wants_client),
         }
     }
 
-    fn turn_clock(&mut self, phase: Phase) {
+    fn update_timers(&mut self, phase: RelayPhase) {
         let idle_max = match phase {
-            Phase::Idle => self.client.idle_session_timeout(),
-            Phase::IdleInTransaction | Phase::Running => Duration::ZERO,
+            RelayPhase::Idle => self.client.idle_session_timeout(),
+            RelayPhase::IdleInTransaction | RelayPhase::Running => Duration::ZERO,
         };
-        if self.clock.is_none() && !idle_max.is_zero() {
-            self.clock = Some(QueryTimers::new(&self.client.pool.settings()));
+        if self.timers.is_none() && !idle_max.is_zero() {
+            self.timers = Some(QueryTimers::new(&self.client.pool.settings()));
         }
-        if let Some(clock) = &mut self.clock {
-            clock.turn(phase, std::mem::take(&mut self.heard), idle_max);
+        if let Some(timers) = &mut self.timers {
+            timers.set_phase(phase, std::mem::take(&mut self.input.is_active), idle_max);
         }
     }
 
@@ -358,34 +362,34 @@ impl RelayTask<'_> {
         if self.relay.take_new_pin() {
             pool.stats.pinned();
         }
-        self.meter.pause(Instant::now(), status, sent, pool);
+        self.stats.pause(Instant::now(), status, sent, pool);
         pool.stats.server_parsed(self.conn.side.take_parses());
     }
 
-    fn read(&mut self, wants_client: bool) -> Result<(), (Fate, End)> {
+    fn read(&mut self, wants_client: bool) -> Result<(), (ServerDisposal, ClientEnd)> {
         self.client.proxy.shared.busy_poll.message_received();
         if wants_client && let Err(error) = self.client.stream.read_now(&mut self.client.input) {
             self.client_end = Some(error.into());
         }
-        if self.to_client.len() >= BACKLOG_MAX {
+        if self.output.bytes.len() >= BACKLOG_MAX {
             return Ok(());
         }
         match self.conn.stream.read_now(&mut self.conn.input) {
             Ok(_) => Ok(()),
-            Err(error) => self.server_is_gone(&error),
+            Err(error) => self.server_lost(&error),
         }
     }
 
-    /// What it said last is passed on; then the client's connection ends, as it would have alone.
-    fn server_is_gone(&mut self, error: &io::Error) -> Result<(), (Fate, End)> {
+    /// Forwards the server's last messages; then the client's connection ends, as it would without Paceline.
+    fn server_lost(&mut self, error: &io::Error) -> Result<(), (ServerDisposal, ClientEnd)> {
         tracing::debug!(%error, "server connection lost in a relay");
         while !self.take_server_input()? {}
-        let mut told = std::mem::take(&mut self.to_client);
+        let mut last = std::mem::take(&mut self.output.bytes);
         if !self.relay.is_fatal() {
             self.client.pool.stats.failed(*b"08006");
-            told.extend_from_slice(&self.client.lost());
+            last.extend_from_slice(&self.client.connection_lost());
         }
-        Err((Fate::Drop, End::Lost(told.freeze())))
+        Err((ServerDisposal::Close, ClientEnd::ServerLost(last.freeze())))
     }
 }
 
@@ -398,13 +402,14 @@ fn interest(read: bool, write: bool) -> Option<Interest> {
     }
 }
 
-/// Is there as much of a long message as is looked at? One whose names are longer than that is awaited as a whole.
+/// Whether the buffer holds as much of a long message as Paceline reads of it. If the names in a Bind are longer, Paceline waits
+/// for the whole message.
 fn has_head(header: Header, input: &[u8]) -> bool {
     let head = input.get(HEADER_LEN..LONG_HEAD_BYTES);
     head.is_some_and(|head| header.tag != tag::BIND || BindNames::read(head).is_ok())
 }
 
-/// Waits for what is of interest; for nothing, for ever.
+/// Waits for these events; without any, for ever.
 async fn ready(stream: &paceline_net::Stream, interest: Option<Interest>) -> io::Result<()> {
     match interest {
         Some(interest) => stream.ready(interest).await.map(|_| ()),

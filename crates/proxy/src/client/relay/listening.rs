@@ -1,9 +1,9 @@
-//! What the shared LISTEN has to do with a client's relay.
+//! How a relay works with the shared LISTEN connection.
 
-use super::{AwaitedEnd, BACKLOG_MAX, Fate, RelayTask};
+use super::{AwaitedEnd, BACKLOG_MAX, RelayTask, ServerDisposal};
 use crate::client::Client;
-use crate::client::end::End;
-use crate::shared_listen::{ListeningClient, is_silent, mail};
+use crate::client::end::ClientEnd;
+use crate::shared_listen::{ListeningClient, is_silent, notification_ready};
 use bytes::BytesMut;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
@@ -12,23 +12,24 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::io::Interest;
 
-/// How long a server connection of the pool waits for the shared connection. Then others may have its place.
+/// Maximum time that a server connection of the pool waits for the shared connection. After it, other clients may use the server
+/// connection.
 const SERVER_WAITS_MAX: Duration = Duration::from_secs(5);
 
 /// How a wait for the shared connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
-    /// It has received what was committed.
+    /// The shared connection has received everything that was committed before.
     Over,
-    /// The client has left.
+    /// The client disconnected.
     Left,
-    /// It took too long.
+    /// The time is over.
     TooLong,
 }
 
 impl RelayTask<'_> {
-    /// The shared connection does what the client's next message needs.
-    pub(super) async fn have_listened(&mut self, need: ListenNeed) {
+    /// Waits until the shared connection has done what the client's next message needs.
+    pub(super) async fn use_shared_listen(&mut self, need: ListenNeed) {
         let side = &mut self.conn.side;
         let address = self.conn.key.address();
         self.client.join_listening();
@@ -42,12 +43,12 @@ impl RelayTask<'_> {
             return;
         };
         if need.changes && !client.is_of(address) {
-            // The configuration has changed: what this server is told does not reach the shared connection.
+            // The configuration has changed: this server connection leads to another database than the shared connection.
             return self.relay.listen_done(need, Err(client.lost()));
         }
         let work = async {
             if side.notified {
-                // What others have notified by this server is not the client's own.
+                // Notifications that other clients sent through this server connection are not this client's own.
                 client.catch_up().await;
                 side.notified = false;
             }
@@ -66,8 +67,8 @@ impl RelayTask<'_> {
         let outcome = match stream.unless_closed(input, limited).await {
             Some(outcome) => outcome,
             None => {
-                self.client_end = Some(End::Left);
-                // Its request is carried out; but it listens no longer.
+                self.client_end = Some(ClientEnd::Left);
+                // The request is executed, but the client no longer listens.
                 match need.changes {
                     true => Err(client.lost()),
                     false => Ok(()),
@@ -81,27 +82,28 @@ impl RelayTask<'_> {
         self.relay.listen_done(need, outcome);
     }
 
-    /// The client's transaction is over: it gets what it has notified, and what was committed before, and then the server's
-    /// ReadyForQuery. Returns what is left to be waited for without the server connection, which others wait for.
+    /// Delivers, at the end of the client's transaction, its own notifications and those committed before, and then the server's
+    /// ReadyForQuery. If the shared connection does not receive them in time, returns the rest of the answer, so that the client
+    /// can wait for it without the server connection.
     pub(super) async fn catch_up(&mut self) -> Option<AwaitedEnd> {
         let is_free = self.client.mode != PoolMode::Session
             && self.relay.is_quiet()
             && self.relay.pinned_for().is_empty()
-            && self.pending.is_empty()
+            && self.input.pending.is_empty()
             && self.to_server.is_empty()
-            && self.body_left == 0;
+            && self.input.body.left == 0;
         let limit = is_free.then_some(SERVER_WAITS_MAX);
         let waited = match self.client_end {
             Some(_) => Wait::Left,
-            None => self.client.receive_own(&mut self.to_client, limit).await,
+            None => self.client.receive_own(&mut self.output.bytes, limit).await,
         };
         match waited {
             Wait::Over => self.conn.side.notified = false,
-            Wait::Left => drop(self.client_end.get_or_insert(End::Left)),
+            Wait::Left => drop(self.client_end.get_or_insert(ClientEnd::Left)),
             Wait::TooLong => {
                 let unlistens_all = self.relay.take_unlistens_all();
                 let ready = self.relay.take_held_ready()?;
-                // What it has notified and the shared connection has not received would be another client's.
+                // Notifications that the shared connection has not received yet would count as another client's own.
                 self.conn.side.must_close = true;
                 return Some(AwaitedEnd {
                     ready,
@@ -110,27 +112,32 @@ impl RelayTask<'_> {
             }
         }
         let unlistens_all = self.relay.take_unlistens_all();
-        self.client.has_received(unlistens_all, &mut self.to_client);
-        self.relay.notifications_received(&mut self.to_client);
+        self.client
+            .has_received(unlistens_all, &mut self.output.bytes);
+        self.relay.notifications_received(&mut self.output.bytes);
         None
     }
 
-    /// Notifications for a client that keeps its server.
-    pub(super) fn deliver(&mut self) -> Result<(), (Fate, End)> {
+    /// Delivers notifications to a client that keeps its server connection.
+    pub(super) fn deliver(&mut self) -> Result<(), (ServerDisposal, ClientEnd)> {
         match self
             .client
             .listening
             .as_ref()
-            .map(|client| client.take(&mut self.to_client))
+            .map(|client| client.take(&mut self.output.bytes))
         {
-            Some(Err(why)) => Err((self.fate_after_session(), self.client.end_of_mail(why))),
+            Some(Err(why)) => Err((
+                self.disposal_after_session(),
+                self.client.end_of_notifications(why),
+            )),
             Some(Ok(())) | None => Ok(()),
         }
     }
 }
 
 impl Client {
-    /// Waits until the shared connection has received what was committed before. Meanwhile the client is sent what waits for it.
+    /// Waits until the shared connection has received everything that was committed before. Meanwhile sends the client its
+    /// notifications.
     async fn receive_own(&mut self, to_client: &mut BytesMut, limit: Option<Duration>) -> Wait {
         let Self {
             listening,
@@ -155,11 +162,11 @@ impl Client {
         waited.unwrap_or(Wait::Left)
     }
 
-    /// The notifications of the client's transaction are there.
+    /// Appends the notifications of the client's transaction.
     fn has_received(&mut self, unlistens_all: bool, to_client: &mut BytesMut) {
         if let Some(client) = &self.listening {
             client.settle();
-            // What ends its connection is found when the next delivery is due.
+            // If the client may get no more notifications, its next delivery ends the connection.
             let _ = client.take_all(to_client);
             if unlistens_all {
                 client.unlisten_all();
@@ -168,14 +175,14 @@ impl Client {
         self.note_channels();
     }
 
-    /// Waits for the rest of an answer whose server connection others have.
+    /// Waits for the rest of an answer after the server connection was returned to the pool.
     pub(super) async fn await_end(
         &mut self,
         awaited: AwaitedEnd,
         to_client: &mut BytesMut,
-    ) -> Result<(), End> {
+    ) -> Result<(), ClientEnd> {
         if self.receive_own(to_client, None).await == Wait::Left {
-            return Err(End::Left);
+            return Err(ClientEnd::Left);
         }
         self.has_received(awaited.unlistens_all, to_client);
         to_client.extend_from_slice(&awaited.ready);
@@ -198,9 +205,9 @@ async fn deliver_until_caught_up(
                     return Wait::Left;
                 }
             }
-            () = mail(Some(client)), if to_client.len() < BACKLOG_MAX => {
+            () = notification_ready(Some(client)), if to_client.len() < BACKLOG_MAX => {
                 if client.take(to_client).is_err() {
-                    // It gets no more, and learns why when its answer is complete.
+                    // The client gets no more notifications; its connection ends with an error after the answer is complete.
                     caught_up.await;
                     return Wait::Over;
                 }

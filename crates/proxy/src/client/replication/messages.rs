@@ -1,25 +1,25 @@
-//! Where messages begin and end in bytes that pass by in any portions. The messages themselves are not kept.
+//! Finds message boundaries in a stream of bytes. It does not keep the messages.
 
 use paceline_wire::backend::tag;
 use paceline_wire::frame::HEADER_LEN;
 
-/// The place in a stream of messages.
+/// A position in a stream of messages.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    /// The header of the current message, as far as it is known …
+    /// The part of the current message's header that has arrived …
     header: [u8; HEADER_LEN],
     header_len: usize,
-    /// … and what is left of its body after that.
+    /// … and the number of bytes of its body that have not.
     body_left: usize,
 }
 
 impl Messages {
-    /// Whether no message is underway.
+    /// Whether the position is between two messages.
     pub(super) fn are_whole(&self) -> bool {
         self.header_len == 0
     }
 
-    /// Follows the next bytes; tells the status byte of each ReadyForQuery in them.
+    /// Advances over the next bytes. Calls `ready` with the status byte of each ReadyForQuery.
     pub(super) fn pass(&mut self, mut bytes: &[u8], mut ready: impl FnMut(u8)) {
         while let Some((&first, rest)) = bytes.split_first() {
             if self.header_len < HEADER_LEN {
@@ -59,9 +59,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_followed_in_any_portions() {
+    fn boundaries_are_found_in_any_portions() {
         let bytes = b"S\0\0\0\x08a\0b\0n\0\0\0\x04Z\0\0\0\x05Td\0\0\0\x09ZZZZZZ\0\0\0\x05I";
-        // Where a message ends: after ParameterStatus, NoData, ReadyForQuery, CopyData, ReadyForQuery.
+        // Ends of messages: after ParameterStatus, NoData, ReadyForQuery, CopyData, ReadyForQuery.
         let ends = [0, 9, 14, 20, 30, 36];
         for portion in 1..bytes.len() {
             let (mut messages, mut seen, mut at) = (Messages::default(), Vec::new(), 0);

@@ -2,7 +2,7 @@
 
 use super::{column, rewritten, stock, stock_with, types, update};
 use crate::facts::{Column, TableFacts};
-use crate::fold::{Refusal, rewrite};
+use crate::fold::{FoldRefusal, rewrite};
 use crate::type_name::TypeName;
 
 /// A function that changes a column.
@@ -10,7 +10,7 @@ type Change = fn(&mut Column);
 
 const COUNT: &str = "UPDATE stock SET qty = qty - $1 WHERE id = $2";
 
-fn refused(sql: &str, table: &TableFacts, parameters: &[&str]) -> Refusal {
+fn refused(sql: &str, table: &TableFacts, parameters: &[&str]) -> FoldRefusal {
     match rewritten(sql, table, parameters, &[]) {
         Err(refusal) => refusal,
         Ok(fold) => panic!("{sql} folds: {}", fold.one_row),
@@ -26,7 +26,7 @@ fn a_table_that_the_catalog_excludes_is_refused() {
     let mut table = stock();
     table.refused = Some("triggers".to_owned());
     let refusal = refused(COUNT, &table, &["integer", "bigint"]);
-    assert_eq!(refusal, Refusal::Table(named("triggers")));
+    assert_eq!(refusal, FoldRefusal::Table(named("triggers")));
     assert_eq!(refusal.to_string(), "table: triggers");
 }
 
@@ -37,17 +37,23 @@ fn where_must_name_all_columns_of_a_unique_key() {
         &stock(),
         &["text"],
     );
-    assert_eq!(refusal, Refusal::Key);
+    assert_eq!(refusal, FoldRefusal::Key);
     let mut table = stock();
     table.keys = vec![vec![named("id"), named("note")]];
-    assert_eq!(refused(COUNT, &table, &["integer", "bigint"]), Refusal::Key);
+    assert_eq!(
+        refused(COUNT, &table, &["integer", "bigint"]),
+        FoldRefusal::Key
+    );
     table.keys = Vec::new();
-    assert_eq!(refused(COUNT, &table, &["integer", "bigint"]), Refusal::Key);
+    assert_eq!(
+        refused(COUNT, &table, &["integer", "bigint"]),
+        FoldRefusal::Key
+    );
 }
 
 #[test]
 fn a_key_must_be_comparable_without_postgresql() {
-    let key = || Refusal::KeyType(named("id"));
+    let key = || FoldRefusal::KeyType(named("id"));
     let parameters = ["integer", "bigint"];
     let foreign = stock_with("id", |id| {
         id.type_oid = 16_500;
@@ -55,7 +61,7 @@ fn a_key_must_be_comparable_without_postgresql() {
     });
     assert_eq!(
         refused(COUNT, &foreign, &parameters),
-        Refusal::Type(named("id"))
+        FoldRefusal::Type(named("id"))
     );
     let loose = stock_with("id", |id| {
         id.type_oid = 25;
@@ -66,7 +72,7 @@ fn a_key_must_be_comparable_without_postgresql() {
 
 #[test]
 fn a_key_must_be_compared_in_its_own_type() {
-    let key = || Refusal::KeyType(named("id"));
+    let key = || FoldRefusal::KeyType(named("id"));
     for parameter in ["numeric", "double precision", "text"] {
         assert_eq!(
             refused(COUNT, &stock(), &["integer", parameter]),
@@ -91,7 +97,7 @@ fn a_key_must_be_compared_in_its_own_type() {
 fn columns_with_dependencies_are_not_assigned() {
     let table = stock_with("qty", |qty| qty.fixed = true);
     let refusal = refused(COUNT, &table, &["integer", "bigint"]);
-    assert_eq!(refusal, Refusal::Assigned(named("qty")));
+    assert_eq!(refusal, FoldRefusal::Assigned(named("qty")));
     let other = "UPDATE stock SET price = qty + $1 WHERE id = $2";
     assert!(
         rewritten(other, &table, &["integer", "bigint"], &[]).is_ok(),
@@ -122,7 +128,7 @@ fn types_whose_casts_truncate_silently_are_not_assigned() {
     ];
     for (what, change) in cut {
         let refusal = refused(sql, &stock_with("note", change), &["text", "bigint"]);
-        assert_eq!(refusal, Refusal::Type(named("note")), "{what}");
+        assert_eq!(refusal, FoldRefusal::Type(named("note")), "{what}");
     }
     let unlimited = stock_with("note", |note| {
         (note.type_oid, note.base_type_oid) = (16_500, 1043)
@@ -135,18 +141,18 @@ fn user_defined_types_are_refused() {
     let table = stock_with("note", |note| note.builtin = false);
     let reads = "UPDATE stock SET qty = $1 WHERE id = $2 AND note IS NULL";
     let refusal = refused(reads, &table, &["integer", "bigint"]);
-    assert_eq!(refusal, Refusal::Type(named("note")));
+    assert_eq!(refusal, FoldRefusal::Type(named("note")));
     let foreign = TypeName {
         builtin: false,
         ..types(&["integer"]).remove(0)
     };
     let parameters = [foreign, types(&["bigint"]).remove(0)];
     let refusal = rewrite(&update(COUNT), &stock(), &parameters, &[]);
-    assert_eq!(refusal, Err(Refusal::Type(named("parameter $1"))));
+    assert_eq!(refusal, Err(FoldRefusal::Type(named("parameter $1"))));
     let refusal = refused(COUNT, &stock(), &["box", "bigint"]);
     assert_eq!(
         refusal,
-        Refusal::Type(named("parameter $1")),
+        FoldRefusal::Type(named("parameter $1")),
         "arrays of box have semicolons"
     );
 }
@@ -161,17 +167,17 @@ fn unknown_columns_and_parameters_are_refused() {
     ] {
         assert_eq!(
             refused(sql, &stock(), &[]),
-            Refusal::Column(named("colour")),
+            FoldRefusal::Column(named("colour")),
             "{sql}"
         );
     }
     assert_eq!(
         refused(COUNT, &stock(), &["integer"]),
-        Refusal::Type(named("parameter $2"))
+        FoldRefusal::Type(named("parameter $2"))
     );
     assert_eq!(
         refused(COUNT, &stock(), &[]),
-        Refusal::Type(named("parameter $1"))
+        FoldRefusal::Type(named("parameter $1"))
     );
 }
 
@@ -181,17 +187,20 @@ fn a_check_that_cannot_be_rewritten_is_refused() {
     table.checks = vec![named("(qty > (SELECT 1))")];
     assert_eq!(
         refused(COUNT, &table, &["integer", "bigint"]),
-        Refusal::Expression
+        FoldRefusal::Expression
     );
 }
 
 #[test]
 fn returning_must_have_the_described_columns() {
     let sql = "UPDATE stock SET qty = 1 WHERE id = 7 RETURNING qty";
-    assert_eq!(rewritten(sql, &stock(), &[], &[]), Err(Refusal::Expression));
+    assert_eq!(
+        rewritten(sql, &stock(), &[], &[]),
+        Err(FoldRefusal::Expression)
+    );
     assert_eq!(
         rewritten(sql, &stock(), &[], &["integer", "text"]),
-        Err(Refusal::Expression)
+        Err(FoldRefusal::Expression)
     );
 }
 
@@ -199,5 +208,5 @@ fn returning_must_have_the_described_columns() {
 fn a_cast_to_interval_is_refused() {
     let sql = "UPDATE stock SET qty = qty + extract(day FROM $1::interval)::int WHERE id = $2";
     let refusal = refused(sql, &stock(), &["interval", "bigint"]);
-    assert_eq!(refusal, Refusal::Type(named("a cast to interval")));
+    assert_eq!(refusal, FoldRefusal::Type(named("a cast to interval")));
 }

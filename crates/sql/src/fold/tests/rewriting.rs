@@ -13,7 +13,7 @@ fn carried(parameter: u32) -> Carried {
 }
 
 #[test]
-fn parameters_follow_the_key_the_positions_and_the_fingerprint() {
+fn parameters_follow_the_key_the_positions_and_the_catalog_version() {
     let sql = "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $1 RETURNING qty, id";
     let fold = folded(
         sql,

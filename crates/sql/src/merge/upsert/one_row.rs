@@ -3,7 +3,7 @@
 use super::key::Key;
 use super::proposal::OnConflict;
 use super::statement::{Source, change_sql, insert_sql};
-use crate::dealing::{Own, OwnParameter, Refusal, Shared};
+use crate::distribution::{DistributionRefusal, PerMember, PerMemberParameter, Shared};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold::{self, Fold, KeyColumn, Proposal};
@@ -15,19 +15,19 @@ use crate::type_name::TypeName;
 /// The statements of an upsert, and how to fill their parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upsert {
-    /// The INSERT. Its parameters: the fingerprint, the lock timeout and, if `own` is not empty, the number of each
-    /// row and the arrays of `own`. Its result: [`RESULT_COLUMNS`](super::RESULT_COLUMNS), the key of each inserted
-    /// row (NULL if there is none), the RETURNING columns.
+    /// The INSERT. Its parameters: the catalog version, the lock timeout and, if `per_member` is not empty, the number
+    /// of each row and the arrays of `per_member`. Its result: [`super::UPSERT_RESULT_COLUMNS`], the key of each
+    /// inserted row (NULL if there is none), the RETURNING columns.
     pub insert: String,
     /// The client's own upsert for all members, if each member has a key of its own. It has the parameters of
     /// `insert`, and its result includes the updated rows. `None` if DO UPDATE uses parameters of the members.
     pub one_each: Option<String>,
-    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key and the fingerprint.
+    /// Under DO NOTHING, a query for the keys that exist. Its parameters: the arrays of the key, the catalog version.
     pub probe: Option<String>,
     /// The key columns and the source of their values.
     pub key: Vec<KeyColumn>,
     /// Parameters of the INSERT with a value for each member.
-    pub own: Vec<OwnParameter>,
+    pub per_member: Vec<PerMemberParameter>,
     /// What happens to members whose row exists.
     pub then: Then,
     /// Number of RETURNING columns.
@@ -62,17 +62,17 @@ impl Then {
 /// [`on_conflict`](super::on_conflict).
 ///
 /// # Errors
-/// [`Refusal`]: why the INSERT cannot be rewritten.
+/// [`DistributionRefusal`]: why the INSERT cannot be rewritten.
 pub fn rewrite(
     insert: &Insert,
     on_conflict: Option<&OnConflict>,
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Upsert, Refusal> {
+) -> Result<Upsert, DistributionRefusal> {
     match insert.rows.len() {
         1 => rewrite_first(insert, on_conflict, table, parameters, returning),
-        _ => Err(Refusal::Rows),
+        _ => Err(DistributionRefusal::Rows),
     }
 }
 
@@ -83,13 +83,16 @@ pub(super) fn rewrite_first(
     table: &TableFacts,
     parameters: &[TypeName],
     returning: &[TypeName],
-) -> Result<Upsert, Refusal> {
+) -> Result<Upsert, DistributionRefusal> {
     check(insert, table)?;
-    let conflict = insert.conflict.as_ref().ok_or(Refusal::Conflict)?;
+    let conflict = insert
+        .conflict
+        .as_ref()
+        .ok_or(DistributionRefusal::Conflict)?;
     let key = Key::of(insert, table)?;
     let columns = key.columns(parameters)?;
     if insert.returned().any(|expr| !expr.parameters().is_empty()) {
-        return Err(Refusal::Returning);
+        return Err(DistributionRefusal::Returning);
     }
     let then = match on_conflict {
         None => Then::Nothing {
@@ -105,20 +108,20 @@ pub(super) fn rewrite_first(
             let fold = fold::rewrite_upsert(update, proposal, table, parameters, returning)?;
             match fold.key == columns {
                 true => Then::Fold(Box::new(fold)),
-                false => return Err(Refusal::Conflict),
+                false => return Err(DistributionRefusal::Conflict),
             }
         }
     };
     let valued = insert.valued(table)?;
     let values: Vec<&Expr> = valued.iter().map(|(_, expr)| *expr).collect();
     let computed = on_conflict.map_or(&[][..], |change| &change.computed);
-    let own = Own::of(
+    let per_member = PerMember::of(
         values.into_iter().chain(computed).collect(),
         &[],
         parameters,
     )?;
     let source = Source {
-        own: &own,
+        per_member: &per_member,
         shared: &Shared::of(&[], parameters)?,
         valued: &valued,
         computed,
@@ -133,7 +136,7 @@ pub(super) fn rewrite_first(
         },
         probe: then.probe(table, &key),
         key: columns,
-        own: own.into_list(|number| vec![number]),
+        per_member: per_member.into_list(|number| vec![number]),
         then,
         returning: returning.len(),
     })

@@ -1,7 +1,7 @@
 //! DO UPDATE as an UPDATE, in which the row that a member proposes replaces EXCLUDED.
 
 use super::key::Key;
-use crate::dealing::{Refusal, check_columns};
+use crate::distribution::{DistributionRefusal, check_columns};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
 use crate::fold;
@@ -28,12 +28,12 @@ pub struct OnConflict {
 /// The DO UPDATE clause of `insert`; `None` for DO NOTHING.
 ///
 /// # Errors
-/// [`Refusal`]: why the clause cannot be rewritten.
+/// [`DistributionRefusal`]: why the clause cannot be rewritten.
 pub fn on_conflict(
     insert: &Insert,
     table: &TableFacts,
     parameters: &[TypeName],
-) -> Result<Option<OnConflict>, Refusal> {
+) -> Result<Option<OnConflict>, DistributionRefusal> {
     let conflict = insert.conflict.as_ref();
     let Some(change) = conflict.and_then(|conflict| conflict.change.as_ref()) else {
         return Ok(None);
@@ -61,7 +61,7 @@ pub fn on_conflict(
             .iter()
             .map(resolved)
             .collect::<Result<_, _>>()?,
-        assignments: assignments.collect::<Result<_, Refusal>>()?,
+        assignments: assignments.collect::<Result<_, DistributionRefusal>>()?,
         returning: insert.returning.clone(),
         parameters: parameters.len(),
     };
@@ -84,7 +84,7 @@ pub fn on_conflict(
 }
 
 /// A condition that is always true and computes all these expressions.
-fn all_computed(exprs: &[Expr]) -> Result<Expr, Refusal> {
+fn all_computed(exprs: &[Expr]) -> Result<Expr, DistributionRefusal> {
     let parts = exprs.iter().map(plain_sql).collect::<Result<Vec<_>, _>>();
     let parts = parts?.join(", ");
     parsed(&format!("pg_catalog.num_nulls({parts}) {GE} 0"))
@@ -95,7 +95,7 @@ fn plain_sql(expr: &Expr) -> Result<String, NotParsed> {
     expr.to_sql(&|_| String::new(), &|n| format!("${n}"))
 }
 
-fn parsed(sql: &str) -> Result<Expr, Refusal> {
+fn parsed(sql: &str) -> Result<Expr, DistributionRefusal> {
     Ok(Expr::parse(sql)?)
 }
 
@@ -120,19 +120,19 @@ struct Proposal<'a> {
 }
 
 impl Proposal<'_> {
-    fn column(&self, name: &str) -> Result<&Column, Refusal> {
+    fn column(&self, name: &str) -> Result<&Column, DistributionRefusal> {
         let column = self.table.column(name);
-        column.ok_or_else(|| Refusal::Column(name.to_owned()))
+        column.ok_or_else(|| DistributionRefusal::Column(name.to_owned()))
     }
 
     /// SQL for the value of a column, in the column's type.
-    fn value(&self, name: &str) -> Result<String, Refusal> {
+    fn value(&self, name: &str) -> Result<String, DistributionRefusal> {
         let column = self.column(name)?;
         let mut valued = self.valued.iter();
         let valued = valued.find(|(valued, _)| valued == name);
-        let (_, expr) = valued.ok_or_else(|| Refusal::Column(name.to_owned()))?;
+        let (_, expr) = valued.ok_or_else(|| DistributionRefusal::Column(name.to_owned()))?;
         if fold::column::is_cut(column) || !column.builtin {
-            return Err(fold::Refusal::Type(name.to_owned()).into());
+            return Err(fold::FoldRefusal::Type(name.to_owned()).into());
         }
         let sql = plain_sql(expr)?;
         Ok(match self.is_of_type(expr, column) {
@@ -153,7 +153,7 @@ impl Proposal<'_> {
     }
 
     /// An expression of DO UPDATE in which the proposed values replace EXCLUDED.
-    fn resolved(&self, expr: &Expr, change: &Change) -> Result<Expr, Refusal> {
+    fn resolved(&self, expr: &Expr, change: &Change) -> Result<Expr, DistributionRefusal> {
         let place = |number: u32| number.checked_sub(PROPOSED).map(|place| place as usize);
         let mut values = Vec::new();
         for name in &change.proposed {
@@ -168,7 +168,7 @@ impl Proposal<'_> {
 
     /// Expressions of DO UPDATE that PostgreSQL may compute before it looks for a conflict, and the arrays, whose
     /// text format may be invalid.
-    fn computed(&self, change: &Change) -> Result<Vec<Expr>, Refusal> {
+    fn computed(&self, change: &Change) -> Result<Vec<Expr>, DistributionRefusal> {
         let exprs = change.assignments.iter().map(|(_, expr)| expr);
         let exprs: Vec<&Expr> = exprs.chain(&change.guard).collect();
         let parts = exprs.iter();
@@ -185,7 +185,7 @@ impl Proposal<'_> {
     }
 
     /// The values of DO UPDATE that depend on no row and may not fit their columns.
-    fn unfitting(&self, change: &Change) -> Result<Unfitting, Refusal> {
+    fn unfitting(&self, change: &Change) -> Result<Unfitting, DistributionRefusal> {
         let mut unfitting = Unfitting::default();
         for (name, expr) in &change.assignments {
             let column = self.column(name)?;
@@ -208,7 +208,7 @@ impl Proposal<'_> {
     }
 
     /// The conditions that PostgreSQL checks before it looks for a conflict.
-    fn checks(&self) -> Result<Vec<Expr>, Refusal> {
+    fn checks(&self) -> Result<Vec<Expr>, DistributionRefusal> {
         let (mut checks, mut values) = (Vec::new(), Vec::new());
         for (name, expr) in &self.valued {
             let column = self.column(name)?;
@@ -236,7 +236,7 @@ impl Proposal<'_> {
     }
 
     /// A CHECK constraint for the proposed row; `None` if it reads only columns with defaults, as in the INSERT.
-    fn check(&self, text: &str) -> Result<Option<String>, Refusal> {
+    fn check(&self, text: &str) -> Result<Option<String>, DistributionRefusal> {
         let check = Expr::parse(text)?;
         let columns = check.columns();
         let valued = |name: &String| self.valued.iter().any(|(valued, _)| valued == name);
@@ -244,10 +244,10 @@ impl Proposal<'_> {
             return Ok(None);
         }
         if !columns.iter().all(valued) {
-            return Err(Refusal::Check);
+            return Err(DistributionRefusal::Check);
         }
         let values = columns.iter().map(|name| Ok((name, self.value(name)?)));
-        let values = values.collect::<Result<Vec<_>, Refusal>>()?;
+        let values = values.collect::<Result<Vec<_>, DistributionRefusal>>()?;
         let value = |name: &str| {
             let found = values.iter().find(|(known, _)| *known == name);
             found.map_or_else(String::new, |(_, value)| value.clone())

@@ -1,7 +1,9 @@
 //! The text of the INSERT with ON CONFLICT.
 
 use super::key::Key;
-use crate::dealing::{Own, Refusal, SET_LOCK_TIMEOUT_TO, Shared, answer_names};
+use crate::distribution::{
+    DistributionRefusal, PerMember, SET_LOCK_TIMEOUT_TO, Shared, answer_names,
+};
 use crate::expr::Expr;
 use crate::facts::TableFacts;
 use crate::merge::insert::{Insert, PROPOSED};
@@ -10,15 +12,15 @@ use crate::operator::GE;
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
 
-/// Number of result columns before the key: whether the facts are unchanged.
-pub const RESULT_COLUMNS: usize = 1;
+/// Number of result columns before the key: whether the catalog version is unchanged.
+pub const UPSERT_RESULT_COLUMNS: usize = 1;
 
-/// Number of the first shared parameter, after the fingerprint and the lock timeout.
+/// Number of the first shared parameter, after the catalog version and the lock timeout.
 const SHARED: usize = 3;
 
 /// The inserted rows.
 pub(super) struct Source<'a> {
-    pub(super) own: &'a Own<'a>,
+    pub(super) per_member: &'a PerMember<'a>,
     pub(super) shared: &'a Shared<'a>,
     /// The columns with values, and their values.
     pub(super) valued: &'a [(String, &'a Expr)],
@@ -32,8 +34,11 @@ impl Source<'_> {
     }
 
     fn parameter(&self, number: u32) -> String {
-        let own = || self.own.element(number, |place| format!("k.p{place}"));
-        self.shared(number).unwrap_or_else(own)
+        let per_member = || {
+            self.per_member
+                .element(number, |place| format!("k.p{place}"))
+        };
+        self.shared(number).unwrap_or_else(per_member)
     }
 }
 
@@ -44,9 +49,10 @@ pub(super) fn insert_sql(
     source: &Source,
     action: &str,
     returning: &[TypeName],
-) -> Result<String, Refusal> {
+) -> Result<String, DistributionRefusal> {
     let parameter = |n: u32| source.parameter(n);
-    let value = |expr: &Expr| Ok::<_, Refusal>(expr.to_sql(&|_| String::new(), &parameter)?);
+    let value =
+        |expr: &Expr| Ok::<_, DistributionRefusal>(expr.to_sql(&|_| String::new(), &parameter)?);
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     for (column, expr) in source.valued {
         columns.push(quote_ident(column));
@@ -58,7 +64,10 @@ pub(super) fn insert_sql(
         true => String::new(),
         false => format!(" AND pg_catalog.num_nulls({}) {GE} 0", computed.join(", ")),
     };
-    let conflict = insert.conflict.as_ref().ok_or(Refusal::Conflict)?;
+    let conflict = insert
+        .conflict
+        .as_ref()
+        .ok_or(DistributionRefusal::Conflict)?;
     let target = match &conflict.target {
         Some(target) => {
             let target: Vec<String> = target.iter().map(|name| quote_ident(name)).collect();
@@ -77,13 +86,13 @@ pub(super) fn insert_sql(
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
          ON CONFLICT{target} {action} RETURNING true AS there{keys}{returned}) \
          SELECT facts.same{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
-        same = table.fingerprint.holds(1),
+        same = table.catalog_version.holds(1),
         rights = insert.rights(table),
         set_timeout = SET_LOCK_TIMEOUT_TO,
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
-        members = source.own.rows("1", SHARED + source.shared.len()),
+        members = source.per_member.rows("1", SHARED + source.shared.len()),
         returned = returned(insert, table, &|_| String::new(), returning)?,
     ))
 }
@@ -92,7 +101,7 @@ pub(super) fn insert_sql(
 pub(super) fn change_sql(
     insert: &Insert,
     shared: &dyn Fn(u32) -> Option<String>,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, DistributionRefusal> {
     let conflict = insert.conflict.as_ref();
     let Some(change) = conflict.and_then(|conflict| conflict.change.as_ref()) else {
         return Ok(None);
@@ -115,7 +124,9 @@ pub(super) fn change_sql(
     };
     let set = |(name, expr): &(String, Expr)| Ok(format!("{} = {}", quote_ident(name), sql(expr)?));
     let sets = change.assignments.iter().map(set);
-    let sets = sets.collect::<Result<Vec<_>, Refusal>>()?.join(", ");
+    let sets = sets
+        .collect::<Result<Vec<_>, DistributionRefusal>>()?
+        .join(", ");
     let guard = match &change.guard {
         Some(guard) => format!(" WHERE {}", sql(guard)?),
         None => String::new(),

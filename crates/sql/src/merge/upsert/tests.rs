@@ -1,7 +1,7 @@
 //! Which ON CONFLICT clauses are rewritten, and how. End-to-end tests check the effect of the statements.
 
-use super::{Several, Then, Upsert, on_conflict, rewrite, rewrite_several};
-use crate::dealing::{OwnParameter, Refusal};
+use super::{MultiRowUpsert, Then, Upsert, on_conflict, rewrite, rewrite_multi_row};
+use crate::distribution::{DistributionRefusal, PerMemberParameter};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::fold::{self, Fold};
 use crate::merge::Insert;
@@ -71,19 +71,27 @@ fn described(sql: &str, types: &[&str]) -> (Insert, Vec<TypeName>, Vec<TypeName>
     )
 }
 
-fn rewritten_on(table: &TableFacts, sql: &str, types: &[&str]) -> Result<Upsert, Refusal> {
+fn rewritten_on(
+    table: &TableFacts,
+    sql: &str,
+    types: &[&str],
+) -> Result<Upsert, DistributionRefusal> {
     let (insert, types, returning) = described(sql, types);
     let change = on_conflict(&insert, table, &types)?;
     rewrite(&insert, change.as_ref(), table, &types, &returning)
 }
 
-fn several_on(table: &TableFacts, sql: &str, types: &[&str]) -> Result<Several, Refusal> {
+fn multi_row_on(
+    table: &TableFacts,
+    sql: &str,
+    types: &[&str],
+) -> Result<MultiRowUpsert, DistributionRefusal> {
     let (insert, types, returning) = described(sql, types);
     let change = on_conflict(&insert, table, &types)?;
-    rewrite_several(&insert, change.as_ref(), table, &types, &returning)
+    rewrite_multi_row(&insert, change.as_ref(), table, &types, &returning)
 }
 
-fn rewritten(sql: &str, types: &[&str]) -> Result<Upsert, Refusal> {
+fn rewritten(sql: &str, types: &[&str]) -> Result<Upsert, DistributionRefusal> {
     rewritten_on(&table(), sql, types)
 }
 
@@ -173,22 +181,25 @@ fn upserts_that_cannot_be_rewritten_are_refused() {
         "INSERT INTO degree (degree) VALUES ($2) ON CONFLICT DO NOTHING",
         "INSERT INTO degree (id, degree) VALUES ($1 + 1, $2) ON CONFLICT (id) DO NOTHING",
     ] {
-        assert_eq!(refused(sql, &two), Refusal::Conflict, "{sql}");
+        assert_eq!(refused(sql, &two), DistributionRefusal::Conflict, "{sql}");
     }
-    let several =
+    let multi_row =
         "INSERT INTO degree (id, degree) VALUES ($1, $2), ($1, $2) ON CONFLICT (id) DO NOTHING";
-    assert_eq!(refused(several, &two), Refusal::Rows);
+    assert_eq!(refused(multi_row, &two), DistributionRefusal::Rows);
     let returning =
         "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING $2";
-    assert_eq!(refused(returning, &two), Refusal::Returning);
+    assert_eq!(refused(returning, &two), DistributionRefusal::Returning);
     let key =
         "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET id = 3";
-    assert!(matches!(refused(key, &two), Refusal::Fold(_)));
+    assert!(matches!(refused(key, &two), DistributionRefusal::Fold(_)));
     let default =
         "INSERT INTO degree (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET name = EXCLUDED.name";
-    assert_eq!(refused(default, &two), Refusal::Column("name".to_owned()));
+    assert_eq!(
+        refused(default, &two),
+        DistributionRefusal::Column("name".to_owned())
+    );
     let cut = "INSERT INTO degree (id, degree, code) VALUES ($1, $2, 'x') ON CONFLICT (id) DO UPDATE SET degree = 3";
-    assert!(matches!(refused(cut, &two), Refusal::Fold(_)));
+    assert!(matches!(refused(cut, &two), DistributionRefusal::Fold(_)));
 }
 
 #[test]
@@ -198,7 +209,7 @@ fn a_check_may_read_values_or_defaults_but_not_both() {
     let sql =
         "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET degree = 3";
     let refused = rewritten_on(&both, sql, &["bigint", "integer"]);
-    assert_eq!(refused.unwrap_err(), Refusal::Check);
+    assert_eq!(refused.unwrap_err(), DistributionRefusal::Check);
     both.checks = vec!["(name IS NULL)".to_owned()];
     assert!(rewritten_on(&both, sql, &["bigint", "integer"]).is_ok());
 }
@@ -211,7 +222,7 @@ fn a_key_that_postgresql_rounds_is_refused() {
     (id.type_name, id.bare_type_name) = ("numeric(10,2)".to_owned(), "numeric".to_owned());
     let sql = "INSERT INTO degree (id, degree) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
     let refused = rewritten_on(&table, sql, &["numeric", "integer"]);
-    assert_eq!(refused.unwrap_err(), Refusal::Conflict);
+    assert_eq!(refused.unwrap_err(), DistributionRefusal::Conflict);
 }
 
 #[test]
@@ -243,7 +254,7 @@ fn several_rows_of_many_clients_become_one_upsert() {
     let types = [
         "bigint", "integer", "bigint", "integer", "integer", "integer",
     ];
-    let several = several_on(&table(), sql, &types).unwrap();
+    let multi_row = multi_row_on(&table(), sql, &types).unwrap();
     for part in [
         "ROWS FROM (pg_catalog.unnest($5::pg_catalog.int4[]), pg_catalog.unnest($6::bigint[]), pg_catalog.unnest($7::integer[])) AS k(pos, p1, p2)",
         "ORDER BY k.pos",
@@ -252,17 +263,17 @@ fn several_rows_of_many_clients_become_one_upsert() {
         "SELECT facts.same, w.k1, w.r1 FROM facts",
         "pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true)",
     ] {
-        let text = several.text.replace("k.p1", "$6").replace("k.p2", "$7");
+        let text = multi_row.text.replace("k.p1", "$6").replace("k.p2", "$7");
         assert!(text.contains(part), "{part} is missing: {text}");
     }
-    assert!(parse(&several.text).is_ok());
-    assert_eq!((several.shared, several.changes), (vec![5, 6], true));
-    let own = [vec![1, 3], vec![2, 4]].map(|numbers| OwnParameter {
+    assert!(parse(&multi_row.text).is_ok());
+    assert_eq!((multi_row.shared, multi_row.changes), (vec![5, 6], true));
+    let per_member = [vec![1, 3], vec![2, 4]].map(|numbers| PerMemberParameter {
         numbers,
         as_text: false,
     });
-    assert_eq!(several.own, own);
-    let keys = several.keys.iter().map(|key| key[0].value.clone());
+    assert_eq!(multi_row.per_member, per_member);
+    let keys = multi_row.keys.iter().map(|key| key[0].value.clone());
     let expected = [KeyValue::Parameter(1), KeyValue::Parameter(3)];
     assert_eq!(keys.collect::<Vec<_>>(), expected);
 }
@@ -273,39 +284,39 @@ fn do_nothing_is_supported_with_and_without_a_target() {
         let sql = format!(
             "INSERT INTO degree (id, degree) VALUES ($1, 3), ($2, 3), ($3, 3) ON CONFLICT{target} DO NOTHING"
         );
-        let several = several_on(&table(), &sql, &["bigint"; 3]).unwrap();
-        assert!(several.text.contains("DO NOTHING") && !several.changes);
-        assert_eq!(several.own[0].numbers, [1, 2, 3]);
-        assert!(several.shared.is_empty());
+        let multi_row = multi_row_on(&table(), &sql, &["bigint"; 3]).unwrap();
+        assert!(multi_row.text.contains("DO NOTHING") && !multi_row.changes);
+        assert_eq!(multi_row.per_member[0].numbers, [1, 2, 3]);
+        assert!(multi_row.shared.is_empty());
     }
 }
 
 #[test]
 fn several_rows_that_cannot_be_rewritten_are_refused() {
-    let refused = |sql: &str, types: &[&str]| several_on(&table(), sql, types).unwrap_err();
+    let refused = |sql: &str, types: &[&str]| multi_row_on(&table(), sql, types).unwrap_err();
     let four = ["bigint", "integer", "bigint", "integer"];
     let unlike =
         "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4 + 1) ON CONFLICT DO NOTHING";
-    assert_eq!(refused(unlike, &four), Refusal::Rows);
+    assert_eq!(refused(unlike, &four), DistributionRefusal::Rows);
     let without_parameters =
         "INSERT INTO degree (id, degree) VALUES (1, 2), (1, 2) ON CONFLICT (id) DO NOTHING";
-    assert_eq!(refused(without_parameters, &[]), Refusal::Rows);
+    assert_eq!(refused(without_parameters, &[]), DistributionRefusal::Rows);
     let mixed = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO UPDATE SET degree = $4";
-    assert_eq!(refused(mixed, &four), Refusal::Mixed);
+    assert_eq!(refused(mixed, &four), DistributionRefusal::Mixed);
     let returning = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO NOTHING RETURNING $2";
-    assert_eq!(refused(returning, &four), Refusal::Returning);
+    assert_eq!(refused(returning, &four), DistributionRefusal::Returning);
     // Also refused for one row.
     let key = "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id";
-    assert!(matches!(refused(key, &four), Refusal::Fold(_)));
+    assert!(matches!(refused(key, &four), DistributionRefusal::Fold(_)));
     let target =
         "INSERT INTO degree (id, degree) VALUES ($1, $2), ($3, $4) ON CONFLICT (degree) DO NOTHING";
-    assert_eq!(refused(target, &four), Refusal::Conflict);
+    assert_eq!(refused(target, &four), DistributionRefusal::Conflict);
     // Only PostgreSQL can compare such keys.
     let mut prices = table();
     let id = &mut prices.columns[0];
     (id.type_oid, id.base_type_oid) = (1700, 1700);
     (id.type_name, id.bare_type_name) = ("numeric".to_owned(), "numeric".to_owned());
     let sql = "INSERT INTO degree (id) VALUES ($1), ($2) ON CONFLICT (id) DO NOTHING";
-    let refused = several_on(&prices, sql, &["numeric"; 2]).unwrap_err();
-    assert_eq!(refused, fold::Refusal::KeyType("id".to_owned()).into());
+    let refused = multi_row_on(&prices, sql, &["numeric"; 2]).unwrap_err();
+    assert_eq!(refused, fold::FoldRefusal::KeyType("id".to_owned()).into());
 }

@@ -6,7 +6,7 @@ use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::testing::fold_statement::{FoldStatement, INT4, INT8, single, table};
 use crate::testing::group_run::GroupRun;
-use paceline_relay::analysis::{Analysis, ColumnsId};
+use paceline_relay::parsed::{ClientParse, ColumnsId};
 use paceline_relay::server::ServerSide;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client;
@@ -132,11 +132,15 @@ fn a_client_with_other_columns_runs_alone() {
         ),
         (None, true),
     ] {
-        request.analysis = Some(Analysis {
+        request.client_parse = Some(ClientParse {
             columns,
-            ..Analysis::default()
+            ..ClientParse::default()
         });
-        assert_eq!(folding.plan.fits(&request).is_some(), fits, "{columns:?}");
+        assert_eq!(
+            folding.plan.group_and_keys(&request).is_some(),
+            fits,
+            "{columns:?}"
+        );
     }
 }
 

@@ -28,7 +28,7 @@ fn place(
     key: Option<&[u8]>,
 ) -> Option<(GroupId, LineKey)> {
     let request = folding.bound(&[(binary, key)], &[]);
-    let (group, keys) = folding.plan.fits(&request)?;
+    let (group, keys) = folding.plan.group_and_keys(&request)?;
     match keys {
         LineKeys::One(key) => Some((group, key)),
         other => panic!("not one row: {other:?}"),
@@ -174,7 +174,7 @@ fn a_composite_key_is_one_row_only_if_all_its_columns_agree() {
     );
     let mut key = |values: [&str; 2]| {
         let request = folding.texts(&values);
-        folding.plan.fits(&request).expect("it fits").1
+        folding.plan.group_and_keys(&request).expect("it fits").1
     };
     let here = key(["x", "1"]);
     assert_eq!(key(["x", "01"]), here);
@@ -189,11 +189,14 @@ fn a_key_may_be_a_constant_of_the_template() {
     let text = "UPDATE t SET a = a + $1 WHERE id = 5";
     let mut folding = FoldStatement::prepared(text, &table, &[INT4], Vec::new());
     let (one, two) = (folding.texts(&["1"]), folding.texts(&["2"]));
-    assert_eq!(folding.plan.fits(&one), folding.plan.fits(&two));
+    assert_eq!(
+        folding.plan.group_and_keys(&one),
+        folding.plan.group_and_keys(&two)
+    );
     let mut parameter = keyed(INT8, INT8);
     let by_parameter = place(&mut parameter, false, Some(b"5")).map(|(_, key)| key);
     assert_eq!(
-        folding.plan.fits(&one).map(|(_, key)| key),
+        folding.plan.group_and_keys(&one).map(|(_, key)| key),
         by_parameter.map(LineKeys::One),
         "rows are known across templates"
     );
@@ -209,8 +212,8 @@ fn literals_of_a_simple_query_are_parameters() {
         folding.query("UPDATE t SET a = a + 2 WHERE id = 6"),
     );
     let (one, two) = (
-        folding.plan.fits(&one).expect("fits"),
-        folding.plan.fits(&two).expect("fits"),
+        folding.plan.group_and_keys(&one).expect("fits"),
+        folding.plan.group_and_keys(&two).expect("fits"),
     );
     assert_eq!(one.0, two.0);
     assert_ne!(one.1, two.1);
@@ -223,7 +226,7 @@ fn formats_and_settings_distinguish_groups_and_the_format_of_a_key_does_not() {
     let mut group = |values: [(bool, &[u8]); 2], results: &[i16]| {
         let values = values.map(|(binary, bytes)| (binary, Some(bytes)));
         let request = folding.bound(&values, results);
-        folding.plan.fits(&request).expect("it fits").0
+        folding.plan.group_and_keys(&request).expect("it fits").0
     };
     let text = group([(false, b"1"), (false, b"7")], &[]);
     assert_eq!(text.strategy, Strategy::Fold);
@@ -238,7 +241,10 @@ fn formats_and_settings_distinguish_groups_and_the_format_of_a_key_does_not() {
     );
     let mut request = folding.texts(&["1", "7"]);
     request.settings = SettingsInterner::default().intern([("a".into(), "b".into())].into());
-    assert_ne!(folding.plan.fits(&request).expect("it fits").0, text);
+    assert_ne!(
+        folding.plan.group_and_keys(&request).expect("it fits").0,
+        text
+    );
 }
 
 #[test]
@@ -251,7 +257,7 @@ fn one_format_for_all_results_is_the_same_as_one_each() {
         let request = folding.bound(&[(false, Some(b"1"))], results);
         folding
             .plan
-            .fits(&request)
+            .group_and_keys(&request)
             .map(|(group, _)| group.result_formats)
     };
     assert_eq!((formats(&[]), formats(&[0, 0])), (Some(0), Some(0)));
@@ -264,20 +270,24 @@ fn one_format_for_all_results_is_the_same_as_one_each() {
 fn a_request_that_a_fold_cannot_answer_runs_alone() {
     let mut wrong_count = counter("");
     let request = wrong_count.texts(&["1"]);
-    assert_eq!(wrong_count.plan.fits(&request), None);
+    assert_eq!(wrong_count.plan.group_and_keys(&request), None);
     let mut one = counter("/*+ TARGET_AFFECT_ROW(1) */");
     let request = one.texts(&["1", "7"]);
-    assert!(one.plan.fits(&request).is_some());
+    assert!(one.plan.group_and_keys(&request).is_some());
     let mut two = counter("/*+ TARGET_AFFECT_ROW(2) */");
     let request = two.texts(&["1", "7"]);
-    assert_eq!(two.plan.fits(&request), None);
+    assert_eq!(two.plan.group_and_keys(&request), None);
     let mut request = one.texts(&["1", "7"]);
     let latin = [(
         "client_encoding".to_owned(),
         "SET client_encoding TO 'LATIN1'".to_owned(),
     )];
     request.settings = SettingsInterner::default().intern(latin.into());
-    assert_eq!(one.plan.fits(&request), None, "text that is not UTF-8");
+    assert_eq!(
+        one.plan.group_and_keys(&request),
+        None,
+        "text that is not UTF-8"
+    );
 }
 
 #[test]
@@ -286,7 +296,7 @@ fn an_array_is_sent_as_text_only() {
     let text = "UPDATE t SET a = $2 WHERE id = $1";
     let mut folding = FoldStatement::prepared(text, &table, &[INT8, INT4_ARRAY], Vec::new());
     let request = folding.texts(&["1", "{1,2}"]);
-    assert!(folding.plan.fits(&request).is_some());
+    assert!(folding.plan.group_and_keys(&request).is_some());
     let request = folding.bound(&[(false, Some(b"1")), (true, Some(&[0; 12]))], &[]);
-    assert_eq!(folding.plan.fits(&request), None);
+    assert_eq!(folding.plan.group_and_keys(&request), None);
 }

@@ -1,0 +1,293 @@
+//! Every metric: its name, its type, its labels, its help text, and the function that reads its values.
+//!
+//! # Adding a metric
+//! Add an entry to [`METRICS`] and a row to the table in `docs/metrics.md`; a test compares both. A metric of pools reads a
+//! [`PoolSample`]. If the sample does not have the value, add a field in `pool_sample.rs`.
+
+use super::pool_sample::PoolSample;
+use super::series::{Number, PoolSeries};
+use paceline_proxy::proxy::Proxy;
+use prometheus_client::metrics::MetricType;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+#[derive(Debug)]
+pub(super) struct Metric {
+    /// Without the suffix of the type: `_total`, `_info`.
+    pub(super) name: &'static str,
+    pub(super) metric_type: MetricType,
+    pub(super) labels: &'static [&'static str],
+    /// One sentence without its full stop.
+    pub(super) help: &'static str,
+    pub(super) source: MetricSource,
+}
+
+/// The source of the values of a metric.
+#[derive(Debug)]
+pub(super) enum MetricSource {
+    /// One value of the process.
+    Process(fn(&Proxy) -> Number),
+    /// The function is called for each pool and adds to the series. Its arguments are the values of the labels after database and
+    /// user.
+    Pools(fn(&PoolSample<'_>, &mut PoolSeries<'_>)),
+    /// Always 1; this is the value of the only label.
+    Info(&'static str),
+}
+
+const STRATEGY_AND_TEMPLATE: &[&str] = &["database", "user", "strategy", "template"];
+const POOL: &[&str] = &["database", "user"];
+const POOL_STATE: &[&str] = &["database", "user", "state"];
+
+pub(super) static METRICS: [Metric; 25] = [
+    Metric {
+        name: "paceline_units",
+        metric_type: MetricType::Counter,
+        labels: STRATEGY_AND_TEMPLATE,
+        help: "Units by the strategy that executed them; solo: alone, lease: transactions, and requests that are not one read or write",
+        source: MetricSource::Pools(|pool, series| {
+            for group in &pool.groups {
+                series.add(&[group.strategy, &group.template], group.counted.requests);
+            }
+            for template in pool.templates.iter().filter(|template| template.solo > 0) {
+                series.add(&["solo", &template.name], template.solo);
+            }
+            if pool.leases > 0 {
+                series.add(&["lease", ""], pool.leases);
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_groups",
+        metric_type: MetricType::Counter,
+        labels: STRATEGY_AND_TEMPLATE,
+        help: "Groups that answered at least one unit of the template",
+        source: MetricSource::Pools(|pool, series| {
+            for group in &pool.groups {
+                series.add(&[group.strategy, &group.template], group.counted.groups);
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_largest_group_units",
+        metric_type: MetricType::Gauge,
+        labels: STRATEGY_AND_TEMPLATE,
+        help: "Maximum number of units of the template in one group since the start",
+        source: MetricSource::Pools(|pool, series| {
+            for group in &pool.groups {
+                series.raise(
+                    &[group.strategy, &group.template],
+                    group.counted.largest_group,
+                );
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_rows_written",
+        metric_type: MetricType::Counter,
+        labels: STRATEGY_AND_TEMPLATE,
+        help: "Row versions written by the statements that execute a group; 0 if the statements of its units run",
+        source: MetricSource::Pools(|pool, series| {
+            for group in &pool.groups {
+                if let Some(rows) = group.counted.rows_written {
+                    series.add(&[group.strategy, &group.template], rows);
+                }
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_commits_saved",
+        metric_type: MetricType::Counter,
+        labels: STRATEGY_AND_TEMPLATE,
+        help: "Units less commits, of groups of writes that succeeded",
+        source: MetricSource::Pools(|pool, series| {
+            for group in &pool.groups {
+                if let Some(commits) = group.counted.commits_saved {
+                    series.add(&[group.strategy, &group.template], commits);
+                }
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_fallbacks",
+        metric_type: MetricType::Counter,
+        labels: &["database", "user", "strategy", "template", "reason"],
+        help: "Units that a group returned without an answer; each counts again where it runs next",
+        source: MetricSource::Pools(|pool, series| {
+            for group in &pool.groups {
+                for (reason, units) in &group.counted.fallbacks {
+                    series.add(&[group.strategy, &group.template, reason], *units);
+                }
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_would_have_grouped",
+        metric_type: MetricType::Counter,
+        labels: &["database", "user", "template"],
+        help: "Units that waited and could have been grouped with a hint or with hotspot_for_autocommit",
+        source: MetricSource::Pools(|pool, series| {
+            for template in pool.templates.iter().filter(|template| template.missed > 0) {
+                series.add(&[&template.name], template.missed);
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_group_size_units",
+        metric_type: MetricType::Histogram,
+        labels: &["database", "user", "strategy"],
+        help: "Units that a group answered, whatever their templates",
+        source: MetricSource::Pools(|pool, series| {
+            for (strategy, sizes) in &pool.sizes {
+                series.add_sizes(&[strategy], sizes);
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_pool_units",
+        metric_type: MetricType::Counter,
+        labels: POOL,
+        help: "Units that the pool has served, by any strategy",
+        source: MetricSource::Pools(|pool, series| {
+            let of_templates: u64 = pool.templates.iter().map(|template| template.units).sum();
+            series.add(&[], pool.leases + of_templates);
+        }),
+    },
+    Metric {
+        name: "paceline_pool_clients",
+        metric_type: MetricType::Gauge,
+        labels: POOL_STATE,
+        help: "Clients of the pool; waiting: for a server connection, active: all others, busy or idle",
+        source: MetricSource::Pools(|pool, series| {
+            series.add(&["active"], pool.load.clients_active);
+            series.add(&["waiting"], pool.load.clients_waiting);
+        }),
+    },
+    Metric {
+        name: "paceline_pool_servers",
+        metric_type: MetricType::Gauge,
+        labels: POOL_STATE,
+        help: "Server connections of the pool; active, idle, or opening: not yet logged in",
+        source: MetricSource::Pools(|pool, series| {
+            series.add(&["active"], pool.load.servers_active);
+            series.add(&["idle"], pool.load.servers_idle);
+            series.add(&["opening"], pool.load.servers_opening);
+        }),
+    },
+    Metric {
+        name: "paceline_pool_servers_max",
+        metric_type: MetricType::Gauge,
+        labels: POOL,
+        help: "Maximum number of server connections of the pool",
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.load.servers_max)),
+    },
+    Metric {
+        name: "paceline_wait_seconds",
+        metric_type: MetricType::Histogram,
+        labels: POOL,
+        help: "Time that units waited in the line; 0 seconds for units that got a connection at once",
+        source: MetricSource::Pools(|pool, series| {
+            series.add_durations(pool.stats.wait_durations())
+        }),
+    },
+    Metric {
+        name: "paceline_query_seconds",
+        metric_type: MetricType::Histogram,
+        labels: POOL,
+        help: "Time that units took on a server connection; for members of groups, until they were answered",
+        source: MetricSource::Pools(|pool, series| {
+            series.add_durations(pool.stats.query_durations())
+        }),
+    },
+    Metric {
+        name: "paceline_transaction_seconds",
+        metric_type: MetricType::Histogram,
+        labels: POOL,
+        help: "Time that transactions took, including idle times of the client",
+        source: MetricSource::Pools(|pool, series| {
+            series.add_durations(pool.stats.transaction_durations());
+        }),
+    },
+    Metric {
+        name: "paceline_errors",
+        metric_type: MetricType::Counter,
+        labels: &["database", "user", "sqlstate"],
+        help: "Errors sent to clients",
+        source: MetricSource::Pools(|pool, series| {
+            for (sqlstate, errors) in pool.stats.errors() {
+                series.add(&[&sqlstate], errors);
+            }
+        }),
+    },
+    Metric {
+        name: "paceline_received_bytes",
+        metric_type: MetricType::Counter,
+        labels: POOL,
+        help: "Bytes of units received from clients",
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.totals.received())),
+    },
+    Metric {
+        name: "paceline_sent_bytes",
+        metric_type: MetricType::Counter,
+        labels: POOL,
+        help: "Bytes of answers sent to clients",
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.totals.sent())),
+    },
+    Metric {
+        name: "paceline_server_assignments",
+        metric_type: MetricType::Counter,
+        labels: POOL,
+        help: "Assignments of a server connection to a client or to a group",
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.totals.assignments())),
+    },
+    Metric {
+        name: "paceline_pins",
+        metric_type: MetricType::Counter,
+        labels: POOL,
+        help: "Times that a client kept its server connection after a transaction because of state that cannot follow it to another",
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.stats.pins())),
+    },
+    Metric {
+        name: "paceline_clients_accepted",
+        metric_type: MetricType::Counter,
+        labels: &[],
+        help: "Connections accepted from clients, including those that did not log in",
+        source: MetricSource::Process(|proxy| {
+            Number::Whole(proxy.accepted.load(Ordering::Relaxed))
+        }),
+    },
+    Metric {
+        name: "paceline_clients",
+        metric_type: MetricType::Gauge,
+        labels: &[],
+        help: "Clients that have sent their start-up packet, including those that are logging in",
+        source: MetricSource::Process(|proxy| {
+            Number::Whole(proxy.clients.load(Ordering::Relaxed) as u64)
+        }),
+    },
+    Metric {
+        name: "paceline_clients_max",
+        metric_type: MetricType::Gauge,
+        labels: &[],
+        help: "Maximum number of clients (max_client_conn)",
+        source: MetricSource::Process(|proxy| {
+            Number::Whole(proxy.config().paceline.pooling.max_client_conn as u64)
+        }),
+    },
+    Metric {
+        name: "process_start_time_seconds",
+        metric_type: MetricType::Gauge,
+        labels: &[],
+        help: "Start time of the process, since 1970-01-01 UTC",
+        source: MetricSource::Process(|proxy| {
+            let started = proxy.started.duration_since(SystemTime::UNIX_EPOCH);
+            Number::Seconds(started.unwrap_or_default().as_secs_f64())
+        }),
+    },
+    Metric {
+        name: "paceline_build",
+        metric_type: MetricType::Info,
+        labels: &["version"],
+        help: "Always 1; the version of Paceline",
+        source: MetricSource::Info(env!("CARGO_PKG_VERSION")),
+    },
+];

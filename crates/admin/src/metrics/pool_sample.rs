@@ -1,0 +1,82 @@
+//! The statistics of one pool at the moment of a scrape, read once, for all metrics.
+
+use paceline_batch::strategy::Strategy;
+use paceline_batch::template_stats::{GroupStats, SizeHistogram, TemplateStats};
+use paceline_pool::labels::PoolLabels;
+use paceline_pool::pool::{Pool, PoolLoad};
+use paceline_pool::stats::{Stats, Totals};
+
+pub(super) struct PoolSample<'a> {
+    pub(super) labels: &'a PoolLabels,
+    pub(super) load: PoolLoad,
+    /// For counts that a single metric reads.
+    pub(super) stats: &'a Stats,
+    pub(super) totals: Totals,
+    pub(super) templates: Vec<TemplateSample>,
+    /// By template and strategy.
+    pub(super) groups: Vec<StrategySample>,
+    /// SizeHistogram of groups by strategy.
+    pub(super) sizes: Vec<(&'static str, SizeHistogram)>,
+    /// Requests that were neither a single read nor a single write, and transactions.
+    pub(super) leases: u64,
+}
+
+/// The counts of a template.
+pub(super) struct TemplateSample {
+    /// The value of the label `template`.
+    pub(super) name: String,
+    pub(super) units: u64,
+    pub(super) solo: u64,
+    /// Requests that a hint or `hotspot_for_autocommit` would have grouped.
+    pub(super) missed: u64,
+}
+
+/// The counts of a template under one strategy.
+pub(super) struct StrategySample {
+    pub(super) template: String,
+    pub(super) strategy: &'static str,
+    pub(super) counted: GroupStats,
+}
+
+impl<'a> PoolSample<'a> {
+    /// `None` if no client has logged in: such a pool has counted nothing, and clients can name any pool without logging in.
+    pub(super) fn read(pool: &'a Pool) -> Option<Self> {
+        let labels = pool.labels.get()?;
+        let (load, snapshot) = pool.load();
+        let stats = &pool.stats;
+        let sizes = |strategy: Strategy| Some((strategy.name(), stats.sizes.of(strategy)?));
+        let mut sample = Self {
+            labels,
+            load,
+            stats,
+            totals: stats.totals(),
+            templates: Vec::new(),
+            groups: Vec::new(),
+            sizes: Strategy::ALL.into_iter().filter_map(sizes).collect(),
+            leases: stats.transactions_begun(),
+        };
+        for template in snapshot.by_name() {
+            sample.read_template(&template);
+        }
+        Some(sample)
+    }
+
+    fn read_template(&mut self, stats: &TemplateStats) {
+        let name = stats.name();
+        let group = |strategy: Strategy| {
+            Some(StrategySample {
+                template: name.to_owned(),
+                strategy: strategy.name(),
+                counted: stats.group_stats(strategy)?,
+            })
+        };
+        let groups = Strategy::ALL.into_iter().filter_map(group);
+        self.groups.extend(groups);
+        self.templates.push(TemplateSample {
+            name: name.to_owned(),
+            units: stats.requests(),
+            solo: stats.alone(),
+            missed: stats.would_have_grouped(),
+        });
+    }
+}

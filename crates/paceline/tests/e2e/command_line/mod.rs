@@ -1,0 +1,6 @@
+//! Subcommands of the binary.
+
+#[cfg(feature = "bench")]
+mod benching;
+mod explaining;
+mod importing;

@@ -1,0 +1,5 @@
+//! Logins of clients: start-up, authentication, TLS.
+
+mod authentication;
+mod startup;
+mod tls;

@@ -1,0 +1,5 @@
+//! Prepared statements.
+
+mod analysis;
+mod statements;
+mod texts;

@@ -1,0 +1,11 @@
+//! What a session keeps across server connections, compared with bare PostgreSQL.
+
+mod history;
+mod keeping;
+mod leftovers;
+mod names;
+mod real_drivers;
+mod sequences;
+mod state;
+mod timeouts;
+mod walk;
