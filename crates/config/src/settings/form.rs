@@ -14,6 +14,9 @@ use std::time::Duration;
 /// The longest timeout: long enough for any use, short enough that no clock arithmetic overflows.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// What is shown of a password.
+pub(crate) const HIDDEN: &str = "***";
+
 /// The syntax of a value in a `pgbouncer.ini`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Syntax {
@@ -41,6 +44,8 @@ pub(crate) struct Description {
     pub(crate) schema: Value,
     /// The syntax of PgBouncer's key of the same name.
     pub(crate) in_pgbouncer: Syntax,
+    /// Whether the value is a password, which the console and the log do not show.
+    pub(crate) secret: bool,
 }
 
 type Read<T> = dyn Fn(Written<'_>) -> Result<T, ValueError> + Send + Sync;
@@ -69,6 +74,7 @@ impl<T> Form<T> {
                 limits: limits.to_owned(),
                 schema: json!({ "type": "string" }),
                 in_pgbouncer: Syntax::Text,
+                secret: false,
             },
             read: Box::new(read),
             plain: Box::new(plain),
@@ -92,6 +98,11 @@ impl<T> Form<T> {
 
     fn schema(mut self, schema: Value) -> Self {
         self.description.schema = schema;
+        self
+    }
+
+    fn secret(mut self) -> Self {
+        self.description.secret = true;
         self
     }
 
@@ -179,13 +190,13 @@ pub(crate) fn names() -> Form<Vec<String>> {
     Form::parsed("names", "any", wanted, parse, |names| names.join(", "))
 }
 
-/// A password; empty is none. It is shown as `***`.
+/// A password; empty is none. It is shown as [`HIDDEN`].
 pub(crate) fn secret() -> Form<Option<Secret>> {
     let plain = |value: &Option<Secret>| match value {
-        Some(_) => "***".to_owned(),
+        Some(_) => HIDDEN.to_owned(),
         None => String::new(),
     };
-    Form::text("–", "any", value::secret, plain)
+    Form::text("–", "any", value::secret, plain).secret()
 }
 
 /// The URLs of a REST API without TLS, in a list or separated by commas.
