@@ -13,14 +13,14 @@ pub struct HostId(pub usize);
 
 /// Where a server listens: a name or an address, or the folder of a Unix socket; and the port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Address {
+pub struct HostAddress {
     /// IPv6 without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for HostAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
             true => write!(out, "[{}]:{}", self.host, self.port),
@@ -33,14 +33,14 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostSpec {
     /// As it is configured.
-    pub address: Address,
+    pub address: HostAddress,
     /// Its zone; a read prefers replicas in Paceline's own zone.
     pub zone: Option<String>,
 }
 
 /// What a host does for this database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum HostRole {
     /// Not known yet, or not this database's.
     Unknown,
     /// It takes the writes.
@@ -97,7 +97,7 @@ pub enum Reason {
     #[error("{other} says that it is the primary of timeline {timeline}, too")]
     SecondPrimary {
         /// The other host.
-        other: Address,
+        other: HostAddress,
         /// The timeline of both.
         timeline: Timeline,
     },
@@ -126,7 +126,7 @@ pub struct HostStatus {
     /// As it is configured.
     pub spec: HostSpec,
     /// What it does.
-    pub role: Role,
+    pub role: HostRole,
     /// Whether it gets requests.
     pub in_use: bool,
     /// Why not; `None` if it is in use.
@@ -181,7 +181,7 @@ impl Host {
     }
 
     /// Whether the host listens at `address`.
-    pub(crate) fn is_at(&self, address: &Address) -> bool {
+    pub(crate) fn is_at(&self, address: &HostAddress) -> bool {
         let mut names = self.resolved.iter().chain([&self.spec.address.host]);
         self.spec.address.port == address.port
             && names.any(|name| name.eq_ignore_ascii_case(&address.host))

@@ -25,7 +25,7 @@ pub use choice::{Freshness, PrimaryTarget, ReadTarget};
 pub use cluster::{Cluster, Event};
 pub use health::{Health, PROBES_TO_RETURN, TIME_TO_RETURN};
 pub use history::{HistoryError, TimelineHistories, TimelineHistory};
-pub use host::{Address, HostId, HostSpec, HostStatus, Lag, Reason, Role};
+pub use host::{HostAddress, HostId, HostRole, HostSpec, HostStatus, Lag, Reason};
 pub use observation::{HostReport, Observation, ProbeError};
 pub use patroni::{PatroniError, PatroniMember, PatroniView};
 pub use position::{Lsn, Position, PositionError, SystemId, Timeline};

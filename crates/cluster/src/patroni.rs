@@ -1,6 +1,6 @@
 //! Patroni's view of the hosts: the answer of `GET /cluster` of its REST API.
 
-use crate::host::Address;
+use crate::host::HostAddress;
 use crate::position::Timeline;
 use serde_json::Value;
 use thiserror::Error;
@@ -29,7 +29,7 @@ pub struct PatroniMember {
     /// Its state in Patroni's words: `running`, `streaming`, `stopped`, …
     pub state: String,
     /// Where PostgreSQL listens; `None` if the member did not register an address.
-    pub address: Option<Address>,
+    pub address: Option<HostAddress>,
     /// Its timeline.
     pub timeline: Option<Timeline>,
 }
@@ -103,7 +103,7 @@ fn member(member: &Value) -> Option<PatroniMember> {
         name: text("name")?,
         role: text("role").unwrap_or_default(),
         state: text("state").unwrap_or_default(),
-        address: text("host").map(|host| Address {
+        address: text("host").map(|host| HostAddress {
             host,
             port: port.unwrap_or(PORT),
         }),
@@ -128,7 +128,7 @@ mod tests {
         let view = PatroniView::parse(BODY.as_bytes()).unwrap();
         let leader = view.leader().unwrap();
         assert_eq!(leader.name, "pg1");
-        let address = Address {
+        let address = HostAddress {
             host: "10.0.0.1".to_owned(),
             port: 5433,
         };

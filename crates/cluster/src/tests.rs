@@ -27,8 +27,8 @@ fn settings() -> ClusterSettings {
     }
 }
 
-fn address(number: usize) -> Address {
-    Address {
+fn address(number: usize) -> HostAddress {
+    HostAddress {
         host: format!("pg{number}"),
         port: 5432,
     }
@@ -126,7 +126,7 @@ impl Scene {
         statuses.into_iter().nth(host).unwrap().reason
     }
 
-    fn role(&self, host: usize) -> Role {
+    fn role(&self, host: usize) -> HostRole {
         self.cluster.statuses()[host].role
     }
 

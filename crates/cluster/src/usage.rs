@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, Primary};
 use crate::health::Health;
-use crate::host::{Host, HostId, HostStatus, Lag, Reason, Role};
+use crate::host::{Host, HostId, HostRole, HostStatus, Lag, Reason};
 use crate::observation::{HostReport, ProbeError};
 use crate::position::{Lsn, Position};
 
@@ -30,13 +30,13 @@ impl Cluster {
         })
     }
 
-    fn role(&self, id: HostId, host: &Host) -> Role {
+    fn role(&self, id: HostId, host: &Host) -> HostRole {
         let known = host.report.as_ref();
         match known.filter(|report| self.check_system(report).is_ok()) {
-            None => Role::Unknown,
-            Some(_) if self.primary() == Some(id) => Role::Primary,
-            Some(report) if report.in_recovery => Role::Replica,
-            Some(_) => Role::RejectedPrimary,
+            None => HostRole::Unknown,
+            Some(_) if self.primary() == Some(id) => HostRole::Primary,
+            Some(report) if report.in_recovery => HostRole::Replica,
+            Some(_) => HostRole::RejectedPrimary,
         }
     }
 

@@ -26,7 +26,7 @@ fn roles_are_discovered_when_every_host_was_probed() {
     assert_eq!(scene.target(), PrimaryTarget::Host(HostId(0)));
     assert_eq!(
         [0, 1, 2].map(|host| scene.role(host)),
-        [Role::Primary, Role::Replica, Role::Unknown]
+        [HostRole::Primary, HostRole::Replica, HostRole::Unknown]
     );
     assert_eq!(scene.reason(2), Some(ProbeError::TimedOut.into()));
 }
@@ -44,7 +44,7 @@ fn the_highest_timeline_decides_at_the_start() {
     };
     assert_eq!(
         (scene.reason(0), scene.role(0)),
-        (Some(older), Role::RejectedPrimary)
+        (Some(older), HostRole::RejectedPrimary)
     );
 }
 
@@ -189,7 +189,7 @@ fn a_server_of_another_cluster_is_rejected() {
     };
     assert_eq!(
         (scene.reason(0), scene.role(0)),
-        (Some(other), Role::Unknown)
+        (Some(other), HostRole::Unknown)
     );
     scene.fail(1, ProbeError::Refused);
     scene.see(0, Observation::Answered(foreign(false)));

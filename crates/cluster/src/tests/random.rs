@@ -114,7 +114,7 @@ fn check(scene: &Scene, shown: &Shown, needed: Option<Position>) {
     let statuses = scene.cluster.statuses();
     let primaries = statuses
         .iter()
-        .filter(|status| status.role == Role::Primary);
+        .filter(|status| status.role == HostRole::Primary);
     assert!(primaries.count() <= 1);
     for status in &statuses {
         assert_eq!(status.in_use, status.reason.is_none());
