@@ -1,5 +1,5 @@
 //! The state of the hosts of one database. The monitor hands in what it observed; the cluster decides which host is the primary
-//! and which replicas are in use.
+//! and which replicas are in use: a replica is if its probes succeed and its log is part of the primary's. Replicas get no requests.
 //!
 //! A host is the primary only if its own answer says so, if its timeline is the highest seen, and if Patroni agrees where Patroni
 //! is configured. The highest timeline never falls. A failed probe of the primary ends its role at once, except if the server
@@ -11,7 +11,7 @@ use crate::history::{TimelineHistories, TimelineHistory};
 use crate::host::{Host, HostId, HostSpec, Reason};
 use crate::observation::{HostReport, Observation, ProbeError};
 use crate::patroni::PatroniView;
-use crate::position::{Lsn, Position, SystemId, Timeline};
+use crate::position::{Lsn, SystemId, Timeline};
 use crate::settings::ClusterSettings;
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,8 @@ pub enum Event {
         host: HostId,
         /// Its timeline, if it is known.
         timeline: Option<Timeline>,
-        /// The timeline of the primary before; `None` if there was none. If it differs, the caller compares the commits that were
-        /// acknowledged ([`Cluster::switch_point`]).
+        /// The timeline of the primary before; `None` if there was none, or if it was not known. If it differs, there was a promotion
+        /// ([`Cluster::switch_point`]).
         before: Option<Timeline>,
         /// The time without a primary.
         waited: Duration,
@@ -166,16 +166,6 @@ impl Cluster {
         }
     }
 
-    /// Takes a replay LSN that a replica sent with an answer to a read. It counts until the next probe ends.
-    pub fn replayed(&mut self, host: HostId, lsn: Lsn) {
-        let host = self.hosts.get_mut(host.0);
-        let host = host.filter(|host| host.failure.is_none());
-        let report = host.and_then(|host| host.report.as_mut());
-        if let Some(report) = report.filter(|report| report.in_recovery) {
-            report.replayed = report.replayed.max(Some(lsn));
-        }
-    }
-
     /// Forgets everything that was observed, for example because an operator has restored the servers to an earlier time.
     pub fn forget(&mut self, now: Instant) {
         let hosts = self.hosts.drain(..).map(|host| host.spec).collect();
@@ -214,19 +204,6 @@ impl Cluster {
             Primary::Known(term) => Some(term.host),
             Primary::Discovering { .. } | Primary::Lost { .. } => None,
         }
-    }
-
-    /// The position at `lsn` of the present primary; `None` if there is none, or if its timeline is not known.
-    #[must_use]
-    pub fn primary_position(&self, lsn: Lsn) -> Option<Position> {
-        let Primary::Known(term) = self.primary else {
-            return None;
-        };
-        Some(Position {
-            system: self.system?,
-            timeline: term.timeline?,
-            lsn,
-        })
     }
 
     /// The LSN at which the log of the highest timeline left that of `from`; `None` as long as the history is not known.
@@ -457,27 +434,18 @@ impl Cluster {
     /// Counts the last probe of a host as good or bad.
     fn judge(&mut self, id: HostId, now: Instant) {
         let is_primary = self.primary() == Some(id);
-        let lagged = self.excessive_lag(id);
         let Some(host) = self.hosts.get_mut(id.0) else {
             return;
         };
-        host.lagged = lagged;
         match &host.failure {
             Some(ProbeError::Overloaded) => {}
             None if is_primary => host.health = Health::InUse,
-            None if lagged.is_none() => drop(host.health.good(now)),
-            _ => drop(host.health.bad()),
+            None => drop(host.health.good(now)),
+            Some(_) => drop(host.health.bad()),
         }
     }
 
-    /// The lag of a replica, if it is more than `max_lag`.
-    fn excessive_lag(&self, id: HostId) -> Option<Duration> {
-        let report = self.host(id)?.report.as_ref()?;
-        let lag = self.lag(report).time.filter(|_| report.in_recovery)?;
-        (lag > self.settings.max_lag?).then_some(lag)
-    }
-
-    /// Whether each host gets requests.
+    /// Whether each host is in use.
     fn in_use(&self) -> Vec<bool> {
         self.ids().map(|id| self.use_of(id).is_ok()).collect()
     }

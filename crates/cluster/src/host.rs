@@ -1,4 +1,4 @@
-//! One host: its address, and its state with the reason, as `SHOW SERVERS` has it.
+//! One host: its address, and its state with the reason, as the console and the log have it.
 
 use crate::health::{Health, PROBES_TO_RETURN};
 use crate::observation::{HostReport, ProbeError};
@@ -34,8 +34,6 @@ impl fmt::Display for HostAddress {
 pub struct HostSpec {
     /// As it is configured.
     pub address: HostAddress,
-    /// Its zone; a read prefers replicas in Paceline's own zone.
-    pub zone: Option<String>,
 }
 
 /// What a host does for this database.
@@ -104,9 +102,6 @@ pub enum Reason {
     /// Patroni names another host, or none.
     #[error("Patroni's leader is {}", .0.as_deref().unwrap_or("not known"))]
     PatroniDisagrees(Option<String>),
-    /// Too far behind.
-    #[error("the replica is {} ms behind", .0.as_millis())]
-    Lags(Duration),
 }
 
 /// How far a replica is behind the primary.
@@ -127,7 +122,7 @@ pub struct HostStatus {
     pub spec: HostSpec,
     /// What it does.
     pub role: HostRole,
-    /// Whether it gets requests.
+    /// Whether it is the primary, or a replica that follows the primary.
     pub in_use: bool,
     /// Why not; `None` if it is in use.
     pub reason: Option<Reason>,
@@ -152,8 +147,6 @@ pub(crate) struct Host {
     pub(crate) report: Option<HostReport>,
     /// Why the last probe failed; `None` if it did not.
     pub(crate) failure: Option<ProbeError>,
-    /// How far a replica was too far behind at the last probe.
-    pub(crate) lagged: Option<Duration>,
     pub(crate) observed: Option<Instant>,
 }
 
@@ -165,7 +158,6 @@ impl Host {
             health: Health::Unprobed,
             report: None,
             failure: None,
-            lagged: None,
             observed: None,
         }
     }

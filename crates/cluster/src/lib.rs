@@ -1,10 +1,9 @@
-//! What Paceline knows of the hosts of one database, and what follows from it: the primary, the replica for a read, the wait
-//! during a failover, and the commits that a promotion lost.
+//! What Paceline knows of the hosts of one database, and what follows from it: the primary, the wait during a failover, and the
+//! state of each host.
 //!
 //! The crate has no sockets, no clock and no randomness. A monitor probes the hosts and hands its [`Observation`]s to
 //! [`Cluster`], which keeps them and returns [`Event`]s; time is an argument. Roles are discovered, never configured.
 
-mod acknowledged;
 mod choice;
 mod cluster;
 mod health;
@@ -15,13 +14,11 @@ mod patroni;
 mod position;
 mod settings;
 mod usage;
-mod watermark;
 
 #[cfg(test)]
 mod tests;
 
-pub use acknowledged::{AcknowledgedCommits, Beyond};
-pub use choice::{Freshness, PrimaryTarget, ReadTarget};
+pub use choice::PrimaryTarget;
 pub use cluster::{Cluster, Event};
 pub use health::{Health, PROBES_TO_RETURN, TIME_TO_RETURN};
 pub use history::{HistoryError, TimelineHistories, TimelineHistory};
@@ -29,5 +26,4 @@ pub use host::{HostAddress, HostId, HostRole, HostSpec, HostStatus, Lag, Reason}
 pub use observation::{HostReport, Observation, ProbeError};
 pub use patroni::{PatroniError, PatroniMember, PatroniView};
 pub use position::{Lsn, Position, PositionError, SystemId, Timeline};
-pub use settings::{Balance, ClusterSettings, ReplicasGone};
-pub use watermark::Watermark;
+pub use settings::ClusterSettings;

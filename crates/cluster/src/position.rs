@@ -1,4 +1,4 @@
-//! A position in the write-ahead log of one database cluster, in PostgreSQL's text forms.
+//! A position in the write-ahead log of one database cluster, and its parts in PostgreSQL's text forms.
 //!
 //! Two positions are comparable only if they share a system identifier and a part of the log:
 //! [`TimelineHistories::compare`](crate::TimelineHistories::compare).
@@ -22,8 +22,7 @@ pub struct Timeline(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
-/// A position of one database cluster: `7012345678901234567:2:0/16B3748`, as `SHOW paceline.position` returns it and
-/// `SET paceline.after` takes it.
+/// A position of one database cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The database cluster.
@@ -34,23 +33,18 @@ pub struct Position {
     pub lsn: Lsn,
 }
 
-/// Why a text is not a position.
+/// Why a text is not the part of a position that was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PositionError {
-    /// There are not three parts.
-    #[error("a position has three parts, as in 7012345678901234567:1:0/16B3748")]
-    Parts,
-    /// The first part.
-    #[error(
-        "the system identifier of a position is a decimal number from 1 to 18446744073709551615"
-    )]
+    /// The system identifier.
+    #[error("a system identifier is a decimal number from 1 to 18446744073709551615")]
     System,
-    /// The second part.
-    #[error("the timeline of a position is a decimal number from 1 to 4294967295")]
+    /// The timeline.
+    #[error("a timeline is a decimal number from 1 to 4294967295")]
     Timeline,
-    /// The third part.
+    /// The LSN.
     #[error(
-        "the LSN of a position is two hexadecimal numbers of at most 8 digits with a slash between them, as in 0/16B3748"
+        "an LSN is two hexadecimal numbers of at most 8 digits with a slash between them, as in 0/16B3748"
     )]
     Lsn,
 }
@@ -86,12 +80,6 @@ impl fmt::Display for Lsn {
     }
 }
 
-impl fmt::Display for Position {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}:{}", self.system, self.timeline, self.lsn)
-    }
-}
-
 impl FromStr for SystemId {
     type Err = PositionError;
 
@@ -122,24 +110,6 @@ impl FromStr for Lsn {
     }
 }
 
-impl FromStr for Position {
-    type Err = PositionError;
-
-    fn from_str(text: &str) -> Result<Self, PositionError> {
-        let mut parts = text.trim().split(':');
-        let (Some(system), Some(timeline), Some(lsn), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(PositionError::Parts);
-        };
-        Ok(Self {
-            system: system.parse()?,
-            timeline: timeline.parse()?,
-            lsn: lsn.parse()?,
-        })
-    }
-}
-
 /// `text`, if it consists of decimal digits: `parse` accepts a sign, too.
 fn decimal(text: &str) -> Option<&str> {
     text.bytes()
@@ -163,30 +133,31 @@ mod tests {
         assert_eq!(Lsn(0x1_0000_0000).to_string(), "1/0");
         assert_eq!("a/B".parse(), Ok(Lsn(0xA_0000_000B)));
         assert_eq!("FFFFFFFF/FFFFFFFF".parse(), Ok(Lsn::MAX));
-        let position: Position = " 7012345678901234567:2:0/16B3748 ".parse().unwrap();
-        assert_eq!(position.to_string(), "7012345678901234567:2:0/16B3748");
+        assert_eq!(
+            "7012345678901234567".parse(),
+            Ok(SystemId(7_012_345_678_901_234_567))
+        );
+        assert_eq!("2".parse(), Ok(Timeline(2)));
     }
 
     #[test]
-    fn a_wrong_part_is_named() {
-        for (text, error) in [
-            ("", PositionError::Parts),
-            ("1:0/1", PositionError::Parts),
-            ("1:1:0/1:1", PositionError::Parts),
-            (":1:0/1", PositionError::System),
-            ("0:1:0/1", PositionError::System),
-            ("+1:1:0/1", PositionError::System),
-            ("18446744073709551616:1:0/1", PositionError::System),
-            ("1:0:0/1", PositionError::Timeline),
-            ("1:4294967296:0/1", PositionError::Timeline),
-            ("1:1:01", PositionError::Lsn),
-            ("1:1:/1", PositionError::Lsn),
-            ("1:1:0/", PositionError::Lsn),
-            ("1:1:0/g", PositionError::Lsn),
-            ("1:1:+0/1", PositionError::Lsn),
-            ("1:1:0/123456789", PositionError::Lsn),
-        ] {
-            assert_eq!(text.parse::<Position>(), Err(error), "{text}");
+    fn other_texts_are_refused() {
+        for text in ["", "0", "+1", " 1", "18446744073709551616"] {
+            assert_eq!(
+                text.parse::<SystemId>(),
+                Err(PositionError::System),
+                "{text}"
+            );
+        }
+        for text in ["", "0", "+1", "4294967296"] {
+            assert_eq!(
+                text.parse::<Timeline>(),
+                Err(PositionError::Timeline),
+                "{text}"
+            );
+        }
+        for text in ["", "01", "/1", "0/", "0/g", "+0/1", "0/123456789"] {
+            assert_eq!(text.parse::<Lsn>(), Err(PositionError::Lsn), "{text}");
         }
     }
 
@@ -194,14 +165,15 @@ mod tests {
         #![proptest_config(paceline_testing::cases(256))]
 
         #[test]
-        fn every_position_is_read_back(system in 1u64.., timeline in 1u32.., lsn: u64) {
-            let position = Position { system: SystemId(system), timeline: Timeline(timeline), lsn: Lsn(lsn) };
-            prop_assert_eq!(position.to_string().parse(), Ok(position));
+        fn every_part_is_read_back(system in 1u64.., timeline in 1u32.., lsn: u64) {
+            prop_assert_eq!(SystemId(system).to_string().parse(), Ok(SystemId(system)));
+            prop_assert_eq!(Timeline(timeline).to_string().parse(), Ok(Timeline(timeline)));
+            prop_assert_eq!(Lsn(lsn).to_string().parse(), Ok(Lsn(lsn)));
         }
 
         #[test]
         fn no_text_panics(text in "[0-9a-fg:/+é]{0,24}") {
-            let _ = text.parse::<Position>();
+            let _ = (text.parse::<SystemId>(), text.parse::<Timeline>(), text.parse::<Lsn>());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 mod failover;
 mod random;
-mod reads;
+mod replicas;
 
 const SYSTEM: SystemId = SystemId(7);
 const SECOND: Duration = Duration::from_secs(1);
@@ -18,11 +18,7 @@ struct Scene {
 
 fn settings() -> ClusterSettings {
     ClusterSettings {
-        zone: None,
-        max_lag: Some(SECOND * 10),
         failover_timeout: SECOND * 30,
-        replicas_gone: ReplicasGone::Primary,
-        balance: Balance::LeastOutstanding,
         patroni: false,
     }
 }
@@ -58,14 +54,6 @@ fn replica(timeline: u32, lsn: u64) -> Observation {
     Observation::Answered(report(true, timeline, lsn))
 }
 
-fn at(timeline: u32, lsn: u64) -> Position {
-    Position {
-        system: SYSTEM,
-        timeline: Timeline(timeline),
-        lsn: Lsn(lsn),
-    }
-}
-
 fn history(timeline: u32, text: &str) -> TimelineHistory {
     TimelineHistory::parse(Timeline(timeline), text).unwrap()
 }
@@ -83,7 +71,6 @@ impl Scene {
     fn new(hosts: usize, settings: ClusterSettings) -> Self {
         let spec = |number| HostSpec {
             address: address(number),
-            zone: None,
         };
         let now = Instant::now();
         Self {
@@ -128,9 +115,5 @@ impl Scene {
 
     fn role(&self, host: usize) -> HostRole {
         self.cluster.statuses()[host].role
-    }
-
-    fn read(&self, freshness: Freshness) -> ReadTarget {
-        self.cluster.read_target(freshness, true, |_| 0, self.now)
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a host gets requests, how far it is behind, and its state as the console shows it.
+//! Whether a host is in use, how far it is behind, and its state as the console shows it.
 
 use crate::cluster::{Cluster, Primary};
 use crate::health::Health;
@@ -40,7 +40,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a host gets requests, as the primary or as a replica.
+    /// Whether a host is the primary, or a replica that follows the primary.
     pub(crate) fn use_of(&self, id: HostId) -> Result<(), Reason> {
         if self.primary() == Some(id) {
             return Ok(());
@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     /// How far the replica that sent `report` is behind the present primary, or behind the last one.
-    pub(crate) fn lag(&self, report: &HostReport) -> Lag {
+    fn lag(&self, report: &HostReport) -> Lag {
         if !report.in_recovery {
             return Lag::default();
         }
@@ -113,7 +113,7 @@ impl Cluster {
     }
 
     /// What the replica that sent `report` has replayed; `None` if that, or its timeline, is not known.
-    pub(crate) fn replay_position(&self, report: &HostReport) -> Option<Position> {
+    fn replay_position(&self, report: &HostReport) -> Option<Position> {
         self.position(report, report.replayed)
     }
 
@@ -127,11 +127,10 @@ impl Cluster {
 }
 
 fn check_health(host: &Host) -> Result<(), Reason> {
-    match (host.health, host.lagged) {
-        (Health::InUse, _) => Ok(()),
-        (Health::Returning { probes, .. }, _) => Err(Reason::Returning(probes)),
-        (Health::Removed, Some(lag)) => Err(Reason::Lags(lag)),
-        (Health::Removed, None) => Err(Reason::Returning(0)),
-        (Health::Unprobed, _) => Err(Reason::Unprobed),
+    match host.health {
+        Health::InUse => Ok(()),
+        Health::Returning { probes, .. } => Err(Reason::Returning(probes)),
+        Health::Removed => Err(Reason::Returning(0)),
+        Health::Unprobed => Err(Reason::Unprobed),
     }
 }

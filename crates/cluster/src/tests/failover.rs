@@ -305,19 +305,15 @@ fn patroni_may_know_a_host_by_its_address() {
 }
 
 #[test]
-fn the_comparison_at_promotion_needs_the_history() {
+fn the_switch_point_of_a_promotion_needs_the_history() {
     let mut scene = Scene::usual();
-    let mut commits = AcknowledgedCommits::default();
-    commits.add(Timeline(1), Lsn(90), Lsn(100), 3);
-    commits.add(Timeline(1), Lsn(100), Lsn(110), 2);
     scene.fail(0, ProbeError::Refused);
     scene.see(1, primary(2, 105));
     assert_eq!(scene.cluster.wanted_history(), Some(Timeline(2)));
     assert_eq!(scene.cluster.switch_point(Timeline(1)), None);
     scene.cluster.add_history(history(2, "1 0/5F"));
     assert_eq!(scene.cluster.wanted_history(), None);
-    let switch = scene.cluster.switch_point(Timeline(1)).unwrap();
-    assert_eq!(commits.beyond(switch), Beyond { least: 2, most: 5 });
+    assert_eq!(scene.cluster.switch_point(Timeline(1)), Some(Lsn(0x5F)));
 }
 
 #[test]
