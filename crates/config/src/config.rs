@@ -39,7 +39,7 @@ pub struct Config {
 pub struct Database {
     /// The server that takes writes; of several hosts, the first one, whatever its role.
     pub primary: Upstream,
-    /// The other hosts, and what the URL says about the choice.
+    /// The other hosts.
     pub hosts: HostList,
     /// The overrides for its pools.
     pub overrides: PoolOverrides,
@@ -83,7 +83,6 @@ impl Database {
         let first = ServerHost {
             host: self.primary.host.clone(),
             port: self.primary.port,
-            zone: self.hosts.zone.clone(),
         };
         [first].into_iter().chain(self.hosts.others.iter().cloned())
     }

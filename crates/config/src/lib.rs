@@ -46,7 +46,7 @@ pub use config::{ANY_DATABASE, Config, Database, DatabaseLogin, PACELINE, PGBOUN
 pub use environment::PREFIX;
 pub use error::{ConfigError, Problem};
 pub use function::{Declared, Role};
-pub use hosts::{Host, HostList, LoadBalanceHosts, ServerHost, TargetSessionAttrs};
+pub use hosts::{Host, HostList, ServerHost};
 pub use import::{ImportError, Imported, import};
 pub use ini::{Mapping, pgbouncer_mapping};
 pub use load::{Format, seconds};
@@ -59,8 +59,8 @@ pub use schema::schema;
 pub use secret::Secret;
 pub use settings::{
     AuthType, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening, Logging,
-    Login, Operation, PoolMode, Pooling, Reads, ReplicasGone, Section, Servers, SessionState,
-    Settings, Side, State, Table, Tcp, Timeouts, keys, sections,
+    Login, Operation, PoolMode, Pooling, Section, Servers, SessionState, Settings, Side, State,
+    Table, Tcp, Timeouts, keys, sections,
 };
 pub use ssl_mode::SslMode;
 pub use upstream::{Upstream, UpstreamTls};

@@ -397,11 +397,9 @@ fn session_state_may_differ_by_database_and_user() {
 
 #[test]
 fn several_servers_are_configured() {
-    let text = "[paceline]\nzone = \"a\"\nreads = \"session\"\n\
-         [databases.app]\nprimary = \"postgres://app@pg1,pg2:5433/app?zone=a,b\"\n\
+    let text = "[databases.app]\nprimary = \"postgres://app@pg1,pg2:5433/app\"\n\
          patroni = [\"http://pg1:8008\", \"http://[::1]:8008/\"]\nmonitor_user = \"mon\"\nmonitor_password = \"s3cret\"\n\
-         max_lag = 3\nreplicas_gone = \"error\"\n\
-         [databases.app.users.web]\nreads = \"any\"\nreplica_wait = 20\n\
+         failover_timeout = 0\n\
          [databases.other]\nprimary = \"postgres://pg9/other\"\n";
     let config = Config::from_toml(text, "test").unwrap_or_else(|error| panic!("{error}"));
     let app = &config.databases["app"];
@@ -413,15 +411,8 @@ fn several_servers_are_configured() {
         ("pg2:5433/app".to_owned(), Some("app".to_owned()))
     );
     let servers = config.pool_settings(app, "web").servers.clone();
-    assert_eq!(
-        (servers.reads, servers.replicas_gone),
-        (Reads::Any, ReplicasGone::Error)
-    );
     assert_eq!(servers.patroni, ["http://pg1:8008", "http://[::1]:8008"]);
-    assert_eq!(
-        (servers.max_lag, servers.replica_wait),
-        (Duration::from_secs(3), Duration::from_millis(20))
-    );
+    assert_eq!(servers.failover_timeout, Duration::ZERO);
     assert!(!format!("{config:?}").contains("s3cret"));
     let shown: Vec<String> = keys()
         .map(|key| key.plain(&config.pool_settings(app, "web")))
@@ -429,8 +420,8 @@ fn several_servers_are_configured() {
     assert!(shown.contains(&"***".to_owned()) && !shown.concat().contains("s3cret"));
     let other = &config.databases["other"];
     assert_eq!(
-        config.pool_settings(other, "web").servers.reads,
-        Reads::Session
+        config.pool_settings(other, "web").servers,
+        Settings::default().servers
     );
     assert_eq!(other.hosts, HostList::default());
 }
@@ -439,7 +430,6 @@ fn several_servers_are_configured() {
 fn several_servers_need_no_file() {
     let mut config = Config::for_upstream("postgres://app@pg1,pg2:5433/app").unwrap();
     for assignment in [
-        "reads=session",
         "patroni=http://pg1:8008, http://pg2:8008",
         "failover_timeout=1min",
     ] {
@@ -448,7 +438,10 @@ fn several_servers_need_no_file() {
             .unwrap_or_else(|error| panic!("{error}"));
     }
     let servers = &config.paceline.servers;
-    assert_eq!((servers.reads, servers.patroni.len()), (Reads::Session, 2));
+    assert_eq!(
+        (servers.failover_timeout.as_secs(), servers.patroni.len()),
+        (60, 2)
+    );
     assert_eq!(config.databases["*"].all_hosts().count(), 2);
     assert!(Config::upstream("--upstream", "postgres://pg1,pg2").is_err());
 }
@@ -473,7 +466,6 @@ fn wrong_values_of_several_servers_are_named() {
         assert!(message.contains("is not a list of URLs"), "{message}");
     }
     assert!(wrong("patroni = [1]").contains("a list is not a list of URLs"));
-    assert!(wrong("reads = \"replica\"").contains("primary, session, global, any"));
     let message = wrong("monitor_password = 12345");
     assert!(
         message.contains("is not a password") && !message.contains("12345"),

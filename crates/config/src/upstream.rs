@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::hosts::{self, Host, HostList, LoadBalanceHosts, ServerHost, TargetSessionAttrs};
+use super::hosts::{self, FOR_REPLICAS, FOR_THE_PRIMARY, Host, HostList, ServerHost};
 use super::secret::{self, Secret, SecretError};
 use super::ssl_mode::SslMode;
 use super::suggest;
-use super::words::Words;
+use super::words::Words as _;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-const PARAMETERS: [&str; 13] = [
+const PARAMETERS: [&str; 11] = [
     "host",
     "port",
     "dbname",
@@ -28,12 +28,10 @@ const PARAMETERS: [&str; 13] = [
     "sslrootcert",
     "sslcert",
     "sslkey",
-    "target_session_attrs",
-    "load_balance_hosts",
-    "zone",
+    TARGET_SESSION_ATTRS,
 ];
-/// Keys that a URL with one host does not have.
-const OF_SEVERAL: [&str; 3] = ["target_session_attrs", "load_balance_hosts", "zone"];
+/// Only a URL with several hosts has it.
+const TARGET_SESSION_ATTRS: &str = "target_session_attrs";
 /// Maximum number of hosts of one database.
 const HOSTS_MAX: usize = 32;
 const PORT: u16 = 5432;
@@ -107,28 +105,22 @@ pub(super) enum UpstreamError {
     /// A server that would be monitored twice.
     #[error("the URL names a host twice, with the same port; remove one of the two")]
     HostTwice,
-    /// Neither one value nor one for each host.
-    #[error(
-        "the URL has {values} values of {key} for {hosts} hosts; write one for all, or one for each"
-    )]
+    /// Neither one port nor one for each host.
+    #[error("the URL has {ports} ports for {hosts} hosts; write one for all, or one for each")]
     Uneven {
-        /// `port` or `zone`.
-        key: &'static str,
-        /// Values.
-        values: usize,
+        /// Ports.
+        ports: usize,
         /// Hosts.
         hosts: usize,
     },
+    /// A word of libpq that Paceline cannot follow.
+    #[error(
+        "target_session_attrs={0} asks for replicas, and Paceline sends no requests to replicas; write primary, or remove it"
+    )]
+    ForReplicas(String),
     /// A word that does not exist.
-    #[error("{key}={got} does not exist; write {among}")]
-    NoWord {
-        /// The key.
-        key: &'static str,
-        /// What was written.
-        got: String,
-        /// The words.
-        among: String,
-    },
+    #[error("target_session_attrs={0} does not exist; write {words}", words = FOR_THE_PRIMARY.join(", "))]
+    NoTarget(String),
     /// A bracket without an IPv6 address.
     #[error(
         "the host of the URL is not valid; write a name, an IPv4 address, or an IPv6 address in brackets such as [::1]"
@@ -170,10 +162,8 @@ fn advice(key: &str) -> String {
             "remove it: each client sends its own and Paceline passes it on"
         }
         "hostaddr" => "write the address as the host",
-        "target_session_attrs" | "load_balance_hosts" => {
-            "remove it: the URL names the one server that takes writes"
-        }
-        "zone" => "remove it: there is one host",
+        TARGET_SESSION_ATTRS => "remove it: the URL names the one server that takes writes",
+        "load_balance_hosts" => "remove it: clients get the primary",
         "passfile" => {
             "write password_file=/PATH, with the password alone in the file, or write it in the URL"
         }
@@ -337,19 +327,14 @@ impl Parts {
         if names.len() > HOSTS_MAX {
             return Err(UpstreamError::TooManyHosts);
         }
-        let ports = self.take_for_each("port", names.len())?;
-        let zones = self.take_for_each("zone", names.len())?;
+        let ports = self.take_ports(names.len())?;
         let mut hosts: Vec<ServerHost> = Vec::new();
-        for ((name, port), zone) in names.iter().zip(ports).zip(zones) {
+        for (name, port) in names.iter().zip(ports) {
             let host = ServerHost {
                 host: read_host(name)?,
                 port: read_port(&port)?,
-                zone: Some(zone).filter(|zone| !zone.is_empty()),
             };
-            if hosts
-                .iter()
-                .any(|other| (&other.host, other.port) == (&host.host, host.port))
-            {
+            if hosts.contains(&host) {
                 return Err(UpstreamError::HostTwice);
             }
             hosts.push(host);
@@ -359,56 +344,41 @@ impl Parts {
         Ok((first, hosts.collect()))
     }
 
-    /// The values of `key`, one for each host. One value holds for all; an empty one is none.
-    fn take_for_each(
-        &mut self,
-        key: &'static str,
-        hosts: usize,
-    ) -> Result<Vec<String>, UpstreamError> {
-        let text = self.0.remove(key).unwrap_or_default();
+    /// The ports, one for each host. A single one holds for all; an empty one is the default.
+    fn take_ports(&mut self, hosts: usize) -> Result<Vec<String>, UpstreamError> {
+        let text = self.take("port").unwrap_or_default();
         // With one host, a comma is no separator: the value is wrong.
         if hosts == 1 || !text.contains(',') {
             return Ok(vec![text; hosts]);
         }
-        let values: Vec<String> = text.split(',').map(str::to_owned).collect();
-        match values.len() == hosts {
-            true => Ok(values),
+        let ports: Vec<String> = text.split(',').map(str::to_owned).collect();
+        match ports.len() == hosts {
+            true => Ok(ports),
             false => Err(UpstreamError::Uneven {
-                key,
-                values: values.len(),
+                ports: ports.len(),
                 hosts,
             }),
         }
     }
 
-    /// The word of `key`; empty is none.
-    fn take_word<T: Words>(&mut self, key: &'static str) -> Result<Option<T>, UpstreamError> {
-        let Some(got) = self.take(key) else {
-            return Ok(None);
+    /// Checks `target_session_attrs`: clients get the primary.
+    fn check_target(&mut self, several: bool) -> Result<(), UpstreamError> {
+        let Some(target) = self.0.remove(TARGET_SESSION_ATTRS) else {
+            return Ok(());
         };
-        match T::of_word(&got) {
-            Some(word) => Ok(Some(word)),
-            None => Err(UpstreamError::NoWord {
-                key,
-                got,
-                among: T::WORDS.join(", "),
-            }),
+        match target.as_str() {
+            _ if !several => Err(UpstreamError::Parameter(TARGET_SESSION_ATTRS.to_owned())),
+            word if word.is_empty() || FOR_THE_PRIMARY.contains(&word) => Ok(()),
+            word if FOR_REPLICAS.contains(&word) => Err(UpstreamError::ForReplicas(target)),
+            _ => Err(UpstreamError::NoTarget(target)),
         }
     }
 
     fn into_upstream(mut self) -> Result<(Upstream, HostList), UpstreamError> {
         let tls = self.take_tls()?;
-        let several = OF_SEVERAL.into_iter().find(|key| self.0.contains_key(key));
         let (first, others) = self.take_hosts()?;
-        if let Some(key) = several.filter(|_| others.is_empty()) {
-            return Err(UpstreamError::Parameter(key.to_owned()));
-        }
-        let hosts = HostList {
-            zone: first.zone,
-            others,
-            target_session_attrs: self.take_word::<TargetSessionAttrs>("target_session_attrs")?,
-            load_balance_hosts: self.take_word::<LoadBalanceHosts>("load_balance_hosts")?,
-        };
+        self.check_target(!others.is_empty())?;
+        let hosts = HostList { others };
         let password = match (self.take("password"), self.take("password_file")) {
             (Some(_), Some(_)) => return Err(UpstreamError::TwoPasswords),
             (None, Some(file)) => Some(secret::read(Path::new(&file))?),

@@ -2,7 +2,9 @@
 
 use super::conversion::Conversion;
 use super::diagnostics::Diagnostics;
-use super::known::{ADDRESS, Known, Mapping, OF_DATABASES, OF_PEERS, OF_SEVERAL_HOSTS, OF_USERS};
+use super::known::{
+    ADDRESS, Known, Mapping, OF_DATABASES, OF_PEERS, OF_USERS, TARGET_SESSION_ATTRS,
+};
 use super::pairs;
 use super::server::{Address, Server};
 use super::settings::{Main, Section};
@@ -10,6 +12,7 @@ use super::source_line::SourceLine;
 use super::toml_writer::toml_text;
 use crate::config::ANY_DATABASE;
 use crate::error::IniError;
+use crate::hosts::FOR_THE_PRIMARY;
 use crate::settings::form::Syntax;
 
 /// Names under which clients find the admin console.
@@ -32,8 +35,12 @@ pub(super) fn databases(section: &Section, main: &Main, conversion: &mut Convers
             continue;
         };
         if let Some(server) = server(name, &pairs, place, main, &mut conversion.diagnostics) {
-            let in_url = |key: &str| server.parameters.iter().any(|(other, _)| *other == key);
-            pairs.retain(|(key, _)| !in_url(key));
+            let target = value(&pairs, TARGET_SESSION_ATTRS);
+            // Of several hosts, clients get the primary anyway.
+            if server.hosts.len() > 1 && target.is_some_and(|word| FOR_THE_PRIMARY.contains(&word))
+            {
+                pairs.retain(|(key, _)| key != TARGET_SESSION_ATTRS);
+            }
             conversion.toml.primary(server, place);
         }
         pairs.retain(|(key, _)| !ADDRESS.contains(&key.as_str()));
@@ -156,14 +163,11 @@ fn server(
         return None;
     }
     let said = |key| value(pairs, key).map(str::to_owned);
-    let parameters = OF_SEVERAL_HOSTS.iter().filter(|_| hosts.len() > 1);
-    let parameters = parameters.filter_map(|key| Some((*key, said(key)?)));
     Some(Server {
         database: name.to_owned(),
         user: said("user"),
         password: said("password"),
         dbname: said("dbname"),
-        parameters: parameters.collect(),
         hosts,
     })
 }

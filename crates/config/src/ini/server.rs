@@ -1,7 +1,6 @@
 //! The server of a database in a `pgbouncer.ini`, and its URL.
 
 use std::fmt::Write as _;
-use std::iter::repeat;
 
 /// The server of a database.
 pub(super) struct Server {
@@ -13,8 +12,6 @@ pub(super) struct Server {
     pub(super) password: Option<String>,
     /// `None`: the name that the client requests.
     pub(super) dbname: Option<String>,
-    /// Parameters of the URL, and their values.
-    pub(super) parameters: Vec<(&'static str, String)>,
 }
 
 /// Where one host listens.
@@ -50,11 +47,6 @@ impl Server {
         if let Some(dbname) = &self.dbname {
             url.push('/');
             url.push_str(&encoded(dbname));
-        }
-        for (separator, (key, value)) in ["?"].into_iter().chain(repeat("&")).zip(&self.parameters)
-        {
-            // Writing to a String does not fail.
-            let _ = write!(url, "{separator}{key}={}", encoded(value));
         }
         url
     }
@@ -102,7 +94,6 @@ mod tests {
             user: None,
             password: None,
             dbname: None,
-            parameters: Vec::new(),
         }
     }
 
@@ -128,14 +119,10 @@ mod tests {
     fn several_hosts_share_a_url() {
         let mut several = server("pg1");
         several.hosts.extend(server("::1").hosts);
-        several.parameters = vec![
-            ("target_session_attrs", "any".to_owned()),
-            ("zone", "a,b".to_owned()),
-        ];
-        let url = "postgres://pg1:5432,[::1]:5432?target_session_attrs=any&zone=a%2Cb";
+        let url = "postgres://pg1:5432,[::1]:5432";
         assert_eq!(several.url(), url);
         let (_, hosts) = Upstream::with_hosts(url).unwrap();
-        assert_eq!((hosts.others.len(), hosts.zone.as_deref()), (1, Some("a")));
+        assert_eq!(hosts.others.len(), 1);
     }
 
     proptest! {

@@ -129,20 +129,15 @@ fn several(url: &str) -> (Upstream, HostList) {
     Upstream::with_hosts(url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-/// The addresses of all hosts, with their zones.
+/// The addresses of all hosts.
 fn addresses(url: &str) -> Vec<String> {
-    let (first, hosts) = several(url);
+    let (upstream, hosts) = several(url);
     let first = ServerHost {
-        host: first.host,
-        port: first.port,
-        zone: hosts.zone,
+        host: upstream.host,
+        port: upstream.port,
     };
     let all = [first].into_iter().chain(hosts.others);
-    all.map(|host| match &host.zone {
-        Some(zone) => format!("{host} {zone}"),
-        None => host.to_string(),
-    })
-    .collect()
+    all.map(|host| host.to_string()).collect()
 }
 
 #[test]
@@ -172,34 +167,24 @@ fn several_hosts_are_read_as_libpq_reads_them() {
             "postgres://pg1,pg2:5433/?port=1,",
             vec!["pg1:1", "pg2:5432"],
         ),
-        (
-            "postgres://pg1,pg2?zone=a,b",
-            vec!["pg1:5432 a", "pg2:5432 b"],
-        ),
-        ("postgres://pg1,pg2?zone=a,", vec!["pg1:5432 a", "pg2:5432"]),
-        (
-            "postgres://pg1,pg2?zone=a",
-            vec!["pg1:5432 a", "pg2:5432 a"],
-        ),
     ] {
         assert_eq!(addresses(url), expected, "{url}");
     }
 }
 
 #[test]
-fn the_choice_among_hosts_is_read() {
-    let (upstream, hosts) = several(
-        "postgres://app:pw@pg1,pg2/shop?target_session_attrs=prefer-standby&load_balance_hosts=disable",
-    );
-    assert_eq!(
-        (upstream.user.as_deref(), upstream.dbname.as_deref()),
-        (Some("app"), Some("shop"))
-    );
-    assert_eq!(
-        hosts.target_session_attrs,
-        Some(TargetSessionAttrs::PreferStandby)
-    );
-    assert_eq!(hosts.load_balance_hosts, Some(LoadBalanceHosts::Disable));
+fn clients_get_the_primary_of_several_hosts() {
+    let plain = several("postgres://app:pw@pg1,pg2/shop");
+    for word in ["any", "read-write", "primary", ""] {
+        let url = format!("postgres://app:pw@pg1,pg2/shop?target_session_attrs={word}");
+        assert_eq!(several(&url), plain, "{word}");
+    }
+    for word in ["read-only", "standby", "prefer-standby"] {
+        let url = format!("postgres://pg1,pg2?target_session_attrs={word}");
+        let message = refused(&url);
+        let what = format!("target_session_attrs={word} asks for replicas, and Paceline sends no");
+        assert!(message.starts_with(&what), "{message}");
+    }
     let (_, single) = several("postgres://app:pw@pg1/shop");
     assert_eq!(single, HostList::default());
 }
@@ -211,25 +196,19 @@ fn a_wrong_list_is_refused() {
         ("postgres://pg1,,pg2", "empty name"),
         ("postgres://pg1,", "empty name"),
         ("postgres://pg1,pg2,pg1:5432", "a host twice"),
-        (
-            "postgres://pg1,pg2?port=1,2,3",
-            "3 values of port for 2 hosts",
-        ),
-        (
-            "postgres://pg1,pg2?zone=a,b,c",
-            "3 values of zone for 2 hosts",
-        ),
+        ("postgres://pg1,pg2?port=1,2,3", "3 ports for 2 hosts"),
         ("postgres://pg1?port=1,2", "1 to 65535"),
         ("postgres://pg1,pg2:0", "1 to 65535"),
         ("postgres://pg1,::1", "in brackets such as [::1]"),
         (
             "postgres://pg1,pg2?target_session_attrs=master",
-            "write any, read-write",
+            "write any, read-write, primary",
         ),
         (
-            "postgres://pg1,pg2?load_balance_hosts=on",
-            "write disable, random, round-robin",
+            "postgres://pg1,pg2?load_balance_hosts=random",
+            "unknown key \"load_balance_hosts\" in the URL; remove it: clients get the primary",
         ),
+        ("postgres://pg1,pg2?zone=a,b", "unknown key \"zone\""),
     ] {
         assert!(refused(url).contains(what), "{url}: {}", refused(url));
     }
@@ -241,8 +220,9 @@ fn a_wrong_list_is_refused() {
 
 #[test]
 fn a_single_host_has_no_choice() {
-    for key in OF_SEVERAL {
-        let message = refused(&format!("postgres://pg1?{key}=any"));
+    for parameter in ["target_session_attrs=any", "load_balance_hosts=disable"] {
+        let message = refused(&format!("postgres://pg1?{parameter}"));
+        let (key, _) = parameter.split_once('=').unwrap();
         assert!(
             message.contains(&format!("unknown key \"{key}\"")) && message.contains("remove it"),
             "{message}"

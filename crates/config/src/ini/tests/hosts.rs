@@ -1,7 +1,7 @@
 //! Databases with several hosts, and with one.
 
 use super::{config, refused, remarks};
-use crate::hosts::{Host, LoadBalanceHosts, TargetSessionAttrs};
+use crate::hosts::Host;
 
 #[test]
 fn several_hosts_become_a_list() {
@@ -11,20 +11,13 @@ fn several_hosts_become_a_list() {
     assert_eq!(database.primary.host, Host::Tcp("db1".to_owned()));
     let hosts: Vec<_> = database.all_hosts().map(|host| host.to_string()).collect();
     assert_eq!(hosts, ["db1:5432", "[::1]:5433"]);
-    let attrs = database
-        .hosts
-        .target_session_attrs
-        .map(TargetSessionAttrs::name);
-    assert_eq!(attrs, Some("read-write"));
-    let balance = database
-        .hosts
-        .load_balance_hosts
-        .map(LoadBalanceHosts::name);
-    assert_eq!(balance, Some("round-robin"));
     let remarks = remarks(text);
     let remarked = |words: &str| remarks.iter().any(|remark| remark.contains(words));
     assert!(remarked("p.ini:5: host names several hosts"), "{remarks:?}");
-    assert!(!remarked("load_balance_hosts"), "{remarks:?}");
+    assert!(
+        remarked("p.ini:5: load_balance_hosts is ignored: clients get the primary"),
+        "{remarks:?}"
+    );
 }
 
 #[test]
@@ -46,8 +39,12 @@ fn wrong_lists_of_hosts_are_refused() {
         ("host=db1,@db2", "p.ini:5: host: abstract Unix sockets"),
         ("host=db1,db1", "p.ini:5: the URL names a host twice"),
         (
-            "host=db1,db2 target_session_attrs=x",
-            "p.ini:5: target_session_attrs=x does not exist; write any, ",
+            "host=db1,db2 target_session_attrs=prefer-standby",
+            "p.ini:5: target_session_attrs: Paceline sends no requests to replicas",
+        ),
+        (
+            "host=db1 target_session_attrs=read-write",
+            "p.ini:5: target_session_attrs: Paceline sends no requests to replicas, and does not check whether a single",
         ),
     ] {
         let refused = refused(&format!("[databases]\nx = {pairs}\n"));
