@@ -122,6 +122,15 @@ impl Config {
         Some((database, name.to_owned()))
     }
 
+    /// The key in `databases` of the entry that a client's database name leads to: the name itself, or [`ANY_DATABASE`]; `None`
+    /// if there is neither.
+    #[must_use]
+    pub fn entry_name(&self, name: &str) -> Option<&str> {
+        let listed = self.databases.get_key_value(name);
+        let found = listed.or_else(|| self.databases.get_key_value(ANY_DATABASE));
+        found.map(|(name, _)| name.as_str())
+    }
+
     /// Whether this database name is that of the admin console. A database may be called `paceline`.
     #[must_use]
     pub fn is_console(&self, database: &str) -> bool {
@@ -165,11 +174,17 @@ impl Config {
         PoolSettings::from(settings)
     }
 
+    /// The settings of a database, without those of any user.
+    #[must_use]
+    pub fn database_settings(&self, database: &Database) -> PoolSettings {
+        let mut settings = self.paceline.clone();
+        database.overrides.apply(&mut settings);
+        PoolSettings::from(settings)
+    }
+
     /// Maximum server connections, with the reserve, of a pool of this database whose user has no table.
     #[must_use]
     pub fn pool_size_max(&self, database: &Database) -> usize {
-        let mut settings = self.paceline.clone();
-        database.overrides.apply(&mut settings);
-        PoolSettings::from(settings).open_max()
+        self.database_settings(database).open_max()
     }
 }

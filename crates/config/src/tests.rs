@@ -166,6 +166,36 @@ fn a_named_database_without_dbname_keeps_its_name() {
 }
 
 #[test]
+fn a_name_leads_to_an_entry() {
+    let named = "[databases.app]\nprimary = \"postgres://db\"\n";
+    let any = "[databases.\"*\"]\nprimary = \"postgres://db\"\n";
+    let config = read(named);
+    assert_eq!(config.entry_name("app"), Some("app"));
+    assert_eq!(
+        (config.entry_name("x"), config.entry_name("*")),
+        (None, None)
+    );
+    let config = read(&format!("{named}{any}"));
+    assert_eq!(config.entry_name("app"), Some("app"));
+    for name in ["x", "*", ""] {
+        assert_eq!(config.entry_name(name), Some("*"), "{name}");
+    }
+}
+
+#[test]
+fn the_settings_of_a_database_are_those_of_no_user() {
+    let config = read(
+        "[paceline]\ndefault_pool_size = 2\n\
+         [databases.app]\nprimary = \"postgres://svc@db\"\nfailover_timeout = 7\nreserve_pool_size = 1\n\
+         [databases.app.users.svc]\npool_size = 3\n[users.svc]\npool_size = 4\n",
+    );
+    let app = &config.databases["app"];
+    let settings = config.database_settings(app);
+    assert_eq!(settings.servers.failover_timeout.as_secs(), 7);
+    assert_eq!((settings.size, config.pool_size_max(app)), (2, 3));
+}
+
+#[test]
 fn an_upstream_is_every_database() {
     let config = Config::for_upstream("postgres://app:pw@db/postgres").unwrap();
     for name in ["app", "postgres", "*", ""] {
