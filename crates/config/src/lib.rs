@@ -25,6 +25,7 @@ mod hosts;
 mod import;
 mod ini;
 mod load;
+mod monitor;
 mod overrides;
 mod peer;
 mod pool_settings;
