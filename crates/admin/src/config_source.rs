@@ -80,8 +80,8 @@ fn keep_from_start(old: &Settings, config: &mut Config) -> Result<(), ConfigErro
 
 /// The names of keys whose values differ. Values are not returned: they may be secret.
 pub(crate) fn changed(old: &Settings, new: &Settings) -> Vec<&'static str> {
-    let other = |key: &&Key| key.show(old) != key.show(new);
-    keys().filter(other).map(|key| key.name).collect()
+    let differs = |key: &&Key| key.differs(old, new);
+    keys().filter(differs).map(|key| key.name).collect()
 }
 
 #[cfg(test)]
@@ -107,6 +107,15 @@ mod tests {
             keep_from_start(&old, &mut config).unwrap();
             assert_eq!(changed(&old, &config.paceline), ["max_client_conn"]);
         }
+    }
+
+    #[test]
+    fn another_password_is_a_change() {
+        let (mut old, mut new) = (Config::default(), Config::default());
+        old.set("monitor_password=one").unwrap();
+        new.set("monitor_password=two").unwrap();
+        let names = changed(&old.paceline, &new.paceline);
+        assert_eq!(names, ["monitor_password"]);
     }
 
     #[test]

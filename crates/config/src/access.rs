@@ -1,4 +1,5 @@
-//! Checks of several keys: whether the listening addresses are safe with the kind of login.
+//! Checks of several keys: whether the listening addresses are safe with the kind of login, and whether clients, and the monitor
+//! of several hosts, can log in.
 
 use super::config::{ANY_DATABASE, Config, Database};
 use super::error::{ConfigError, ConfigProblem, Problem};
@@ -6,7 +7,8 @@ use super::settings::AuthType;
 use std::net::SocketAddr;
 
 impl Config {
-    /// Rejects a configuration that lets any client of another machine log in, or no client at all. `place` names it in messages.
+    /// Rejects a configuration that lets any client of another machine log in, or no client at all, or that names no user for the
+    /// monitor of several hosts. `place` names it in messages.
     ///
     /// # Errors
     /// [`ConfigError::Invalid`], with what to do instead.
@@ -36,6 +38,7 @@ impl Config {
         self.opened_to_all(self.paceline.listening.listen)
             .or_else(|| self.closed_to_all())
             .or_else(|| self.asks_the_console())
+            .or_else(|| self.without_monitor_user())
     }
 
     /// The console has no users to look up.

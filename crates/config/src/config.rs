@@ -1,6 +1,7 @@
 //! A configuration: its checked values, and the values for a database or a user.
 
 use crate::function::Declared;
+use crate::hosts::{HostList, ServerHost};
 use crate::overrides::PoolOverrides;
 use crate::peer::Peer;
 use crate::pool_settings::PoolSettings;
@@ -36,8 +37,10 @@ pub struct Config {
 /// One entry of `[databases]`: where the database is, and its overrides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Database {
-    /// The server that takes writes.
+    /// The server that takes writes; of several hosts, the first one, whatever its role.
     pub primary: Upstream,
+    /// The other hosts.
+    pub hosts: HostList,
     /// The overrides for its pools.
     pub overrides: PoolOverrides,
     /// Startup parameters of its server connections, by name. Those of a client replace them.
@@ -66,11 +69,31 @@ impl Database {
     pub fn at(primary: Upstream) -> Database {
         Database {
             primary,
+            hosts: HostList::default(),
             overrides: PoolOverrides::default(),
             startup: Vec::new(),
             connect_query: String::new(),
             login: DatabaseLogin::default(),
             users: BTreeMap::new(),
+        }
+    }
+
+    /// All hosts, in the order of the URL.
+    pub fn all_hosts(&self) -> impl Iterator<Item = ServerHost> + '_ {
+        let first = ServerHost {
+            host: self.primary.host.clone(),
+            port: self.primary.port,
+        };
+        [first].into_iter().chain(self.hosts.others.iter().cloned())
+    }
+
+    /// The server at one of the hosts, with the login and the TLS settings of the URL.
+    #[must_use]
+    pub fn upstream_at(&self, at: &ServerHost) -> Upstream {
+        Upstream {
+            host: at.host.clone(),
+            port: at.port,
+            ..self.primary.clone()
         }
     }
 }
@@ -97,6 +120,15 @@ impl Config {
         }
         let database = self.databases.get(ANY_DATABASE)?;
         Some((database, name.to_owned()))
+    }
+
+    /// The key in `databases` of the entry that a client's database name leads to: the name itself, or [`ANY_DATABASE`]; `None`
+    /// if there is neither.
+    #[must_use]
+    pub fn entry_name(&self, name: &str) -> Option<&str> {
+        let listed = self.databases.get_key_value(name);
+        let found = listed.or_else(|| self.databases.get_key_value(ANY_DATABASE));
+        found.map(|(name, _)| name.as_str())
     }
 
     /// Whether this database name is that of the admin console. A database may be called `paceline`.
@@ -142,11 +174,17 @@ impl Config {
         PoolSettings::from(settings)
     }
 
+    /// The settings of a database, without those of any user.
+    #[must_use]
+    pub fn database_settings(&self, database: &Database) -> PoolSettings {
+        let mut settings = self.paceline.clone();
+        database.overrides.apply(&mut settings);
+        PoolSettings::from(settings)
+    }
+
     /// Maximum server connections, with the reserve, of a pool of this database whose user has no table.
     #[must_use]
     pub fn pool_size_max(&self, database: &Database) -> usize {
-        let mut settings = self.paceline.clone();
-        database.overrides.apply(&mut settings);
-        PoolSettings::from(settings).open_max()
+        self.database_settings(database).open_max()
     }
 }

@@ -152,6 +152,12 @@ pub(crate) enum ConfigProblem {
         "auth_type is any, which ignores the client's user name, but database {0} names no other; write its user into its URL"
     )]
     NoForcedUser(String),
+    /// Hosts that Paceline could not ask for their state.
+    #[error(
+        "Paceline monitors the hosts of database {0}, but no user is known with whom it could log in; \
+         set monitor_user and monitor_password, or write a user into the URL"
+    )]
+    NoMonitorUser(String),
     /// A `--set` without a value.
     #[error("write --set key=value, for example --set default_pool_size=50")]
     NoValue,

@@ -21,9 +21,11 @@ mod environment;
 mod error;
 mod file;
 mod function;
+mod hosts;
 mod import;
 mod ini;
 mod load;
+mod monitor;
 mod overrides;
 mod peer;
 mod pool_settings;
@@ -45,6 +47,7 @@ pub use config::{ANY_DATABASE, Config, Database, DatabaseLogin, PACELINE, PGBOUN
 pub use environment::PREFIX;
 pub use error::{ConfigError, Problem};
 pub use function::{Declared, Role};
+pub use hosts::{Host, HostList, ServerHost};
 pub use import::{ImportError, Imported, import};
 pub use ini::{Mapping, pgbouncer_mapping};
 pub use load::{Format, seconds};
@@ -57,8 +60,8 @@ pub use schema::schema;
 pub use secret::Secret;
 pub use settings::{
     AuthType, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening, Logging,
-    Login, Operation, PoolMode, Pooling, Section, SessionState, Settings, Side, State, Table, Tcp,
-    Timeouts, keys, sections,
+    Login, Operation, PoolMode, Pooling, Section, Servers, SessionState, Settings, Side, State,
+    Table, Tcp, Timeouts, keys, sections,
 };
 pub use ssl_mode::SslMode;
-pub use upstream::{Host, Upstream, UpstreamTls};
+pub use upstream::{Upstream, UpstreamTls};

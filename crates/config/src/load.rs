@@ -4,7 +4,7 @@ use crate::config::{ANY_DATABASE, Config, Database};
 use crate::duration::{self, BareUnit};
 use crate::error::{ConfigError, Problem};
 use crate::remark::Remark;
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, UpstreamError};
 use crate::{file, ini, secret, settings};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,6 +30,10 @@ pub(crate) fn read_to_string(path: &Path) -> Result<String, ConfigError> {
 /// Reads a duration in the syntax of the configuration; a bare number is in seconds.
 pub fn seconds(text: &str) -> Option<Duration> {
     duration::parse(text, BareUnit::Seconds)
+}
+
+fn wrong_url(source: &str, wrong: UpstreamError) -> ConfigError {
+    ConfigError::one(Problem::at(source.to_owned(), wrong.into()))
 }
 
 impl Config {
@@ -84,10 +88,15 @@ impl Config {
     /// # Errors
     /// As there.
     pub fn passing_on(source: &str, url: &str) -> Result<Config, ConfigError> {
-        let mut primary = Config::upstream(source, url)?;
+        let (mut primary, hosts) =
+            Upstream::with_hosts(url).map_err(|wrong| wrong_url(source, wrong))?;
         primary.dbname = None;
+        let database = Database {
+            hosts,
+            ..Database::at(primary)
+        };
         Ok(Config {
-            databases: BTreeMap::from([(ANY_DATABASE.to_owned(), Database::at(primary))]),
+            databases: BTreeMap::from([(ANY_DATABASE.to_owned(), database)]),
             ..Config::default()
         })
     }
@@ -98,13 +107,12 @@ impl Config {
         Some(Remark::new(source, exposed))
     }
 
-    /// The server at `url` (`--upstream`).
+    /// The server at `url`, which names one host.
     ///
     /// # Errors
-    /// As [`Config::for_upstream`].
+    /// As [`Config::for_upstream`], and if there are several hosts.
     pub fn upstream(option: &str, url: &str) -> Result<Upstream, ConfigError> {
-        Upstream::from_url(url)
-            .map_err(|wrong| ConfigError::one(Problem::at(option.to_owned(), wrong.into())))
+        Upstream::from_url(url).map_err(|wrong| wrong_url(option, wrong))
     }
 
     /// Sets one `[paceline]` key from `key=value` (`--set`). The value has no quotes; spaces around both are ignored.

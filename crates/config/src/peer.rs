@@ -1,7 +1,7 @@
 //! A peer: another process to which Paceline forwards cancel requests.
 
+use crate::hosts::Host;
 use crate::settings::Settings;
-use crate::upstream::Host;
 
 /// Another process.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,6 +10,7 @@ mod logging;
 mod login;
 mod operation;
 mod pooling;
+mod servers;
 mod state;
 mod tcp;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use login::{AuthType, Login};
 pub use operation::Operation;
 pub(crate) use pooling::POOL_SIZE;
 pub use pooling::{PoolMode, Pooling};
+pub use servers::Servers;
 pub use state::{ListenLost, ListenMode, SessionState, State};
 pub use tcp::Tcp;
 pub use timeouts::Timeouts;
@@ -92,6 +94,8 @@ settings! {
     state: State, "Session state";
     /// Which statements Paceline groups.
     grouping: Grouping, "Grouping";
+    /// Databases with several servers.
+    servers: Servers, "Several servers";
     /// The log.
     logging: Logging, "The log";
     /// How the process runs.

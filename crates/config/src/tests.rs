@@ -166,6 +166,36 @@ fn a_named_database_without_dbname_keeps_its_name() {
 }
 
 #[test]
+fn a_name_leads_to_an_entry() {
+    let named = "[databases.app]\nprimary = \"postgres://db\"\n";
+    let any = "[databases.\"*\"]\nprimary = \"postgres://db\"\n";
+    let config = read(named);
+    assert_eq!(config.entry_name("app"), Some("app"));
+    assert_eq!(
+        (config.entry_name("x"), config.entry_name("*")),
+        (None, None)
+    );
+    let config = read(&format!("{named}{any}"));
+    assert_eq!(config.entry_name("app"), Some("app"));
+    for name in ["x", "*", ""] {
+        assert_eq!(config.entry_name(name), Some("*"), "{name}");
+    }
+}
+
+#[test]
+fn the_settings_of_a_database_are_those_of_no_user() {
+    let config = read(
+        "[paceline]\ndefault_pool_size = 2\n\
+         [databases.app]\nprimary = \"postgres://svc@db\"\nfailover_timeout = 7\nreserve_pool_size = 1\n\
+         [databases.app.users.svc]\npool_size = 3\n[users.svc]\npool_size = 4\n",
+    );
+    let app = &config.databases["app"];
+    let settings = config.database_settings(app);
+    assert_eq!(settings.servers.failover_timeout.as_secs(), 7);
+    assert_eq!((settings.size, config.pool_size_max(app)), (2, 3));
+}
+
+#[test]
 fn an_upstream_is_every_database() {
     let config = Config::for_upstream("postgres://app:pw@db/postgres").unwrap();
     for name in ["app", "postgres", "*", ""] {
@@ -393,4 +423,82 @@ fn session_state_may_differ_by_database_and_user() {
     assert_eq!(keeping("b", "one"), SessionState::Track);
     let found = config.pool_settings(&config.databases["a"], "one");
     assert_eq!(found.asked_parameters, ["search_path", "app.user"]);
+}
+
+#[test]
+fn several_servers_are_configured() {
+    let text = "[databases.app]\nprimary = \"postgres://app@pg1,pg2:5433/app\"\n\
+         patroni = [\"http://pg1:8008\", \"http://[::1]:8008/\"]\nmonitor_user = \"mon\"\nmonitor_password = \"s3cret\"\n\
+         failover_timeout = 0\n\
+         [databases.other]\nprimary = \"postgres://pg9/other\"\n";
+    let config = Config::from_toml(text, "test").unwrap_or_else(|error| panic!("{error}"));
+    let app = &config.databases["app"];
+    let hosts: Vec<_> = app.all_hosts().collect();
+    assert_eq!(hosts.len(), 2);
+    let second = app.upstream_at(&hosts[1]);
+    assert_eq!(
+        (second.to_string(), second.user),
+        ("pg2:5433/app".to_owned(), Some("app".to_owned()))
+    );
+    let servers = config.pool_settings(app, "web").servers.clone();
+    assert_eq!(servers.patroni, ["http://pg1:8008", "http://[::1]:8008"]);
+    assert_eq!(servers.failover_timeout, Duration::ZERO);
+    assert!(!format!("{config:?}").contains("s3cret"));
+    let shown: Vec<String> = keys()
+        .map(|key| key.plain(&config.pool_settings(app, "web")))
+        .collect();
+    assert!(shown.contains(&"***".to_owned()) && !shown.concat().contains("s3cret"));
+    let other = &config.databases["other"];
+    assert_eq!(
+        config.pool_settings(other, "web").servers,
+        Settings::default().servers
+    );
+    assert_eq!(other.hosts, HostList::default());
+}
+
+#[test]
+fn several_servers_need_no_file() {
+    let mut config = Config::for_upstream("postgres://app@pg1,pg2:5433/app").unwrap();
+    for assignment in [
+        "patroni=http://pg1:8008, http://pg2:8008",
+        "failover_timeout=1min",
+    ] {
+        config
+            .set(assignment)
+            .unwrap_or_else(|error| panic!("{error}"));
+    }
+    let servers = &config.paceline.servers;
+    assert_eq!(
+        (servers.failover_timeout.as_secs(), servers.patroni.len()),
+        (60, 2)
+    );
+    assert_eq!(config.databases["*"].all_hosts().count(), 2);
+    assert!(Config::upstream("--upstream", "postgres://pg1,pg2").is_err());
+}
+
+#[test]
+fn wrong_values_of_several_servers_are_named() {
+    let wrong = |line: &str| {
+        Config::from_toml(&format!("[paceline]\n{line}"), "test")
+            .unwrap_err()
+            .to_string()
+    };
+    for url in [
+        "pg1:8008",
+        "https://pg1",
+        "http://",
+        "http://a@b:1",
+        "http://pg1:0",
+        "http://pg1/cluster",
+        "http://::1",
+    ] {
+        let message = wrong(&format!("patroni = [\"{url}\"]"));
+        assert!(message.contains("is not a list of URLs"), "{message}");
+    }
+    assert!(wrong("patroni = [1]").contains("a list is not a list of URLs"));
+    let message = wrong("monitor_password = 12345");
+    assert!(
+        message.contains("is not a password") && !message.contains("12345"),
+        "{message}"
+    );
 }

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::hosts::{self, FOR_REPLICAS, FOR_THE_PRIMARY, Host, HostList, ServerHost};
 use super::secret::{self, Secret, SecretError};
 use super::ssl_mode::SslMode;
 use super::suggest;
-use super::words::Words;
+use super::words::Words as _;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-const PARAMETERS: [&str; 10] = [
+const PARAMETERS: [&str; 11] = [
     "host",
     "port",
     "dbname",
@@ -27,7 +28,12 @@ const PARAMETERS: [&str; 10] = [
     "sslrootcert",
     "sslcert",
     "sslkey",
+    TARGET_SESSION_ATTRS,
 ];
+/// Only a URL with several hosts has it.
+const TARGET_SESSION_ATTRS: &str = "target_session_attrs";
+/// Maximum number of hosts of one database.
+const HOSTS_MAX: usize = 32;
 const PORT: u16 = 5432;
 
 /// Where a server is and as whom to log in.
@@ -60,24 +66,10 @@ pub struct UpstreamTls {
     pub key_file: Option<PathBuf>,
 }
 
-/// How to reach a server.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Host {
-    /// A host name or IP address (IPv6 without brackets).
-    Tcp(String),
-    /// The absolute folder that holds `.s.PGSQL.PORT`.
-    Unix(PathBuf),
-}
-
 /// The address without user and password, fit for logs: `host:5432/app`, `[::1]:5432`, `/run/postgresql:5432/app`.
 impl fmt::Display for Upstream {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Host::Tcp(host) if host.contains(':') => write!(out, "[{host}]")?,
-            Host::Tcp(host) => out.write_str(host)?,
-            Host::Unix(folder) => write!(out, "{}", folder.display())?,
-        }
-        write!(out, ":{}", self.port)?;
+        hosts::write_address(out, &self.host, self.port)?;
         match &self.dbname {
             Some(dbname) => write!(out, "/{dbname}"),
             None => Ok(()),
@@ -101,9 +93,34 @@ pub(super) enum UpstreamError {
         "the URL names no host; write postgres://HOST:PORT/DATABASE, or ?host=/run/postgresql for a Unix socket"
     )]
     NoHost,
-    /// `host1,host2`, which libpq would try in turn.
+    /// `host1,host2` where one server is meant.
     #[error("the URL names several hosts; write the one that takes writes")]
     SeveralHosts,
+    /// A comma without a host.
+    #[error("the list of hosts in the URL has an empty name; remove the comma, or write the name")]
+    EmptyHost,
+    /// Too many hosts.
+    #[error("the URL names more than {HOSTS_MAX} hosts")]
+    TooManyHosts,
+    /// A server that would be monitored twice.
+    #[error("the URL names a host twice, with the same port; remove one of the two")]
+    HostTwice,
+    /// Neither one port nor one for each host.
+    #[error("the URL has {ports} ports for {hosts} hosts; write one for all, or one for each")]
+    Uneven {
+        /// Ports.
+        ports: usize,
+        /// Hosts.
+        hosts: usize,
+    },
+    /// A word of libpq that Paceline cannot follow.
+    #[error(
+        "target_session_attrs={0} asks for replicas, and Paceline sends no requests to replicas; write primary, or remove it"
+    )]
+    ForReplicas(String),
+    /// A word that does not exist.
+    #[error("target_session_attrs={0} does not exist; write {words}", words = FOR_THE_PRIMARY.join(", "))]
+    NoTarget(String),
     /// A bracket without an IPv6 address.
     #[error(
         "the host of the URL is not valid; write a name, an IPv4 address, or an IPv6 address in brackets such as [::1]"
@@ -145,9 +162,8 @@ fn advice(key: &str) -> String {
             "remove it: each client sends its own and Paceline passes it on"
         }
         "hostaddr" => "write the address as the host",
-        "target_session_attrs" | "load_balance_hosts" => {
-            "remove it: the URL names the one server that takes writes"
-        }
+        TARGET_SESSION_ATTRS => "remove it: the URL names the one server that takes writes",
+        "load_balance_hosts" => "remove it: clients get the primary",
         "passfile" => {
             "write password_file=/PATH, with the password alone in the file, or write it in the URL"
         }
@@ -173,8 +189,17 @@ fn suggestion(key: &str) -> String {
 }
 
 impl Upstream {
-    /// Reads a `postgres://` or `postgresql://` URL. A key after `?` replaces the part before it, as in libpq.
+    /// Reads a `postgres://` or `postgresql://` URL of one host. A key after `?` replaces the part before it, as in libpq.
     pub(super) fn from_url(url: &str) -> Result<Upstream, UpstreamError> {
+        let (upstream, hosts) = Upstream::with_hosts(url)?;
+        match hosts.others.is_empty() {
+            true => Ok(upstream),
+            false => Err(UpstreamError::SeveralHosts),
+        }
+    }
+
+    /// Reads such a URL of one or several hosts, as libpq does. The server is the first one.
+    pub(super) fn with_hosts(url: &str) -> Result<(Upstream, HostList), UpstreamError> {
         Parts::from_url(url)?.into_upstream()
     }
 
@@ -197,11 +222,11 @@ impl Parts {
         let (authority, dbname) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        let (host, port) = split_address(address)?;
+        let (host, port) = split_addresses(address)?;
         let mut parts = Parts::default();
         for (key, text, part) in [
-            ("host", host, "host"),
-            ("port", port, "port"),
+            ("host", host.as_str(), "host"),
+            ("port", &port, "port"),
             ("user", user, "user"),
             ("password", password, "password"),
             ("dbname", dbname, "database"),
@@ -214,6 +239,18 @@ impl Parts {
         }
         Ok(parts)
     }
+}
+
+/// Splits `host:port,host:port` into hosts and ports, each with commas between them. If no host has a port, there are none.
+fn split_addresses(addresses: &str) -> Result<(String, String), UpstreamError> {
+    let split = addresses.split(',').map(split_address);
+    let (hosts, ports): (Vec<_>, Vec<_>) =
+        split.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let ports = match ports.iter().all(|port| port.is_empty()) {
+        true => String::new(),
+        false => ports.join(","),
+    };
+    Ok((hosts.join(","), ports))
 }
 
 /// Splits `host:port` or `[v6]:port`. An empty port is the default one.
@@ -283,33 +320,98 @@ impl Parts {
         })
     }
 
-    fn into_upstream(mut self) -> Result<Upstream, UpstreamError> {
+    /// The hosts in the order of the URL, at least one.
+    fn take_hosts(&mut self) -> Result<(ServerHost, Vec<ServerHost>), UpstreamError> {
+        let text = self.take("host").ok_or(UpstreamError::NoHost)?;
+        let names: Vec<&str> = text.split(',').collect();
+        if names.len() > HOSTS_MAX {
+            return Err(UpstreamError::TooManyHosts);
+        }
+        let ports = self.take_ports(names.len())?;
+        let mut hosts: Vec<ServerHost> = Vec::new();
+        for (name, port) in names.iter().zip(ports) {
+            let host = ServerHost {
+                host: read_host(name)?,
+                port: read_port(&port)?,
+            };
+            if hosts.contains(&host) {
+                return Err(UpstreamError::HostTwice);
+            }
+            hosts.push(host);
+        }
+        let mut hosts = hosts.into_iter();
+        let first = hosts.next().ok_or(UpstreamError::NoHost)?;
+        Ok((first, hosts.collect()))
+    }
+
+    /// The ports, one for each host. A single one holds for all; an empty one is the default.
+    fn take_ports(&mut self, hosts: usize) -> Result<Vec<String>, UpstreamError> {
+        let text = self.take("port").unwrap_or_default();
+        // With one host, a comma is no separator: the value is wrong.
+        if hosts == 1 || !text.contains(',') {
+            return Ok(vec![text; hosts]);
+        }
+        let ports: Vec<String> = text.split(',').map(str::to_owned).collect();
+        match ports.len() == hosts {
+            true => Ok(ports),
+            false => Err(UpstreamError::Uneven {
+                ports: ports.len(),
+                hosts,
+            }),
+        }
+    }
+
+    /// Checks `target_session_attrs`: clients get the primary.
+    fn check_target(&mut self, several: bool) -> Result<(), UpstreamError> {
+        let Some(target) = self.0.remove(TARGET_SESSION_ATTRS) else {
+            return Ok(());
+        };
+        match target.as_str() {
+            _ if !several => Err(UpstreamError::Parameter(TARGET_SESSION_ATTRS.to_owned())),
+            word if word.is_empty() || FOR_THE_PRIMARY.contains(&word) => Ok(()),
+            word if FOR_REPLICAS.contains(&word) => Err(UpstreamError::ForReplicas(target)),
+            _ => Err(UpstreamError::NoTarget(target)),
+        }
+    }
+
+    fn into_upstream(mut self) -> Result<(Upstream, HostList), UpstreamError> {
         let tls = self.take_tls()?;
-        let host = match self.take("host").ok_or(UpstreamError::NoHost)? {
-            host if host.starts_with('/') => Host::Unix(PathBuf::from(host)),
-            host if host.contains(',') => return Err(UpstreamError::SeveralHosts),
-            host if host.contains([' ', '/', '[', ']']) => return Err(UpstreamError::Host),
-            host if host.contains(':') && !is_ipv6(&host) => return Err(UpstreamError::Host),
-            host => Host::Tcp(host),
-        };
-        let port = match self.take("port").map(|text| text.parse()) {
-            None => PORT,
-            Some(Ok(port)) if port > 0 => port,
-            Some(_) => return Err(UpstreamError::Port),
-        };
+        let (first, others) = self.take_hosts()?;
+        self.check_target(!others.is_empty())?;
+        let hosts = HostList { others };
         let password = match (self.take("password"), self.take("password_file")) {
             (Some(_), Some(_)) => return Err(UpstreamError::TwoPasswords),
             (None, Some(file)) => Some(secret::read(Path::new(&file))?),
             (password, None) => password.map(Secret::new),
         };
-        Ok(Upstream {
-            host,
-            port,
+        let upstream = Upstream {
+            host: first.host,
+            port: first.port,
             user: self.take("user"),
             password,
             dbname: self.take("dbname"),
             tls,
-        })
+        };
+        Ok((upstream, hosts))
+    }
+}
+
+fn read_host(name: &str) -> Result<Host, UpstreamError> {
+    match name {
+        "" => Err(UpstreamError::EmptyHost),
+        name if name.starts_with('/') => Ok(Host::Unix(PathBuf::from(name))),
+        name if name.contains([' ', '/', '[', ']']) => Err(UpstreamError::Host),
+        name if name.contains(':') && !is_ipv6(name) => Err(UpstreamError::Host),
+        name => Ok(Host::Tcp(name.to_owned())),
+    }
+}
+
+/// Reads a port; empty is the default one.
+fn read_port(text: &str) -> Result<u16, UpstreamError> {
+    match text.parse() {
+        _ if text.is_empty() => Ok(PORT),
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(UpstreamError::Port),
     }
 }
 

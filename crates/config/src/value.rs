@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
-use toml::de::DeValue;
+use toml::de::{DeArray, DeValue};
 
 use super::duration::{self, BareUnit};
+use super::secret::Secret;
 
 /// A value as it was written.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +21,8 @@ pub(super) enum Written<'a> {
     Number(&'a str),
     /// A TOML boolean.
     Switch(bool),
+    /// A TOML list.
+    List(&'a DeArray<'a>),
     /// Any other kind of TOML value, by its name.
     Other(&'static str),
 }
@@ -34,7 +37,7 @@ impl<'a> Written<'a> {
             DeValue::Float(number) => Written::Number(number.as_str()),
             DeValue::Boolean(on) => Written::Switch(*on),
             DeValue::Datetime(_) => Written::Other("a date"),
-            DeValue::Array(_) => Written::Other("a list"),
+            DeValue::Array(list) => Written::List(list),
             DeValue::Table(_) => Written::Other("a table"),
         }
     }
@@ -68,6 +71,7 @@ impl<'a> Written<'a> {
             Written::Bare(text) | Written::Number(text) => text.to_owned(),
             Written::Text(text) => format!("\"{text}\""),
             Written::Switch(on) => on.to_string(),
+            Written::List(_) => "a list".to_owned(),
             Written::Other(kind) => kind.to_owned(),
         }
     }
@@ -220,6 +224,44 @@ pub(super) fn text(written: Written<'_>) -> Result<String, ValueError> {
     written
         .parsed("text", "it in quotes", Some)
         .map(str::to_owned)
+}
+
+/// Reads a password; empty is none. No error repeats it.
+pub(super) fn secret(written: Written<'_>) -> Result<Option<Secret>, ValueError> {
+    let wrong = || ValueError::kind("this", "a password", "it in quotes, or \"\" for none");
+    let text = written.text().ok_or_else(wrong)?;
+    let secret = Secret::new(text.to_owned());
+    Ok(Some(secret).filter(|secret| !secret.reveal().is_empty()))
+}
+
+/// Reads a list of texts, or one text in which commas separate them. Empty is none. If `check` rejects one, the error says what
+/// is `wanted`, with an `example`.
+pub(super) fn list(
+    written: Written<'_>,
+    wanted: &'static str,
+    example: &'static str,
+    check: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<String>, ValueError> {
+    let texts: Vec<&str> = match written {
+        Written::List(list) => {
+            let texts = list.iter().map(|value| value.get_ref().as_str());
+            let texts: Option<_> = texts.collect();
+            texts.ok_or_else(|| written.is_not(wanted, example))?
+        }
+        _ => {
+            let text = written
+                .text()
+                .ok_or_else(|| written.is_not(wanted, example))?;
+            text.split(',')
+                .filter(|part| !part.trim().is_empty())
+                .collect()
+        }
+    };
+    let check = |text: &&str| {
+        check(text.trim())
+            .ok_or_else(|| ValueError::kind(format!("\"{}\"", text.trim()), wanted, example))
+    };
+    texts.iter().map(check).collect()
 }
 
 /// Reads the value of a setting of PostgreSQL.

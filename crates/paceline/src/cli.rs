@@ -29,7 +29,7 @@ pub(crate) use lab_command::{Bench, Compare, LabCommand, Report};
 use arguments::{Arguments, CommandArguments};
 use clap::{CommandFactory, FromArgMatches};
 use paceline_admin::config_snapshot::ConfigSnapshot;
-use paceline_config::{Config, Format};
+use paceline_config::{Config, Database, Format};
 use process_environment::ProcessEnvironment;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -59,7 +59,9 @@ impl Command {
             arguments::with_details(Arguments::command()).try_get_matches_from(arguments)?;
         let arguments = Arguments::from_arg_matches(&matches)?;
         let serve = match arguments.command {
-            Some(CommandArguments::Check { file }) => return Ok(Command::Check { file }),
+            Some(CommandArguments::Check { file, connect }) => {
+                return Ok(Command::Check { file, connect });
+            }
             Some(CommandArguments::Import { file, password_dir }) => {
                 return Ok(Command::Import { file, password_dir });
             }
@@ -82,11 +84,19 @@ impl Command {
     }
 }
 
-/// Checks a configuration file (`paceline check FILE`) and returns a summary of a few lines.
+/// A configuration file without errors.
+pub(crate) struct CheckedFile {
+    /// Its configuration.
+    pub(crate) config: Arc<Config>,
+    /// A summary of a few lines.
+    pub(crate) summary: String,
+}
+
+/// Checks a configuration file (`paceline check FILE`).
 ///
 /// # Errors
 /// All problems of the file, or the first problem of the files that it names.
-pub(crate) fn check(file: &Path) -> Result<String, CliError> {
+pub(crate) fn check(file: &Path) -> Result<CheckedFile, CliError> {
     let (config, mut remarks) = Config::load_with_remarks(file, Format::Guessed)?;
     remarks.retain(|remark| remark.holds(&config));
     remarks.extend(config.remarks());
@@ -114,10 +124,23 @@ pub(crate) fn check(file: &Path) -> Result<String, CliError> {
             .user
             .as_deref()
             .unwrap_or("each client's own user");
-        let _ = write!(summary, "\ndatabase {name}: {} as {user}", database.primary);
+        let _ = write!(
+            summary,
+            "\ndatabase {name}: {} as {user}",
+            address(database)
+        );
     }
     for remark in remarks {
         let _ = write!(summary, "\n{remark}");
     }
-    Ok(summary)
+    let config = snapshot.config;
+    Ok(CheckedFile { config, summary })
+}
+
+/// The address without user and password: `pg1:5432,pg2:5432/app`.
+fn address(database: &Database) -> String {
+    let hosts: Vec<String> = database.all_hosts().map(|host| host.to_string()).collect();
+    let dbname = database.primary.dbname.as_ref();
+    let dbname = dbname.map_or_else(String::new, |dbname| format!("/{dbname}"));
+    hosts.join(",") + &dbname
 }

@@ -7,6 +7,7 @@ mod daemon;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod explain;
+mod host_check;
 mod serve;
 
 use anyhow::Context;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     };
     let success = |()| ExitCode::SUCCESS;
     let ended = match command {
-        Command::Check { file } => check(&file).map(success),
+        Command::Check { file, connect } => check(&file, connect),
         Command::Import { file, password_dir } => {
             import(&file, password_dir.as_deref()).map(success)
         }
@@ -47,10 +48,20 @@ fn main() -> ExitCode {
 }
 
 #[expect(clippy::print_stdout, reason = "the output of the command")]
-fn check(file: &Path) -> anyhow::Result<()> {
-    let summary = cli::check(file)?;
-    println!("{summary}");
-    Ok(())
+fn check(file: &Path, connect: bool) -> anyhow::Result<ExitCode> {
+    let checked = cli::check(file)?;
+    println!("{}", checked.summary);
+    if !connect {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = runtime(1)?.block_on(host_check::check_hosts(&checked.config));
+    for line in &report.lines {
+        println!("{line}");
+    }
+    Ok(match report.all_answered {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 #[expect(clippy::print_stdout, reason = "the output of the command")]

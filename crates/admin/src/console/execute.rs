@@ -118,7 +118,7 @@ pub(super) async fn execute(
         ConsoleCommand::Transaction(tag) => ConsoleAnswer::tag(tag),
         ConsoleCommand::Set { key, value } => {
             let notice = set(admin, &key, &value).await?;
-            let answer = ConsoleAnswer::tag(format!("SET {key}={value}"));
+            let answer = ConsoleAnswer::tag(format!("SET {key}={}", shown(&key, &value)));
             match notice {
                 Some(notice) => answer.with_notice(&notice, None),
                 None => answer,
@@ -166,6 +166,24 @@ async fn set(admin: &Arc<Admin>, key: &str, value: &str) -> Result<Option<String
     }
     let set = admin.set(&format!("{key}={value}")).await;
     let notice = set.map_err(|error| failed(error.to_string()))?;
-    tracing::info!(key, value, "key set from the console");
+    tracing::info!(key, value = shown(&key, value), "key set from the console");
     Ok(notice)
+}
+
+/// `value` as the operator and the log see it; a password is hidden.
+fn shown<'a>(key: &str, value: &'a str) -> &'a str {
+    let known = keys().find(|known| known.name.eq_ignore_ascii_case(key));
+    known.map_or(value, |known| known.shown(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn set_does_not_show_a_password() {
+        assert_eq!(shown("Monitor_Password", "s3cret"), "***");
+        assert_eq!(shown("monitor_user", "mon"), "mon");
+        assert_eq!(shown("unknown", "value"), "value");
+    }
 }

@@ -3,6 +3,7 @@
 use super::reader::{Entry, Reader, toml_key};
 use crate::config::{ANY_DATABASE, Database, DatabaseLogin, PGBOUNCER};
 use crate::error::ConfigProblem;
+use crate::hosts::HostList;
 use crate::overrides::{self, PoolOverrides};
 use crate::secret;
 use crate::settings::Table;
@@ -118,7 +119,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
             ),
         }
     }
-    let Some(mut primary) = primary else {
+    let Some((mut primary, hosts)) = primary else {
         // The reader has noted a wrong primary, or a value that is not a table.
         if reader.problems.len() == before {
             reader.note(start, ConfigProblem::NoPrimary(table));
@@ -133,6 +134,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
     }
     Some(Database {
         primary,
+        hosts,
         overrides,
         startup,
         connect_query: connect_query.unwrap_or_default(),
@@ -156,7 +158,7 @@ fn read_override(
     reader.check(written, set);
 }
 
-fn primary(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<Upstream> {
+fn primary(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<(Upstream, HostList)> {
     let Written::Text(url) = Written::in_toml(written.get_ref()) else {
         let example = "primary = \"postgres://HOST:PORT/DATABASE\"";
         return reader.value("primary", written, |_| {
@@ -166,7 +168,7 @@ fn primary(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<Upstre
     let exposed = Upstream::password_file(url).and_then(|file| secret::exposed(&file));
     let remark = exposed.map(|remark| (written.span().start, remark));
     reader.remarks.extend(remark);
-    reader.check(written, Upstream::from_url(url))
+    reader.check(written, Upstream::with_hosts(url))
 }
 
 /// Gives `primary` the password that is in a file of its own.

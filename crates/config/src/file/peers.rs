@@ -2,9 +2,9 @@
 
 use super::reader::Reader;
 use crate::error::ConfigProblem;
+use crate::hosts::Host;
 use crate::peer::Peer;
 use crate::settings::{PEER_ID_MAX, POOL_SIZE};
-use crate::upstream::Host;
 use crate::value::{self, ValueError, Written};
 use std::collections::BTreeMap;
 use toml::Spanned;

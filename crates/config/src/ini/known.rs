@@ -79,6 +79,9 @@ pub(crate) static OF_PEERS: LazyLock<Vec<Known>> = LazyLock::new(|| {
 /// The keys of `[databases]` that become the URL of the server.
 pub(crate) const ADDRESS: [&str; 5] = ["host", "port", "dbname", "user", "password"];
 
+/// The key of `[databases]` that means more if the database has several hosts.
+pub(crate) const TARGET_SESSION_ATTRS: &str = "target_session_attrs";
+
 /// PgBouncer's default of a key in `[databases]`, `[users]` or `[peers]`: the value of `[pgbouncer]` applies.
 const AS_IN_MAIN: &str = "-1";
 
@@ -192,8 +195,8 @@ const OTHERS_OF_DATABASES: &[Known] = &[
     text("auth_query"),
     text("auth_dbname"),
     text("connect_query"),
-    ignored("load_balance_hosts", "", Text, "Paceline uses the first host of a list"),
-    refused("target_session_attrs", "", Text, &["any"], "Paceline does not check whether a server accepts writes; name one host, and remove the key"),
+    ignored("load_balance_hosts", "", Text, "clients get the primary"),
+    refused(TARGET_SESSION_ATTRS, "", Text, &["any"], "Paceline sends no requests to replicas, and does not check whether a single host accepts writes; name all hosts and write read-write or primary, or remove the key"),
     text("client_encoding"),
     text("datestyle"),
     text("timezone"),

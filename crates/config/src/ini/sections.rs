@@ -2,14 +2,17 @@
 
 use super::conversion::Conversion;
 use super::diagnostics::Diagnostics;
-use super::known::{ADDRESS, Known, Mapping, OF_DATABASES, OF_PEERS, OF_USERS};
+use super::known::{
+    ADDRESS, Known, Mapping, OF_DATABASES, OF_PEERS, OF_USERS, TARGET_SESSION_ATTRS,
+};
 use super::pairs;
-use super::server::Server;
+use super::server::{Address, Server};
 use super::settings::{Main, Section};
 use super::source_line::SourceLine;
 use super::toml_writer::toml_text;
 use crate::config::ANY_DATABASE;
 use crate::error::IniError;
+use crate::hosts::FOR_THE_PRIMARY;
 use crate::settings::form::Syntax;
 
 /// Names under which clients find the admin console.
@@ -32,6 +35,12 @@ pub(super) fn databases(section: &Section, main: &Main, conversion: &mut Convers
             continue;
         };
         if let Some(server) = server(name, &pairs, place, main, &mut conversion.diagnostics) {
+            let target = value(&pairs, TARGET_SESSION_ATTRS);
+            // Of several hosts, clients get the primary anyway.
+            if server.hosts.len() > 1 && target.is_some_and(|word| FOR_THE_PRIMARY.contains(&word))
+            {
+                pairs.retain(|(key, _)| key != TARGET_SESSION_ATTRS);
+            }
             conversion.toml.primary(server, place);
         }
         pairs.retain(|(key, _)| !ADDRESS.contains(&key.as_str()));
@@ -85,17 +94,57 @@ fn value<'a>(pairs: &'a Pairs, key: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// The first of the hosts that commas separate.
-fn first_host<'a>(hosts: &'a str, place: &SourceLine, diagnostics: &mut Diagnostics) -> &'a str {
-    let Some((first, _)) = hosts.split_once(',') else {
-        return hosts;
-    };
-    let first = first.trim();
-    if !first.is_empty() {
-        let text = "host names several hosts, which PgBouncer uses in turn: Paceline uses the first one only";
+/// Where the hosts of a database listen. If the section does not name hosts that Paceline can use, notes why and returns `None`.
+fn addresses(
+    pairs: &Pairs,
+    place: &SourceLine,
+    main: &Main,
+    diagnostics: &mut Diagnostics,
+) -> Option<Vec<Address>> {
+    let (folder, _) = main.value("unix_socket_dir");
+    let said = value(pairs, "host");
+    let names: Vec<&str> = said.unwrap_or(folder).split(',').map(str::trim).collect();
+    if let Some(refusal) = wrong_names(&names, said.is_some()) {
+        diagnostics.refuse(place, "host", refusal);
+        return None;
+    }
+    if names.len() > 1 {
+        let text = "host names several hosts, which PgBouncer uses in turn: Paceline finds out which one is the primary";
         diagnostics.remark(place, text);
     }
-    first
+    let ports: Vec<&str> = value(pairs, "port").unwrap_or("5432").split(',').collect();
+    let ports = match ports.as_slice() {
+        [port] => vec![*port; names.len()],
+        _ => ports,
+    };
+    if ports.len() != names.len() {
+        let why = "there are neither one nor as many ports as hosts; write one port, or one for each host";
+        diagnostics.refuse(place, "port", why);
+        return None;
+    }
+    let address = |(host, port): (&&str, &&str)| {
+        let port = port.trim().parse().ok().filter(|port| *port > 0)?;
+        let host = (*host).to_owned();
+        Some(Address { host, port })
+    };
+    let addresses: Option<Vec<_>> = names.iter().zip(&ports).map(address).collect();
+    if addresses.is_none() {
+        diagnostics.refuse(place, "port", "it is not a number from 1 to 65535");
+    }
+    addresses
+}
+
+/// Why Paceline cannot use these hosts. Unless the section `said` them, they are the folder of `unix_socket_dir`.
+fn wrong_names(names: &[&str], said: bool) -> Option<&'static str> {
+    match names {
+        [""] if !said => Some("there is none, and unix_socket_dir is empty; add host="),
+        ["", ..] => Some("the list begins with an empty name; write the name of the server first"),
+        names if names.contains(&"") => Some("the list has an empty name; remove the comma"),
+        names if names.iter().any(|name| name.starts_with('@')) => {
+            Some("abstract Unix sockets are not there; name the folder of the socket")
+        }
+        _ => None,
+    }
 }
 
 /// The server of a database. If the section does not name one that Paceline can use, notes why and returns `None`.
@@ -106,42 +155,20 @@ fn server(
     main: &Main,
     diagnostics: &mut Diagnostics,
 ) -> Option<Server> {
-    let (folder, _) = main.value("unix_socket_dir");
-    let said_host = value(pairs, "host");
-    let host = said_host.map_or(folder, |hosts| first_host(hosts, place, diagnostics));
+    let hosts = addresses(pairs, place, main, diagnostics)?;
     let dbname = value(pairs, "dbname");
-    let refusal = match host {
-        "" if said_host.is_some() => {
-            "the list begins with an empty name; write the name of the server first"
-        }
-        "" => "there is none, and unix_socket_dir is empty; add host=",
-        host if host.starts_with('@') => {
-            "abstract Unix sockets are not there; name the folder of the socket"
-        }
-        _ => "",
-    };
-    if !refusal.is_empty() {
-        diagnostics.refuse(place, "host", refusal);
-        return None;
-    }
     if name == ANY_DATABASE && dbname.is_some() {
         let why = "for * PgBouncer leads every other name to this one database, Paceline passes each name on; name the databases that are meant, and remove dbname";
         diagnostics.refuse(place, "dbname", why);
         return None;
     }
-    let port = value(pairs, "port").unwrap_or("5432");
-    let Some(port) = port.parse().ok().filter(|port| *port > 0) else {
-        diagnostics.refuse(place, "port", "it is not a number from 1 to 65535");
-        return None;
-    };
     let said = |key| value(pairs, key).map(str::to_owned);
     Some(Server {
         database: name.to_owned(),
-        host: host.to_owned(),
-        port,
         user: said("user"),
         password: said("password"),
         dbname: said("dbname"),
+        hosts,
     })
 }
 

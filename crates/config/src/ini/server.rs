@@ -6,13 +6,19 @@ use std::fmt::Write as _;
 pub(super) struct Server {
     /// The name of the database for clients.
     pub(super) database: String,
-    /// A name, an address, or the folder of a Unix socket.
-    pub(super) host: String,
-    pub(super) port: u16,
+    /// At least one.
+    pub(super) hosts: Vec<Address>,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     /// `None`: the name that the client requests.
     pub(super) dbname: Option<String>,
+}
+
+/// Where one host listens.
+pub(super) struct Address {
+    /// A name, an address, or the folder of a Unix socket.
+    pub(super) host: String,
+    pub(super) port: u16,
 }
 
 impl Server {
@@ -36,21 +42,24 @@ impl Server {
             }
             url.push('@');
         }
-        // An IPv6 address may name its zone (fe80::1%eth0).
-        match self.host.contains(':') {
-            true => {
-                let host = self.host.replace('%', "%25");
-                let _ = write!(url, "[{host}]");
-            }
-            false => url.push_str(&encoded(&self.host)),
-        }
-        // Writing to a String does not fail.
-        let _ = write!(url, ":{}", self.port);
+        let hosts: Vec<String> = self.hosts.iter().map(Address::in_url).collect();
+        url.push_str(&hosts.join(","));
         if let Some(dbname) = &self.dbname {
             url.push('/');
             url.push_str(&encoded(dbname));
         }
         url
+    }
+}
+
+impl Address {
+    fn in_url(&self) -> String {
+        let host = match self.host.contains(':') {
+            // An IPv6 address may name its zone (fe80::1%eth0).
+            true => format!("[{}]", self.host.replace('%', "%25")),
+            false => encoded(&self.host),
+        };
+        format!("{host}:{}", self.port)
     }
 }
 
@@ -70,15 +79,18 @@ fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Server;
-    use crate::upstream::{Host, Upstream};
+    use super::{Address, Server};
+    use crate::hosts::Host;
+    use crate::upstream::Upstream;
     use proptest::prelude::*;
 
     fn server(host: &str) -> Server {
         Server {
             database: "app".to_owned(),
-            host: host.to_owned(),
-            port: 5432,
+            hosts: vec![Address {
+                host: host.to_owned(),
+                port: 5432,
+            }],
             user: None,
             password: None,
             dbname: None,
@@ -101,6 +113,16 @@ mod tests {
             };
             assert_eq!(Upstream::from_url(url).unwrap().host, expected);
         }
+    }
+
+    #[test]
+    fn several_hosts_share_a_url() {
+        let mut several = server("pg1");
+        several.hosts.extend(server("::1").hosts);
+        let url = "postgres://pg1:5432,[::1]:5432";
+        assert_eq!(several.url(), url);
+        let (_, hosts) = Upstream::with_hosts(url).unwrap();
+        assert_eq!(hosts.others.len(), 1);
     }
 
     proptest! {

@@ -1,11 +1,12 @@
 //! Whole files: what they come to, what is wrong with them, and that an import means the same.
 
+mod hosts;
 mod table;
 
 use super::*;
 use crate::file::keys_of;
+use crate::hosts::Host;
 use crate::settings::form::Syntax;
-use crate::upstream::Host;
 use crate::{Settings, Table, keys};
 use known::{KNOWN, Known, Mapping, OF_DATABASES, OF_USERS};
 use proptest::prelude::*;
@@ -175,24 +176,6 @@ fn keys_without_an_equivalent_are_remarked() {
         ]
     );
     assert!(remarks.iter().all(|remark| !remark.contains("x.conf")));
-}
-
-#[test]
-fn the_first_of_several_hosts_is_used() {
-    let text = "[databases]\nx = host=db1,db2 load_balance_hosts=round-robin\n";
-    let host = config(text).databases["x"].primary.host.clone();
-    assert_eq!(host, Host::Tcp("db1".to_owned()));
-    let remarks = remarks(text);
-    let remarked = |words: &str| remarks.iter().any(|remark| remark.contains(words));
-    assert!(remarked("p.ini:5: host names several hosts"), "{remarks:?}");
-    assert!(remarked("load_balance_hosts is ignored"), "{remarks:?}");
-    for hosts in [",db2", "' ,db2'"] {
-        let refusal = refused(&format!("[databases]\nx = host={hosts}\n"));
-        assert_eq!(
-            refusal,
-            "p.ini:5: host: the list begins with an empty name; write the name of the server first"
-        );
-    }
 }
 
 #[test]

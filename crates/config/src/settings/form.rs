@@ -2,16 +2,20 @@
 
 use crate::duration::{self, BareUnit};
 use crate::protocols::{self, Protocols};
+use crate::secret::Secret;
 use crate::value::{self, ValueError, Written};
 use crate::words::Words;
 use serde_json::{Value, json};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The longest timeout: long enough for any use, short enough that no clock arithmetic overflows.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What is shown of a password.
+pub(crate) const HIDDEN: &str = "***";
 
 /// The syntax of a value in a `pgbouncer.ini`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub(crate) struct Description {
     pub(crate) schema: Value,
     /// The syntax of PgBouncer's key of the same name.
     pub(crate) in_pgbouncer: Syntax,
+    /// Whether the value is a password, which the console and the log do not show.
+    pub(crate) secret: bool,
 }
 
 type Read<T> = dyn Fn(Written<'_>) -> Result<T, ValueError> + Send + Sync;
@@ -68,6 +74,7 @@ impl<T> Form<T> {
                 limits: limits.to_owned(),
                 schema: json!({ "type": "string" }),
                 in_pgbouncer: Syntax::Text,
+                secret: false,
             },
             read: Box::new(read),
             plain: Box::new(plain),
@@ -91,6 +98,11 @@ impl<T> Form<T> {
 
     fn schema(mut self, schema: Value) -> Self {
         self.description.schema = schema;
+        self
+    }
+
+    fn secret(mut self) -> Self {
+        self.description.secret = true;
         self
     }
 
@@ -176,6 +188,46 @@ pub(crate) fn names() -> Form<Vec<String>> {
         )
     };
     Form::parsed("names", "any", wanted, parse, |names| names.join(", "))
+}
+
+/// A password; empty is none. It is shown as [`HIDDEN`].
+pub(crate) fn secret() -> Form<Option<Secret>> {
+    let plain = |value: &Option<Secret>| match value {
+        Some(_) => HIDDEN.to_owned(),
+        None => String::new(),
+    };
+    Form::text("–", "any", value::secret, plain).secret()
+}
+
+/// The URLs of a REST API without TLS, in a list or separated by commas.
+pub(crate) fn urls() -> Form<Vec<String>> {
+    let [wanted, example] = ["a list of URLs", "[\"http://HOST:8008\"]"];
+    let read = move |written: Written<'_>| value::list(written, wanted, example, check_url);
+    let item = json!({ "type": "string" });
+    let schema = json!({ "type": ["string", "array"], "items": item });
+    let plain = |urls: &Vec<String>| urls.join(", ");
+    Form::text("URLs", "http://HOST:PORT", read, plain).schema(schema)
+}
+
+/// `http://HOST:PORT` without a path, a user, or a slash at its end.
+fn check_url(text: &str) -> Option<String> {
+    let address = text.strip_prefix("http://")?;
+    let address = address.strip_suffix('/').unwrap_or(address);
+    let host = match address.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => {
+            port.parse::<u16>().ok().filter(|port| *port > 0)?;
+            host
+        }
+        _ => address,
+    };
+    let literal = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let good = match literal {
+        Some(literal) => literal.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains([' ', '/', '?', '#', '@', ':', '[', ']']),
+    };
+    good.then(|| format!("http://{address}"))
 }
 
 /// The address to listen on: an IP address or `localhost`, a colon, a port. [`crate::Config::check_access`] decides whether Paceline

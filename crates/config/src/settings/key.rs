@@ -3,7 +3,7 @@
 //! A theme declares its keys with [`section!`], one entry per key. The types, the defaults, the reader, `--set`, the environment,
 //! the overrides per database and user, the schema, `docs/configuration.md` and `deploy/paceline.toml` follow from the entry.
 
-use super::form::{Description, Form, Syntax};
+use super::form::{Description, Form, HIDDEN, Syntax};
 use crate::error::ConfigProblem;
 use crate::value::{ValueError, Written};
 use serde_json::Value;
@@ -58,16 +58,18 @@ pub struct Key<S> {
     description: Description,
     apply: Box<Apply<S>>,
     copy: Box<CopyValue<S>>,
+    differs: Box<Differs<S>>,
     plain: Box<Plain<S>>,
 }
 
 type Apply<S> = dyn Fn(&mut S, Written<'_>) -> Result<(), ValueError> + Send + Sync;
 type CopyValue<S> = dyn Fn(&S, &mut S) + Send + Sync;
+type Differs<S> = dyn Fn(&S, &S) -> bool + Send + Sync;
 type Plain<S> = dyn Fn(&S) -> String + Send + Sync;
 
 impl<S: 'static> Key<S> {
     /// A key of a field; `meaning` may have spaces around it.
-    pub(crate) fn new<T: Clone + 'static>(
+    pub(crate) fn new<T: Clone + PartialEq + 'static>(
         name: &'static str,
         meaning: &'static str,
         form: Form<T>,
@@ -93,6 +95,7 @@ impl<S: 'static> Key<S> {
                 Ok(())
             }),
             copy: Box::new(move |from, to| *get_mut(to) = get(from).clone()),
+            differs: Box::new(move |one, other| get(one) != get(other)),
             plain: Box::new(move |settings| plain(get(settings))),
         }
     }
@@ -164,6 +167,21 @@ impl<S: 'static> Key<S> {
     /// Copies its value.
     pub(crate) fn copy(&self, from: &S, to: &mut S) {
         (self.copy)(from, to);
+    }
+
+    /// Whether two settings have different values of the key.
+    #[must_use]
+    pub fn differs(&self, one: &S, other: &S) -> bool {
+        (self.differs)(one, other)
+    }
+
+    /// `written` as the console and the log may show it: `***` if it is a password.
+    #[must_use]
+    pub fn shown<'a>(&self, written: &'a str) -> &'a str {
+        match self.description.secret && !written.is_empty() {
+            true => HIDDEN,
+            false => written,
+        }
     }
 
     /// The unit of a bare number, `–` if there is none.

@@ -182,3 +182,12 @@ fn set_says_what_is_wrong() {
     assert!(set_refused("worker_threads=").contains("nothing is not a whole number"));
     assert!(set_refused("auth_type=pam").contains("pam is none of: trust, md5, scram-sha-256"));
 }
+
+#[test]
+fn a_password_is_not_shown() {
+    let password = key("monitor_password").unwrap();
+    assert_eq!((password.shown("s3cret"), password.shown("")), ("***", ""));
+    let config = set("monitor_password=s3cret").unwrap();
+    assert_eq!(password.plain(&config.paceline), "***");
+    assert_eq!(key("monitor_user").unwrap().shown("mon"), "mon");
+}

@@ -125,6 +125,111 @@ fn the_host_must_be_said_once() {
     assert!(refused("postgres://one,two/app").contains("several hosts"));
 }
 
+fn several(url: &str) -> (Upstream, HostList) {
+    Upstream::with_hosts(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+/// The addresses of all hosts.
+fn addresses(url: &str) -> Vec<String> {
+    let (upstream, hosts) = several(url);
+    let first = ServerHost {
+        host: upstream.host,
+        port: upstream.port,
+    };
+    let all = [first].into_iter().chain(hosts.others);
+    all.map(|host| host.to_string()).collect()
+}
+
+#[test]
+fn several_hosts_are_read_as_libpq_reads_them() {
+    for (url, expected) in [
+        (
+            "postgres://app@pg1,pg2:5433,pg3/app",
+            vec!["pg1:5432", "pg2:5433", "pg3:5432"],
+        ),
+        (
+            "postgres://[::1]:1,%2Frun%2Fpg,10.0.0.1",
+            vec!["[::1]:1", "/run/pg:5432", "10.0.0.1:5432"],
+        ),
+        (
+            "postgres:///app?host=pg1,pg2&port=1,2",
+            vec!["pg1:1", "pg2:2"],
+        ),
+        (
+            "postgres:///app?host=pg1,pg2&port=7",
+            vec!["pg1:7", "pg2:7"],
+        ),
+        (
+            "postgres:///app?host=/run/a,/run/b",
+            vec!["/run/a:5432", "/run/b:5432"],
+        ),
+        (
+            "postgres://pg1,pg2:5433/?port=1,",
+            vec!["pg1:1", "pg2:5432"],
+        ),
+    ] {
+        assert_eq!(addresses(url), expected, "{url}");
+    }
+}
+
+#[test]
+fn clients_get_the_primary_of_several_hosts() {
+    let plain = several("postgres://app:pw@pg1,pg2/shop");
+    for word in ["any", "read-write", "primary", ""] {
+        let url = format!("postgres://app:pw@pg1,pg2/shop?target_session_attrs={word}");
+        assert_eq!(several(&url), plain, "{word}");
+    }
+    for word in ["read-only", "standby", "prefer-standby"] {
+        let url = format!("postgres://pg1,pg2?target_session_attrs={word}");
+        let message = refused(&url);
+        let what = format!("target_session_attrs={word} asks for replicas, and Paceline sends no");
+        assert!(message.starts_with(&what), "{message}");
+    }
+    let (_, single) = several("postgres://app:pw@pg1/shop");
+    assert_eq!(single, HostList::default());
+}
+
+#[test]
+fn a_wrong_list_is_refused() {
+    let refused = |url: &str| Upstream::with_hosts(url).unwrap_err().to_string();
+    for (url, what) in [
+        ("postgres://pg1,,pg2", "empty name"),
+        ("postgres://pg1,", "empty name"),
+        ("postgres://pg1,pg2,pg1:5432", "a host twice"),
+        ("postgres://pg1,pg2?port=1,2,3", "3 ports for 2 hosts"),
+        ("postgres://pg1?port=1,2", "1 to 65535"),
+        ("postgres://pg1,pg2:0", "1 to 65535"),
+        ("postgres://pg1,::1", "in brackets such as [::1]"),
+        (
+            "postgres://pg1,pg2?target_session_attrs=master",
+            "write any, read-write, primary",
+        ),
+        (
+            "postgres://pg1,pg2?load_balance_hosts=random",
+            "unknown key \"load_balance_hosts\" in the URL; remove it: clients get the primary",
+        ),
+        ("postgres://pg1,pg2?zone=a,b", "unknown key \"zone\""),
+    ] {
+        assert!(refused(url).contains(what), "{url}: {}", refused(url));
+    }
+    let many: Vec<String> = (0..=HOSTS_MAX)
+        .map(|number| format!("pg{number}"))
+        .collect();
+    assert!(refused(&format!("postgres://{}", many.join(","))).contains("more than 32"));
+}
+
+#[test]
+fn a_single_host_has_no_choice() {
+    for parameter in ["target_session_attrs=any", "load_balance_hosts=disable"] {
+        let message = refused(&format!("postgres://pg1?{parameter}"));
+        let (key, _) = parameter.split_once('=').unwrap();
+        assert!(
+            message.contains(&format!("unknown key \"{key}\"")) && message.contains("remove it"),
+            "{message}"
+        );
+    }
+}
+
 #[test]
 fn tls_is_read() {
     for mode in [

@@ -30,7 +30,7 @@ const EXAMPLES: &str = "
   paceline --config pgbouncer.ini
       Instead of PgBouncer; paceline import pgbouncer.ini prints it as a paceline.toml.
   paceline check paceline.toml
-      Checks the file and prints its errors; starts nothing.
+      Checks the file and prints its errors; starts nothing. With --connect, also connects to every host.
   paceline explain 'UPDATE stock SET qty = qty - 1 WHERE id = 1' --upstream postgres://app@10.0.0.5:5432/app
       Prints whether this statement can be grouped with others, and why not.";
 
@@ -77,6 +77,13 @@ pub(super) enum CommandArguments {
         /// The configuration file: a paceline.toml or a pgbouncer.ini
         #[arg(value_name = "FILE")]
         file: PathBuf,
+
+        /// Also connect to every host of each database, and print what it answers
+        ///
+        /// Of several hosts, each must let in the monitor: monitor_user, or the user of the URL. A host whose
+        /// URL names no user is only connected to. Exits with 1 if a host does not answer.
+        #[arg(verbatim_doc_comment, long)]
+        connect: bool,
     },
     /// Explain how Paceline would treat a statement, run nothing; exits with 1 if it cannot
     Explain(ExplainArguments),

@@ -15,6 +15,8 @@ pub(crate) enum Command {
     Check {
         /// The file.
         file: PathBuf,
+        /// Also connect to every host: see [`check_hosts`](crate::host_check::check_hosts).
+        connect: bool,
     },
     /// Print a `pgbouncer.ini` as a `paceline.toml`: see [`paceline_config::import`].
     Import {

@@ -133,11 +133,15 @@ fn errors_of_the_configuration_are_returned() {
 fn check_summarizes_a_valid_file() {
     let folder = Folder::new("valid");
     let file = folder.file("[databases.app]\nprimary = \"postgres://svc:s3cret@db/shop\"\n[databases.\"*\"]\nprimary = \"postgres://db2\"");
-    let Ok(Command::Check { file: checked }) = resolve(&["check", &file]) else {
+    let Ok(Command::Check {
+        file: checked,
+        connect: false,
+    }) = resolve(&["check", &file])
+    else {
         panic!("not check")
     };
     assert_eq!(
-        check(&checked).unwrap(),
+        check(&checked).unwrap().summary,
         format!(
             "{file} is valid\nlistens on 127.0.0.1:6432, 10000 clients at most, 20 server connections per pool\n\
              database *: db2:5432 as each client's own user\ndatabase app: db:5432/shop as svc"
@@ -146,10 +150,22 @@ fn check_summarizes_a_valid_file() {
 }
 
 #[test]
+fn check_names_every_host() {
+    let folder = Folder::new("hosts");
+    let file = folder.file("[databases.app]\nprimary = \"postgres://svc@pg1,[::1]:5433/shop\"");
+    let Ok(Command::Check { connect: true, .. }) = resolve(&["check", &file, "--connect"]) else {
+        panic!("not check")
+    };
+    let summary = check(Path::new(&file)).unwrap().summary;
+    let expected = "database app: pg1:5432,[::1]:5433/shop as svc";
+    assert_eq!(summary.lines().last(), Some(expected));
+}
+
+#[test]
 fn check_rejects_an_invalid_file() {
     let folder = Folder::new("wrong");
     let file = folder.file("[paceline]\nlisten_port = 1\nhotspot = 2");
-    let message = check(Path::new(&file)).expect_err("wrong").to_string();
+    let message = check(Path::new(&file)).err().expect("wrong").to_string();
     assert_eq!(message.lines().count(), 2, "{message}");
     assert!(
         message.starts_with(&format!(
@@ -170,7 +186,7 @@ fn check_reads_the_named_files() {
         ("auth_file = \"/nowhere/users\"", "cannot read auth_file"),
     ] {
         let file = folder.file(&format!("[paceline]\n{text}"));
-        let message = check(Path::new(&file)).expect_err("wrong").to_string();
+        let message = check(Path::new(&file)).err().expect("wrong").to_string();
         assert!(message.contains(wrong), "{message}");
     }
 }
@@ -344,7 +360,7 @@ fn check_reads_both_formats() {
         folder.file("[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_type = trust\npkt_buf = 1\n[databases]\na = host=a\n");
     let ini = file.replace(".toml", ".ini");
     std::fs::rename(file, &ini).unwrap();
-    let summary = check(Path::new(&ini)).unwrap();
+    let summary = check(Path::new(&ini)).unwrap().summary;
     assert!(
         summary.contains("listens on 127.0.0.1:6432, 100 clients at most"),
         "{summary}"
@@ -358,7 +374,7 @@ fn check_reads_both_formats() {
         "[pgbouncer]\nauth_type = trust\nmax_client_conn = many\n[databases]\n* = host=a",
     )
     .unwrap();
-    let error = check(Path::new(&ini)).unwrap_err().to_string();
+    let error = check(Path::new(&ini)).err().unwrap().to_string();
     assert_eq!(
         error,
         format!("{ini}:3: max_client_conn: many is not a whole number; write digits only")

@@ -2,5 +2,6 @@
 
 #[cfg(feature = "bench")]
 mod benching;
+mod checking;
 mod explaining;
 mod importing;

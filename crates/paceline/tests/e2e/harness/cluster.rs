@@ -117,6 +117,14 @@ impl Cluster {
         running.adopted = None;
     }
 
+    /// Kills it, and starts it again as a standby that receives nothing.
+    pub(crate) fn go_into_recovery(&self) {
+        let data = self.client("postgres").value("SHOW data_directory");
+        self.kill();
+        std::fs::write(PathBuf::from(data).join("standby.signal"), "").unwrap();
+        self.restart();
+    }
+
     /// Starts it again on the same port.
     pub(crate) fn restart(&self) {
         let mut running = self.running.lock().unwrap();

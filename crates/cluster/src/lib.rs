@@ -1,0 +1,29 @@
+//! What Paceline knows of the hosts of one database, and what follows from it: the primary, the wait during a failover, and the
+//! state of each host.
+//!
+//! The crate has no sockets, no clock and no randomness. A monitor probes the hosts and hands its [`Observation`]s to
+//! [`Cluster`], which keeps them and returns [`Event`]s; time is an argument. Roles are discovered, never configured.
+
+mod choice;
+mod cluster;
+mod health;
+mod history;
+mod host;
+mod observation;
+mod patroni;
+mod position;
+mod settings;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+pub use choice::PrimaryTarget;
+pub use cluster::{Cluster, Event};
+pub use health::{Health, PROBES_TO_RETURN, TIME_TO_RETURN};
+pub use history::{HistoryError, TimelineHistories, TimelineHistory};
+pub use host::{HostAddress, HostId, HostRole, HostSpec, HostStatus, Lag, Reason};
+pub use observation::{HostReport, Observation, ProbeError};
+pub use patroni::{PatroniError, PatroniMember, PatroniView};
+pub use position::{Lsn, Position, PositionError, SystemId, Timeline};
+pub use settings::ClusterSettings;

@@ -1,0 +1,135 @@
+//! The monitor of a database's hosts: which databases have one, as whom it logs in, and to which database on the server.
+
+use crate::config::{ANY_DATABASE, Config, Database};
+use crate::error::ConfigProblem;
+use crate::hosts::ServerHost;
+use crate::pool_settings::PoolSettings;
+use crate::upstream::Upstream;
+
+/// The database that a monitor connects to if the entry is for every name.
+const MONITOR_DATABASE: &str = "postgres";
+
+impl Database {
+    /// Whether Paceline monitors the hosts: if there are several, or if Patroni must agree. `settings` are those of the database
+    /// ([`Config::database_settings`]).
+    #[must_use]
+    pub fn is_monitored(&self, settings: &PoolSettings) -> bool {
+        !self.hosts.others.is_empty() || !settings.servers.patroni.is_empty()
+    }
+
+    /// The server at one of the hosts, with the login of the monitor: that of `monitor_user` if it is set, else that of the URL.
+    /// Its database is that of the URL; see [`Config::monitor_database`].
+    #[must_use]
+    pub fn monitor_upstream(&self, at: &ServerHost, settings: &PoolSettings) -> Upstream {
+        let upstream = self.upstream_at(at);
+        let servers = &settings.servers;
+        if servers.monitor_user.is_empty() {
+            return upstream;
+        }
+        Upstream {
+            user: Some(servers.monitor_user.clone()),
+            password: servers.monitor_password.clone(),
+            ..upstream
+        }
+    }
+}
+
+impl Config {
+    /// The database on the server that the monitor connects to: the one of the URL, else the one with the name of the entry. The
+    /// entry for every name has none, so the monitor connects to `postgres`.
+    #[must_use]
+    pub fn monitor_database(&self, entry_name: &str, database: &Database) -> String {
+        if entry_name == ANY_DATABASE {
+            return MONITOR_DATABASE.to_owned();
+        }
+        let on_server = database.primary.dbname.as_deref();
+        on_server.unwrap_or(entry_name).to_owned()
+    }
+
+    /// A monitored database without a user as whom the monitor could log in.
+    pub(crate) fn without_monitor_user(&self) -> Option<ConfigProblem> {
+        let mut databases = self.databases.iter();
+        let without = databases.find(|(_, database)| {
+            let settings = self.database_settings(database);
+            database.is_monitored(&settings)
+                && database.primary.user.is_none()
+                && settings.servers.monitor_user.is_empty()
+        });
+        without.map(|(name, _)| ConfigProblem::NoMonitorUser(name.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Config {
+        Config::from_toml(text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    fn refused(text: &str) -> Option<String> {
+        let refused = read(text).check_access("test").err();
+        refused.map(|error| error.to_string())
+    }
+
+    const SEVERAL: &str = "[databases.app]\nprimary = \"postgres://pg1,pg2\"\n";
+    const SINGLE: &str = "[databases.app]\nprimary = \"postgres://pg1\"\n";
+    const PATRONI: &str = "patroni = \"http://pg1:8008\"\n";
+
+    #[test]
+    fn the_monitor_needs_a_user() {
+        for text in [
+            SEVERAL.to_owned(),
+            format!("{SINGLE}{PATRONI}"),
+            format!("[paceline]\n{PATRONI}{SINGLE}"),
+        ] {
+            let message = refused(&text).unwrap();
+            assert!(
+                message.starts_with("test: Paceline monitors the hosts of database app, but")
+                    && message.contains("set monitor_user"),
+                "{message}"
+            );
+        }
+        assert_eq!(refused(SINGLE), None);
+        let everywhere = format!("[paceline]\nmonitor_user = \"mon\"\n{SEVERAL}");
+        assert_eq!(refused(&everywhere), None);
+        assert_eq!(refused(&format!("{SEVERAL}monitor_user = \"mon\"\n")), None);
+        assert_eq!(refused(&SEVERAL.replace("pg1,", "app@pg1,")), None);
+        let overridden = format!("[paceline]\n{PATRONI}{SINGLE}patroni = \"\"\n");
+        assert_eq!(refused(&overridden), None);
+    }
+
+    #[test]
+    fn a_user_of_its_own_has_a_password_of_its_own() {
+        let login = |text: &str| {
+            let config = read(text);
+            let (_, database) = config.databases.iter().next().unwrap();
+            let settings = config.database_settings(database);
+            let second = database.all_hosts().nth(1).unwrap();
+            let upstream = database.monitor_upstream(&second, &settings);
+            assert_eq!((upstream.port, database.is_monitored(&settings)), (2, true));
+            let password = upstream.password.map(|secret| secret.reveal().to_owned());
+            (upstream.user.unwrap(), password.unwrap_or_default())
+        };
+        let own = |user: &str, password: &str| (user.to_owned(), password.to_owned());
+        let url = "[databases.app]\nprimary = \"postgres://app:pw@pg1:1,pg2:2\"\n";
+        assert_eq!(login(url), own("app", "pw"));
+        let text = format!("{url}monitor_user = \"mon\"\n");
+        assert_eq!(login(&text), own("mon", ""));
+        let text = format!("{text}monitor_password = \"secret\"\n");
+        assert_eq!(login(&text), own("mon", "secret"));
+    }
+
+    #[test]
+    fn the_monitor_connects_to_a_database_that_exists() {
+        let config = read(
+            "[databases.app]\nprimary = \"postgres://db\"\n[databases.shop]\nprimary = \"postgres://db/sales\"\n\
+             [databases.\"*\"]\nprimary = \"postgres://db/ignored\"\n",
+        );
+        let databases = config.databases.iter();
+        let names: Vec<_> = databases
+            .map(|(name, database)| config.monitor_database(name, database))
+            .collect();
+        assert_eq!(names, ["postgres", "app", "sales"]);
+    }
+}
