@@ -16,6 +16,7 @@ mod array;
 mod batch;
 mod build;
 pub mod chain;
+mod commit_notices;
 mod described;
 pub mod distribute;
 mod explain_lines;
@@ -53,10 +54,14 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Execution {
     /// The read of each member. A read changes nothing: it may be sent twice, and a member may leave the group at any time.
+    /// `rows_written` and `commits_saved` are not counted.
     MemberReads,
-    /// The write of each member, all in one transaction with one commit.
+    /// The write of each member, all in one transaction with one commit. `commits_saved` counts requests less commits;
+    /// `rows_written` is not counted.
     MemberWrites,
     /// One statement in place of those of the members, with one commit. The [`GroupPlan`] of the template writes it.
+    /// [`Strategy::rewrites`] is true. `commits_saved` counts requests less commits; `rows_written` counts the row versions that
+    /// the strategy's `GroupResult` reports.
     OneStatement,
 }
 
@@ -102,7 +107,8 @@ const ONE_STATEMENT: Properties = Properties {
     ..MEMBER_READS
 };
 
-/// Declares [`Strategy`] from one row per strategy: its documentation, its variant, its properties.
+/// Declares [`Strategy`] from one row per strategy: its documentation, its variant, and its [`Properties`], which says how the
+/// strategy recognizes statements. The constant for the [`Execution`] has the properties that the row does not name.
 macro_rules! strategies {
     ($($(#[$doc:meta])+ $strategy:ident: $properties:expr;)+) => {
         /// How a group is executed.

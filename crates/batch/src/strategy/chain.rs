@@ -9,6 +9,7 @@
 //! chain compares the facts that show this; if they have changed, PostgreSQL undoes it.
 
 use super::batch::{Batch, BatchProgress};
+use super::commit_notices::CommitNotices;
 use super::messages::{BatchWriter, message, sqlstate, write_head, write_member, write_tail};
 use super::outcome::Invalidation;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
@@ -53,6 +54,7 @@ pub struct ChainBatch {
     answers: Vec<BytesMut>,
     /// Notices between two members: they belong to the next one.
     notices: BytesMut,
+    commit_notices: CommitNotices,
     /// SQLSTATE of the error that has undone the chain.
     error: Option<String>,
     /// Whether the comparisons at the end have raised that error.
@@ -79,6 +81,7 @@ impl Batch for ChainBatch {
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
     ) -> BatchProgress {
+        self.commit_notices.receive(frame);
         match frame.tag {
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
@@ -130,6 +133,7 @@ impl ChainBatch {
             stage: ChainStage::Prelude(PRELUDE_STATEMENTS),
             answers: Vec::with_capacity(members.len()),
             notices: BytesMut::new(),
+            commit_notices: CommitNotices::default(),
             error: None,
             catalog_changed: false,
         })
@@ -191,6 +195,7 @@ impl ChainBatch {
         let members = self.forms.len();
         let Some(sqlstate) = &self.error else {
             let answers = self.answers.drain(..).enumerate();
+            let before = results.len();
             results.extend(answers.map(|(member, mut answer)| {
                 write_tail(&mut answer);
                 MemberResult {
@@ -198,6 +203,8 @@ impl ChainBatch {
                     outcome: MemberOutcome::Answer(answer.freeze()),
                 }
             }));
+            let new = results.get_mut(before..).unwrap_or_default();
+            self.commit_notices.add_to(new);
             return;
         };
         if self.catalog_changed {

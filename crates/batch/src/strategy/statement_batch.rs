@@ -2,6 +2,7 @@
 //! result of each member. A strategy only reads the rows ([`GroupResult`]).
 
 use super::batch::{Batch, BatchProgress};
+use super::commit_notices::CommitNotices;
 use super::messages::{BatchWriter, is_true};
 use super::outcome::{
     Invalidation, MemberResult, Retry, fallback_reason, is_refusal, retry, retry_halves,
@@ -78,6 +79,7 @@ pub(super) trait GroupResult: Debug + Send + Sync {
 pub(super) struct StatementBatch<R> {
     progress: StatementProgress,
     catalog_changed: bool,
+    commit_notices: CommitNotices,
     result: R,
 }
 
@@ -88,6 +90,7 @@ impl<R: GroupResult + 'static> StatementBatch<R> {
         Box::new(Self {
             progress: StatementProgress::new(writer.injected),
             catalog_changed: false,
+            commit_notices: CommitNotices::default(),
             result,
         })
     }
@@ -96,7 +99,12 @@ impl<R: GroupResult + 'static> StatementBatch<R> {
         match self.progress.error() {
             Some(error) => self.result.fail(error, results),
             None if self.catalog_changed => self.result.finish_changed(results),
-            None => self.result.finish(results),
+            None => {
+                let before = results.len();
+                self.result.finish(results);
+                let new = results.get_mut(before..).unwrap_or_default();
+                self.commit_notices.add_to(new);
+            }
         }
     }
 }
@@ -108,6 +116,7 @@ impl<R: GroupResult + 'static> Batch for StatementBatch<R> {
         server: &mut ServerSide,
         results: &mut Vec<MemberResult>,
     ) -> BatchProgress {
+        self.commit_notices.receive(frame);
         let event = self.progress.receive(frame, server);
         match event {
             StatementEvent::Row => {

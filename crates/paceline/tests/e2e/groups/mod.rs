@@ -28,6 +28,7 @@ mod share;
 mod shared_reads;
 mod show_groups;
 mod sizes;
+mod synchronous;
 mod upsert;
 mod upsert_rows;
 
