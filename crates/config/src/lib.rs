@@ -4,15 +4,11 @@
 //! end in the same [`Config`]; every value in it has been checked, so that its users need not check again. This crate reads text
 //! and files: it opens no socket and looks up no host name.
 //!
-//! # How to add a key
-//! 1. Add an entry to the file of its theme in `settings/`. The entry states the name, meaning, default and form of the key, the
-//!    tables that may override it and, if PgBouncer has the key, PgBouncer's default. The field, the readers of `paceline.toml`,
-//!    `pgbouncer.ini`, `--set` and the environment, the overrides, the schema and the documentation follow from it.
-//! 2. Read the field where the key takes effect. A pool reads it from [`PoolSettings`], in which the overrides are applied; the
-//!    configuration of the process has none.
+//! Each key has one entry in `settings/`. The field, the readers of `paceline.toml`, `pgbouncer.ini`, `--set` and the
+//! environment, the overrides, the schema and the documentation follow from it. `CONTRIBUTING.md` lists the steps to add a key.
 //!
-//! `PACELINE_KEEP=1 cargo test -p paceline-config` writes the files that are made from the entries. `ini/known.rs` lists the keys
-//! of PgBouncer that have no entry.
+//! [`Config::paceline`] has the values without overrides; [`Config::pool_settings`] returns those of one pool, with the overrides
+//! for its database and user.
 
 mod access;
 mod config;

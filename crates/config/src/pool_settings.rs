@@ -3,8 +3,8 @@
 use crate::settings::Settings;
 use std::ops::Deref;
 
-/// The settings of one pool. It dereferences to `[paceline]` with the overrides; the fields follow from several keys, or have
-/// `None` for no limit.
+/// The settings of one pool. Dereference it to read a key of `[paceline]`, with the overrides applied. Its own fields are values
+/// that are computed from keys; `None` means that there is no limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolSettings {
     settings: Settings,

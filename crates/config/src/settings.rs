@@ -1,5 +1,5 @@
 //! The `[paceline]` table: checked values, and the list of keys that reads, shows and documents them. Each theme has a file,
-//! in which an entry declares a key.
+//! in which an entry of `section!` declares a key; the documentation of that macro, in `key.rs`, describes an entry.
 
 mod encryption;
 pub(crate) mod form;

@@ -1,7 +1,8 @@
 //! The settings of a pool, with the relay's settings in the relay's own types.
 //!
 //! `Settings` has the keys of `[paceline]`, and [`PoolSettings`] the same with the overrides for the pool's database and user.
-//! [`SettingsInForce`] adds what the relay reads, and `PoolConfig` the server's address and the limits of the line.
+//! [`SettingsInForce`] dereferences to [`PoolSettings`]; its field `state` has the values for the relay, which does not know the
+//! configuration. `PoolConfig` holds it together with the server's address, the grouping policy and the limits of the line.
 
 use paceline_config::{ListenMode, PoolSettings, SessionState};
 use paceline_relay::relay::{self, SessionStateMode, StatePolicy};

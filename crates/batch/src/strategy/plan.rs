@@ -17,13 +17,23 @@ use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// How one statement executes the requests of a template. A new strategy implements the first four methods.
+/// How one statement executes the requests of a template.
+///
+/// A new strategy implements the first four methods. The others are optional:
+/// - Without [`GroupPlan::probe`], a request waits for its row even if PostgreSQL would answer it without the lock. So implement
+///   it, and [`GroupPlan::rows`], if the WHERE clause may reject the row, or if an existing key answers the request.
+/// - If the row stays locked for longer than a group may wait, and the plan has [`GroupPlan::lock`] and [`GroupPlan::row_of`], a
+///   server connection waits for the lock; when it has it, the requests in the line leave as a group. Without these methods the
+///   first request runs alone.
 pub trait GroupPlan: Debug + Send + Sync {
     /// The strategy.
     fn strategy(&self) -> Strategy;
 
     /// The group that a request may join, and the keys for which it waits in the line. If the keys are
     /// [`LineKeys::Unknown`], the request is a barrier to later writes on its table. `None` if the request must run alone.
+    ///
+    /// If requests wait for rows, those with equal keys of one table must have the same [`LineKey`](crate::line::LineKey),
+    /// whatever their strategy and template, because the line orders them by it. `RowKeys` computes such keys.
     fn group_and_keys(&self, request: &Request) -> Option<(GroupId, LineKeys)>;
 
     /// Writes the messages of a group. `None` if these members cannot share a group after all; the caller discards what was

@@ -1,4 +1,4 @@
-//! What a pool does at one moment, for metrics. The lock is held only to count and to copy pointers.
+//! What a pool does at one moment, for the console and for metrics. The lock is held only to count and to copy pointers.
 
 use super::Pool;
 use paceline_batch::template_stats::StatsSnapshot;

@@ -1,5 +1,5 @@
-//! What an operator does to a running process: signals, reloads, restarts, systemd. (Orders that only the console gives are
-//! tested in `control/tests`.)
+//! What an operator does to a running process: signals, reloads, restarts, systemd. (Other tests of the console's commands:
+//! `crates/admin/src/commands/tests.rs`.)
 
 pub(crate) mod console;
 mod faults;
