@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo dist package production check test drivers regress soak fuzz fmt bench pooler neighbours cost clean
+.PHONY: help setup run demo dist package production check test drivers regress soak failover fuzz fmt bench pooler neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -20,6 +20,7 @@ help:
 	@echo 'make test    check the format, run clippy and every test, drivers of other languages among them'
 	@echo 'make drivers run the suites of asyncpg, psycopg2, pgx, lib/pq and node-postgres on PostgreSQL and through Paceline, and compare'
 	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
+	@echo 'make failover kill, freeze and stop primaries under load; FAILOVERS (200)'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make production check the build for production: without the lab and the embedded PostgreSQL'
@@ -67,6 +68,11 @@ regress:
 	@scripts/setup.sh test
 	@cargo build --bin paceline
 	@scripts/regress.sh $(ARGS)
+
+# Kills, freezes and stops primaries under load, FAILOVERS times; PACELINE_SEED repeats a run.
+FAILOVERS ?= 200
+failover:
+	PACELINE_FAILOVERS=$(FAILOVERS) cargo test -p paceline --test e2e -- --nocapture failover::repeated
 
 soak:
 	@scripts/setup.sh test

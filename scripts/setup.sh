@@ -2,8 +2,8 @@
 # Installs missing packages, and prints a line per step. Installed packages do not change and require no privileges.
 #
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
-#   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports), and clients
-#                            of queues and drivers of other languages (see queue-clients.sh, drivers.sh)
+#   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports),
+#                            Patroni with etcd, and clients of queues and drivers of other languages (see queue-clients.sh, drivers.sh)
 #   scripts/setup.sh bench   the same, PgBouncer, Python 3, OpenSSL's command and valgrind
 #
 # Packages are installed by apt-get if the script runs as root or if sudo requires no password. Otherwise a message lists them.
@@ -168,6 +168,30 @@ need_postgres() {
     if has_clients; then say "$(psql --version)"; fi
 }
 
+has_patroni() { command -v patroni >/dev/null && command -v etcd >/dev/null; }
+
+# Without them, the test with Patroni is skipped.
+need_patroni() {
+    if ! has_patroni; then
+        if can_install; then
+            apt_install_without_starting patroni etcd-server
+            disable patroni
+            disable etcd
+        fi
+        has_patroni || warn "Patroni or etcd is missing, the test with them is skipped (apt-get install patroni etcd-server)"
+    fi
+    if has_patroni; then say "Patroni and etcd"; fi
+}
+
+# Keeps a service from being started at boot.
+disable() {
+    if [[ -d /run/systemd/system ]]; then
+        as_root systemctl --quiet disable "$1"
+    elif command -v update-rc.d >/dev/null; then
+        as_root update-rc.d "$1" disable
+    fi
+}
+
 # The browser has one of the names of distributions; Ubuntu's package is a wrapper that may exist without it.
 has_chromium() {
     local name
@@ -184,11 +208,7 @@ need_pgbouncer() {
     if ! has_pgbouncer; then
         can_install || die "PgBouncer is missing; install it (Debian and Ubuntu: apt-get install pgbouncer), then try again"
         apt_install_without_starting pgbouncer
-        if [[ -d /run/systemd/system ]]; then
-            as_root systemctl --quiet disable pgbouncer
-        elif command -v update-rc.d >/dev/null; then
-            as_root update-rc.d pgbouncer disable
-        fi
+        disable pgbouncer
     fi
     say "PgBouncer"
 }
@@ -216,6 +236,7 @@ if [[ $level != build ]]; then need_postgres; fi
 if [[ $level == test ]]; then
     need "Chromium" has_chromium chromium
     say "Chromium"
+    need_patroni
     scripts/queue-clients.sh
     scripts/drivers.sh
 fi

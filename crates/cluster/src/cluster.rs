@@ -11,7 +11,7 @@ use crate::history::{TimelineHistories, TimelineHistory};
 use crate::host::{Host, HostId, HostSpec, Reason};
 use crate::observation::{HostReport, Observation, ProbeError};
 use crate::patroni::PatroniView;
-use crate::position::{Lsn, SystemId, Timeline};
+use crate::position::{SystemId, Timeline};
 use crate::settings::ClusterSettings;
 use std::time::{Duration, Instant};
 
@@ -25,14 +25,16 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
+    /// Every host was asked for the first time, and none is the primary.
+    PrimaryNotFound,
     /// A host takes the writes from now on.
     PrimaryFound {
         /// The primary.
         host: HostId,
         /// Its timeline, if it is known.
         timeline: Option<Timeline>,
-        /// The timeline of the primary before; `None` if there was none, or if it was not known. If it differs, there was a promotion
-        /// ([`Cluster::switch_point`]).
+        /// The timeline of the primary before; `None` if there was none, or if it was not known. If it differs, there was a
+        /// promotion.
         before: Option<Timeline>,
         /// The time without a primary.
         waited: Duration,
@@ -78,7 +80,6 @@ enum Patroni {
     Silent,
     Answered {
         view: PatroniView,
-        at: Instant,
         /// Whether the last question was answered.
         reachable: bool,
     },
@@ -115,6 +116,14 @@ impl Cluster {
         }
     }
 
+    /// Takes from the cluster that this one replaces what must not be forgotten: the system identifier and the highest timeline.
+    /// Otherwise a reload of the configuration could return an old primary to its role.
+    pub fn inherit(&mut self, before: &Self) {
+        self.system = before.system;
+        self.highest = before.highest;
+        self.histories = before.histories.clone();
+    }
+
     /// Takes the result of a probe of `host`, and returns what it changed.
     pub fn observe(&mut self, host: HostId, seen: Observation, now: Instant) -> Vec<Event> {
         let before = self.in_use();
@@ -142,7 +151,6 @@ impl Cluster {
             (Some(view), patroni) => {
                 *patroni = Patroni::Answered {
                     view,
-                    at: now,
                     reachable: true,
                 };
             }
@@ -164,18 +172,6 @@ impl Cluster {
         if let Some(host) = self.hosts.get_mut(host.0) {
             host.resolved = addresses;
         }
-    }
-
-    /// Forgets everything that was observed, for example because an operator has restored the servers to an earlier time.
-    pub fn forget(&mut self, now: Instant) {
-        let hosts = self.hosts.drain(..).map(|host| host.spec).collect();
-        *self = Self::new(hosts, self.settings.clone(), now);
-    }
-
-    /// The histories of the timelines, to compare positions.
-    #[must_use]
-    pub fn histories(&self) -> &TimelineHistories {
-        &self.histories
     }
 
     /// The timeline whose history the monitor should read; `None` if no history is missing.
@@ -206,21 +202,6 @@ impl Cluster {
         }
     }
 
-    /// The LSN at which the log of the highest timeline left that of `from`; `None` as long as the history is not known.
-    #[must_use]
-    pub fn switch_point(&self, from: Timeline) -> Option<Lsn> {
-        self.histories.shared_up_to(from, self.highest?)
-    }
-
-    /// Patroni's last answer and its age; `None` if there is none.
-    #[must_use]
-    pub fn patroni(&self, now: Instant) -> Option<(&PatroniView, Duration)> {
-        match &self.patroni {
-            Patroni::Answered { view, at, .. } => Some((view, now.saturating_duration_since(*at))),
-            Patroni::NotConfigured | Patroni::Unasked | Patroni::Silent => None,
-        }
-    }
-
     pub(crate) fn host(&self, id: HostId) -> Option<&Host> {
         self.hosts.get(id.0)
     }
@@ -232,7 +213,8 @@ impl Cluster {
     /// Chooses the primary after something was observed.
     fn decide(&mut self, now: Instant) -> Vec<Event> {
         let mut events = Vec::new();
-        if matches!(self.primary, Primary::Discovering { .. }) && !self.is_discovered() {
+        let is_first = matches!(self.primary, Primary::Discovering { .. });
+        if is_first && !self.is_discovered() {
             return events;
         }
         self.settle_system();
@@ -250,6 +232,9 @@ impl Cluster {
         }
         if self.primary().is_none() {
             self.elect(now, &mut events);
+        }
+        if is_first && self.primary().is_none() {
+            events.push(Event::PrimaryNotFound);
         }
         events
     }

@@ -22,11 +22,6 @@ pub struct TimelineHistory {
 /// Why a text is not the history of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HistoryError {
-    /// Not the name of a history file.
-    #[error(
-        "the name of a history file is 8 hexadecimal digits and .history, as in 00000002.history"
-    )]
-    Name,
     /// The text is longer than any history.
     #[error("the history file is longer than {BYTES_MAX} bytes")]
     Size,
@@ -50,22 +45,10 @@ pub enum HistoryError {
 }
 
 impl TimelineHistory {
-    /// The timeline whose history the file called `name` has.
-    ///
-    /// # Errors
-    /// [`HistoryError::Name`].
-    pub fn timeline_of(name: &str) -> Result<Timeline, HistoryError> {
-        let digits = name.strip_suffix(".history").ok_or(HistoryError::Name)?;
-        let eight = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let number = u32::from_str_radix(digits, 16).ok();
-        let number = number.filter(|number| eight && *number > 0);
-        number.map(Timeline).ok_or(HistoryError::Name)
-    }
-
     /// Reads the history file of `timeline`.
     ///
     /// # Errors
-    /// Any [`HistoryError`] but [`HistoryError::Name`], with the number of the line.
+    /// Any [`HistoryError`].
     pub fn parse(timeline: Timeline, text: &str) -> Result<Self, HistoryError> {
         if text.len() > BYTES_MAX {
             return Err(HistoryError::Size);
@@ -242,20 +225,6 @@ mod tests {
             parse(2, &"#".repeat(BYTES_MAX + 1)),
             Err(HistoryError::Size)
         );
-    }
-
-    #[test]
-    fn the_name_has_the_timeline() {
-        let read = TimelineHistory::timeline_of;
-        assert_eq!(read("0000000A.history"), Ok(Timeline(10)));
-        for name in [
-            "A.history",
-            "00000000.history",
-            "+000000A.history",
-            "0000000A",
-        ] {
-            assert_eq!(read(name), Err(HistoryError::Name), "{name}");
-        }
     }
 
     /// Timeline 2 left 1 at 50. Timeline 3 left 2 at 70, timeline 4 left 1 at 30.

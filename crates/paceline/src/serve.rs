@@ -60,6 +60,8 @@ pub(crate) async fn serve(
         tokio::spawn(metrics::serve(Arc::clone(&proxy), listener));
         log::print_line(&format!("metrics at http://{address}/metrics"));
     }
+    proxy.pools.start_monitors();
+    tokio::spawn(Arc::clone(&proxy).follow_primaries());
     tokio::spawn(Arc::clone(&proxy.pools).maintain());
     tokio::spawn(busy_poll(Arc::clone(&proxy)));
     tokio::spawn(signals.execute_commands(Arc::clone(&admin)));

@@ -2,6 +2,8 @@
 
 /// RECONNECT, or a reload has changed the address.
 pub(crate) const CONFIGURATION_CHANGED: &str = "database configuration changed";
+/// The primary of a database with several hosts is lost, or another host.
+pub(crate) const PRIMARY_CHANGED: &str = "the primary has changed";
 /// `PAUSE`.
 pub(crate) const PAUSE_MODE: &str = "pause mode";
 /// `KILL`.

@@ -7,6 +7,7 @@
 //! | [`server`] | one connection to PostgreSQL, logged in |
 //! | [`credentials`], [`keyring`] | credentials and keys for logins and TLS |
 //! | [`pool`] | checkout and checkin, growth, eviction, administration |
+//! | [`hosts`] | the hosts of a database that has several: the primary, and the probes |
 //! | `group_run` | a group on a server connection |
 //! | [`analysis`] | asks PostgreSQL about templates |
 //! | [`stats`], [`counters`] | statistics |
@@ -23,6 +24,7 @@ pub mod close_reason;
 pub mod counters;
 pub mod credentials;
 mod group_run;
+pub mod hosts;
 pub mod keyring;
 pub mod labels;
 pub mod messages;

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::Status;
+use std::time::Duration;
 
 /// An error that ends the connection.
 pub fn fatal(error: &ErrorResponse) -> Bytes {
@@ -40,4 +41,19 @@ pub(crate) fn query_wait_timeout(detail: String) -> Bytes {
 /// The error if the process shuts down.
 pub(crate) fn shutting_down() -> Bytes {
     fatal(&ErrorResponse::fatal("08P01", "server shutting down"))
+}
+
+/// The DETAIL of an error: how long there has been no primary.
+pub(crate) fn without_primary(time: Duration) -> String {
+    format!("No host has been the primary for {} s.", time.as_secs())
+}
+
+/// The error if a database with several hosts has had no primary for `failover_timeout`.
+pub(crate) fn no_primary(since: Duration) -> Bytes {
+    let detail = without_primary(since);
+    fatal(
+        &ErrorResponse::fatal("57P03", "the database has no primary (failover_timeout)")
+            .with_detail(detail)
+            .with_hint("SHOW HOSTS in the admin console shows the state of each host."),
+    )
 }

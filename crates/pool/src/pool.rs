@@ -10,6 +10,7 @@ mod checkout;
 mod config;
 mod dispatch;
 mod eviction;
+mod failover;
 mod groups;
 mod growth;
 mod janitor;
@@ -36,6 +37,7 @@ pub use state::{DisconnectSignal, PoolState};
 
 use crate::address::Address;
 use crate::credentials::{ServerCredentials, ShownCredential};
+use crate::hosts::{DatabaseHosts, NoPrimary};
 use crate::labels::PoolLabels;
 use crate::quota::{Quotas, Starving};
 use crate::result_memory::ResultReservation;
@@ -155,6 +157,10 @@ struct Servers {
     generation: Arc<Generation>,
     /// Earlier generations that still have connections.
     past: Vec<Weak<Generation>>,
+    /// The hosts of the database, if it has several.
+    hosts: Option<Arc<DatabaseHosts>>,
+    /// Exists while none of the hosts is the primary.
+    no_primary: Option<NoPrimary>,
 }
 
 /// What operators have ordered.
@@ -300,6 +306,8 @@ impl Pool {
                     lifetime_ends_not_before: now,
                     generation: Generation::new(Arc::new(config.address), &signals.closed),
                     past: Vec::new(),
+                    no_primary: config.no_primary,
+                    hosts: config.hosts,
                 },
                 admin: AdminControl {
                     state,

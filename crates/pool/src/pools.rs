@@ -2,12 +2,14 @@
 
 pub mod admin_state;
 mod exclusive;
+mod monitors;
 #[cfg(test)]
 mod tests;
 
 pub use exclusive::Exclusive;
 
 use crate::address::{Address, DatabaseAddress};
+use crate::hosts::{DatabaseHosts, PrimaryState};
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
 use crate::shared::Shared;
@@ -17,11 +19,11 @@ use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
 use paceline_config::{Config, Database};
 use paceline_wire::ErrorResponse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// Maximum number of pools for `auth_query` that are kept when they are not used: clients may name any database.
 const AUTH_POOLS_MAX: usize = 256;
@@ -45,6 +47,8 @@ pub struct Pools {
     periods: Periods,
     /// Notified after each order of an operator.
     ordered: Notify,
+    /// The number of changes of primaries.
+    primary_changes: watch::Sender<u64>,
 }
 
 /// The pools and the orders of operators, under one lock: a new pool obeys the orders from its beginning.
@@ -55,13 +59,37 @@ struct Registry {
     /// Pools for `auth_query`, by the database that clients name and `auth_user`.
     for_auth: ByName,
     admin: AdminState,
+    /// Of databases that have several, by the entry of the configuration.
+    hosts: BTreeMap<String, Arc<DatabaseHosts>>,
     /// Databases that statements need without other sessions; some statements may have ended.
     exclusive: Vec<(DatabaseAddress, Weak<ExclusiveUse>)>,
 }
 
 type ByName = HashMap<(String, String), Arc<Pool>>;
 
+/// An entry of the configuration, for the name of a database that leads to it.
+struct DatabaseOnServer<'a> {
+    database: &'a Database,
+    /// The name of the database on the server.
+    on_server: String,
+    /// The hosts, if there are several.
+    hosts: Option<Arc<DatabaseHosts>>,
+}
+
 impl Registry {
+    /// The database that clients name so.
+    fn database<'a>(&self, config: &'a Config, name: &str) -> Option<DatabaseOnServer<'a>> {
+        let (database, on_server) = config.database(name)?;
+        let hosts = config
+            .entry_name(name)
+            .and_then(|entry| self.hosts.get(entry));
+        Some(DatabaseOnServer {
+            database,
+            on_server,
+            hosts: hosts.map(Arc::clone),
+        })
+    }
+
     /// Passes to a new pool the statements that need its database without other sessions.
     fn exclude(&self, pool: &Pool) {
         for (database, running) in &self.exclusive {
@@ -93,6 +121,7 @@ impl Pools {
             labelled: AtomicUsize::new(0),
             periods: Periods::new(Instant::now()),
             ordered: Notify::new(),
+            primary_changes: watch::Sender::new(0),
         })
     }
 
@@ -101,18 +130,19 @@ impl Pools {
     }
 
     /// Replaces the configuration; pools follow at once. A database that is no longer in it keeps working for its clients.
-    pub fn set_config(&self, config: Arc<Config>) {
+    pub fn set_config(self: &Arc<Self>, config: Arc<Config>) {
         self.shared.set_config(config);
-        let registry = self.lock();
+        let mut registry = self.lock();
         let config = self.shared.config();
+        self.monitor_hosts(&mut registry, &config);
         for ((database, user), pool) in &registry.by_name {
-            if let Some((entry, on_server)) = config.database(database) {
-                pool.reconfigure(self.pool_config(&config, entry, on_server, user));
+            if let Some(of) = registry.database(&config, database) {
+                pool.reconfigure(self.pool_config(&config, of, user));
             }
         }
         for ((database, user), pool) in &registry.for_auth {
-            if let Some((entry, on_server)) = config.database(database) {
-                pool.reconfigure(self.auth_pool_config(&config, entry, on_server, user));
+            if let Some(of) = registry.database(&config, database) {
+                pool.reconfigure(self.auth_pool_config(&config, of, user));
             }
         }
     }
@@ -122,13 +152,13 @@ impl Pools {
         // Under the lock a reload cannot come between the configuration and the new pool.
         let mut registry = self.lock();
         let config = self.shared.config();
-        let (entry, on_server) = config.database(database)?;
+        let of = registry.database(&config, database)?;
         let key = (database.to_owned(), user.to_owned());
         if let Some(pool) = registry.by_name.get(&key) {
             pool.mark_used();
             return Some(Arc::clone(pool));
         }
-        let pool_config = self.pool_config(&config, entry, on_server, user);
+        let pool_config = self.pool_config(&config, of, user);
         let state = registry.admin.state(database);
         let pool = self.new_pool(database, user, pool_config, state);
         registry.exclude(&pool);
@@ -140,7 +170,7 @@ impl Pools {
     pub fn auth_pool(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
         let mut registry = self.lock();
         let config = self.shared.config();
-        let (entry, on_server) = config.database(database)?;
+        let of = registry.database(&config, database)?;
         let key = (database.to_owned(), user.to_owned());
         if let Some(pool) = registry.for_auth.get(&key) {
             return Some(Arc::clone(pool));
@@ -149,7 +179,7 @@ impl Pools {
             let is_used = |_: &(String, String), pool: &mut Arc<Pool>| Arc::strong_count(pool) > 1;
             registry.for_auth.retain(is_used);
         }
-        let pool_config = self.auth_pool_config(&config, entry, on_server, user);
+        let pool_config = self.auth_pool_config(&config, of, user);
         let state = registry.admin.state(database);
         let pool = self.new_pool(database, user, pool_config, state);
         registry.exclude(&pool);
@@ -332,11 +362,10 @@ impl Pools {
     fn auth_pool_config(
         &self,
         config: &Config,
-        database: &Database,
-        on_server: String,
+        database: DatabaseOnServer<'_>,
         user: &str,
     ) -> PoolConfig {
-        let mut pool_config = self.pool_config(config, database, on_server, user);
+        let mut pool_config = self.pool_config(config, database, user);
         user.clone_into(&mut pool_config.address.user);
         pool_config.policy = Policy {
             hotspot: false,
@@ -351,14 +380,25 @@ impl Pools {
     fn pool_config(
         &self,
         config: &Config,
-        database: &Database,
-        on_server: String,
+        database: DatabaseOnServer<'_>,
         user: &str,
     ) -> PoolConfig {
-        let upstream = database.primary.clone();
+        let DatabaseOnServer {
+            database,
+            on_server,
+            hosts,
+        } = database;
+        let (known, no_primary) = match hosts.as_ref().map(|hosts| hosts.primary()) {
+            Some(PrimaryState::Known(upstream)) => (Some(upstream), None),
+            Some(PrimaryState::Unknown(none)) => (None, Some(none)),
+            None => (None, None),
+        };
+        let upstream = known.unwrap_or_else(|| database.primary.clone());
         let grouping = &config.paceline.grouping;
         let settings = config.pool_settings(database, user);
         PoolConfig {
+            hosts,
+            no_primary,
             address: Address {
                 user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
                 upstream,

@@ -79,6 +79,15 @@ impl Proxy {
         self.shared_listens.reconfigure();
     }
 
+    /// Disconnects clients that listen by the shared connection when the primary of their database changes: they may have missed
+    /// notifications. Runs as long as the process.
+    pub async fn follow_primaries(self: Arc<Self>) {
+        let mut changes = self.pools.primary_changes();
+        while changes.changed().await.is_ok() {
+            self.shared_listens.reconfigure();
+        }
+    }
+
     /// Whether the process no longer accepts clients.
     pub fn is_shutting_down(&self) -> bool {
         *self.phase.borrow() != Phase::Serving

@@ -1,8 +1,9 @@
 //! The tables that `SHOW` returns, one file for each or for a few that belong together. [`super::table`] says how to add a
-//! column or a table.
+//! table, `CONTRIBUTING.md` how to add a column.
 
 mod config;
 mod databases;
+mod hosts;
 mod named_pools;
 mod pools;
 mod process;
@@ -15,10 +16,11 @@ pub(super) use utc::format_utc;
 
 use super::table::AnyTable;
 
-static TABLES: [&dyn AnyTable; 21] = [
+static TABLES: [&dyn AnyTable; 22] = [
     &config::CONFIG,
     &databases::DATABASES,
     &databases::USERS,
+    &hosts::HOSTS,
     &pools::GROUPS,
     &pools::POOLS,
     &process::DNS_HOSTS,

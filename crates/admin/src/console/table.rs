@@ -1,11 +1,6 @@
 //! Tables of the console.
 //!
-//! # Adding a column
-//! Add one line to the `COLUMNS` of the table in its file under `show/`: the name, the type, and a function that reads the
-//! value from a record (what the table has collected for one row). If the record does not have the value, add a field to the
-//! record in the same file. Columns that PgBouncer does not have follow after PgBouncer's. Describe the column in
-//! `docs/console.md`, and add its type to the e2e test `columns_of_our_own_come_last`. A column of `SHOW GROUPS` also belongs to
-//! the table that clients get, in `paceline_batch::template_stats`.
+//! `CONTRIBUTING.md` lists the steps to add a column.
 //!
 //! # Adding a table
 //! Write a file under `show/` with a [`ConsoleTable`], and add the table to the list in `show.rs` and to the text of `SHOW HELP`
@@ -122,6 +117,12 @@ from_number!(u64, u32, u16, bool);
 impl From<Option<String>> for ConsoleValue {
     fn from(text: Option<String>) -> Self {
         text.map_or(Self::Null, Self::Text)
+    }
+}
+
+impl From<Option<u64>> for ConsoleValue {
+    fn from(number: Option<u64>) -> Self {
+        number.map_or(Self::Null, Self::Number)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::pool_sample::PoolSample;
 use super::series::{Number, PoolSeries};
+use paceline_cluster::{HostRole, HostStatus};
 use paceline_proxy::proxy::Proxy;
 use prometheus_client::metrics::MetricType;
 use std::sync::atomic::Ordering;
@@ -30,15 +31,18 @@ pub(super) enum MetricSource {
     /// The function is called for each pool and adds to the series. Its arguments are the values of the labels after database and
     /// user.
     Pools(fn(&PoolSample<'_>, &mut PoolSeries<'_>)),
+    /// The value for each host of a database that has several; `None` if it is not known.
+    Hosts(fn(&HostStatus) -> Option<u64>),
     /// Always 1; this is the value of the only label.
     Info(&'static str),
 }
 
 const STRATEGY_AND_TEMPLATE: &[&str] = &["database", "user", "strategy", "template"];
 const POOL: &[&str] = &["database", "user"];
+const HOST: &[&str] = &["database", "host"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];
 
-pub(super) static METRICS: [Metric; 25] = [
+pub(super) static METRICS: [Metric; 27] = [
     Metric {
         name: "paceline_units",
         metric_type: MetricType::Counter,
@@ -276,6 +280,20 @@ pub(super) static METRICS: [Metric; 25] = [
         source: MetricSource::Process(|proxy| {
             Number::Whole(proxy.config().paceline.pooling.max_client_conn as u64)
         }),
+    },
+    Metric {
+        name: "paceline_host_primary",
+        metric_type: MetricType::Gauge,
+        labels: HOST,
+        help: "Whether the host is the primary of its database: 1 or 0; only for databases with several hosts",
+        source: MetricSource::Hosts(|host| Some((host.role == HostRole::Primary).into())),
+    },
+    Metric {
+        name: "paceline_host_lag_bytes",
+        metric_type: MetricType::Gauge,
+        labels: HOST,
+        help: "Log that the replica has not replayed yet",
+        source: MetricSource::Hosts(|host| host.lag.bytes),
     },
     Metric {
         name: "process_start_time_seconds",

@@ -58,16 +58,16 @@ fn servers(proxy: &Proxy) -> Vec<CheckedServer> {
     let mut servers: Vec<CheckedServer> = Vec::new();
     let config = proxy.config();
     for (name, database) in &config.databases {
-        let upstream = &database.primary;
-        let known = |known: &CheckedServer| is_same_server(&known.upstream, upstream);
+        let upstream = proxy.pools.server(name, database);
+        let known = |known: &CheckedServer| is_same_server(&known.upstream, &upstream);
         if !servers.iter().any(known) {
             let login = proxy
                 .login_addresses
-                .on(upstream)
-                .or_else(|| configured_login(proxy, upstream, name));
+                .on(&upstream)
+                .or_else(|| configured_login(proxy, &upstream, name));
             let upstream = Upstream {
                 dbname: None,
-                ..upstream.clone()
+                ..upstream
             };
             servers.push(CheckedServer { upstream, login });
         }

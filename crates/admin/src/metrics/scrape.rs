@@ -7,6 +7,7 @@ use super::definitions::{METRICS, Metric, MetricSource};
 use super::pool_sample::PoolSample;
 use super::series::{Number, PoolSeries, SeriesMap, SeriesValue};
 use paceline_batch::template_stats::SIZE_BOUNDS;
+use paceline_cluster::HostStatus;
 use paceline_pool::stats::BOUNDS_MICROS;
 use paceline_proxy::proxy::Proxy;
 use prometheus_client::collector::Collector;
@@ -29,6 +30,8 @@ pub(super) fn text(proxy: &Proxy) -> Result<String, fmt::Error> {
 enum MetricValues {
     Process(Number),
     Pools(SeriesMap),
+    /// The labels of a host, and its value.
+    Hosts(Vec<([String; 2], u64)>),
     Info(&'static str),
 }
 
@@ -41,6 +44,7 @@ impl Scrape {
         let empty = |metric: &Metric| match metric.source {
             MetricSource::Process(value) => MetricValues::Process(value(proxy)),
             MetricSource::Pools(_) => MetricValues::Pools(SeriesMap::new()),
+            MetricSource::Hosts(value) => MetricValues::Hosts(of_hosts(proxy, value)),
             MetricSource::Info(label) => MetricValues::Info(label),
         };
         let mut scrape = Self(METRICS.iter().map(empty).collect());
@@ -64,6 +68,18 @@ impl Scrape {
     }
 }
 
+/// The values of a metric of hosts. Its labels are the entry of the configuration, and `host:port`.
+fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<u64>) -> Vec<([String; 2], u64)> {
+    let mut values = Vec::new();
+    for hosts in proxy.pools.hosts() {
+        for host in hosts.statuses() {
+            let labels = [hosts.entry.clone(), host.spec.address.to_string()];
+            values.extend(value(&host).map(|value| (labels, value)));
+        }
+    }
+    values
+}
+
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for (metric, values) in METRICS.iter().zip(&self.0) {
@@ -82,6 +98,14 @@ fn encode(metric: &Metric, values: &MetricValues, mut out: MetricEncoder<'_>) ->
             let labels: Vec<(&str, &str)> =
                 metric.labels.iter().map(|name| (*name, *label)).collect();
             out.encode_info(&labels)
+        }
+        MetricValues::Hosts(hosts) => {
+            for (labels, value) in hosts {
+                let labels = labels.iter().map(String::as_str);
+                let labels: Vec<_> = metric.labels.iter().copied().zip(labels).collect();
+                encode_number(metric, Number::Whole(*value), out.encode_family(&labels)?)?;
+            }
+            Ok(())
         }
         MetricValues::Pools(series) => {
             for ((pool, labels), value) in series {

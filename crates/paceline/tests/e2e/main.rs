@@ -15,6 +15,7 @@
 mod clients;
 mod command_line;
 mod drivers;
+mod failover;
 mod from_pgbouncer;
 mod fuzz;
 mod groups;

@@ -92,7 +92,7 @@ impl Pool {
     ) {
         let servers = &mut inner.servers;
         let last = std::mem::replace(&mut servers.generation, next);
-        last.replaced.set(why);
+        last.replace(why);
         servers.past.retain(|past| past.strong_count() > 0);
         servers.past.push(Arc::downgrade(&last));
         servers.close_idle();
@@ -100,7 +100,7 @@ impl Pool {
         inner.analyses.parameters_are_old = true;
     }
 
-    fn replace_connections(&self, inner: &mut Inner, why: &'static str) {
+    pub(super) fn replace_connections(&self, inner: &mut Inner, why: &'static str) {
         let address = Arc::clone(&inner.servers.generation.address);
         let next = Generation::new(address, &self.signals.closed);
         self.begin_generation(inner, next, why);

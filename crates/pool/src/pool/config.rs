@@ -1,16 +1,22 @@
 //! The configuration of a pool. A reload replaces it.
 
 use crate::address::Address;
+use crate::hosts::{DatabaseHosts, NoPrimary};
 use crate::settings::SettingsInForce;
 use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The configuration of a pool.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct PoolConfig {
-    /// Where its connections lead.
+    /// Where its connections lead. While there is no primary, the first host.
     pub address: Address,
+    /// The time without a primary; `None` if there is one.
+    pub no_primary: Option<NoPrimary>,
+    /// The hosts of its database; `None` if there is one, which is the primary without being asked.
+    pub hosts: Option<Arc<DatabaseHosts>>,
     /// What may be grouped.
     pub policy: Policy,
     /// Limits and time-outs.

@@ -58,9 +58,8 @@ impl Pool {
             }
             release_rows(&mut inner, now, &spec.keys);
         }
-        if inner.servers.open == 0
-            && let Some(message) = inner.servers.refusal(now)
-        {
+        let refusal = inner.gave_up(now);
+        if let Some(message) = refusal.or_else(|| inner.servers.refusal(now)) {
             return CheckoutResult::Refused(message);
         }
         let counters = &self.shared.counters;
@@ -147,7 +146,10 @@ impl Pool {
                     self.return_idle(&mut inner, conn);
                 }
             },
-            None => self.lost(&mut inner),
+            None => {
+                inner.servers.suspect_primary();
+                self.lost(&mut inner);
+            }
         }
         self.dispatch(&mut inner, now);
         self.start_timer(&mut inner);
@@ -203,6 +205,7 @@ impl Pool {
         let mut inner = self.lock();
         let rows = keys.into_iter().map(|key| (key, LockOutcome::Free));
         self.put_back(&mut inner, now, again, rows.collect());
+        inner.servers.suspect_primary();
         self.lost(&mut inner);
         self.dispatch(&mut inner, now);
         self.start_timer(&mut inner);

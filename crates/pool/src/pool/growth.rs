@@ -19,7 +19,9 @@ impl Pool {
     /// Opens a connection in the background if the pool may have one more.
     pub(super) fn grow(self: &Arc<Self>, inner: &mut Inner) {
         let settings = self.settings();
-        let may_open = inner.admin.state == PoolState::Active && !inner.is_excluded();
+        let may_open = inner.admin.state == PoolState::Active
+            && !inner.is_excluded()
+            && inner.servers.no_primary.is_none();
         if !may_open || inner.servers.open >= inner.open_max_now(&settings, Instant::now()) {
             return;
         }
@@ -30,8 +32,10 @@ impl Pool {
         inner.servers.opening += 1;
         let pool = Arc::clone(self);
         let generation = Arc::clone(&inner.servers.generation);
+        let must_be_primary = inner.servers.hosts.is_some();
         tokio::spawn(async move {
-            let opened = pool.open(slot, &generation).await;
+            let opening = pool.open(slot, &generation, must_be_primary);
+            let opened = generation.attempt(opening).await;
             pool.opened(generation, opened);
         });
     }
@@ -40,6 +44,7 @@ impl Pool {
         &self,
         slot: ServerSlot,
         generation: &Arc<Generation>,
+        must_be_primary: bool,
     ) -> Result<Box<ServerConn>, ServerError> {
         let config = Arc::clone(&self.shared.config());
         let limit = config.paceline.timeouts.server_connect_timeout;
@@ -49,6 +54,9 @@ impl Pool {
         let credentials = self.shared.credentials.of(address, &self.shown);
         let mut conn =
             ServerConn::open_within(limit, address, &credentials, none, prepared_max).await?;
+        if must_be_primary {
+            conn.check_primary(limit).await?;
+        }
         conn.slot = Some(slot);
         conn.checked = Some(Instant::now());
         conn.log = Some(self.server_log(&conn, generation));
@@ -116,6 +124,7 @@ impl Pool {
         let servers = &mut inner.servers;
         servers.open -= 1;
         self.signals.closed.notify_waiters();
+        servers.suspect_primary();
         servers.grow_not_before = now + RETRY_AFTER;
         let address = &servers.generation.address;
         tracing::warn!(database = address.database, user = address.user, %error, "no server connection");

@@ -30,9 +30,21 @@ impl Pool {
         inner.servers.open_max = open_max;
         inner.shorten_lifetimes(&settings, now);
         inner.line.set_limits(config.limits);
-        if !inner.servers.generation.address.leads_to(&config.address) {
-            self.change_address(&mut inner, config.address);
+        let mut address = config.address;
+        let present = Arc::clone(&inner.servers.generation.address);
+        if config.no_primary.is_some()
+            && let Some(hosts) = &config.hosts
+            && let Some(upstream) = hosts.same_server(&present.upstream)
+        {
+            // The host may be found to be the primary again.
+            address.upstream = upstream;
         }
+        if !present.leads_to(&address) {
+            let why = close_reason::CONFIGURATION_CHANGED;
+            self.change_address(&mut inner, address, why);
+        }
+        inner.servers.hosts = config.hosts;
+        self.apply_primary(&mut inner, config.no_primary);
         let servers = &mut inner.servers;
         while servers.open > open_max
             && let Some(mut conn) = servers.idle.pop().or_else(|| servers.suspended.pop())
@@ -48,11 +60,11 @@ impl Pool {
     }
 
     /// Leads new connections elsewhere, and forgets what was found out from the former server.
-    fn change_address(&self, inner: &mut Inner, address: Address) {
+    pub(super) fn change_address(&self, inner: &mut Inner, address: Address, why: &'static str) {
         self.shared.quotas.change_user(&self.quotas, &address.user);
         inner.analyses.clear();
         let next = Generation::new(Arc::new(address), &self.signals.closed);
-        self.begin_generation(inner, next, close_reason::CONFIGURATION_CHANGED);
+        self.begin_generation(inner, next, why);
         inner.replication.replace();
     }
 }

@@ -114,8 +114,11 @@ impl Pool {
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(_)) => return Err(DisconnectSignal::ShutDown.message()),
                 Err(_) if self.has_waited_too_long(since) => {
-                    return Err(waited_too_long(match self.lock().admin.state {
+                    let inner = self.lock();
+                    let no_primary = inner.servers.no_primary.is_some();
+                    return Err(waited_too_long(match inner.admin.state {
                         PoolState::Paused => "the database is paused",
+                        _ if no_primary => "there was no primary",
                         _ => "no server connection was free",
                     }));
                 }
@@ -161,7 +164,11 @@ impl Pool {
         if !inner.replication.has_waiting() && inner.line.is_empty() {
             inner.servers.starving = None;
         }
-        if inner.admin.state != PoolState::Active || inner.is_excluded() {
+        if let Some(message) = inner.gave_up(now) {
+            inner.replication.reject(&message);
+        }
+        let is_active = inner.admin.state == PoolState::Active;
+        if !is_active || inner.is_excluded() || inner.servers.no_primary.is_some() {
             return;
         }
         while inner.replication_is_next()
@@ -219,9 +226,9 @@ impl Pool {
         let limit = config.paceline.timeouts.server_connect_timeout;
         let (none, address) = (self.shared.settings_interner.none(), &generation.address);
         let credentials = self.shared.credentials.of(address, &self.shown);
-        let mut conn =
-            ServerConn::open_for_replication(limit, address, &credentials, none, kind, parameters)
-                .await?;
+        let opening =
+            ServerConn::open_for_replication(limit, address, &credentials, none, kind, parameters);
+        let mut conn = generation.attempt(opening).await?;
         conn.slot = Some(slot);
         conn.log = Some(self.server_log(&conn, &generation));
         conn.generation = Some(GenerationGuard::new(&generation, &conn.stream));

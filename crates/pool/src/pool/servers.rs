@@ -20,8 +20,11 @@ impl Servers {
         self.open -= closed;
     }
 
-    /// The error for a client that needs a connection now, if the last login of the pool was refused for good.
+    /// The error for a client that needs a connection now: the last login of a pool without connections was refused for good.
     pub(super) fn refusal(&self, now: Instant) -> Option<Bytes> {
+        if self.open > 0 {
+            return None;
+        }
         let backoff = self.backoff.as_ref().filter(|backoff| now < backoff.until);
         backoff.and_then(|backoff| backoff.message.clone())
     }

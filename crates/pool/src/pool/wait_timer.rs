@@ -47,6 +47,7 @@ impl Pool {
         let late = inner.line.tick(now);
         self.answer_late(late);
         self.expire(&mut inner, &settings, now);
+        self.give_up_failover(&mut inner, now);
         inner.notify_queued(&settings, now);
         // Requests that waited for further group members may start now.
         self.dispatch(&mut inner, now);
@@ -64,6 +65,11 @@ impl Pool {
                 self.grow(&mut inner);
             }
             wake = wake.min(due.max(now + GROW_AFTER));
+        }
+        let no_primary = inner.servers.no_primary;
+        // In a paused pool, requests wait for longer.
+        if let Some(no_primary) = no_primary.filter(|none| none.until > now) {
+            wake = wake.min(no_primary.until);
         }
         wake = inner
             .wait_ends_at(&settings, now)
@@ -85,9 +91,13 @@ impl Pool {
         if late.is_empty() {
             return;
         }
-        let detail = match &inner.servers.backoff {
-            Some(backoff) => format!("The server was away for {limit:?}: {}.", backoff.why),
-            None => format!("No server connection was free for {limit:?}."),
+        let servers = &inner.servers;
+        let detail = match (servers.no_primary, &servers.backoff) {
+            (Some(none), _) => messages::without_primary(now.duration_since(none.since)),
+            (None, Some(backoff)) => {
+                format!("The server was away for {limit:?}: {}.", backoff.why)
+            }
+            (None, None) => format!("No server connection was free for {limit:?}."),
         };
         self.reject(late, &messages::query_wait_timeout(detail));
     }

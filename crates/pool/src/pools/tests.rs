@@ -65,3 +65,19 @@ async fn pools_for_auth_query_count_for_the_database_that_clients_name() {
             .share(&pool.unwrap().quotas, Full::Database)
     );
 }
+
+/// Else tasks that wait in turn for servers which do not answer would keep the hosts, and each other, forever.
+#[tokio::test]
+async fn hosts_that_a_reload_removes_are_dropped_while_they_are_probed() {
+    let silent = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = silent
+        .each_ref()
+        .map(|listener| listener.local_addr().unwrap().port());
+    let url = format!("postgres://a@127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
+    let pools = Pools::new(Arc::new(Config::for_upstream(&url).unwrap()));
+    pools.start_monitors();
+    let hosts = pools.hosts().first().map(Arc::downgrade).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    pools.set_config(Arc::new(Config::for_upstream("postgres://a@db").unwrap()));
+    assert!(hosts.upgrade().is_none());
+}

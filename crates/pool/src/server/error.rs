@@ -23,6 +23,12 @@ pub enum ServerError {
     /// A query took too long (`query_timeout`).
     #[error("query timeout")]
     QueryTimeout,
+    /// The server of a database with several hosts is not its primary.
+    #[error("the server is a standby")]
+    Standby,
+    /// The attempt ended because its pool replaces all connections.
+    #[error("the pool replaces its connections")]
+    Replaced,
 }
 
 /// SQLSTATE if no line of `pg_hba.conf` accepts the user.
@@ -33,7 +39,7 @@ const INVALID_PASSWORD: &str = "28P01";
 
 impl ServerError {
     /// The SQLSTATE of a refusal.
-    pub(super) fn sqlstate(&self) -> Option<&str> {
+    pub(crate) fn sqlstate(&self) -> Option<&str> {
         let Self::Refused(error) = self else {
             return None;
         };
@@ -60,7 +66,7 @@ impl ServerError {
             }
             Self::Wire(_) => true,
             Self::Io(error) => error.kind() == io::ErrorKind::InvalidData,
-            Self::Timeout(_) | Self::QueryTimeout => false,
+            Self::Timeout(_) | Self::QueryTimeout | Self::Standby | Self::Replaced => false,
         }
     }
 

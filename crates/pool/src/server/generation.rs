@@ -3,12 +3,13 @@
 //! An order to reconnect begins a generation; connections of earlier ones are closed when they are returned. A generation ends
 //! when its last connection is closed.
 
+use super::ServerError;
 use super::log::Replaced;
 use crate::address::Address;
 use paceline_net::Stream;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// One generation. It exists while the pool or a connection refers to it.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Generation {
     ended: Arc<Notify>,
     /// Why a later generation has begun.
     pub(crate) replaced: Replaced,
+    /// Whether a later generation has begun.
+    is_past: watch::Sender<bool>,
     /// For [`Generation::shut_down`].
     sockets: Mutex<Vec<Weak<OwnedFd>>>,
 }
@@ -63,8 +66,31 @@ impl Generation {
             address,
             ended: Arc::clone(ended),
             replaced: Replaced::default(),
+            is_past: watch::Sender::new(false),
             sockets: Mutex::default(),
         })
+    }
+
+    /// Notes that a later generation has begun, and why. Attempts to open connections of this one end.
+    pub(crate) fn replace(&self, why: &'static str) {
+        self.replaced.set(why);
+        self.is_past.send_replace(true);
+    }
+
+    /// Returns the result of an attempt to open a connection of this generation. Once a later generation has begun, the connection
+    /// would not be used, and its server may never answer.
+    ///
+    /// # Errors
+    /// That of the attempt, or [`ServerError::Replaced`].
+    pub(crate) async fn attempt<T>(
+        &self,
+        opening: impl Future<Output = Result<T, ServerError>>,
+    ) -> Result<T, ServerError> {
+        let mut is_past = self.is_past.subscribe();
+        tokio::select! {
+            opened = opening => opened,
+            _ = is_past.wait_for(|is_past| *is_past) => Err(ServerError::Replaced),
+        }
     }
 
     fn sockets(&self) -> MutexGuard<'_, Vec<Weak<OwnedFd>>> {

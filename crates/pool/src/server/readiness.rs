@@ -104,7 +104,11 @@ impl ServerConn {
         match error {
             ServerError::Io(_) => self.mark_lost(),
             ServerError::QueryTimeout => self.closes_because(close_reason::QUERY_TIMEOUT),
-            ServerError::Wire(_) | ServerError::Refused(_) | ServerError::Timeout(_) => {
+            ServerError::Wire(_)
+            | ServerError::Refused(_)
+            | ServerError::Timeout(_)
+            | ServerError::Standby
+            | ServerError::Replaced => {
                 self.closes_because(close_reason::UNCLEAN);
             }
         }

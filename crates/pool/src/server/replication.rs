@@ -35,11 +35,12 @@ impl ServerConn {
 const CANNOT_CONNECT_NOW: &str = "57P03";
 
 impl ServerError {
-    /// Whether a later attempt may succeed without any change: the server is unreachable, starts, or shuts down.
+    /// Whether a later attempt may succeed without any change: the server is unreachable, starts, shuts down, or waits for its promotion.
     pub(crate) fn is_absence(&self) -> bool {
         match self {
             Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
             Self::Io(_) | Self::Timeout(_) => !self.is_final(),
+            Self::Standby | Self::Replaced => true,
             Self::Wire(_) | Self::QueryTimeout => false,
         }
     }

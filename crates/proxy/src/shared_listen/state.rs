@@ -62,7 +62,7 @@ impl DatabaseListen {
             tracing::warn!(
                 database,
                 clients = moved.len(),
-                "clients stop listening: the configuration names another database"
+                "clients that listen are disconnected: their database is now on another server"
             );
         }
         moved.into_iter().for_each(|id| state.lose(id));

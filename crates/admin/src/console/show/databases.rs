@@ -133,7 +133,8 @@ fn database(
     connections: ConnectionCounts,
 ) -> Option<DatabaseRecord> {
     let (entry, on_server) = config.database(&name)?;
-    let host = match &entry.primary.host {
+    let server = proxy.pools.server(&name, entry);
+    let host = match &server.host {
         Host::Tcp(host) => host.clone(),
         Host::Unix(folder) => folder.display().to_string(),
     };
@@ -141,7 +142,7 @@ fn database(
     let settings = config.pool_settings(entry, "");
     Some(DatabaseRecord {
         host: Some(host),
-        port: entry.primary.port,
+        port: server.port,
         on_server,
         force_user: entry.primary.user.clone(),
         pool_size: settings.size,

@@ -1,7 +1,7 @@
 //! Real PostgreSQL servers: one that all tests share, each with a database of its own, and private ones for tests that
 //! kill or configure them. Durable, as in production; stopped when the tests end, however they end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -10,7 +10,9 @@ use std::thread;
 use paceline_postgres::{Options, Server};
 
 use super::caretaker::{self, Adopted};
+use super::programs::{output, program_for};
 use super::raw::RawClient;
+use super::wait::until;
 use super::watchdog::{skipped, watch};
 
 /// A PostgreSQL server; stopped on drop.
@@ -46,7 +48,58 @@ impl Cluster {
     }
 
     fn start(bin_dir: Option<PathBuf>, settings: &[(&str, &str)]) -> Arc<Cluster> {
+        Self::start_in(caretaker::folder("c"), bin_dir, settings)
+    }
+
+    /// Ends this server, and starts it again on the same port as a streaming replica of another one, whose data it copies.
+    pub(crate) fn follow(&self, primary: &Cluster) {
+        self.kill();
+        std::fs::remove_dir_all(self.folder.join("pgdata")).unwrap();
+        assert!(primary.copy_to(&self.folder), "this worked before");
+        self.restart();
+    }
+
+    /// Copies the data of this server for a streaming replica. False: `pg_basebackup` of its version is not installed, and standard
+    /// error says so.
+    fn copy_to(&self, folder: &Path) -> bool {
+        let major = self.client("postgres").number("SHOW server_version_num") / 10_000;
+        let Some(mut backup) = program_for("pg_basebackup", major) else {
+            return false;
+        };
+        let pgdata = folder.join("pgdata");
+        backup.args([
+            "-R",
+            "-c",
+            "fast",
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "postgres",
+            "-p",
+        ]);
+        output(backup.arg(self.port.to_string()).arg("-D").arg(&pgdata));
+        // The server may run as another user than the tests.
+        let of_primary = self.folder.join("pgdata");
+        let mut owner = Command::new("chown");
+        owner.arg("-R").arg("--reference").arg(of_primary);
+        output(owner.arg(&pgdata));
+        true
+    }
+
+    /// A streaming replica of this server. `None`: `pg_basebackup` of its version is not installed, and standard error says so.
+    pub(crate) fn replica(&self) -> Option<Arc<Cluster>> {
         let folder = caretaker::folder("c");
+        if !self.copy_to(&folder) {
+            return None;
+        }
+        Some(Self::start_in(folder, fetched(), &[]))
+    }
+
+    fn start_in(
+        folder: PathBuf,
+        bin_dir: Option<PathBuf>,
+        settings: &[(&str, &str)],
+    ) -> Arc<Cluster> {
         let mut options = Options::new(folder.clone());
         options.bin_dir = bin_dir;
         let usual = [
@@ -115,6 +168,30 @@ impl Cluster {
         let mut running = self.running.lock().unwrap();
         running.server.kill().unwrap();
         running.adopted = None;
+    }
+
+    /// Stops it cleanly: it ends its clients' sessions, and sends all of its log to its replicas.
+    pub(crate) fn stop(&self) {
+        let mut running = self.running.lock().unwrap();
+        caretaker::signal("INT", running.server.pid());
+        let folder = self.folder.join("pgdata").join("postmaster.pid");
+        until("the server has stopped", || !folder.exists());
+        running.server.kill().unwrap();
+        running.adopted = None;
+    }
+
+    /// Sends a signal (a name without SIG) to every process of the server.
+    pub(crate) fn signal_all(&self, signal: &str) {
+        let postmaster = self.running.lock().unwrap().server.pid();
+        let children = Command::new("ps")
+            .args(["-o", "pid=", "--ppid", &postmaster.to_string()])
+            .output()
+            .unwrap();
+        let children = String::from_utf8_lossy(&children.stdout).into_owned();
+        caretaker::signal(signal, postmaster);
+        for child in children.split_whitespace() {
+            caretaker::signal(signal, child.parse().unwrap());
+        }
     }
 
     /// Kills it, and starts it again as a standby that receives nothing.

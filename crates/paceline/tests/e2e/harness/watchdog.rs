@@ -15,16 +15,17 @@ const TEST_LIMIT_S: u64 = 120;
 /// Tests that need several times the limit: what their names begin with, and how many times.
 const LONGER: [(&str, u32); 5] = [
     ("drivers::", 3),
-    ("order_variants::", 3),
-    ("queue_clients::", 3),
-    ("session_history::", 3),
-    ("session_walk::", 3),
+    ("groups::order_variants::", 3),
+    ("groups::queue_clients::", 3),
+    ("session::history::", 3),
+    ("session::walk::", 3),
 ];
 
 /// Tests that go on for as long as a variable of the environment says: what their names begin with, and the variable.
-const UNLIMITED: [(&str, &str); 2] = [
+const UNLIMITED: [(&str, &str); 3] = [
+    ("failover::repeated", "PACELINE_FAILOVERS"),
     ("fuzz::", "FUZZ_SECONDS"),
-    ("orders::", "PACELINE_E2E_ORDERS"),
+    ("groups::orders::", "PACELINE_E2E_ORDERS"),
 ];
 
 /// How often the watchdog looks.
@@ -113,6 +114,12 @@ pub(crate) fn limit_of(test: &str, limit: Duration) -> Option<Duration> {
     }
     let longer = LONGER.iter().find(|(name, _)| begins(name));
     Some(limit * longer.map_or(1, |(_, times)| *times))
+}
+
+/// What the names of tests with a limit of their own begin with.
+pub(crate) fn special_tests() -> impl Iterator<Item = &'static str> {
+    let longer = LONGER.iter().map(|(name, _)| *name);
+    longer.chain(UNLIMITED.iter().map(|(name, _)| *name))
 }
 
 /// The tests that have run for longer than they may, each with its limit.

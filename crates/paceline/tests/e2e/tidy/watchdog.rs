@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::watchdog::{limit_of, overdue, watch, watches};
+use crate::harness::watchdog::{limit_of, overdue, special_tests, watch, watches};
 use crate::harness::{caretaker, until};
 
 /// Tells `stuck` to hang.
@@ -61,9 +61,9 @@ fn a_test_is_watched_until_its_thread_ends() {
 fn every_test_has_its_own_limit() {
     let limit = Duration::from_secs(10);
     assert_eq!(limit_of("errors::one", limit), Some(limit));
-    assert_eq!(limit_of("session_walk::one", limit), Some(limit * 3));
+    assert_eq!(limit_of("session::walk::one", limit), Some(limit * 3));
     let begun = Instant::now();
-    let tests = ["errors::one", "session_walk::one"].map(|test| (test.to_owned(), begun));
+    let tests = ["errors::one", "session::walk::one"].map(|test| (test.to_owned(), begun));
     let running = BTreeMap::from(tests);
     let after = |seconds| {
         let late = overdue(&running, begun + Duration::from_secs(seconds), limit);
@@ -71,5 +71,19 @@ fn every_test_has_its_own_limit() {
     };
     assert!(after(10).is_empty());
     assert_eq!(after(11), ["errors::one"]);
-    assert_eq!(after(31), ["errors::one", "session_walk::one"]);
+    assert_eq!(after(31), ["errors::one", "session::walk::one"]);
+}
+
+/// A test that moves to another module would silently lose its longer limit.
+#[test]
+fn tests_with_a_limit_of_their_own_exist() {
+    let listed = Command::new(std::env::current_exe().unwrap())
+        .arg("--list")
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for name in special_tests() {
+        let exists = listed.lines().any(|test| test.starts_with(name));
+        assert!(exists, "no test begins with {name}");
+    }
 }

@@ -21,6 +21,9 @@ use std::io;
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 
+/// SQLSTATE of a write that a server in recovery rejects.
+const READ_ONLY: [u8; 5] = *b"25006";
+
 impl RelayTask<'_> {
     /// Whether the server does not take bytes as fast as the client sends them.
     pub(super) fn server_is_full(&self) -> bool {
@@ -264,6 +267,9 @@ impl RelayTask<'_> {
         }
         conn.input = input;
         for state in relay.take_errors() {
+            if state == READ_ONLY {
+                client.pool.suspect_primary();
+            }
             client.pool.stats.failed(state);
         }
         // Before the client gets the answer.

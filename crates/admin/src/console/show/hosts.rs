@@ -1,0 +1,65 @@
+//! `SHOW HOSTS`: the hosts of databases that have several.
+
+use crate::console::table::ColumnType::{Int4, Int8, Text};
+use crate::console::table::{ConsoleColumn, ConsoleTable};
+use paceline_cluster::{HostRole, HostStatus};
+use paceline_proxy::proxy::Proxy;
+use std::time::Duration;
+
+pub(super) static HOSTS: ConsoleTable<HostRecord> =
+    ConsoleTable::new("hosts", &[HOST_COLUMNS], hosts);
+
+const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
+    ("database", Text, |r| r.database.clone().into()),
+    ("host", Text, |r| r.status.spec.address.host.clone().into()),
+    ("port", Int4, |r| r.status.spec.address.port.into()),
+    ("role", Text, |r| role(r.status.role).into()),
+    ("reason", Text, |r| {
+        let reason = r.status.reason.as_ref();
+        reason.map(ToString::to_string).into()
+    }),
+    ("timeline", Int8, |r| {
+        let timeline = r.status.timeline;
+        timeline.map(|timeline| u64::from(timeline.0)).into()
+    }),
+    ("lag_bytes", Int8, |r| r.status.lag.bytes.into()),
+    ("lag_ms", Int8, |r| {
+        r.status.lag.time.map(milliseconds).into()
+    }),
+    ("probe_age_ms", Int8, |r| {
+        let probed = r.status.observed;
+        probed.map(|at| milliseconds(at.elapsed())).into()
+    }),
+];
+
+/// A host of an entry of the configuration.
+pub(super) struct HostRecord {
+    /// The name of the entry.
+    database: String,
+    status: HostStatus,
+}
+
+fn hosts(proxy: &Proxy) -> Vec<HostRecord> {
+    let all = proxy.pools.hosts();
+    let records = all.iter().flat_map(|hosts| {
+        let statuses = hosts.statuses().into_iter();
+        statuses.map(|status| HostRecord {
+            database: hosts.entry.clone(),
+            status,
+        })
+    });
+    records.collect()
+}
+
+fn role(role: HostRole) -> &'static str {
+    match role {
+        HostRole::Unknown => "unknown",
+        HostRole::Primary => "primary",
+        HostRole::RejectedPrimary => "rejected primary",
+        HostRole::Replica => "replica",
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,546 @@
+//! A database with several hosts: Paceline finds the primary, and requests wait while there is none.
+
+mod patroni;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::harness::cluster::Cluster;
+use crate::harness::load::{Load, ROWS, Tally};
+use crate::harness::message::{self, query};
+use crate::harness::paceline::Paceline;
+use crate::harness::raw::{PROTOCOL, RawClient};
+use crate::harness::{Rng, until};
+
+const SETUP: &str = "
+    CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL);
+    INSERT INTO t SELECT i, 0 FROM generate_series(1, 5) i";
+
+const ADD: &str = "UPDATE t SET n = n + 1 WHERE id = 1";
+
+/// A primary, a replica, and Paceline in front of both. The replica is the first host.
+struct Pair {
+    primary: Arc<Cluster>,
+    replica: Arc<Cluster>,
+    paceline: Paceline,
+}
+
+impl Pair {
+    /// `None`: the machine cannot make a replica.
+    fn start(settings: &[&str]) -> Option<Self> {
+        let primary = Cluster::private();
+        primary.client("postgres").ok(SETUP);
+        let replica = primary.replica()?;
+        let paceline = start(&[&replica, &primary], settings);
+        Some(Self {
+            primary,
+            replica,
+            paceline,
+        })
+    }
+
+    fn client(&self) -> RawClient {
+        client(&self.paceline)
+    }
+
+    fn url(&self) -> String {
+        let port = self.paceline.port();
+        format!("postgres://postgres@127.0.0.1:{port}/postgres")
+    }
+
+    /// Makes the replica a primary, and returns when it is one.
+    fn promote(&self) {
+        self.replica.client("postgres").ok("SELECT pg_promote()");
+    }
+
+    /// The primary acknowledges only what the replica has.
+    fn replicate_synchronously(&self) {
+        let mut primary = self.primary.client("postgres");
+        primary.ok("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        primary.ok("SELECT pg_reload_conf()");
+        until("the replica is synchronous", || {
+            primary
+                .value("SELECT coalesce(string_agg(sync_state, ','), '') FROM pg_stat_replication")
+                == "sync"
+        });
+    }
+
+    fn check(&self, tally: &Tally) {
+        check(tally, &mut self.replica.client("postgres"));
+    }
+}
+
+/// Fails unless every acknowledged update is there, and none was made twice.
+fn check(tally: &Tally, direct: &mut RawClient) {
+    for row in 0..ROWS {
+        let acknowledged = tally.acknowledged[row].load(Ordering::SeqCst);
+        let unknown = tally.unknown[row].load(Ordering::SeqCst);
+        let found = direct.number(&format!("SELECT n FROM t WHERE id = {}", row + 1));
+        println!("row {row}: {acknowledged} acknowledged, {unknown} unknown, {found} found");
+        assert!(found >= acknowledged, "acknowledged updates are missing");
+        assert!(found <= acknowledged + unknown, "updates were made twice");
+    }
+    let refused = tally.refused.lock().unwrap();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+/// Paceline in front of these servers.
+fn start(servers: &[&Arc<Cluster>], settings: &[&str]) -> Paceline {
+    let hosts = servers
+        .iter()
+        .map(|server| format!("127.0.0.1:{}", server.port()));
+    let hosts: Vec<String> = hosts.collect();
+    let url = format!("postgres://postgres@{}/postgres", hosts.join(","));
+    let builder = Paceline::start(&url).set("hotspot_for_autocommit=true");
+    settings
+        .iter()
+        .fold(builder, |builder, set| builder.set(set))
+        .spawn()
+}
+
+fn client(paceline: &Paceline) -> RawClient {
+    RawClient::connect(
+        paceline.port(),
+        &[("user", "postgres"), ("database", "postgres")],
+    )
+}
+
+/// The SQLSTATE with which the connection ends.
+#[track_caller]
+fn end_of(mut client: RawClient) -> String {
+    let messages = client.receive_to_end();
+    let error = messages.iter().find(|message| message.tag == b'E');
+    error.unwrap().fields().sqlstate().to_owned()
+}
+
+/// These columns of `SHOW HOSTS`, joined by a space, for the host at this port.
+fn shown(paceline: &Paceline, port: u16, columns: &[&str]) -> String {
+    let parameters = [("user", "postgres"), ("database", "paceline")];
+    let mut console = RawClient::connect(paceline.port(), &parameters);
+    let reply = console.ok("SHOW HOSTS");
+    let names = reply.0[0].columns();
+    let place = |column: &str| names.iter().position(|name| name == column).unwrap();
+    let rows = reply.rows();
+    let is_it = |row: &&Vec<Option<String>>| row[place("port")] == Some(port.to_string());
+    let row = rows.iter().find(is_it).unwrap();
+    let values = columns
+        .iter()
+        .map(|column| row[place(column)].as_deref().unwrap_or("-"));
+    values.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_primary_is_found_whatever_its_place_in_the_list() {
+    let Some(pair) = Pair::start(&[]) else { return };
+    let mut client = pair.client();
+    client.ok(ADD);
+    assert_eq!(client.value("SELECT pg_is_in_recovery()"), "f");
+    let columns = ["database", "host", "role", "timeline"];
+    let role = |server: &Cluster| shown(&pair.paceline, server.port(), &columns);
+    assert_eq!(role(&pair.primary), "* 127.0.0.1 primary 1");
+    until("the replica is in use", || {
+        role(&pair.replica) == "* 127.0.0.1 replica 1"
+    });
+}
+
+/// The client keeps its connection, its prepared statement and its settings.
+#[test]
+fn a_request_waits_until_a_replica_is_promoted() {
+    let Some(pair) = Pair::start(&[]) else { return };
+    let mut client = pair.client();
+    client.ok("SET application_name = 'kept'");
+    client.ok("PREPARE add AS UPDATE t SET n = n + $1 WHERE id = 1");
+    client.ok("EXECUTE add(1)");
+    until("the replica has the update", || {
+        pair.replica
+            .client("postgres")
+            .number("SELECT n FROM t WHERE id = 1")
+            == 1
+    });
+    pair.primary.kill();
+    until("Paceline has noticed", || {
+        pair.paceline.logged("the primary is lost")
+    });
+    client.send(&query("EXECUTE add(10)"));
+    let mut other = pair.client();
+    other.send(&query(ADD));
+    pair.promote();
+    client.reply().expect_ok("after the promotion");
+    other
+        .reply()
+        .expect_ok("a client that came during the failover");
+    assert_eq!(client.value("SHOW application_name"), "kept");
+    assert_eq!(client.number("SELECT n FROM t WHERE id = 1"), 12);
+}
+
+#[test]
+fn an_old_primary_that_comes_back_gets_no_request() {
+    let Some(pair) = Pair::start(&[]) else { return };
+    let mut client = pair.client();
+    client.ok(ADD);
+    pair.primary.kill();
+    pair.promote();
+    client.ok(ADD);
+    pair.primary.restart();
+    let old = || shown(&pair.paceline, pair.primary.port(), &["role", "reason"]);
+    until("the old primary is seen", || {
+        old() == "rejected primary timeline 1 is lower than 2, the highest seen"
+    });
+    client.ok(ADD);
+    let counted = pair
+        .primary
+        .client("postgres")
+        .number("SELECT n FROM t WHERE id = 1");
+    assert!(counted <= 1, "it was used");
+}
+
+#[test]
+fn clients_get_an_error_after_failover_timeout() {
+    let Some(pair) = Pair::start(&["failover_timeout=1s"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    client.ok(ADD);
+    pair.primary.kill();
+    until("Paceline has noticed", || {
+        pair.paceline.logged("the primary is lost")
+    });
+    client.send(&query(ADD));
+    assert_eq!(end_of(client), "57P03");
+    let mut late = pair.client();
+    late.send(&query(ADD));
+    assert_eq!(end_of(late), "57P03");
+    // When the server is back, clients are served again.
+    pair.primary.restart();
+    until("the primary is back", || {
+        shown(&pair.paceline, pair.primary.port(), &["role"]) == "primary"
+    });
+    pair.client().ok(ADD);
+}
+
+/// Its clients cannot know whether their statements are committed, and nothing of theirs is tried again.
+#[test]
+fn connections_to_a_frozen_primary_are_cut_after_a_promotion() {
+    let Some(pair) = Pair::start(&["default_pool_size=2"]) else {
+        return;
+    };
+    let (mut in_transaction, mut waiting) = (pair.client(), pair.client());
+    in_transaction.ok("BEGIN");
+    in_transaction.ok(ADD);
+    waiting.ok("SELECT 1");
+    pair.primary.signal_all("STOP");
+    in_transaction.send(&query("COMMIT"));
+    until("Paceline has noticed", || {
+        pair.paceline.logged("the primary is lost")
+    });
+    waiting.send(&query("UPDATE t SET n = 5 WHERE id = 2"));
+    pair.promote();
+    waiting.reply().expect_ok("a request that was not sent");
+    assert_eq!(end_of(in_transaction), "08006");
+    let mut promoted = pair.replica.client("postgres");
+    assert_eq!(promoted.number("SELECT n FROM t WHERE id = 2"), 5);
+    pair.primary.signal_all("CONT");
+}
+
+/// An attempt to connect that began before the failover does not hold up connections to the new primary.
+#[test]
+fn an_attempt_to_reach_a_frozen_primary_ends_with_its_role() {
+    let Some(pair) = Pair::start(&["server_connect_timeout=60s"]) else {
+        return;
+    };
+    let (mut in_transaction, mut waiting) = (pair.client(), pair.client());
+    in_transaction.ok("BEGIN");
+    pair.primary.signal_all("STOP");
+    waiting.send(&query(ADD));
+    until("Paceline has noticed", || {
+        pair.paceline.logged("the primary is lost")
+    });
+    let started = Instant::now();
+    pair.promote();
+    waiting.reply().expect_ok("after the promotion");
+    assert!(started.elapsed() < Duration::from_secs(20));
+    pair.primary.signal_all("CONT");
+}
+
+/// A configuration file with these servers.
+fn file(servers: [&Arc<Cluster>; 2], settings: &str) -> String {
+    let hosts = servers.map(|server| format!("127.0.0.1:{}", server.port()));
+    let hosts = hosts.join(",");
+    format!(
+        "[paceline]\n{settings}\n[databases.postgres]\nprimary = \"postgres://postgres@{hosts}\""
+    )
+}
+
+#[test]
+fn a_reload_of_the_hosts_does_not_end_transactions() {
+    let primary = Cluster::private();
+    primary.client("postgres").ok(SETUP);
+    let Some(replica) = primary.replica() else {
+        return;
+    };
+    let text = |settings| file([&replica, &primary], settings);
+    let paceline = Paceline::configured(&text("")).spawn();
+    let (mut in_transaction, mut idle) = (client(&paceline), client(&paceline));
+    in_transaction.ok("BEGIN");
+    in_transaction.ok(ADD);
+    idle.ok("SELECT 1");
+    paceline.reload(&text("failover_timeout = \"20s\""), "Reload: done");
+    idle.ok("SELECT 1");
+    in_transaction.ok("COMMIT");
+    assert_eq!(idle.number("SELECT n FROM t WHERE id = 1"), 1);
+}
+
+/// The new primary cannot be reached when the configuration is read again.
+#[test]
+fn a_reload_of_the_hosts_does_not_return_an_old_primary() {
+    let primary = Cluster::private();
+    primary.client("postgres").ok(SETUP);
+    let Some(replica) = primary.replica() else {
+        return;
+    };
+    let text = |settings| file([&replica, &primary], settings);
+    let paceline = Paceline::configured(&text("")).spawn();
+    client(&paceline).ok(ADD);
+    replica.client("postgres").ok("SELECT pg_promote()");
+    until("the promotion is known", || {
+        shown(&paceline, replica.port(), &["role", "timeline"]) == "primary 2"
+    });
+    replica.signal_all("STOP");
+    paceline.reload(&text("failover_timeout = \"5s\""), "Reload: done");
+    let mut late = client(&paceline);
+    late.send(&query(ADD));
+    assert_eq!(end_of(late), "57P03");
+    let mut old = primary.client("postgres");
+    assert_eq!(old.number("SELECT n FROM t WHERE id = 1"), 1);
+    replica.signal_all("CONT");
+}
+
+/// The monitor may read the timelines, but not the files of their histories.
+#[test]
+fn the_monitor_causes_no_errors_on_the_server() {
+    let Some(pair) = Pair::start(&["monitor_user=mon", "failover_timeout=60s"]) else {
+        return;
+    };
+    until("Paceline has noticed", || {
+        pair.paceline.logged("no host is the primary")
+            && pair.paceline.logged("a host is not the primary")
+    });
+    let mut primary = pair.primary.client("postgres");
+    primary.ok("CREATE ROLE mon LOGIN; GRANT pg_monitor TO mon");
+    pair.client().ok(ADD);
+    pair.promote();
+    until("the promotion is known", || {
+        shown(&pair.paceline, pair.replica.port(), &["role", "timeline"]) == "primary 2"
+    });
+    let mut promoted = pair.replica.client("postgres");
+    let mut failed = || {
+        thread::sleep(Duration::from_secs(3));
+        promoted.number("SELECT xact_rollback FROM pg_stat_database WHERE datname = 'postgres'")
+    };
+    assert_eq!(failed(), failed());
+}
+
+#[test]
+fn a_server_of_another_cluster_is_not_used() {
+    let (one, other) = (Cluster::private(), Cluster::private());
+    one.client("postgres").ok(SETUP);
+    let paceline = start(&[&one, &other], &[]);
+    client(&paceline).ok(ADD);
+    let shown = shown(&paceline, other.port(), &["role", "reason"]);
+    assert!(
+        shown.contains("the server belongs to another cluster"),
+        "{shown}"
+    );
+}
+
+/// With synchronous replication nothing that was acknowledged is missing, and nothing is made twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn load_goes_on_after_a_failover() {
+    let Some(pair) = tokio::task::block_in_place(|| Pair::start(&[])) else {
+        return;
+    };
+    pair.replicate_synchronously();
+    let load = Load::start(&pair.url(), 16);
+    load.progress(300).await;
+    pair.primary.kill();
+    pair.promote();
+    load.progress(300).await;
+    let tally = load.stop().await;
+    pair.check(&tally);
+}
+
+/// The old primary is stopped in an orderly way before the replica is promoted: nothing is missing without synchronous replication.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn load_goes_on_after_a_switchover() {
+    let Some(pair) = tokio::task::block_in_place(|| Pair::start(&[])) else {
+        return;
+    };
+    let load = Load::start(&pair.url(), 16);
+    load.progress(300).await;
+    pair.primary.stop();
+    pair.promote();
+    load.progress(300).await;
+    let tally = load.stop().await;
+    pair.check(&tally);
+}
+
+/// A REST API that answers as Patroni does. The leader can be changed; `None` does not answer.
+struct Patroni {
+    port: u16,
+    leader: Arc<Mutex<Option<u16>>>,
+}
+
+impl Patroni {
+    /// With this port of PostgreSQL as the leader.
+    fn start(leader: Option<u16>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let patroni = Self {
+            port,
+            leader: Arc::new(Mutex::new(leader)),
+        };
+        let leader = Arc::clone(&patroni.leader);
+        // Ends with the process.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let leader = *leader.lock().unwrap();
+                answer_as_patroni(stream.unwrap(), leader);
+            }
+        });
+        patroni
+    }
+
+    fn set_leader(&self, leader: Option<u16>) {
+        *self.leader.lock().unwrap() = leader;
+    }
+
+    fn setting(&self) -> String {
+        format!("patroni=http://127.0.0.1:{}", self.port)
+    }
+}
+
+fn answer_as_patroni(mut stream: TcpStream, leader: Option<u16>) {
+    let Some(port) = leader else { return };
+    let mut request = [0; 1024];
+    // A question that is given up gets no answer.
+    let _ = stream.read(&mut request);
+    let body = format!(
+        r#"{{"members": [{{"name": "one", "role": "leader", "state": "running", "host": "127.0.0.1", "port": {port}}}]}}"#
+    );
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length";
+    let _ = write!(stream, "{head}: {}\r\n\r\n{body}", body.len());
+}
+
+/// PostgreSQL says that it is the primary, and Patroni names another host.
+#[test]
+fn a_primary_that_patroni_does_not_name_gets_no_request() {
+    let (primary, patroni) = (Cluster::private(), Patroni::start(Some(1)));
+    primary.client("postgres").ok(SETUP);
+    let settings = [patroni.setting(), "failover_timeout=60s".to_owned()];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let paceline = start(&[&primary], &settings);
+    let reason = || shown(&paceline, primary.port(), &["role", "reason"]);
+    until("Patroni was asked", || {
+        reason() == "rejected primary Patroni's leader is one"
+    });
+    let parameters = [("user", "postgres"), ("database", "postgres")];
+    let mut client = RawClient::open(paceline.port());
+    client.send(&message::startup(PROTOCOL, &parameters));
+    patroni.set_leader(Some(primary.port()));
+    client.receive_until(b"Z");
+    client.ok(ADD);
+    // If Patroni does not answer any more, its last answer holds.
+    patroni.set_leader(None);
+    until("Patroni was asked again", || {
+        shown(&paceline, primary.port(), &["role"]) == "primary"
+    });
+    client.ok(ADD);
+}
+
+/// Replication clients, too, get only a primary.
+#[test]
+fn a_replication_client_gets_no_rejected_primary() {
+    let (primary, patroni) = (Cluster::private(), Patroni::start(Some(1)));
+    let setting = patroni.setting();
+    let paceline = start(&[&primary], &[&setting, "failover_timeout=1s"]);
+    let mut client = RawClient::open(paceline.port());
+    let parameters = [
+        ("user", "postgres"),
+        ("database", "postgres"),
+        ("replication", "database"),
+    ];
+    client.send(&message::startup(PROTOCOL, &parameters));
+    assert_eq!(end_of(client), "57P03");
+}
+
+/// An operator may pause the database, and change the primary meanwhile.
+#[test]
+fn clients_of_a_paused_database_wait_for_the_operator() {
+    let settings = ["failover_timeout=1s", "admin_users=postgres"];
+    let Some(pair) = Pair::start(&settings) else {
+        return;
+    };
+    let mut client = pair.client();
+    client.ok(ADD);
+    let parameters = [("user", "postgres"), ("database", "paceline")];
+    let mut console = RawClient::connect(pair.paceline.port(), &parameters);
+    console.ok("PAUSE");
+    pair.primary.stop();
+    until("Paceline has noticed", || {
+        pair.paceline.logged("the primary is lost")
+    });
+    client.send(&query(ADD));
+    thread::sleep(Duration::from_secs(2));
+    pair.promote();
+    until("the promotion is known", || {
+        shown(&pair.paceline, pair.replica.port(), &["role"]) == "primary"
+    });
+    console.ok("RESUME");
+    client.reply().expect_ok("after RESUME");
+    assert_eq!(client.number("SELECT n FROM t WHERE id = 1"), 2);
+}
+
+/// What happens to a primary.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Killed,
+    Frozen,
+    Stopped,
+}
+
+/// Two servers change their roles again and again under load, with synchronous replication. `make failover` does it more often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repeated_failovers_lose_and_double_nothing() {
+    let times = std::env::var("PACELINE_FAILOVERS").map_or(2, |times| times.parse().unwrap());
+    let seed = paceline_testing::seed();
+    let mut rng = Rng::new(seed);
+    let Some(mut pair) = tokio::task::block_in_place(|| Pair::start(&[])) else {
+        return;
+    };
+    let load = Load::start(&pair.url(), 12);
+    for number in 0..times {
+        pair.replicate_synchronously();
+        load.progress(rng.between(1, 400)).await;
+        let fate = *rng.pick(&[Fate::Killed, Fate::Killed, Fate::Frozen, Fate::Stopped]);
+        println!("{number}: the primary is {fate:?}");
+        match fate {
+            Fate::Killed => pair.primary.kill(),
+            Fate::Frozen => pair.primary.signal_all("STOP"),
+            Fate::Stopped => pair.primary.stop(),
+        }
+        pair.promote();
+        load.progress(rng.between(1, 200)).await;
+        let paused = load.pause().await;
+        pair.check(&load.tally);
+        drop(paused);
+        tokio::task::block_in_place(|| pair.primary.follow(&pair.replica));
+        std::mem::swap(&mut pair.primary, &mut pair.replica);
+    }
+    let tally = load.stop().await;
+    std::mem::swap(&mut pair.primary, &mut pair.replica);
+    pair.check(&tally);
+}

@@ -1,0 +1,322 @@
+//! The hosts of a database that has several: which one is the primary, and the tasks that probe them.
+//!
+//! A [`Cluster`] decides; the tasks of [`monitor`] probe each host and hand in what they find. When the primary changes, the pools of
+//! the database follow it. While there is none, their requests wait in the line.
+
+pub(crate) mod monitor;
+mod patroni;
+mod probe;
+
+use crate::address::Address;
+use crate::keyring::Keyring;
+use paceline_cluster::{
+    Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Observation,
+    PatroniView, PrimaryTarget,
+};
+use paceline_config::{Config, Database, Host, Upstream};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Time between two probes of a host.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// The same while there is no primary.
+const PROBE_OFTEN: Duration = Duration::from_millis(50);
+
+/// The hosts of one entry of the configuration.
+pub struct DatabaseHosts {
+    /// The key of the entry in [`Config::databases`].
+    pub entry: String,
+    config: HostsConfig,
+    cluster: Mutex<Cluster>,
+    /// Changed when every host should be probed now.
+    probe_now: watch::Sender<()>,
+    /// Changed when the primary has changed.
+    primary_changed: watch::Sender<()>,
+}
+
+/// What the configuration says about the hosts of a database.
+#[derive(Debug, Clone)]
+pub(crate) struct HostsConfig {
+    /// Where pools connect to, in the order of the URL.
+    upstreams: Vec<Upstream>,
+    /// Where the monitor connects to, in the same order.
+    monitored: Vec<Arc<Address>>,
+    patroni: Vec<String>,
+    failover_timeout: Duration,
+    /// Limits an attempt to connect; zero means no limit.
+    connect_timeout: Duration,
+}
+
+/// The primary of a database, for its pools.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum PrimaryState {
+    /// Server connections lead to this host.
+    Known(Upstream),
+    /// There is no primary.
+    Unknown(NoPrimary),
+}
+
+/// A time without a primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoPrimary {
+    /// The beginning.
+    pub(crate) since: Instant,
+    /// When clients get an error, unless there is a primary by then.
+    pub(crate) until: Instant,
+}
+
+impl HostsConfig {
+    /// The hosts of an entry; `None` if its only host is the primary without being asked.
+    pub(crate) fn of(config: &Config, entry: &str, keyring: &Arc<Keyring>) -> Option<Self> {
+        let database = config.databases.get(entry)?;
+        let settings = config.database_settings(database);
+        if !database.is_monitored(&settings) {
+            return None;
+        }
+        let monitored = |at| {
+            let upstream = database.monitor_upstream(&at, &settings);
+            Arc::new(Address {
+                user: upstream.user.clone().unwrap_or_default(),
+                database: config.monitor_database(entry, database),
+                upstream,
+                startup: vec![(
+                    "application_name".to_owned(),
+                    "paceline: monitor".to_owned(),
+                )],
+                connect_query: String::new(),
+                tcp: config.paceline.tcp.clone(),
+                keyring: Arc::clone(keyring),
+            })
+        };
+        Some(Self {
+            upstreams: upstreams(database),
+            monitored: database.all_hosts().map(monitored).collect(),
+            patroni: settings.servers.patroni.clone(),
+            failover_timeout: settings.servers.failover_timeout,
+            connect_timeout: settings.timeouts.server_connect_timeout,
+        })
+    }
+
+    /// The one of these servers that listens where `upstream` does.
+    fn same_server(&self, upstream: &Upstream) -> Option<&Upstream> {
+        let mut servers = self.upstreams.iter();
+        servers.find(|server| is_same_server(server, upstream))
+    }
+
+    /// Whether both monitor the same hosts in the same way.
+    fn is_same(&self, other: &Self) -> bool {
+        let pairs = || self.monitored.iter().zip(&other.monitored);
+        self.upstreams == other.upstreams
+            && self.patroni == other.patroni
+            && self.failover_timeout == other.failover_timeout
+            && self.connect_timeout == other.connect_timeout
+            && pairs().all(|(one, other)| one.leads_to(other))
+    }
+}
+
+/// Whether both are the same server, whatever the login.
+pub(crate) fn is_same_server(one: &Upstream, other: &Upstream) -> bool {
+    (&one.host, one.port) == (&other.host, other.port)
+}
+
+/// The servers at all hosts of a database.
+fn upstreams(database: &Database) -> Vec<Upstream> {
+    let all = database.all_hosts();
+    all.map(|at| database.upstream_at(&at)).collect()
+}
+
+impl DatabaseHosts {
+    /// Hosts that have not been probed. [`monitor::start`] starts the probes. `before` are the hosts of the same entry before a reload.
+    pub(crate) fn new(entry: &str, config: HostsConfig, before: Option<&Self>) -> Self {
+        let specs = config.upstreams.iter().map(|upstream| HostSpec {
+            address: address_of(upstream),
+        });
+        let settings = ClusterSettings {
+            failover_timeout: config.failover_timeout,
+            patroni: !config.patroni.is_empty(),
+        };
+        let mut cluster = Cluster::new(specs.collect(), settings, Instant::now());
+        let is_among_them = |upstream| config.same_server(upstream).is_some();
+        if let Some(before) = before
+            && before.config.upstreams.iter().any(is_among_them)
+        {
+            cluster.inherit(&before.lock());
+        }
+        Self {
+            cluster: Mutex::new(cluster),
+            entry: entry.to_owned(),
+            config,
+            probe_now: watch::Sender::new(()),
+            primary_changed: watch::Sender::new(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cluster> {
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the configuration still says the same.
+    pub(crate) fn are_those_of(&self, config: &HostsConfig) -> bool {
+        self.config.is_same(config)
+    }
+
+    /// The primary now.
+    pub(crate) fn primary(&self) -> PrimaryState {
+        let now = Instant::now();
+        match self.lock().write_target(now) {
+            PrimaryTarget::Host(HostId(host)) => match self.config.upstreams.get(host) {
+                Some(upstream) => PrimaryState::Known(upstream.clone()),
+                None => PrimaryState::Unknown(NoPrimary {
+                    since: now,
+                    until: now,
+                }),
+            },
+            PrimaryTarget::Wait { since, until } => {
+                PrimaryState::Unknown(NoPrimary { since, until })
+            }
+            PrimaryTarget::GaveUp { since } => PrimaryState::Unknown(NoPrimary {
+                since,
+                until: since,
+            }),
+        }
+    }
+
+    /// The primary; `None` if there is none.
+    pub(crate) fn known_primary(&self) -> Option<Upstream> {
+        match self.primary() {
+            PrimaryState::Known(upstream) => Some(upstream),
+            PrimaryState::Unknown(_) => None,
+        }
+    }
+
+    /// The one of the hosts that listens where `upstream` does.
+    pub(crate) fn same_server(&self, upstream: &Upstream) -> Option<Upstream> {
+        self.config.same_server(upstream).cloned()
+    }
+
+    /// The state of each host, in the order of the URL.
+    pub fn statuses(&self) -> Vec<HostStatus> {
+        self.lock().statuses()
+    }
+
+    /// Changes when the primary has changed.
+    pub(crate) fn primary_changes(&self) -> watch::Receiver<()> {
+        self.primary_changed.subscribe()
+    }
+
+    /// Probes every host now: a request found that the primary may be gone.
+    pub(crate) fn suspect(&self) {
+        self.probe_now.send_replace(());
+    }
+
+    /// Takes the result of a probe.
+    fn observed(&self, host: HostId, seen: Observation) {
+        let events = self.lock().observe(host, seen, Instant::now());
+        self.changed(&events);
+    }
+
+    /// Takes the answer of Patroni; `None` if there was none.
+    fn patroni_answered(&self, answer: Option<PatroniView>) {
+        let events = self.lock().observe_patroni(answer, Instant::now());
+        self.changed(&events);
+    }
+
+    fn changed(&self, events: &[Event]) {
+        let is_said = |event: &Event| match event {
+            // The line about the primary says it.
+            Event::Removed { host, .. } | Event::Returned(host) => events.iter().any(|other| {
+                matches!(other, Event::PrimaryLost { host: primary, .. }
+                    | Event::PrimaryFound { host: primary, .. } if primary == host)
+            }),
+            _ => false,
+        };
+        for event in events.iter().filter(|event| !is_said(event)) {
+            self.log(event);
+        }
+        let is_of_primary = |event: &Event| {
+            matches!(
+                event,
+                Event::PrimaryLost { .. } | Event::PrimaryFound { .. }
+            )
+        };
+        if events.iter().any(is_of_primary) {
+            self.primary_changed.send_replace(());
+            self.suspect();
+        }
+    }
+
+    /// The time until the next probe.
+    fn pause(&self) -> Duration {
+        match self.lock().primary() {
+            Some(_) => PROBE_EVERY,
+            None => PROBE_OFTEN,
+        }
+    }
+
+    fn log(&self, event: &Event) {
+        let database = self.entry.as_str();
+        let name = |host: &HostId| self.config.upstreams.get(host.0).map(address_of);
+        let shown = |host| Shown(name(host));
+        match event {
+            Event::PrimaryLost { host, reason } => {
+                tracing::warn!(database, host = %shown(host), %reason, "the primary is lost: requests wait");
+            }
+            Event::PrimaryFound {
+                host,
+                timeline,
+                waited,
+                ..
+            } => {
+                let timeline = timeline.map(|timeline| timeline.0);
+                tracing::info!(database, host = %shown(host), timeline, ?waited, "this host is the primary");
+            }
+            Event::PrimaryNotFound => {
+                tracing::warn!(database, "no host is the primary: requests wait");
+                for host in self.statuses() {
+                    let address = &host.spec.address;
+                    match host.reason {
+                        Some(reason) => {
+                            tracing::warn!(database, host = %address, %reason, "a host is not the primary");
+                        }
+                        None => tracing::warn!(database, host = %address, "a host is a replica"),
+                    }
+                }
+            }
+            Event::Removed { host, reason } => {
+                tracing::warn!(database, host = %shown(host), %reason, "a host is not in use");
+            }
+            Event::Returned(host) => {
+                tracing::info!(database, host = %shown(host), "a host is in use")
+            }
+            Event::TimelineRose(timeline) => {
+                tracing::info!(database, timeline = timeline.0, "a new timeline was seen");
+            }
+        }
+    }
+}
+
+/// A host for the log.
+struct Shown(Option<HostAddress>);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(address) => address.fmt(out),
+            None => out.write_str("unknown"),
+        }
+    }
+}
+
+/// The address of a server in the cluster's type.
+fn address_of(upstream: &Upstream) -> HostAddress {
+    HostAddress {
+        host: match &upstream.host {
+            Host::Tcp(host) => host.clone(),
+            Host::Unix(folder) => folder.display().to_string(),
+        },
+        port: upstream.port,
+    }
+}

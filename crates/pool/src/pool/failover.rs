@@ -1,0 +1,108 @@
+//! A pool of a database with several hosts follows the primary. While there is none, the pool opens no connection, and requests
+//! wait in the line.
+
+use super::{Inner, Pool, PoolState, Servers};
+use crate::address::Address;
+use crate::close_reason;
+use crate::hosts::{DatabaseHosts, NoPrimary, PrimaryState, is_same_server};
+use crate::messages;
+use bytes::Bytes;
+use paceline_config::Upstream;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+impl Servers {
+    /// A connection could not be opened, or was lost: the primary may be gone.
+    pub(super) fn suspect_primary(&self) {
+        if let Some(hosts) = &self.hosts {
+            hosts.suspect();
+        }
+    }
+}
+
+impl Inner {
+    /// The error for clients if there has been no primary for `failover_timeout`. Clients of a paused or suspended database wait for
+    /// the operator, who may be changing the primary.
+    pub(super) fn gave_up(&self, now: Instant) -> Option<Bytes> {
+        if matches!(self.admin.state, PoolState::Paused | PoolState::Suspended) {
+            return None;
+        }
+        let gave_up = self.servers.no_primary.filter(|none| none.until <= now)?;
+        Some(messages::no_primary(now.duration_since(gave_up.since)))
+    }
+}
+
+impl Pool {
+    /// The primary of these hosts has changed. A pool of other hosts ignores it.
+    pub(crate) fn follow_primary(
+        self: &Arc<Self>,
+        hosts: &Arc<DatabaseHosts>,
+        primary: &PrimaryState,
+    ) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let own = inner.servers.hosts.as_ref();
+        if !own.is_some_and(|own| Arc::ptr_eq(own, hosts)) {
+            return;
+        }
+        match primary {
+            PrimaryState::Known(upstream) => self.primary_found(&mut inner, upstream),
+            PrimaryState::Unknown(none) => self.apply_primary(&mut inner, Some(*none)),
+        }
+        self.give_up_failover(&mut inner, now);
+        self.dispatch(&mut inner, now);
+        self.start_timer(&mut inner);
+        self.signals.look_again.notify_one();
+    }
+
+    /// A statement of a client was rejected because the server is read only (SQLSTATE 25006).
+    pub fn suspect_primary(&self) {
+        self.lock().servers.suspect_primary();
+    }
+
+    /// Leads new connections to the primary.
+    fn primary_found(&self, inner: &mut Inner, upstream: &Upstream) {
+        let address = Arc::clone(&inner.servers.generation.address);
+        if address.upstream == *upstream {
+            inner.servers.forget_failures();
+        } else {
+            let address = Address {
+                upstream: upstream.clone(),
+                ..(*address).clone()
+            };
+            self.change_address(inner, address, close_reason::PRIMARY_CHANGED);
+        }
+        self.apply_primary(inner, None);
+    }
+
+    /// Notes whether there is a primary, to which the present address leads.
+    ///
+    /// If there is none, closes idle connections. Those in use remain: if the server is gone, they are lost; else it may become the
+    /// primary again. If there is one, cuts the connections to other hosts: these may be alive, and must not commit anything more
+    /// for clients.
+    pub(super) fn apply_primary(&self, inner: &mut Inner, no_primary: Option<NoPrimary>) {
+        let before = std::mem::replace(&mut inner.servers.no_primary, no_primary);
+        if no_primary.is_some() {
+            if before.is_none() {
+                self.replace_connections(inner, close_reason::PRIMARY_CHANGED);
+            }
+            return;
+        }
+        if inner.servers.hosts.is_none() {
+            return;
+        }
+        let primary = &inner.servers.generation.address.upstream;
+        let past = inner.servers.past.iter().filter_map(Weak::upgrade);
+        past.filter(|past| !is_same_server(&past.address.upstream, primary))
+            .for_each(|past| past.shut_down());
+    }
+
+    /// If there has been no primary for too long, ends the connections of the clients that wait.
+    pub(super) fn give_up_failover(&self, inner: &mut Inner, now: Instant) {
+        if let Some(message) = inner.gave_up(now) {
+            let waiting = inner.line.drain(now);
+            self.reject(waiting, &message);
+            inner.replication.reject(&message);
+        }
+    }
+}

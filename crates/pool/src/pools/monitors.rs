@@ -1,0 +1,88 @@
+//! The hosts of databases that have several: their monitors, and the pools that follow the primary.
+
+use super::{Pools, Registry};
+use crate::hosts::{DatabaseHosts, HostsConfig, monitor};
+use paceline_config::{Config, Database, Upstream};
+use std::sync::{Arc, Weak};
+use tokio::sync::watch;
+
+impl Pools {
+    /// Begins to monitor the hosts of databases that have several. Without this, their first hosts are used as primaries.
+    pub fn start_monitors(self: &Arc<Self>) {
+        self.monitor_hosts(&mut self.lock(), &self.shared.config());
+    }
+
+    /// Monitors the hosts that the configuration names, and no others.
+    pub(super) fn monitor_hosts(self: &Arc<Self>, registry: &mut Registry, config: &Config) {
+        let mut before = std::mem::take(&mut registry.hosts);
+        for entry in config.databases.keys() {
+            let Some(wanted) = HostsConfig::of(config, entry, &self.shared.keyring) else {
+                continue;
+            };
+            let hosts = match before.remove(entry) {
+                Some(same) if same.are_those_of(&wanted) => same,
+                other => self.monitor(entry, wanted, other.as_deref()),
+            };
+            registry.hosts.insert(entry.clone(), hosts);
+        }
+    }
+
+    fn monitor(
+        self: &Arc<Self>,
+        entry: &str,
+        config: HostsConfig,
+        before: Option<&DatabaseHosts>,
+    ) -> Arc<DatabaseHosts> {
+        let hosts = Arc::new(DatabaseHosts::new(entry, config, before));
+        let changes = hosts.primary_changes();
+        tokio::spawn(follow(
+            changes,
+            Arc::downgrade(&hosts),
+            Arc::downgrade(self),
+        ));
+        monitor::start(&hosts, &self.shared);
+        hosts
+    }
+
+    /// The hosts of databases that have several, in the order of their entries in the configuration.
+    pub fn hosts(&self) -> Vec<Arc<DatabaseHosts>> {
+        self.lock().hosts.values().map(Arc::clone).collect()
+    }
+
+    /// The server to which connections of a database lead: its primary. While none is known, the first host.
+    pub fn server(&self, name: &str, database: &Database) -> Upstream {
+        let config = self.shared.config();
+        let registry = self.lock();
+        let found = registry.database(&config, name);
+        let hosts = found.and_then(|found| found.hosts);
+        let primary = hosts.and_then(|hosts| hosts.known_primary());
+        primary.unwrap_or_else(|| database.primary.clone())
+    }
+
+    /// Leads the pools of these hosts to their primary, or notes that there is none. Pools of a database that is no longer in the
+    /// configuration are among them.
+    fn follow_primary(&self, hosts: &Arc<DatabaseHosts>) {
+        let registry = self.lock();
+        let primary = hosts.primary();
+        for (_, pool) in registry.all() {
+            pool.follow_primary(hosts, &primary);
+        }
+        drop(registry);
+        self.primary_changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Changes when the primary of a database has changed. Its pools follow it already.
+    pub fn primary_changes(&self) -> watch::Receiver<u64> {
+        self.primary_changes.subscribe()
+    }
+}
+
+/// Leads pools to each new primary. Ends when the hosts are dropped.
+async fn follow(mut changes: watch::Receiver<()>, hosts: Weak<DatabaseHosts>, pools: Weak<Pools>) {
+    while changes.changed().await.is_ok() {
+        let (Some(hosts), Some(pools)) = (hosts.upgrade(), pools.upgrade()) else {
+            return;
+        };
+        pools.follow_primary(&hosts);
+    }
+}
