@@ -299,7 +299,13 @@ impl Client {
     async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
         loop {
-            let (decision, analyzer) = self.decide(&mut request).await;
+            let settings = request.settings.id;
+            let (mut state, stats) = self.pool.analysis(&request.template, settings);
+            if matches!(state, AnalysisState::Running) {
+                state = Box::pin(self.pool.analysis_soon(&request.template, settings)).await;
+            }
+            request.stats = Some(stats);
+            let (decision, analyzer) = self.decide(&state, &mut request);
             let planned = Arc::new(request);
             let GroupingDecision { spec, would_group } = decision;
             let wrap = match (planned.template.hints().target_affect_row, &spec.keys) {
@@ -339,18 +345,13 @@ impl Client {
     }
 
     /// Decides how a single statement enters the line, by the analysis of its template.
-    async fn decide(&self, request: &mut PlannedRequest) -> (GroupingDecision, Analyzer) {
-        let settings = request.settings.id;
-        let (state, stats) = self.pool.analysis(&request.template, settings);
-        let state = match state {
-            AnalysisState::Running => {
-                Box::pin(self.pool.analysis_soon(&request.template, settings)).await
-            }
-            state => state,
-        };
-        request.stats = Some(stats);
+    fn decide(
+        &self,
+        state: &AnalysisState,
+        request: &mut PlannedRequest,
+    ) -> (GroupingDecision, Analyzer) {
         let policy = self.pool.policy();
-        let analyzer = match &state {
+        let analyzer = match state {
             AnalysisState::Done(analysis) => {
                 return (analysis.decide(request, policy), Analyzer::NotNeeded);
             }
