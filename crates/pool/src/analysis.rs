@@ -65,8 +65,6 @@ impl AnalysisTask {
             match ask(conn, template, settings, &analysis.pool.shared).await {
                 Ok(result) => {
                     analysis.result = result;
-                    // Before the connection is free: requests that wait for the result may form groups.
-                    drop(analysis);
                     server.give_back();
                 }
                 Err(error) => tracing::debug!(%error, "the analysis of a template failed"),

@@ -212,9 +212,6 @@ pub enum WaitResult {
     Fatal(Bytes),
     /// The client has waited for `query_wait_notify`, and continues to wait here.
     Queued(oneshot::Receiver<WaitResult>),
-    /// The request has left the line because the analysis of its template has ended: its client decides again whether it may join
-    /// a group.
-    Analyzed,
 }
 
 /// The result of asking for a server connection.

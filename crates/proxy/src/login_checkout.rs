@@ -74,8 +74,6 @@ async fn checkout_for(
     match result {
         WaitResult::Server(server) => Ok(server),
         WaitResult::Fatal(message) => Err(LoginRefusal::Error(message)),
-        WaitResult::Answer(_) | WaitResult::Queued(_) | WaitResult::Analyzed => {
-            Err(LoginRefusal::Left)
-        }
+        WaitResult::Answer(_) | WaitResult::Queued(_) => Err(LoginRefusal::Left),
     }
 }

@@ -2,7 +2,6 @@
 //! it reports under settings.
 
 use paceline_batch::analysis::TemplateAnalysis;
-use paceline_batch::line::WaiterId;
 use paceline_batch::template_stats::{NameQuota, StatsByTemplate, TemplateStats};
 use paceline_relay::server::AcceptedParse;
 use paceline_relay::settings::SessionSettings;
@@ -50,8 +49,6 @@ struct TemplateEntry {
     progress: AnalysisProgress,
     /// `None` if the statistics were dropped.
     stats: Weak<TemplateStats>,
-    /// Requests in the line whose clients wait for the analysis, too.
-    undecided: Vec<WaiterId>,
 }
 
 enum AnalysisProgress {
@@ -134,7 +131,6 @@ impl Analyses {
         let entry = TemplateEntry {
             progress: AnalysisProgress::Pending,
             stats: Arc::downgrade(&stats),
-            undecided: Vec::new(),
         };
         self.by_template.insert(key, entry);
         (AnalysisState::Needed, stats)
@@ -147,37 +143,17 @@ impl Analyses {
         }
     }
 
-    /// Ends an analysis. Returns the requests in the line that may be decided now.
-    pub(super) fn set(
-        &mut self,
-        template: u64,
-        settings: u64,
-        result: Option<TemplateAnalysis>,
-    ) -> Vec<WaiterId> {
+    pub(super) fn set(&mut self, template: u64, settings: u64, result: Option<TemplateAnalysis>) {
         let key = (template, settings);
         match (result, self.by_template.get_mut(&key)) {
             (Some(result), Some(entry)) => {
                 entry.progress = AnalysisProgress::Done(Arc::new(result), Instant::now());
-                std::mem::take(&mut entry.undecided)
             }
             (None, Some(_)) => {
                 self.by_template.remove(&key);
-                Vec::new()
             }
-            (_, None) => Vec::new(),
+            (_, None) => {}
         }
-    }
-
-    /// A request in the line is to be decided when the analysis of its template ends. False: the analysis has ended.
-    pub(super) fn await_end(&mut self, template: u64, settings: u64, waiter: WaiterId) -> bool {
-        let Some(entry) = self.by_template.get_mut(&(template, settings)) else {
-            return true;
-        };
-        let done = matches!(entry.progress, AnalysisProgress::Done(..));
-        if !done {
-            entry.undecided.push(waiter);
-        }
-        !done
     }
 
     /// The result of an analysis that is done.

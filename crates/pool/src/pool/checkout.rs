@@ -27,7 +27,7 @@ impl WaitResult {
         match self {
             Self::Answer(answer) => Some(answer),
             Self::Server(server) => server.underway.as_ref().map(|(begun, _)| &*begun.answer),
-            Self::Fatal(_) | Self::Queued(_) | Self::Analyzed => None,
+            Self::Fatal(_) | Self::Queued(_) => None,
         }
     }
 }

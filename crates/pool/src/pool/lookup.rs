@@ -1,16 +1,14 @@
 //! Access of clients to what the pool has found out from PostgreSQL.
 
-use super::{AnalysisState, Inner, Pool, WaitResult};
+use super::{AnalysisState, Pool};
 use crate::server::ServerConn;
 use paceline_batch::analysis::TemplateAnalysis;
-use paceline_batch::line::WaiterId;
 use paceline_batch::template_stats::TemplateStats;
 use paceline_relay::server::AcceptedParse;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a request waits for an analysis of its template that runs.
 const ANALYSIS_AWAITED_MAX: Duration = Duration::from_millis(50);
@@ -50,38 +48,13 @@ impl Pool {
 
     /// Ends an analysis. `None`: there is no result, and the next client asks again.
     pub(crate) fn set_analysis(
-        self: &Arc<Self>,
+        &self,
         template: u64,
         settings: u64,
         result: Option<TemplateAnalysis>,
     ) {
-        let mut inner = self.lock();
-        let undecided = inner.analyses.set(template, settings, result);
-        self.decide_again(&mut inner, undecided);
-        drop(inner);
+        self.lock().analyses.set(template, settings, result);
         self.signals.analyzed.notify_waiters();
-    }
-
-    /// A request entered the line without an analysis of its template, which another client has taken on. When the analysis ends,
-    /// the wait ends with [`WaitResult::Analyzed`].
-    pub fn await_analysis(self: &Arc<Self>, template: u64, settings: u64, waiter: WaiterId) {
-        let mut inner = self.lock();
-        if !inner.analyses.await_end(template, settings, waiter) {
-            self.decide_again(&mut inner, vec![waiter]);
-        }
-    }
-
-    /// Takes these requests out of the line, as far as they are in it, so that their clients decide again.
-    fn decide_again(self: &Arc<Self>, inner: &mut Inner, undecided: Vec<WaiterId>) {
-        let now = Instant::now();
-        for waiter in undecided {
-            if let Some(entry) = inner.line.withdraw(now, waiter) {
-                self.shared.counters.waiting.fetch_sub(1, Ordering::Relaxed);
-                // A client that has left needs no decision.
-                let _ = entry.request.answer.send(WaitResult::Analyzed);
-            }
-        }
-        self.dispatch(inner, now);
     }
 
     /// Whether the template calls functions that may change the session; `None` if that is not known.

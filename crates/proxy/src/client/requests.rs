@@ -298,68 +298,58 @@ impl Client {
     /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
     async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
-        loop {
-            let settings = request.settings.id;
-            let (mut state, stats) = self.pool.analysis(&request.template, settings);
-            if matches!(state, AnalysisState::Running) {
-                state = Box::pin(self.pool.analysis_soon(&request.template, settings)).await;
+        let settings = request.settings.id;
+        let (mut state, stats) = self.pool.analysis(&request.template, settings);
+        if matches!(state, AnalysisState::Running) {
+            state = Box::pin(self.pool.analysis_soon(&request.template, settings)).await;
+        }
+        request.stats = Some(stats);
+        let (decision, analysis) = self.decide(&state, &mut request);
+        let planned = Arc::new(request);
+        let GroupingDecision { spec, would_group } = decision;
+        let wrap = match (planned.template.hints().target_affect_row, &spec.keys) {
+            (None, _) => Wrap::No,
+            (Some(1), LineKeys::One(_)) => Wrap::OneRow,
+            _ => Wrap::Begin,
+        };
+        let shown = spec.group.is_some() || spec.probe_group.is_some();
+        let reads = spec.group.is_some_and(|id| id.strategy.reads());
+        let checkout = self
+            .pool
+            .check_out(spec, would_group, || shown.then(|| Arc::clone(&planned)));
+        let (waiter, receiver) = match checkout {
+            CheckoutResult::Server(server) => {
+                return self.relay_single(server, planned, wrap, analysis).await;
             }
-            request.stats = Some(stats);
-            let (decision, analyzer) = self.decide(&state, &mut request);
-            let planned = Arc::new(request);
-            let GroupingDecision { spec, would_group } = decision;
-            let wrap = match (planned.template.hints().target_affect_row, &spec.keys) {
-                (None, _) => Wrap::No,
-                (Some(1), LineKeys::One(_)) => Wrap::OneRow,
-                _ => Wrap::Begin,
-            };
-            let shown = spec.group.is_some() || spec.probe_group.is_some();
-            let reads = spec.group.is_some_and(|id| id.strategy.reads());
-            let checkout = self
-                .pool
-                .check_out(spec, would_group, || shown.then(|| Arc::clone(&planned)));
-            let (waiter, receiver) = match checkout {
-                CheckoutResult::Server(server) => {
-                    return self.relay_single(server, planned, wrap, analyzer).await;
-                }
-                CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
-                CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
-            };
-            if would_group && let Some(stats) = &planned.stats {
-                stats.count_would_have_grouped();
-            }
-            if matches!(analyzer, Analyzer::AnotherClient) {
-                let (template, settings) = (planned.template.id, planned.settings.id);
-                self.pool.await_analysis(template, settings, waiter);
-            }
-            let result = self.wait(waiter, receiver, reads).await?;
-            self.note_group_answer(&planned, &result);
-            match result {
-                WaitResult::Server(server) => {
-                    return self.relay_single(server, planned, wrap, analyzer).await;
-                }
-                WaitResult::Analyzed => request = Arc::unwrap_or_clone(planned),
-                other => return self.handle_wait_result(other).await,
-            }
+            CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
+            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
+        };
+        if would_group && let Some(stats) = &planned.stats {
+            stats.count_would_have_grouped();
+        }
+        let result = self.wait(waiter, receiver, reads).await?;
+        self.note_group_answer(&planned, &result);
+        match result {
+            WaitResult::Server(server) => self.relay_single(server, planned, wrap, analysis).await,
+            other => self.handle_wait_result(other).await,
         }
     }
 
-    /// Decides how a single statement enters the line, by the analysis of its template.
+    /// Decides how a single statement enters the line, by the analysis of its template. The client may have to analyze it after the
+    /// request.
     fn decide(
         &self,
         state: &AnalysisState,
         request: &mut PlannedRequest,
-    ) -> (GroupingDecision, Analyzer) {
+    ) -> (GroupingDecision, Option<AnalysisTask>) {
         let policy = self.pool.policy();
-        let analyzer = match state {
-            AnalysisState::Done(analysis) => {
-                return (analysis.decide(request, policy), Analyzer::NotNeeded);
-            }
-            AnalysisState::Pending | AnalysisState::Running => Analyzer::AnotherClient,
-            AnalysisState::Needed => Analyzer::ThisClient(AnalysisTask::new(&self.pool, request)),
+        let analysis = match state {
+            AnalysisState::Done(analysis) => return (analysis.decide(request, policy), None),
+            AnalysisState::Pending | AnalysisState::Running => None,
+            AnalysisState::Needed => Some(AnalysisTask::new(&self.pool, request)),
         };
         let decision = GroupingDecision::without_analysis(request, policy);
-        (decision, analyzer)
+        (decision, analysis)
     }
 
     /// Notes what the answer that a group has brought changes for the client.
@@ -380,29 +370,15 @@ impl Client {
         server: Box<PooledServer>,
         request: Arc<PlannedRequest>,
         wrap: Wrap,
-        analyzer: Analyzer,
+        analysis: Option<AnalysisTask>,
     ) -> Result<(), ClientEnd> {
         if let Some(stats) = &request.stats {
             stats.count_alone();
         }
-        let analysis = match analyzer {
-            Analyzer::ThisClient(task) => Some(task),
-            Analyzer::NotNeeded | Analyzer::AnotherClient => None,
-        };
         let bytes = request.bytes.clone();
         let single = SingleRequest { request, analysis };
         Box::pin(self.relay(server, &bytes, wrap, Some(single))).await
     }
-}
-
-/// Which client analyzes the template of a request.
-enum Analyzer {
-    /// The analysis has ended.
-    NotNeeded,
-    /// A client whose request came earlier.
-    AnotherClient,
-    /// The client itself, after its request.
-    ThisClient(AnalysisTask),
 }
 
 /// Returns when the pause is over; without one, never.

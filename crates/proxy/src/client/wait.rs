@@ -36,8 +36,8 @@ impl Client {
                 server.give_back();
                 Ok(())
             }
-            // Handled during the wait, and by the request that waits for an analysis.
-            WaitResult::Queued(_) | WaitResult::Analyzed => Ok(()),
+            // Handled during the wait.
+            WaitResult::Queued(_) => Ok(()),
         }
     }
 
@@ -96,7 +96,6 @@ impl Client {
                 server.give_back();
                 Ok(WaitResult::cancelled())
             }
-            (Ok(WaitResult::Analyzed), None) if cancelled => Ok(WaitResult::cancelled()),
             (Ok(result), None) => Ok(result),
             (Ok(_), Some(error)) => Err(error.into()),
             (Err(_), _) => Err(shut_down()),

@@ -124,26 +124,6 @@ fn groups_are_counted_by_template_and_strategy() {
     assert!(units.is_sorted_by(|a, b| a >= b), "{units:?}");
 }
 
-/// They arrive while the first request of the template waits for a server connection itself.
-#[test]
-fn requests_that_wait_for_the_first_analysis_join_groups() {
-    let Some(stage) = stage(&["hotspot_for_autocommit=on"]) else {
-        return;
-    };
-    together(&stage, &[1; 6].map(sell));
-    let mut client = stage.client();
-    let rows = groups(&mut client);
-    let units = |strategy| {
-        let units = row(&rows, SELL, strategy, &["units"]);
-        units.parse::<u32>().unwrap()
-    };
-    // After the analysis, one may find the connection idle.
-    assert!(units("solo") <= 2, "{rows:#?}");
-    assert_eq!(units("solo") + units("fold"), 6);
-    let left = client.ok("SELECT qty FROM stock WHERE id = 1");
-    assert_eq!(left.rows(), [[Some("4".to_owned())]]);
-}
-
 #[test]
 fn a_request_that_waits_for_the_first_analysis_can_be_cancelled() {
     let Some(stage) = stage(&["hotspot_for_autocommit=on"]) else {
