@@ -23,7 +23,7 @@ use tokio::sync::watch;
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
 /// The same while there is no primary.
-const PROBE_OFTEN: Duration = Duration::from_millis(50);
+const PROBE_OFTEN: Duration = Duration::from_millis(20);
 
 /// The hosts of one entry of the configuration.
 pub struct DatabaseHosts {
@@ -267,11 +267,12 @@ impl DatabaseHosts {
             Event::PrimaryFound {
                 host,
                 timeline,
+                before,
                 waited,
-                ..
             } => {
                 let timeline = timeline.map(|timeline| timeline.0);
-                tracing::info!(database, host = %shown(host), timeline, ?waited, "this host is the primary");
+                let before = before.map(|before| before.0);
+                tracing::info!(database, host = %shown(host), timeline, before, ?waited, "this host is the primary");
             }
             Event::PrimaryNotFound => {
                 tracing::warn!(database, "no host is the primary: requests wait");

@@ -147,11 +147,18 @@ async fn history(
     Ok(text.and_then(|text| TimelineHistory::parse(timeline, &text).ok()))
 }
 
-/// The single value that a query returns; `None` if it is null, or the server rejects the query.
+/// The single value that a query returns; `None` if it is null, or if the monitor may not ask (class 42 of the SQLSTATEs). Another
+/// rejection, for example a time-out, says nothing about the value: the probe fails.
 async fn value(conn: &mut ServerConn, question: &str) -> Result<Option<String>, ServerError> {
     let answer = match conn.query(question).await {
         Ok(answer) => answer,
-        Err(ServerError::Refused(_)) => return Ok(None),
+        Err(error)
+            if error
+                .sqlstate()
+                .is_some_and(|state| state.starts_with("42")) =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(error),
     };
     let row = answer
