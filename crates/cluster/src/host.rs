@@ -69,7 +69,7 @@ pub enum Reason {
         /// That of the hosts in use.
         expected: SystemId,
     },
-    /// Somebody was promoted after it.
+    /// Another host was promoted later.
     #[error("timeline {own} is lower than {highest}, the highest seen")]
     OlderTimeline {
         /// The host's.
@@ -136,7 +136,7 @@ pub struct HostStatus {
     pub observed: Option<Instant>,
 }
 
-/// What is known of one host.
+/// One host: its configuration, and what its probes found.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) spec: HostSpec,

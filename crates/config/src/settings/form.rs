@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The longest timeout: long enough for any use, short enough that no clock arithmetic overflows.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What is shown of a password.
+/// Stands for a password in the log, in answers of the console and in documents.
 pub(crate) const HIDDEN: &str = "***";
 
 /// The syntax of a value in a `pgbouncer.ini`.

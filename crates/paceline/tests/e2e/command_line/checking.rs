@@ -1,11 +1,11 @@
-//! `paceline check --connect`: what it prints of hosts that answer, that are in recovery, and that nobody can reach.
+//! `paceline check --connect`: its output for hosts that answer, are in recovery, or cannot be reached.
 
 use std::process::Command;
 
 use crate::harness::caretaker;
 use crate::harness::cluster::{self, Cluster};
 
-/// A port on which nobody listens.
+/// A port on which no server listens.
 const CLOSED: u16 = 1;
 
 /// The exit code of a check of a file with this text, and the lines about hosts.

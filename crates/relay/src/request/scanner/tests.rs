@@ -106,7 +106,7 @@ fn a_complete_long_request_that_cannot_join_a_group_is_relayed_in_parts() {
     let long = message(b'B', &[&[0, 0, 0, 0, 0, 1][..], &[0; 20_000]].concat());
     let out = [long, messages("es").concat()].concat();
     assert_eq!(scanner.scan(&out), Ok(Boundary::Complete(out.len())));
-    // So many statements are not prepared at once.
+    // The request has too many Parse messages to be answered as one that only prepares.
     let out = [messages("n").concat().repeat(1_000), messages("s").concat()].concat();
     assert!(matches!(scanner.scan(&out), Ok(Boundary::Relay(part)) if part <= PART_BYTES_MAX));
 }
