@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::{ADD, SETUP, check};
+use super::{ADD, SETUP};
 use crate::harness::caretaker::{self, Adopted, signal};
 use crate::harness::load::Load;
 use crate::harness::paceline::Paceline;
@@ -284,7 +284,7 @@ async fn load_goes_on_while_patroni_changes_the_leader() {
     load.progress(200).await;
     let tally = load.stop().await;
     let last = cluster.leader().unwrap();
-    check(&tally, &mut cluster.client(last));
+    tally.check(&mut cluster.client(last));
     let parameters = [("user", "postgres"), ("database", "postgres")];
     RawClient::connect(port, &parameters).ok(ADD);
 }

@@ -483,7 +483,7 @@ fn a_function_whose_rows_have_changed() {
     stage.await_analysis();
     bare.ok("ALTER TABLE job ADD COLUMN prio int");
     // A new connection to the server plans the calls again.
-    bare.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    Stage::end_other_sessions(&mut bare);
     let mut clients = stage.clients(4);
     let mut gate = Gate::close(&stage);
     for client in &mut clients {

@@ -268,16 +268,13 @@ fn a_default_that_changes_between_two_connections() {
             assert!(together.compare(sql, prepared), "{sql}");
         }
         direct.ok(&format!("ALTER DATABASE {database} SET {setting}"));
-        direct.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'");
-        until("the server connections are gone", || {
-            direct.number("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'") == 0
-        });
+        Stage::end_other_sessions(&mut direct);
         for prepared in [true, false] {
             // The templates of this round were analyzed under the other default.
             together.compare(sql, prepared);
         }
         direct.ok(&format!("ALTER DATABASE {database} RESET ALL"));
-        direct.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'");
+        Stage::end_other_sessions(&mut direct);
         direct = stage.direct();
     }
 }
@@ -285,10 +282,7 @@ fn a_default_that_changes_between_two_connections() {
 /// A reload of the configuration applies to existing connections.
 #[test]
 fn a_reload_reaches_what_was_prepared() {
-    let stage = Stage::on(Cluster::private())
-        .set("default_pool_size=1")
-        .set("hotspot_for_autocommit=true")
-        .open();
+    let stage = Stage::for_groups_on(Cluster::private());
     let mut direct = stage.direct();
     direct.ok(SETUP);
     // The constants of a simple query are read when it is sent.

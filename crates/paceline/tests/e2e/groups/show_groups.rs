@@ -416,7 +416,7 @@ fn a_group_that_finds_no_connection_has_not_left() {
         client.send(&unit(SELL, &[Some("1")]));
     }
     until("all are held back", || stage.counters().waiting == 3);
-    direct.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()");
+    Stage::end_other_sessions(&mut direct);
     for client in &mut clients {
         assert_eq!(client.reply().error(), None);
     }

@@ -39,10 +39,7 @@ fn while_waits_end<T>(stage: &Stage, act: impl FnOnce() -> T) -> T {
 
 #[test]
 fn members_learn_that_their_change_is_not_replicated() {
-    let stage = Stage::on(Cluster::private())
-        .set("default_pool_size=1")
-        .set("hotspot_for_autocommit=true")
-        .open();
+    let stage = Stage::for_groups_on(Cluster::private());
     let mut direct = stage.direct();
     direct.ok(SETUP);
     let (add_to, put) = (unit(ADD_TO, &[Some("1")]), unit(PUT, &[Some("1")]));

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error, Statement};
 
 use crate::harness::driver::{connect, is_connection_failure, sqlstate};
+use crate::harness::raw::RawClient;
 use crate::harness::wait::LIMIT;
 
 const ADD: &str = "UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + $1 WHERE id = $2";
@@ -46,6 +47,21 @@ impl Tally {
             .iter()
             .map(|count| count.load(Ordering::SeqCst));
         each.sum()
+    }
+
+    /// Fails unless every acknowledged update is there, none was made twice, and none was refused.
+    #[track_caller]
+    pub(crate) fn check(&self, direct: &mut RawClient) {
+        for row in 0..ROWS {
+            let acknowledged = self.acknowledged[row].load(Ordering::SeqCst);
+            let unknown = self.unknown[row].load(Ordering::SeqCst);
+            let found = direct.number(&format!("SELECT n FROM t WHERE id = {}", row + 1));
+            println!("row {row}: {acknowledged} acknowledged, {unknown} unknown, {found} found");
+            assert!(found >= acknowledged, "acknowledged updates are missing");
+            assert!(found <= acknowledged + unknown, "updates were made twice");
+        }
+        let refused = self.refused.lock().unwrap();
+        assert!(refused.is_empty(), "{refused:?}");
     }
 
     pub(crate) fn refused(&self, state: &str) -> i64 {

@@ -70,7 +70,12 @@ impl Stage {
 
     /// One server connection, un-hinted statements group: what forced groups need.
     pub(crate) fn for_groups() -> Stage {
-        Self::on_shared()
+        Self::for_groups_on(cluster::shared())
+    }
+
+    /// [`Self::for_groups`] on a given server.
+    pub(crate) fn for_groups_on(cluster: Arc<Cluster>) -> Stage {
+        Self::on(cluster)
             .set("default_pool_size=1")
             .set("hotspot_for_autocommit=true")
             .open()
@@ -100,6 +105,18 @@ impl Stage {
     /// Paceline itself, which the test ends; clients connect to its port no more.
     pub(crate) fn take_paceline(&mut self) -> Option<Paceline> {
         self.paceline.take()
+    }
+
+    /// Ends all sessions of the database in PostgreSQL except this one; returns when they have ended, so that no request gets a
+    /// connection that is about to be lost.
+    #[track_caller]
+    pub(crate) fn end_other_sessions(direct: &mut RawClient) {
+        const OTHERS: &str = "FROM pg_stat_activity WHERE datname = current_database() \
+                              AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+        direct.ok(&format!("SELECT pg_terminate_backend(pid) {OTHERS}"));
+        until("the other sessions have ended", || {
+            direct.number(&format!("SELECT count(*) {OTHERS}")) == 0
+        });
     }
 
     /// The port that clients connect to.

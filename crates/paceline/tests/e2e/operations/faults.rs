@@ -2,11 +2,10 @@
 //! connection was lost, and Paceline serves again by itself.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::harness::caretaker::signal;
 use crate::harness::cluster::Cluster;
-use crate::harness::load::{Load, ROWS, Tally};
+use crate::harness::load::Load;
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
@@ -39,20 +38,6 @@ fn direct(stage: &Stage) -> RawClient {
     client.unwrap()
 }
 
-/// Fails unless every acknowledged update is there, and no more than could have been made.
-fn check(tally: &Tally, direct: &mut RawClient) {
-    for row in 0..ROWS {
-        let acknowledged = tally.acknowledged[row].load(Ordering::SeqCst);
-        let unknown = tally.unknown[row].load(Ordering::SeqCst);
-        let found = direct.number(&format!("SELECT n FROM t WHERE id = {}", row + 1));
-        println!("row {row}: {acknowledged} acknowledged, {unknown} unknown, {found} found");
-        assert!(found >= acknowledged, "acknowledged updates are missing");
-        assert!(found <= acknowledged + unknown, "updates were made twice");
-    }
-    let refused = tally.refused.lock().unwrap();
-    assert!(refused.is_empty(), "{refused:?}");
-}
-
 /// SIGKILL to a backend that serves a client; PostgreSQL then restarts all of them.
 fn kill_a_backend(stage: &Stage) {
     let pid = direct(stage).value(
@@ -72,7 +57,7 @@ async fn killed_backends_under_load() {
     }
     load.progress(300).await;
     let tally = load.stop().await;
-    check(&tally, &mut direct(&stage));
+    tally.check(&mut direct(&stage));
     stage.assert_grouped(100, 3);
 }
 
@@ -87,7 +72,7 @@ async fn killed_servers_under_load() {
     }
     load.progress(300).await;
     let tally = load.stop().await;
-    check(&tally, &mut direct(&stage));
+    tally.check(&mut direct(&stage));
 }
 
 /// A session that PostgreSQL ends by command: only that one is lost.
@@ -104,7 +89,7 @@ async fn terminated_backends_under_load() {
     }
     load.progress(200).await;
     let tally = load.stop().await;
-    check(&tally, &mut direct);
+    tally.check(&mut direct);
 }
 
 /// A backend of a client that waits so; none may for a moment.
