@@ -49,7 +49,39 @@ pub enum PositionError {
     Lsn,
 }
 
+/// The sizes on which positions in the log depend, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalSizes {
+    /// `wal_block_size`: a page. Each begins with a header.
+    pub block: u64,
+    /// `wal_segment_size`: a file. The header of its first page is longer.
+    pub segment: u64,
+}
+
+/// Size of the header of a page (`SizeOfXLogShortPHD` in PostgreSQL's `xlog_internal.h`).
+const PAGE_HEADER: u64 = 24;
+
+/// The same for the first page of a segment (`SizeOfXLogLongPHD`).
+const SEGMENT_HEADER: u64 = 40;
+
 impl Lsn {
+    /// The end of the last record, if this is the position at which the next one will be inserted. If the last record ends with its
+    /// page, the next one is inserted behind the header of the following page, a position that replay does not reach before
+    /// there is a further record.
+    #[must_use]
+    pub fn end_of_last_record(self, sizes: WalSizes) -> Self {
+        let within = |size: u64| self.0.checked_rem(size);
+        let header = match within(sizes.segment) {
+            Some(SEGMENT_HEADER) => SEGMENT_HEADER,
+            Some(offset) if offset < sizes.block => return self,
+            _ => PAGE_HEADER,
+        };
+        match within(sizes.block) == Some(header) {
+            true => Self(self.0 - header),
+            false => self,
+        }
+    }
+
     /// The beginning of every log.
     pub const ZERO: Self = Self(0);
     /// Past every log.
@@ -138,6 +170,27 @@ mod tests {
             Ok(SystemId(7_012_345_678_901_234_567))
         );
         assert_eq!("2".parse(), Ok(Timeline(2)));
+    }
+
+    #[test]
+    fn a_record_ends_before_the_header_of_the_next_page() {
+        let sizes = WalSizes {
+            block: 8_192,
+            segment: 16 * 1_024 * 1_024,
+        };
+        let segment = 3 * sizes.segment;
+        for (insert, end) in [
+            // Behind the headers of a page and of a segment.
+            (segment + 8_192 + 24, segment + 8_192),
+            (segment + 40, segment),
+            // In the midst of a page: the header has another length there.
+            (segment + 24, segment + 24),
+            (segment + 8_192 + 40, segment + 8_192 + 40),
+            (segment + 8_192 + 32, segment + 8_192 + 32),
+            (segment + 8_000, segment + 8_000),
+        ] {
+            assert_eq!(Lsn(insert).end_of_last_record(sizes), Lsn(end), "{insert}");
+        }
     }
 
     #[test]

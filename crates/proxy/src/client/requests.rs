@@ -305,7 +305,14 @@ impl Client {
         }
         request.stats = Some(stats);
         let (decision, analysis) = self.decide(&state, &mut request);
+        let replica_read = self.replica_read(&state, &request);
         let planned = Arc::new(request);
+        // Boxed, because its state would be part of every client.
+        if let Some(read) = replica_read
+            && Box::pin(self.read_on_replica(read, &planned)).await?
+        {
+            return Ok(());
+        }
         let GroupingDecision { spec, would_group } = decision;
         let wrap = match (planned.template.hints().target_affect_row, &spec.keys) {
             (None, _) => Wrap::No,
@@ -353,7 +360,7 @@ impl Client {
     }
 
     /// Notes what the answer that a group has brought changes for the client.
-    fn note_group_answer(&mut self, request: &Request, result: &WaitResult) {
+    pub(super) fn note_group_answer(&mut self, request: &Request, result: &WaitResult) {
         let Some(answer) = result.answer() else {
             return;
         };
