@@ -33,9 +33,12 @@ pub struct Position {
     pub lsn: Lsn,
 }
 
-/// Why a text is not the part of a position that was expected.
+/// Why a text is not a position, or not the part of one that was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PositionError {
+    /// The whole.
+    #[error("a position is a system identifier, a timeline and an LSN with colons between them")]
+    Parts,
     /// The system identifier.
     #[error("a system identifier is a decimal number from 1 to 18446744073709551615")]
     System,
@@ -109,6 +112,27 @@ impl fmt::Display for Timeline {
 impl fmt::Display for Lsn {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:X}/{:X}", self.0 >> 32, self.0 & 0xFFFF_FFFF)
+    }
+}
+
+/// `SYSTEM:TIMELINE:LSN`
+impl fmt::Display for Position {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}:{}", self.system, self.timeline, self.lsn)
+    }
+}
+
+impl FromStr for Position {
+    type Err = PositionError;
+
+    fn from_str(text: &str) -> Result<Self, PositionError> {
+        let mut parts = text.splitn(3, ':');
+        let mut part = || parts.next().ok_or(PositionError::Parts);
+        Ok(Self {
+            system: part()?.parse()?,
+            timeline: part()?.parse()?,
+            lsn: part()?.parse()?,
+        })
     }
 }
 
@@ -222,6 +246,12 @@ mod tests {
             prop_assert_eq!(SystemId(system).to_string().parse(), Ok(SystemId(system)));
             prop_assert_eq!(Timeline(timeline).to_string().parse(), Ok(Timeline(timeline)));
             prop_assert_eq!(Lsn(lsn).to_string().parse(), Ok(Lsn(lsn)));
+            let position = Position {
+                system: SystemId(system),
+                timeline: Timeline(timeline),
+                lsn: Lsn(lsn),
+            };
+            prop_assert_eq!(position.to_string().parse(), Ok(position));
         }
 
         #[test]

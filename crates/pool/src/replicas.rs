@@ -10,7 +10,10 @@ use arc_swap::ArcSwapOption;
 use paceline_cluster::{HostId, Lsn, Position};
 use paceline_config::Servers;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Maximum time for the answer to `SHOW paceline.position`.
+const POSITION_MAX: Duration = Duration::from_secs(2);
 
 /// The replicas of a database for one user; `None` if it has one host. A reload may replace them.
 pub type ReplicasInForce = Arc<ArcSwapOption<Replicas>>;
@@ -130,20 +133,21 @@ impl Replicas {
         Some(seen.position)
     }
 
-    /// What the client has seen, for another client that follows it. `None`: the primary, its timeline or its system identifier is
-    /// not known.
-    pub async fn position(&self, seen: &mut Seen, until: Instant) -> Option<Position> {
+    /// What the client has seen, as text for another client that follows it. `None`: there is no primary, it does not answer, or its
+    /// timeline is not known.
+    pub async fn position(&self, seen: &mut Seen) -> Option<String> {
+        let until = Instant::now() + POSITION_MAX;
         let lsn = self.known_position(seen, until).await?;
-        self.hosts.position_at(lsn)
+        Some(self.hosts.position_at(lsn)?.to_string())
     }
 
-    /// The client follows another client, which was at `position`. False: that position is not on the primary's timeline.
-    pub fn follow(&self, seen: &mut Seen, position: Position) -> bool {
-        let known = self.hosts.includes(position);
-        if known {
-            seen.raise(position.lsn);
+    /// The client follows another one, which was at this position. If the position is not part of the primary's log, for example
+    /// because a failover has lost it, or if the text is not a position, the client reads the present state of the primary.
+    pub fn follow(&self, seen: &mut Seen, position: &str) {
+        match position.parse::<Position>() {
+            Ok(position) if self.hosts.includes(position) => seen.raise(position.lsn),
+            Ok(_) | Err(_) => self.primary_served(seen),
         }
-        known
     }
 
     /// Takes reads away from replicas that may not serve them any more: their servers may never answer.

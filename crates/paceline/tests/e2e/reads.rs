@@ -1,7 +1,7 @@
 //! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
 
 use crate::failover::{Pair, shown};
-use crate::harness::message::{bind, execute, parse, query, sync, unit};
+use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::reply::assert_same;
 use crate::harness::{Rng, until};
@@ -190,10 +190,10 @@ fn errors_are_those_of_the_primary() {
     // A statement of the client's own, which the replica's connection does not have.
     let prepare = [parse("p", "SELECT n FROM t WHERE id = $1", &[]), sync()].concat();
     assert_same("Parse", &direct.ask(&prepare).0, &client.ask(&prepare).0);
-    let run = [bind("", "p", &[Some("2")]), execute("", 0), sync()].concat();
+    let again = [bind("", "p", &[Some("2")]), execute("", 0), sync()].concat();
     let before = pair.reads();
     until("the replica executes the statement", || {
-        assert_same("Execute", &direct.ask(&run).0, &client.ask(&run).0);
+        assert_same("Execute", &direct.ask(&again).0, &client.ask(&again).0);
         pair.reads() > before
     });
 }
@@ -337,4 +337,67 @@ fn read(rng: &mut Rng, client: &mut RawClient, id: usize) -> i64 {
         }
     };
     reply.rows()[0][0].as_ref().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_client_follows_another_by_its_position() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let (mut writer, mut reader) = (pair.client(), pair.client());
+    pair.await_replica(&mut reader, READ);
+    pair.pause_replay();
+    writer.ok("UPDATE t SET n = 7 WHERE id = 1");
+    let position = writer.value("SHOW paceline.position");
+    assert_eq!(reader.number(READ), 0);
+    let reply = reader.ok(&format!("SET paceline.after = '{position}'"));
+    assert_eq!(reply.tag(), "SET");
+    assert_eq!(reader.number(READ), 7);
+    let mut third = pair.client();
+    let set = format!("SET paceline.after TO '{position}'");
+    let set = [run(&set, &[]), sync()].concat();
+    third.ask(&set).expect_ok("the extended protocol");
+    assert_eq!(third.number(READ), 7);
+    let show = [run("SHOW paceline.position", &[]), sync()].concat();
+    assert!(third.ask(&show).value().contains(':'));
+    // A position of another cluster: the client reads the present state of the primary.
+    let mut lost = pair.client();
+    lost.ok("SET paceline.after = '1:1:0/1'");
+    assert_eq!(lost.number(READ), 7);
+    pair.resume_replay();
+    pair.await_replica(&mut reader, READ);
+    assert_eq!(reader.number(READ), 7);
+}
+
+/// If the last record ends with its page, the position for the next record is behind a page header, which replay does not reach.
+#[test]
+fn a_replica_reaches_the_position_of_an_idle_primary_at_the_end_of_a_page() {
+    const PAGE: i64 = 8_192;
+    let Some(pair) = Pair::reading(&["reads=session", "replica_wait=10s"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    pair.await_replica(&mut client, READ);
+    let mut primary = pair.primary.client("postgres");
+    let mut offset = || primary.number("SELECT (pg_current_wal_insert_lsn() - '0/0') % 8192");
+    let mut writer = pair.primary.client("postgres");
+    let (mut at, mut length, mut around) = (offset(), 1_000, 100);
+    until("a record ends with its page", || {
+        writer.ok(&format!(
+            "SELECT pg_logical_emit_message(true, '', repeat('x', {length}))"
+        ));
+        let before = std::mem::replace(&mut at, offset());
+        if at > before {
+            around = at - before - length;
+        }
+        length = match PAGE - at - around {
+            fits if fits > 0 => fits,
+            _ => 1_000,
+        };
+        at == 24
+    });
+    client.ok("BEGIN; SELECT 1; COMMIT");
+    let before = pair.reads();
+    client.ok(READ);
+    assert_eq!(pair.reads(), before + 1);
 }

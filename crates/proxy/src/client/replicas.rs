@@ -6,9 +6,11 @@ use paceline_batch::line::GroupId;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::{Reads, ReplicasGone};
 use paceline_pool::messages;
-use paceline_pool::pool::{AnalysisState, WaitResult};
+use paceline_pool::pool::{AnalysisState, Pool, WaitResult};
 use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas};
+use paceline_relay::local_show::{LocalShow, POSITION, ShowSource, ShowTable};
 use paceline_sql::ServerHint;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The setting by which a client chooses the server of its reads.
@@ -97,12 +99,68 @@ impl Client {
         Ok(true)
     }
 
+    /// The source of the answer to `SHOW paceline.position` or `SET paceline.after`, if a request is one of them.
+    pub(super) async fn position_source(&mut self, bytes: &[u8]) -> Option<PositionSource> {
+        let replicas = Arc::clone(self.replicas.load().as_ref()?);
+        let position = match self.session.local_command(bytes)? {
+            LocalShow::Parameter(name) if name == POSITION => {
+                // Boxed because it is rare: its state would be part of every client.
+                Some(Box::pin(replicas.position(&mut self.seen)).await?)
+            }
+            LocalShow::Follow(_) => None,
+            _ => return None,
+        };
+        Some(PositionSource {
+            pool: Arc::clone(&self.pool),
+            position,
+            followed: RefCell::new(None),
+        })
+    }
+
+    /// Follows the position that was set.
+    pub(super) fn follow(&mut self, source: PositionSource) {
+        if let (Some(position), Some(replicas)) =
+            (source.followed.into_inner(), &*self.replicas.load())
+        {
+            replicas.follow(&mut self.seen, &position);
+        }
+    }
+
     /// Notes that the primary has served the client: a replica that serves its next read must have replayed what it has written or
     /// read there.
     pub(super) fn primary_served(&mut self) {
         if let Some(replicas) = &*self.replicas.load() {
             replicas.primary_served(&mut self.seen);
         }
+    }
+}
+
+/// Answers `SHOW paceline.position` and `SET paceline.after`.
+pub(super) struct PositionSource {
+    pool: Arc<Pool>,
+    position: Option<String>,
+    followed: RefCell<Option<String>>,
+}
+
+impl ShowSource for PositionSource {
+    fn variables(&self) -> Vec<(String, String)> {
+        let position = self.position.iter();
+        position
+            .map(|position| (POSITION.to_owned(), position.clone()))
+            .collect()
+    }
+
+    fn status(&self) -> Vec<(String, String)> {
+        self.pool.status()
+    }
+
+    fn groups(&self) -> ShowTable {
+        ShowSource::groups(&*self.pool)
+    }
+
+    fn follow(&self, position: &str) -> bool {
+        *self.followed.borrow_mut() = Some(position.to_owned());
+        true
     }
 }
 

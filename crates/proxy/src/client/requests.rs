@@ -190,6 +190,13 @@ impl Client {
 
     /// Classifies a complete request; parses its texts for that.
     async fn plan(&mut self, bytes: &Bytes) -> RequestPlan {
+        let source = self.position_source(bytes).await;
+        if let Some(source) = source {
+            let templates = &self.proxy.shared.templates;
+            let plan = self.session.plan(bytes, templates, &source);
+            self.follow(source);
+            return plan;
+        }
         loop {
             let parses = self.proxy.shared.templates.parses();
             let plan = self
