@@ -33,7 +33,7 @@ impl Pair {
     }
 
     /// The same with a configuration file, for [`Pair::reload`].
-    fn configured() -> Option<Self> {
+    pub(crate) fn configured() -> Option<Self> {
         Self::with(|servers| Paceline::configured(&file(servers, "")).spawn())
     }
 
@@ -54,7 +54,7 @@ impl Pair {
     }
 
     /// Adds these settings to the configuration file.
-    fn reload(&self, settings: &str) {
+    pub(crate) fn reload(&self, settings: &str) {
         let text = file([&self.replica, &self.primary], settings);
         self.paceline.reload(&text, "Reload: done");
     }
@@ -122,7 +122,7 @@ pub(crate) fn client(paceline: &Paceline) -> RawClient {
     )
 }
 
-fn console(paceline: &Paceline) -> RawClient {
+pub(crate) fn console(paceline: &Paceline) -> RawClient {
     let parameters = [("user", "postgres"), ("database", "paceline")];
     RawClient::connect(paceline.port(), &parameters)
 }

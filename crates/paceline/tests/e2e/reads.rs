@@ -1,6 +1,6 @@
 //! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
 
-use crate::failover::{Pair, shown};
+use crate::failover::{Pair, console, shown};
 use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::reply::assert_same;
@@ -400,4 +400,62 @@ fn a_replica_reaches_the_position_of_an_idle_primary_at_the_end_of_a_page() {
     let before = pair.reads();
     client.ok(READ);
     assert_eq!(pair.reads(), before + 1);
+}
+
+#[test]
+fn a_reload_changes_the_mode_and_the_console_shows_the_connections() {
+    let Some(pair) = Pair::configured() else {
+        return;
+    };
+    until("the replica may serve reads", || {
+        shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
+    });
+    let mut client = pair.client();
+    client.ok(READ);
+    pair.reload("reads = \"session\"");
+    pair.await_replica(&mut client, READ);
+    let mut console = console(&pair.paceline);
+    let port = Some(pair.replica.port().to_string());
+    let servers = console.ok("SHOW SERVERS").rows();
+    let of_replica = servers.iter().filter(|row| row.contains(&port));
+    assert_eq!(of_replica.count(), 1);
+    let pools = console.ok("SHOW POOLS").rows();
+    let of_database = pools
+        .iter()
+        .filter(|row| row[0].as_deref() == Some("postgres"));
+    assert_eq!(of_database.count(), 1);
+    // Other hosts: the pools of the replicas are new ones.
+    pair.reload("reads = \"session\"\nfailover_timeout = \"20s\"");
+    pair.await_replica(&mut client, READ);
+    pair.reload("reads = \"primary\"");
+    client.ok(READ);
+    let before = pair.reads();
+    for _ in 0..5 {
+        client.ok(READ);
+    }
+    assert_eq!(pair.reads(), before);
+}
+
+/// After a crash, a replica serves as soon as its files are consistent, before it has replayed all that it had replayed before.
+#[test]
+fn a_restarted_replica_may_be_behind_what_it_has_shown() {
+    let Some(pair) = Pair::reading(&["reads=session", "max_lag=0"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    client.ok("UPDATE t SET n = 7 WHERE id = 1");
+    pair.await_replica(&mut client, READ);
+    let mut replica = pair.replica.client("postgres");
+    replica.ok("ALTER SYSTEM SET recovery_min_apply_delay = '1h'");
+    pair.replica.kill();
+    pair.replica.restart();
+    let mut restarted = pair.replica.client("postgres");
+    assert_eq!(restarted.number(READ), 0, "the replica is behind");
+    until("the replica may serve reads", || {
+        assert_eq!(client.number(READ), 7);
+        shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
+    });
+    for _ in 0..5 {
+        assert_eq!(client.number(READ), 7);
+    }
 }

@@ -18,6 +18,13 @@ impl Pool {
         self.replica.is_some()
     }
 
+    /// Shows the pool in the console under the name of the primary's pool, if that has one.
+    pub(crate) fn name_as(&self, primary: &Self) {
+        if let Some(name) = primary.name.get() {
+            self.set_name(&name.database, &name.user);
+        }
+    }
+
     /// Puts a read into the line for connections to a replica that has replayed the log up to `position`. `None`: the pool has no
     /// connection and cannot open one now.
     pub fn read(

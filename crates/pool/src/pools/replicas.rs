@@ -16,7 +16,14 @@ impl Pools {
         let key = name.map(|name| (name.database.clone(), name.user.clone()));
         let registry = self.lock();
         let replicas = key.and_then(|key| registry.replicas.get(&key).map(Arc::clone));
-        replicas.unwrap_or_default()
+        let replicas = replicas.unwrap_or_default();
+        if let Some(present) = &*replicas.load() {
+            present
+                .pools()
+                .iter()
+                .for_each(|replica| replica.name_as(pool));
+        }
+        replicas
     }
 
     /// Applies the configuration of the pool of a primary to the replicas beside it. `key` are the database and the user that
@@ -48,7 +55,9 @@ impl Pools {
             let all_pools: Weak<Self> = Arc::downgrade(self);
             let shared = Arc::clone(&self.shared);
             let beside = Some(primary);
-            Arc::new(Pool::new(shared, all_pools, config, quotas, state, beside))
+            let pool = Pool::new(shared, all_pools, config, quotas, state, beside);
+            pool.name_as(primary);
+            Arc::new(pool)
         });
         let pools = Replicas::new(Arc::clone(hosts), pools.collect());
         replicas.store(Some(Arc::new(pools)));

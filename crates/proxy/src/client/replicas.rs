@@ -6,7 +6,7 @@ use paceline_batch::line::GroupId;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::{Reads, ReplicasGone};
 use paceline_pool::messages;
-use paceline_pool::pool::{AnalysisState, Pool, WaitResult};
+use paceline_pool::pool::{AnalysisState, DisconnectSignal, Pool, WaitResult};
 use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas};
 use paceline_relay::local_show::{LocalShow, POSITION, ShowSource, ShowTable};
 use paceline_sql::ServerHint;
@@ -92,7 +92,11 @@ impl Client {
                 return Ok(false);
             }
             WaitResult::Elsewhere | WaitResult::Fatal(_) | WaitResult::Queued(_) => {
-                return Ok(false);
+                let signal = *self.disconnect.borrow();
+                return match signal {
+                    DisconnectSignal::Killed => Err(ClientEnd::Error(signal.message())),
+                    _ => Ok(false),
+                };
             }
         };
         self.stream.write_all(&mut BytesMut::from(answer)).await?;
