@@ -19,6 +19,7 @@ mod interrupt;
 mod load;
 mod machine;
 mod ordered;
+mod paceline;
 mod power_law;
 mod progress;
 mod record;
@@ -39,10 +40,11 @@ pub use bench::{Choice, Observer, Plan, Run, Stage, bench};
 pub use calibrate::{Calibration, Ceiling, calibrate, ceilings};
 pub use compare::{Comparison, compare};
 pub use connection::Failure;
-pub use demo::{Demo, PACELINE_SETTINGS};
+pub use demo::Demo;
 pub use descriptors::allow as allow_clients;
 pub use interrupt::Interrupt;
 pub use machine::{Machine, ServerFacts};
+pub use paceline::PACELINE_SETTINGS;
 pub use progress::Progress;
 pub use record::{
     CheckResult, Conditions, Cost, Errors, GroupSample, Latency, OpenLoop, Ran, Record, RunResult,
