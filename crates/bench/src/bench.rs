@@ -2,8 +2,10 @@
 //! that other load on the machine affects all of them. Every second round runs the targets in reverse, so that no target
 //! always follows the same one. An [`Observer`] receives the progress and the records.
 
+mod failover;
 mod plan;
 
+pub use failover::failover_targets;
 pub use plan::{Choice, Plan, Run};
 
 use crate::connection::{Connection, Failure, Result};
@@ -14,6 +16,7 @@ use crate::machine::{Machine, ServerFacts};
 use crate::record::{self, CheckResult, Ran, Record, RunResult};
 use crate::server_stats::StatsReadings;
 use crate::target::Target;
+use crate::work::Work;
 use crate::workload::{AnyWorkload, Outcome, schema};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,11 +88,15 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
         }
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut server = ServerFacts::default();
-        let result = match bench.execute(&run, &mut server).await {
+        let ran = match &run.choice.work {
+            Work::Failover(replication) => bench.fail_over(&run, *replication, &mut server).await,
+            _ => bench.execute(&run, &mut server).await.map_err(Into::into),
+        };
+        let result = match ran {
             Ok(Some(ran)) => RunResult::Ran(Box::new(ran)),
             Ok(None) => break,
             Err(failure) => RunResult::Failed {
-                why: failure.to_string(),
+                why: format!("{failure:#}"),
             },
         };
         bench.observer.on_end(&Record {
@@ -98,7 +105,7 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
             scenario: run.choice.scenario.name.to_owned(),
             variant: run.choice.work.name().to_owned(),
             target: run.target.name.clone(),
-            address: run.target.to_string(),
+            address: run.choice.work.address(run.target),
             clients: run.clients,
             round: run.round,
             conditions: plan.conditions(),
@@ -169,6 +176,8 @@ impl<'a> Bench<'a> {
             groups: samples,
             interrupted: interrupt.is_set(),
             open_loop: self.plan.rate.map(|_| measured.open_loop),
+            within_deadline: self.plan.within_deadline(&measured),
+            failover: None,
             errors: measured.errors,
         }))
     }

@@ -1,11 +1,13 @@
 //! The plan of a bench: which work runs on which targets, with how many clients, in which order.
 
-use crate::load::{Arrivals, LoadOptions};
-use crate::record::Conditions;
+use crate::load::{Arrivals, LoadOptions, Measured};
+use crate::record::{Conditions, WithinDeadline};
 use crate::script::{self, Script};
 use crate::target::Target;
 use crate::work::Work;
+use crate::workload::failover::{self, Replication};
 use crate::workload::{AnyWorkload, Scenario, Sizes};
+use paceline_postgres::Installation;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ pub struct Plan {
     pub rate: Option<f64>,
     /// Pause of each client between turns.
     pub think: Duration,
+    /// Requests that are answered within this time are counted; `None` counts none.
+    pub deadline: Option<Duration>,
     /// Sizes of tables, protocol and seed.
     pub sizes: Sizes,
     /// Number of threads of the load.
@@ -60,6 +64,19 @@ impl Choice {
             clients: clients.to_vec(),
         }
     }
+
+    /// A failover with this replication, run with these numbers of clients, or with the default number if there are none.
+    pub fn of_failover(replication: Replication, clients: &[usize]) -> Self {
+        let clients = match clients {
+            [] => failover::SCENARIO.clients,
+            given => given,
+        };
+        Self {
+            scenario: failover::SCENARIO,
+            work: Work::Failover(replication),
+            clients: clients.to_vec(),
+        }
+    }
 }
 
 /// A run, as an observer sees it.
@@ -86,6 +103,23 @@ impl Plan {
     pub fn most_clients(&self) -> usize {
         let all = self.choices.iter().flat_map(|choice| &choice.clients);
         all.copied().max().unwrap_or_default()
+    }
+
+    /// Whether the runs are failovers, on servers of their own.
+    pub fn fails_over(&self) -> bool {
+        let mut choices = self.choices.iter();
+        choices.any(|choice| matches!(choice.work, Work::Failover(_)))
+    }
+
+    /// Checks that this machine has the programs that the runs need.
+    ///
+    /// # Errors
+    /// No PostgreSQL on this machine has `pg_basebackup`, and a run needs replicas.
+    pub fn expect_programs(&self) -> Result<(), paceline_postgres::Error> {
+        match self.fails_over() {
+            true => Installation::with_base_backup().map(drop),
+            false => Ok(()),
+        }
     }
 
     /// All runs, in the order in which they execute.
@@ -131,7 +165,16 @@ impl Plan {
                 None => Arrivals::Closed { think: self.think },
             },
             seed: self.sizes.seed,
+            deadline: self.deadline,
         }
+    }
+
+    /// The requests within the deadline, if there is one.
+    pub(super) fn within_deadline(&self, measured: &Measured) -> Option<WithinDeadline> {
+        self.deadline.map(|deadline| WithinDeadline {
+            seconds: deadline.as_secs_f64(),
+            ..measured.within_deadline
+        })
     }
 
     pub(super) fn conditions(&self) -> Conditions {
