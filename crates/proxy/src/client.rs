@@ -1,5 +1,6 @@
 //! A client connection: login, then one request after another. Each request is answered at once, relayed, or put into the line.
 
+mod deferred;
 mod end;
 mod idle_timer;
 mod listening;
@@ -22,6 +23,7 @@ use crate::cancel::Registration;
 use crate::proxy::Proxy;
 use crate::shared_listen::ListeningClient;
 use bytes::BytesMut;
+use deferred::DeferredTransaction;
 use end::{ClientEnd, disconnected, shut_down};
 use idle_timer::IdleTimer;
 use paceline_config::PoolMode;
@@ -58,6 +60,8 @@ pub(crate) struct Client {
     replicas: ReplicasInForce,
     /// What the client has seen of a database with replicas.
     seen: Seen,
+    /// Present in a transaction that has not begun on a server.
+    deferred: Option<Box<DeferredTransaction>>,
     /// Limits the idle time.
     idle_timer: Option<Box<IdleTimer>>,
     disconnect: watch::Receiver<DisconnectSignal>,

@@ -1,5 +1,7 @@
 //! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
 
+mod scripts;
+mod transactions;
 mod waits;
 
 use crate::failover::{Pair, console, shown};

@@ -113,23 +113,6 @@ impl ServerConn {
         opened.unwrap_or(Err(ServerError::Timeout(limit)))
     }
 
-    /// Checks that the server of a database with several hosts is not a standby, within `limit`; zero means no limit.
-    ///
-    /// # Errors
-    /// [`ServerError::Standby`] if it is one, and others if it does not answer.
-    pub(crate) async fn check_primary(&mut self, limit: Duration) -> Result<(), ServerError> {
-        let asked = self.query("SELECT pg_catalog.pg_is_in_recovery()");
-        let answer = optional_timeout(limit, asked).await;
-        let answer = answer.unwrap_or(Err(ServerError::Timeout(limit)))?;
-        let in_recovery = answer
-            .first()
-            .and_then(|rows| rows.first()?.first()?.as_deref());
-        match in_recovery {
-            Some("f") => Ok(()),
-            _ => Err(ServerError::Standby),
-        }
-    }
-
     async fn log_in(
         &mut self,
         address: &Address,

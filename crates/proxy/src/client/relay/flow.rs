@@ -254,6 +254,7 @@ impl RelayTask<'_> {
             relay,
             to_server,
             output,
+            preliminary,
             ..
         } = self;
         let mut input = std::mem::take(&mut conn.input);
@@ -266,7 +267,11 @@ impl RelayTask<'_> {
             client.budget.bytes(before.saturating_sub(input.len()));
         }
         conn.input = input;
+        let is_hidden = preliminary.as_ref().is_some_and(|first| first.fails);
         for state in relay.take_errors() {
+            if is_hidden {
+                continue;
+            }
             if state == READ_ONLY {
                 client.pool.suspect_primary();
             }
@@ -395,6 +400,7 @@ impl RelayTask<'_> {
     fn server_lost(&mut self, error: &io::Error) -> Result<(), (ServerDisposal, ClientEnd)> {
         tracing::debug!(%error, "server connection lost in a relay");
         while !self.take_server_input()? {}
+        self.hide_preliminary();
         let mut last = std::mem::take(&mut self.output.bytes);
         if !self.relay.is_fatal() {
             self.client.pool.stats.failed(*b"08006");
