@@ -10,10 +10,22 @@ use crate::tree::Record;
 /// A `BEGIN` or `START TRANSACTION` that is alone in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Begin {
+    /// `START TRANSACTION`, which has its own command tag.
+    pub starts: bool,
     /// `READ ONLY`.
     pub read_only: bool,
     /// `ISOLATION LEVEL READ COMMITTED`.
     pub read_committed: bool,
+}
+
+impl Begin {
+    /// PostgreSQL's command tag.
+    pub fn command(self) -> &'static str {
+        match self.starts {
+            true => "START TRANSACTION",
+            false => "BEGIN",
+        }
+    }
 }
 
 /// How a text ends its transaction.
@@ -62,7 +74,10 @@ pub fn begins_alone(text: &str) -> Option<Begin> {
         | ["start", "transaction", modes @ ..] => modes,
         _ => return None,
     };
-    let mut begin = Begin::default();
+    let mut begin = Begin {
+        starts: words.first() == Some(&"start"),
+        ..Begin::default()
+    };
     while !modes.is_empty() {
         let rest = match modes {
             ["read", "only", rest @ ..] => {

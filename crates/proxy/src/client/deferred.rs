@@ -64,8 +64,9 @@ impl Client {
                 self.deferred = None;
             }
             None => {
-                let idle_max = self.deferral(begins_alone(text)?)?;
-                write_command_complete(&mut out, "BEGIN");
+                let begin = begins_alone(text)?;
+                let idle_max = self.deferral(begin)?;
+                write_command_complete(&mut out, begin.command());
                 self.deferred = Some(Box::new(DeferredTransaction {
                     begin: bytes.clone(),
                     failed: false,

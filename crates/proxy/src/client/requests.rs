@@ -336,6 +336,8 @@ impl Client {
         }
         if let Some(deferred) = &mut self.deferred {
             deferred.read = Some(Arc::clone(&planned));
+            // After the transaction, which may take long, any client may have analyzed the template.
+            drop(analysis);
             return self.relay_alone(planned.bytes.clone(), Wrap::No).await;
         }
         let GroupingDecision { spec, would_group } = decision;

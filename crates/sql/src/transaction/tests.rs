@@ -2,29 +2,42 @@ use super::*;
 use crate::parse;
 
 const READ_ONLY: Begin = Begin {
+    starts: false,
     read_only: true,
     read_committed: false,
 };
 
 const PLAIN: Begin = Begin {
+    starts: false,
     read_only: false,
     read_committed: false,
 };
 
 const BOTH: Begin = Begin {
+    starts: false,
     read_only: true,
     read_committed: true,
 };
+
+fn started(begin: Begin) -> Begin {
+    Begin {
+        starts: true,
+        ..begin
+    }
+}
 
 #[test]
 fn transactions_that_begin_alone_are_recognized() {
     for (text, expected) in [
         ("BEGIN", PLAIN),
         (" begin work ; ;\n", PLAIN),
-        ("START TRANSACTION", PLAIN),
+        ("START TRANSACTION", started(PLAIN)),
         ("BEGIN READ ONLY", READ_ONLY),
         ("begin\ttransaction\nread  only;", READ_ONLY),
-        ("START TRANSACTION READ ONLY, NOT DEFERRABLE", READ_ONLY),
+        (
+            "START TRANSACTION READ ONLY, NOT DEFERRABLE",
+            started(READ_ONLY),
+        ),
         ("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY", BOTH),
         ("BEGIN READ ONLY ,isolation level read committed", BOTH),
         ("BEGIN READ ONLY,READ ONLY", READ_ONLY),
@@ -93,6 +106,12 @@ fn texts_that_end_a_transaction_are_recognized() {
     ] {
         assert_eq!(ends_alone(text), None, "{text}");
     }
+}
+
+#[test]
+fn each_begin_has_its_command_tag() {
+    assert_eq!(PLAIN.command(), "BEGIN");
+    assert_eq!(started(READ_ONLY).command(), "START TRANSACTION");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_transaction_reads_if_its_text_or_the_client_says_so() {
     let none = SettingsInterner::default().none();
     let explicit = Begin {
         read_only: true,
-        read_committed: false,
+        ..Begin::default()
     };
     assert!(is_read_only(explicit, &none));
     assert!(!is_read_only(Begin::default(), &none));
