@@ -16,7 +16,7 @@ use paceline_sql::{Begin, begins_alone, depends_on_parse_time, ends_alone};
 use paceline_wire::backend::{Status, write_command_complete};
 use paceline_wire::frontend::tag;
 use paceline_wire::reader::Reader;
-use paceline_wire::{Frames, WireError};
+use paceline_wire::{Frame, Frames};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +83,9 @@ impl Client {
 
     /// Whether the client is in a deferred transaction that has failed.
     pub(super) fn has_failed(&self) -> bool {
-        self.deferred.as_ref().is_some_and(|deferred| deferred.failed)
+        self.deferred
+            .as_ref()
+            .is_some_and(|deferred| deferred.failed)
     }
 
     /// Whether replicas may answer reads of this transaction. Returns the primary's default of
@@ -95,8 +97,7 @@ impl Client {
         let settings = self.pool.settings();
         let defaults = self.pool.transaction_defaults()?;
         let session = &self.session.settings;
-        let has_replicas =
-            replicas.any() || settings.servers.replicas_gone == ReplicasGone::Error;
+        let has_replicas = replicas.any() || settings.servers.replicas_gone == ReplicasGone::Error;
         let may = self.mode == PoolMode::Transaction
             && has_replicas
             && self.freshness(None).is_some()
@@ -151,12 +152,16 @@ const READ_ONLY: &str = "default_transaction_read_only";
 
 pub(super) const ISOLATION: &str = "default_transaction_isolation";
 
-/// The text of a request that is one `Query`.
+/// Maximum number of bytes of a `Query` that is looked at.
+const QUERY_BYTES_MAX: usize = 256;
+
+/// The text of a request that is one short `Query`.
 fn query_text(bytes: &Bytes) -> Option<&str> {
     let mut frames = Frames::new(bytes);
-    let query = frames.next().filter(|frame| frame.tag == tag::QUERY)?;
-    let text: Result<&str, WireError> = Reader::new(query.body()).str();
-    let text = text.ok()?;
+    let is_short =
+        |frame: &Frame<'_>| frame.tag == tag::QUERY && frame.bytes.len() <= QUERY_BYTES_MAX;
+    let query = frames.next().filter(is_short)?;
+    let text = Reader::new(query.body()).str().ok()?;
     let is_whole = query.body().len() == text.len() + 1;
     (is_whole && frames.next().is_none()).then_some(text)
 }

@@ -194,11 +194,20 @@ fn messages() -> Vec<Vec<Vec<u8>>> {
             run("4"),
             query("ROLLBACK"),
         ],
-        vec![begin.clone(), in_parts.concat(), rest.concat(), commit.clone()],
+        vec![
+            begin.clone(),
+            in_parts.concat(),
+            rest.concat(),
+            commit.clone(),
+        ],
         vec![begin.clone(), select(), failing, select(), commit.clone()],
         vec![begin.clone(), select(), unit(WRITE, &[]), commit.clone()],
         vec![begin.clone(), sync(), select(), commit.clone()],
-        vec![begin.clone(), function_call(1397, &[Some("-5")]), query("ROLLBACK")],
+        vec![
+            begin.clone(),
+            function_call(1397, &[Some("-5")]),
+            query("ROLLBACK"),
+        ],
         vec![
             begin.clone(),
             select(),
@@ -207,7 +216,12 @@ fn messages() -> Vec<Vec<Vec<u8>>> {
         ],
         vec![
             begin.clone(),
-            [query("COPY t FROM STDIN"), copy_data(b"9\t9\n"), copy_done()].concat(),
+            [
+                query("COPY t FROM STDIN"),
+                copy_data(b"9\t9\n"),
+                copy_done(),
+            ]
+            .concat(),
             select(),
             commit.clone(),
         ],

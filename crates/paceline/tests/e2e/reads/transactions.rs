@@ -1,6 +1,7 @@
 //! Transactions that begin READ ONLY read on replicas.
 
 use super::READ;
+use super::waits::{WAITS, lock};
 use crate::failover::{Pair, console, shown};
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
@@ -98,12 +99,13 @@ fn the_primary_serves_other_transactions() {
     client.ok("SET default_transaction_isolation TO 'repeatable read'");
     read(&mut client, "BEGIN READ ONLY");
     client.ok("RESET ALL");
-    for limit in [
-        "idle_in_transaction_session_timeout",
-        "transaction_timeout",
-    ] {
+    for limit in ["idle_in_transaction_session_timeout", "transaction_timeout"] {
         // Only PostgreSQL 17 and later have both.
-        if client.simple(&format!("SET {limit} = '1h'")).error().is_none() {
+        if client
+            .simple(&format!("SET {limit} = '1h'"))
+            .error()
+            .is_none()
+        {
             read(&mut client, "BEGIN READ ONLY");
             client.ok("RESET ALL");
         }
@@ -192,6 +194,28 @@ fn a_transaction_continues_when_the_replica_is_lost() {
     assert_eq!(client.ok("COMMIT").tag(), "COMMIT");
 }
 
+#[test]
+fn a_transaction_shows_and_takes_positions() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let (mut writer, mut client) = (pair.client(), pair.client());
+    pair.await_replica(&mut client, READ);
+    pair.pause_replay();
+    writer.ok("UPDATE t SET n = 7 WHERE id = 1");
+    writer.ok("BEGIN READ ONLY");
+    let reply = writer.ok("SHOW paceline.position");
+    assert_eq!(reply.status(), 'T');
+    client.ok("BEGIN READ ONLY");
+    assert_eq!(client.number(READ), 0);
+    let set = format!("SET paceline.after = '{}'", reply.value());
+    assert_eq!(client.ok(&set).status(), 'T');
+    assert_eq!(client.number(READ), 7);
+    assert_eq!(client.ok("COMMIT").status(), 'I');
+    assert_eq!(writer.ok("ROLLBACK").status(), 'I');
+    pair.resume_replay();
+}
+
 /// The transaction has no server connection when the primary is lost.
 #[test]
 fn a_transaction_survives_a_failover() {
@@ -218,18 +242,21 @@ fn a_cancelled_read_fails_its_transaction() {
     };
     let mut client = pair.client();
     pair.await_replica(&mut client, READ);
-    let locker = super::waits::lock(&pair);
-    let mut replica = pair.replica.client("postgres");
+    let locker = lock(&pair);
+    let (mut replica, mut primary) = (
+        pair.replica.client("postgres"),
+        pair.primary.client("postgres"),
+    );
+    // It waits on the primary if the replica did not have all in time.
+    let mut waits = || replica.number(WAITS) + primary.number(WAITS);
     let mut cancel = |client: &mut RawClient| {
         assert_eq!(client.ok("BEGIN READ ONLY").status(), 'T');
         client.send(&query(READ));
-        until("the read waits", || replica.number(super::waits::WAITS) == 1);
+        until("the read waits", || replica.number(WAITS) == 1);
         client.cancel();
         let reply = client.reply().expect_error("57014");
         assert_eq!(reply.status(), 'E');
-        until("the read has ended", || {
-            replica.number(super::waits::WAITS) == 0
-        });
+        until("the read has ended", || waits() == 0);
     };
     cancel(&mut client);
     let reply = client.ok("COMMIT");
@@ -261,7 +288,9 @@ fn a_transaction_fails_without_replicas_if_configured() {
     });
     let reply = client.simple(READ).expect_error("57P03");
     assert_eq!(reply.status(), 'E');
-    client.simple("SELECT pg_is_in_recovery()").expect_error("25P02");
+    client
+        .simple("SELECT pg_is_in_recovery()")
+        .expect_error("25P02");
     assert_eq!(client.ok("COMMIT").tag(), "ROLLBACK");
 }
 

@@ -6,7 +6,8 @@ use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::until;
 
-pub(super) const WAITS: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+pub(super) const WAITS: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
 
 const RUNS: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%FROM big a%' AND pid <> pg_backend_pid()";
 

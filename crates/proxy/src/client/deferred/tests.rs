@@ -62,9 +62,15 @@ fn a_transaction_reads_if_its_text_or_the_client_says_so() {
 fn the_level_is_that_of_the_client_or_of_the_server() {
     let none = SettingsInterner::default().none();
     assert!(is_read_committed(&none, true) && !is_read_committed(&none, false));
-    let committed = settings(ISOLATION, "SET default_transaction_isolation TO 'Read Committed'");
+    let committed = settings(
+        ISOLATION,
+        "SET default_transaction_isolation TO 'Read Committed'",
+    );
     assert!(is_read_committed(&committed, false));
-    let repeatable = settings(ISOLATION, "SET default_transaction_isolation TO 'repeatable read'");
+    let repeatable = settings(
+        ISOLATION,
+        "SET default_transaction_isolation TO 'repeatable read'",
+    );
     assert!(!is_read_committed(&repeatable, true));
 }
 

@@ -27,6 +27,13 @@ pub(super) struct Preliminary {
     pub(super) fails: bool,
 }
 
+impl Preliminary {
+    /// Whether this message is Paceline's own.
+    pub(super) fn adds(&self, message: &Bytes) -> bool {
+        *message != self.transaction.begin
+    }
+}
+
 impl RelayTask<'_> {
     /// Begins the relay with the BEGIN of this transaction. The request follows.
     pub(super) fn begin_with(&mut self, transaction: Box<DeferredTransaction>, request: &Bytes) {

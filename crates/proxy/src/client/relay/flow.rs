@@ -129,6 +129,7 @@ impl RelayTask<'_> {
             relay,
             stats,
             to_server,
+            preliminary,
             ..
         } = self;
         let status = relay.status();
@@ -136,7 +137,12 @@ impl RelayTask<'_> {
             relay.client_message(frame, context, to_server)
         })?;
         self.input.awaits_long = false;
-        stats.message(frame, status);
+        let is_own = preliminary
+            .as_ref()
+            .is_some_and(|first| first.adds(message));
+        if !is_own {
+            stats.message(frame, status);
+        }
         client.budget.message(frame.tag, frame.bytes.len());
         if parses != client.proxy.shared.templates.parses() {
             client.budget.exhaust();
