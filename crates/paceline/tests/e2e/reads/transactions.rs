@@ -252,7 +252,7 @@ fn a_cancelled_read_fails_its_transaction() {
     let mut cancel = |client: &mut RawClient| {
         assert_eq!(client.ok("BEGIN READ ONLY").status(), 'T');
         client.send(&query(READ));
-        until("the read waits", || replica.number(WAITS) == 1);
+        until("the read waits", || waits() == 1);
         client.cancel();
         let reply = client.reply().expect_error("57014");
         assert_eq!(reply.status(), 'E');
