@@ -6,8 +6,7 @@ use crate::connection::{Connection, Failure, Result};
 use crate::target::Target;
 use crate::workload::failover::Replication;
 use anyhow::Context;
-use paceline_postgres::{Installation, Options, Server};
-use std::path::PathBuf;
+use paceline_postgres::{Options, Server};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -46,11 +45,10 @@ impl ReplicatedServers {
     /// Starts the servers for this number of clients. Returns when the replicas follow the primary.
     ///
     /// # Errors
-    /// PostgreSQL or its `pg_basebackup` is missing, or a server does not start. No server is left running.
+    /// A server does not start or cannot be copied. No server is left running.
     pub(crate) async fn start(replication: Replication, clients: usize) -> anyhow::Result<Self> {
-        let bin_dir = Installation::with_base_backup()?.bin_dir;
         let connections = CONNECTIONS.max(2 * clients + CONNECTIONS_RESERVED);
-        let start = move || TemporaryServer::start(connections, bin_dir);
+        let start = move || TemporaryServer::start(connections);
         let primary = tokio::task::spawn_blocking(start).await??;
         if replication == Replication::Synchronous {
             // The replicas copy the setting, and it is in force on the one that is promoted.
@@ -174,12 +172,10 @@ struct TemporaryServer {
 }
 
 impl TemporaryServer {
-    fn start(connections: usize, bin_dir: PathBuf) -> anyhow::Result<Self> {
+    fn start(connections: usize) -> anyhow::Result<Self> {
         let folder = folder()?;
-        let mut options = options(&folder, connections);
-        options.bin_dir = Some(bin_dir);
         Ok(Self {
-            server: Server::start(options)?,
+            server: Server::start(options(&folder, connections))?,
             _folder: folder,
         })
     }

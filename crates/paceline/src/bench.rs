@@ -25,7 +25,6 @@ const INTERRUPTED: u8 = 130;
 /// Nothing could be run, or results could not be written.
 pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
     paceline_bench::allow_clients(bench.plan.most_clients())?;
-    bench.plan.expect_programs()?;
     let mut results = Results::new(&bench)?;
     // Fail before measuring if the report cannot be written.
     bench.html.as_deref().map(open).transpose()?;

@@ -7,7 +7,6 @@ use crate::target::Target;
 use crate::work::Work;
 use crate::workload::failover::{self, Replication};
 use crate::workload::{AnyWorkload, Scenario, Sizes};
-use paceline_postgres::Installation;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,17 +108,6 @@ impl Plan {
     pub fn fails_over(&self) -> bool {
         let mut choices = self.choices.iter();
         choices.any(|choice| matches!(choice.work, Work::Failover(_)))
-    }
-
-    /// Checks that this machine has the programs that the runs need.
-    ///
-    /// # Errors
-    /// No PostgreSQL on this machine has `pg_basebackup`, and a run needs replicas.
-    pub fn expect_programs(&self) -> Result<(), paceline_postgres::Error> {
-        match self.fails_over() {
-            true => Installation::with_base_backup().map(drop),
-            false => Ok(()),
-        }
     }
 
     /// All runs, in the order in which they execute.

@@ -62,8 +62,7 @@ enum BenchCommand {
     Sql(Box<SqlArguments>),
     /// Kill a primary under load and promote a replica, with Paceline and without; exits with 1 if a check fails
     ///
-    /// Each run starts a primary and two replicas of its own in temporary folders, and ends them. Needs
-    /// pg_basebackup on this machine.
+    /// Each run starts a primary and two replicas of its own in temporary folders, and ends them.
     #[command(verbatim_doc_comment)]
     Failover(Box<FailoverArguments>),
     #[command(flatten)]

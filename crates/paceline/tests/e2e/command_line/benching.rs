@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::harness::caretaker;
-use crate::harness::{Stage, skipped, until};
-use paceline_postgres::Installation;
+use crate::harness::{Stage, until};
 
 /// As short as a run can be and still begin and end.
 const SHORT: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
@@ -262,10 +261,6 @@ fn without_a_target_it_brings_its_own() {
 /// Synchronous replication: nothing that was acknowledged may be missing.
 #[test]
 fn a_failover_is_checked_and_nothing_remains() {
-    if let Err(error) = Installation::with_base_backup() {
-        skipped(&error.to_string());
-        return;
-    }
     let (file, json) = results();
     let temporary = caretaker::folder("t");
     let arguments = ["failover", "--replication", "synchronous", "--clients", "8"];
@@ -320,10 +315,6 @@ fn postmasters(folder: &Path) -> Vec<u32> {
 
 #[test]
 fn an_interrupted_failover_ends_its_servers() {
-    if let Err(error) = Installation::with_base_backup() {
-        skipped(&error.to_string());
-        return;
-    }
     let temporary = caretaker::folder("t");
     let mut child = bench(&["failover", "--clients", "2", "--duration", "10min"])
         .env("TMPDIR", &temporary)
