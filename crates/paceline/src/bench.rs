@@ -112,7 +112,7 @@ struct Results {
 
 impl Results {
     fn new(bench: &Bench) -> anyhow::Result<Self> {
-        let has_paceline = bench.demo_folder.is_some() || bench.plan.fails_over();
+        let has_paceline = bench.demo_folder.is_some() || bench.plan.starts_servers();
         let settings = has_paceline.then_some(PACELINE_SETTINGS);
         Ok(Self {
             records: Vec::new(),
@@ -209,7 +209,7 @@ fn print_scripts(plan: &Plan) {
 fn scripts(plan: &Plan) -> impl Iterator<Item = &Script> {
     plan.choices.iter().filter_map(|choice| match &choice.work {
         Work::Script(script) => Some(script.as_ref()),
-        Work::Variant(_) | Work::Failover(_) => None,
+        Work::Variant(_) | Work::OnReplicas(_) | Work::Failover(_) => None,
     })
 }
 

@@ -17,7 +17,7 @@ use super::lab_command::LabCommand;
 use super::process_environment::ProcessEnvironment;
 use super::records::RecordsArguments;
 use clap::{Args, Subcommand};
-use paceline_bench::{Choice, SCENARIOS, Scenario, Variant, Work};
+use paceline_bench::{Choice, SCENARIOS, Scenario, Variant};
 use std::ffi::OsString;
 
 /// The arguments of `bench`.
@@ -126,15 +126,17 @@ impl BenchArguments {
             if !all && self.variants(scenario).next().is_none() {
                 return Err(no_variant(scenario));
             }
-            choices.extend(self.variants(scenario).map(|variant| Choice {
-                scenario: *scenario,
-                work: Work::Variant(*variant),
-                clients: match self.run.clients().is_empty() {
-                    true if self.full => scenario.clients_full.to_vec(),
-                    true => scenario.clients.to_vec(),
-                    false => self.run.clients(),
-                },
-            }));
+            let clients = match self.run.clients() {
+                given if !given.is_empty() => given,
+                _ if self.full => scenario.clients_full.to_vec(),
+                _ => scenario.clients.to_vec(),
+            };
+            let has_targets = self.run.has_targets();
+            let variants = self.variants(scenario);
+            choices.extend(
+                variants
+                    .map(|variant| Choice::of_variant(scenario, variant, &clients, has_targets)),
+            );
         }
         Ok(choices)
     }
