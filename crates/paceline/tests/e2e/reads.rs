@@ -1,5 +1,6 @@
 //! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
 
+mod several;
 mod waits;
 
 use crate::failover::{Pair, console, shown};
