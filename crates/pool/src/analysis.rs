@@ -65,6 +65,8 @@ impl AnalysisTask {
             match ask(conn, template, settings, &analysis.pool.shared).await {
                 Ok(result) => {
                     analysis.result = result;
+                    // Requests in the line are decided again before the connection takes the next one.
+                    drop(analysis);
                     server.give_back();
                 }
                 Err(error) => tracing::debug!(%error, "the analysis of a template failed"),

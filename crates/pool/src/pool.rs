@@ -8,6 +8,7 @@ mod analyses;
 mod check;
 mod checkout;
 mod config;
+mod decide_again;
 mod dispatch;
 mod eviction;
 mod failover;
@@ -185,7 +186,7 @@ struct WaitTimer {
 pub(crate) struct Waiter {
     /// What the connection is needed for.
     pub(crate) purpose: Purpose,
-    /// `None`: the client relays the request itself.
+    /// The request, if it may join a group or will be decided again. `None`: the client relays it.
     pub(crate) request: Option<Arc<PlannedRequest>>,
     /// To the client.
     pub(crate) answer: oneshot::Sender<WaitResult>,
@@ -230,6 +231,8 @@ pub struct PooledServer {
     pool: Arc<Pool>,
     conn: Option<Box<ServerConn>>,
     keys: LineKeys,
+    /// The request of the client, as it was decided last. `None` if its first decision holds.
+    request: Option<Arc<PlannedRequest>>,
     used: bool,
     underway: Option<(PartialAnswer, ResultReservation)>,
 }

@@ -4,6 +4,7 @@ use super::{Pool, PooledServer, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::ServerConn;
 use paceline_batch::line::{LineKeys, WaitEntry};
+use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::request::PartialAnswer;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -52,6 +53,7 @@ impl PooledServer {
             pool: Arc::clone(pool),
             conn: Some(conn),
             keys,
+            request: None,
             used: false,
             underway: None,
         })
@@ -73,6 +75,11 @@ impl PooledServer {
     /// Whether the client's request has not been sent yet.
     pub fn is_fresh(&self) -> bool {
         self.underway.is_none()
+    }
+
+    /// The request of the client, as it was decided last. `None` if its first decision holds.
+    pub fn take_request(&mut self) -> Option<Arc<PlannedRequest>> {
+        self.request.take()
     }
 
     /// The part of the answer that has arrived, and its memory.
@@ -130,7 +137,8 @@ impl Pool {
         entry: WaitEntry<Waiter>,
         conn: Box<ServerConn>,
     ) -> Option<(Box<ServerConn>, LineKeys)> {
-        let server = PooledServer::new(self, conn, entry.spec.keys);
+        let mut server = PooledServer::new(self, conn, entry.spec.keys);
+        server.request = entry.request.request;
         match entry.request.answer.send(WaitResult::Server(server)) {
             Err(WaitResult::Server(server)) => server.into_unused(),
             _ => None,

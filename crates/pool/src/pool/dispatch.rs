@@ -25,7 +25,8 @@ fn release_rows(inner: &mut Inner, now: Instant, keys: &LineKeys) {
 }
 
 impl Pool {
-    /// Asks for a server connection for a client's request. `request` returns the request if it may join a group.
+    /// Asks for a server connection for a client's request. `request` returns the request if it may join a group, or if
+    /// its template is being analyzed.
     pub fn check_out(
         self: &Arc<Self>,
         spec: WaitSpec,
@@ -75,6 +76,7 @@ impl Pool {
             queued_sent: false,
         };
         let id = inner.line.submit(now, spec, waiter);
+        self.decide_if_analyzed(&mut inner, now, id);
         counters.waiting.fetch_add(1, Ordering::Relaxed);
         if inner.servers.open == 0 || !inner.servers.idle.is_empty() {
             self.dispatch(&mut inner, now);

@@ -48,12 +48,15 @@ impl Pool {
 
     /// Ends an analysis. `None`: there is no result, and the next client asks again.
     pub(crate) fn set_analysis(
-        &self,
+        self: &Arc<Self>,
         template: u64,
         settings: u64,
         result: Option<TemplateAnalysis>,
     ) {
-        self.lock().analyses.set(template, settings, result);
+        let mut inner = self.lock();
+        inner.analyses.set(template, settings, result);
+        self.decide_again(&mut inner, template, settings);
+        drop(inner);
         self.signals.analyzed.notify_waiters();
     }
 

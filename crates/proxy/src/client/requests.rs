@@ -312,7 +312,7 @@ impl Client {
             (Some(1), LineKeys::One(_)) => Wrap::OneRow,
             _ => Wrap::Begin,
         };
-        let shown = spec.group.is_some() || spec.probe_group.is_some();
+        let shown = spec.group.is_some() || spec.probe_group.is_some() || planned.awaits_analysis;
         let reads = spec.group.is_some_and(|id| id.strategy.reads());
         let checkout = self
             .pool
@@ -336,7 +336,7 @@ impl Client {
     }
 
     /// Decides how a single statement enters the line, by the analysis of its template. The client may have to analyze it after the
-    /// request.
+    /// request; if another client has to, the pool decides again when that analysis ends.
     fn decide(
         &self,
         state: &AnalysisState,
@@ -348,8 +348,18 @@ impl Client {
             AnalysisState::Pending | AnalysisState::Running => None,
             AnalysisState::Needed => Some(AnalysisTask::new(&self.pool, request)),
         };
+        request.awaits_analysis = analysis.is_none();
         let decision = GroupingDecision::without_analysis(request, policy);
         (decision, analysis)
+    }
+
+    /// The client analyzes the template after its request if the client that was to analyze it has left, or its request has failed.
+    fn take_over_analysis(&self, request: &PlannedRequest) -> Option<AnalysisTask> {
+        if !request.awaits_analysis {
+            return None;
+        }
+        let (state, _) = self.pool.analysis(&request.template, request.settings.id);
+        matches!(state, AnalysisState::Needed).then(|| AnalysisTask::new(&self.pool, request))
     }
 
     /// Notes what the answer that a group has brought changes for the client.
@@ -367,11 +377,13 @@ impl Client {
 
     async fn relay_single(
         &mut self,
-        server: Box<PooledServer>,
+        mut server: Box<PooledServer>,
         request: Arc<PlannedRequest>,
         wrap: Wrap,
         analysis: Option<AnalysisTask>,
     ) -> Result<(), ClientEnd> {
+        let request = server.take_request().unwrap_or(request);
+        let analysis = analysis.or_else(|| self.take_over_analysis(&request));
         if let Some(stats) = &request.stats {
             stats.count_alone();
         }
