@@ -25,6 +25,9 @@ pub struct TemplateAnalysis {
     /// Whether it reads tables only, and calls only functions of PostgreSQL's that are not volatile, so that its requests join
     /// pipelines and shared reads. Otherwise why the reads run alone.
     pub plain_read: Result<(), String>,
+    /// Whether a plain read has the same answer on a replica that has replayed the same log: it reads logged tables of this
+    /// database only, and calls no function that shows the server.
+    pub same_on_replicas: bool,
     /// Whether it calls functions that may change the session.
     pub may_change_session: bool,
     /// What it may do with sequences.
@@ -100,6 +103,7 @@ impl TemplateAnalysis {
             plan: Err(why.clone()),
             chain_facts: Err(why.clone()),
             plain_read: Err(why),
+            same_on_replicas: false,
             may_change_session: true,
             sequences: SequenceUse::ANY,
             reads_numbers: true,
@@ -121,14 +125,19 @@ impl TemplateAnalysis {
                     && self.plain_read.is_ok()
                     && request.template.hints().target_affect_row.is_none() =>
             {
-                alone_or(match request.template.pace.is_short() {
-                    true => Some(pipeline::group_of(request)),
-                    false => share::group_of(request),
-                })
+                alone_or(group_of_read(request))
             }
             Some(Effect::Write) => self.decide_write(request, policy),
             _ => GroupingDecision::default(),
         }
+    }
+
+    /// The group in which a replica may answer a request; `None` if only the primary may answer it.
+    pub fn group_on_replica(&self, request: &Request) -> Option<GroupId> {
+        let reads = matches!(request.template.effect(), Some(Effect::Read))
+            && request.template.hints().target_affect_row.is_none();
+        let plain = reads && self.plain_read.is_ok() && self.same_on_replicas;
+        plain.then(|| group_of_read(request)).flatten()
     }
 
     /// Whether a hint or a declaration asks for groups.
@@ -203,6 +212,14 @@ impl TemplateAnalysis {
                 .pace
                 .most_within(limit / GROUP_PART_OF_TIMEOUT),
         )
+    }
+}
+
+/// The group of a plain read; `None` if its answer is too long for one.
+fn group_of_read(request: &Request) -> Option<GroupId> {
+    match request.template.pace.is_short() {
+        true => Some(pipeline::group_of(request)),
+        false => share::group_of(request),
     }
 }
 

@@ -2,17 +2,22 @@
 //! that other load on the machine affects all of them. Every second round runs the targets in reverse, so that no target
 //! always follows the same one. An [`Observer`] receives the progress and the records.
 
+mod failover;
+mod plan;
+
+pub use failover::failover_targets;
+pub use plan::{Choice, Plan, Run};
+
 use crate::connection::{Connection, Failure, Result};
 use crate::groups;
 use crate::interrupt::{Interrupt, TimeLimit};
-use crate::load::{self, Arrivals, LoadOptions, RunStatus};
+use crate::load::{self, RunStatus};
 use crate::machine::{Machine, ServerFacts};
-use crate::record::{self, CheckResult, Conditions, Ran, Record, RunResult};
-use crate::script::{self, Script};
+use crate::record::{self, CheckResult, Ran, Record, RunResult};
 use crate::server_stats::StatsReadings;
 use crate::target::Target;
 use crate::work::Work;
-use crate::workload::{AnyWorkload, Outcome, Scenario, Sizes, schema};
+use crate::workload::{AnyWorkload, Outcome, schema};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -36,78 +41,6 @@ const CLEAN_UP: TimeLimit = TimeLimit {
 };
 /// Pause before a check is repeated.
 const CHECK_PAUSE: Duration = Duration::from_secs(1);
-
-/// The runs of a bench.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The targets, in the order in which the first round runs them.
-    pub targets: Vec<Arc<Target>>,
-    /// The work of the clients.
-    pub choices: Vec<Choice>,
-    /// Time before each measurement begins.
-    pub warmup: Duration,
-    /// Measured time of each run.
-    pub duration: Duration,
-    /// Number of rounds.
-    pub rounds: usize,
-    /// Turns per second of all active clients together; `None`: each client begins its next turn when it has the answer.
-    pub rate: Option<f64>,
-    /// Pause of each client between turns.
-    pub think: Duration,
-    /// Sizes of tables, protocol and seed.
-    pub sizes: Sizes,
-    /// Number of threads of the load.
-    pub threads: usize,
-    /// Keep the tables after the last run.
-    pub keep_tables: bool,
-    /// The command line that repeats the bench, without passwords.
-    pub command: String,
-}
-
-/// The work of the clients, and the numbers of clients to run it with.
-#[derive(Debug, Clone)]
-pub struct Choice {
-    /// The scenario of the work; all scripts share one.
-    pub scenario: Scenario,
-    /// The work of the clients.
-    pub work: Work,
-    /// Numbers of clients, one run for each.
-    pub clients: Vec<usize>,
-}
-
-impl Choice {
-    /// A script, run with these numbers of clients, or with the default number if there are none.
-    pub fn of_script(script: Arc<Script>, clients: &[usize]) -> Self {
-        let clients = match clients {
-            [] => script::SCENARIO.clients,
-            given => given,
-        };
-        Self {
-            scenario: script::SCENARIO,
-            work: Work::Script(script),
-            clients: clients.to_vec(),
-        }
-    }
-}
-
-/// A run, as an observer sees it.
-#[derive(Debug, Clone, Copy)]
-pub struct Run<'a> {
-    /// The work.
-    pub choice: &'a Choice,
-    /// The target.
-    pub target: &'a Arc<Target>,
-    /// Number of clients.
-    pub clients: usize,
-    /// Number of the round, counted from 1.
-    pub round: usize,
-    /// Number of the run, counted from 1.
-    pub number: usize,
-    /// Number of runs in total.
-    pub of: usize,
-    /// Minimum duration of this run and the later ones.
-    pub left: Duration,
-}
 
 /// The stage of a run.
 #[derive(Debug, Clone, Copy)]
@@ -155,11 +88,15 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
         }
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut server = ServerFacts::default();
-        let result = match bench.execute(&run, &mut server).await {
+        let ran = match &run.choice.work {
+            Work::Failover(replication) => bench.fail_over(&run, *replication, &mut server).await,
+            _ => bench.execute(&run, &mut server).await.map_err(Into::into),
+        };
+        let result = match ran {
             Ok(Some(ran)) => RunResult::Ran(Box::new(ran)),
             Ok(None) => break,
             Err(failure) => RunResult::Failed {
-                why: failure.to_string(),
+                why: format!("{failure:#}"),
             },
         };
         bench.observer.on_end(&Record {
@@ -168,7 +105,7 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
             scenario: run.choice.scenario.name.to_owned(),
             variant: run.choice.work.name().to_owned(),
             target: run.target.name.clone(),
-            address: run.target.to_string(),
+            address: run.choice.work.address(run.target),
             clients: run.clients,
             round: run.round,
             conditions: plan.conditions(),
@@ -239,6 +176,8 @@ impl<'a> Bench<'a> {
             groups: samples,
             interrupted: interrupt.is_set(),
             open_loop: self.plan.rate.map(|_| measured.open_loop),
+            within_deadline: self.plan.within_deadline(&measured),
+            failover: None,
             errors: measured.errors,
         }))
     }
@@ -362,75 +301,5 @@ async fn report(observer: &mut dyn Observer, run: &Run<'_>, status: &RunStatus) 
         };
         observer.on_stage(run, stage);
         tokio::time::sleep(TICK).await;
-    }
-}
-
-impl Plan {
-    /// The number of clients of the largest run.
-    pub fn most_clients(&self) -> usize {
-        let all = self.choices.iter().flat_map(|choice| &choice.clients);
-        all.copied().max().unwrap_or_default()
-    }
-
-    /// All runs, in the order in which they execute.
-    fn runs(&self) -> Vec<Run<'_>> {
-        let mut runs = Vec::new();
-        for choice in &self.choices {
-            let rounds = |&clients| (1..=self.rounds).map(move |round| (clients, round));
-            for (clients, round) in choice.clients.iter().flat_map(rounds) {
-                let run = |target| Run {
-                    choice,
-                    target,
-                    clients,
-                    round,
-                    number: 0,
-                    of: 0,
-                    left: Duration::ZERO,
-                };
-                match round % 2 {
-                    0 => runs.extend(self.targets.iter().rev().map(run)),
-                    _ => runs.extend(self.targets.iter().map(run)),
-                }
-            }
-        }
-        let of = runs.len();
-        for (number, run) in (1..).zip(&mut runs) {
-            let left = u32::try_from(of + 1 - number).unwrap_or(u32::MAX);
-            (run.number, run.of) = (number, of);
-            run.left = (self.warmup + self.duration) * left;
-        }
-        runs
-    }
-
-    fn load(&self, clients: usize, workload: &dyn AnyWorkload) -> LoadOptions {
-        LoadOptions {
-            clients,
-            threads: self.threads,
-            warmup: self.warmup,
-            duration: self.duration,
-            arrivals: match self.rate {
-                Some(rate) => Arrivals::Open {
-                    rate: rate / workload.active_clients(clients).max(1) as f64,
-                },
-                None => Arrivals::Closed { think: self.think },
-            },
-            seed: self.sizes.seed,
-        }
-    }
-
-    fn conditions(&self) -> Conditions {
-        Conditions {
-            warmup_seconds: self.warmup.as_secs_f64(),
-            duration_seconds: self.duration.as_secs_f64(),
-            rate: self.rate,
-            think_seconds: self.think.as_secs_f64(),
-            protocol: self.sizes.protocol.name().to_owned(),
-            rows: self.sizes.rows,
-            full: self.sizes.full,
-            seed: self.sizes.seed,
-            threads: self.threads,
-            stand: Vec::new(),
-            command: self.command.clone(),
-        }
     }
 }

@@ -91,6 +91,7 @@ async fn measure(
             think: Duration::ZERO,
         },
         seed: calibration.seed,
+        deadline: None,
     };
     let caller = Arc::new(Caller(Statement::new(0, SQL, calibration.protocol)));
     let status = Arc::new(RunStatus::new(Interrupt::default()));

@@ -17,6 +17,7 @@ use paceline_wire::scram::{self, Keys};
 use paceline_wire::startup::Startup;
 use paceline_wire::{Frame, Frames, Header, WireError, frontend};
 use std::io;
+use std::iter;
 use std::time::Duration;
 use stream::Stream;
 
@@ -145,7 +146,13 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects and logs in.
     pub(crate) async fn open(target: &Target) -> Result<Self> {
-        match tokio::time::timeout(CONNECT_LIMIT, Self::open_without_limit(target)).await {
+        let opened = async {
+            match target.other_ports.is_empty() {
+                true => Self::open_at(target, target.port).await,
+                false => Self::open_for_writes(target).await,
+            }
+        };
+        match tokio::time::timeout(CONNECT_LIMIT, opened).await {
             Ok(opened) => opened.map_err(Failure::at_login),
             Err(_) => Err(Failure::Unreachable(format!(
                 "no answer for {} s",
@@ -154,8 +161,28 @@ impl Connection {
         }
     }
 
-    async fn open_without_limit(target: &Target) -> Result<Self> {
-        let stream = Stream::connect(target).await;
+    /// Connects to the first server that accepts writes. If there is none, returns the failure of the last one that could not be
+    /// reached.
+    async fn open_for_writes(target: &Target) -> Result<Self> {
+        let mut failure = Failure::Unreachable("no server accepts writes".to_owned());
+        for port in iter::once(&target.port).chain(&target.other_ports) {
+            let opened = async {
+                let mut conn = Self::open_at(target, *port).await?;
+                let is_read_only = conn.value("SHOW transaction_read_only").await?;
+                Ok((conn, is_read_only.as_deref() == Some("on")))
+            };
+            match opened.await {
+                Ok((conn, false)) => return Ok(conn),
+                // libpq terminates the connection as well.
+                Ok((mut conn, true)) => drop(conn.terminate().await),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    async fn open_at(target: &Target, port: u16) -> Result<Self> {
+        let stream = Stream::connect(&target.host, port).await;
         let mut conn = Self {
             stream: stream.map_err(|error| Failure::Unreachable(error.to_string()))?,
             out: BytesMut::new(),

@@ -4,24 +4,12 @@
 mod database;
 
 use crate::connection::{Connection, Result};
+use crate::paceline::Paceline;
 use crate::target::Target;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use paceline_postgres::{Options, Server};
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// Limit for Paceline to listen.
-const START_LIMIT: Duration = Duration::from_secs(30);
-/// Limit for Paceline to shut down.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// `max_connections` of the embedded PostgreSQL, unless there are more clients; usual for a small server.
 const CONNECTIONS: usize = 400;
@@ -33,8 +21,6 @@ const SERVER_SETTINGS: [(&str, &str); 3] = [
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "15min"),
 ];
-/// Settings of Paceline: it also groups statements without a hint.
-pub const PACELINE_SETTINGS: [&str; 2] = ["hotspot_for_autocommit=true", "default_pool_size=4"];
 
 /// The running servers.
 #[derive(Debug)]
@@ -59,7 +45,7 @@ impl Demo {
             .settings
             .extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let server = Server::start(options)?;
-        let paceline = Paceline::start(program, &server)?;
+        let paceline = Paceline::start(program, &server.url(""))?;
         Ok(Self { paceline, server })
     }
 
@@ -69,7 +55,7 @@ impl Demo {
         let target = |name, port| Arc::new(Target::on_loopback(name, port, user, "postgres"));
         vec![
             target("direct", self.server.port()),
-            target("paceline", self.paceline.address.port()),
+            target("paceline", self.paceline.port()),
         ]
     }
 
@@ -97,87 +83,5 @@ impl Demo {
     pub fn stop(self) -> anyhow::Result<()> {
         drop(self.paceline);
         self.server.stop().context("PostgreSQL does not stop")
-    }
-}
-
-/// A Paceline process; it ends when this value is dropped.
-#[derive(Debug)]
-struct Paceline {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Paceline {
-    fn start(program: &Path, server: &Server) -> anyhow::Result<Self> {
-        let mut command = Command::new(program);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"]);
-        command.args(["--upstream", &server.url("")]);
-        command.args(
-            PACELINE_SETTINGS
-                .iter()
-                .flat_map(|setting| ["--set", setting]),
-        );
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        // An interrupt at the terminal is for this process, which shuts down the others.
-        let child = command.process_group(0).spawn();
-        let child = child.with_context(|| format!("cannot run {}", program.display()))?;
-        let mut paceline = Self {
-            child,
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        };
-        let stderr = paceline.child.stderr.take();
-        let (sender, lines) = mpsc::channel();
-        // The thread reads to the end, so that Paceline never blocks on a full pipe.
-        thread::spawn(move || {
-            let lines = stderr
-                .into_iter()
-                .flat_map(|stderr| BufReader::new(stderr).lines());
-            for line in lines.map_while(Result::ok) {
-                // Fails once `await_address` has returned.
-                let _ = sender.send(line);
-            }
-        });
-        paceline.address = await_address(&lines)?;
-        Ok(paceline)
-    }
-}
-
-/// Waits for the line "listening on ADDR:PORT".
-fn await_address(lines: &Receiver<String>) -> anyhow::Result<SocketAddr> {
-    let deadline = Instant::now() + START_LIMIT;
-    let mut output = Vec::new();
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let Ok(line) = lines.recv_timeout(left) else {
-            let output = output.join(" / ");
-            bail!("Paceline does not listen; its output: {output}");
-        };
-        let address = line.split_once("listening on ");
-        match address.and_then(|(_, address)| address.split_whitespace().next()?.parse().ok()) {
-            Some(address) => return Ok(address),
-            None => output.push(line),
-        }
-    }
-}
-
-impl Drop for Paceline {
-    fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id()).ok();
-        if let Some(pid) = pid.and_then(Pid::from_raw) {
-            // Fails if the process has already ended.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let deadline = Instant::now() + STOP_LIMIT;
-        while Instant::now() < deadline {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -1,5 +1,6 @@
 //! The benchmark of Paceline: runs the five scenarios and scripts of users against any server that speaks PostgreSQL's
-//! protocol, several targets in turn, and checks that no work was lost. The documentation calls it the lab.
+//! protocol, several targets in turn, or a failover on servers of its own, and checks that no work was lost. The
+//! documentation calls it the lab.
 //!
 //! It never touches a table outside of its own schema `paceline_lab`, except in a script of a user. It never compares
 //! figures of different runs without saying so, and it never reports a rate without the result of the check; for a script,
@@ -19,9 +20,11 @@ mod interrupt;
 mod load;
 mod machine;
 mod ordered;
+mod paceline;
 mod power_law;
 mod progress;
 mod record;
+mod replicated_servers;
 mod report;
 mod script;
 mod server_stats;
@@ -35,24 +38,26 @@ mod validity;
 mod work;
 mod workload;
 
-pub use bench::{Choice, Observer, Plan, Run, Stage, bench};
+pub use bench::{Choice, Observer, Plan, Run, Stage, bench, failover_targets};
 pub use calibrate::{Calibration, Ceiling, calibrate, ceilings};
 pub use compare::{Comparison, compare};
 pub use connection::Failure;
-pub use demo::{Demo, PACELINE_SETTINGS};
+pub use demo::Demo;
 pub use descriptors::allow as allow_clients;
 pub use interrupt::Interrupt;
 pub use machine::{Machine, ServerFacts};
+pub use paceline::PACELINE_SETTINGS;
 pub use progress::Progress;
 pub use record::{
-    CheckResult, Conditions, Cost, Errors, GroupSample, Latency, OpenLoop, Ran, Record, RunResult,
-    VERSION, read_lines,
+    CheckResult, Conditions, Cost, Errors, FailoverResult, GroupSample, Latency, OpenLoop, Ran,
+    Record, RunResult, VERSION, WithinDeadline, read_lines,
 };
 pub use report::report;
 pub use script::{Script, ScriptError};
 pub use statement::Protocol;
-pub use summary::{Cell, Figures, Row, Spread, summarize};
+pub use summary::{Cell, Failovers, Figures, Row, Spread, summarize};
 pub use table::{all_hold, table};
 pub use target::{Host, Target};
 pub use work::Work;
+pub use workload::failover::Replication;
 pub use workload::{SCENARIOS, Scenario, Sizes, Variant};

@@ -103,6 +103,12 @@ pub struct Ran {
     /// Late turns; `None` for a closed loop.
     #[serde(default)]
     pub open_loop: Option<OpenLoop>,
+    /// Requests that were answered within a deadline; `None` without one.
+    #[serde(default)]
+    pub within_deadline: Option<WithinDeadline>,
+    /// The result of a failover; `None` if there was none.
+    #[serde(default)]
+    pub failover: Option<FailoverResult>,
 }
 
 /// Turns at a fixed rate.
@@ -128,6 +134,70 @@ impl fmt::Display for OpenLoop {
         let (behind, offered) = (show::count(self.behind), show::count(self.offered));
         write!(out, "{behind} of {offered} due had no answer at the end")
     }
+}
+
+/// Requests with a deadline within the measured time. A request is a turn, and it begins when it was due or, in a closed
+/// loop, when it was sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct WithinDeadline {
+    /// The deadline, counted from the beginning of a request.
+    pub seconds: f64,
+    /// Number of requests.
+    pub requests: u64,
+    /// Number of those that were answered without an error within the deadline.
+    pub answered: u64,
+}
+
+impl WithinDeadline {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.answered += other.answered;
+    }
+
+    /// The share of requests that were answered in time, in percent; `None` without requests.
+    pub(crate) fn percent(&self) -> Option<f64> {
+        (self.requests > 0).then(|| 100.0 * self.answered as f64 / self.requests as f64)
+    }
+}
+
+/// Formats `98.72 % of 4,000 requests were answered without an error within 1 s`.
+impl fmt::Display for WithinDeadline {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (requests, limit) = (
+            show::count(self.requests),
+            show::duration(self.seconds * 1e6),
+        );
+        match self.percent() {
+            Some(percent) => {
+                let percent = show::fixed(percent, 2);
+                write!(
+                    out,
+                    "{percent} % of {requests} requests were answered without an error within {limit}"
+                )
+            }
+            None => write!(
+                out,
+                "the measured time has no request with a deadline of {limit} in it"
+            ),
+        }
+    }
+}
+
+/// The result of a failover. Times are in microseconds and end with an acknowledged write after the failover began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailoverResult {
+    /// Maximum time between two acknowledged writes of any clients.
+    pub pause: u64,
+    /// Maximum time that one client waited for an acknowledged write, from its first attempt, with all repetitions.
+    pub longest_wait: u64,
+    /// Number of acknowledged writes in the whole run.
+    pub acknowledged: u64,
+    /// Minimum number of acknowledged writes that the new primary does not have.
+    pub missing: u64,
+    /// Minimum number of writes that were executed twice, or executed although an error said that they were not.
+    pub twice: u64,
+    /// Number of writes that may have been executed when their connection was lost.
+    pub in_doubt: u64,
 }
 
 /// Cost per unit of work.

@@ -7,10 +7,7 @@ use crate::load::{LoadOptions, RunStatus};
 use crate::record::Cost;
 use crate::target::Target;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-/// Interval of the check whether the load has begun.
-const START_INTERVAL: Duration = Duration::from_millis(5);
 /// `USER_HZ`: /proc counts processor time in hundredths of a second.
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -66,12 +63,7 @@ impl StatsReadings {
         let Ok(mut conn) = Connection::open(target).await else {
             return;
         };
-        let started = loop {
-            match status.started.get() {
-                Some(started) => break *started,
-                None => tokio::time::sleep(START_INTERVAL).await,
-            }
-        };
+        let started = status.start_time().await;
         for after in [load.warmup, load.warmup + load.duration] {
             tokio::time::sleep_until((started + after).into()).await;
             self.read(&mut conn, target, status).await;

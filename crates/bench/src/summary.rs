@@ -3,10 +3,12 @@
 
 use crate::circumstances;
 use crate::ordered::{by_key, distinct};
-use crate::record::{Errors, GroupSample, Latency, OpenLoop, Ran, Record};
+use crate::record::{
+    Errors, FailoverResult, GroupSample, Latency, OpenLoop, Ran, Record, WithinDeadline,
+};
 use crate::script;
 use crate::show;
-use crate::workload::{SCENARIOS, Scenario};
+use crate::workload::{SCENARIOS, Scenario, failover};
 use std::collections::BTreeMap;
 
 /// The text for runs without a check.
@@ -82,6 +84,23 @@ pub struct Figures {
     pub open_loop: bool,
     /// Late turns of all rounds that recorded them.
     pub turns: Option<OpenLoop>,
+    /// Requests within the deadline of the first round that has one, in all rounds with the same deadline.
+    pub within_deadline: Option<WithinDeadline>,
+    /// The failovers of all rounds, if there were any.
+    pub failover: Option<Failovers>,
+}
+
+/// The failovers of all rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Failovers {
+    /// Maximum time between two acknowledged writes, in microseconds.
+    pub pause: Spread,
+    /// Maximum time that a client waited for an acknowledged write, in microseconds.
+    pub longest_wait: Spread,
+    /// Number of acknowledged writes that are missing, in all rounds.
+    pub missing: u64,
+    /// Number of writes that were executed twice, in all rounds.
+    pub twice: u64,
 }
 
 /// The median over the rounds, and their range.
@@ -158,10 +177,18 @@ pub(crate) fn cells(rows: &[Row]) -> impl Iterator<Item = (&Row, &Cell)> {
         .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)))
 }
 
+/// Number of acknowledged writes that failovers lost. If all checks hold, asynchronous replication lost them.
+pub(crate) fn missing<'a>(figures: impl Iterator<Item = &'a Figures>) -> u64 {
+    let failovers = figures.filter_map(|figures| figures.failover);
+    failovers.map(|failover| failover.missing).sum()
+}
+
 impl Row {
     /// The definition of the scenario; `None` if this version does not know it.
     pub(crate) fn definition(&self) -> Option<&'static Scenario> {
-        let mut known = SCENARIOS.iter().chain([&script::SCENARIO]);
+        let mut known = SCENARIOS
+            .iter()
+            .chain([&script::SCENARIO, &failover::SCENARIO]);
         known.find(|known| known.name == self.scenario)
     }
 
@@ -268,6 +295,8 @@ impl Figures {
             ended_early: 0,
             open_loop: false,
             turns,
+            within_deadline: within_deadline(ran),
+            failover: Failovers::of(ran),
         })
     }
 
@@ -275,6 +304,31 @@ impl Figures {
     pub fn failed_turns(&self) -> u64 {
         self.errors.values().map(|errors| errors.count).sum()
     }
+}
+
+impl Failovers {
+    fn of(ran: &[&Ran]) -> Option<Self> {
+        let all: Vec<FailoverResult> = ran.iter().filter_map(|ran| ran.failover).collect();
+        let time = |of: fn(&FailoverResult) -> u64| {
+            Spread::of(all.iter().map(|one| of(one) as f64).collect())
+        };
+        Some(Self {
+            pause: time(|one| one.pause)?,
+            longest_wait: time(|one| one.longest_wait)?,
+            missing: all.iter().map(|one| one.missing).sum(),
+            twice: all.iter().map(|one| one.twice).sum(),
+        })
+    }
+}
+
+fn within_deadline(ran: &[&Ran]) -> Option<WithinDeadline> {
+    let all = ran.iter().filter_map(|ran| ran.within_deadline);
+    all.reduce(|mut sum, one| {
+        if one.seconds.total_cmp(&sum.seconds).is_eq() {
+            sum.add(one);
+        }
+        sum
+    })
 }
 
 fn groups_of_the_middle(ran: &[&Ran], median: f64) -> Vec<GroupSample> {

@@ -1,9 +1,11 @@
 //! The table on the terminal after the last run. Readers need no other explanation.
 
+mod failover;
+
 use crate::circumstances;
 use crate::record::Record;
 use crate::show;
-use crate::summary::{Cell, NO_CHECK, Row, Spread, cells, summarize};
+use crate::summary::{Cell, NO_CHECK, Row, Spread, cells, missing, summarize};
 use crate::validity;
 use std::fmt::Write as _;
 
@@ -56,6 +58,9 @@ fn write_row(out: &mut String, row: &Row) {
     let _ = writeln!(out, "{heads}");
     for cell in &row.cells {
         write_cell(out, row, cell);
+    }
+    for columns in failover::lines(row) {
+        let _ = writeln!(out, "{}", line(columns.each_ref().map(String::as_str)));
     }
 }
 
@@ -114,6 +119,7 @@ fn notes(cell: &Cell) -> Vec<String> {
     notes.extend(validity::failed_turns(&figures.errors));
     let behind = figures.turns.filter(|turns| turns.behind > 0);
     notes.extend(behind.map(|turns| turns.to_string()));
+    notes.extend(figures.within_deadline.map(|within| within.to_string()));
     if figures.ended_early > 0 {
         let early = rounds(figures.ended_early);
         notes.push(format!(
@@ -159,7 +165,13 @@ fn write_verdict(out: &mut String, rows: &[Row], colours: bool) {
     if all_hold && figures().any(|figures| figures.check.is_some()) {
         let failed: usize = cells(rows).map(|(_, cell)| cell.failed.len()).sum();
         let runs = if failed == 1 { "run" } else { "runs" };
+        let missing = missing(figures());
         let _ = match failed {
+            0 if missing > 0 => writeln!(
+                out,
+                "\nevery check holds: nothing was done twice; asynchronous replication lost {} acknowledged writes",
+                show::count(missing)
+            ),
             0 => writeln!(
                 out,
                 "\nevery check holds: nothing was lost, nothing was done twice"

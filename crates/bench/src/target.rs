@@ -12,6 +12,9 @@ pub struct Target {
     pub host: Host,
     /// The TCP port; for a Unix socket the number at the end of its name.
     pub port: u16,
+    /// Further servers on the same host, which replicate each other. If there are any, each client tries them in order until it
+    /// finds the one that accepts writes, as libpq does with `target_session_attrs=read-write`.
+    pub other_ports: Vec<u16>,
     /// The user.
     pub user: String,
     /// The password, for servers that require one.
@@ -36,6 +39,7 @@ impl Target {
             name: name.to_owned(),
             host: Host::Tcp("127.0.0.1".to_owned()),
             port,
+            other_ports: Vec::new(),
             user: user.to_owned(),
             password: None,
             database: database.to_owned(),
@@ -63,7 +67,11 @@ impl fmt::Display for Target {
             Host::Tcp(host) => out.write_str(host)?,
             Host::Unix(folder) => write!(out, "{}", folder.display())?,
         }
-        write!(out, ":{}/{} as {}", self.port, self.database, self.user)
+        write!(out, ":{}", self.port)?;
+        for port in &self.other_ports {
+            write!(out, ",{port}")?;
+        }
+        write!(out, "/{} as {}", self.database, self.user)
     }
 }
 

@@ -1,8 +1,10 @@
-//! The work of the clients of a run: a variant of a scenario with its own tables and a check, or a script of a user
-//! without either.
+//! The work of the clients of a run: a variant of a scenario with its own tables and a check, a script of a user without
+//! either, or the load of a failover.
 
 use crate::connection::{Connection, Result};
 use crate::script::{Program, Script};
+use crate::target::Target;
+use crate::workload::failover::{Failover, Replication};
 use crate::workload::{AnyWorkload, Sizes, Variant, schema};
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ pub enum Work {
     Variant(Variant),
     /// A script of a user, which brings its own tables.
     Script(Arc<Script>),
+    /// The load of a failover, on servers that the run starts.
+    Failover(Replication),
 }
 
 impl Work {
@@ -21,6 +25,15 @@ impl Work {
         match self {
             Self::Variant(variant) => variant.name,
             Self::Script(script) => script.name(),
+            Self::Failover(replication) => replication.name(),
+        }
+    }
+
+    /// The address of the target in results.
+    pub(crate) fn address(&self, target: &Target) -> String {
+        match self {
+            Self::Variant(_) | Self::Script(_) => target.to_string(),
+            Self::Failover(_) => "servers of the run".to_owned(),
         }
     }
 
@@ -41,6 +54,7 @@ impl Work {
                 (variant.build)(sizes)
             }
             Self::Script(script) => Box::new(Program::new(script, sizes.protocol)),
+            Self::Failover(replication) => Box::new(Failover::new(*replication, sizes)),
         };
         workload.prepare(conn).await?;
         Ok(workload.into())

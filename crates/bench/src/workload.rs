@@ -1,7 +1,8 @@
-//! The workloads: the five scenarios, a file or folder each, and what they share.
+//! The workloads: the five scenarios and the failover, a file or folder each, and what they share.
 
 mod bench_lock;
 mod edges;
+pub(crate) mod failover;
 mod hot_row;
 mod interface;
 mod keyed_read;

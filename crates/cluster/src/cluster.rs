@@ -1,5 +1,5 @@
 //! The state of the hosts of one database. The monitor hands in what it observed; the cluster decides which host is the primary
-//! and which replicas are in use: a replica is if its probes succeed and its log is part of the primary's. Replicas get no requests.
+//! and which replicas are in use: a replica is if its probes succeed and its log is part of the primary's.
 //!
 //! A host is the primary only if its own answer says so, if its timeline is the highest seen, and if Patroni agrees where Patroni
 //! is configured. The highest timeline never falls. A failed probe of the primary ends its role at once, except if the server

@@ -88,6 +88,11 @@ pub enum Reason {
         /// Where the timelines part.
         shared: Lsn,
     },
+    /// A replica whose answers may have another form than the primary's.
+    #[error(
+        "TimeZone, DateStyle or another setting for the form of answers differs from the primary's"
+    )]
+    OtherSettings,
     /// A primary that does not write.
     #[error("the server is read only")]
     ReadOnly,
@@ -126,6 +131,8 @@ pub struct HostStatus {
     pub in_use: bool,
     /// Why not; `None` if it is in use.
     pub reason: Option<Reason>,
+    /// Whether it may serve reads as a replica, or why not; `None` if it is the primary.
+    pub reads: Option<Result<(), Reason>>,
     /// From the last answer.
     pub system: Option<SystemId>,
     /// From the last answer.

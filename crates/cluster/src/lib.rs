@@ -25,5 +25,6 @@ pub use history::{HistoryError, TimelineHistories, TimelineHistory};
 pub use host::{HostAddress, HostId, HostRole, HostSpec, HostStatus, Lag, Reason};
 pub use observation::{HostReport, Observation, ProbeError};
 pub use patroni::{PatroniError, PatroniMember, PatroniView};
-pub use position::{Lsn, Position, PositionError, SystemId, Timeline};
+pub use position::{Lsn, Position, PositionError, SystemId, Timeline, WalSizes};
 pub use settings::ClusterSettings;
+pub use usage::ReadableReplica;

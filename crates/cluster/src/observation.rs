@@ -24,6 +24,8 @@ pub struct HostReport {
     pub system: Option<SystemId>,
     /// On a primary from the name of its current WAL file, on a replica the timeline that it receives.
     pub timeline: Option<Timeline>,
+    /// The settings on which the text of an answer depends, with their values.
+    pub answer_settings: Option<String>,
     /// `pg_current_wal_lsn()`, on a primary.
     pub written: Option<Lsn>,
     /// `pg_current_wal_flush_lsn()`, on a primary.

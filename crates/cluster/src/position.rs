@@ -33,9 +33,12 @@ pub struct Position {
     pub lsn: Lsn,
 }
 
-/// Why a text is not the part of a position that was expected.
+/// Why a text is not a position, or not the part of one that was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PositionError {
+    /// The whole.
+    #[error("a position is a system identifier, a timeline and an LSN with colons between them")]
+    Parts,
     /// The system identifier.
     #[error("a system identifier is a decimal number from 1 to 18446744073709551615")]
     System,
@@ -49,7 +52,39 @@ pub enum PositionError {
     Lsn,
 }
 
+/// The sizes on which positions in the log depend, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalSizes {
+    /// `wal_block_size`: a page. Each begins with a header.
+    pub block: u64,
+    /// `wal_segment_size`: a file. The header of its first page is longer.
+    pub segment: u64,
+}
+
+/// Size of the header of a page (`SizeOfXLogShortPHD` in PostgreSQL's `xlog_internal.h`).
+const PAGE_HEADER: u64 = 24;
+
+/// The same for the first page of a segment (`SizeOfXLogLongPHD`).
+const SEGMENT_HEADER: u64 = 40;
+
 impl Lsn {
+    /// The end of the last record, if this is the position at which the next one will be inserted. If the last record ends with its
+    /// page, the next one is inserted behind the header of the following page, a position that replay does not reach before
+    /// there is a further record.
+    #[must_use]
+    pub fn end_of_last_record(self, sizes: WalSizes) -> Self {
+        let within = |size: u64| self.0.checked_rem(size);
+        let header = match within(sizes.segment) {
+            Some(SEGMENT_HEADER) => SEGMENT_HEADER,
+            Some(offset) if offset < sizes.block => return self,
+            _ => PAGE_HEADER,
+        };
+        match within(sizes.block) == Some(header) {
+            true => Self(self.0 - header),
+            false => self,
+        }
+    }
+
     /// The beginning of every log.
     pub const ZERO: Self = Self(0);
     /// Past every log.
@@ -77,6 +112,27 @@ impl fmt::Display for Timeline {
 impl fmt::Display for Lsn {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:X}/{:X}", self.0 >> 32, self.0 & 0xFFFF_FFFF)
+    }
+}
+
+/// `SYSTEM:TIMELINE:LSN`
+impl fmt::Display for Position {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}:{}", self.system, self.timeline, self.lsn)
+    }
+}
+
+impl FromStr for Position {
+    type Err = PositionError;
+
+    fn from_str(text: &str) -> Result<Self, PositionError> {
+        let mut parts = text.splitn(3, ':');
+        let mut part = || parts.next().ok_or(PositionError::Parts);
+        Ok(Self {
+            system: part()?.parse()?,
+            timeline: part()?.parse()?,
+            lsn: part()?.parse()?,
+        })
     }
 }
 
@@ -141,6 +197,27 @@ mod tests {
     }
 
     #[test]
+    fn a_record_ends_before_the_header_of_the_next_page() {
+        let sizes = WalSizes {
+            block: 8_192,
+            segment: 16 * 1_024 * 1_024,
+        };
+        let segment = 3 * sizes.segment;
+        for (insert, end) in [
+            // Behind the headers of a page and of a segment.
+            (segment + 8_192 + 24, segment + 8_192),
+            (segment + 40, segment),
+            // In the midst of a page: the header has another length there.
+            (segment + 24, segment + 24),
+            (segment + 8_192 + 40, segment + 8_192 + 40),
+            (segment + 8_192 + 32, segment + 8_192 + 32),
+            (segment + 8_000, segment + 8_000),
+        ] {
+            assert_eq!(Lsn(insert).end_of_last_record(sizes), Lsn(end), "{insert}");
+        }
+    }
+
+    #[test]
     fn other_texts_are_refused() {
         for text in ["", "0", "+1", " 1", "18446744073709551616"] {
             assert_eq!(
@@ -169,6 +246,12 @@ mod tests {
             prop_assert_eq!(SystemId(system).to_string().parse(), Ok(SystemId(system)));
             prop_assert_eq!(Timeline(timeline).to_string().parse(), Ok(Timeline(timeline)));
             prop_assert_eq!(Lsn(lsn).to_string().parse(), Ok(Lsn(lsn)));
+            let position = Position {
+                system: SystemId(system),
+                timeline: Timeline(timeline),
+                lsn: Lsn(lsn),
+            };
+            prop_assert_eq!(position.to_string().parse(), Ok(position));
         }
 
         #[test]

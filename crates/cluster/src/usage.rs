@@ -5,6 +5,27 @@ use crate::health::Health;
 use crate::host::{Host, HostId, HostRole, HostStatus, Lag, Reason};
 use crate::observation::{HostReport, ProbeError};
 use crate::position::{Lsn, Position};
+use std::time::{Duration, Instant};
+
+/// A replica that may serve reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadableReplica {
+    /// Which.
+    pub id: HostId,
+    /// How far it was behind the primary at its last answer; `None` if that is not known.
+    pub lag: Option<Duration>,
+    /// When its last probe ended.
+    pub observed: Instant,
+}
+
+impl ReadableReplica {
+    /// Whether the replica is at most this far behind the primary; zero is no limit.
+    #[must_use]
+    pub fn is_within(&self, lag_max: Duration, now: Instant) -> bool {
+        let age = now.saturating_duration_since(self.observed);
+        lag_max.is_zero() || self.lag.is_some_and(|lag| lag + age <= lag_max)
+    }
+}
 
 impl Cluster {
     /// The state of every host, in the configured order.
@@ -23,6 +44,7 @@ impl Cluster {
             role: self.role(id, host),
             in_use: reason.is_none(),
             reason,
+            reads: (self.primary() != Some(id)).then(|| self.may_read(id)),
             system: report.and_then(|report| report.system),
             timeline: host.timeline(),
             lag: report.map(|report| self.lag(report)).unwrap_or_default(),
@@ -66,6 +88,53 @@ impl Cluster {
         self.check_history(report)
     }
 
+    /// Whether a replica may serve reads: if it is in use, is on the timeline of the primary, and has the primary's settings for
+    /// the form of answers. A timeline that is not known is not that of the primary.
+    fn may_read(&self, id: HostId) -> Result<(), Reason> {
+        self.use_of(id)?;
+        let report = |id| self.host(id)?.report.as_ref();
+        let primary = self.primary().and_then(report);
+        let (Some(primary), Some(own)) = (primary, report(id)) else {
+            return Err(Reason::Unprobed);
+        };
+        let timelines = own.timeline.zip(primary.timeline);
+        match timelines.ok_or(Reason::TimelineUnknown)? {
+            (own, highest) if own < highest => Err(Reason::OlderTimeline { own, highest }),
+            _ if own.answer_settings != primary.answer_settings => Err(Reason::OtherSettings),
+            _ => Ok(()),
+        }
+    }
+
+    /// The replicas that may serve reads, in the configured order.
+    #[must_use]
+    pub fn readable(&self) -> Vec<ReadableReplica> {
+        let replicas = self.ids().filter(|id| self.primary() != Some(*id));
+        let readable = replicas.filter(|id| self.may_read(*id).is_ok());
+        let readable = readable.filter_map(|id| {
+            let host = self.host(id)?;
+            Some(ReadableReplica {
+                id,
+                lag: self.lag(host.report.as_ref()?).time,
+                observed: host.observed?,
+            })
+        });
+        readable.collect()
+    }
+
+    /// A position in the log of the primary; `None` if there is no primary, or if its timeline or system identifier is not known.
+    #[must_use]
+    pub fn position_of_primary(&self, lsn: Lsn) -> Option<Position> {
+        let report = self.host(self.primary()?)?.report.as_ref()?;
+        self.position(report, Some(lsn))
+    }
+
+    /// Whether the log of the primary contains this position, or will contain it if it is past its end.
+    #[must_use]
+    pub fn includes(&self, position: Position) -> bool {
+        let end = self.position_of_primary(Lsn::MAX);
+        end.is_some_and(|end| self.histories.contains(end, position))
+    }
+
     /// Whether the log of a replica is part of the highest timeline's.
     fn check_history(&self, report: &HostReport) -> Result<(), Reason> {
         let (Some(own), Some(highest)) = (report.timeline, self.highest_timeline()) else {
@@ -93,7 +162,7 @@ impl Cluster {
         if self.histories.contains(replayed, end) {
             return Lag {
                 bytes: Some(0),
-                time: Some(std::time::Duration::ZERO),
+                time: Some(Duration::ZERO),
             };
         }
         let behind = self.histories.contains(end, replayed);

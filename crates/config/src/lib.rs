@@ -56,8 +56,8 @@ pub use schema::schema;
 pub use secret::Secret;
 pub use settings::{
     AuthType, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening, Logging,
-    Login, Operation, PoolMode, Pooling, Section, Servers, SessionState, Settings, Side, State,
-    Table, Tcp, Timeouts, keys, sections,
+    Login, Operation, PoolMode, Pooling, Reads, ReplicasGone, Section, Servers, SessionState,
+    Settings, Side, State, Table, Tcp, Timeouts, keys, sections,
 };
 pub use ssl_mode::SslMode;
 pub use upstream::{Upstream, UpstreamTls};

@@ -25,6 +25,7 @@ const INTERRUPTED: u8 = 130;
 /// Nothing could be run, or results could not be written.
 pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
     paceline_bench::allow_clients(bench.plan.most_clients())?;
+    bench.plan.expect_programs()?;
     let mut results = Results::new(&bench)?;
     // Fail before measuring if the report cannot be written.
     bench.html.as_deref().map(open).transpose()?;
@@ -104,26 +105,27 @@ async fn measure(
 struct Results {
     records: Vec<Record>,
     file: Option<File>,
-    /// Settings of the demo's Paceline, for each record.
-    demo_settings: Vec<String>,
+    /// Settings of the Paceline that the lab starts, for each record.
+    paceline_settings: Vec<String>,
     /// The first error of writing the file.
     write_error: Option<anyhow::Error>,
 }
 
 impl Results {
     fn new(bench: &Bench) -> anyhow::Result<Self> {
-        let settings = bench.demo_folder.iter().flat_map(|_| PACELINE_SETTINGS);
+        let has_paceline = bench.demo_folder.is_some() || bench.plan.fails_over();
+        let settings = has_paceline.then_some(PACELINE_SETTINGS);
         Ok(Self {
             records: Vec::new(),
             file: bench.json.as_deref().map(open).transpose()?,
-            demo_settings: settings.map(str::to_owned).collect(),
+            paceline_settings: settings.into_iter().flatten().map(str::to_owned).collect(),
             write_error: None,
         })
     }
 
     fn add(&mut self, record: &Record) {
         let mut record = record.clone();
-        record.conditions.stand.clone_from(&self.demo_settings);
+        record.conditions.stand.clone_from(&self.paceline_settings);
         if let Some(file) = &mut self.file {
             let written = write(file, &record);
             self.write_error = self.write_error.take().or(written.err());
@@ -208,7 +210,7 @@ fn print_scripts(plan: &Plan) {
 fn scripts(plan: &Plan) -> impl Iterator<Item = &Script> {
     plan.choices.iter().filter_map(|choice| match &choice.work {
         Work::Script(script) => Some(script.as_ref()),
-        Work::Variant(_) => None,
+        Work::Variant(_) | Work::Failover(_) => None,
     })
 }
 

@@ -4,6 +4,8 @@
 pub(crate) const CONFIGURATION_CHANGED: &str = "database configuration changed";
 /// The primary of a database with several hosts is lost, or another host.
 pub(crate) const PRIMARY_CHANGED: &str = "the primary has changed";
+/// A replica may not serve reads any more.
+pub(crate) const REPLICA_LOST: &str = "the replica serves no reads";
 /// `PAUSE`.
 pub(crate) const PAUSE_MODE: &str = "pause mode";
 /// `KILL`.

@@ -5,6 +5,7 @@ mod exchange;
 mod guard;
 mod lock;
 mod probe;
+mod replica;
 mod run;
 mod share;
 mod stats;
@@ -28,7 +29,7 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Ser
     loop {
         let mut run = match next {
             None => return guard.release().check_in(Some(conn), &LineKeys::Unknown),
-            Some(ServerWork::Group(group)) if group.entries.len() == 1 => {
+            Some(ServerWork::Group(group)) if pool.is_relayed(&group) => {
                 return hand_over(guard, group, conn);
             }
             Some(ServerWork::Group(group)) => {
@@ -77,7 +78,7 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Ser
                 }
             };
             let group = match run.finish(&mut guard, &mut conn, &last) {
-                Some(ServerWork::Group(group)) if group.entries.len() == 1 => {
+                Some(ServerWork::Group(group)) if pool.is_relayed(&group) => {
                     hand_over(guard, group, conn);
                     return run.distribute(last);
                 }

@@ -3,17 +3,24 @@
 //! A [`Cluster`] decides; the tasks of [`monitor`] probe each host and hand in what they find. When the primary changes, the pools of
 //! the database follow it. While there is none, their requests wait in the line.
 
+mod asker;
 pub(crate) mod monitor;
 mod patroni;
+mod positions;
 mod probe;
+mod reads;
+
+pub(crate) use positions::ReplicaNeeds;
 
 use crate::address::Address;
 use crate::keyring::Keyring;
+use arc_swap::ArcSwap;
 use paceline_cluster::{
-    Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Observation,
-    PatroniView, PrimaryTarget,
+    Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Lsn, Observation,
+    PatroniView, Position, PrimaryTarget, ReadableReplica,
 };
 use paceline_config::{Config, Database, Host, Upstream};
+use positions::Positions;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,10 +38,29 @@ pub struct DatabaseHosts {
     pub entry: String,
     config: HostsConfig,
     cluster: Mutex<Cluster>,
+    /// What follows from the last observation, for each read.
+    roles: ArcSwap<Roles>,
+    positions: Positions,
     /// Changed when every host should be probed now.
     probe_now: watch::Sender<()>,
     /// Changed when the primary has changed.
     primary_changed: watch::Sender<()>,
+    /// Changed when a replica that served reads may not serve them any more.
+    replica_lost: watch::Sender<()>,
+}
+
+/// The host of a replica's pool.
+#[derive(Clone)]
+pub(crate) struct ReplicaHost {
+    pub(crate) hosts: Arc<DatabaseHosts>,
+    pub(crate) id: HostId,
+}
+
+/// Which host is the primary, and which replicas may serve reads.
+#[derive(Debug, Default)]
+struct Roles {
+    primary: Option<HostId>,
+    readable: Vec<ReadableReplica>,
 }
 
 /// What the configuration says about the hosts of a database.
@@ -147,10 +173,13 @@ impl DatabaseHosts {
         }
         Self {
             cluster: Mutex::new(cluster),
+            roles: ArcSwap::default(),
+            positions: Positions::new(config.upstreams.len()),
             entry: entry.to_owned(),
             config,
             probe_now: watch::Sender::new(()),
             primary_changed: watch::Sender::new(()),
+            replica_lost: watch::Sender::new(()),
         }
     }
 
@@ -214,14 +243,67 @@ impl DatabaseHosts {
 
     /// Takes the result of a probe.
     fn observed(&self, host: HostId, seen: Observation) {
-        let events = self.lock().observe(host, seen, Instant::now());
+        let replayed = match &seen {
+            Observation::Answered(report) if report.in_recovery => report.replayed,
+            Observation::Answered(_) | Observation::Failed(_) => None,
+        };
+        self.update(|cluster| cluster.observe(host, seen, Instant::now()));
+        // After the roles: a read that waits for the position looks at them.
+        replayed
+            .into_iter()
+            .for_each(|replayed| self.replica_answered(host, replayed));
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Cluster) -> Vec<Event>) {
+        let mut cluster = self.lock();
+        let events = change(&mut cluster);
+        let roles = Arc::new(Roles {
+            primary: cluster.primary(),
+            readable: cluster.readable(),
+        });
+        let before = self.roles.swap(Arc::clone(&roles));
+        drop(cluster);
+        let serves = |replica: &ReadableReplica| roles.is_readable(replica.id);
+        let lost = !before.readable.iter().all(serves);
         self.changed(&events);
+        if lost {
+            self.replica_lost.send_replace(());
+        }
+    }
+
+    /// Whether a host may serve reads as a replica.
+    pub(crate) fn is_readable(&self, host: HostId) -> bool {
+        self.roles.load().is_readable(host)
+    }
+
+    /// Whether any replica may serve reads.
+    pub(crate) fn has_readable(&self) -> bool {
+        !self.roles.load().readable.is_empty()
+    }
+
+    /// Where the connections to each host lead, in the order of the URL.
+    pub(crate) fn upstreams(&self) -> &[Upstream] {
+        &self.config.upstreams
+    }
+
+    /// A position of the primary, with its timeline and system identifier; `None` if they are not known.
+    pub(crate) fn position_at(&self, lsn: Lsn) -> Option<Position> {
+        self.lock().position_of_primary(lsn)
+    }
+
+    /// Whether a position of another client is part of the primary's log.
+    pub(crate) fn includes(&self, position: Position) -> bool {
+        self.lock().includes(position)
+    }
+
+    /// Changes when a replica that served reads may not serve them any more.
+    pub(crate) fn replicas_lost(&self) -> watch::Receiver<()> {
+        self.replica_lost.subscribe()
     }
 
     /// Takes the answer of Patroni; `None` if there was none.
     fn patroni_answered(&self, answer: Option<PatroniView>) {
-        let events = self.lock().observe_patroni(answer, Instant::now());
-        self.changed(&events);
+        self.update(|cluster| cluster.observe_patroni(answer, Instant::now()));
     }
 
     fn changed(&self, events: &[Event]) {
@@ -296,6 +378,12 @@ impl DatabaseHosts {
                 tracing::info!(database, timeline = timeline.0, "a new timeline was seen");
             }
         }
+    }
+}
+
+impl Roles {
+    fn is_readable(&self, host: HostId) -> bool {
+        self.readable.iter().any(|replica| replica.id == host)
     }
 }
 

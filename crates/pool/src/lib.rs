@@ -8,6 +8,7 @@
 //! | [`credentials`], [`keyring`] | credentials and keys for logins and TLS |
 //! | [`pool`] | checkout and checkin, growth, eviction, administration |
 //! | [`hosts`] | the hosts of a database that has several: the primary, and the probes |
+//! | [`replicas`] | the choice of a replica for a read |
 //! | `group_run` | a group on a server connection |
 //! | [`analysis`] | asks PostgreSQL about templates |
 //! | [`stats`], [`counters`] | statistics |
@@ -32,6 +33,7 @@ pub mod net_settings;
 pub mod pool;
 pub mod pools;
 pub mod quota;
+pub mod replicas;
 pub mod replication;
 pub mod result_memory;
 pub mod server;

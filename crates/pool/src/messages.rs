@@ -57,3 +57,13 @@ pub(crate) fn no_primary(since: Duration) -> Bytes {
             .with_hint("SHOW HOSTS in the admin console shows the state of each host."),
     )
 }
+
+/// The answer to a read if no replica may serve it (`replicas_gone = error`).
+pub fn no_replica() -> BytesMut {
+    let mut out = BytesMut::new();
+    ErrorResponse::error("57P03", "no replica may serve reads (replicas_gone)")
+        .with_hint("SHOW HOSTS in the admin console shows the state of each host.")
+        .write(&mut out);
+    Status::Idle.write(&mut out);
+    out
+}

@@ -19,6 +19,7 @@ mod load;
 mod login_backoff;
 mod lookup;
 mod reconfigure;
+mod replica;
 mod replication;
 mod replication_queue;
 mod servers;
@@ -38,7 +39,7 @@ pub use state::{DisconnectSignal, PoolState};
 
 use crate::address::Address;
 use crate::credentials::{ServerCredentials, ShownCredential};
-use crate::hosts::{DatabaseHosts, NoPrimary};
+use crate::hosts::{DatabaseHosts, NoPrimary, ReplicaHost};
 use crate::labels::PoolLabels;
 use crate::quota::{Quotas, Starving};
 use crate::result_memory::ResultReservation;
@@ -53,6 +54,7 @@ use config::PolicyCell;
 use login_backoff::LoginBackoff;
 use paceline_batch::line::{Dispatch, Line, LineKey, LineKeys, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
+use paceline_cluster::Lsn;
 use paceline_relay::request::PartialAnswer;
 use replication_queue::ReplicationQueue;
 use rustc_hash::FxHashMap;
@@ -71,7 +73,7 @@ pub struct Pool {
     all_pools: Weak<dyn AllPools>,
     policy: PolicyCell,
     /// The credential of the last client that logged in, for logins of the pool.
-    shown: ShownCredential,
+    shown: Arc<ShownCredential>,
     /// The labels in metrics, from the first login of a client on.
     pub labels: OnceLock<PoolLabels>,
     /// The name in the console, from the first admission of a client on.
@@ -88,8 +90,10 @@ pub struct Pool {
     /// Replication clients among them.
     pub replication_clients: AtomicUsize,
     /// Statistics.
-    pub stats: Stats,
+    pub stats: Arc<Stats>,
     server_list: ServerList,
+    /// The host of a replica's pool; `None` if the pool leads to the primary.
+    pub(crate) replica: Option<ReplicaHost>,
 }
 
 /// The pools of the process, for a pool that needs a server connection of another pool closed.
@@ -192,6 +196,8 @@ pub(crate) struct Waiter {
     pub(crate) answer: oneshot::Sender<WaitResult>,
     /// Whether the client has received the NOTICE that it waits.
     queued_sent: bool,
+    /// What a replica must have replayed.
+    pub(crate) position: Lsn,
 }
 
 /// What a server connection is needed for. PgBouncer does not count a login as a server assignment.
@@ -209,6 +215,10 @@ pub enum WaitResult {
     Server(Box<PooledServer>),
     /// The answer to the request, which a group has brought.
     Answer(Bytes),
+    /// The answer of a replica, and what it had replayed after that.
+    OfReplica(Bytes, Lsn),
+    /// The replica cannot serve the read.
+    Elsewhere,
     /// Messages with which the client's connection ends.
     Fatal(Bytes),
     /// The client has waited for `query_wait_notify`, and continues to wait here.
@@ -269,13 +279,14 @@ enum Unwanted {
 }
 
 impl Pool {
-    /// A pool without connections.
+    /// A pool without connections. That of a replica is `beside` the pool of the primary, and counts and logs in with it.
     pub(crate) fn new(
         shared: Arc<Shared>,
         all_pools: Weak<dyn AllPools>,
         config: PoolConfig,
         quotas: Quotas,
         state: PoolState,
+        beside: Option<&Pool>,
     ) -> Self {
         let now = Instant::now();
         let signals = PoolSignals::default();
@@ -286,7 +297,10 @@ impl Pool {
         Self {
             all_pools,
             policy: PolicyCell::new(config.policy),
-            shown: ShownCredential::default(),
+            shown: match &beside {
+                Some(primary) => Arc::clone(&primary.shown),
+                None => Arc::default(),
+            },
             labels: OnceLock::new(),
             name: OnceLock::new(),
             quotas,
@@ -329,8 +343,12 @@ impl Pool {
             idle_default_ms: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
             replication_clients: AtomicUsize::new(0),
-            stats: Stats::default(),
+            stats: match beside {
+                Some(primary) => Arc::clone(&primary.stats),
+                None => Arc::default(),
+            },
             server_list: ServerList::default(),
+            replica: config.replica,
             shared,
         }
     }

@@ -3,6 +3,7 @@
 pub mod admin_state;
 mod exclusive;
 mod monitors;
+mod replicas;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use crate::address::{Address, DatabaseAddress};
 use crate::hosts::{DatabaseHosts, PrimaryState};
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
+use crate::replicas::ReplicasInForce;
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
@@ -56,6 +58,8 @@ pub struct Pools {
 struct Registry {
     /// By the database and user that clients name.
     by_name: ByName,
+    /// The replicas beside each pool of `by_name`.
+    replicas: HashMap<(String, String), ReplicasInForce>,
     /// Pools for `auth_query`, by the database that clients name and `auth_user`.
     for_auth: ByName,
     admin: AdminState,
@@ -100,9 +104,17 @@ impl Registry {
     }
 
     /// All pools, with their databases as clients name them.
-    fn all(&self) -> impl Iterator<Item = (&str, &Arc<Pool>)> {
-        let all = self.by_name.iter().chain(&self.for_auth);
-        all.map(|((database, _), pool)| (database.as_str(), pool))
+    fn all(&self) -> impl Iterator<Item = (&str, Arc<Pool>)> {
+        let primaries = self.by_name.iter().chain(&self.for_auth);
+        let primaries =
+            primaries.map(|((database, _), pool)| (database.as_str(), Arc::clone(pool)));
+        let replicas = self.replicas.iter().flat_map(|((database, _), replicas)| {
+            let replicas = replicas.load_full();
+            let pools = replicas.map(|replicas| replicas.pools().to_vec());
+            let pools = pools.unwrap_or_default().into_iter();
+            pools.map(|pool| (database.as_str(), pool))
+        });
+        primaries.chain(replicas)
     }
 }
 
@@ -137,7 +149,13 @@ impl Pools {
         self.monitor_hosts(&mut registry, &config);
         for ((database, user), pool) in &registry.by_name {
             if let Some(of) = registry.database(&config, database) {
-                pool.reconfigure(self.pool_config(&config, of, user));
+                let pool_config = self.pool_config(&config, of, user);
+                pool.reconfigure(pool_config.clone());
+                let key = (database.clone(), user.clone());
+                if let Some(replicas) = registry.replicas.get(&key) {
+                    let state = registry.admin.state(database);
+                    self.set_replicas(replicas, key, pool, &pool_config, state);
+                }
             }
         }
         for ((database, user), pool) in &registry.for_auth {
@@ -160,8 +178,11 @@ impl Pools {
         }
         let pool_config = self.pool_config(&config, of, user);
         let state = registry.admin.state(database);
-        let pool = self.new_pool(database, user, pool_config, state);
+        let pool = self.new_pool(database, user, pool_config.clone(), state);
         registry.exclude(&pool);
+        let replicas = ReplicasInForce::default();
+        self.set_replicas(&replicas, key.clone(), &pool, &pool_config, state);
+        registry.replicas.insert(key.clone(), replicas);
         registry.by_name.insert(key, Arc::clone(&pool));
         Some(pool)
     }
@@ -197,7 +218,7 @@ impl Pools {
         let quotas = self.shared.quotas.of(database, user, &config.address.user);
         let all_pools: Weak<Self> = Arc::downgrade(self);
         let shared = Arc::clone(&self.shared);
-        Arc::new(Pool::new(shared, all_pools, config, quotas, state))
+        Arc::new(Pool::new(shared, all_pools, config, quotas, state, None))
     }
 
     /// Maintains all pools for as long as the process lives.
@@ -248,6 +269,8 @@ impl Pools {
             .by_name
             .extract_if(|(name, _), _| !used.contains(name));
         let dropped: Vec<_> = dropped.collect();
+        let replicas = &mut registry.replicas;
+        replicas.retain(|(name, _), _| used.contains(name));
         let labelled = dropped.iter();
         let labelled = labelled.filter(|(_, pool)| pool.labels.get().is_some());
         self.labelled.fetch_sub(labelled.count(), Ordering::Relaxed);
@@ -260,7 +283,7 @@ impl Pools {
         let config = self.shared.config();
         let period = config.paceline.operation.stats_period;
         let pools = self.all();
-        let stats: Vec<&Stats> = pools.iter().map(|pool| &pool.stats).collect();
+        let stats = stats_of(&pools);
         let over = self.periods.next_period(Instant::now(), period, &stats);
         if let Some(averages) = over.filter(|_| config.paceline.logging.log_stats) {
             tracing::info!("{averages}");
@@ -269,7 +292,7 @@ impl Pools {
 
     /// The averages of these pools together, over the last one to two periods.
     pub fn averages(&self, pools: &[Arc<Pool>]) -> Totals {
-        let stats: Vec<&Stats> = pools.iter().map(|pool| &pool.stats).collect();
+        let stats = stats_of(pools);
         self.periods.averages(Instant::now(), &stats)
     }
 
@@ -335,7 +358,7 @@ impl Pools {
         let registry = self.lock();
         let is_wanted = |name: &str| database.is_none_or(|wanted| wanted == name);
         let found = registry.all().filter(|(name, _)| is_wanted(name));
-        found.map(|(_, pool)| Arc::clone(pool)).collect()
+        found.map(|(_, pool)| pool).collect()
     }
 
     /// All pools.
@@ -399,6 +422,7 @@ impl Pools {
         PoolConfig {
             hosts,
             no_primary,
+            replica: None,
             address: Address {
                 user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
                 upstream,
@@ -423,4 +447,10 @@ impl Pools {
             settings: settings.into(),
         }
     }
+}
+
+/// The statistics of these pools. Those of replicas count with the pool of the primary.
+fn stats_of(pools: &[Arc<Pool>]) -> Vec<&Stats> {
+    let own = pools.iter().filter(|pool| !pool.is_of_replica());
+    own.map(|pool| &*pool.stats).collect()
 }

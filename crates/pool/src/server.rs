@@ -27,6 +27,7 @@ use crate::address::Address;
 use crate::close_reason;
 use crate::quota::ServerSlot;
 use bytes::{Bytes, BytesMut};
+use paceline_cluster::Lsn;
 use paceline_net::Stream;
 use paceline_relay::sequences::{SequenceState, SequenceToken};
 use paceline_relay::server::ServerSide;
@@ -61,6 +62,8 @@ pub struct ServerConn {
     pub info: Arc<ServerInfo>,
     /// Logs the end of a pool's connection.
     pub(crate) log: Option<ServerLog>,
+    /// What a replica has replayed, as this connection last found.
+    pub(crate) replayed: Lsn,
 }
 
 impl ServerConn {
@@ -84,6 +87,7 @@ impl ServerConn {
             opened: now,
             slot: None,
             log: None,
+            replayed: Lsn::ZERO,
         }
     }
 

@@ -167,6 +167,22 @@ pub enum Error {
         output: String,
     },
 
+    /// No `pg_basebackup`, which makes replicas.
+    #[error(
+        "no PostgreSQL on this machine has the program pg_basebackup, which makes replicas; install the package postgresql \
+         (Debian and Ubuntu have the program in postgresql-client-VERSION)"
+    )]
+    NoBaseBackup,
+
+    /// `pg_basebackup` failed.
+    #[error("pg_basebackup could not copy the server to {}:\n{output}", folder.display())]
+    CopyFailed {
+        /// The folder for the copy.
+        folder: PathBuf,
+        /// The last lines that pg_basebackup printed.
+        output: String,
+    },
+
     /// The server ended before it accepted connections.
     #[error("PostgreSQL ended while starting ({status}); the end of its log {}:\n{tail}", log.display())]
     StartFailed {

@@ -1,5 +1,5 @@
 //! An embedded PostgreSQL: finds server binaries on the machine or fetches a release, initialises a data folder, runs the
-//! server as a child of this process and stops it cleanly.
+//! server as a child of this process and stops it cleanly; makes streaming replicas of it.
 //!
 //! It never turns off durability, listens on anything but loopback and a Unix socket, starts a second server in a folder
 //! that is in use, deletes data, or runs PostgreSQL as root. It does not implement the protocol: callers bring a client.
@@ -21,6 +21,7 @@ mod pidfile;
 mod port;
 mod postmaster;
 mod processes;
+mod replica;
 mod selection;
 mod server;
 mod socket;

@@ -15,7 +15,7 @@ use crate::pidfile::PidFile;
 use crate::postmaster::Postmaster;
 use crate::selection::select;
 use crate::version::Version;
-use crate::{cluster, log, port, socket};
+use crate::{cluster, log, port, replica, socket};
 
 /// Limit for a start, including recovery after a crash.
 const START_TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -54,6 +54,26 @@ impl Server {
     /// # Errors
     /// Every variant of [`Error`] except those of stopping. On an error no server is left running.
     pub fn start(options: Options) -> Result<Self, Error> {
+        Self::start_with(options, cluster::init)
+    }
+
+    /// Copies the data of this server into a new data folder, starts a streaming replica there with the same binaries, and
+    /// returns when it accepts connections. A cluster that is already in the folder is started as it is.
+    ///
+    /// # Errors
+    /// Those of [`Server::start`]; [`Error::NoBaseBackup`] and [`Error::CopyFailed`].
+    pub fn replica(&self, mut options: Options) -> Result<Self, Error> {
+        options.bin_dir = Some(self.installation.bin_dir.clone());
+        Self::start_with(options, |folder, installation, account| {
+            replica::copy(self.port, folder, installation, account)
+        })
+    }
+
+    /// Starts a server. `create` creates the cluster if the data folder is new.
+    fn start_with(
+        options: Options,
+        create: impl FnOnce(&DataDir, &Installation, &Account) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
         options.check_settings()?;
         let folder = DataDir::open(&options.data_dir)?;
         let _lock = folder.lock()?;
@@ -67,7 +87,7 @@ impl Server {
         let installation = select(options.bin_dir.as_deref(), major, pgdata, &account)?;
         let socket_dir = socket::prepare(&folder, &account)?;
         if major.is_none() {
-            cluster::init(&folder, &installation, &account)?;
+            create(&folder, &installation, &account)?;
         }
         let mut server = Self {
             folder,

@@ -7,6 +7,7 @@ mod logging;
 mod login;
 mod query_timers;
 mod relay;
+mod replicas;
 mod replication;
 mod requests;
 mod serve;
@@ -26,6 +27,7 @@ use idle_timer::IdleTimer;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
 use paceline_pool::pool::{DisconnectSignal, Pool, SettingsCache};
+use paceline_pool::replicas::{ReplicasInForce, Seen};
 use paceline_relay::request::RequestScanner;
 use paceline_relay::session::ClientSession;
 use paceline_wire::ErrorResponse;
@@ -53,6 +55,9 @@ pub(crate) struct Client {
     budget: WorkBudget,
     /// Present while the client listens through the shared connection.
     listening: Option<Box<ListeningClient>>,
+    replicas: ReplicasInForce,
+    /// What the client has seen of a database with replicas.
+    seen: Seen,
     /// Limits the idle time.
     idle_timer: Option<Box<IdleTimer>>,
     disconnect: watch::Receiver<DisconnectSignal>,

@@ -74,6 +74,9 @@ async fn checkout_for(
     match result {
         WaitResult::Server(server) => Ok(server),
         WaitResult::Fatal(message) => Err(LoginRefusal::Error(message)),
-        WaitResult::Answer(_) | WaitResult::Queued(_) => Err(LoginRefusal::Left),
+        WaitResult::Answer(_)
+        | WaitResult::Queued(_)
+        | WaitResult::OfReplica(..)
+        | WaitResult::Elsewhere => Err(LoginRefusal::Left),
     }
 }

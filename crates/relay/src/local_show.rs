@@ -1,10 +1,17 @@
-//! The `SHOW` commands that Paceline answers: `SHOW hotspot…`, `SHOW VARIABLES LIKE 'hotspot%'`, `SHOW GLOBAL STATUS LIKE
-//! 'Group_update%'` (PolarDB's spelling), and `SHOW GROUPS`.
+//! The commands that Paceline answers: `SHOW hotspot…`, `SHOW VARIABLES LIKE 'hotspot%'`, `SHOW GLOBAL STATUS LIKE
+//! 'Group_update%'` (PolarDB's spelling), `SHOW GROUPS`, `SHOW paceline.position`, and `SET paceline.after`.
 
 use bytes::BytesMut;
 use paceline_wire::backend::{self, TextColumn};
+use paceline_wire::frame;
 
-/// A `SHOW` command that Paceline answers.
+/// The setting that shows the position of a client.
+pub const POSITION: &str = "paceline.position";
+
+/// The setting that makes a client follow another one.
+const AFTER: &str = "paceline.after";
+
+/// A command that Paceline answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalShow {
     /// `SHOW name`.
@@ -15,6 +22,8 @@ pub enum LocalShow {
     Status(String),
     /// `SHOW GROUPS`.
     Groups,
+    /// `SET paceline.after = position`.
+    Follow(String),
 }
 
 /// The source of the answers. Names and values are sorted by name.
@@ -25,6 +34,10 @@ pub trait ShowSource {
     fn status(&self) -> Vec<(String, String)>;
     /// Which strategies the requests of each template used.
     fn groups(&self) -> ShowTable;
+    /// Makes the client follow another client, which was at this position. False: PostgreSQL answers the command.
+    fn follow(&self, _position: &str) -> bool {
+        false
+    }
 }
 
 /// An answer: names of the columns, and rows. `None` is NULL.
@@ -34,6 +47,8 @@ pub struct ShowTable {
     pub columns: Vec<String>,
     /// In each row a value per column.
     pub rows: Vec<Vec<Option<String>>>,
+    /// The command tag.
+    pub command: &'static str,
 }
 
 impl LocalShow {
@@ -41,7 +56,11 @@ impl LocalShow {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_start();
         // This runs for every text, so most texts must end here.
-        if !text.get(..4)?.eq_ignore_ascii_case("show") {
+        let first = text.get(..4)?;
+        if first.eq_ignore_ascii_case("set ") {
+            return follow(text).map(Self::Follow);
+        }
+        if !first.eq_ignore_ascii_case("show") {
             return None;
         }
         let text = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
@@ -62,7 +81,9 @@ impl LocalShow {
             ("variables", _) => Some(Self::Variables(pattern)),
             ("status", _) => Some(Self::Status(pattern)),
             ("groups", true) => Some(Self::Groups),
-            (name, true) if name.starts_with("hotspot") => Some(Self::Parameter(word)),
+            (name, true) if name.starts_with("hotspot") || name == POSITION => {
+                Some(Self::Parameter(word))
+            }
             _ => None,
         }
     }
@@ -76,6 +97,7 @@ impl LocalShow {
                 .filter(|(name, _)| like(&name.to_ascii_lowercase(), &pattern.to_ascii_lowercase()))
                 .map(|(name, value)| vec![Some(name), Some(value)])
                 .collect(),
+            command: "SHOW",
         };
         match self {
             Self::Variables(pattern) => Some(pairs(show_source.variables(), pattern)),
@@ -89,15 +111,24 @@ impl LocalShow {
                 found.map(|(name, value)| ShowTable {
                     columns: vec![name],
                     rows: vec![vec![Some(value)]],
+                    command: "SHOW",
                 })
             }
+            Self::Follow(position) => show_source.follow(position).then(|| ShowTable {
+                columns: Vec::new(),
+                rows: Vec::new(),
+                command: "SET",
+            }),
         }
     }
 }
 
 impl ShowTable {
-    /// Appends the `RowDescription`.
+    /// Appends the `RowDescription`, or `NoData` for a command without columns.
     pub fn write_columns(&self, out: &mut BytesMut) {
+        if self.columns.is_empty() {
+            return frame::write_empty(out, backend::tag::NO_DATA);
+        }
         let columns: Vec<_> = self.columns.iter().map(|name| TextColumn(name)).collect();
         backend::write_text_columns(out, &columns);
     }
@@ -107,7 +138,7 @@ impl ShowTable {
         for row in &self.rows {
             backend::write_row(out, row.iter().map(|v| v.as_ref().map(String::as_bytes)));
         }
-        backend::write_command_complete(out, "SHOW");
+        backend::write_command_complete(out, self.command);
     }
 
     /// A SELECT with the same result, for clients whose messages go to a server.
@@ -137,6 +168,30 @@ impl ShowTable {
             rows.join(", "),
             names.join(", ")
         )
+    }
+}
+
+/// The position in `SET paceline.after = 'position'`.
+fn follow(text: &str) -> Option<String> {
+    let text = text.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    let (head, value) = text.strip_suffix('\'')?.split_once('\'')?;
+    let head = head.trim_end().replace('=', " = ");
+    let mut words: Vec<&str> = head.split_whitespace().skip(1).collect();
+    if words
+        .first()
+        .is_some_and(|word| word.eq_ignore_ascii_case("session"))
+    {
+        words.remove(0);
+    }
+    match words.as_slice() {
+        [name, sign]
+            if name.eq_ignore_ascii_case(AFTER)
+                && (*sign == "=" || sign.eq_ignore_ascii_case("to"))
+                && !value.contains('\'') =>
+        {
+            Some(value.to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -187,12 +242,30 @@ mod tests {
         let status = Some(LocalShow::Status("Group_update%".into()));
         assert_eq!(parse("show global status like 'Group_update%';"), status);
         assert_eq!(parse("Show Groups;"), Some(LocalShow::Groups));
+        assert_eq!(
+            parse("show paceline.position"),
+            Some(LocalShow::Parameter(POSITION.into()))
+        );
+        for text in [
+            "SET paceline.after = '1:2:0/3'",
+            "set session paceline.after='1:2:0/3';",
+            "Set Paceline.After TO '1:2:0/3'",
+        ] {
+            assert_eq!(
+                parse(text),
+                Some(LocalShow::Follow("1:2:0/3".into())),
+                "{text}"
+            );
+        }
         for other in [
             "show search_path",
             "show groups like 'a%'",
             "select 'show hotspot'",
             "show",
             "show hotspot, x",
+            "set local paceline.after = 'x'",
+            "set paceline.after = 'x'; select 'y'",
+            "set paceline.before = 'x'",
         ] {
             assert_eq!(parse(other), None, "{other}");
         }

@@ -16,6 +16,10 @@ impl ShowSource for TestShowSource {
 
     fn groups(&self) -> ShowTable {
         let (columns, rows) = (Vec::new(), Vec::new());
-        ShowTable { columns, rows }
+        ShowTable {
+            columns,
+            rows,
+            command: "SHOW",
+        }
     }
 }

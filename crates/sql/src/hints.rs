@@ -20,6 +20,17 @@ pub struct Hints {
     pub rollback_on_fail: bool,
     /// The statement fails unless it affects exactly this number of rows.
     pub target_affect_row: Option<u64>,
+    /// The server that a read should use.
+    pub server: Option<ServerHint>,
+}
+
+/// The server that a read should use: `/*+ PRIMARY */` or `/*+ REPLICA */`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ServerHint {
+    /// The primary.
+    Primary,
+    /// A replica that is fresh enough.
+    Replica,
 }
 
 /// The words of the hints, in two parts: before and from the first underscore.
@@ -50,10 +61,20 @@ impl Hints {
         true
     }
 
+    /// Reads a word that is a hint only in a comment.
+    fn read_server(&mut self, word: &str) {
+        if word.eq_ignore_ascii_case("primary") {
+            self.server = Some(ServerHint::Primary);
+        } else if word.eq_ignore_ascii_case("replica") {
+            self.server = Some(ServerHint::Replica);
+        }
+    }
+
     fn merge(&mut self, other: Hints) {
         self.commit_on_success |= other.commit_on_success;
         self.rollback_on_fail |= other.rollback_on_fail;
         self.target_affect_row = other.target_affect_row.or(self.target_affect_row);
+        self.server = other.server.or(self.server);
     }
 }
 
@@ -288,7 +309,9 @@ fn read_comment(comment: &str) -> Hints {
         .filter(|word| !word.is_empty())
         .peekable();
     while let Some(word) = words.next() {
-        hints.read(word, || words.peek()?.parse().ok());
+        if !hints.read(word, || words.peek()?.parse().ok()) {
+            hints.read_server(word);
+        }
     }
     hints
 }

@@ -54,7 +54,9 @@ pub use effect::{
 pub use escapes::{hides_quotes, keeps_ascii};
 pub use expr::Expr;
 pub use facts::{CatalogVersion, Column, TableFacts};
-pub use hints::{Hints, leading as leading_hints, may_have_bare_hints, strip_bare_hints};
+pub use hints::{
+    Hints, ServerHint, leading as leading_hints, may_have_bare_hints, strip_bare_hints,
+};
 pub use literals::{Literal, LiteralKind, Normalized, take_out_literals};
 pub use masked::masked;
 pub use merge::Insert;

@@ -31,11 +31,13 @@ pub enum Fallback {
     Unfit,
     /// The connection was lost during a read.
     Lost,
+    /// A replica had not replayed what the read needs.
+    Stale,
 }
 
 impl Fallback {
     /// All reasons, with the names that users see.
-    pub(super) const NAMES: [(Self, &str); 11] = [
+    pub(super) const NAMES: [(Self, &str); 12] = [
         (Self::Error, "error"),
         (Self::Timeout, "timeout"),
         (Self::Ddl, "ddl"),
@@ -47,6 +49,7 @@ impl Fallback {
         (Self::TooLong, "too_long"),
         (Self::Unfit, "unfit"),
         (Self::Lost, "lost"),
+        (Self::Stale, "stale"),
     ];
 }
 

@@ -70,6 +70,7 @@ pub fn show_groups(seen: Vec<TemplateRow>, called: TemplateNaming, leases: u64) 
         order.then_with(|| (&a.template, a.strategy).cmp(&(&b.template, b.strategy)))
     });
     ShowTable {
+        command: "SHOW",
         columns: COLUMNS.map(str::to_owned).to_vec(),
         rows: rows.into_iter().map(GroupsRow::into_values).collect(),
     }

@@ -1,6 +1,6 @@
 //! A TCP or Unix socket. All sockets of a thread share one read buffer, because there may be thousands of them.
 
-use crate::target::{Host, Target};
+use crate::target::Host;
 use bytes::BytesMut;
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -24,15 +24,15 @@ impl<T: AsyncRead + AsyncWrite + Debug + Send + Unpin> Socket for T {}
 pub(super) struct Stream(Box<dyn Socket>);
 
 impl Stream {
-    pub(super) async fn connect(target: &Target) -> io::Result<Self> {
-        Ok(Self(match &target.host {
+    pub(super) async fn connect(host: &Host, port: u16) -> io::Result<Self> {
+        Ok(Self(match host {
             Host::Tcp(host) => {
-                let stream = TcpStream::connect((host.as_str(), target.port)).await?;
+                let stream = TcpStream::connect((host.as_str(), port)).await?;
                 stream.set_nodelay(true)?;
                 Box::new(stream)
             }
             Host::Unix(folder) => {
-                let path = folder.join(format!(".s.PGSQL.{}", target.port));
+                let path = folder.join(format!(".s.PGSQL.{port}"));
                 Box::new(UnixStream::connect(path).await?)
             }
         }))

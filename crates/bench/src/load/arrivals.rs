@@ -78,6 +78,11 @@ impl Schedule {
         }
     }
 
+    /// Whether turns are due at a fixed rate.
+    pub(super) fn is_open_loop(&self) -> bool {
+        matches!(self.arrivals, Arrivals::Open { .. })
+    }
+
     /// Ends the current turn and schedules the next one.
     pub(super) fn answered(&mut self, now: Instant) {
         self.due = self.arrivals.next(self.due, now, &mut self.rng);
@@ -93,8 +98,7 @@ impl Schedule {
     /// such turns.
     pub(super) fn next_behind(&mut self, ends: Instant) -> Option<Instant> {
         let due = self.due;
-        let is_behind =
-            !self.is_over && matches!(self.arrivals, Arrivals::Open { .. }) && due < ends;
+        let is_behind = !self.is_over && self.is_open_loop() && due < ends;
         is_behind.then(|| {
             self.due = self.arrivals.next(due, ends, &mut self.rng);
             due

@@ -1,7 +1,7 @@
 //! The results of a load.
 
 use crate::connection::Failure;
-use crate::record::{Errors, Latency, OpenLoop};
+use crate::record::{Errors, Latency, OpenLoop, WithinDeadline};
 use crate::workload::Outcome;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ pub(crate) struct Measured {
     pub(crate) lasted: Duration,
     /// Turns that were due within the measured time; only those at a fixed rate can be behind.
     pub(crate) open_loop: OpenLoop,
+    /// Requests with a deadline within the measured time; none if there is no deadline.
+    pub(crate) within_deadline: WithinDeadline,
     /// Latencies of the completed turns, and the ages of the turns that were behind, in microseconds.
     pub(super) histogram: Histogram<u64>,
     /// Failed turns by [`Failure::kind`], including the warm-up.
@@ -37,6 +39,7 @@ impl Measured {
         Self {
             done: 0,
             open_loop: OpenLoop::default(),
+            within_deadline: WithinDeadline::default(),
             lasted: Duration::ZERO,
             histogram: histogram.unwrap_or_else(|error| unreachable!("{error}")),
             errors: BTreeMap::new(),
@@ -93,6 +96,7 @@ impl Measured {
     pub(super) fn add(&mut self, other: Measured) {
         self.done += other.done;
         self.open_loop.add(other.open_loop);
+        self.within_deadline.add(other.within_deadline);
         self.lasted = self.lasted.max(other.lasted);
         // Fails only if the bounds differ.
         let _ = self.histogram.add(&other.histogram);

@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+/// Interval of the check whether the load has begun.
+const START_INTERVAL: Duration = Duration::from_millis(5);
+
 /// Number of clients, duration and arrivals of a load.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadOptions {
@@ -22,6 +25,8 @@ pub(crate) struct LoadOptions {
     pub(crate) arrivals: Arrivals,
     /// Seed of the generators of all clients.
     pub(crate) seed: u64,
+    /// Requests that are answered within this time are counted; `None` counts none.
+    pub(crate) deadline: Option<Duration>,
 }
 
 impl LoadOptions {
@@ -56,6 +61,16 @@ impl RunStatus {
         Self {
             stop,
             ..Self::default()
+        }
+    }
+
+    /// Waits until the run begins; returns when it began.
+    pub(crate) async fn start_time(&self) -> Instant {
+        loop {
+            match self.started.get() {
+                Some(started) => return *started,
+                None => tokio::time::sleep(START_INTERVAL).await,
+            }
         }
     }
 

@@ -62,6 +62,7 @@ fn load() -> LoadOptions {
             think: Duration::ZERO,
         },
         seed: 1,
+        deadline: None,
     }
 }
 
@@ -143,6 +144,7 @@ fn turns_that_were_due_without_an_answer_are_counted() {
     let load = LoadOptions {
         duration: Duration::from_millis(50),
         arrivals: Arrivals::Open { rate: 1_000.0 },
+        deadline: Some(Duration::from_millis(20)),
         ..load()
     };
     let turn = load.duration;
@@ -153,6 +155,10 @@ fn turns_that_were_due_without_an_answer_are_counted() {
     assert!(measured.open_loop.behind > 10, "{measured:?}");
     assert_eq!(measured.open_loop.offered, measured.open_loop.behind);
     assert_eq!(measured.histogram.len(), measured.open_loop.behind);
+    // Of these, the ones of the last 20 ms may still be answered in time.
+    let within = measured.within_deadline;
+    assert!(within.requests < measured.open_loop.behind, "{within:?}");
+    assert!(within.requests > 5 && within.answered == 0, "{within:?}");
     // The oldest turn has the age of the run, the youngest was due at its end.
     assert!(measured.histogram.max() > 25_000 && measured.histogram.min() < 25_000);
 }
@@ -195,6 +201,7 @@ impl Workload for Outcast {
 fn a_rejected_client_pauses_before_it_tries_again() {
     let load = LoadOptions {
         duration: Duration::from_millis(50),
+        deadline: Some(Duration::from_millis(1)),
         ..load()
     };
     let status = Arc::new(RunStatus::new(Interrupt::default()));
@@ -202,4 +209,22 @@ fn a_rejected_client_pauses_before_it_tries_again() {
     // It tries immediately, and again after each pause within the run.
     assert!((1..=3).contains(&measured.errors["53300"].count));
     assert_eq!(measured.outcome.unknown, 0);
+    // An error within the deadline is not in time.
+    let within = measured.within_deadline;
+    assert!(within.requests > 0 && within.answered == 0, "{within:?}");
+}
+
+#[test]
+fn requests_within_the_deadline_are_counted() {
+    let load = LoadOptions {
+        duration: Duration::from_secs(2),
+        deadline: Some(Duration::from_secs(1)),
+        ..load()
+    };
+    let status = Arc::new(RunStatus::new(Interrupt::default()));
+    let measured = measure(Slow(Duration::from_millis(5)), &load, &status);
+    let within = measured.within_deadline;
+    assert!(within.answered > 0, "{within:?}");
+    // The deadlines of those in the second half are not within the run.
+    assert!(within.requests < measured.done, "{within:?}");
 }

@@ -1,6 +1,6 @@
 //! A thread of the load and the clients that it runs.
 
-use super::arrivals::Schedule;
+use super::arrivals::{Arrivals, Schedule};
 use super::measured::Measured;
 use super::options::{LoadOptions, RunStatus};
 use crate::connection::{Failure, Result};
@@ -85,6 +85,7 @@ impl Worker {
         let window = Rc::new(Window {
             begin,
             end: begin + self.options.duration,
+            deadline: self.options.deadline,
             status: Arc::clone(&self.status),
             measured: RefCell::new(Measured::nothing()),
         });
@@ -112,6 +113,9 @@ impl Worker {
             measured.outcome.unknown += 1;
             let waited = "no answer, though the run had ended";
             measured.record_failure(&Failure::Lost(waited.to_owned()));
+        }
+        if matches!(self.options.arrivals, Arrivals::Closed { .. }) {
+            window.count_unanswered(tasks.len() as u64, &mut measured);
         }
         tasks.abort_all();
         window.count_behind(&schedules, &mut measured);
@@ -168,6 +172,7 @@ async fn close(idle: Vec<Session>, pool: Option<Rc<Pool>>) {
 struct Window {
     begin: Instant,
     end: Instant,
+    deadline: Option<Duration>,
     status: Arc<RunStatus>,
     measured: RefCell<Measured>,
 }
@@ -197,7 +202,34 @@ impl Window {
                 measured.open_loop.offered += u64::from(due >= self.begin);
                 measured.open_loop.behind += 1;
                 measured.record_latency(end - due);
+                self.count_unanswered(u64::from(self.has_deadline_within(due)), measured);
             }
+        }
+    }
+
+    /// Whether the deadline of a request that began at `begun` is within the measured time.
+    fn has_deadline_within(&self, begun: Instant) -> bool {
+        let ends = self.deadline.map(|deadline| begun + deadline);
+        begun >= self.begin && ends.is_some_and(|ends| ends <= self.actual_end())
+    }
+
+    /// Counts a request that began at `begun` and was answered at `now`, unless it will be counted as behind.
+    fn count_request(&self, schedule: &Schedule, begun: Instant, now: Instant, succeeded: bool) {
+        let is_behind = schedule.is_open_loop() && now >= self.actual_end();
+        if self.has_deadline_within(begun) && !is_behind {
+            let is_in_time = self
+                .deadline
+                .is_some_and(|deadline| now - begun <= deadline);
+            let within = &mut self.measured.borrow_mut().within_deadline;
+            within.requests += 1;
+            within.answered += u64::from(succeeded && is_in_time);
+        }
+    }
+
+    /// Counts requests that had no answer within their deadline.
+    fn count_unanswered(&self, requests: u64, measured: &mut Measured) {
+        if self.deadline.is_some() {
+            measured.within_deadline.requests += requests;
         }
     }
 
@@ -283,10 +315,14 @@ impl ClientTask {
             };
             let turn = self.client.turn(&mut self.session).await;
             let mut now = Instant::now();
+            let begun = schedule.borrow().counts_from(begun);
+            if let Ok(Turn::Done) | Err(_) = turn {
+                window.count_request(&schedule.borrow(), begun, now, turn.is_ok());
+            }
             match turn {
                 Ok(Turn::Done) => {
                     done = Some(now);
-                    window.record_done(now, now - schedule.borrow().counts_from(begun));
+                    window.record_done(now, now - begun);
                 }
                 Ok(Turn::Idle) => {}
                 Ok(Turn::StayConnected) => {

@@ -1,7 +1,7 @@
 //! The top of the page: whether anything was lost. A failed check is more prominent than any rate.
 
 use crate::show;
-use crate::summary::{Cell, NO_CHECK, Row, cells};
+use crate::summary::{Cell, NO_CHECK, Row, cells, missing};
 use maud::{Markup, html};
 
 /// Numbers of runs and of failed checks.
@@ -13,6 +13,8 @@ pub(super) struct Checks {
     pub(super) all: usize,
     /// Those of them whose check failed.
     pub(super) broken: usize,
+    /// Acknowledged writes that failovers lost.
+    pub(super) missing: u64,
 }
 
 impl Checks {
@@ -23,6 +25,7 @@ impl Checks {
             runs: sum.runs + figures.rounds,
             all: sum.all + figures.check.as_ref().map_or(0, |_| figures.rounds),
             broken: sum.broken + figures.broken.len(),
+            missing: sum.missing + missing(std::iter::once(figures)),
         })
     }
 
@@ -33,6 +36,10 @@ impl Checks {
             Self { runs: 0, .. } => "nothing ran, nothing was checked".to_owned(),
             Self { all: 0, .. } => NO_CHECK.to_owned(),
             Self { broken: 1.., .. } => format!("{broken} of {all} checks failed"),
+            Self { missing: 1.., .. } => format!(
+                "all checks hold; asynchronous replication lost {} acknowledged writes",
+                show::count(self.missing)
+            ),
             Self { all: 1, .. } => "nothing lost: the check holds".to_owned(),
             Self { .. } => format!("nothing lost: all {all} checks hold"),
         }

@@ -1,7 +1,7 @@
 //! The table of all figures. Each column uses one unit.
 
 use crate::show;
-use crate::summary::{Cell, Figures, Row, Spread};
+use crate::summary::{Cell, Figures, Row, Spread, cells};
 use maud::{Markup, html};
 
 /// The title of a column, and its figure.
@@ -30,8 +30,25 @@ const COLUMNS: [Column; 15] = [
     }),
 ];
 
+/// Columns that are shown only if a cell has their figure.
+const RARE_COLUMNS: [Column; 5] = [
+    ("in time, %", |of| {
+        Some(show::fixed(of.within_deadline?.percent()?, 2))
+    }),
+    ("pause, ms", |of| Some(millis(of.failover?.pause))),
+    ("wait, ms", |of| Some(millis(of.failover?.longest_wait))),
+    ("missing", |of| Some(show::count(of.failover?.missing))),
+    ("twice", |of| Some(show::count(of.failover?.twice))),
+];
+
 /// Draws the table with its notes.
 pub(super) fn section(rows: &[Row]) -> Markup {
+    let is_known = |(_, of): &Column| {
+        let mut figures = cells(rows).filter_map(|(_, cell)| cell.figures.as_ref());
+        figures.any(|figures| of(figures).is_some())
+    };
+    let rare: Vec<Column> = RARE_COLUMNS.into_iter().filter(is_known).collect();
+    let columns = [&COLUMNS, rare.as_slice()].concat();
     html! {
         section id="figures" {
             h2 { "All figures" }
@@ -41,19 +58,26 @@ pub(super) fn section(rows: &[Row]) -> Markup {
                 "× is the rate against that of the first target. CPU, WAL and dead rows are per unit of work. "
                 "A group is the mean number of units that executed together. "
                 "At a fixed rate, behind counts the units that were due but not answered at the end, in all rounds."
+                @if !rare.is_empty() {
+                    " In time is the share of requests that were answered without an error within the deadline. "
+                    "Around a failover, the pause is the longest time without an acknowledged write, "
+                    "the wait that of the client that waited longest, both in medians; "
+                    "missing counts acknowledged writes that the new primary does not have, "
+                    "twice those that it executed twice."
+                }
             }
             div.scroll tabindex="0" role="region" aria-label="All figures" {
                 table.figures {
                     thead {
                         tr {
                             @for head in ["run", "clients", "target", "×"] { th scope="col" { (head) } }
-                            @for (head, _) in COLUMNS { th scope="col" { (head) } }
+                            @for (head, _) in &columns { th scope="col" { (head) } }
                             th scope="col" { "check" }
                         }
                     }
                     tbody {
                         @for row in rows {
-                            @for (place, cell) in row.cells.iter().enumerate() { (line(row, cell, place == 0)) }
+                            @for (place, cell) in row.cells.iter().enumerate() { (line(row, cell, &columns, place == 0)) }
                         }
                     }
                 }
@@ -62,7 +86,7 @@ pub(super) fn section(rows: &[Row]) -> Markup {
     }
 }
 
-fn line(row: &Row, cell: &Cell, is_base: bool) -> Markup {
+fn line(row: &Row, cell: &Cell, columns: &[Column], is_base: bool) -> Markup {
     let times = row.times(cell).filter(|_| !is_base);
     html! {
         tr.base[is_base] {
@@ -72,7 +96,7 @@ fn line(row: &Row, cell: &Cell, is_base: bool) -> Markup {
             td { @if let Some(times) = times { (show::times(times)) } }
             @match &cell.figures {
                 Some(figures) => {
-                    @for (_, of) in COLUMNS { td { (of(figures).unwrap_or_else(|| "–".to_owned())) } }
+                    @for (_, of) in columns { td { (of(figures).unwrap_or_else(|| "–".to_owned())) } }
                     td.name.loud[!figures.holds] {
                         @match &figures.check {
                             Some(says) => { @if figures.holds { "✓ " } @else { "✗ FAILED: " } (says) }
@@ -81,7 +105,7 @@ fn line(row: &Row, cell: &Cell, is_base: bool) -> Markup {
                     }
                 }
                 None => {
-                    td.unknown.name colspan=(COLUMNS.len()) { "did not run" }
+                    td.unknown.name colspan=(columns.len()) { "did not run" }
                     td.name { "–" }
                 }
             }

@@ -15,12 +15,13 @@ use crate::record::CheckResult;
 use crate::session::Session;
 use crate::show;
 use crate::statement::{Protocol, Statement, Value};
-use graph::Graph;
+pub(super) use graph::Graph;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reads::Reads;
 use std::sync::Mutex;
-use verifier::{Edge, Verifier, Write};
+pub(super) use verifier::Edge;
+use verifier::{Verifier, Write};
 use writing::Writing;
 
 pub(crate) const SCENARIO: Scenario = Scenario {

@@ -1,8 +1,8 @@
 //! Sample records.
 
 use paceline_bench::{
-    CheckResult, Conditions, Cost, Errors, GroupSample, Latency, Machine, Ran, Record, RunResult,
-    ServerFacts, VERSION,
+    CheckResult, Conditions, Cost, Errors, FailoverResult, GroupSample, Latency, Machine, Ran,
+    Record, RunResult, ServerFacts, VERSION, WithinDeadline,
 };
 
 /// A round of `hot-row hinted` with `rate` updates per second and matching latencies.
@@ -46,6 +46,8 @@ pub(crate) fn ran(target: &str, clients: usize, round: usize, rate: f64) -> Reco
             groups: Vec::new(),
             interrupted: false,
             open_loop: None,
+            within_deadline: None,
+            failover: None,
         })),
         machine: Machine {
             cores: 8,
@@ -96,6 +98,8 @@ pub(crate) trait Changed: Sized {
     fn broken(self, says: &str) -> Self;
     /// Adds failed turns.
     fn with_errors(self, sqlstate: &str, count: u64, first: &str) -> Self;
+    /// Adds a failover that lost so many acknowledged writes, and a deadline that 3 of 4 requests met.
+    fn after_failover(self, missing: u64) -> Self;
     /// Makes the run fail.
     fn refused(self, why: &str) -> Self;
 }
@@ -129,6 +133,24 @@ impl Changed for Record {
         figures(&mut self)
             .errors
             .insert(sqlstate.to_owned(), Errors { count, first });
+        self
+    }
+
+    fn after_failover(mut self, missing: u64) -> Self {
+        let figures = figures(&mut self);
+        figures.failover = Some(FailoverResult {
+            pause: 250_000,
+            longest_wait: 1_500_000,
+            acknowledged: 10_000,
+            missing,
+            twice: 0,
+            in_doubt: 8,
+        });
+        figures.within_deadline = Some(WithinDeadline {
+            seconds: 1.0,
+            requests: 4_000,
+            answered: 3_000,
+        });
         self
     }
 

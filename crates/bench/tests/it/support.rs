@@ -41,6 +41,7 @@ impl Postgres {
             name: "direct".to_owned(),
             host: Host::Tcp("127.0.0.1".to_owned()),
             port: self.server.port(),
+            other_ports: Vec::new(),
             user: self.server.superuser().to_owned(),
             password: None,
             database: "postgres".to_owned(),
@@ -95,6 +96,7 @@ pub(crate) fn plan(postgres: &Postgres, choices: Vec<Choice>) -> Plan {
         rounds: 1,
         rate: None,
         think: Duration::ZERO,
+        deadline: None,
         sizes: Sizes {
             rows: Some(2_000),
             full: false,

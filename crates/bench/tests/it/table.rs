@@ -121,3 +121,59 @@ fn targets_with_the_same_name_and_other_addresses_are_distinguished() {
     }
     assert!(targets(&records).eq(["direct".to_owned()]));
 }
+
+fn after_failover(missing: u64) -> Vec<Record> {
+    let record = |target, missing| {
+        let record = ran(target, 8, 1, 1_000.0).of("failover", "asynchronous");
+        record
+            .with_errors("lost", 1_234, "it broke")
+            .after_failover(missing)
+    };
+    vec![record("direct", missing), record("paceline", 0)]
+}
+
+#[test]
+fn a_failover_has_lines_of_its_own() {
+    let records = after_failover(3);
+    let table = table(&records, false);
+    let lines: Vec<&str> = table.lines().collect();
+    let head = lines
+        .iter()
+        .position(|line| line.contains("around the failover"));
+    let columns = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown: Vec<String> = lines[head.unwrap()..]
+        .iter()
+        .take(3)
+        .map(|line| columns(line))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "asynchronous, around the failover errors pause max wait missing twice",
+            "direct 1,234 250 ms 1.5 s 3 0",
+            "paceline 1,234 250 ms 1.5 s 0 0",
+        ]
+    );
+    let within = "75.00 % of 4,000 requests were answered without an error within 1 s";
+    assert_eq!(line(&records, "without an error"), within);
+}
+
+#[test]
+fn the_loss_of_asynchronous_replication_is_not_called_nothing() {
+    let verdict = "every check holds: nothing was done twice; asynchronous replication lost 3 acknowledged writes";
+    assert_eq!(line(&after_failover(3), "every check"), verdict);
+    let verdict = "every check holds: nothing was lost, nothing was done twice";
+    assert_eq!(line(&after_failover(0), "every check"), verdict);
+    let page = report(&after_failover(3));
+    assert!(!page.contains("othing lost"), "{page}");
+    for shown in [
+        "asynchronous replication lost 3",
+        "in time, %",
+        "75.00",
+        "1,500.00",
+    ] {
+        assert!(page.contains(shown), "{shown} is not in: {page}");
+    }
+    // Other runs have no such columns.
+    assert!(!report(&rounds("direct", 8, 1_000.0)).contains("in time, %"));
+}

@@ -26,6 +26,8 @@ fn values(key: &Key) -> [&'static str; 2] {
         ("pool_mode", _) => ["\"session\"", "\"statement\""],
         ("session_state", _) => ["\"track\"", "\"error\""],
         ("listen_mode", _) => ["\"shared\"", "\"session\""],
+        ("reads", _) => ["\"session\"", "\"any\""],
+        ("replicas_gone", _) => ["\"error\"", "\"primary\""],
         ("monitor_user" | "monitor_password", _) => ["\"one\"", "\"two\""],
         ("patroni", _) => ["[\"http://one\"]", "\"http://two\""],
         (_, "–") => ["true", "false"],

@@ -1,13 +1,54 @@
-//! Databases with several servers: how Paceline finds the primary, and how long requests wait in a failover.
+//! Databases with several servers: how Paceline finds the primary, how long requests wait in a failover, and which server serves a
+//! read.
 
-use super::form::{secret, text, timeout, urls};
-use super::key::{DATABASES_ONLY, section};
+use super::form::{choice, secret, text, time, timeout, urls};
+use super::key::{ALL_TABLES, DATABASES_AND_THEIR_USERS, DATABASES_ONLY, section};
+use crate::duration::BareUnit;
 use crate::secret::Secret;
+use crate::words::words;
 use std::time::Duration;
+
+/// Maximum of `replica_wait`: after so long the primary is the better choice.
+const REPLICA_WAIT_MAX: Duration = Duration::from_secs(60);
+
+words! {
+    /// Which server a read may use.
+    pub enum Reads {
+        /// The primary.
+        Primary = "primary",
+        /// A replica that has replayed everything that this client wrote or read.
+        Session = "session",
+        /// A replica that has replayed everything that was committed when the read arrived.
+        Global = "global",
+        /// A replica that is at most `max_lag` behind.
+        Any = "any",
+    }
+}
+
+words! {
+    /// What happens to reads if no replica may serve them.
+    pub enum ReplicasGone {
+        /// The primary serves them.
+        Primary = "primary",
+        /// The client gets an error.
+        Error = "error",
+    }
+}
 
 section! {
     /// Databases with several servers.
     pub struct Servers {
+        /// Which server a read may use: the primary; a replica that has replayed everything that this client wrote or read
+        /// (session), or everything that was committed when the read arrived (global); or a replica that is at most max_lag
+        /// behind (any)
+        reads: Reads = Reads::Primary, choice::<Reads>(), overridden(ALL_TABLES);
+        /// A replica that is further behind the primary serves no reads; 0 is no limit
+        max_lag: Duration = Duration::from_secs(10), timeout(), overridden(DATABASES_AND_THEIR_USERS);
+        /// How long a read waits until a replica has replayed what it needs, before it uses the primary; 0 does not wait
+        replica_wait: Duration = Duration::from_millis(20), time(BareUnit::Milliseconds, REPLICA_WAIT_MAX),
+            overridden(DATABASES_AND_THEIR_USERS);
+        /// What happens to reads for replicas if no replica may serve them: the primary serves them, or clients get an error
+        replicas_gone: ReplicasGone = ReplicasGone::Primary, choice::<ReplicasGone>(), overridden(DATABASES_AND_THEIR_USERS);
         /// How long requests wait for a new primary after the old one was lost; 0 does not wait
         failover_timeout: Duration = Duration::from_secs(30), timeout(), overridden(DATABASES_ONLY);
         /// REST APIs of Patroni, which must agree with the choice of the primary; "" for none

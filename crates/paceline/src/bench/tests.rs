@@ -109,7 +109,7 @@ fn the_first_write_error_is_reported() {
     let mut results = Results {
         records: Vec::new(),
         file: None,
-        demo_settings: Vec::new(),
+        paceline_settings: Vec::new(),
         write_error: None,
     };
     let record = paceline_bench::read_lines(&line(1, 1_000.0))

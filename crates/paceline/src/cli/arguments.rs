@@ -38,7 +38,9 @@ const EXAMPLES: &str = "
 #[cfg(feature = "bench")]
 const BENCH_EXAMPLE: &str = "
   paceline bench
-      Measures five overload scenarios, PostgreSQL alone and through Paceline, in about a minute.";
+      Measures five overload scenarios, PostgreSQL alone and through Paceline, in about a minute.
+  paceline bench failover
+      Kills a primary under load and promotes a replica; shows what clients see with Paceline and without.";
 #[cfg(not(feature = "bench"))]
 const BENCH_EXAMPLE: &str = "";
 

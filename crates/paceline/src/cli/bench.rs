@@ -1,6 +1,7 @@
 //! The arguments of `paceline bench`.
 
 pub(super) mod error;
+mod failover;
 mod run_arguments;
 mod sql;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod tests;
 
 use self::error::BenchError;
 use self::error::without_password;
+use self::failover::FailoverArguments;
 use self::run_arguments::RunArguments;
 use self::sql::SqlArguments;
 use super::error::CliError;
@@ -46,7 +48,7 @@ pub(super) struct BenchArguments {
     keep_tables: bool,
 
     /// Measure only the load generator itself, with a server that does no work
-    #[arg(long, conflicts_with_all = ["scenarios", "variant", "rows", "full", "keep_tables", "against", "rate", "think", "rounds", "json", "html", "data_dir"])]
+    #[arg(long, conflicts_with_all = ["scenarios", "variant", "rows", "full", "keep_tables", "against", "rate", "think", "deadline", "rounds", "json", "html", "data_dir"])]
     calibrate: bool,
 
     #[command(flatten)]
@@ -58,6 +60,12 @@ pub(super) struct BenchArguments {
 enum BenchCommand {
     /// Measure a script of your own, in the language of pgbench; its results are not checked
     Sql(Box<SqlArguments>),
+    /// Kill a primary under load and promote a replica, with Paceline and without; exits with 1 if a check fails
+    ///
+    /// Each run starts a primary and two replicas of its own in temporary folders, and ends them. Needs
+    /// pg_basebackup on this machine.
+    #[command(verbatim_doc_comment)]
+    Failover(Box<FailoverArguments>),
     #[command(flatten)]
     Records(RecordsArguments),
 }
@@ -72,6 +80,9 @@ impl BenchArguments {
             Some(BenchCommand::Records(records)) => return Ok(records.resolve()),
             Some(BenchCommand::Sql(sql)) => {
                 return Ok(LabCommand::Bench(Box::new(sql.resolve(process, command)?)));
+            }
+            Some(BenchCommand::Failover(failover)) => {
+                return Ok(LabCommand::Bench(Box::new(failover.resolve(command))));
             }
             None if self.calibrate => return Ok(LabCommand::Calibrate(self.run.calibration())),
             None => {}
@@ -119,7 +130,7 @@ impl BenchArguments {
             choices.extend(self.variants(scenario).map(|variant| Choice {
                 scenario: *scenario,
                 work: Work::Variant(*variant),
-                clients: match self.run.clients.is_empty() {
+                clients: match self.run.clients().is_empty() {
                     true if self.full => scenario.clients_full.to_vec(),
                     true => scenario.clients.to_vec(),
                     false => self.run.clients(),

@@ -20,20 +20,20 @@ const SETUP: &str = "
 const ADD: &str = "UPDATE t SET n = n + 1 WHERE id = 1";
 
 /// A primary, a replica, and Paceline in front of both. The replica is the first host.
-struct Pair {
-    primary: Arc<Cluster>,
-    replica: Arc<Cluster>,
-    paceline: Paceline,
+pub(crate) struct Pair {
+    pub(crate) primary: Arc<Cluster>,
+    pub(crate) replica: Arc<Cluster>,
+    pub(crate) paceline: Paceline,
 }
 
 impl Pair {
     /// `None`: the machine cannot make a replica.
-    fn start(settings: &[&str]) -> Option<Self> {
+    pub(crate) fn start(settings: &[&str]) -> Option<Self> {
         Self::with(|servers| start(&servers, settings))
     }
 
     /// The same with a configuration file, for [`Pair::reload`].
-    fn configured() -> Option<Self> {
+    pub(crate) fn configured() -> Option<Self> {
         Self::with(|servers| Paceline::configured(&file(servers, "")).spawn())
     }
 
@@ -49,12 +49,12 @@ impl Pair {
         })
     }
 
-    fn client(&self) -> RawClient {
+    pub(crate) fn client(&self) -> RawClient {
         client(&self.paceline)
     }
 
     /// Adds these settings to the configuration file.
-    fn reload(&self, settings: &str) {
+    pub(crate) fn reload(&self, settings: &str) {
         let text = file([&self.replica, &self.primary], settings);
         self.paceline.reload(&text, "Reload: done");
     }
@@ -72,14 +72,14 @@ impl Pair {
     }
 
     /// Returns when Paceline uses the promoted replica.
-    fn await_promotion(&self) {
+    pub(crate) fn await_promotion(&self) {
         until("the promotion is known", || {
             shown(&self.paceline, self.replica.port(), &["role", "timeline"]) == "primary 2"
         });
     }
 
     /// Makes the replica a primary, and returns when it is one.
-    fn promote(&self) {
+    pub(crate) fn promote(&self) {
         self.replica.client("postgres").ok("SELECT pg_promote()");
     }
 
@@ -102,7 +102,7 @@ impl Pair {
 }
 
 /// Paceline in front of these servers.
-fn start(servers: &[&Arc<Cluster>], settings: &[&str]) -> Paceline {
+pub(crate) fn start(servers: &[&Arc<Cluster>], settings: &[&str]) -> Paceline {
     let hosts = servers
         .iter()
         .map(|server| format!("127.0.0.1:{}", server.port()));
@@ -115,14 +115,14 @@ fn start(servers: &[&Arc<Cluster>], settings: &[&str]) -> Paceline {
         .spawn()
 }
 
-fn client(paceline: &Paceline) -> RawClient {
+pub(crate) fn client(paceline: &Paceline) -> RawClient {
     RawClient::connect(
         paceline.port(),
         &[("user", "postgres"), ("database", "postgres")],
     )
 }
 
-fn console(paceline: &Paceline) -> RawClient {
+pub(crate) fn console(paceline: &Paceline) -> RawClient {
     let parameters = [("user", "postgres"), ("database", "paceline")];
     RawClient::connect(paceline.port(), &parameters)
 }
@@ -136,7 +136,7 @@ fn end_of(mut client: RawClient) -> String {
 }
 
 /// These columns of `SHOW HOSTS`, joined by a space, for the host at this port.
-fn shown(paceline: &Paceline, port: u16, columns: &[&str]) -> String {
+pub(crate) fn shown(paceline: &Paceline, port: u16, columns: &[&str]) -> String {
     let reply = console(paceline).ok("SHOW HOSTS");
     let names = reply.0[0].columns();
     let place = |column: &str| names.iter().position(|name| name == column).unwrap();

@@ -26,6 +26,7 @@ mod operations;
 mod pipelines;
 mod pooling;
 mod prepared;
+mod reads;
 mod replication;
 mod scripts;
 mod session;

@@ -76,6 +76,7 @@ async fn ask(
         facts::plain_tables_sql(&statement.relations),
         facts::quiet_tables_sql(&statement.relations),
         facts::no_numbers_read_sql(&statement.relations, functions),
+        facts::same_on_replicas_sql(&statement.relations, functions),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
     let yes: Vec<bool> = answers
@@ -91,6 +92,7 @@ async fn ask(
         tables,
         quiet,
         unread,
+        same_on_replicas,
     ] = yes.as_slice()
     else {
         return Ok(TemplateAnalysis::refused(NOT_DESCRIBED));
@@ -125,6 +127,7 @@ async fn ask(
         plan,
         chain_facts,
         plain_read,
+        same_on_replicas,
         may_change_session,
         timeouts: ClientTimeouts::default(),
         sequences,

@@ -16,6 +16,7 @@ use paceline_batch::strategy::{
     self, Batch, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
 };
 use paceline_batch::template_stats::{AnsweredMembers, Fallback};
+use paceline_cluster::Lsn;
 use paceline_net::optional_timeout;
 use paceline_relay::request::PartialAnswer;
 use std::io;
@@ -40,10 +41,23 @@ pub(super) struct GroupRun {
     /// `None` if it could not be built, and while it runs.
     pub(super) batch: Option<Box<dyn Batch>>,
     strategy: Option<Strategy>,
+    /// Exists while the group is under way on a replica.
+    pub(super) replica: Option<ReplicaRun>,
     served: AnsweredMembers,
     since: Instant,
     /// How the flight of the rows ends.
     pub(super) outcome: LockOutcome,
+}
+
+/// What a group on a replica needs, and what it has found.
+#[derive(Debug)]
+pub(super) struct ReplicaRun {
+    /// What the replica must have replayed before the group begins.
+    pub(super) needed: Lsn,
+    /// Whether it is asked before the group.
+    pub(super) asks_before: bool,
+    /// What it had replayed after the group.
+    pub(super) seen: Option<Lsn>,
 }
 
 /// How a run ended.
@@ -64,6 +78,7 @@ impl GroupRun {
                 .map(|id| id.strategy),
             entries: entries.into_iter().map(Some).collect(),
             batch: None,
+            replica: None,
             served: AnsweredMembers::default(),
             since: Instant::now(),
             outcome: LockOutcome::Free,
@@ -94,7 +109,10 @@ impl GroupRun {
         if !adopt(&first, pool, conn).await? {
             return Ok(());
         }
-        self.build(pool, conn, out);
+        match pool.is_of_replica() {
+            true => self.build_for_replica(pool, conn, out),
+            false => self.build(pool, conn, out),
+        }
         conn.side.notified = true;
         conn.stream.write_now(out)?;
         Ok(())
@@ -136,8 +154,20 @@ impl GroupRun {
         })
     }
 
-    /// Reads the answers of the batch to the end. Those of a pipeline are distributed at once.
     async fn receive(
+        &mut self,
+        pool: &Arc<Pool>,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<RunEnd, ServerError> {
+        match self.replica.take() {
+            Some(run) => Box::pin(self.receive_from_replica(run, pool, conn, out)).await,
+            None => self.receive_batch(pool, conn, out).await,
+        }
+    }
+
+    /// Reads the answers of the batch to the end. Those of a pipeline are distributed at once, unless a replica sends them.
+    pub(super) async fn receive_batch(
         &mut self,
         pool: &Arc<Pool>,
         conn: &mut ServerConn,
@@ -159,7 +189,7 @@ impl GroupRun {
         while !feed(conn, |frame, side| {
             batch.receive(frame, side, &mut results).is_complete()
         })? {
-            if pipeline {
+            if pipeline && !pool.is_of_replica() {
                 // Members that must be tried again wait for the end.
                 let answered =
                     |result: &mut MemberResult| matches!(result.outcome, MemberOutcome::Answer(_));
@@ -311,8 +341,12 @@ impl GroupRun {
             if let MemberOutcome::Answer(answer) = outcome
                 && let Some(entry) = self.entries.get_mut(member).and_then(Option::take)
             {
+                let seen = self.replica.as_ref().and_then(|replica| replica.seen);
                 // A client that has left needs no answer.
-                let _ = entry.request.answer.send(WaitResult::Answer(answer));
+                let _ = entry.request.answer.send(match seen {
+                    Some(seen) => WaitResult::OfReplica(answer, seen),
+                    None => WaitResult::Answer(answer),
+                });
             }
         }
     }

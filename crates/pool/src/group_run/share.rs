@@ -36,6 +36,9 @@ impl GroupRun {
             let fits = kept <= ANSWER_BYTES_MAX;
             if !(fits && memory.grow_to(kept)) {
                 match batch.hand_over(&conn.input) {
+                    _ if pool.is_of_replica() => {
+                        return Err(io::Error::other("an answer of a replica is too long").into());
+                    }
                     Some(underway) => return Ok(RunEnd::HandedOver(underway, memory)),
                     None if fits => {}
                     None => return Err(io::Error::other("too much in front of the rows").into()),

@@ -1,5 +1,6 @@
 //! The tasks that probe the hosts of a database: one per host, and one for Patroni.
 
+use super::asker::answer_questions;
 use super::probe::{self, PROBE_LIMIT};
 use super::{DatabaseHosts, PROBE_EVERY, patroni};
 use crate::shared::Shared;
@@ -20,6 +21,8 @@ pub(crate) fn start(hosts: &Arc<DatabaseHosts>, shared: &Arc<Shared>) {
     for id in 0..hosts.config.monitored.len() {
         let task = Monitor::new(hosts, shared);
         tokio::spawn(task.probe_host(HostId(id)));
+        let questions = answer_questions(Arc::downgrade(hosts), Arc::clone(shared), HostId(id));
+        tokio::spawn(questions);
     }
     if !hosts.config.patroni.is_empty() {
         tokio::spawn(Monitor::new(hosts, shared).ask_patroni());

@@ -27,7 +27,9 @@ const QUESTION: &str = "SELECT r.in_recovery,
  CASE WHEN NOT r.in_recovery THEN pg_catalog.pg_current_wal_flush_lsn() END,
  pg_catalog.pg_last_wal_receive_lsn(),
  pg_catalog.pg_last_wal_replay_lsn(),
- EXTRACT(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())
+ EXTRACT(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp()),
+ (SELECT pg_catalog.string_agg(s.name OPERATOR(pg_catalog.||) '=' OPERATOR(pg_catalog.||) pg_catalog.current_setting(s.name), ' ' ORDER BY s.name)
+  FROM pg_catalog.unnest('{array_nulls,bytea_output,DateStyle,default_text_search_config,extra_float_digits,IntervalStyle,lc_messages,lc_monetary,lc_numeric,lc_time,quote_all_identifiers,search_path,standard_conforming_strings,TimeZone,timezone_abbreviations,transform_null_equals,xmlbinary,xmloption}'::text[]) s(name))
 FROM (SELECT pg_catalog.pg_is_in_recovery() AS in_recovery OFFSET 0) r";
 
 /// Asked once per connection: the function waits while the server writes its control file, which may take long on a busy disk.
@@ -110,6 +112,19 @@ async fn connect(
     connect_timeout: Duration,
     shared: &Shared,
 ) -> Result<MonitorConn, ServerError> {
+    let mut conn = open_monitor(address, connect_timeout, shared).await?;
+    let asked = tokio::time::timeout(PROBE_LIMIT, value(&mut conn, WHICH_SYSTEM)).await;
+    let system = asked.unwrap_or(Err(ServerError::QueryTimeout))?;
+    let system = system.and_then(|text| text.parse().ok()).map(SystemId);
+    Ok(MonitorConn { conn, system })
+}
+
+/// Opens a connection as the monitor.
+pub(super) async fn open_monitor(
+    address: &Arc<Address>,
+    connect_timeout: Duration,
+    shared: &Shared,
+) -> Result<Box<ServerConn>, ServerError> {
     /// The connection prepares no statements.
     const PREPARED_MAX: usize = 1;
     let limit = match connect_timeout {
@@ -122,11 +137,16 @@ async fn connect(
     };
     let none = shared.settings_interner.none();
     let conn = ServerConn::open_within(limit, address, &credentials, none, PREPARED_MAX).await?;
-    let mut conn = Box::new(conn);
-    let asked = tokio::time::timeout(PROBE_LIMIT, value(&mut conn, WHICH_SYSTEM)).await;
-    let system = asked.unwrap_or(Err(ServerError::QueryTimeout))?;
-    let system = system.and_then(|text| text.parse().ok()).map(SystemId);
-    Ok(MonitorConn { conn, system })
+    Ok(Box::new(conn))
+}
+
+/// Runs a question of the monitor.
+pub(super) async fn ask_within(
+    conn: &mut ServerConn,
+    question: &str,
+) -> Result<Vec<ResultRows>, ServerError> {
+    let asked = tokio::time::timeout(PROBE_LIMIT, conn.query(question)).await;
+    asked.unwrap_or(Err(ServerError::QueryTimeout))
 }
 
 /// The history file of a timeline; `None` if the monitor may not read it, or the server has removed it. The rights are asked for
@@ -168,7 +188,7 @@ async fn value(conn: &mut ServerConn, question: &str) -> Result<Option<String>, 
     Ok(row.and_then(|row| row.into_iter().next()?))
 }
 
-fn unreadable() -> ServerError {
+pub(super) fn unreadable() -> ServerError {
     let why = "the server's answer to the monitor cannot be read";
     ServerError::Io(io::Error::new(io::ErrorKind::InvalidData, why))
 }
@@ -194,6 +214,7 @@ fn read(answer: &[ResultRows], system: Option<SystemId>) -> Option<HostReport> {
             let seconds = text.parse::<f64>().ok()?;
             Duration::try_from_secs_f64(seconds.max(0.0)).ok()
         }),
+        answer_settings: value(8).map(str::to_owned),
     })
 }
 

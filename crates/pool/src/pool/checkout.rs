@@ -28,7 +28,8 @@ impl WaitResult {
         match self {
             Self::Answer(answer) => Some(answer),
             Self::Server(server) => server.underway.as_ref().map(|(begun, _)| &*begun.answer),
-            Self::Fatal(_) | Self::Queued(_) => None,
+            Self::OfReplica(answer, _) => Some(answer),
+            Self::Fatal(_) | Self::Queued(_) | Self::Elsewhere => None,
         }
     }
 }

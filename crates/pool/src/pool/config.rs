@@ -1,7 +1,7 @@
 //! The configuration of a pool. A reload replaces it.
 
 use crate::address::Address;
-use crate::hosts::{DatabaseHosts, NoPrimary};
+use crate::hosts::{DatabaseHosts, NoPrimary, ReplicaHost};
 use crate::settings::SettingsInForce;
 use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
@@ -17,6 +17,8 @@ pub(crate) struct PoolConfig {
     pub no_primary: Option<NoPrimary>,
     /// The hosts of its database; `None` if there is one, which is the primary without being asked.
     pub hosts: Option<Arc<DatabaseHosts>>,
+    /// The host of a replica's pool.
+    pub replica: Option<ReplicaHost>,
     /// What may be grouped.
     pub policy: Policy,
     /// Limits and time-outs.

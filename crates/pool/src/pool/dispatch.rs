@@ -12,6 +12,7 @@ use paceline_batch::line::{
     Dispatch, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
 };
 use paceline_batch::strategy::{PlannedRequest, Retry};
+use paceline_cluster::Lsn;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,21 +68,15 @@ impl Pool {
         if would_group {
             Counters::count(&counters.would_have_grouped);
         }
-        self.shared.busy_poll.request_queued();
         let (answer, result) = oneshot::channel();
         let waiter = Waiter {
             purpose,
             request: request(),
             answer,
             queued_sent: false,
+            position: Lsn::ZERO,
         };
-        let id = inner.line.submit(now, spec, waiter);
-        self.decide_if_analyzed(&mut inner, now, id);
-        counters.waiting.fetch_add(1, Ordering::Relaxed);
-        if inner.servers.open == 0 || !inner.servers.idle.is_empty() {
-            self.dispatch(&mut inner, now);
-        }
-        self.start_timer(&mut inner);
+        let id = self.enter_line(&mut inner, now, spec, waiter);
         CheckoutResult::Waiting(id, result)
     }
 
@@ -149,7 +144,7 @@ impl Pool {
                 }
             },
             None => {
-                inner.servers.suspect_primary();
+                self.suspect_host(&inner);
                 self.lost(&mut inner);
             }
         }
@@ -207,7 +202,7 @@ impl Pool {
         let mut inner = self.lock();
         let rows = keys.into_iter().map(|key| (key, LockOutcome::Free));
         self.put_back(&mut inner, now, again, rows.collect());
-        inner.servers.suspect_primary();
+        self.suspect_host(&inner);
         self.lost(&mut inner);
         self.dispatch(&mut inner, now);
         self.start_timer(&mut inner);
@@ -260,6 +255,10 @@ impl Pool {
             }
             if inner.unwanted.remove(&entry.waiter).is_some() {
                 let _ = entry.request.answer.send(WaitResult::cancelled());
+                continue;
+            }
+            if self.is_of_replica() {
+                let _ = entry.request.answer.send(WaitResult::Elsewhere);
                 continue;
             }
             let waiting = &self.shared.counters.waiting;
@@ -354,10 +353,16 @@ impl Pool {
         }
     }
 
+    /// Whether the client of a single request relays it. A read on a replica is never relayed: its client gets no part of an answer
+    /// that does not count.
+    pub(crate) fn is_relayed(&self, group: &Dispatch<Waiter>) -> bool {
+        group.entries.len() == 1 && !self.is_of_replica()
+    }
+
     /// Gives a connection to the client of a single request, or starts a group run.
     fn start(self: &Arc<Self>, inner: &mut Inner, conn: Box<ServerConn>, work: ServerWork) {
         let mut single = match work {
-            ServerWork::Group(group) if group.entries.len() == 1 => group,
+            ServerWork::Group(group) if self.is_relayed(&group) => group,
             other => {
                 if let ServerWork::Group(group) = &other {
                     self.count_group(group);

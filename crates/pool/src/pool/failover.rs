@@ -1,7 +1,7 @@
 //! A pool of a database with several hosts follows the primary. While there is none, the pool opens no connection, and requests
 //! wait in the line.
 
-use super::{Inner, Pool, PoolState, Servers};
+use super::{Inner, Pool, PoolState};
 use crate::address::Address;
 use crate::close_reason;
 use crate::hosts::{DatabaseHosts, NoPrimary, PrimaryState, is_same_server};
@@ -10,15 +10,6 @@ use bytes::Bytes;
 use paceline_config::Upstream;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-
-impl Servers {
-    /// A connection could not be opened, or was lost: the primary may be gone.
-    pub(super) fn suspect_primary(&self) {
-        if let Some(hosts) = &self.hosts {
-            hosts.suspect();
-        }
-    }
-}
 
 impl Inner {
     /// The error for clients if there has been no primary for `failover_timeout`. Clients of a paused or suspended database wait for
@@ -57,7 +48,7 @@ impl Pool {
 
     /// A statement of a client was rejected because the server is read only (SQLSTATE 25006).
     pub fn suspect_primary(&self) {
-        self.lock().servers.suspect_primary();
+        self.suspect_host(&self.lock());
     }
 
     /// Leads new connections to the primary.

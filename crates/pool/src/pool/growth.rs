@@ -121,10 +121,10 @@ impl Pool {
     /// Handles a failed attempt. Clients continue to wait, for other connections or for the next attempt. If there is no
     /// connection and the server refuses the login, they get the error.
     fn not_opened(&self, inner: &mut Inner, error: &ServerError, now: Instant) {
+        self.suspect_host(inner);
         let servers = &mut inner.servers;
         servers.open -= 1;
         self.signals.closed.notify_waiters();
-        servers.suspect_primary();
         servers.grow_not_before = now + RETRY_AFTER;
         let address = &servers.generation.address;
         tracing::warn!(database = address.database, user = address.user, %error, "no server connection");
@@ -144,6 +144,9 @@ impl Pool {
         servers.grow_not_before = backoff.until;
         let is_final = backoff.is_final();
         servers.backoff = Some(backoff);
+        if self.is_of_replica() {
+            return self.send_elsewhere(inner, now);
+        }
         if !is_final {
             return;
         }

@@ -61,7 +61,9 @@ impl Pool {
 
     /// Leads new connections elsewhere, and forgets what was found out from the former server.
     pub(super) fn change_address(&self, inner: &mut Inner, address: Address, why: &'static str) {
-        self.shared.quotas.change_user(&self.quotas, &address.user);
+        if !self.is_of_replica() {
+            self.shared.quotas.change_user(&self.quotas, &address.user);
+        }
         inner.analyses.clear();
         let next = Generation::new(Arc::new(address), &self.signals.closed);
         self.begin_generation(inner, next, why);

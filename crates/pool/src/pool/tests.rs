@@ -37,6 +37,7 @@ impl Pool {
             request: None,
             answer,
             queued_sent: false,
+            position: Lsn::ZERO,
         };
         let spec = WaitSpec {
             keys: row.clone(),

@@ -1,5 +1,6 @@
 //! The hosts of databases that have several: their monitors, and the pools that follow the primary.
 
+use super::replicas::follow_losses;
 use super::{Pools, Registry};
 use crate::hosts::{DatabaseHosts, HostsConfig, monitor};
 use paceline_config::{Config, Database, Upstream};
@@ -37,6 +38,12 @@ impl Pools {
         let changes = hosts.primary_changes();
         tokio::spawn(follow(
             changes,
+            Arc::downgrade(&hosts),
+            Arc::downgrade(self),
+        ));
+        let losses = hosts.replicas_lost();
+        tokio::spawn(follow_losses(
+            losses,
             Arc::downgrade(&hosts),
             Arc::downgrade(self),
         ));

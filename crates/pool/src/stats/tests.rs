@@ -77,7 +77,7 @@ fn averages_are_per_second_and_per_query() {
 #[test]
 fn averages_span_two_periods() {
     let pool = pool();
-    let pools = [&pool.stats];
+    let pools = [&*pool.stats];
     let start = Instant::now();
     let periods = Periods::new(start);
     let minute = Duration::from_secs(60);

@@ -112,10 +112,15 @@ impl Client {
         if let Err(end) = client.refill() {
             return Err(self.end_of_notifications(end));
         }
-        if !client.out.is_empty() {
+        let delivers = !client.out.is_empty();
+        if delivers {
             self.stream.write_part(&mut client.out)?;
         }
         let more = !client.out.is_empty();
+        if delivers {
+            // The client may read at once what the notification is about.
+            self.primary_served();
+        }
         Ok(match more {
             true => Interest::READABLE | Interest::WRITABLE,
             false => Interest::READABLE,

@@ -19,6 +19,7 @@ use attempt::{LoggedIn, LoginAttempt};
 use bytes::BytesMut;
 use paceline_net::Stream;
 use paceline_pool::pool::DisconnectSignal;
+use paceline_pool::replicas::Seen;
 use paceline_pool::stats::first_words;
 use paceline_relay::request::RequestScanner;
 use paceline_wire::ErrorResponse;
@@ -92,9 +93,11 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             Some(LoginResult::Replication(Box::new(client)))
         }
         Ok(LoggedIn::Client(login)) => Some(LoginResult::Client(Client {
+            replicas: proxy.pools.replicas_beside(&login.pool),
             proxy,
             mode: login.pool.settings().pooling.pool_mode,
             budget: WorkBudget::default(),
+            seen: Seen::default(),
             idle_timer: None,
             disconnect: login.pool.disconnect_signals(),
             pool_settings: login.pool.settings_cache(),

@@ -190,6 +190,13 @@ impl Client {
 
     /// Classifies a complete request; parses its texts for that.
     async fn plan(&mut self, bytes: &Bytes) -> RequestPlan {
+        let source = self.position_source(bytes).await;
+        if let Some(source) = source {
+            let templates = &self.proxy.shared.templates;
+            let plan = self.session.plan(bytes, templates, &source);
+            self.follow(source);
+            return plan;
+        }
         loop {
             let parses = self.proxy.shared.templates.parses();
             let plan = self
@@ -305,7 +312,14 @@ impl Client {
         }
         request.stats = Some(stats);
         let (decision, analysis) = self.decide(&state, &mut request);
+        let replica_read = self.replica_read(&state, &request);
         let planned = Arc::new(request);
+        // Boxed, because its state would be part of every client.
+        if let Some(read) = replica_read
+            && Box::pin(self.read_on_replica(read, &planned)).await?
+        {
+            return Ok(());
+        }
         let GroupingDecision { spec, would_group } = decision;
         let wrap = match (planned.template.hints().target_affect_row, &spec.keys) {
             (None, _) => Wrap::No,
@@ -363,7 +377,7 @@ impl Client {
     }
 
     /// Notes what the answer that a group has brought changes for the client.
-    fn note_group_answer(&mut self, request: &Request, result: &WaitResult) {
+    pub(super) fn note_group_answer(&mut self, request: &Request, result: &WaitResult) {
         let Some(answer) = result.answer() else {
             return;
         };

@@ -4,7 +4,7 @@ use super::{Client, ClientEnd, shut_down};
 use crate::cancel::ClientState;
 use bytes::BytesMut;
 use paceline_batch::line::{WaitSpec, WaiterId};
-use paceline_pool::pool::{CheckoutResult, WaitResult};
+use paceline_pool::pool::{CheckoutResult, Pool, WaitResult};
 use paceline_wire::ErrorResponse;
 use std::io;
 use std::sync::Arc;
@@ -30,14 +30,17 @@ impl Client {
     /// Handles the result of a wait that needs no relay.
     pub(super) async fn handle_wait_result(&mut self, result: WaitResult) -> Result<(), ClientEnd> {
         match result {
-            WaitResult::Answer(mut answer) => Ok(self.stream.write_all(&mut answer).await?),
+            WaitResult::Answer(mut answer) => {
+                self.primary_served();
+                Ok(self.stream.write_all(&mut answer).await?)
+            }
             WaitResult::Fatal(message) => Err(ClientEnd::Error(message)),
             WaitResult::Server(server) => {
                 server.give_back();
                 Ok(())
             }
-            // Handled during the wait.
-            WaitResult::Queued(_) => Ok(()),
+            // Handled during the wait; and only replicas send the others.
+            WaitResult::Queued(_) | WaitResult::OfReplica(..) | WaitResult::Elsewhere => Ok(()),
         }
     }
 
@@ -46,12 +49,25 @@ impl Client {
     pub(super) async fn wait(
         &mut self,
         waiter: WaiterId,
-        mut receiver: oneshot::Receiver<WaitResult>,
+        receiver: oneshot::Receiver<WaitResult>,
         reads: bool,
     ) -> Result<WaitResult, ClientEnd> {
+        let pool = Arc::clone(&self.pool);
+        let result = self.wait_in(&pool, waiter, receiver, reads).await?;
+        result.ok_or_else(shut_down)
+    }
+
+    /// The same in the line of another pool. `None`: the pool gives no answer any more.
+    pub(super) async fn wait_in(
+        &mut self,
+        pool: &Arc<Pool>,
+        waiter: WaiterId,
+        mut receiver: oneshot::Receiver<WaitResult>,
+        reads: bool,
+    ) -> Result<Option<WaitResult>, ClientEnd> {
         let entry = Arc::clone(&self.registration.entry);
         let mut cancelled = std::pin::pin!(entry.cancelled_in_flight());
-        entry.set_state(ClientState::Waiting(Arc::clone(&self.pool), waiter));
+        entry.set_state(ClientState::Waiting(Arc::clone(pool), waiter));
         let mut left = None;
         let result = loop {
             let watch = left.is_none() && self.input.len() < READ_AHEAD_MAX;
@@ -71,7 +87,7 @@ impl Client {
                 ready = self.stream.readable(), if watch => {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
                     if let Err(error) = read {
-                        if self.pool.withdraw(waiter) || reads {
+                        if pool.withdraw(waiter) || reads {
                             entry.set_state(ClientState::Nothing);
                             return Err(error.into());
                         }
@@ -87,18 +103,18 @@ impl Client {
         };
         let cancelled = entry.wait_ended(next);
         if cancelled || left.is_some() {
-            self.pool.forget(waiter);
+            pool.forget(waiter);
         }
         match (result, left) {
             // The cancel request arrived between dispatch and relay.
             (Ok(WaitResult::Server(server)), None) if cancelled && server.is_fresh() => {
                 entry.set_state(ClientState::Nothing);
                 server.give_back();
-                Ok(WaitResult::cancelled())
+                Ok(Some(WaitResult::cancelled()))
             }
-            (Ok(result), None) => Ok(result),
-            (Ok(_), Some(error)) => Err(error.into()),
-            (Err(_), _) => Err(shut_down()),
+            (Ok(result), None) => Ok(Some(result)),
+            (_, Some(error)) => Err(error.into()),
+            (Err(_), None) => Ok(None),
         }
     }
 

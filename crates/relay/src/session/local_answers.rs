@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use paceline_sql::Listening;
 use paceline_wire::backend::{Status, tag as back, write_command_complete};
 use paceline_wire::frontend::{BindNames, Parse, Target, tag};
+use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames, frame};
 use std::sync::Arc;
 
@@ -157,6 +158,15 @@ impl ClientSession {
             }
         }
         Ok(Some(out))
+    }
+
+    /// The command of a request, if Paceline may answer it.
+    pub fn local_command(&self, bytes: &[u8]) -> Option<LocalShow> {
+        let first = Frames::new(bytes).next()?;
+        match first.tag {
+            tag::QUERY => LocalShow::parse(Reader::new(first.body()).str().ok()?),
+            _ => self.asked(first),
+        }
     }
 
     /// The `SHOW` command of the first message.

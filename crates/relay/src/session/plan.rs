@@ -82,7 +82,9 @@ impl ClientSession {
         };
         if let Some(table) = LocalShow::parse(text).and_then(|show| show.answer(show_source)) {
             let mut out = BytesMut::new();
-            table.write_columns(&mut out);
+            if !table.columns.is_empty() {
+                table.write_columns(&mut out);
+            }
             table.write_rows(&mut out);
             Status::Idle.write(&mut out);
             return Ok(RequestPlan::Answer(out));

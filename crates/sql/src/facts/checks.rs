@@ -110,6 +110,42 @@ pub fn plain_tables_sql(relations: &[Name]) -> String {
     )
 }
 
+/// Functions of PostgreSQL, not volatile, whose result depends on the server or the connection.
+const SERVER_FUNCTIONS: [&str; 11] = [
+    "age",
+    "inet_client_addr",
+    "inet_client_port",
+    "inet_server_addr",
+    "inet_server_port",
+    "mxid_age",
+    "pg_backend_pid",
+    "pg_conf_load_time",
+    "pg_my_temp_schema",
+    "pg_postmaster_start_time",
+    "version",
+];
+
+/// The prefix of the functions that show a server's own statistics.
+const STATISTICS_PREFIX: &str = "pg_stat_";
+
+/// Query for one row with one boolean: whether a read of these tables with these functions has the same result on a replica. It may
+/// have another one if a table, or a table that inherits from it, is unlogged, temporary or foreign, or if a function shows the
+/// server.
+pub fn same_on_replicas_sql(relations: &[Name], functions: &[Name]) -> String {
+    let classes = class_array(relations);
+    let of_server = functions.iter().filter(|function| {
+        let name = function.name.as_str();
+        SERVER_FUNCTIONS.contains(&name) || name.starts_with(STATISTICS_PREFIX)
+    });
+    format!(
+        "WITH RECURSIVE tree(id) AS (SELECT pg_catalog.to_regclass(f.name)::pg_catalog.oid FROM pg_catalog.unnest({classes}) AS f(name) \
+           UNION SELECT i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.id) \
+         SELECT {of_server} = 0 AND NOT EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id \
+           WHERE c.relpersistence <> 'p' OR c.relkind = 'f')",
+        of_server = of_server.count(),
+    )
+}
+
 /// Query for one row with one boolean: whether the effect of a statement on one row of the table is independent of
 /// its effect on other rows. It is not if the table has foreign keys to itself or with actions, if constraints,
 /// defaults, domains or indexes use functions or operators that are not PostgreSQL's own, or if an UPDATE has

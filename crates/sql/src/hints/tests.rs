@@ -7,6 +7,7 @@ const ALL: Hints = Hints {
     commit_on_success: true,
     rollback_on_fail: true,
     target_affect_row: Some(1),
+    server: None,
 };
 
 fn hints(sql: &str) -> Hints {

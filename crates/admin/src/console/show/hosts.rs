@@ -15,7 +15,9 @@ const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
     ("port", Int4, |r| r.status.spec.address.port.into()),
     ("role", Text, |r| role(r.status.role).into()),
     ("reason", Text, |r| {
-        let reason = r.status.reason.as_ref();
+        let status = &r.status;
+        let no_reads = status.reads.as_ref().and_then(|reads| reads.as_ref().err());
+        let reason = status.reason.as_ref().or(no_reads);
         reason.map(ToString::to_string).into()
     }),
     ("timeline", Int8, |r| {
@@ -26,6 +28,10 @@ const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
     ("lag_ms", Int8, |r| {
         r.status.lag.time.map(milliseconds).into()
     }),
+    ("serves_reads", Int4, |r| {
+        u64::from(matches!(r.status.reads, Some(Ok(())))).into()
+    }),
+    ("reads", Int8, |r| r.reads.into()),
     ("probe_age_ms", Int8, |r| {
         let probed = r.status.observed;
         probed.map(|at| milliseconds(at.elapsed())).into()
@@ -37,6 +43,8 @@ pub(super) struct HostRecord {
     /// The name of the entry.
     database: String,
     status: HostStatus,
+    /// Reads that the host has answered as a replica.
+    reads: u64,
 }
 
 fn hosts(proxy: &Proxy) -> Vec<HostRecord> {
@@ -45,6 +53,7 @@ fn hosts(proxy: &Proxy) -> Vec<HostRecord> {
         let statuses = hosts.statuses().into_iter();
         statuses.map(|status| HostRecord {
             database: hosts.entry.clone(),
+            reads: hosts.reads(status.id),
             status,
         })
     });

@@ -1,6 +1,6 @@
 //! `SHOW CLIENTS`, `SERVERS`, `SOCKETS` and `ACTIVE_SOCKETS`. Console sessions are not listed.
 
-use super::named_pools::named_pools;
+use super::named_pools::with_replicas;
 use super::utc::format_utc;
 use crate::console::table::ColumnType::{Int4, Text};
 use crate::console::table::{ConsoleColumn, ConsoleTable, zero};
@@ -146,7 +146,7 @@ fn socket_state(record: &ConnectionRecord) -> &'static str {
 
 fn all_servers(proxy: &Proxy) -> Vec<ListedServer> {
     let mut servers = Vec::new();
-    for (name, pool) in named_pools(proxy) {
+    for (name, pool) in with_replicas(proxy) {
         servers.extend(pool.servers().into_iter().map(|seen| ListedServer {
             name: name.clone(),
             pool: Arc::clone(&pool),

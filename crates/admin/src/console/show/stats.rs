@@ -148,7 +148,9 @@ fn by_databases(proxy: &Proxy) -> Vec<DatabaseStats> {
 }
 
 fn totals(proxy: &Proxy) -> Vec<TotalRecord> {
-    let pools = proxy.pools.all();
+    let mut pools = proxy.pools.all();
+    // Reads on replicas count in the pool of the primary.
+    pools.retain(|pool| !pool.is_of_replica());
     let named = |prefix: &str, values: Totals| -> Vec<TotalRecord> {
         let record = |(name, value): (&str, u64)| TotalRecord {
             name: format!("{prefix}_{name}"),

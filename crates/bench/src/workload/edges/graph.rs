@@ -17,16 +17,16 @@ const LATE_MAX: i64 = 1_000;
 /// Low bits of a time that make it unique.
 const TICK_BITS: u32 = 32;
 
-/// Draws edges and writes. All clients of a run share it.
+/// Draws edges and writes, also for [failovers](crate::workload::failover). All clients of a run share it.
 #[derive(Debug)]
-pub(super) struct Graph {
+pub(in crate::workload) struct Graph {
     ids: PowerLaw,
     /// Number of writes.
     tick: AtomicI64,
 }
 
 impl Graph {
-    pub(super) fn new() -> Self {
+    pub(in crate::workload) fn new() -> Self {
         Self {
             ids: PowerLaw::new(IDS.unsigned_abs(), EXPONENT),
             tick: AtomicI64::new(LATE_MAX),
@@ -34,12 +34,12 @@ impl Graph {
     }
 
     /// Draws an id; the celebrity is the most frequent.
-    pub(super) fn id(&self, rng: &mut StdRng) -> i64 {
+    pub(in crate::workload) fn id(&self, rng: &mut StdRng) -> i64 {
         self.ids.draw(rng)
     }
 
     /// Draws a target.
-    pub(super) fn target(&self, rng: &mut StdRng) -> i64 {
+    pub(in crate::workload) fn target(&self, rng: &mut StdRng) -> i64 {
         rng.random_range(1..=TARGETS)
     }
 

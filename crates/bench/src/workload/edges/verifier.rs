@@ -5,7 +5,7 @@ use crate::show;
 use std::collections::HashMap;
 
 /// An edge: `id` and `target`.
-pub(super) type Edge = (i64, i64);
+pub(in crate::workload) type Edge = (i64, i64);
 
 /// Status of a set edge; any other status means that it is not set.
 pub(super) const SET: i64 = 0;

@@ -1,4 +1,4 @@
-//! The arguments that all measurements of `paceline bench` have: clients, times, targets, output.
+//! The arguments that measurements of `paceline bench` share: clients, times, output, targets.
 
 use super::error::BenchError;
 use crate::cli::error::CliError;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The arguments that all measurements have.
+/// The arguments of measurements that run on named targets or on the demo.
 #[derive(Debug, Args)]
 pub(super) struct RunArguments {
     /// A target under the name that tables show: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE
@@ -21,11 +21,22 @@ pub(super) struct RunArguments {
     #[arg(verbatim_doc_comment, long, value_name = "NAME=URL")]
     against: Vec<String>,
 
+    #[command(flatten)]
+    load: LoadArguments,
+
+    /// Folder for the data of the embedded PostgreSQL [default: paceline-bench beside the folder of serve]
+    #[arg(long, value_name = "DIR", conflicts_with = "against")]
+    data_dir: Option<PathBuf>,
+}
+
+/// The arguments that all measurements have.
+#[derive(Debug, Args)]
+pub(super) struct LoadArguments {
     /// Numbers of clients, separated by commas [default: by scenario]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(super) clients: Vec<u32>,
+    clients: Vec<u32>,
 
-    /// Measured time of each run [default: 3s; with --against 10s]
+    /// Measured time of each run [default: 3s; with --against 10s; of a failover 12s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
 
@@ -38,12 +49,17 @@ pub(super) struct RunArguments {
     rounds: Option<u32>,
 
     /// Units of work per second of all clients together, at random moments, whether or not answers arrive in time (open loop)
+    /// [default: none; of a failover 1000, unless there is --think]
     #[arg(long, value_name = "NUMBER", value_parser = rate)]
     rate: Option<f64>,
 
-    /// Pause of each client between an answer and its next unit
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s", conflicts_with = "rate")]
-    think: Duration,
+    /// Pause of each client between an answer and its next unit [default: 0s]
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "rate")]
+    think: Option<Duration>,
+
+    /// Show the share of requests that are answered without an error within this time [default: none; of a failover 1s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    deadline: Option<Duration>,
 
     /// How statements are sent, as pgbench's --protocol
     #[arg(long, value_name = "PROTOCOL", value_enum, default_value_t = ProtocolArgument::Prepared)]
@@ -64,10 +80,16 @@ pub(super) struct RunArguments {
     /// Write a report to this file, an HTML page; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
 
-    /// Folder for the data of the embedded PostgreSQL [default: paceline-bench beside the folder of serve]
-    #[arg(long, value_name = "DIR", conflicts_with = "against")]
-    data_dir: Option<PathBuf>,
+/// The values of arguments that are not given.
+pub(super) struct Defaults {
+    pub(super) warmup: Duration,
+    pub(super) duration: Duration,
+    pub(super) rounds: u32,
+    /// Only without `--think`.
+    pub(super) rate: Option<f64>,
+    pub(super) deadline: Option<Duration>,
 }
 
 /// The values of `--protocol`, as in pgbench.
@@ -93,17 +115,18 @@ impl From<ProtocolArgument> for Protocol {
 
 impl RunArguments {
     pub(super) fn clients(&self) -> Vec<usize> {
-        self.clients.iter().map(|count| *count as usize).collect()
+        self.load.clients()
     }
 
     pub(super) fn calibration(&self) -> Calibration {
+        let load = &self.load;
         Calibration {
-            clients: self.clients(),
-            warmup: self.warmup,
-            duration: self.duration,
-            protocol: self.protocol.into(),
-            threads: self.threads.into(),
-            seed: self.seed,
+            clients: load.clients(),
+            warmup: load.warmup,
+            duration: load.duration,
+            protocol: load.protocol.into(),
+            threads: load.threads.into(),
+            seed: load.seed,
         }
     }
 
@@ -114,7 +137,6 @@ impl RunArguments {
         command: String,
     ) -> Result<Bench, CliError> {
         let has_targets = !self.against.is_empty();
-        let or = |demo, against| Duration::from_secs(if has_targets { against } else { demo });
         let targets = self.against.iter().map(|text| target(text));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
         check_names(&targets)?;
@@ -128,19 +150,49 @@ impl RunArguments {
                 Some(folder.with_file_name("paceline-bench"))
             }
         };
+        let or = |demo, against| if has_targets { against } else { demo };
+        let defaults = Defaults {
+            warmup: Duration::from_secs(or(1, 2)),
+            duration: Duration::from_secs(or(3, 10)),
+            rounds: if has_targets { 3 } else { 1 },
+            rate: None,
+            deadline: None,
+        };
+        let bench = self.load.resolve(targets, choices, &defaults, command);
         Ok(Bench {
             demo_folder,
+            ..bench
+        })
+    }
+}
+
+impl LoadArguments {
+    pub(super) fn clients(&self) -> Vec<usize> {
+        self.clients.iter().map(|count| *count as usize).collect()
+    }
+
+    pub(super) fn resolve(
+        self,
+        targets: Vec<Arc<Target>>,
+        choices: Vec<Choice>,
+        defaults: &Defaults,
+        command: String,
+    ) -> Bench {
+        let usual_rate = defaults.rate.filter(|_| self.think.is_none());
+        Bench {
+            demo_folder: None,
             setup: None,
             json: self.json,
             html: self.html,
             plan: Plan {
                 targets,
                 choices,
-                warmup: self.warmup.unwrap_or(or(1, 2)),
-                duration: self.duration.unwrap_or(or(3, 10)),
-                rounds: self.rounds.unwrap_or(if has_targets { 3 } else { 1 }) as usize,
-                rate: self.rate,
-                think: self.think,
+                warmup: self.warmup.unwrap_or(defaults.warmup),
+                duration: self.duration.unwrap_or(defaults.duration),
+                rounds: self.rounds.unwrap_or(defaults.rounds) as usize,
+                rate: self.rate.or(usual_rate),
+                think: self.think.unwrap_or_default(),
+                deadline: self.deadline.or(defaults.deadline),
                 sizes: Sizes {
                     rows: None,
                     full: false,
@@ -151,7 +203,7 @@ impl RunArguments {
                 keep_tables: false,
                 command,
             },
-        })
+        }
     }
 }
 
@@ -191,6 +243,7 @@ fn target(text: &str) -> Result<Arc<Target>, CliError> {
             Host::Unix(folder) => paceline_bench::Host::Unix(folder),
         },
         port,
+        other_ports: Vec::new(),
         password: password.map(|secret| secret.reveal().to_owned()),
         database: dbname.unwrap_or_else(|| user.clone()),
         user,

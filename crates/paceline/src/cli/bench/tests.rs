@@ -235,6 +235,29 @@ fn calibration_excludes_other_arguments() {
 }
 
 #[test]
+fn a_failover_has_servers_of_its_own_and_a_rate() {
+    let both = bench(&["failover"]);
+    assert_eq!(both.demo_folder, None);
+    let plan = both.plan;
+    let names = plan.choices.iter().map(|choice| choice.work.name());
+    assert_eq!(names.collect::<Vec<_>>(), ["asynchronous", "synchronous"]);
+    let targets = plan.targets.iter().map(|target| target.name.as_str());
+    assert_eq!(targets.collect::<Vec<_>>(), ["direct", "paceline"]);
+    assert!(plan.fails_over() && plan.rate.is_some());
+    assert_eq!(plan.deadline, Some(Duration::from_secs(1)));
+    let line = ["failover", "--replication", "synchronous", "--think", "0s"];
+    let plan = bench(&[&line[..], &["--deadline", "200ms", "--clients", "7"]].concat()).plan;
+    assert_eq!((plan.choices.len(), plan.rate), (1, None));
+    assert_eq!(plan.choices[0].clients, [7]);
+    assert_eq!(plan.deadline, Some(Duration::from_millis(200)));
+    for stranger in ["--against", "--data-dir", "--rows"] {
+        let error = rejected(&["bench", "failover", stranger, "1"]);
+        assert!(error.contains("unexpected argument"), "{error}");
+    }
+    assert_eq!(bench(&["hot-row"]).plan.deadline, None);
+}
+
+#[test]
 fn the_number_of_rows_is_limited_by_scenario() {
     let order = bench(&["queue", "--rows", "1000"]).plan;
     assert_eq!(order.sizes.rows, Some(1_000));

@@ -1,12 +1,14 @@
 //! `paceline bench` as a user runs it: what it measures, what it keeps, and its errors. No speed is asserted.
 
+use std::fs::DirEntry;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::harness::caretaker;
-use crate::harness::{Stage, until};
+use crate::harness::{Stage, skipped, until};
+use paceline_postgres::Installation;
 
 /// As short as a run can be and still begin and end.
 const SHORT: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
@@ -255,6 +257,92 @@ fn without_a_target_it_brings_its_own() {
         !data.join("pgdata/postmaster.pid").exists(),
         "PostgreSQL still runs"
     );
+}
+
+/// Synchronous replication: nothing that was acknowledged may be missing.
+#[test]
+fn a_failover_is_checked_and_nothing_remains() {
+    if let Err(error) = Installation::with_base_backup() {
+        skipped(&error.to_string());
+        return;
+    }
+    let (file, json) = results();
+    let temporary = caretaker::folder("t");
+    let arguments = ["failover", "--replication", "synchronous", "--clients", "8"];
+    let output = bench(&arguments)
+        .args(["--rate", "100", "--warmup", "0s", "--duration", "6s"])
+        .args(["--json", &json])
+        .env("TMPDIR", &temporary)
+        .output()
+        .unwrap();
+    let output = BenchOutput::from(output);
+    assert_eq!(output.code, Some(0), "{}\n{}", output.out, output.err);
+    let results = std::fs::read_to_string(file).unwrap();
+    assert_eq!(fields(&results, "target"), ["direct", "paceline"]);
+    for (name, value) in [
+        ("variant", "synchronous"),
+        ("holds", "true"),
+        ("missing", "0"),
+        ("twice", "0"),
+    ] {
+        assert_eq!(fields(&results, name), [value; 2], "{name} in {results}");
+    }
+    for name in [
+        "acknowledged",
+        "pause",
+        "longest_wait",
+        "requests",
+        "answered",
+    ] {
+        let numbers = fields(&results, name);
+        let is_positive = |number: &String| number.parse::<u64>().is_ok_and(|number| number > 0);
+        assert!(numbers.iter().all(is_positive), "{name} in {results}");
+    }
+    // Without Paceline, each client loses its connection.
+    let [direct, _] = results.lines().collect::<Vec<_>>()[..] else {
+        panic!("{results}");
+    };
+    assert!(!direct.contains("\"errors\":{}"), "{direct}");
+    let head = "around the failover";
+    assert!(output.out.contains(head), "{}", output.out);
+    assert_eq!(std::fs::read_dir(temporary).unwrap().count(), 0);
+}
+
+/// The postmasters of servers with data in this folder.
+fn postmasters(folder: &Path) -> Vec<u32> {
+    let pid = |folder: std::io::Result<DirEntry>| {
+        let file = folder.ok()?.path().join("pgdata/postmaster.pid");
+        let text = std::fs::read_to_string(file).ok()?;
+        text.lines().next()?.parse().ok()
+    };
+    std::fs::read_dir(folder).unwrap().filter_map(pid).collect()
+}
+
+#[test]
+fn an_interrupted_failover_ends_its_servers() {
+    if let Err(error) = Installation::with_base_backup() {
+        skipped(&error.to_string());
+        return;
+    }
+    let temporary = caretaker::folder("t");
+    let mut child = bench(&["failover", "--clients", "2", "--duration", "10min"])
+        .env("TMPDIR", &temporary)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let adopted = caretaker::adopt("KILL", child.id());
+    let mut running = Vec::new();
+    until("three servers run", || {
+        running = postmasters(&temporary);
+        running.len() == 3
+    });
+    caretaker::signal("INT", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(adopted);
+    let exists = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
+    assert!(!running.iter().any(exists), "{running:?}");
+    assert_eq!(std::fs::read_dir(temporary).unwrap().count(), 0);
 }
 
 #[test]

@@ -22,8 +22,9 @@ const LONGER: [(&str, u32); 5] = [
 ];
 
 /// Tests that go on for as long as a variable of the environment says: what their names begin with, and the variable.
-const UNLIMITED: [(&str, &str); 3] = [
+const UNLIMITED: [(&str, &str); 4] = [
     ("failover::repeated", "PACELINE_FAILOVERS"),
+    ("reads::pairs", "PACELINE_READS"),
     ("fuzz::", "FUZZ_SECONDS"),
     ("groups::orders::", "PACELINE_E2E_ORDERS"),
 ];

@@ -29,6 +29,7 @@ fn wait_in(pool: &Arc<Pool>) {
         request: None,
         answer,
         queued_sent: false,
+        position: paceline_cluster::Lsn::ZERO,
     };
     let mut inner = pool.lock();
     inner

@@ -77,6 +77,7 @@ impl Client {
             }
         };
         entry.relay_ends().await;
+        self.primary_served();
         let must_close = server.conn().is_some_and(|conn| conn.side.must_close);
         let mut outcome = match outcome {
             Ok(outcome) => outcome,

@@ -1,0 +1,227 @@
+//! A primary and two streaming replicas of the lab, on loopback and in temporary folders, and what an operator does if the
+//! primary is lost: promote a replica, and let the other one follow it. Dropping the value ends the servers and removes the
+//! folders.
+
+use crate::connection::{Connection, Failure, Result};
+use crate::target::Target;
+use crate::workload::failover::Replication;
+use anyhow::Context;
+use paceline_postgres::{Installation, Options, Server};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Minimum of `max_connections`.
+const CONNECTIONS: usize = 400;
+/// Connections that are not available to clients: those of the lab, of Paceline and of the replicas, and the reserve.
+const CONNECTIONS_RESERVED: usize = 40;
+/// Other settings: no checkpoint during a run, enough log for a replica that follows another primary, and short pauses before
+/// it tries again to connect.
+const SETTINGS: [(&str, &str); 5] = [
+    ("shared_buffers", "128MB"),
+    ("max_wal_size", "4GB"),
+    ("checkpoint_timeout", "15min"),
+    ("wal_keep_size", "1GB"),
+    ("wal_retrieve_retry_interval", "100ms"),
+];
+/// A commit waits for one of the two replicas, whichever is faster.
+const SYNCHRONOUS: &str = "ANY 1 (*)";
+/// The state of a replica that the primary waits for.
+const SYNCHRONOUS_STATE: &str = "quorum";
+/// Limit for the replicas to follow the primary.
+const FOLLOW_LIMIT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const DATABASE: &str = "postgres";
+
+/// The servers.
+#[derive(Debug)]
+pub(crate) struct ReplicatedServers {
+    primary: TemporaryServer,
+    replicas: [TemporaryServer; 2],
+    /// The port of the primary, which changes in a failover.
+    primary_port: u16,
+}
+
+impl ReplicatedServers {
+    /// Starts the servers for this number of clients. Returns when the replicas follow the primary.
+    ///
+    /// # Errors
+    /// PostgreSQL or its `pg_basebackup` is missing, or a server does not start. No server is left running.
+    pub(crate) async fn start(replication: Replication, clients: usize) -> anyhow::Result<Self> {
+        let bin_dir = Installation::with_base_backup()?.bin_dir;
+        let connections = CONNECTIONS.max(2 * clients + CONNECTIONS_RESERVED);
+        let start = move || TemporaryServer::start(connections, bin_dir);
+        let primary = tokio::task::spawn_blocking(start).await??;
+        if replication == Replication::Synchronous {
+            // The replicas copy the setting, and it is in force on the one that is promoted.
+            let setting = format!("ALTER SYSTEM SET synchronous_standby_names = '{SYNCHRONOUS}'");
+            primary.connect().await?.execute(&setting).await?;
+        }
+        let copy = move || {
+            let replicas = [primary.replica(connections)?, primary.replica(connections)?];
+            anyhow::Ok((primary, replicas))
+        };
+        let (primary, replicas) = tokio::task::spawn_blocking(copy).await??;
+        let servers = Self {
+            primary_port: primary.server.port(),
+            primary,
+            replicas,
+        };
+        servers.await_replicas(replication).await?;
+        Ok(servers)
+    }
+
+    /// Makes the primary wait for its replicas if that is asked for, and returns when both replicas follow it.
+    async fn await_replicas(&self, replication: Replication) -> anyhow::Result<()> {
+        let mut conn = self.primary.connect().await?;
+        conn.execute("SELECT pg_reload_conf()").await?;
+        let state = match replication {
+            Replication::Asynchronous => "true".to_owned(),
+            Replication::Synchronous => format!("sync_state = '{SYNCHRONOUS_STATE}'"),
+        };
+        let following = format!(
+            "SELECT count(*) FROM pg_catalog.pg_stat_replication WHERE state = 'streaming' AND {state}"
+        );
+        let deadline = Instant::now() + FOLLOW_LIMIT;
+        while conn.number(&following).await? < 2 {
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "the replicas do not follow the primary"
+            );
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// The server that is the primary now.
+    pub(crate) fn primary(&self) -> Target {
+        self.primary.target("primary", self.primary_port)
+    }
+
+    /// All servers, for clients that look for the primary by themselves.
+    pub(crate) fn all(&self, name: &str) -> Target {
+        let ports = self.replicas.each_ref().map(|one| one.server.port());
+        Target {
+            other_ports: ports.to_vec(),
+            ..self.primary.target(name, self.primary.server.port())
+        }
+    }
+
+    /// The URL of all servers, for Paceline.
+    pub(crate) fn url(&self) -> String {
+        let servers = std::iter::once(&self.primary).chain(&self.replicas);
+        let hosts = servers.map(|one| format!("127.0.0.1:{}", one.server.port()));
+        let hosts: Vec<String> = hosts.collect();
+        let user = self.primary.server.superuser();
+        format!("postgres://{user}@{}/{DATABASE}", hosts.join(","))
+    }
+
+    /// Kills the primary, promotes the replica that has received more of its log, and lets the other one follow that.
+    ///
+    /// # Errors
+    /// The primary cannot be killed, or a replica does not execute a command.
+    pub(crate) async fn fail_over(&mut self) -> anyhow::Result<()> {
+        let [one, other] = &self.replicas;
+        // Before clients look for a primary and occupy all connections.
+        let (mut one_conn, mut other_conn) = (one.connect().await?, other.connect().await?);
+        self.primary.server.kill()?;
+        let received = [
+            received_at_end(&mut one_conn).await?,
+            received_at_end(&mut other_conn).await?,
+        ];
+        let (promoted, mut promoted_conn, mut follower) = match received {
+            [first, second] if second > first => (other, other_conn, one_conn),
+            _ => (one, one_conn, other_conn),
+        };
+        self.primary_port = promoted.server.port();
+        let user = promoted.server.superuser();
+        let follow = format!(
+            "ALTER SYSTEM SET primary_conninfo = 'host=127.0.0.1 port={} user={user}'",
+            self.primary_port
+        );
+        let following = async {
+            follower.execute(&follow).await?;
+            follower.execute("SELECT pg_reload_conf()").await
+        };
+        let promotion = promoted_conn.value("SELECT pg_promote()");
+        let (promotion, following) = tokio::join!(promotion, following);
+        following?;
+        anyhow::ensure!(
+            promotion?.as_deref() == Some("t"),
+            "the replica is not promoted"
+        );
+        Ok(())
+    }
+}
+
+/// The number of bytes of log that a replica has received when its connection to the primary has ended.
+async fn received_at_end(replica: &mut Connection) -> Result<i64> {
+    const STREAMING: &str =
+        "SELECT count(*) FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming'";
+    while replica.number(STREAMING).await? > 0 {
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    let received = "SELECT (pg_last_wal_receive_lsn() - '0/0')::bigint";
+    replica.number(received).await
+}
+
+/// A server with a temporary folder.
+#[derive(Debug)]
+struct TemporaryServer {
+    /// Dropped before the folder.
+    server: Server,
+    _folder: TempDir,
+}
+
+impl TemporaryServer {
+    fn start(connections: usize, bin_dir: PathBuf) -> anyhow::Result<Self> {
+        let folder = folder()?;
+        let mut options = options(&folder, connections);
+        options.bin_dir = Some(bin_dir);
+        Ok(Self {
+            server: Server::start(options)?,
+            _folder: folder,
+        })
+    }
+
+    fn replica(&self, connections: usize) -> anyhow::Result<Self> {
+        let folder = folder()?;
+        Ok(Self {
+            server: self.server.replica(options(&folder, connections))?,
+            _folder: folder,
+        })
+    }
+
+    fn target(&self, name: &str, port: u16) -> Target {
+        Target::on_loopback(name, port, self.server.superuser(), DATABASE)
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        Connection::open(&self.target("server", self.server.port())).await
+    }
+}
+
+impl Drop for TemporaryServer {
+    fn drop(&mut self) {
+        // Its data is not needed any more, so it need not be stopped in an orderly way.
+        let _ = self.server.kill();
+        let _ = std::fs::remove_dir_all(self.server.socket_dir());
+    }
+}
+
+fn folder() -> anyhow::Result<TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("paceline-failover-")
+        .tempdir();
+    folder.context("cannot create a temporary folder")
+}
+
+fn options(folder: &TempDir, connections: usize) -> Options {
+    let mut options = Options::new(folder.path());
+    let connections = connections.to_string();
+    let settings = SETTINGS.into_iter();
+    let settings = settings.chain([("max_connections", connections.as_str())]);
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    options.settings.extend(settings.map(owned));
+    options
+}

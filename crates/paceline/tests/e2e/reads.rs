@@ -1,0 +1,461 @@
+//! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
+
+use crate::failover::{Pair, console, shown};
+use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
+use crate::harness::raw::RawClient;
+use crate::harness::reply::assert_same;
+use crate::harness::{Rng, until};
+
+const READ: &str = "SELECT n FROM t WHERE id = 1";
+
+impl Pair {
+    /// Paceline with these settings, when the replica may serve reads and Paceline has analyzed [`READ`].
+    fn reading(settings: &[&str]) -> Option<Self> {
+        let pair = Self::start(settings)?;
+        until("the replica may serve reads", || {
+            shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
+        });
+        Some(pair)
+    }
+
+    /// Reads that the replica has answered.
+    fn reads(&self) -> i64 {
+        let reads = shown(&self.paceline, self.replica.port(), &["reads"]);
+        reads.parse().unwrap()
+    }
+
+    /// Runs this read until the replica answers it.
+    fn await_replica(&self, client: &mut RawClient, sql: &str) {
+        let before = self.reads();
+        until("the replica answers", || {
+            client.ok(sql);
+            self.reads() > before
+        });
+    }
+
+    fn pause_replay(&self) {
+        let mut replica = self.replica.client("postgres");
+        replica.ok("SELECT pg_wal_replay_pause()");
+        until("replay is paused", || {
+            replica.value("SELECT pg_get_wal_replay_pause_state()") == "paused"
+        });
+    }
+
+    fn resume_replay(&self) {
+        let mut replica = self.replica.client("postgres");
+        replica.ok("SELECT pg_wal_replay_resume()");
+    }
+}
+
+#[test]
+fn a_client_reads_what_it_wrote_while_the_replica_is_behind() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let (mut writer, mut other) = (pair.client(), pair.client());
+    pair.await_replica(&mut writer, READ);
+    pair.await_replica(&mut other, READ);
+    pair.pause_replay();
+    writer.ok("UPDATE t SET n = 7 WHERE id = 1");
+    let before = pair.reads();
+    assert_eq!(writer.number(READ), 7);
+    assert_eq!(pair.reads(), before);
+    // The other client has not seen the new state.
+    assert_eq!(other.number(READ), 0);
+    assert_eq!(pair.reads(), before + 1);
+    // Now it has, on the primary.
+    other.ok("BEGIN; SELECT n FROM t WHERE id = 1; COMMIT");
+    assert_eq!(other.number(READ), 7);
+    pair.resume_replay();
+    pair.await_replica(&mut writer, READ);
+    assert_eq!(writer.number(READ), 7);
+}
+
+#[test]
+fn a_global_read_sees_what_others_wrote() {
+    let Some(pair) = Pair::reading(&["reads=global"]) else {
+        return;
+    };
+    let (mut writer, mut reader) = (pair.client(), pair.client());
+    pair.await_replica(&mut reader, READ);
+    pair.pause_replay();
+    writer.ok("UPDATE t SET n = 7 WHERE id = 1");
+    assert_eq!(reader.number(READ), 7);
+    pair.resume_replay();
+    let before = pair.reads();
+    for n in 10..60 {
+        writer.ok(&format!("UPDATE t SET n = {n} WHERE id = 1"));
+        assert_eq!(reader.number(READ), n);
+    }
+    assert!(pair.reads() > before, "no read was answered by the replica");
+}
+
+/// The client chooses by a setting, and a statement by a hint.
+#[test]
+fn any_read_may_be_behind() {
+    let Some(pair) = Pair::reading(&["max_lag=0"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    for _ in 0..5 {
+        client.ok(READ);
+    }
+    assert_eq!(pair.reads(), 0, "reads = primary");
+    let hinted = "SELECT /*+ REPLICA */ n FROM t WHERE id = 1";
+    pair.await_replica(&mut client, hinted);
+    client.ok("SET paceline.reads = 'any'");
+    pair.await_replica(&mut client, READ);
+    pair.pause_replay();
+    client.ok("UPDATE t SET n = 7 WHERE id = 1");
+    assert_eq!(client.number(READ), 0);
+    let primary = "SELECT /*+ PRIMARY */ n FROM t WHERE id = 1";
+    for _ in 0..5 {
+        assert_eq!(client.number(primary), 7);
+    }
+    client.ok("RESET paceline.reads");
+    assert_eq!(client.number(READ), 7);
+    pair.resume_replay();
+}
+
+/// Statements that write, that read what a replica does not have, or whose result depends on the server.
+#[test]
+fn the_primary_serves_what_a_replica_cannot() {
+    let Some(pair) = Pair::reading(&["reads=any", "max_lag=0"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    client.ok(
+        "CREATE UNLOGGED TABLE u (id int); INSERT INTO u VALUES (1);
+         CREATE SEQUENCE s;
+         CREATE TABLE parent (id int); CREATE UNLOGGED TABLE child () INHERITS (parent); INSERT INTO child VALUES (5);
+         CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS 'UPDATE t SET n = n + 1 WHERE id = 2 RETURNING n';
+         CREATE FUNCTION lies() RETURNS int STABLE LANGUAGE plpgsql AS
+           $$ BEGIN PERFORM set_config('app.x', 'y', false); RETURN writes(); END $$;
+         CREATE VIEW v AS SELECT writes() AS n",
+    );
+    let statements = [
+        ("SELECT pg_is_in_recovery()", "f"),
+        ("SELECT inet_server_port()", ""),
+        ("SELECT id FROM u", "1"),
+        ("SELECT id FROM parent", "5"),
+        ("SELECT nextval('s') > 0", "t"),
+        ("SELECT writes() > 0", "t"),
+        ("SELECT n > 0 FROM v", "t"),
+        ("SELECT id FROM t WHERE id = 1 FOR UPDATE", "1"),
+        ("SELECT count(*) > 0 FROM pg_stat_activity", "t"),
+        (
+            "WITH w AS (UPDATE t SET n = n + 1 WHERE id = 3 RETURNING n) SELECT n > 0 FROM w",
+            "t",
+        ),
+        ("SELECT pg_try_advisory_lock(1)", "t"),
+    ];
+    let before = pair.reads();
+    for (sql, expected) in statements {
+        for _ in 0..4 {
+            let value = client.value(sql);
+            assert!(expected.is_empty() || value == expected, "{sql}: {value}");
+        }
+    }
+    client.ok("CREATE TEMP TABLE mine AS SELECT 1 AS id");
+    for _ in 0..4 {
+        assert_eq!(client.value("SELECT id FROM mine"), "1");
+    }
+    assert_eq!(pair.reads(), before);
+    let calls = pair
+        .primary
+        .client("postgres")
+        .number("SELECT n FROM t WHERE id = 2");
+    assert_eq!(calls, 8, "each call writes once");
+    drop(client);
+    let refused = pair.client().simple("SELECT lies()");
+    assert!(refused.error().is_none(), "the primary executes it");
+}
+
+#[test]
+fn errors_are_those_of_the_primary() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let (mut client, mut direct) = (pair.client(), pair.primary.client("postgres"));
+    let divide = "SELECT 1 / n FROM t WHERE id = 1";
+    client.ok("UPDATE t SET n = 1 WHERE id = 1");
+    pair.await_replica(&mut client, divide);
+    client.ok("UPDATE t SET n = 0 WHERE id = 1");
+    for _ in 0..3 {
+        let extended = unit("SELECT 10 / n FROM t WHERE id = $1", &[Some("1")]);
+        for request in [query(divide), extended] {
+            assert_same("an error", &direct.ask(&request).0, &client.ask(&request).0);
+        }
+    }
+    // A statement of the client's own, which the replica's connection does not have.
+    let prepare = [parse("p", "SELECT n FROM t WHERE id = $1", &[]), sync()].concat();
+    assert_same("Parse", &direct.ask(&prepare).0, &client.ask(&prepare).0);
+    let again = [bind("", "p", &[Some("2")]), execute("", 0), sync()].concat();
+    let before = pair.reads();
+    until("the replica executes the statement", || {
+        assert_same("Execute", &direct.ask(&again).0, &client.ask(&again).0);
+        pair.reads() > before
+    });
+}
+
+/// A replica that cancels reads because they conflict with replay.
+#[test]
+fn a_read_that_conflicts_with_replay_runs_on_the_primary() {
+    let Some(pair) = Pair::reading(&["reads=any", "max_lag=0"]) else {
+        return;
+    };
+    let mut replica = pair.replica.client("postgres");
+    replica.ok("ALTER SYSTEM SET max_standby_streaming_delay = 0");
+    replica.ok("SELECT pg_reload_conf()");
+    let mut client = pair.client();
+    let slow = "SELECT count(*) FROM t a, t b, t c, t d, t e, t f, t g";
+    pair.await_replica(&mut client, slow);
+    let mut writer = pair.primary.client("postgres");
+    until("a read was cancelled by a conflict", || {
+        client.send(&query(slow));
+        writer.ok("UPDATE t SET n = n + 1");
+        writer.ok("VACUUM t");
+        assert_eq!(client.reply().expect_ok("a read").value(), "78125");
+        let conflicts = "SELECT sum(confl_snapshot + confl_bufferpin + confl_lock) FROM pg_stat_database_conflicts";
+        replica.number(conflicts) > 0
+    });
+}
+
+#[test]
+fn reads_continue_when_the_replica_is_lost_frozen_or_back() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    pair.await_replica(&mut client, READ);
+    pair.replica.kill();
+    for _ in 0..20 {
+        assert_eq!(client.number(READ), 0);
+    }
+    pair.replica.restart();
+    pair.await_replica(&mut client, READ);
+    pair.replica.signal_all("STOP");
+    let mut clients: Vec<_> = (0..5).map(|_| pair.client()).collect();
+    for client in &mut clients {
+        client.send(&query(READ));
+    }
+    for client in &mut clients {
+        client
+            .reply()
+            .expect_ok("a read while the replica is frozen");
+    }
+    pair.replica.signal_all("CONT");
+    pair.await_replica(&mut client, READ);
+}
+
+#[test]
+fn reads_for_replicas_fail_without_one_if_configured() {
+    let Some(pair) = Pair::reading(&["reads=any", "max_lag=0", "replicas_gone=error"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    pair.await_replica(&mut client, READ);
+    pair.replica.kill();
+    until("the loss is known", || {
+        shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "0"
+    });
+    let reply = client.simple(READ);
+    assert_eq!(reply.error().unwrap().sqlstate(), "57P03");
+    client.ok("UPDATE t SET n = 3 WHERE id = 1");
+    assert_eq!(
+        client.number("SELECT /*+ PRIMARY */ n FROM t WHERE id = 1"),
+        3
+    );
+}
+
+/// Histories of clients that write and read counters of their own, each with its own last value as the least that it may read.
+/// The replica is paused, delayed and restarted meanwhile. `PACELINE_READS` is the number of pairs.
+#[test]
+fn pairs_of_a_write_and_a_read() {
+    let pairs = std::env::var("PACELINE_READS").map_or(3_000, |pairs| pairs.parse().unwrap());
+    let seed = paceline_testing::seed();
+    let mut rng = Rng::new(seed);
+    let Some(pair) = Pair::reading(&["reads=session", "default_pool_size=3"]) else {
+        return;
+    };
+    pair.primary
+        .client("postgres")
+        .ok("INSERT INTO t SELECT i, 0 FROM generate_series(6, 40) i");
+    let mut clients: Vec<(RawClient, i64)> = (0..12).map(|_| (pair.client(), 0)).collect();
+    let before = pair.reads();
+    for number in 0..pairs {
+        if number % 500 == 499 {
+            match rng.below(4) {
+                0 => pair.replica.restart(),
+                1 => pair.pause_replay(),
+                _ => pair.resume_replay(),
+            }
+        }
+        let place = rng.below(clients.len());
+        let id = place + 10;
+        let (client, last) = &mut clients[place];
+        if rng.chance(60) {
+            *last += 1;
+            write(&mut rng, client, id, *last);
+        }
+        let value = read(&mut rng, client, id);
+        assert_eq!(
+            value, *last,
+            "client {place} at step {number} of seed {seed}"
+        );
+    }
+    assert!(pair.reads() > before, "no read was answered by the replica");
+}
+
+fn write(rng: &mut Rng, client: &mut RawClient, id: usize, n: i64) {
+    let (id, n) = (id.to_string(), n.to_string());
+    match rng.below(4) {
+        0 => client.ok(&format!("UPDATE t SET n = {n} WHERE id = {id}")),
+        1 => client.ok(&format!(
+            "BEGIN; UPDATE t SET n = {n} WHERE id = {id}; COMMIT"
+        )),
+        2 => client.ok(&format!(
+            "SET synchronous_commit = off; UPDATE t SET n = {n} WHERE id = {id}"
+        )),
+        _ => {
+            let update = "UPDATE t SET n = $1::int WHERE id = $2::int";
+            client
+                .ask(&unit(update, &[Some(&n), Some(&id)]))
+                .expect_ok("an update")
+        }
+    };
+}
+
+fn read(rng: &mut Rng, client: &mut RawClient, id: usize) -> i64 {
+    let reply = match rng.chance(50) {
+        true => client.ok(&format!("SELECT n FROM t WHERE id = {id}")),
+        false => {
+            let select = "SELECT n FROM t WHERE id = $1::int";
+            client
+                .ask(&unit(select, &[Some(&id.to_string())]))
+                .expect_ok("a read")
+        }
+    };
+    reply.rows()[0][0].as_ref().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_client_follows_another_by_its_position() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let (mut writer, mut reader) = (pair.client(), pair.client());
+    pair.await_replica(&mut reader, READ);
+    pair.pause_replay();
+    writer.ok("UPDATE t SET n = 7 WHERE id = 1");
+    let position = writer.value("SHOW paceline.position");
+    assert_eq!(reader.number(READ), 0);
+    let reply = reader.ok(&format!("SET paceline.after = '{position}'"));
+    assert_eq!(reply.tag(), "SET");
+    assert_eq!(reader.number(READ), 7);
+    let mut third = pair.client();
+    let set = format!("SET paceline.after TO '{position}'");
+    let set = [run(&set, &[]), sync()].concat();
+    third.ask(&set).expect_ok("the extended protocol");
+    assert_eq!(third.number(READ), 7);
+    let show = [run("SHOW paceline.position", &[]), sync()].concat();
+    assert!(third.ask(&show).value().contains(':'));
+    // A position of another cluster: the client reads the present state of the primary.
+    let mut lost = pair.client();
+    lost.ok("SET paceline.after = '1:1:0/1'");
+    assert_eq!(lost.number(READ), 7);
+    pair.resume_replay();
+    pair.await_replica(&mut reader, READ);
+    assert_eq!(reader.number(READ), 7);
+}
+
+/// If the last record ends with its page, the position for the next record is behind a page header, which replay does not reach.
+#[test]
+fn a_replica_reaches_the_position_of_an_idle_primary_at_the_end_of_a_page() {
+    const PAGE: i64 = 8_192;
+    let Some(pair) = Pair::reading(&["reads=session", "replica_wait=10s"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    pair.await_replica(&mut client, READ);
+    let mut primary = pair.primary.client("postgres");
+    let mut offset = || primary.number("SELECT (pg_current_wal_insert_lsn() - '0/0') % 8192");
+    let mut writer = pair.primary.client("postgres");
+    let (mut at, mut length, mut around) = (offset(), 1_000, 100);
+    until("a record ends with its page", || {
+        writer.ok(&format!(
+            "SELECT pg_logical_emit_message(true, '', repeat('x', {length}))"
+        ));
+        let before = std::mem::replace(&mut at, offset());
+        if at > before {
+            around = at - before - length;
+        }
+        length = match PAGE - at - around {
+            fits if fits > 0 => fits,
+            _ => 1_000,
+        };
+        at == 24
+    });
+    client.ok("BEGIN; SELECT 1; COMMIT");
+    let before = pair.reads();
+    client.ok(READ);
+    assert_eq!(pair.reads(), before + 1);
+}
+
+#[test]
+fn a_reload_changes_the_mode_and_the_console_shows_the_connections() {
+    let Some(pair) = Pair::configured() else {
+        return;
+    };
+    until("the replica may serve reads", || {
+        shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
+    });
+    let mut client = pair.client();
+    client.ok(READ);
+    pair.reload("reads = \"session\"");
+    pair.await_replica(&mut client, READ);
+    let mut console = console(&pair.paceline);
+    let port = Some(pair.replica.port().to_string());
+    let servers = console.ok("SHOW SERVERS").rows();
+    let of_replica = servers.iter().filter(|row| row.contains(&port));
+    assert_eq!(of_replica.count(), 1);
+    let pools = console.ok("SHOW POOLS").rows();
+    let of_database = pools
+        .iter()
+        .filter(|row| row[0].as_deref() == Some("postgres"));
+    assert_eq!(of_database.count(), 1);
+    // Other hosts: the pools of the replicas are new ones.
+    pair.reload("reads = \"session\"\nfailover_timeout = \"20s\"");
+    pair.await_replica(&mut client, READ);
+    pair.reload("reads = \"primary\"");
+    client.ok(READ);
+    let before = pair.reads();
+    for _ in 0..5 {
+        client.ok(READ);
+    }
+    assert_eq!(pair.reads(), before);
+}
+
+/// After a crash, a replica serves as soon as its files are consistent, before it has replayed all that it had replayed before.
+#[test]
+fn a_restarted_replica_may_be_behind_what_it_has_shown() {
+    let Some(pair) = Pair::reading(&["reads=session", "max_lag=0"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    client.ok("UPDATE t SET n = 7 WHERE id = 1");
+    pair.await_replica(&mut client, READ);
+    let mut replica = pair.replica.client("postgres");
+    replica.ok("ALTER SYSTEM SET recovery_min_apply_delay = '1h'");
+    pair.replica.kill();
+    pair.replica.restart();
+    let mut restarted = pair.replica.client("postgres");
+    assert_eq!(restarted.number(READ), 0, "the replica is behind");
+    until("the replica may serve reads", || {
+        assert_eq!(client.number(READ), 7);
+        shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
+    });
+    for _ in 0..5 {
+        assert_eq!(client.number(READ), 7);
+    }
+}

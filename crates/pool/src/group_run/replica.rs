@@ -1,0 +1,109 @@
+//! Groups on a replica: what it has replayed, before and after.
+//!
+//! A replica that restarts may show an older state than before, and two connections to one host name may lead to two servers. So
+//! each group asks on its own connection, in the same packet: before the reads, if the connection is not known to be fresh enough;
+//! and after them, because the replica continues to replay between the two. The first answer is a lower limit of what the reads
+//! have seen, and decides whether their answers count. The second is an upper limit: their clients will read no older state.
+
+use super::exchange::{exchange, feed};
+use super::run::{GroupRun, ReplicaRun, RunEnd};
+use crate::pool::Pool;
+use crate::server::{ServerConn, ServerError};
+use bytes::BytesMut;
+use paceline_batch::strategy::{MemberOutcome, MemberResult};
+use paceline_batch::template_stats::Fallback;
+use paceline_cluster::Lsn;
+use paceline_wire::backend::{row_values, tag};
+use paceline_wire::frontend::write_query;
+use std::sync::Arc;
+
+/// After a promotion the position of the last replay stays as it was, but the server changes: it is no replica then.
+const REPLAYED: &str =
+    "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() END";
+
+/// Asks what the replica has replayed.
+fn ask(conn: &mut ServerConn, out: &mut BytesMut) {
+    conn.side.unnamed = None;
+    write_query(out, REPLAYED);
+}
+
+/// Reads the answer. `None`: the server is no replica, or rejects the question.
+async fn answer(conn: &mut ServerConn, out: &mut BytesMut) -> Result<Option<Lsn>, ServerError> {
+    let mut replayed = None;
+    while !feed(conn, |frame, side| {
+        match frame.tag {
+            tag::DATA_ROW => replayed = read(frame.body()),
+            tag::PARAMETER_STATUS => side.note_reported(frame.body()),
+            _ => {}
+        }
+        frame.tag == tag::READY_FOR_QUERY
+    })? {
+        exchange(conn, out).await?;
+    }
+    Ok(replayed)
+}
+
+fn read(row: &[u8]) -> Option<Lsn> {
+    let values = row_values(row).ok()?;
+    let text = values.into_iter().next().flatten()?;
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+impl GroupRun {
+    /// Builds the batch between the questions about the replica.
+    pub(super) fn build_for_replica(
+        &mut self,
+        pool: &Pool,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) {
+        let entries = self.entries.iter().flatten();
+        let needed = entries.map(|entry| entry.request.position).max();
+        let needed = needed.unwrap_or(Lsn::ZERO);
+        let asks_before = conn.replayed < needed;
+        if asks_before {
+            ask(conn, out);
+        }
+        self.build(pool, conn, out);
+        ask(conn, out);
+        self.replica = Some(ReplicaRun {
+            needed,
+            asks_before,
+            seen: None,
+        });
+    }
+
+    /// Receives the answers of the batch and those to the questions around it. If the replica was not fresh enough, no answer of the
+    /// batch counts.
+    pub(super) async fn receive_from_replica(
+        &mut self,
+        mut run: ReplicaRun,
+        pool: &Arc<Pool>,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<RunEnd, ServerError> {
+        if run.asks_before {
+            conn.replayed = answer(conn, out).await?.unwrap_or(Lsn::ZERO);
+        }
+        let is_fresh = conn.replayed >= run.needed;
+        let end = self.receive_batch(pool, conn, out).await?;
+        run.seen = answer(conn, out).await?;
+        conn.replayed = run.seen.unwrap_or(Lsn::ZERO);
+        let counts = is_fresh && run.seen.is_some();
+        if let (Some(replica), Some(seen)) = (&pool.replica, run.seen) {
+            replica.hosts.replica_answered(replica.id, seen);
+            if let (true, RunEnd::Finished(results)) = (counts, &end) {
+                let answered =
+                    |result: &&MemberResult| matches!(result.outcome, MemberOutcome::Answer(_));
+                replica
+                    .hosts
+                    .count_reads(replica.id, results.iter().filter(answered).count());
+            }
+        }
+        self.replica = Some(run);
+        match counts {
+            true => Ok(end),
+            false => Ok(RunEnd::Finished(self.all_alone(Fallback::Stale))),
+        }
+    }
+}

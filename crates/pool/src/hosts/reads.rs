@@ -1,0 +1,78 @@
+//! What a read needs of the hosts: a position of the primary, and a replica that has replayed it.
+
+use super::{DatabaseHosts, ReplicaNeeds};
+use paceline_cluster::{HostId, Lsn};
+use std::time::Instant;
+use tokio::sync::watch;
+
+impl DatabaseHosts {
+    /// The number of questions for positions that have begun.
+    pub(crate) fn questions(&self) -> u64 {
+        self.positions.begun()
+    }
+
+    /// Counts reads that a host has answered as a replica.
+    pub(crate) fn count_reads(&self, host: HostId, reads: usize) {
+        self.positions.count_reads(host, reads);
+    }
+
+    /// The number of reads that a host has answered as a replica.
+    pub fn reads(&self, host: HostId) -> u64 {
+        self.positions.reads(host)
+    }
+
+    /// A replica has replayed the log up to here.
+    pub(crate) fn replica_answered(&self, host: HostId, replayed: Lsn) {
+        self.positions.replica_answered(host, replayed);
+    }
+
+    /// The position of the primary in answer to a question after this one. `None`: there is no primary, or no answer in time.
+    pub(crate) async fn primary_position(&self, question: u64, until: Instant) -> Option<Lsn> {
+        let mut answered = self.positions.answered();
+        loop {
+            let primary = self.roles.load().primary?;
+            if let Some(position) = self.positions.answer_after(primary, question) {
+                return Some(position);
+            }
+            self.positions.want(primary);
+            changed(&mut answered, until).await?;
+        }
+    }
+
+    /// The replica with the least `work` among those that meet the needs. `None`: there is none in time.
+    pub(crate) async fn replica_for(
+        &self,
+        needs: ReplicaNeeds,
+        work: impl Fn(HostId) -> usize,
+    ) -> Option<HostId> {
+        let mut answered = self.positions.answered();
+        loop {
+            let roles = self.roles.load_full();
+            let now = Instant::now();
+            let near = roles.readable.iter();
+            let mut near = near.filter(|replica| replica.is_within(needs.lag_max, now));
+            let fresh = near
+                .clone()
+                .map(|replica| replica.id)
+                .filter(|id| self.positions.replayed(*id) >= needs.position);
+            if let Some(found) = fresh.min_by_key(|id| work(*id)) {
+                return Some(found);
+            }
+            let mut any = false;
+            near.by_ref().for_each(|replica| {
+                any = true;
+                self.positions.want(replica.id);
+            });
+            if !any {
+                return None;
+            }
+            changed(&mut answered, needs.until).await?;
+        }
+    }
+}
+
+/// Waits for a change; `None` if there is none in time.
+async fn changed(answered: &mut watch::Receiver<()>, until: Instant) -> Option<()> {
+    let changed = tokio::time::timeout_at(until.into(), answered.changed()).await;
+    changed.ok()?.ok()
+}

@@ -1,0 +1,160 @@
+//! The replicas of a database, for the reads of one user's clients.
+//!
+//! A read that a replica may serve joins a group on a server connection of that replica's own pool. The replica's answers count
+//! only if it had replayed what the read needs (`group_run/replica.rs`). In every other case, also if the replica rejects the
+//! statement or is lost, the read runs on the primary: a client gets errors only from the primary.
+
+use crate::hosts::{DatabaseHosts, ReplicaNeeds};
+use crate::pool::Pool;
+use arc_swap::ArcSwapOption;
+use paceline_cluster::{HostId, Lsn, Position};
+use paceline_config::Servers;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Maximum time for the answer to `SHOW paceline.position`.
+const POSITION_MAX: Duration = Duration::from_secs(2);
+
+/// The replicas of a database for one user; `None` if it has one host. A reload may replace them.
+pub type ReplicasInForce = Arc<ArcSwapOption<Replicas>>;
+
+/// The hosts of a database and one pool for each, in the order of the URL: each host may become a replica.
+pub struct Replicas {
+    hosts: Arc<DatabaseHosts>,
+    pools: Vec<Arc<Pool>>,
+}
+
+/// How much of the primary's log a replica must have replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// What the client has written or read.
+    Session,
+    /// What was committed when the read arrived.
+    Global,
+    /// The replica may be `max_lag` behind.
+    Any,
+}
+
+/// What a client has written or read: a replica behind that would show it an older state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// The number of questions for positions that had begun when the primary last served the client; `None` if `position` is
+    /// known to include that.
+    primary_at: Option<u64>,
+    position: Lsn,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            primary_at: None,
+            position: Lsn::ZERO,
+        }
+    }
+}
+
+impl Seen {
+    /// The client has seen the state of the database at this position.
+    pub fn raise(&mut self, position: Lsn) {
+        self.position = self.position.max(position);
+    }
+}
+
+/// A replica that is fresh enough for a read.
+pub struct ChosenReplica {
+    /// The server connections to it.
+    pub pool: Arc<Pool>,
+    /// What it must have replayed when the read begins.
+    pub position: Lsn,
+}
+
+impl Replicas {
+    pub(crate) fn new(hosts: Arc<DatabaseHosts>, pools: Vec<Arc<Pool>>) -> Self {
+        Self { hosts, pools }
+    }
+
+    /// Whether these are the pools for these hosts.
+    pub(crate) fn are_of(&self, hosts: &Arc<DatabaseHosts>) -> bool {
+        Arc::ptr_eq(&self.hosts, hosts)
+    }
+
+    /// One pool for each host.
+    pub fn pools(&self) -> &[Arc<Pool>] {
+        &self.pools
+    }
+
+    /// The primary has served a request of the client.
+    pub fn primary_served(&self, seen: &mut Seen) {
+        seen.primary_at = Some(self.hosts.questions());
+    }
+
+    /// Whether any replica may serve reads.
+    pub fn any(&self) -> bool {
+        self.hosts.has_readable()
+    }
+
+    /// The replica for a read. `None`: none is fresh enough within `replica_wait`.
+    pub async fn choose(
+        &self,
+        freshness: Freshness,
+        seen: &mut Seen,
+        settings: &Servers,
+    ) -> Option<ChosenReplica> {
+        if !self.any() {
+            return None;
+        }
+        let until = Instant::now() + settings.replica_wait;
+        let position = match freshness {
+            Freshness::Any => Lsn::ZERO,
+            Freshness::Session => self.known_position(seen, until).await?,
+            Freshness::Global => {
+                self.primary_served(seen);
+                self.known_position(seen, until).await?
+            }
+        };
+        let needs = ReplicaNeeds {
+            position,
+            lag_max: settings.max_lag,
+            until,
+        };
+        let work = |HostId(host)| self.pools.get(host).map_or(usize::MAX, |pool| pool.work());
+        let HostId(host) = self.hosts.replica_for(needs, work).await?;
+        let pool = Arc::clone(self.pools.get(host)?);
+        Some(ChosenReplica { pool, position })
+    }
+
+    /// What the client has seen, as a position. The primary is asked if it has served the client since it was last asked.
+    async fn known_position(&self, seen: &mut Seen, until: Instant) -> Option<Lsn> {
+        if let Some(question) = seen.primary_at {
+            let position = self.hosts.primary_position(question, until).await?;
+            seen.raise(position);
+            seen.primary_at = None;
+        }
+        Some(seen.position)
+    }
+
+    /// What the client has seen, as text for another client that follows it. `None`: there is no primary, it does not answer, or its
+    /// timeline is not known.
+    pub async fn position(&self, seen: &mut Seen) -> Option<String> {
+        let until = Instant::now() + POSITION_MAX;
+        let lsn = self.known_position(seen, until).await?;
+        Some(self.hosts.position_at(lsn)?.to_string())
+    }
+
+    /// The client follows another one, which was at this position. If the position is not part of the primary's log, for example
+    /// because a failover has lost it, or if the text is not a position, the client reads the present state of the primary.
+    pub fn follow(&self, seen: &mut Seen, position: &str) {
+        match position.parse::<Position>() {
+            Ok(position) if self.hosts.includes(position) => seen.raise(position.lsn),
+            Ok(_) | Err(_) => self.primary_served(seen),
+        }
+    }
+
+    /// Takes reads away from replicas that may not serve them any more: their servers may never answer.
+    pub(crate) fn leave_lost(&self) {
+        let mut all = self.pools.iter().enumerate();
+        all.by_ref()
+            .filter(|(host, _)| !self.hosts.is_readable(HostId(*host)))
+            .for_each(|(_, pool)| pool.leave_replica());
+    }
+}

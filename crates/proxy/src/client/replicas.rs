@@ -1,0 +1,198 @@
+//! Reads that a replica may answer instead of the primary.
+
+use super::{Client, ClientEnd};
+use bytes::BytesMut;
+use paceline_batch::line::GroupId;
+use paceline_batch::strategy::PlannedRequest;
+use paceline_config::{Reads, ReplicasGone};
+use paceline_pool::messages;
+use paceline_pool::pool::{AnalysisState, DisconnectSignal, Pool, WaitResult};
+use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas};
+use paceline_relay::local_show::{LocalShow, POSITION, ShowSource, ShowTable};
+use paceline_sql::ServerHint;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// The setting by which a client chooses the server of its reads.
+const READS: &str = "paceline.reads";
+
+/// Where a read may run.
+pub(super) struct ReplicaRead {
+    replicas: Arc<Replicas>,
+    freshness: Freshness,
+    group: GroupId,
+}
+
+impl Client {
+    /// Whether and how replicas may answer a request.
+    pub(super) fn replica_read(
+        &self,
+        state: &AnalysisState,
+        request: &PlannedRequest,
+    ) -> Option<ReplicaRead> {
+        let AnalysisState::Done(analysis) = state else {
+            return None;
+        };
+        let replicas = self.replicas.load();
+        let replicas = replicas.as_ref()?;
+        let freshness = self.freshness(request.template.hints().server)?;
+        Some(ReplicaRead {
+            group: analysis.group_on_replica(request)?,
+            replicas: Arc::clone(replicas),
+            freshness,
+        })
+    }
+
+    /// How fresh a replica must be for a read of this client; `None` if the read uses the primary.
+    fn freshness(&self, hint: Option<ServerHint>) -> Option<Freshness> {
+        let configured = self.pool.settings().servers.reads;
+        let chosen = self.session.settings.sql_of(READS).and_then(named);
+        match (chosen.unwrap_or(configured), hint) {
+            (_, Some(ServerHint::Primary)) | (Reads::Primary, None) => None,
+            (Reads::Primary | Reads::Session, _) => Some(Freshness::Session),
+            (Reads::Global, _) => Some(Freshness::Global),
+            (Reads::Any, _) => Some(Freshness::Any),
+        }
+    }
+
+    /// Has a replica answer a read. False: the primary must.
+    pub(super) async fn read_on_replica(
+        &mut self,
+        read: ReplicaRead,
+        request: &Arc<PlannedRequest>,
+    ) -> Result<bool, ClientEnd> {
+        let settings = self.pool.settings_cache().load().servers.clone();
+        if settings.replicas_gone == ReplicasGone::Error && !read.replicas.any() {
+            let mut answer = messages::no_replica();
+            self.stream.write_all(&mut answer).await?;
+            return Ok(true);
+        }
+        let seen = &mut self.seen;
+        let chosen = read.replicas.choose(read.freshness, seen, &settings).await;
+        let Some(ChosenReplica { pool, position }) = chosen else {
+            return Ok(false);
+        };
+        let Some((waiter, receiver)) = pool.read(read.group, Arc::clone(request), position) else {
+            return Ok(false);
+        };
+        let result = self.wait_in(&pool, waiter, receiver, true).await?;
+        let Some(result) = result else {
+            return Ok(false);
+        };
+        self.note_group_answer(request, &result);
+        let answer = match result {
+            WaitResult::OfReplica(answer, seen) => {
+                self.seen.raise(seen);
+                answer
+            }
+            // The client has cancelled.
+            WaitResult::Answer(answer) => answer,
+            WaitResult::Server(server) => {
+                server.give_back();
+                return Ok(false);
+            }
+            WaitResult::Elsewhere | WaitResult::Fatal(_) | WaitResult::Queued(_) => {
+                let signal = *self.disconnect.borrow();
+                return match signal {
+                    DisconnectSignal::Killed => Err(ClientEnd::Error(signal.message())),
+                    _ => Ok(false),
+                };
+            }
+        };
+        self.stream.write_all(&mut BytesMut::from(answer)).await?;
+        Ok(true)
+    }
+
+    /// The source of the answer to `SHOW paceline.position` or `SET paceline.after`, if a request is one of them.
+    pub(super) async fn position_source(&mut self, bytes: &[u8]) -> Option<PositionSource> {
+        let replicas = Arc::clone(self.replicas.load().as_ref()?);
+        let position = match self.session.local_command(bytes)? {
+            LocalShow::Parameter(name) if name == POSITION => {
+                // Boxed because it is rare: its state would be part of every client.
+                Some(Box::pin(replicas.position(&mut self.seen)).await?)
+            }
+            LocalShow::Follow(_) => None,
+            _ => return None,
+        };
+        Some(PositionSource {
+            pool: Arc::clone(&self.pool),
+            position,
+            followed: RefCell::new(None),
+        })
+    }
+
+    /// Follows the position that was set.
+    pub(super) fn follow(&mut self, source: PositionSource) {
+        if let (Some(position), Some(replicas)) =
+            (source.followed.into_inner(), &*self.replicas.load())
+        {
+            replicas.follow(&mut self.seen, &position);
+        }
+    }
+
+    /// Notes that the primary has served the client: a replica that serves its next read must have replayed what it has written or
+    /// read there.
+    pub(super) fn primary_served(&mut self) {
+        if let Some(replicas) = &*self.replicas.load() {
+            replicas.primary_served(&mut self.seen);
+        }
+    }
+}
+
+/// Answers `SHOW paceline.position` and `SET paceline.after`.
+pub(super) struct PositionSource {
+    pool: Arc<Pool>,
+    position: Option<String>,
+    followed: RefCell<Option<String>>,
+}
+
+impl ShowSource for PositionSource {
+    fn variables(&self) -> Vec<(String, String)> {
+        let position = self.position.iter();
+        position
+            .map(|position| (POSITION.to_owned(), position.clone()))
+            .collect()
+    }
+
+    fn status(&self) -> Vec<(String, String)> {
+        self.pool.status()
+    }
+
+    fn groups(&self) -> ShowTable {
+        ShowSource::groups(&*self.pool)
+    }
+
+    fn follow(&self, position: &str) -> bool {
+        *self.followed.borrow_mut() = Some(position.to_owned());
+        true
+    }
+}
+
+/// The value of [`READS`] in the SQL that sets it. `None` for a word that Paceline does not know.
+fn named(sql: &str) -> Option<Reads> {
+    let mut words = sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.find(|word| word.eq_ignore_ascii_case("reads"))?;
+    let value = words.find(|word| !word.is_empty() && !word.eq_ignore_ascii_case("to"))?;
+    let all = [Reads::Primary, Reads::Session, Reads::Global, Reads::Any];
+    all.into_iter()
+        .find(|reads| reads.name().eq_ignore_ascii_case(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_is_read_from_the_sql_that_sets_it() {
+        assert_eq!(
+            named("SET \"paceline.reads\" TO 'session'"),
+            Some(Reads::Session)
+        );
+        assert_eq!(named("SET paceline.reads TO \"any\""), Some(Reads::Any));
+        assert_eq!(
+            named("SELECT set_config('paceline.reads', 'Global', false)"),
+            Some(Reads::Global)
+        );
+        assert_eq!(named("SET paceline.reads TO 'nearest'"), None);
+    }
+}
