@@ -130,3 +130,27 @@ fn a_request_that_becomes_the_first_on_a_locked_row_is_probed() {
     test.specify(open[0], probed);
     assert_eq!((test.probes(), test.locks()), ("bc".into(), "b".into()));
 }
+
+/// Its row was in flight before, for others. Since then the first request on the row waits only for a server connection.
+#[test]
+fn a_wait_behind_a_request_that_waits_for_a_connection_is_no_wait_for_the_row() {
+    let mut test = LineFixture::new(limits(10, 10, 0));
+    test.submit(fold(1), "a");
+    assert_eq!(test.leaves(), "a");
+    let open = test.submit(unknown(), "bc");
+    test.submit(fold(1), "d");
+    test.pass(1_000);
+    test.release_rows(&[1]);
+    let limited = WaitSpec {
+        timeouts: ClientTimeouts {
+            statement: Some(Duration::from_millis(100)),
+            ..ClientTimeouts::default()
+        },
+        ..fold(1)
+    };
+    test.specify(open[1], limited);
+    test.specify(open[0], fold(1));
+    test.pass(200_000);
+    assert!(test.line.tick(test.now).is_empty());
+    assert_eq!(test.leaves(), "bcd");
+}
