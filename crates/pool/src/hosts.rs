@@ -14,6 +14,7 @@ pub(crate) use positions::ReplicaNeeds;
 
 use crate::address::Address;
 use crate::keyring::Keyring;
+use crate::shared::Shared;
 use arc_swap::ArcSwap;
 use paceline_cluster::{
     Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Lsn, Observation,
@@ -156,7 +157,12 @@ fn upstreams(database: &Database) -> Vec<Upstream> {
 
 impl DatabaseHosts {
     /// Hosts that have not been probed. [`monitor::start`] starts the probes. `before` are the hosts of the same entry before a reload.
-    pub(crate) fn new(entry: &str, config: HostsConfig, before: Option<&Self>) -> Self {
+    pub(crate) fn new(
+        entry: &str,
+        config: HostsConfig,
+        before: Option<&Self>,
+        shared: &Shared,
+    ) -> Self {
         let specs = config.upstreams.iter().map(|upstream| HostSpec {
             address: address_of(upstream),
         });
@@ -174,7 +180,7 @@ impl DatabaseHosts {
         Self {
             cluster: Mutex::new(cluster),
             roles: ArcSwap::default(),
-            positions: Positions::new(config.upstreams.len()),
+            positions: Positions::new(config.upstreams.len(), &shared.positions_asked),
             entry: entry.to_owned(),
             config,
             probe_now: watch::Sender::new(()),
@@ -325,6 +331,7 @@ impl DatabaseHosts {
             )
         };
         if events.iter().any(is_of_primary) {
+            self.positions.begin_term();
             self.primary_changed.send_replace(());
             self.suspect();
         }

@@ -1,5 +1,7 @@
 //! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
 
+mod waits;
+
 use crate::failover::{Pair, console, shown};
 use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
 use crate::harness::raw::RawClient;
@@ -136,6 +138,14 @@ fn the_primary_serves_what_a_replica_cannot() {
     let statements = [
         ("SELECT pg_is_in_recovery()", "f"),
         ("SELECT inet_server_port()", ""),
+        (
+            "SELECT current_setting('transaction_read_only') FROM t WHERE id = 1",
+            "off",
+        ),
+        (
+            "SELECT current_setting('lock_timeout') FROM t WHERE id = 1",
+            "0",
+        ),
         ("SELECT id FROM u", "1"),
         ("SELECT id FROM parent", "5"),
         ("SELECT nextval('s') > 0", "t"),

@@ -11,6 +11,11 @@ impl DatabaseHosts {
         self.positions.begun()
     }
 
+    /// Differs from that of each other time with one primary, in the whole process. Never 0.
+    pub(crate) fn term(&self) -> u64 {
+        self.positions.term()
+    }
+
     /// Counts reads that a host has answered as a replica.
     pub(crate) fn count_reads(&self, host: HostId, reads: usize) {
         self.positions.count_reads(host, reads);
@@ -50,7 +55,7 @@ impl DatabaseHosts {
             let roles = self.roles.load_full();
             let now = Instant::now();
             let near = roles.readable.iter();
-            let mut near = near.filter(|replica| replica.is_within(needs.lag_max, now));
+            let near = near.filter(|replica| replica.is_within(needs.lag_max, now));
             let fresh = near
                 .clone()
                 .map(|replica| replica.id)
@@ -58,15 +63,17 @@ impl DatabaseHosts {
             if let Some(found) = fresh.min_by_key(|id| work(*id)) {
                 return Some(found);
             }
-            let mut any = false;
-            near.by_ref().for_each(|replica| {
-                any = true;
-                self.positions.want(replica.id);
-            });
-            if !any {
+            near.clone()
+                .for_each(|replica| self.positions.want(replica.id));
+            let replayed = near.map(|replica| self.positions.replayed(replica.id));
+            let furthest = replayed.max()?;
+            if self.positions.is_far(needs.position, furthest) {
                 return None;
             }
-            changed(&mut answered, needs.until).await?;
+            if changed(&mut answered, needs.until).await.is_none() {
+                self.positions.missed(needs.position, furthest);
+                return None;
+            }
         }
     }
 }

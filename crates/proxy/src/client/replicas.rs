@@ -16,6 +16,8 @@ use std::sync::Arc;
 /// The setting by which a client chooses the server of its reads.
 const READS: &str = "paceline.reads";
 
+const ISOLATION: &str = "default_transaction_isolation";
+
 /// Where a read may run.
 pub(super) struct ReplicaRead {
     replicas: Arc<Replicas>,
@@ -45,6 +47,9 @@ impl Client {
 
     /// How fresh a replica must be for a read of this client; `None` if the read uses the primary.
     fn freshness(&self, hint: Option<ServerHint>) -> Option<Freshness> {
+        if self.is_serializable() {
+            return None;
+        }
         let configured = self.pool.settings().servers.reads;
         let chosen = self.session.settings.sql_of(READS).and_then(named);
         match (chosen.unwrap_or(configured), hint) {
@@ -53,6 +58,12 @@ impl Client {
             (Reads::Global, _) => Some(Freshness::Global),
             (Reads::Any, _) => Some(Freshness::Any),
         }
+    }
+
+    /// Whether the client's statements run as SERIALIZABLE transactions, which a replica rejects.
+    fn is_serializable(&self) -> bool {
+        let isolation = self.session.settings.sql_of(ISOLATION);
+        isolation.is_some_and(|sql| sql.to_ascii_lowercase().contains("serializable"))
     }
 
     /// Has a replica answer a read. False: the primary must.

@@ -88,6 +88,7 @@ impl Client {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
                     if let Err(error) = read {
                         if pool.withdraw(waiter) || reads {
+                            pool.forget(waiter);
                             entry.set_state(ClientState::Nothing);
                             return Err(error.into());
                         }
