@@ -87,7 +87,7 @@ pub(crate) enum ClientState {
     Nothing,
     /// A request in the line, or in flight in a group.
     Waiting(Arc<Pool>, WaiterId),
-    /// It has a server connection, and its request has not been sent.
+    /// Its request waits for the analysis of its template, or the client has a server connection for it. It has not been sent.
     Starting,
     /// It relays on this server connection.
     Relaying(BackendKey),
@@ -326,6 +326,13 @@ impl ClientEntry {
         let mut state = self.lock();
         state.doing = doing;
         std::mem::take(&mut state.cancelled)
+    }
+
+    /// Waits for something before a request enters the line or is sent. `None`: a cancel request has arrived meanwhile.
+    pub(crate) async fn unless_cancelled<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        self.set_state(ClientState::Starting);
+        let result = wait.await;
+        (!self.wait_ended(ClientState::Nothing)).then_some(result)
     }
 
     /// Notes that the relay continues with another request.

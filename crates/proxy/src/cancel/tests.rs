@@ -72,3 +72,14 @@ async fn a_cancel_request_that_the_server_does_not_take_times_out() {
     assert!(cancels.cancel(KEY, Duration::from_millis(20)).await);
     client.relay_ends().await;
 }
+/// Its request is neither in the line nor at a server.
+#[tokio::test]
+async fn a_client_that_waits_for_an_analysis_can_cancel() {
+    let (_server, client) = relaying().await;
+    let cancels = CancelKeys::default();
+    cancels.lock().insert(7, Arc::clone(&client));
+    assert_eq!(client.unless_cancelled(async { 1 }).await, Some(1));
+    let cancelled = cancels.cancel(KEY, Duration::ZERO);
+    assert_eq!(client.unless_cancelled(cancelled).await, None);
+    assert_eq!(client.unless_cancelled(async { 2 }).await, Some(2));
+}

@@ -18,7 +18,10 @@ impl Client {
         let settings = request.settings.id;
         let (mut state, stats) = self.pool.analysis(&request.template, settings);
         if matches!(state, AnalysisState::Running) {
-            state = Box::pin(self.pool.analysis_soon(&request.template, settings)).await;
+            state = match Box::pin(self.await_analysis(&request)).await {
+                Some(state) => state,
+                None => return self.handle_wait_result(WaitResult::cancelled()).await,
+            };
         }
         request.stats = Some(stats);
         let (decision, analysis) = self.decide(&state, &mut request);
@@ -57,6 +60,15 @@ impl Client {
             WaitResult::Server(server) => self.relay_single(server, planned, wrap, analysis).await,
             other => self.handle_wait_result(other).await,
         }
+    }
+
+    /// Waits shortly for the end of an analysis that runs. `None`: the client has cancelled its request.
+    async fn await_analysis(&self, request: &PlannedRequest) -> Option<AnalysisState> {
+        let entry = &self.registration.entry;
+        let soon = self
+            .pool
+            .analysis_soon(&request.template, request.settings.id);
+        entry.unless_cancelled(soon).await
     }
 
     /// Decides how a single statement enters the line, by the analysis of its template. The client may have to analyze it after the
