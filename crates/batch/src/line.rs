@@ -32,6 +32,7 @@ pub use timeouts::ExpiredLimit;
 use entry::TimeoutStarts;
 use queue::Ready;
 use row_state::Contention;
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 impl<T> Line<T> {
@@ -66,9 +67,10 @@ impl<T> Line<T> {
         entry.map(|entry| (&entry.spec, &entry.request))
     }
 
-    /// All waiting requests, in order of arrival.
-    pub fn waiting(&self) -> impl Iterator<Item = (WaiterId, &T)> {
-        let waiting = self.waiting.iter();
+    /// The waiting requests that arrived after this one, or all, in order of arrival.
+    pub fn waiting_after(&self, waiter: Option<WaiterId>) -> impl Iterator<Item = (WaiterId, &T)> {
+        let after = waiter.map_or(Bound::Unbounded, Bound::Excluded);
+        let waiting = self.waiting.range((after, Bound::Unbounded));
         waiting.map(|(waiter, entry)| (*waiter, &entry.request))
     }
 

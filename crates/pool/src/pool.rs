@@ -217,12 +217,15 @@ pub enum WaitResult {
     Answer(Bytes),
     /// The answer of a replica, and what it had replayed after that.
     OfReplica(Bytes, Lsn),
-    /// The replica cannot serve the read.
+    /// The read runs elsewhere: the replica cannot serve it; or the analysis of its template shows that a replica may answer it.
     Elsewhere,
     /// Messages with which the client's connection ends.
     Fatal(Bytes),
     /// The client has waited for `query_wait_notify`, and continues to wait here.
     Queued(oneshot::Receiver<WaitResult>),
+    /// The analysis of the template shows that the request is a plain read: its client may give it up at any time. The client
+    /// continues to wait here.
+    PlainRead(oneshot::Receiver<WaitResult>),
 }
 
 /// The result of asking for a server connection.

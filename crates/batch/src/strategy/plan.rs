@@ -171,6 +171,8 @@ pub struct PlannedRequest {
     pub stats: Option<Arc<TemplateStats>>,
     /// Another client will analyze its template. If the request still waits in the line then, it is decided again.
     pub awaits_analysis: bool,
+    /// Its client would have a replica answer it. Only of interest if it is decided again.
+    pub prefers_replica: bool,
 }
 
 impl From<Box<Request>> for PlannedRequest {
@@ -181,6 +183,7 @@ impl From<Box<Request>> for PlannedRequest {
             chain_facts: None,
             stats: None,
             awaits_analysis: false,
+            prefers_replica: false,
         }
     }
 }

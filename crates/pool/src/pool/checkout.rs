@@ -12,13 +12,22 @@ use tokio::sync::oneshot;
 impl Waiter {
     /// Sends the NOTICE that the client waits, once.
     pub(super) fn send_queued(&mut self) {
-        if std::mem::replace(&mut self.queued_sent, true) {
-            return;
+        if !std::mem::replace(&mut self.queued_sent, true) {
+            self.send_on_the_way(WaitResult::Queued);
         }
+    }
+
+    /// Tells the client that its request is a plain read.
+    pub(super) fn send_plain_read(&mut self) {
+        self.send_on_the_way(WaitResult::PlainRead);
+    }
+
+    /// Sends something after which the client continues to wait, on another channel.
+    fn send_on_the_way(&mut self, what: fn(oneshot::Receiver<WaitResult>) -> WaitResult) {
         let (answer, result) = oneshot::channel();
         let before = std::mem::replace(&mut self.answer, answer);
         // If the client has left, the other end of the new channel is dropped, too.
-        let _ = before.send(WaitResult::Queued(result));
+        let _ = before.send(what(result));
     }
 }
 
@@ -29,7 +38,7 @@ impl WaitResult {
             Self::Answer(answer) => Some(answer),
             Self::Server(server) => server.underway.as_ref().map(|(begun, _)| &*begun.answer),
             Self::OfReplica(answer, _) => Some(answer),
-            Self::Fatal(_) | Self::Queued(_) | Self::Elsewhere => None,
+            Self::Fatal(_) | Self::Queued(_) | Self::PlainRead(_) | Self::Elsewhere => None,
         }
     }
 }

@@ -48,15 +48,12 @@ impl Pool {
 
     /// Ends an analysis. `None`: there is no result, and the next client asks again.
     pub(crate) fn set_analysis(
-        self: &Arc<Self>,
+        &self,
         template: u64,
         settings: u64,
         result: Option<TemplateAnalysis>,
     ) {
-        let mut inner = self.lock();
-        inner.analyses.set(template, settings, result);
-        self.decide_again(&mut inner, template, settings);
-        drop(inner);
+        self.lock().analyses.set(template, settings, result);
         self.signals.analyzed.notify_waiters();
     }
 

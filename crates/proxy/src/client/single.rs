@@ -15,50 +15,41 @@ impl Client {
     /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
     pub(super) async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
-        let settings = request.settings.id;
-        let (mut state, stats) = self.pool.analysis(&request.template, settings);
-        if matches!(state, AnalysisState::Running) {
-            state = match Box::pin(self.await_analysis(&request)).await {
-                Some(state) => state,
-                None => return self.handle_wait_result(WaitResult::cancelled()).await,
-            };
-        }
-        request.stats = Some(stats);
-        let (decision, analysis) = self.decide(&state, &mut request);
-        let replica_read = self.replica_read(&state, &request);
-        let planned = Arc::new(request);
-        // Boxed, because its state would be part of every client.
-        if let Some(read) = replica_read
-            && Box::pin(self.read_on_replica(read, &planned)).await?
-        {
-            return Ok(());
-        }
-        let GroupingDecision { spec, would_group } = decision;
-        let wrap = match (planned.template.hints().target_affect_row, &spec.keys) {
-            (None, _) => Wrap::No,
-            (Some(1), LineKeys::One(_)) => Wrap::OneRow,
-            _ => Wrap::Begin,
-        };
-        let shown = spec.group.is_some() || spec.probe_group.is_some() || planned.awaits_analysis;
-        let reads = spec.group.is_some_and(|id| id.strategy.reads());
-        let checkout = self
-            .pool
-            .check_out(spec, would_group, || shown.then(|| Arc::clone(&planned)));
-        let (waiter, receiver) = match checkout {
-            CheckoutResult::Server(server) => {
-                return self.relay_single(server, planned, wrap, analysis).await;
+        loop {
+            let settings = request.settings.id;
+            let (mut state, stats) = self.pool.analysis(&request.template, settings);
+            if matches!(state, AnalysisState::Running) {
+                state = match Box::pin(self.await_analysis(&request)).await {
+                    Some(state) => state,
+                    None => return self.handle_wait_result(WaitResult::cancelled()).await,
+                };
             }
-            CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
-            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
-        };
-        if would_group && let Some(stats) = &planned.stats {
-            stats.count_would_have_grouped();
-        }
-        let result = self.wait(waiter, receiver, reads).await?;
-        self.note_group_answer(&planned, &result);
-        match result {
-            WaitResult::Server(server) => self.relay_single(server, planned, wrap, analysis).await,
-            other => self.handle_wait_result(other).await,
+            request.stats = Some(stats);
+            let (decision, analysis) = self.decide(&state, &mut request);
+            let replica_read = self.replica_read(&state, &request);
+            let planned = Arc::new(request);
+            // Boxed, because its state would be part of every client.
+            if let Some(read) = replica_read
+                && Box::pin(self.read_on_replica(read, &planned)).await?
+            {
+                return Ok(());
+            }
+            let wrap = match (
+                planned.template.hints().target_affect_row,
+                &decision.spec.keys,
+            ) {
+                (None, _) => Wrap::No,
+                (Some(1), LineKeys::One(_)) => Wrap::OneRow,
+                _ => Wrap::Begin,
+            };
+            match self.wait_for_group(decision, &planned).await? {
+                WaitResult::Server(server) => {
+                    return self.relay_single(server, planned, wrap, analysis).await;
+                }
+                // It is a read that a replica may answer.
+                WaitResult::Elsewhere => request = Arc::unwrap_or_clone(planned),
+                other => return self.handle_wait_result(other).await,
+            }
         }
     }
 
@@ -71,6 +62,31 @@ impl Client {
         entry.unless_cancelled(soon).await
     }
 
+    /// Asks for a server connection for a single statement, and waits in the line for that or for the answer of its group.
+    async fn wait_for_group(
+        &mut self,
+        decision: GroupingDecision,
+        planned: &Arc<PlannedRequest>,
+    ) -> Result<WaitResult, ClientEnd> {
+        let reads = decision.joins_reads();
+        let GroupingDecision { spec, would_group } = decision;
+        let shown = spec.group.is_some() || spec.probe_group.is_some() || planned.awaits_analysis;
+        let checkout = self
+            .pool
+            .check_out(spec, would_group, || shown.then(|| Arc::clone(planned)));
+        let (waiter, receiver) = match checkout {
+            CheckoutResult::Server(server) => return Ok(WaitResult::Server(server)),
+            CheckoutResult::Refused(message) => return Ok(WaitResult::Fatal(message)),
+            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
+        };
+        if would_group && let Some(stats) = &planned.stats {
+            stats.count_would_have_grouped();
+        }
+        let result = self.wait(waiter, receiver, reads).await?;
+        self.note_group_answer(planned, &result);
+        Ok(result)
+    }
+
     /// Decides how a single statement enters the line, by the analysis of its template. The client may have to analyze it after the
     /// request; if another client has to, the pool decides again when that analysis ends.
     fn decide(
@@ -79,12 +95,14 @@ impl Client {
         request: &mut PlannedRequest,
     ) -> (GroupingDecision, Option<AnalysisTask>) {
         let policy = self.pool.policy();
+        request.awaits_analysis = false;
         let analysis = match state {
             AnalysisState::Done(analysis) => return (analysis.decide(request, policy), None),
             AnalysisState::Pending | AnalysisState::Running => None,
             AnalysisState::Needed => Some(AnalysisTask::new(&self.pool, request)),
         };
         request.awaits_analysis = analysis.is_none();
+        request.prefers_replica = self.prefers_replica(request);
         let decision = GroupingDecision::without_analysis(request, policy);
         (decision, analysis)
     }

@@ -1,6 +1,8 @@
 //! Requests that enter the line before the first analysis of their template ends: they leave in groups as soon as it has ended, in
 //! order of arrival.
 
+use std::collections::BTreeSet;
+
 use super::{ask, sorted};
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
@@ -88,6 +90,23 @@ fn new_clients_are_one_group_after_the_first_analysis() {
                 .collect();
             assert_groups(&sql, &requests, (1, CLIENTS as i64 - 1, 0));
         }
+    }
+}
+
+/// `now()` shows which reads were one transaction.
+#[test]
+fn new_clients_share_a_read_after_the_first_analysis() {
+    let sql = "SELECT now(), n FROM hot WHERE id = ?";
+    for prepared in [false, true] {
+        let stage = stage();
+        let requests = vec![ask(sql, 1, prepared); CLIENTS];
+        let replies = together(&stage, &requests);
+        let times: BTreeSet<String> = replies.iter().map(Reply::value).collect();
+        let transactions = match stage.target() {
+            Target::Paceline => 2,
+            Target::Bare => CLIENTS,
+        };
+        assert_eq!(times.len(), transactions, "prepared: {prepared}");
     }
 }
 

@@ -10,6 +10,7 @@ use paceline_net::Stream;
 use paceline_relay::session::{ClientSession, RequestPlan};
 use paceline_sql::SequenceUse;
 use paceline_testing::messages::client::query;
+use std::sync::atomic::Ordering;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
@@ -44,14 +45,17 @@ fn wait_with(pool: &Arc<Pool>, request: PlannedRequest) -> Waiting {
     }
 }
 
-fn end_analysis(pool: &Arc<Pool>, request: &PlannedRequest) {
+async fn end_analysis(pool: &Arc<Pool>, request: &PlannedRequest) {
     let result = TemplateAnalysis {
         may_change_session: false,
         sequences: SequenceUse::NONE,
+        plain_read: Ok(()),
+        same_on_replicas: true,
         ..TemplateAnalysis::refused("a test")
     };
     let (template, settings) = (request.template.id, request.settings.id);
     pool.set_analysis(template, settings, Some(result));
+    pool.decide_again(template, settings).await;
 }
 
 fn is_decided(pool: &Pool, waiter: WaiterId) -> bool {
@@ -72,7 +76,7 @@ async fn the_end_of_an_analysis_decides_the_requests_of_its_template() {
             .iter()
             .all(|(waiter, _)| !is_decided(&pool, *waiter))
     );
-    end_analysis(&pool, &hot);
+    end_analysis(&pool, &hot).await;
     assert!(
         hot_ones
             .iter()
@@ -88,6 +92,7 @@ async fn an_analysis_without_a_result_decides_nothing() {
     pool.analysis(&hot.template, hot.settings.id);
     let (waiter, _waits) = wait_with(&pool, hot.clone());
     pool.set_analysis(hot.template.id, hot.settings.id, None);
+    pool.decide_again(hot.template.id, hot.settings.id).await;
     assert!(!is_decided(&pool, waiter));
 }
 
@@ -97,7 +102,7 @@ async fn a_request_that_enters_the_line_too_late_is_decided_there() {
     let pool = testing::pool();
     let hot = request(&pool, HOT);
     pool.analysis(&hot.template, hot.settings.id);
-    end_analysis(&pool, &hot);
+    end_analysis(&pool, &hot).await;
     let (waiter, _waits) = wait_with(&pool, hot);
     assert!(is_decided(&pool, waiter));
 }
@@ -109,7 +114,7 @@ async fn a_client_that_relays_its_request_gets_the_later_decision() {
     let hot = request(&pool, HOT);
     pool.analysis(&hot.template, hot.settings.id);
     let (waiter, waits) = wait_with(&pool, hot.clone());
-    end_analysis(&pool, &hot);
+    end_analysis(&pool, &hot).await;
     let entry = pool.take_out(waiter).expect("it waits");
     let (socket, _server) = UnixStream::pair().unwrap();
     let (address, none) = (pool.address(), pool.shared.settings_interner.none());
@@ -121,4 +126,72 @@ async fn a_client_that_relays_its_request_gets_the_later_decision() {
     let decided = server.take_request().expect("it was decided again");
     assert!(!decided.awaits_analysis);
     assert_eq!(decided.sequences, SequenceUse::NONE);
+}
+
+/// Between two parts of the line, others may use the pool.
+#[tokio::test]
+async fn a_long_line_is_decided_in_parts() {
+    let pool = testing::pool();
+    let hot = request(&pool, HOT);
+    pool.analysis(&hot.template, hot.settings.id);
+    let waiting: Vec<Waiting> = (0..2 * EXAMINED_MAX + 1)
+        .map(|_| wait_with(&pool, hot.clone()))
+        .collect();
+    let decided = || {
+        let decided = waiting
+            .iter()
+            .filter(|(waiter, _)| is_decided(&pool, *waiter));
+        decided.count()
+    };
+    let mut parts = Vec::new();
+    tokio::join!(biased; end_analysis(&pool, &hot), async {
+        while parts.len() < 3 {
+            parts.push(decided());
+            tokio::task::yield_now().await;
+        }
+    });
+    let expected = [EXAMINED_MAX, 2 * EXAMINED_MAX, waiting.len()];
+    assert_eq!(parts, expected);
+}
+
+/// Its client may give it up at any time from then on.
+#[tokio::test]
+async fn a_plain_read_joins_a_group_and_its_client_learns_it() {
+    let pool = testing::pool();
+    let read = request(&pool, "SELECT n FROM hot WHERE id = 1");
+    pool.analysis(&read.template, read.settings.id);
+    let (waiter, waits) = wait_with(&pool, read.clone());
+    end_analysis(&pool, &read).await;
+    let Ok(WaitResult::PlainRead(further)) = waits.await else {
+        panic!("the client does not learn it");
+    };
+    let reads = |inner: &Inner| {
+        let spec = inner.line.get(waiter).map(|(spec, _)| spec);
+        spec.is_some_and(|spec| spec.group.is_some_and(|id| id.strategy.reads()))
+    };
+    assert!(reads(&pool.lock()));
+    assert!(pool.cancel(waiter));
+    assert!(matches!(further.await, Ok(WaitResult::Answer(_))));
+}
+
+/// Its client then decides again, and asks a replica first.
+#[tokio::test]
+async fn a_read_for_a_replica_leaves_the_line() {
+    let pool = testing::pool();
+    let read = request(&pool, "SELECT n FROM hot WHERE id = 1");
+    pool.analysis(&read.template, read.settings.id);
+    let waiting = || pool.shared.counters.waiting.load(Ordering::Relaxed);
+    let for_replica = PlannedRequest {
+        prefers_replica: true,
+        ..read.clone()
+    };
+    let (waiter, waits) = wait_with(&pool, for_replica.clone());
+    assert_eq!(waiting(), 1);
+    end_analysis(&pool, &read).await;
+    assert!(matches!(waits.await, Ok(WaitResult::Elsewhere)));
+    assert!(pool.take_out(waiter).is_none());
+    let (late, waits) = wait_with(&pool, for_replica);
+    assert!(matches!(waits.await, Ok(WaitResult::Elsewhere)));
+    assert!(pool.take_out(late).is_none());
+    assert_eq!(waiting(), 0);
 }
