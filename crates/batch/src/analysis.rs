@@ -72,6 +72,12 @@ impl GroupingDecision {
         }
     }
 
+    /// Whether the request joins groups of reads. Its client may give it up at any time.
+    pub fn joins_reads(&self) -> bool {
+        let group = self.spec.group;
+        group.is_some_and(|id| id.strategy.reads())
+    }
+
     /// Makes a barrier of a write whose row is not known.
     fn with_barrier(mut self, request: &Request, policy: Policy) -> Self {
         self.spec.barrier = policy.for_autocommit || policy.hotspot;

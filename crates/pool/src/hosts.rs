@@ -72,6 +72,10 @@ pub(crate) struct HostsConfig {
     /// Where the monitor connects to, in the same order.
     monitored: Vec<Arc<Address>>,
     patroni: Vec<String>,
+    /// The zone of this process; empty for none.
+    zone: String,
+    /// The zones of the hosts; none if they are not configured.
+    zones: Vec<String>,
     failover_timeout: Duration,
     /// Limits an attempt to connect; zero means no limit.
     connect_timeout: Duration,
@@ -122,6 +126,8 @@ impl HostsConfig {
             upstreams: upstreams(database),
             monitored: database.all_hosts().map(monitored).collect(),
             patroni: settings.servers.patroni.clone(),
+            zone: settings.servers.zone.clone(),
+            zones: settings.servers.zones.clone(),
             failover_timeout: settings.servers.failover_timeout,
             connect_timeout: settings.timeouts.server_connect_timeout,
         })
@@ -138,6 +144,7 @@ impl HostsConfig {
         let pairs = || self.monitored.iter().zip(&other.monitored);
         self.upstreams == other.upstreams
             && self.patroni == other.patroni
+            && (&self.zone, &self.zones) == (&other.zone, &other.zones)
             && self.failover_timeout == other.failover_timeout
             && self.connect_timeout == other.connect_timeout
             && pairs().all(|(one, other)| one.leads_to(other))
@@ -230,6 +237,11 @@ impl DatabaseHosts {
     /// The one of the hosts that listens where `upstream` does.
     pub(crate) fn same_server(&self, upstream: &Upstream) -> Option<Upstream> {
         self.config.same_server(upstream).cloned()
+    }
+
+    /// The zone of a host; `None` if it is not configured.
+    pub fn zone(&self, host: HostId) -> Option<&str> {
+        self.config.zones.get(host.0).map(String::as_str)
     }
 
     /// The state of each host, in the order of the URL.

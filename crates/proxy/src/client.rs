@@ -12,6 +12,7 @@ mod replicas;
 mod replication;
 mod requests;
 mod serve;
+mod single;
 mod slot;
 mod wait;
 mod work_budget;

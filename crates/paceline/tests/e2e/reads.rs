@@ -2,6 +2,7 @@
 
 mod begin_fails;
 mod scripts;
+mod several;
 mod transactions;
 mod waits;
 
@@ -15,7 +16,7 @@ const READ: &str = "SELECT n FROM t WHERE id = 1";
 
 impl Pair {
     /// Paceline with these settings, when the replica may serve reads and Paceline has analyzed [`READ`].
-    fn reading(settings: &[&str]) -> Option<Self> {
+    pub(crate) fn reading(settings: &[&str]) -> Option<Self> {
         let pair = Self::start(settings)?;
         until("the replica may serve reads", || {
             shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
@@ -24,7 +25,7 @@ impl Pair {
     }
 
     /// Reads that the replica has answered.
-    fn reads(&self) -> i64 {
+    pub(crate) fn reads(&self) -> i64 {
         let reads = shown(&self.paceline, self.replica.port(), &["reads"]);
         reads.parse().unwrap()
     }
@@ -38,7 +39,7 @@ impl Pair {
         });
     }
 
-    fn pause_replay(&self) {
+    pub(crate) fn pause_replay(&self) {
         let mut replica = self.replica.client("postgres");
         replica.ok("SELECT pg_wal_replay_pause()");
         until("replay is paused", || {
@@ -46,7 +47,7 @@ impl Pair {
         });
     }
 
-    fn resume_replay(&self) {
+    pub(crate) fn resume_replay(&self) {
         let mut replica = self.replica.client("postgres");
         replica.ok("SELECT pg_wal_replay_resume()");
     }

@@ -47,6 +47,11 @@ impl Client {
         })
     }
 
+    /// Whether a replica should answer a request if that is found to be a plain read.
+    pub(super) fn prefers_replica(&self, request: &PlannedRequest) -> bool {
+        self.replicas.load().is_some() && self.freshness(request.template.hints().server).is_some()
+    }
+
     /// How fresh a replica must be for a read of this client; `None` if the read uses the primary.
     pub(super) fn freshness(&self, hint: Option<ServerHint>) -> Option<Freshness> {
         if self.is_serializable() {
@@ -106,7 +111,10 @@ impl Client {
                 server.give_back();
                 return Ok(false);
             }
-            WaitResult::Elsewhere | WaitResult::Fatal(_) | WaitResult::Queued(_) => {
+            WaitResult::Elsewhere
+            | WaitResult::Fatal(_)
+            | WaitResult::Queued(_)
+            | WaitResult::PlainRead(_) => {
                 let signal = *self.disconnect.borrow();
                 return match signal {
                     DisconnectSignal::Killed => Err(ClientEnd::Error(signal.message())),

@@ -44,7 +44,10 @@ impl Client {
                 Ok(())
             }
             // Handled during the wait; and only replicas send the others.
-            WaitResult::Queued(_) | WaitResult::OfReplica(..) | WaitResult::Elsewhere => Ok(()),
+            WaitResult::Queued(_)
+            | WaitResult::PlainRead(_)
+            | WaitResult::OfReplica(..)
+            | WaitResult::Elsewhere => Ok(()),
         }
     }
 
@@ -67,7 +70,7 @@ impl Client {
         pool: &Arc<Pool>,
         waiter: WaiterId,
         mut receiver: oneshot::Receiver<WaitResult>,
-        reads: bool,
+        mut reads: bool,
     ) -> Result<Option<WaitResult>, ClientEnd> {
         let entry = Arc::clone(&self.registration.entry);
         let mut cancelled = std::pin::pin!(entry.cancelled_in_flight());
@@ -84,6 +87,9 @@ impl Client {
                             // Boxed because it is rare: its state would be part of every client.
                             left = Box::pin(self.send_queued_notice()).await.err();
                         }
+                    }
+                    Ok(WaitResult::PlainRead(further)) => {
+                        (receiver, reads) = (further, true);
                     }
                     result => break result,
                 },
@@ -117,6 +123,7 @@ impl Client {
                 server.give_back();
                 Ok(Some(WaitResult::cancelled()))
             }
+            (Ok(WaitResult::Elsewhere), None) if cancelled => Ok(Some(WaitResult::cancelled())),
             (Ok(result), None) => Ok(Some(result)),
             (_, Some(error)) => Err(error.into()),
             (Err(_), None) => Ok(None),

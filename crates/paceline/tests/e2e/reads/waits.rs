@@ -4,6 +4,7 @@ use super::READ;
 use crate::failover::{Pair, console};
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
+use crate::harness::stage::counters;
 use crate::harness::until;
 
 pub(super) const WAITS: &str =
@@ -156,4 +157,32 @@ fn shown_connections(pair: &Pair) -> usize {
     let servers = console(&pair.paceline).ok("SHOW SERVERS").rows();
     let port = Some(pair.replica.port().to_string());
     servers.iter().filter(|row| row.contains(&port)).count()
+}
+
+/// It waits in the line of the primary, and another client analyzes its template.
+#[test]
+fn a_read_that_waits_for_the_first_analysis_runs_on_the_replica() {
+    const NEW: &str = "SELECT n + 1 FROM t WHERE id = 1";
+    let Some(pair) = Pair::reading(&["reads=any", "max_lag=0", "default_pool_size=1"]) else {
+        return;
+    };
+    let mut clients: Vec<_> = (0..5).map(|_| pair.client()).collect();
+    let (mut holder, mut status) = (pair.client(), pair.client());
+    holder.ok("BEGIN; SELECT 1");
+    let before = pair.reads();
+    for (waiting, client) in (1..).zip(&mut clients) {
+        client.send(&query(NEW));
+        until("the read is in the line", || {
+            counters(&mut status).waiting == waiting
+        });
+    }
+    clients[1].cancel();
+    assert_eq!(clients[1].reply().sqlstate(), "57014");
+    holder.ok("COMMIT");
+    for place in [0, 2, 3, 4] {
+        assert_eq!(clients[place].reply().value(), "1");
+    }
+    // The first one has run on the primary.
+    assert_eq!(pair.reads(), before + 3);
+    assert_eq!(counters(&mut status).waiting, 0);
 }
