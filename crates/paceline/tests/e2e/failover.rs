@@ -1,5 +1,6 @@
 //! A database with several hosts: Paceline finds the primary, and requests wait while there is none.
 
+mod orders;
 mod patroni;
 mod patroni_api;
 

@@ -13,7 +13,7 @@ use crate::harness::raw::{PROTOCOL, RawClient};
 use crate::harness::until;
 
 /// A REST API that answers as Patroni does. The leader can be changed; `None` does not answer.
-struct Patroni {
+pub(super) struct Patroni {
     port: u16,
     leader: Arc<Mutex<Option<u16>>>,
     /// Questions that got no answer.
@@ -22,7 +22,7 @@ struct Patroni {
 
 impl Patroni {
     /// With this port of PostgreSQL as the leader.
-    fn start(leader: Option<u16>) -> Self {
+    pub(super) fn start(leader: Option<u16>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let patroni = Self {
@@ -44,11 +44,11 @@ impl Patroni {
         patroni
     }
 
-    fn set_leader(&self, leader: Option<u16>) {
+    pub(super) fn set_leader(&self, leader: Option<u16>) {
         *self.leader.lock().unwrap() = leader;
     }
 
-    fn setting(&self) -> String {
+    pub(super) fn setting(&self) -> String {
         format!("patroni=http://127.0.0.1:{}", self.port)
     }
 }
