@@ -1,6 +1,7 @@
 //! A client connection: login, then one request after another. Each request is answered at once, relayed, or put into the line.
 
 mod deferred;
+mod deferred_transaction;
 mod end;
 mod idle_timer;
 mod listening;
@@ -24,7 +25,7 @@ use crate::cancel::Registration;
 use crate::proxy::Proxy;
 use crate::shared_listen::ListeningClient;
 use bytes::BytesMut;
-use deferred::DeferredTransaction;
+use deferred_transaction::DeferredTransaction;
 use end::{ClientEnd, disconnected, shut_down};
 use idle_timer::IdleTimer;
 use paceline_config::PoolMode;

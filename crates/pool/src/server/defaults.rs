@@ -1,7 +1,5 @@
 //! The server's defaults for transactions, which a transaction has that Paceline begins later than its client.
 
-use super::{ResultRows, ServerConn, ServerError};
-use paceline_net::optional_timeout;
 use paceline_relay::settings::read_milliseconds;
 use std::time::Duration;
 
@@ -16,30 +14,15 @@ pub struct TransactionDefaults {
     pub idle_max: Duration,
 }
 
-const QUESTION: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
+/// Asks for them, and whether the server is a standby.
+pub(super) const QUESTION: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
      pg_catalog.current_setting('default_transaction_isolation'), \
      pg_catalog.current_setting('transaction_timeout', true), \
      pg_catalog.current_setting('idle_in_transaction_session_timeout', true)";
 
-impl ServerConn {
-    /// Checks that the server of a database with several hosts is not a standby, within `limit`; zero means no limit. Also reads the
-    /// defaults for transactions.
-    ///
-    /// # Errors
-    /// [`ServerError::Standby`] if it is one, and others if it does not answer.
-    pub(crate) async fn check_primary(&mut self, limit: Duration) -> Result<(), ServerError> {
-        let asked = self.query(QUESTION);
-        let answer = optional_timeout(limit, asked).await;
-        let answer = answer.unwrap_or(Err(ServerError::Timeout(limit)))?;
-        let defaults = answer.first().and_then(read).ok_or(ServerError::Standby)?;
-        self.transaction_defaults = Some(defaults);
-        Ok(())
-    }
-}
-
-/// Reads the answer. `None`: the server is a standby.
-fn read(rows: &ResultRows) -> Option<TransactionDefaults> {
-    let [in_recovery, isolation, timeout, idle] = rows.first()?.as_slice() else {
+/// Reads the row of the answer. `None`: the server is a standby.
+pub(super) fn read(row: &[Option<String>]) -> Option<TransactionDefaults> {
+    let [in_recovery, isolation, timeout, idle] = row else {
         return None;
     };
     if in_recovery.as_deref() != Some("f") {
@@ -57,8 +40,8 @@ fn read(rows: &ResultRows) -> Option<TransactionDefaults> {
 mod tests {
     use super::*;
 
-    fn answer(values: [Option<&str>; 4]) -> ResultRows {
-        vec![values.map(|value| value.map(str::to_owned)).to_vec()]
+    fn answer(values: [Option<&str>; 4]) -> [Option<String>; 4] {
+        values.map(|value| value.map(str::to_owned))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! loop; the protocol state is in `paceline_relay`, without sockets.
 //!
 //! `connection` holds what precedes and follows a relay: the client's settings on the server connection, and its return to the pool.
-//! `start` starts a relay, `begin` one in a deferred transaction; `flow` moves bytes, from `input` and to `output`; `listening` waits for notifications; `ending` ends a
+//! `start` starts a relay, `begin` one in a deferred transaction, with what is `preliminary` to its request; `flow` moves bytes, from `input` and to `output`; `listening` waits for notifications; `ending` ends a
 //! relay whose client has disconnected or exceeds a limit; `stats` counts; `context` passes client and server connection to the
 //! protocol state.
 
@@ -14,6 +14,7 @@ mod flow;
 mod input;
 mod listening;
 mod output;
+mod preliminary;
 mod start;
 mod stats;
 
@@ -22,13 +23,13 @@ pub(super) use connection::SingleRequest;
 use super::Client;
 use super::end::ClientEnd;
 use super::query_timers::QueryTimers;
-use begin::Preliminary;
 use bytes::{Bytes, BytesMut};
 use input::{Blocked, ClientInput};
 use output::ClientOutput;
 use paceline_pool::pools::Exclusive;
 use paceline_pool::server::ServerConn;
 use paceline_relay::relay::RelayState;
+use preliminary::Preliminary;
 use stats::RelayStats;
 use std::time::Instant;
 

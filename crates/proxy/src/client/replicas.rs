@@ -1,6 +1,6 @@
 //! Reads that a replica may answer instead of the primary.
 
-use super::deferred::ISOLATION;
+use super::deferred_transaction::ISOLATION;
 use super::{Client, ClientEnd};
 use bytes::BytesMut;
 use paceline_batch::line::GroupId;

@@ -129,7 +129,7 @@ impl Client {
     /// The shortest limit of the idle time; `None` without a limit.
     fn idle_limit(&self) -> Option<IdleLimit> {
         if let Some(deferred) = &self.deferred {
-            return self.idle_limit_in_transaction(deferred.idle_max());
+            return self.idle_limit_in_transaction(deferred.idle_max);
         }
         let configured = self.pool.settings().timeouts.client_idle_timeout;
         IdleLimit::shortest([

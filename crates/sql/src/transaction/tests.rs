@@ -1,3 +1,5 @@
+//! Which texts begin or end a transaction.
+
 use super::*;
 use crate::parse;
 

@@ -5,6 +5,7 @@ use super::waits::{WAITS, lock};
 use crate::failover::{Pair, console, shown};
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
+use crate::harness::reply::Message;
 use crate::harness::until;
 
 impl Pair {
@@ -306,7 +307,7 @@ fn an_idle_transaction_has_the_configured_limit() {
     pair.await_replica_in_transaction(&mut client, &query(READ));
     client.ok("BEGIN READ ONLY");
     client.ok(READ);
-    assert_eq!(end_of(&mut client), ("08P01", "idle transaction timeout"));
+    assert_ends(&mut client, "08P01", "idle transaction timeout");
 }
 
 #[test]
@@ -324,11 +325,8 @@ fn a_transaction_has_the_defaults_of_its_role() {
     idle.ok("BEGIN READ ONLY");
     idle.ok(READ);
     assert_eq!(pair.reads(), before + 1);
-    let end = (
-        "25P03",
-        "terminating connection due to idle-in-transaction timeout",
-    );
-    assert_eq!(end_of(&mut idle), end);
+    let text = "terminating connection due to idle-in-transaction timeout";
+    assert_ends(&mut idle, "25P03", text);
     client.ok("ALTER ROLE postgres RESET idle_in_transaction_session_timeout");
     client.ok("ALTER ROLE postgres SET default_transaction_isolation = 'repeatable read'");
     reconnect(&pair);
@@ -350,14 +348,13 @@ fn reconnect(pair: &Pair) {
     pair.client().ok("CREATE TEMP TABLE mine ()");
 }
 
-/// The SQLSTATE and the message with which the connection ends.
+/// The connection ends with this error.
 #[track_caller]
-fn end_of(client: &mut RawClient) -> (&'static str, &'static str) {
+fn assert_ends(client: &mut RawClient, sqlstate: &str, text: &str) {
     let messages = client.receive_to_end();
     let error = messages.iter().find(|message| message.tag == b'E');
-    let fields = error.expect("an error").fields();
-    let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
-    (leak(fields.sqlstate()), leak(fields.text()))
+    let fields = error.map(Message::fields).unwrap();
+    assert_eq!((fields.sqlstate(), fields.text()), (sqlstate, text));
 }
 
 #[test]
@@ -379,11 +376,12 @@ fn kill_and_shutdown_end_a_transaction() {
     console.ok("RESUME postgres");
     assert_eq!(client.number(READ), 0);
     console.ok("KILL postgres");
-    assert_eq!(end_of(&mut client), ("08P01", "database removed"));
+    assert_ends(&mut client, "08P01", "database removed");
     console.simple("RESUME postgres");
     let mut client = begun();
     console.send(&query("SHUTDOWN WAIT_FOR_SERVERS"));
-    assert_eq!(end_of(&mut client).0, "57P01");
+    let text = "terminating connection due to administrator command";
+    assert_ends(&mut client, "57P01", text);
 }
 
 /// PostgreSQL delivers notifications between transactions.
@@ -418,8 +416,6 @@ fn statement_pooling_permits_no_transaction() {
     let mut client = pair.client();
     pair.await_replica(&mut client, READ);
     client.send(&query("BEGIN READ ONLY"));
-    assert_eq!(
-        end_of(&mut client).1,
-        "transaction blocks not allowed in statement pooling mode"
-    );
+    let text = "transaction blocks not allowed in statement pooling mode";
+    assert_ends(&mut client, "08P01", text);
 }

@@ -1,3 +1,5 @@
+//! Which transactions may be deferred, and the status at the end of an answer.
+
 use super::*;
 use paceline_relay::settings::SettingsInterner;
 use paceline_sql::SessionChange;
