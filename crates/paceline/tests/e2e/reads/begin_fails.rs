@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::READ;
@@ -13,13 +13,18 @@ use crate::harness::message::{describe, flush, parse, query};
 use crate::harness::paceline::Paceline;
 use crate::harness::until;
 
-const BEGIN: &[u8] = b"BEGIN READ ONLY";
-/// A syntax error.
-const BROKEN: &[u8] = b"BEGIN READ ONLX";
+/// What a server gets instead of these texts: syntax errors.
+const BROKEN: [(&[u8], &[u8]); 2] = [
+    (b"BEGIN READ ONLY", b"BEGIN READ ONLX"),
+    (b"SELECT WHERE false", b"SELECT WHERX false"),
+];
 
-/// Listens for connections to the server at a port. While `breaks` is set, a server gets [`BROKEN`] instead of [`BEGIN`]. Returns
-/// the port that it listens on.
-fn breaking(port: u16, breaks: &Arc<AtomicBool>) -> u16 {
+/// No text is broken.
+const NOTHING: usize = usize::MAX;
+
+/// Listens for connections to the server at a port. While `breaks` is the place of a text in
+/// [`BROKEN`], the server gets that instead. Returns the port that it listens on.
+fn breaking(port: u16, breaks: &Arc<AtomicUsize>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap().port();
     let breaks = Arc::clone(breaks);
@@ -33,9 +38,12 @@ fn breaking(port: u16, breaks: &Arc<AtomicBool>) -> u16 {
             let breaks = Arc::clone(&breaks);
             thread::spawn(move || {
                 forward(client, server, |bytes| {
-                    let place = bytes.windows(BEGIN.len()).position(|part| part == BEGIN);
-                    if let Some(place) = place.filter(|_| breaks.load(Ordering::SeqCst)) {
-                        bytes[place..place + BROKEN.len()].copy_from_slice(BROKEN);
+                    let Some((text, broken)) = BROKEN.get(breaks.load(Ordering::SeqCst)) else {
+                        return;
+                    };
+                    let place = bytes.windows(text.len()).position(|part| part == *text);
+                    if let Some(place) = place {
+                        bytes[place..place + broken.len()].copy_from_slice(broken);
                     }
                 });
             });
@@ -63,7 +71,7 @@ fn a_begin_that_fails_fails_the_transaction() {
     let Some(replica) = primary.replica() else {
         return;
     };
-    let breaks = Arc::default();
+    let breaks = Arc::new(AtomicUsize::new(NOTHING));
     let ports = [replica.port(), breaking(primary.port(), &breaks)];
     let [first, second] = ports.map(|port| format!("127.0.0.1:{port}"));
     let url = format!("postgres://postgres@{first},{second}/postgres");
@@ -76,16 +84,26 @@ fn a_begin_that_fails_fails_the_transaction() {
     });
     one.ok("BEGIN READ ONLY");
     one.ok(READ);
-    breaks.store(true, Ordering::SeqCst);
+    breaks.store(0, Ordering::SeqCst);
     let reply = one.simple("SHOW transaction_read_only");
     assert_eq!((reply.sqlstate().as_str(), reply.status()), ("42601", 'E'));
     assert_eq!(reply.tags(), "EZ");
-    breaks.store(false, Ordering::SeqCst);
+    breaks.store(NOTHING, Ordering::SeqCst);
+    one.simple(READ).expect_error("25P02");
+    assert_eq!(one.ok("COMMIT").tag(), "ROLLBACK");
+    // The transaction has begun, and fails.
+    one.ok("BEGIN READ ONLY");
+    one.ok(READ);
+    breaks.store(1, Ordering::SeqCst);
+    let reply = one.simple("SHOW transaction_read_only");
+    assert_eq!((reply.sqlstate().as_str(), reply.status()), ("42601", 'E'));
+    assert_eq!(reply.tags(), "EZ");
+    breaks.store(NOTHING, Ordering::SeqCst);
     one.simple(READ).expect_error("25P02");
     assert_eq!(one.ok("COMMIT").tag(), "ROLLBACK");
     // Nothing that the client sends after the error of a request in parts can be told from its rest.
     one.ok("BEGIN READ ONLY");
-    breaks.store(true, Ordering::SeqCst);
+    breaks.store(0, Ordering::SeqCst);
     one.send(&[parse("", READ, &[]), describe(b'S', ""), flush()].concat());
     let tags: Vec<u8> = one
         .receive_to_end()
@@ -93,14 +111,14 @@ fn a_begin_that_fails_fails_the_transaction() {
         .map(|message| message.tag)
         .collect();
     assert_eq!(tags, b"E");
-    breaks.store(false, Ordering::SeqCst);
+    breaks.store(NOTHING, Ordering::SeqCst);
     // Another client's request does not run twice, and not outside of its transaction.
     let mut two = client(&paceline);
     two.ok("BEGIN READ ONLY");
-    breaks.store(true, Ordering::SeqCst);
+    breaks.store(0, Ordering::SeqCst);
     let write = "UPDATE t SET n = n + 1 WHERE id = 1";
     two.ask(&query(write)).expect_error("42601");
     assert_eq!(two.ok("ROLLBACK").status(), 'I');
-    breaks.store(false, Ordering::SeqCst);
+    breaks.store(NOTHING, Ordering::SeqCst);
     assert_eq!(two.number(READ), 0);
 }

@@ -42,21 +42,21 @@ impl RelayTask<'_> {
         if self.input.is_incomplete() || !self.relay.is_quiet() {
             return Ok(());
         }
-        let wanted = preliminary.transaction.status();
-        match self.relay.status() {
-            Status::Idle => self.begin_failed(),
-            status if status == wanted => {
-                if let Some(preliminary) = self.preliminary.take() {
-                    self.input.awaits_long = preliminary.request.is_empty();
-                    self.input.set_message(preliminary.request);
-                }
-                Ok(())
-            }
-            _ => {
+        match (self.relay.status(), preliminary.transaction.status()) {
+            (Status::Idle, _) => self.request_failed(true),
+            (Status::Failed, Status::Transaction) => self.request_failed(false),
+            (Status::Transaction, Status::Failed) => {
                 preliminary.fails = true;
                 let mut message = BytesMut::new();
                 write_query(&mut message, FAIL);
                 self.input.set_message(message.freeze());
+                Ok(())
+            }
+            _ => {
+                if let Some(preliminary) = self.preliminary.take() {
+                    self.input.awaits_long = preliminary.request.is_empty();
+                    self.input.set_message(preliminary.request);
+                }
                 Ok(())
             }
         }
@@ -69,8 +69,9 @@ impl RelayTask<'_> {
         }
     }
 
-    /// The client has got the error of BEGIN as that of its request. It is in a transaction, which has failed.
-    fn begin_failed(&mut self) -> Result<(), (ServerDisposal, ClientEnd)> {
+    /// The client has got the error of BEGIN, or of [`SNAPSHOT`], as that of its request. It is in a transaction, which has failed;
+    /// `deferred`: not on the server.
+    fn request_failed(&mut self, deferred: bool) -> Result<(), (ServerDisposal, ClientEnd)> {
         let Some(preliminary) = self.preliminary.take() else {
             return Ok(());
         };
@@ -80,9 +81,11 @@ impl RelayTask<'_> {
             return Err((ServerDisposal::Close, ClientEnd::Error(last.freeze())));
         }
         Status::Failed.write(&mut self.output.bytes);
-        let mut transaction = preliminary.transaction;
-        transaction.failed = true;
-        self.client.deferred = Some(transaction);
+        if deferred {
+            let mut transaction = preliminary.transaction;
+            transaction.failed = true;
+            self.client.deferred = Some(transaction);
+        }
         Ok(())
     }
 }
