@@ -72,6 +72,12 @@ impl GroupingDecision {
         }
     }
 
+    /// Whether the request joins groups of reads. Its client may give it up at any time.
+    pub fn joins_reads(&self) -> bool {
+        let group = self.spec.group;
+        group.is_some_and(|id| id.strategy.reads())
+    }
+
     /// Makes a barrier of a write whose row is not known.
     fn with_barrier(mut self, request: &Request, policy: Policy) -> Self {
         self.spec.barrier = policy.for_autocommit || policy.hotspot;
@@ -132,12 +138,15 @@ impl TemplateAnalysis {
         }
     }
 
-    /// The group in which a replica may answer a request; `None` if only the primary may answer it.
+    /// The group in which a replica may answer a request; `None` if only the primary may answer it, or if the last answer was too
+    /// long: no client gets a part of a replica's answer before it counts.
     pub fn group_on_replica(&self, request: &Request) -> Option<GroupId> {
-        let reads = matches!(request.template.effect(), Some(Effect::Read))
-            && request.template.hints().target_affect_row.is_none();
+        let template = &request.template;
+        let reads = matches!(template.effect(), Some(Effect::Read))
+            && template.hints().target_affect_row.is_none();
         let plain = reads && self.plain_read.is_ok() && self.same_on_replicas;
-        plain.then(|| group_of_read(request)).flatten()
+        let fits = template.pace.last_bytes() <= share::ANSWER_BYTES_MAX;
+        (plain && fits).then(|| group_of_read(request)).flatten()
     }
 
     /// Whether a hint or a declaration asks for groups.

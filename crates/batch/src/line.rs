@@ -17,6 +17,7 @@ mod queue;
 mod row;
 mod row_state;
 mod spec;
+mod specify;
 #[cfg(test)]
 mod tests;
 mod timeouts;
@@ -31,6 +32,7 @@ pub use timeouts::ExpiredLimit;
 use entry::TimeoutStarts;
 use queue::Ready;
 use row_state::Contention;
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 impl<T> Line<T> {
@@ -63,6 +65,13 @@ impl<T> Line<T> {
     pub fn get(&self, waiter: WaiterId) -> Option<(&WaitSpec, &T)> {
         let entry = self.waiting.get(&waiter);
         entry.map(|entry| (&entry.spec, &entry.request))
+    }
+
+    /// The waiting requests that arrived after this one, or all, in order of arrival.
+    pub fn waiting_after(&self, waiter: Option<WaiterId>) -> impl Iterator<Item = (WaiterId, &T)> {
+        let after = waiter.map_or(Bound::Unbounded, Bound::Excluded);
+        let waiting = self.waiting.range((after, Bound::Unbounded));
+        waiting.map(|(waiter, entry)| (*waiter, &entry.request))
     }
 
     /// Time at which the first waiting request arrived.
@@ -245,7 +254,7 @@ impl<T> Line<T> {
         self.waiting.insert(waiter, Box::new(entry));
         self.note_multi_row(now, waiter, &keys);
         for key in keys.as_slice() {
-            self.rows.entry(*key).or_default().queue.push_front(waiter);
+            self.rows.entry(*key).or_default().enqueue(waiter);
         }
         if keys == LineKeys::Unknown {
             self.make_ready(now, waiter);
@@ -354,8 +363,8 @@ impl<T> Line<T> {
             .is_some_and(|id| !id.strategy.reads() && id.cohort == 0);
         let locks = contention == Contention::Lock && spec.locks && spec.group.is_some();
         let group = spec.group.filter(|_| contention == Contention::None);
-        if contention == Contention::None {
-            self.probes.remove(waiter);
+        if contention == Contention::None && self.probes.remove(waiter) {
+            entry.probed = None;
         }
         if group.is_some() && waits && until > now {
             self.held.insert((until, waiter));
@@ -393,6 +402,11 @@ impl<T> Line<T> {
     fn unready(&mut self, waiter: WaiterId) {
         self.barriers.remove(&waiter);
         self.probes.remove(waiter);
+        self.keep_waiting(waiter);
+    }
+
+    /// The request may not leave now.
+    fn keep_waiting(&mut self, waiter: WaiterId) {
         if let Some(Ready {
             group: Some(id), ..
         }) = self.ready.remove(&waiter)

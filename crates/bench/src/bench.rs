@@ -3,9 +3,9 @@
 //! always follows the same one. An [`Observer`] receives the progress and the records.
 
 mod failover;
+mod own_servers;
 mod plan;
 
-pub use failover::failover_targets;
 pub use plan::{Choice, Plan, Run};
 
 use crate::connection::{Connection, Failure, Result};
@@ -13,11 +13,13 @@ use crate::groups;
 use crate::interrupt::{Interrupt, TimeLimit};
 use crate::load::{self, RunStatus};
 use crate::machine::{Machine, ServerFacts};
-use crate::record::{self, CheckResult, Ran, Record, RunResult};
-use crate::server_stats::StatsReadings;
+use crate::record::{self, CheckResult, Ran, ReadsResult, Record, RunResult};
+use crate::server_stats::{StatsReadings, StatsSource};
 use crate::target::Target;
 use crate::work::Work;
-use crate::workload::{AnyWorkload, Outcome, schema};
+use crate::workload::failover::Replication;
+use crate::workload::{AnyWorkload, CheckedReads, Outcome, schema};
+use own_servers::OwnServers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -90,7 +92,7 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
         let mut server = ServerFacts::default();
         let ran = match &run.choice.work {
             Work::Failover(replication) => bench.fail_over(&run, *replication, &mut server).await,
-            _ => bench.execute(&run, &mut server).await.map_err(Into::into),
+            _ => bench.execute(&run, &mut server).await,
         };
         let result = match ran {
             Ok(Some(ran)) => RunResult::Ran(Box::new(ran)),
@@ -105,7 +107,7 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
             scenario: run.choice.scenario.name.to_owned(),
             variant: run.choice.work.name().to_owned(),
             target: run.target.name.clone(),
-            address: run.choice.work.address(run.target),
+            address: own_servers::address(&run.choice.work, run.target),
             clients: run.clients,
             round: run.round,
             conditions: plan.conditions(),
@@ -132,20 +134,32 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Creates the tables, runs the load and checks the tables. Returns `None` if the run was interrupted before it began.
-    async fn execute(&mut self, run: &Run<'a>, server: &mut ServerFacts) -> Result<Option<Ran>> {
-        let (interrupt, target) = (self.interrupt, run.target);
+    async fn execute(
+        &mut self,
+        run: &Run<'a>,
+        facts: &mut ServerFacts,
+    ) -> anyhow::Result<Option<Ran>> {
         self.observer.on_stage(run, Stage::Preparing);
-        let workload = tokio::select! {
-            workload = self.prepare(run, server) => workload?,
+        let interrupt = self.interrupt;
+        let (workload, own) = tokio::select! {
+            prepared = self.prepare(run, facts) => prepared?,
             () = interrupt.requested() => return Ok(None),
         };
+        let target = own.as_ref().map_or(run.target, |own| &own.target);
+        let server = server(run, own.as_ref());
         let status = Arc::new(RunStatus::new(interrupt.clone()));
+        let source = StatsSource {
+            server: &server,
+            status: &status,
+            reads: workload.reads(),
+            own: own.as_ref().map(|own| &own.replicated),
+        };
         let load = self.plan.load(run.clients, &*workload);
         let (mut readings, mut samples) = (StatsReadings::default(), Vec::new());
         let watch = async {
             tokio::join!(
                 report(self.observer, run, &status),
-                readings.watch(target, &status, &load),
+                readings.watch(&source, &load),
                 groups::watch(target, &status, &mut samples),
             )
         };
@@ -156,12 +170,21 @@ impl<'a> Bench<'a> {
         if status.started.get().is_none() {
             return Ok(None);
         }
-        let cost = async { Ok(readings.cost(target, &status).await) };
-        let mut cost = COST.with(interrupt, cost).await.unwrap_or_default();
+        let complete = async {
+            readings.complete(&source).await;
+            Ok(())
+        };
+        // Without the second reading, the cost is unknown.
+        let _ = COST.with(interrupt, complete).await;
+        let mut cost = readings.cost();
+        let reads = match (workload.reads(), &own) {
+            (Some(reads), Some(own)) => Some(own.reads(reads).await),
+            (reads, _) => reads.map(CheckedReads::result),
+        };
         self.observer.on_stage(run, Stage::Checking);
         let mut checked = None;
         if run.choice.work.is_on_own_schema() {
-            checked = Some(check(&*workload, target, measured.outcome, interrupt).await);
+            checked = Some(check(&*workload, &server, measured.outcome, interrupt).await);
         } else {
             // Scripts use other tables than those that were counted.
             cost.dead_rows = None;
@@ -178,16 +201,45 @@ impl<'a> Bench<'a> {
             open_loop: self.plan.rate.map(|_| measured.open_loop),
             within_deadline: self.plan.within_deadline(&measured),
             failover: None,
+            reads: reads.map(|reads| ReadsResult {
+                primary_cpu_micros: readings.primary_cpu_micros(),
+                ..reads
+            }),
             errors: measured.errors,
         }))
     }
 
-    /// Creates the tables on a temporary connection. An open one would be idle for a whole run, and firewalls and poolers may
-    /// close idle connections.
+    /// Starts the servers of a run that has its own, and creates the tables.
     async fn prepare(
         &mut self,
         run: &Run<'a>,
-        server: &mut ServerFacts,
+        facts: &mut ServerFacts,
+    ) -> anyhow::Result<(Arc<dyn AnyWorkload>, Option<OwnServers>)> {
+        if !run.choice.starts_servers() {
+            return Ok((self.create_tables(run, facts).await?, None));
+        }
+        let Run {
+            choice,
+            target,
+            clients,
+            ..
+        } = *run;
+        let start = OwnServers::start(Replication::Asynchronous, &choice.work, target, clients);
+        let own = start.await?;
+        let mut conn = Connection::open(&own.replicated.primary()).await?;
+        *facts = ServerFacts::of(&mut conn).await?;
+        let workload = run.choice.work.prepare(&self.plan.sizes, &mut conn).await?;
+        conn.close().await;
+        own.await_replicas().await?;
+        Ok((workload, Some(own)))
+    }
+
+    /// Creates the tables on a temporary connection. An open one would be idle for a whole run, and firewalls and poolers may
+    /// close idle connections.
+    async fn create_tables(
+        &mut self,
+        run: &Run<'a>,
+        facts: &mut ServerFacts,
     ) -> Result<Arc<dyn AnyWorkload>> {
         self.expect_reachable(run.target)?;
         let opened = Connection::open(run.target).await;
@@ -195,7 +247,7 @@ impl<'a> Bench<'a> {
             self.unreachable.push((run.target, why.clone()));
         }
         let mut conn = opened?;
-        *server = ServerFacts::of(&mut conn).await?;
+        *facts = ServerFacts::of(&mut conn).await?;
         wait_for_old_sessions(&mut conn).await;
         let workload = run.choice.work.prepare(&self.plan.sizes, &mut conn).await?;
         conn.close().await;
@@ -226,6 +278,14 @@ impl<'a> Bench<'a> {
             };
             let _: Result<()> = CLEAN_UP.with(self.interrupt, work).await;
         }
+    }
+}
+
+/// The server whose counters are read and whose tables are checked: the target, or the primary of the run's own servers.
+fn server(run: &Run<'_>, own: Option<&OwnServers>) -> Target {
+    match own {
+        Some(own) => own.replicated.primary(),
+        None => Target::clone(run.target),
     }
 }
 

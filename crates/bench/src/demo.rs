@@ -45,7 +45,7 @@ impl Demo {
             .settings
             .extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let server = Server::start(options)?;
-        let paceline = Paceline::start(program, &server.url(""))?;
+        let paceline = Paceline::start(program, &server.url(""), &[])?;
         Ok(Self { paceline, server })
     }
 

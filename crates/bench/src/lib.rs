@@ -1,5 +1,5 @@
 //! The benchmark of Paceline: runs the five scenarios and scripts of users against any server that speaks PostgreSQL's
-//! protocol, several targets in turn, or a failover on servers of its own, and checks that no work was lost. The
+//! protocol, several targets in turn, or on replicas and failovers of its own servers, and checks that no work was lost. The
 //! documentation calls it the lab.
 //!
 //! It never touches a table outside of its own schema `paceline_lab`, except in a script of a user. It never compares
@@ -16,6 +16,7 @@ mod connection;
 mod demo;
 mod descriptors;
 mod groups;
+mod hosts;
 mod interrupt;
 mod load;
 mod machine;
@@ -38,7 +39,7 @@ mod validity;
 mod work;
 mod workload;
 
-pub use bench::{Choice, Observer, Plan, Run, Stage, bench, failover_targets};
+pub use bench::{Choice, Observer, Plan, Run, Stage, bench};
 pub use calibrate::{Calibration, Ceiling, calibrate, ceilings};
 pub use compare::{Comparison, compare};
 pub use connection::Failure;
@@ -50,14 +51,14 @@ pub use paceline::PACELINE_SETTINGS;
 pub use progress::Progress;
 pub use record::{
     CheckResult, Conditions, Cost, Errors, FailoverResult, GroupSample, Latency, OpenLoop, Ran,
-    Record, RunResult, VERSION, WithinDeadline, read_lines,
+    ReadsResult, Record, RunResult, VERSION, WithinDeadline, read_lines,
 };
 pub use report::report;
 pub use script::{Script, ScriptError};
 pub use statement::Protocol;
-pub use summary::{Cell, Failovers, Figures, Row, Spread, summarize};
+pub use summary::{Cell, Failovers, Figures, Reads, Row, Spread, summarize};
 pub use table::{all_hold, table};
 pub use target::{Host, Target};
 pub use work::Work;
 pub use workload::failover::Replication;
-pub use workload::{SCENARIOS, Scenario, Sizes, Variant};
+pub use workload::{SCENARIOS, Scenario, Sizes, Topology, Variant};

@@ -26,19 +26,17 @@ pub(crate) struct Paceline {
 }
 
 impl Paceline {
-    /// Starts the executable `program` in front of the servers of the URL `upstream`. Returns when it listens.
+    /// Starts the executable `program` with further `settings` in front of the servers of the URL `upstream`. Returns when it
+    /// listens.
     ///
     /// # Errors
     /// Paceline does not start. No process is left running.
-    pub(crate) fn start(program: &Path, upstream: &str) -> anyhow::Result<Self> {
+    pub(crate) fn start(program: &Path, upstream: &str, settings: &[&str]) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"]);
         command.args(["--upstream", upstream]);
-        command.args(
-            PACELINE_SETTINGS
-                .iter()
-                .flat_map(|setting| ["--set", setting]),
-        );
+        let settings = PACELINE_SETTINGS.iter().chain(settings);
+        command.args(settings.flat_map(|setting| ["--set", setting]));
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -109,6 +109,9 @@ pub struct Ran {
     /// The result of a failover; `None` if there was none.
     #[serde(default)]
     pub failover: Option<FailoverResult>,
+    /// The reads that were compared with what their clients know; `None` if there are none.
+    #[serde(default)]
+    pub reads: Option<ReadsResult>,
 }
 
 /// Turns at a fixed rate.
@@ -198,6 +201,20 @@ pub struct FailoverResult {
     pub twice: u64,
     /// Number of writes that may have been executed when their connection was lost.
     pub in_doubt: u64,
+}
+
+/// Reads that were compared with what their clients know. Numbers are those of the whole run, including the warm-up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadsResult {
+    /// Number of reads.
+    pub checked: u64,
+    /// Number of those that returned an older state than their client had written or read before.
+    pub stale: u64,
+    /// Number of reads that replicas answered; `None` if unknown.
+    pub on_replicas: Option<u64>,
+    /// Microseconds of processor time of the primary's own processes in the measured time, for reads and writes, by the number of
+    /// reads in that time. `None` if unknown.
+    pub primary_cpu_micros: Option<f64>,
 }
 
 /// Cost per unit of work.

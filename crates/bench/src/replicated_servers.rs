@@ -6,8 +6,8 @@ use crate::connection::{Connection, Failure, Result};
 use crate::target::Target;
 use crate::workload::failover::Replication;
 use anyhow::Context;
-use paceline_postgres::{Installation, Options, Server};
-use std::path::PathBuf;
+use paceline_postgres::{Options, Server};
+use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -31,13 +31,16 @@ const SYNCHRONOUS_STATE: &str = "quorum";
 /// Limit for the replicas to follow the primary.
 const FOLLOW_LIMIT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-const DATABASE: &str = "postgres";
+/// The database of the lab.
+pub(crate) const DATABASE: &str = "postgres";
+/// Number of replicas.
+pub(crate) const REPLICAS: usize = 2;
 
 /// The servers.
 #[derive(Debug)]
 pub(crate) struct ReplicatedServers {
     primary: TemporaryServer,
-    replicas: [TemporaryServer; 2],
+    replicas: [TemporaryServer; REPLICAS],
     /// The port of the primary, which changes in a failover.
     primary_port: u16,
 }
@@ -46,11 +49,10 @@ impl ReplicatedServers {
     /// Starts the servers for this number of clients. Returns when the replicas follow the primary.
     ///
     /// # Errors
-    /// PostgreSQL or its `pg_basebackup` is missing, or a server does not start. No server is left running.
+    /// A server does not start or cannot be copied. No server is left running.
     pub(crate) async fn start(replication: Replication, clients: usize) -> anyhow::Result<Self> {
-        let bin_dir = Installation::with_base_backup()?.bin_dir;
         let connections = CONNECTIONS.max(2 * clients + CONNECTIONS_RESERVED);
-        let start = move || TemporaryServer::start(connections, bin_dir);
+        let start = move || TemporaryServer::start(connections);
         let primary = tokio::task::spawn_blocking(start).await??;
         if replication == Replication::Synchronous {
             // The replicas copy the setting, and it is in force on the one that is promoted.
@@ -58,7 +60,7 @@ impl ReplicatedServers {
             primary.connect().await?.execute(&setting).await?;
         }
         let copy = move || {
-            let replicas = [primary.replica(connections)?, primary.replica(connections)?];
+            let replicas = primary.replicas(connections)?;
             anyhow::Ok((primary, replicas))
         };
         let (primary, replicas) = tokio::task::spawn_blocking(copy).await??;
@@ -83,7 +85,7 @@ impl ReplicatedServers {
             "SELECT count(*) FROM pg_catalog.pg_stat_replication WHERE state = 'streaming' AND {state}"
         );
         let deadline = Instant::now() + FOLLOW_LIMIT;
-        while conn.number(&following).await? < 2 {
+        while usize::try_from(conn.number(&following).await?).is_ok_and(|count| count < REPLICAS) {
             anyhow::ensure!(
                 Instant::now() < deadline,
                 "the replicas do not follow the primary"
@@ -93,17 +95,42 @@ impl ReplicatedServers {
         Ok(())
     }
 
+    /// Returns when the replicas have replayed what the primary has committed.
+    pub(crate) async fn await_replay(&self) -> anyhow::Result<()> {
+        let mut primary = Connection::open(&self.primary()).await?;
+        let end = primary.value("SELECT pg_current_wal_lsn()").await?;
+        let end = end.context("the primary has no position")?;
+        let behind = format!("SELECT (pg_last_wal_replay_lsn() < '{end}')::int");
+        let deadline = Instant::now() + FOLLOW_LIMIT;
+        for replica in &self.replicas {
+            let mut conn = replica.connect().await?;
+            while conn.number(&behind).await? > 0 {
+                anyhow::ensure!(
+                    Instant::now() < deadline,
+                    "a replica does not replay what the primary has sent"
+                );
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The processor time of the processes of the primary that was started; `None` if that is lost or the system does not tell.
+    pub(crate) fn primary_cpu_time(&self) -> Option<Duration> {
+        self.primary.server.cpu_time()
+    }
+
     /// The server that is the primary now.
     pub(crate) fn primary(&self) -> Target {
         self.primary.target("primary", self.primary_port)
     }
 
     /// All servers, for clients that look for the primary by themselves.
-    pub(crate) fn all(&self, name: &str) -> Target {
+    pub(crate) fn all(&self) -> Target {
         let ports = self.replicas.each_ref().map(|one| one.server.port());
         Target {
             other_ports: ports.to_vec(),
-            ..self.primary.target(name, self.primary.server.port())
+            ..self.primary.target("all", self.primary.server.port())
         }
     }
 
@@ -174,14 +201,23 @@ struct TemporaryServer {
 }
 
 impl TemporaryServer {
-    fn start(connections: usize, bin_dir: PathBuf) -> anyhow::Result<Self> {
+    fn start(connections: usize) -> anyhow::Result<Self> {
         let folder = folder()?;
-        let mut options = options(&folder, connections);
-        options.bin_dir = Some(bin_dir);
         Ok(Self {
-            server: Server::start(options)?,
+            server: Server::start(options(&folder, connections))?,
             _folder: folder,
         })
+    }
+
+    /// Makes both replicas at the same time.
+    fn replicas(&self, connections: usize) -> anyhow::Result<[Self; REPLICAS]> {
+        let (one, other) = thread::scope(|scope| {
+            let one = scope.spawn(|| self.replica(connections));
+            let other = self.replica(connections);
+            (one.join(), other)
+        });
+        let one = one.map_err(|_| anyhow::anyhow!("a thread that makes a replica has ended"))?;
+        Ok([one?, other?])
     }
 
     fn replica(&self, connections: usize) -> anyhow::Result<Self> {
@@ -210,9 +246,7 @@ impl Drop for TemporaryServer {
 }
 
 fn folder() -> anyhow::Result<TempDir> {
-    let folder = tempfile::Builder::new()
-        .prefix("paceline-failover-")
-        .tempdir();
+    let folder = tempfile::Builder::new().prefix("paceline-bench-").tempdir();
     folder.context("cannot create a temporary folder")
 }
 

@@ -1,12 +1,16 @@
-//! The cost of a unit of work on the server: write-ahead log, dead row versions, processor time. The counters are read
+//! The cost of a unit of work on the server: write-ahead log, dead row versions, processor time; and that of a read on the
+//! primary. The counters are read
 //! twice while the load runs, because backends report theirs with a delay of up to a second. A counter that cannot be read
 //! is `None`.
 
 use crate::connection::Connection;
 use crate::load::{LoadOptions, RunStatus};
 use crate::record::Cost;
+use crate::replicated_servers::ReplicatedServers;
 use crate::target::Target;
+use crate::workload::CheckedReads;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// `USER_HZ`: /proc counts processor time in hundredths of a second.
 const TICKS_PER_SECOND: u64 = 100;
@@ -53,38 +57,86 @@ impl ServerStats {
     }
 }
 
-/// The counters at the beginning and at the end of the measured time, each with the number of completed turns.
+/// Where the counters are read.
+pub(crate) struct StatsSource<'a> {
+    /// The server whose counters are read, or what leads to it.
+    pub(crate) server: &'a Target,
+    pub(crate) status: &'a RunStatus,
+    /// The reads of the workload, if it counts them.
+    pub(crate) reads: Option<&'a CheckedReads>,
+    /// The servers of the run, if it has its own.
+    pub(crate) own: Option<&'a ReplicatedServers>,
+}
+
+/// The values of all counters at one moment.
+#[derive(Debug)]
+struct StatsReading {
+    stats: ServerStats,
+    /// Number of completed turns.
+    done: u64,
+    /// Number of checked reads.
+    reads: u64,
+    /// Processor time of the primary's own processes.
+    primary_cpu: Option<Duration>,
+}
+
+impl StatsReading {
+    async fn now(conn: &mut Connection, source: &StatsSource<'_>) -> Self {
+        Self {
+            primary_cpu: source.own.and_then(ReplicatedServers::primary_cpu_time),
+            reads: source.reads.map_or(0, CheckedReads::checked),
+            stats: ServerStats::read(conn, source.server).await,
+            done: source.status.done.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Microseconds of the primary's processor time per read since `before`.
+    fn primary_cpu_micros(&self, before: &Self) -> Option<f64> {
+        let spent = self.primary_cpu?.checked_sub(before.primary_cpu?)?;
+        let reads = self.reads - before.reads;
+        (reads > 0).then(|| spent.as_secs_f64() * 1e6 / reads as f64)
+    }
+}
+
+/// The counters at the beginning and at the end of the measured time.
 #[derive(Debug, Default)]
-pub(crate) struct StatsReadings(Vec<(ServerStats, u64)>);
+pub(crate) struct StatsReadings(Vec<StatsReading>);
 
 impl StatsReadings {
     /// Reads the counters when the measured time begins and when it ends. Returns then, or if it cannot connect.
-    pub(crate) async fn watch(&mut self, target: &Target, status: &RunStatus, load: &LoadOptions) {
-        let Ok(mut conn) = Connection::open(target).await else {
+    pub(crate) async fn watch(&mut self, source: &StatsSource<'_>, load: &LoadOptions) {
+        let Ok(mut conn) = Connection::open(source.server).await else {
             return;
         };
-        let started = status.start_time().await;
+        let started = source.status.start_time().await;
         for after in [load.warmup, load.warmup + load.duration] {
             tokio::time::sleep_until((started + after).into()).await;
-            self.read(&mut conn, target, status).await;
+            self.0.push(StatsReading::now(&mut conn, source).await);
         }
     }
 
-    async fn read(&mut self, conn: &mut Connection, target: &Target, status: &RunStatus) {
-        let stats = ServerStats::read(conn, target).await;
-        self.0.push((stats, status.done.load(Ordering::Relaxed)));
-    }
-
-    /// The cost between the two readings. If the load ended early, reads the counters once more.
-    pub(crate) async fn cost(mut self, target: &Target, status: &RunStatus) -> Cost {
+    /// Reads the counters once more if the load ended early.
+    pub(crate) async fn complete(&mut self, source: &StatsSource<'_>) {
         if self.0.len() == 1
-            && let Ok(mut conn) = Connection::open(target).await
+            && let Ok(mut conn) = Connection::open(source.server).await
         {
-            self.read(&mut conn, target, status).await;
+            self.0.push(StatsReading::now(&mut conn, source).await);
         }
+    }
+
+    /// The cost per unit between the two readings.
+    pub(crate) fn cost(&self) -> Cost {
         match self.0.as_slice() {
-            [(before, done_before), (after, done)] => after.since(before, done - done_before),
+            [before, after] => after.stats.since(&before.stats, after.done - before.done),
             _ => Cost::default(),
+        }
+    }
+
+    /// Microseconds of processor time of the primary of the run, per read; `None` if it has none, or no reads.
+    pub(crate) fn primary_cpu_micros(&self) -> Option<f64> {
+        match self.0.as_slice() {
+            [before, after] => after.primary_cpu_micros(before),
+            _ => None,
         }
     }
 }
@@ -129,5 +181,22 @@ mod tests {
         assert_eq!(cost.wal_bytes, Some(200.0));
         assert_eq!((cost.dead_rows, cost.cpu_micros), (None, None));
         assert_eq!(after.since(&before, 0).wal_bytes, None);
+    }
+
+    #[test]
+    fn the_time_of_the_primary_is_per_read() {
+        let reading = |reads, cpu: Option<u64>| StatsReading {
+            stats: ServerStats::default(),
+            done: 2 * reads,
+            reads,
+            primary_cpu: cpu.map(Duration::from_millis),
+        };
+        let micros = |before, after| StatsReadings(vec![before, after]).primary_cpu_micros();
+        assert_eq!(
+            micros(reading(10, Some(500)), reading(110, Some(700))),
+            Some(2_000.0)
+        );
+        assert_eq!(micros(reading(10, Some(500)), reading(10, Some(700))), None);
+        assert_eq!(micros(reading(10, None), reading(110, None)), None);
     }
 }

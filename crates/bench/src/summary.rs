@@ -4,7 +4,8 @@
 use crate::circumstances;
 use crate::ordered::{by_key, distinct};
 use crate::record::{
-    Errors, FailoverResult, GroupSample, Latency, OpenLoop, Ran, Record, WithinDeadline,
+    Errors, FailoverResult, GroupSample, Latency, OpenLoop, Ran, ReadsResult, Record,
+    WithinDeadline,
 };
 use crate::script;
 use crate::show;
@@ -88,6 +89,21 @@ pub struct Figures {
     pub within_deadline: Option<WithinDeadline>,
     /// The failovers of all rounds, if there were any.
     pub failover: Option<Failovers>,
+    /// The checked reads of all rounds, if there were any.
+    pub reads: Option<Reads>,
+}
+
+/// The checked reads of all rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reads {
+    /// Number of reads.
+    pub checked: u64,
+    /// Number of those that returned an older state than their client knew.
+    pub stale: u64,
+    /// The share that replicas answered, in percent.
+    pub on_replicas: Option<f64>,
+    /// Microseconds of the primary's own processor time per read.
+    pub primary_cpu_micros: Option<Spread>,
 }
 
 /// The failovers of all rounds.
@@ -216,6 +232,13 @@ impl Row {
         format!("{} {label}, {clients}, {}", self.scenario, cell.target)
     }
 
+    /// The primary's processor time per read in percent of that with the first target.
+    pub(crate) fn primary_cpu_percent(&self, cell: &Cell) -> Option<f64> {
+        let cpu = |cell: &Cell| cell.figures.as_ref()?.reads?.primary_cpu_micros;
+        let base = cpu(self.cells.first()?)?.median;
+        (base > 0.0).then_some(100.0 * cpu(cell)?.median / base)
+    }
+
     /// The ratio of the cell's rate to that of the first target.
     pub fn times(&self, cell: &Cell) -> Option<f64> {
         let base = self.cells.first()?.figures.as_ref()?.rate.median;
@@ -297,6 +320,7 @@ impl Figures {
             turns,
             within_deadline: within_deadline(ran),
             failover: Failovers::of(ran),
+            reads: Reads::of(ran),
         })
     }
 
@@ -317,6 +341,24 @@ impl Failovers {
             longest_wait: time(|one| one.longest_wait)?,
             missing: all.iter().map(|one| one.missing).sum(),
             twice: all.iter().map(|one| one.twice).sum(),
+        })
+    }
+}
+
+impl Reads {
+    fn of(ran: &[&Ran]) -> Option<Self> {
+        let all: Vec<ReadsResult> = ran.iter().filter_map(|ran| ran.reads).collect();
+        all.first()?;
+        let checked = all.iter().map(|one| one.checked).sum();
+        let on_replicas: Option<u64> = all.iter().map(|one| one.on_replicas).sum();
+        let cpu = all.iter().filter_map(|one| one.primary_cpu_micros);
+        Some(Self {
+            checked,
+            stale: all.iter().map(|one| one.stale).sum(),
+            on_replicas: on_replicas
+                .filter(|_| checked > 0)
+                .map(|reads| 100.0 * reads as f64 / checked as f64),
+            primary_cpu_micros: Spread::of(cpu.collect()),
         })
     }
 }

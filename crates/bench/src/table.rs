@@ -1,6 +1,7 @@
 //! The table on the terminal after the last run. Readers need no other explanation.
 
 mod failover;
+mod reads;
 
 use crate::circumstances;
 use crate::record::Record;
@@ -59,8 +60,9 @@ fn write_row(out: &mut String, row: &Row) {
     for cell in &row.cells {
         write_cell(out, row, cell);
     }
-    for columns in failover::lines(row) {
-        let _ = writeln!(out, "{}", line(columns.each_ref().map(String::as_str)));
+    for (name, figures) in failover::lines(row).into_iter().chain(reads::lines(row)) {
+        let [a, b, c, d, e] = figures.each_ref().map(String::as_str);
+        let _ = writeln!(out, "{}", line([&name, a, b, c, d, e]));
     }
 }
 

@@ -1,9 +1,8 @@
-//! The work of the clients of a run: a variant of a scenario with its own tables and a check, a script of a user without
-//! either, or the load of a failover.
+//! The work of the clients of a run: a variant of a scenario with its own tables and a check, on named servers or on those that
+//! the run starts; a script of a user without either; or the load of a failover.
 
 use crate::connection::{Connection, Result};
 use crate::script::{Program, Script};
-use crate::target::Target;
 use crate::workload::failover::{Failover, Replication};
 use crate::workload::{AnyWorkload, Sizes, Variant, schema};
 use std::sync::Arc;
@@ -13,6 +12,8 @@ use std::sync::Arc;
 pub enum Work {
     /// A variant of a scenario.
     Variant(Variant),
+    /// A variant of a scenario, on a primary with two replicas that the run starts.
+    OnReplicas(Variant),
     /// A script of a user, which brings its own tables.
     Script(Arc<Script>),
     /// The load of a failover, on servers that the run starts.
@@ -23,23 +24,15 @@ impl Work {
     /// Name in results.
     pub fn name(&self) -> &str {
         match self {
-            Self::Variant(variant) => variant.name,
+            Self::Variant(variant) | Self::OnReplicas(variant) => variant.name,
             Self::Script(script) => script.name(),
             Self::Failover(replication) => replication.name(),
         }
     }
 
-    /// The address of the target in results.
-    pub(crate) fn address(&self, target: &Target) -> String {
-        match self {
-            Self::Variant(_) | Self::Script(_) => target.to_string(),
-            Self::Failover(_) => "servers of the run".to_owned(),
-        }
-    }
-
     /// Whether the work uses only the schema of the lab. Only then there is a check.
     pub(crate) fn is_on_own_schema(&self) -> bool {
-        matches!(self, Self::Variant(_))
+        matches!(self, Self::Variant(_) | Self::OnReplicas(_))
     }
 
     /// Brings the tables of a variant into the state in which a run starts. Does nothing for a script.
@@ -49,7 +42,7 @@ impl Work {
         conn: &mut Connection,
     ) -> Result<Arc<dyn AnyWorkload>> {
         let mut workload: Box<dyn AnyWorkload> = match self {
-            Self::Variant(variant) => {
+            Self::Variant(variant) | Self::OnReplicas(variant) => {
                 schema::open(conn).await?;
                 (variant.build)(sizes)
             }

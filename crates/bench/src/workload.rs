@@ -6,6 +6,7 @@ pub(crate) mod failover;
 mod hot_row;
 mod interface;
 mod keyed_read;
+mod known;
 mod queue;
 mod scenario;
 pub(crate) mod schema;
@@ -16,7 +17,8 @@ mod tests;
 mod values;
 
 pub(crate) use interface::{AnyClient, AnyWorkload, Client, Outcome, Turn, Workload};
-pub use scenario::{Scenario, Sizes, Variant};
+pub(crate) use known::CheckedReads;
+pub use scenario::{Scenario, Sizes, Topology, Variant};
 
 /// The scenarios, in the order in which they run.
 pub const SCENARIOS: [Scenario; 5] = [

@@ -158,6 +158,16 @@ pub(crate) enum ConfigProblem {
          set monitor_user and monitor_password, or write a user into the URL"
     )]
     NoMonitorUser(String),
+    /// Hosts without a zone, or zones without a host.
+    #[error("zones names {zones} zones, but the URL of database {database} names {hosts} hosts")]
+    ZonesOfHosts {
+        /// The name of the database.
+        database: String,
+        /// The number of zones.
+        zones: usize,
+        /// The number of hosts.
+        hosts: usize,
+    },
     /// A `--set` without a value.
     #[error("write --set key=value, for example --set default_pool_size=50")]
     NoValue,

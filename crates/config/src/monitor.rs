@@ -57,6 +57,20 @@ impl Config {
         });
         without.map(|(name, _)| ConfigProblem::NoMonitorUser(name.clone()))
     }
+
+    /// A database whose number of zones is not that of its hosts.
+    pub(crate) fn with_other_zones(&self) -> Option<ConfigProblem> {
+        self.databases.iter().find_map(|(name, database)| {
+            let settings = self.database_settings(database);
+            let zones = settings.servers.zones.len();
+            let hosts = database.all_hosts().count();
+            (hosts > 1 && zones > 0 && zones != hosts).then(|| ConfigProblem::ZonesOfHosts {
+                database: name.clone(),
+                zones,
+                hosts,
+            })
+        })
+    }
 }
 
 #[cfg(test)]
@@ -97,6 +111,17 @@ mod tests {
         assert_eq!(refused(&SEVERAL.replace("pg1,", "app@pg1,")), None);
         let overridden = format!("[paceline]\n{PATRONI}{SINGLE}patroni = \"\"\n");
         assert_eq!(refused(&overridden), None);
+    }
+
+    #[test]
+    fn each_host_has_a_zone_or_none_has() {
+        let app = SEVERAL.replace("pg1,", "app@pg1,");
+        assert_eq!(refused(&format!("{app}zones = [\"a\", \"b\"]\n")), None);
+        let message = refused(&format!("{app}zones = [\"a\"]\n")).unwrap();
+        assert_eq!(
+            message,
+            "test: zones names 1 zones, but the URL of database app names 2 hosts"
+        );
     }
 
     #[test]

@@ -429,7 +429,7 @@ fn session_state_may_differ_by_database_and_user() {
 fn several_servers_are_configured() {
     let text = "[databases.app]\nprimary = \"postgres://app@pg1,pg2:5433/app\"\n\
          patroni = [\"http://pg1:8008\", \"http://[::1]:8008/\"]\nmonitor_user = \"mon\"\nmonitor_password = \"s3cret\"\n\
-         failover_timeout = 0\n\
+         failover_timeout = 0\nzone = \"b\"\nzones = [\"a\", \"b\"]\n\
          [databases.other]\nprimary = \"postgres://pg9/other\"\n";
     let config = Config::from_toml(text, "test").unwrap_or_else(|error| panic!("{error}"));
     let app = &config.databases["app"];
@@ -443,6 +443,10 @@ fn several_servers_are_configured() {
     let servers = config.pool_settings(app, "web").servers.clone();
     assert_eq!(servers.patroni, ["http://pg1:8008", "http://[::1]:8008"]);
     assert_eq!(servers.failover_timeout, Duration::ZERO);
+    assert_eq!(
+        (servers.zone.as_str(), servers.zones.concat()),
+        ("b", "ab".to_owned())
+    );
     assert!(!format!("{config:?}").contains("s3cret"));
     let shown: Vec<String> = keys()
         .map(|key| key.plain(&config.pool_settings(app, "web")))

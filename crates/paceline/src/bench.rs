@@ -25,7 +25,6 @@ const INTERRUPTED: u8 = 130;
 /// Nothing could be run, or results could not be written.
 pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
     paceline_bench::allow_clients(bench.plan.most_clients())?;
-    bench.plan.expect_programs()?;
     let mut results = Results::new(&bench)?;
     // Fail before measuring if the report cannot be written.
     bench.html.as_deref().map(open).transpose()?;
@@ -113,7 +112,7 @@ struct Results {
 
 impl Results {
     fn new(bench: &Bench) -> anyhow::Result<Self> {
-        let has_paceline = bench.demo_folder.is_some() || bench.plan.fails_over();
+        let has_paceline = bench.demo_folder.is_some() || bench.plan.starts_servers();
         let settings = has_paceline.then_some(PACELINE_SETTINGS);
         Ok(Self {
             records: Vec::new(),
@@ -210,7 +209,7 @@ fn print_scripts(plan: &Plan) {
 fn scripts(plan: &Plan) -> impl Iterator<Item = &Script> {
     plan.choices.iter().filter_map(|choice| match &choice.work {
         Work::Script(script) => Some(script.as_ref()),
-        Work::Variant(_) | Work::Failover(_) => None,
+        Work::Variant(_) | Work::OnReplicas(_) | Work::Failover(_) => None,
     })
 }
 

@@ -65,6 +65,11 @@ impl AnalysisTask {
             match ask(conn, template, settings, &analysis.pool.shared).await {
                 Ok(result) => {
                     analysis.result = result;
+                    let pool = Arc::clone(&analysis.pool);
+                    let (template, settings) = (analysis.template.id, analysis.settings.id);
+                    drop(analysis);
+                    // Before the connection takes the next request.
+                    pool.decide_again(template, settings).await;
                     server.give_back();
                 }
                 Err(error) => tracing::debug!(%error, "the analysis of a template failed"),

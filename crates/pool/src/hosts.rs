@@ -16,6 +16,7 @@ pub(crate) use positions::ReplicaNeeds;
 
 use crate::address::Address;
 use crate::keyring::Keyring;
+use crate::shared::Shared;
 use arc_swap::ArcSwap;
 use failovers::Failovers;
 use paceline_cluster::{
@@ -75,6 +76,10 @@ pub(crate) struct HostsConfig {
     /// Where the monitor connects to, in the same order.
     monitored: Vec<Arc<Address>>,
     patroni: Vec<String>,
+    /// The zone of this process; empty for none.
+    zone: String,
+    /// The zones of the hosts; none if they are not configured.
+    zones: Vec<String>,
     failover_timeout: Duration,
     /// Limits an attempt to connect; zero means no limit.
     connect_timeout: Duration,
@@ -125,6 +130,8 @@ impl HostsConfig {
             upstreams: upstreams(database),
             monitored: database.all_hosts().map(monitored).collect(),
             patroni: settings.servers.patroni.clone(),
+            zone: settings.servers.zone.clone(),
+            zones: settings.servers.zones.clone(),
             failover_timeout: settings.servers.failover_timeout,
             connect_timeout: settings.timeouts.server_connect_timeout,
         })
@@ -141,6 +148,7 @@ impl HostsConfig {
         let pairs = || self.monitored.iter().zip(&other.monitored);
         self.upstreams == other.upstreams
             && self.patroni == other.patroni
+            && (&self.zone, &self.zones) == (&other.zone, &other.zones)
             && self.failover_timeout == other.failover_timeout
             && self.connect_timeout == other.connect_timeout
             && pairs().all(|(one, other)| one.leads_to(other))
@@ -160,7 +168,12 @@ fn upstreams(database: &Database) -> Vec<Upstream> {
 
 impl DatabaseHosts {
     /// Hosts that have not been probed. [`monitor::start`] starts the probes. `before` are the hosts of the same entry before a reload.
-    pub(crate) fn new(entry: &str, config: HostsConfig, before: Option<&Self>) -> Self {
+    pub(crate) fn new(
+        entry: &str,
+        config: HostsConfig,
+        before: Option<&Self>,
+        shared: &Shared,
+    ) -> Self {
         let specs = config.upstreams.iter().map(|upstream| HostSpec {
             address: address_of(upstream),
         });
@@ -177,7 +190,7 @@ impl DatabaseHosts {
         Self {
             cluster: Mutex::new(cluster),
             roles: ArcSwap::default(),
-            positions: Positions::new(config.upstreams.len()),
+            positions: Positions::new(config.upstreams.len(), &shared.positions_asked),
             failovers: before.map_or_else(Arc::default, |before| Arc::clone(&before.failovers)),
             entry: entry.to_owned(),
             config,
@@ -228,6 +241,11 @@ impl DatabaseHosts {
     /// The one of the hosts that listens where `upstream` does.
     pub(crate) fn same_server(&self, upstream: &Upstream) -> Option<Upstream> {
         self.config.same_server(upstream).cloned()
+    }
+
+    /// The zone of a host; `None` if it is not configured.
+    pub fn zone(&self, host: HostId) -> Option<&str> {
+        self.config.zones.get(host.0).map(String::as_str)
     }
 
     /// The state of each host, in the order of the URL.
@@ -332,6 +350,7 @@ impl DatabaseHosts {
             )
         };
         if events.iter().any(is_of_primary) {
+            self.positions.begin_term();
             self.primary_changed.send_replace(());
             self.suspect();
         }

@@ -9,6 +9,7 @@ mod check;
 mod checkout;
 mod commits;
 mod config;
+mod decide_again;
 mod dispatch;
 mod eviction;
 mod failover;
@@ -192,7 +193,7 @@ struct WaitTimer {
 pub(crate) struct Waiter {
     /// What the connection is needed for.
     pub(crate) purpose: Purpose,
-    /// `None`: the client relays the request itself.
+    /// The request, if it may join a group or will be decided again. `None`: the client relays it.
     pub(crate) request: Option<Arc<PlannedRequest>>,
     /// To the client.
     pub(crate) answer: oneshot::Sender<WaitResult>,
@@ -219,12 +220,15 @@ pub enum WaitResult {
     Answer(Bytes),
     /// The answer of a replica, and what it had replayed after that.
     OfReplica(Bytes, Lsn),
-    /// The replica cannot serve the read.
+    /// The read runs elsewhere: the replica cannot serve it; or the analysis of its template shows that a replica may answer it.
     Elsewhere,
     /// Messages with which the client's connection ends.
     Fatal(Bytes),
     /// The client has waited for `query_wait_notify`, and continues to wait here.
     Queued(oneshot::Receiver<WaitResult>),
+    /// The analysis of the template shows that the request is a plain read: its client may give it up at any time. The client
+    /// continues to wait here.
+    PlainRead(oneshot::Receiver<WaitResult>),
 }
 
 /// The result of asking for a server connection.
@@ -243,6 +247,8 @@ pub struct PooledServer {
     pool: Arc<Pool>,
     conn: Option<Box<ServerConn>>,
     keys: LineKeys,
+    /// The request of the client, as it was decided last. `None` if its first decision holds.
+    request: Option<Arc<PlannedRequest>>,
     used: bool,
     underway: Option<(PartialAnswer, ResultReservation)>,
 }

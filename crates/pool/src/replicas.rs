@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Maximum time for the answer to `SHOW paceline.position`.
 const POSITION_MAX: Duration = Duration::from_secs(2);
 
+/// The setting that limits the waits of reads on a replica for locks.
+pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
+
 /// The replicas of a database for one user; `None` if it has one host. A reload may replace them.
 pub type ReplicasInForce = Arc<ArcSwapOption<Replicas>>;
 
@@ -42,6 +45,8 @@ pub struct Seen {
     /// known to include that.
     primary_at: Option<u64>,
     position: Lsn,
+    /// The time with one primary in which `position` was found. 0: the client has read nothing on a replica.
+    term: u64,
 }
 
 impl Default for Seen {
@@ -49,6 +54,7 @@ impl Default for Seen {
         Self {
             primary_at: None,
             position: Lsn::ZERO,
+            term: 0,
         }
     }
 }
@@ -123,8 +129,15 @@ impl Replicas {
         Some(ChosenReplica { pool, position })
     }
 
-    /// What the client has seen, as a position. The primary is asked if it has served the client since it was last asked.
+    /// What the client has seen, as a position. The primary is asked if it has served the client since it was last asked, or if
+    /// there is another primary: it may not have all that its predecessor had.
     async fn known_position(&self, seen: &mut Seen, until: Instant) -> Option<Lsn> {
+        let term = self.hosts.term();
+        if ![0, term].contains(&seen.term) {
+            *seen = Seen::default();
+            self.primary_served(seen);
+        }
+        seen.term = term;
         if let Some(question) = seen.primary_at {
             let position = self.hosts.primary_position(question, until).await?;
             seen.raise(position);

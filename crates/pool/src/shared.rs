@@ -46,6 +46,8 @@ pub struct Shared {
     pub clock: CoarseClock,
     /// Connections by database and user.
     pub(crate) quotas: QuotaBook,
+    /// Questions to hosts for their positions.
+    pub(crate) positions_asked: Arc<AtomicU64>,
     server_ids: AtomicU32,
     /// See [`Shared::last_ddl`].
     last_ddl: AtomicU64,
@@ -69,6 +71,7 @@ impl Shared {
             busy_poll: BusyPoll::default(),
             clock: CoarseClock::default(),
             quotas: QuotaBook::default(),
+            positions_asked: Arc::default(),
             server_ids: AtomicU32::new(0),
             last_ddl: AtomicU64::new(0),
         }

@@ -90,19 +90,30 @@ pub(crate) fn check_unused(pgdata: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates a new cluster under a temporary name and then renames it, so that an interrupted `initdb` leaves nothing that
-/// looks like a cluster.
+/// Creates a new cluster by `initdb`.
 pub(crate) fn init(
     folder: &DataDir,
     installation: &Installation,
     account: &Account,
+) -> Result<(), Error> {
+    create(folder, account, |new| {
+        run_initdb(installation, account, new)
+    })
+}
+
+/// Creates a new cluster under a temporary name and then renames it, so that an interruption leaves nothing that looks like a
+/// cluster. `fill` writes its files into an empty folder.
+pub(crate) fn create(
+    folder: &DataDir,
+    account: &Account,
+    fill: impl FnOnce(&Path) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (new, pgdata, root) = (&folder.new_cluster, &folder.cluster, &folder.root);
     if new.exists() {
         fs::remove_dir_all(new).map_err(Error::io("remove", new))?;
     }
     account.create_private_dir(new)?;
-    run_initdb(installation, account, new)?;
+    fill(new)?;
     fs::rename(new, pgdata).map_err(Error::io("move the new cluster to", pgdata))?;
     File::open(root)
         .and_then(|root| root.sync_all())

@@ -167,19 +167,25 @@ pub enum Error {
         output: String,
     },
 
-    /// No `pg_basebackup`, which makes replicas.
+    /// No `pg_basebackup`, and a server whose replication protocol this crate does not implement.
     #[error(
-        "no PostgreSQL on this machine has the program pg_basebackup, which makes replicas; install the package postgresql \
-         (Debian and Ubuntu have the program in postgresql-client-VERSION)"
+        "{} is older than PostgreSQL {protocol_major}, and its folder has no program pg_basebackup, which makes replicas; install \
+         the package postgresql-client-{}, or a newer PostgreSQL",
+        server.text, server.major
     )]
-    NoBaseBackup,
+    NoBaseBackup {
+        /// The version of the server.
+        server: Version,
+        /// The oldest major version that this crate copies without the program.
+        protocol_major: u32,
+    },
 
-    /// `pg_basebackup` failed.
-    #[error("pg_basebackup could not copy the server to {}:\n{output}", folder.display())]
+    /// A server could not be copied.
+    #[error("could not copy the server to {}:\n{output}", folder.display())]
     CopyFailed {
         /// The folder for the copy.
         folder: PathBuf,
-        /// The last lines that pg_basebackup printed.
+        /// The last lines that pg_basebackup printed, or what is wrong with the server's answer.
         output: String,
     },
 

@@ -2,13 +2,15 @@
 //! server as a child of this process and stops it cleanly; makes streaming replicas of it.
 //!
 //! It never turns off durability, listens on anything but loopback and a Unix socket, starts a second server in a folder
-//! that is in use, deletes data, or runs PostgreSQL as root. It does not implement the protocol: callers bring a client.
+//! that is in use, deletes data, or runs PostgreSQL as root. Of the protocol it implements only what copies a server: callers
+//! bring a client.
 //!
 //! All functions block. In an async runtime, call them with `spawn_blocking`.
 
 #![warn(clippy::missing_errors_doc)]
 
 mod account;
+mod base_backup;
 mod cluster;
 mod data_dir;
 mod default_dirs;
@@ -22,6 +24,7 @@ mod port;
 mod postmaster;
 mod processes;
 mod replica;
+mod replication;
 mod selection;
 mod server;
 mod socket;

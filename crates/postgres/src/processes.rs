@@ -3,11 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// The program name of a postmaster and of its children.
 const SERVER_PROGRAM: &str = "postgres";
+/// `USER_HZ`: /proc counts processor time in hundredths of a second.
+const TICK: Duration = Duration::from_millis(10);
 
 /// Sends a signal. It is not an error if the process does not exist.
 pub(crate) fn signal(pid: u32, signal: Signal) {
@@ -32,6 +35,15 @@ pub(crate) fn children(parent: u32) -> Vec<u32> {
     let of_parent =
         |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.parent == parent && !stat.dead());
     all().filter(of_parent).collect()
+}
+
+/// The processor time of a process and of all its children, including those that have ended. `None` without `/proc`.
+pub(crate) fn cpu_time(parent: u32) -> Option<Duration> {
+    let own = Stat::read(parent)?;
+    let all = all().filter_map(Stat::read);
+    let children = all.filter(|stat| stat.parent == parent);
+    let ticks = own.ticks + own.ticks_of_ended + children.map(|child| child.ticks).sum::<u64>();
+    Some(TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX)))
 }
 
 /// The living PostgreSQL processes whose working directory is this cluster.
@@ -70,6 +82,10 @@ struct Stat {
     program: String,
     state: char,
     parent: u32,
+    /// Processor time, in [`TICK`]s.
+    ticks: u64,
+    /// That of children that have ended.
+    ticks_of_ended: u64,
 }
 
 impl Stat {
@@ -77,17 +93,23 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses `pid (program) state parent …`. The name of the program may contain spaces and parentheses.
+    /// Parses `pid (program) state parent …`; proc_pid_stat(5). The name of the program may contain spaces and parentheses.
     fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.rsplit_once(')')?;
         let (_, program) = head.split_once('(')?;
         let mut fields = tail.split_whitespace();
         let state = fields.next()?.chars().next()?;
         let parent = fields.next()?.parse().ok()?;
+        // After nine other fields: utime, stime, cutime, cstime.
+        let times = fields.skip(9).take(4).map(|field| field.parse().ok());
+        let times: Option<Vec<u64>> = times.collect();
+        let [user, system, user_of_ended, system_of_ended] = times?.try_into().ok()?;
         Some(Self {
             program: program.to_owned(),
             state,
             parent,
+            ticks: user + system,
+            ticks_of_ended: user_of_ended + system_of_ended,
         })
     }
 
@@ -99,15 +121,29 @@ impl Stat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn parses_program_names_with_spaces_and_parentheses() {
-        let stat = Stat::parse("12 (a (b) c) Z 7 12 12 0").unwrap();
+        let line = "12 (a (b) c) Z 7 12 12 0 -1 4 90 91 92 93 31 2 50 7 20 0";
+        let stat = Stat::parse(line).unwrap();
         assert_eq!(
             (stat.program.as_str(), stat.parent, stat.dead()),
             ("a (b) c", 7, true)
         );
+        assert_eq!((stat.ticks, stat.ticks_of_ended), (33, 57));
         assert!(Stat::parse("12 a Z").is_none());
+    }
+
+    #[test]
+    fn time_of_children_counts_after_they_have_ended() {
+        let own = std::process::id();
+        let before = cpu_time(own).unwrap();
+        let work = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        let mut child = Command::new("sh").args(["-c", work]).spawn().unwrap();
+        child.wait().unwrap();
+        assert!(cpu_time(own).unwrap() > before);
+        assert_eq!(cpu_time(u32::MAX), None);
     }
 
     #[test]

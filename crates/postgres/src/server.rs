@@ -15,7 +15,7 @@ use crate::pidfile::PidFile;
 use crate::postmaster::Postmaster;
 use crate::selection::select;
 use crate::version::Version;
-use crate::{cluster, log, port, replica, socket};
+use crate::{cluster, log, port, processes, replica, socket};
 
 /// Limit for a start, including recovery after a crash.
 const START_TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -58,7 +58,8 @@ impl Server {
     }
 
     /// Copies the data of this server into a new data folder, starts a streaming replica there with the same binaries, and
-    /// returns when it accepts connections. A cluster that is already in the folder is started as it is.
+    /// returns when it accepts connections. A cluster that is already in the folder is started as it is. The copy is made by
+    /// `pg_basebackup` or, if the binaries do not include it, by the replication protocol.
     ///
     /// # Errors
     /// Those of [`Server::start`]; [`Error::NoBaseBackup`] and [`Error::CopyFailed`].
@@ -143,6 +144,13 @@ impl Server {
             }
         }
         url
+    }
+
+    /// The processor time of the server's processes since its start, including those that have ended, in hundredths of a
+    /// second. `None` after [`Server::kill`], and on systems without `/proc`.
+    pub fn cpu_time(&self) -> Option<Duration> {
+        self.postmaster.as_ref()?;
+        processes::cpu_time(self.pid)
     }
 
     /// Ends the server as a power failure would: sends SIGKILL to the postmaster and to all of its children. Returns when

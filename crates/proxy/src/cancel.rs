@@ -6,6 +6,8 @@
 
 mod console_keys;
 mod key;
+#[cfg(test)]
+mod tests;
 
 pub use console_keys::{ConsoleAccess, ConsoleGrant, ConsoleKeys};
 pub(crate) use key::CancelKey;
@@ -85,7 +87,7 @@ pub(crate) enum ClientState {
     Nothing,
     /// A request in the line, or in flight in a group.
     Waiting(Arc<Pool>, WaiterId),
-    /// It has a server connection, and its request has not been sent.
+    /// Its request waits for the analysis of its template, or the client has a server connection for it. It has not been sent.
     Starting,
     /// It relays on this server connection.
     Relaying(BackendKey),
@@ -326,6 +328,13 @@ impl ClientEntry {
         std::mem::take(&mut state.cancelled)
     }
 
+    /// Waits for something before a request enters the line or is sent. `None`: a cancel request has arrived meanwhile.
+    pub(crate) async fn unless_cancelled<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        self.set_state(ClientState::Starting);
+        let result = wait.await;
+        (!self.wait_ended(ClientState::Nothing)).then_some(result)
+    }
+
     /// Notes that the relay continues with another request.
     pub(crate) fn next_request(&self) {
         let mut state = self.lock();
@@ -365,81 +374,5 @@ impl ClientEntry {
             }
             delivered.await;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proxy::Proxy;
-    use paceline_config::{Config, Host, SslMode, Tcp, Upstream, UpstreamTls};
-    use paceline_net::Peer;
-    use paceline_pool::address::Address;
-    use tokio::net::TcpListener;
-
-    const KEY: CancelKey = CancelKey {
-        process: 7,
-        secret: 3,
-    };
-
-    /// A server that accepts connections, and a client that relays there.
-    async fn relaying() -> (TcpListener, Arc<ClientEntry>) {
-        let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let port = server.local_addr().expect("an address").port();
-        let address = Address {
-            upstream: Upstream {
-                host: Host::Tcp("127.0.0.1".to_owned()),
-                port,
-                user: None,
-                password: None,
-                dbname: None,
-                tls: UpstreamTls {
-                    sslmode: Some(SslMode::Disable),
-                    ..UpstreamTls::default()
-                },
-            },
-            database: "app".to_owned(),
-            user: "app".to_owned(),
-            keyring: Arc::default(),
-            startup: Vec::new(),
-            connect_query: String::new(),
-            tcp: Tcp::default(),
-        };
-        let config = Config::for_upstream("postgres://db").expect("a configuration");
-        let proxy = Arc::new(Proxy::new(config));
-        let pool = proxy.pools.pool("app", "rider").expect("a pool");
-        let client = Arc::new(ClientEntry {
-            info: ClientInfo::new(&pool, Peer::Disconnected, None),
-            key: KEY,
-            state: Mutex::default(),
-            delivered: Notify::new(),
-            in_flight_cancelled: Notify::new(),
-        });
-        client.set_state(ClientState::Relaying(BackendKey::new(&Arc::new(address))));
-        (server, client)
-    }
-
-    /// The sender's login time may be over before the server has taken the request. That must not block the client.
-    #[tokio::test]
-    async fn an_abandoned_cancel_request_does_not_block_the_client() {
-        let (server, client) = relaying().await;
-        let cancels = CancelKeys::default();
-        cancels.lock().insert(7, Arc::clone(&client));
-        tokio::select! {
-            _ = cancels.cancel(KEY, Duration::from_secs(10)) => panic!("the server has not answered"),
-            taken = server.accept() => drop(taken.expect("the cancel request")),
-        }
-        assert_eq!(client.lock().cancels_in_flight, 0);
-        client.relay_ends().await;
-    }
-
-    /// The server accepts the connection and does not answer: `cancel_wait_timeout`.
-    #[tokio::test]
-    async fn a_cancel_request_that_the_server_does_not_take_times_out() {
-        let (_server, client) = relaying().await;
-        let cancels = CancelKeys::default();
-        cancels.lock().insert(7, Arc::clone(&client));
-        assert!(cancels.cancel(KEY, Duration::from_millis(20)).await);
-        client.relay_ends().await;
     }
 }

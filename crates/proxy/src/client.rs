@@ -11,6 +11,7 @@ mod replicas;
 mod replication;
 mod requests;
 mod serve;
+mod single;
 mod slot;
 mod wait;
 mod work_budget;

@@ -76,6 +76,7 @@ async fn checkout_for(
         WaitResult::Fatal(message) => Err(LoginRefusal::Error(message)),
         WaitResult::Answer(_)
         | WaitResult::Queued(_)
+        | WaitResult::PlainRead(_)
         | WaitResult::OfReplica(..)
         | WaitResult::Elsewhere => Err(LoginRefusal::Left),
     }

@@ -76,7 +76,7 @@ impl TimeoutStarts {
         self.blocked = self.blocked.map(|blocked| blocked.max(since));
         if !self.has_begun {
             self.begun = self.begun.map(|begun| begun.max(since));
-            self.has_begun = busy.is_some();
+            self.has_begun = busy.is_some() && self.begun.is_some();
         }
     }
 }

@@ -33,9 +33,10 @@ impl ProbeSchedule {
         self.group_members.entry(id).or_default().insert(waiter);
     }
 
-    pub(super) fn remove(&mut self, waiter: WaiterId) {
+    /// Whether a probe of the request was due.
+    pub(super) fn remove(&mut self, waiter: WaiterId) -> bool {
         let Some((id, _)) = self.due.remove(&waiter) else {
-            return;
+            return false;
         };
         if let Some(group_members) = self.group_members.get_mut(&id) {
             group_members.remove(&waiter);
@@ -43,6 +44,7 @@ impl ProbeSchedule {
                 self.group_members.remove(&id);
             }
         }
+        true
     }
 
     /// The first request to be probed, and the time since which its probe is due.
@@ -61,7 +63,9 @@ impl ProbeSchedule {
         let group_members = first.and_then(|id| self.group_members.get(&id));
         let taken = group_members.into_iter().flatten().take(most);
         let taken: Vec<WaiterId> = taken.copied().collect();
-        taken.iter().for_each(|waiter| self.remove(*waiter));
+        for waiter in &taken {
+            self.remove(*waiter);
+        }
         taken
     }
 }

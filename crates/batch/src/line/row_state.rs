@@ -57,6 +57,13 @@ impl RowState {
             .is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
 
+    /// Adds a request at its place in the order of arrival. Requests in front of it may have overtaken it on this row while it did
+    /// not wait for the row.
+    pub(super) fn enqueue(&mut self, waiter: WaiterId) {
+        let place = self.queue.partition_point(|other| *other < waiter);
+        self.queue.insert(place, waiter);
+    }
+
     pub(super) fn is_contended(&self) -> bool {
         self.contention != Contention::None
     }

@@ -4,6 +4,7 @@ mod fixture;
 mod histories;
 mod model;
 mod rules;
+mod specified;
 mod waits;
 
 use super::{GroupId, Limits, LineKey, LineKeys, WaitSpec};

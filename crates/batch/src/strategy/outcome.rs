@@ -12,6 +12,19 @@ pub struct MemberResult {
     pub outcome: MemberOutcome,
 }
 
+impl MemberResult {
+    /// The result of a member whose answer does not count because its run has stalled.
+    pub fn stalled(self) -> Self {
+        Self {
+            outcome: match self.outcome {
+                MemberOutcome::Answer(_) => MemberOutcome::Retry(Retry::Alone, Fallback::Stalled),
+                again @ MemberOutcome::Retry(..) => again,
+            },
+            ..self
+        }
+    }
+}
+
 /// The outcome of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberOutcome {

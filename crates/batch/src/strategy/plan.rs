@@ -169,6 +169,10 @@ pub struct PlannedRequest {
     pub chain_facts: Option<Arc<ChainFacts>>,
     /// The statistics of its template.
     pub stats: Option<Arc<TemplateStats>>,
+    /// Another client will analyze its template. If the request still waits in the line then, it is decided again.
+    pub awaits_analysis: bool,
+    /// Its client would have a replica answer it. Only of interest if it is decided again.
+    pub prefers_replica: bool,
 }
 
 impl From<Box<Request>> for PlannedRequest {
@@ -178,6 +182,8 @@ impl From<Box<Request>> for PlannedRequest {
             plan: None,
             chain_facts: None,
             stats: None,
+            awaits_analysis: false,
+            prefers_replica: false,
         }
     }
 }

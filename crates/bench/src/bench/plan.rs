@@ -1,20 +1,20 @@
 //! The plan of a bench: which work runs on which targets, with how many clients, in which order.
 
+use super::own_servers;
 use crate::load::{Arrivals, LoadOptions, Measured};
 use crate::record::{Conditions, WithinDeadline};
 use crate::script::{self, Script};
 use crate::target::Target;
 use crate::work::Work;
 use crate::workload::failover::{self, Replication};
-use crate::workload::{AnyWorkload, Scenario, Sizes};
-use paceline_postgres::Installation;
+use crate::workload::{AnyWorkload, Scenario, Sizes, Topology, Variant};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The runs of a bench.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The targets, in the order in which the first round runs them.
+    /// The targets, in the order in which the first round runs them, of choices that have none of their own.
     pub targets: Vec<Arc<Target>>,
     /// The work of the clients.
     pub choices: Vec<Choice>,
@@ -49,20 +49,32 @@ pub struct Choice {
     pub work: Work,
     /// Numbers of clients, one run for each.
     pub clients: Vec<usize>,
+    /// The targets, if each run starts the servers behind them; otherwise empty.
+    pub own_targets: Vec<Arc<Target>>,
 }
 
 impl Choice {
+    /// A variant of a scenario. If it needs replicas and no targets are named, each run starts them.
+    pub fn of_variant(
+        scenario: &Scenario,
+        variant: &Variant,
+        clients: &[usize],
+        has_targets: bool,
+    ) -> Self {
+        let work = match variant.topology {
+            Topology::Replicated if !has_targets => Work::OnReplicas(*variant),
+            Topology::Replicated | Topology::Single => Work::Variant(*variant),
+        };
+        Self::new(*scenario, work, clients)
+    }
+
     /// A script, run with these numbers of clients, or with the default number if there are none.
     pub fn of_script(script: Arc<Script>, clients: &[usize]) -> Self {
         let clients = match clients {
             [] => script::SCENARIO.clients,
             given => given,
         };
-        Self {
-            scenario: script::SCENARIO,
-            work: Work::Script(script),
-            clients: clients.to_vec(),
-        }
+        Self::new(script::SCENARIO, Work::Script(script), clients)
     }
 
     /// A failover with this replication, run with these numbers of clients, or with the default number if there are none.
@@ -71,11 +83,21 @@ impl Choice {
             [] => failover::SCENARIO.clients,
             given => given,
         };
+        Self::new(failover::SCENARIO, Work::Failover(replication), clients)
+    }
+
+    fn new(scenario: Scenario, work: Work, clients: &[usize]) -> Self {
         Self {
-            scenario: failover::SCENARIO,
-            work: Work::Failover(replication),
+            scenario,
+            own_targets: own_servers::targets(&work),
+            work,
             clients: clients.to_vec(),
         }
+    }
+
+    /// Whether each run starts its own servers.
+    pub fn starts_servers(&self) -> bool {
+        !self.own_targets.is_empty()
     }
 }
 
@@ -105,21 +127,9 @@ impl Plan {
         all.copied().max().unwrap_or_default()
     }
 
-    /// Whether the runs are failovers, on servers of their own.
-    pub fn fails_over(&self) -> bool {
-        let mut choices = self.choices.iter();
-        choices.any(|choice| matches!(choice.work, Work::Failover(_)))
-    }
-
-    /// Checks that this machine has the programs that the runs need.
-    ///
-    /// # Errors
-    /// No PostgreSQL on this machine has `pg_basebackup`, and a run needs replicas.
-    pub fn expect_programs(&self) -> Result<(), paceline_postgres::Error> {
-        match self.fails_over() {
-            true => Installation::with_base_backup().map(drop),
-            false => Ok(()),
-        }
+    /// Whether some runs start their own servers.
+    pub fn starts_servers(&self) -> bool {
+        self.choices.iter().any(Choice::starts_servers)
     }
 
     /// All runs, in the order in which they execute.
@@ -137,9 +147,13 @@ impl Plan {
                     of: 0,
                     left: Duration::ZERO,
                 };
+                let targets = match choice.starts_servers() {
+                    true => &choice.own_targets,
+                    false => &self.targets,
+                };
                 match round % 2 {
-                    0 => runs.extend(self.targets.iter().rev().map(run)),
-                    _ => runs.extend(self.targets.iter().map(run)),
+                    0 => runs.extend(targets.iter().rev().map(run)),
+                    _ => runs.extend(targets.iter().map(run)),
                 }
             }
         }

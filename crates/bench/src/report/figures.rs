@@ -31,7 +31,7 @@ const COLUMNS: [Column; 15] = [
 ];
 
 /// Columns that are shown only if a cell has their figure.
-const RARE_COLUMNS: [Column; 5] = [
+const RARE_COLUMNS: [Column; 9] = [
     ("in time, %", |of| {
         Some(show::fixed(of.within_deadline?.percent()?, 2))
     }),
@@ -39,6 +39,14 @@ const RARE_COLUMNS: [Column; 5] = [
     ("wait, ms", |of| Some(millis(of.failover?.longest_wait))),
     ("missing", |of| Some(show::count(of.failover?.missing))),
     ("twice", |of| Some(show::count(of.failover?.twice))),
+    ("reads", |of| Some(show::count(of.reads?.checked))),
+    ("stale", |of| Some(show::count(of.reads?.stale))),
+    ("replicas, %", |of| {
+        Some(show::fixed(of.reads?.on_replicas?, 1))
+    }),
+    ("primary CPU, µs", |of| {
+        Some(show::fixed(of.reads?.primary_cpu_micros?.median, 1))
+    }),
 ];
 
 /// Draws the table with its notes.
@@ -63,7 +71,10 @@ pub(super) fn section(rows: &[Row]) -> Markup {
                     "Around a failover, the pause is the longest time without an acknowledged write, "
                     "the wait that of the client that waited longest, both in medians; "
                     "missing counts acknowledged writes that the new primary does not have, "
-                    "twice those that it executed twice."
+                    "twice those that it executed twice. "
+                    "Stale counts the reads that returned an older state than their client knew, in all rounds; "
+                    "replicas is the share of the reads that replicas answered, "
+                    "and primary CPU the processor time of the primary's own processes per read, its writes included."
                 }
             }
             div.scroll tabindex="0" role="region" aria-label="All figures" {

@@ -32,6 +32,19 @@ const COSTS: [Measure; 3] = [
     }),
 ];
 
+/// What reads cost the primary, and how many were stale, in all rounds.
+const READS: [Measure; 3] = [
+    ("processor time of the primary", show::duration, |figures| {
+        figures.reads?.primary_cpu_micros
+    }),
+    ("stale reads", show::number, |figures| {
+        Some(Spread::exact(figures.reads?.stale as f64))
+    }),
+    ("on replicas, %", show::number, |figures| {
+        figures.reads?.on_replicas.map(Spread::exact)
+    }),
+];
+
 /// Draws the section.
 pub(super) fn section(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
     let figures = |variant| VariantSection {
@@ -77,6 +90,9 @@ impl VariantSection<'_> {
             @for of in LATENCIES { (self.by_clients(format!("latency {}", of.0), of, &LATENCIES)) }
             (self.groups())
             @for of in COSTS { (self.by_clients(format!("{} per unit", of.0), of, &[])) }
+            @let [primary, stale, on_replicas] = READS;
+            (self.by_clients(format!("{} per read", primary.0), primary, &[]))
+            @for of in [stale, on_replicas] { (self.by_clients(of.0.to_owned(), of, &[])) }
         }
     }
 
@@ -91,6 +107,9 @@ impl VariantSection<'_> {
             (self.groups())
             @if bars::has_figures(row, &COSTS) {
                 div.panel.wide { (bars::table(self.contents, row, "cost per unit", &COSTS)) }
+            }
+            @if bars::has_figures(row, &READS) {
+                div.panel.wide { (bars::table(self.contents, row, "reads", &READS)) }
             }
         }
     }

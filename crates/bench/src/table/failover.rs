@@ -3,17 +3,17 @@
 use crate::show;
 use crate::summary::{Cell, Row};
 
-/// What clients saw of the failovers, and what they lost: the heads of the columns, and a line for each target. Empty if there
-/// was no failover.
-pub(super) fn lines(row: &Row) -> Vec<[String; 6]> {
+/// What clients saw of the failovers, and what they lost: the heads of the columns, and a line for each target, each with its
+/// name. Empty if there was no failover.
+pub(super) fn lines(row: &Row) -> Vec<(String, [String; 5])> {
     let label = format!("  {}, around the failover", row.label());
     let columns = ["errors", "pause", "max wait", "missing", "twice"].map(str::to_owned);
     let lines: Vec<_> = row.cells.iter().filter_map(line).collect();
-    let heads = (!lines.is_empty()).then(|| with_name(label, columns));
+    let heads = (!lines.is_empty()).then_some((label, columns));
     heads.into_iter().chain(lines).collect()
 }
 
-fn line(cell: &Cell) -> Option<[String; 6]> {
+fn line(cell: &Cell) -> Option<(String, [String; 5])> {
     let figures = cell.figures.as_ref()?;
     let failover = figures.failover?;
     let columns = [
@@ -23,9 +23,5 @@ fn line(cell: &Cell) -> Option<[String; 6]> {
         show::count(failover.missing),
         show::count(failover.twice),
     ];
-    Some(with_name(format!("    {}", cell.target), columns))
-}
-
-fn with_name(name: String, [a, b, c, d, e]: [String; 5]) -> [String; 6] {
-    [name, a, b, c, d, e]
+    Some((format!("    {}", cell.target), columns))
 }

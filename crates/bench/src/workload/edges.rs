@@ -1,12 +1,14 @@
 //! Edge store: a social graph in which the newest write to an edge applies and one id is a celebrity (SCENARIOS 3). A unit
 //! is a write of one end of an edge, or a read. A request of the source writes both ends of an edge, which are two units.
 
+mod fresh_reads;
 mod graph;
 mod reads;
 mod verifier;
 mod writing;
 
 use super::interface::{Client, Outcome, Turn, Workload, lock};
+use super::known::CheckedReads;
 use super::scenario::{Scenario, Sizes, variants};
 use super::tables::{self, SCHEMA};
 use super::values::{array, row};
@@ -15,6 +17,7 @@ use crate::record::CheckResult;
 use crate::session::Session;
 use crate::show;
 use crate::statement::{Protocol, Statement, Value};
+use fresh_reads::{ClientEdges, FreshReads};
 pub(super) use graph::Graph;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -42,7 +45,12 @@ pub(crate) const SCENARIO: Scenario = Scenario {
             |sizes| Edges::new(Writing::counted(sizes.protocol), Connections::Kept, sizes);
         "mixed", "half upserts, half reads: the newest page, membership, the degree",
             |sizes| Edges {
-                reads: Some(Reads::new(sizes.protocol)),
+                reads: Some(EdgeReads::Plain(Reads::new(sizes.protocol))),
+                ..Edges::new(Writing::upsert(sizes.protocol), Connections::Kept, sizes)
+            };
+        "planes", "half upserts on the primary, half reads: the newest page, and what the client has written", on Replicated,
+            |sizes| Edges {
+                reads: Some(EdgeReads::Fresh(FreshReads::new(sizes.protocol))),
                 ..Edges::new(Writing::upsert(sizes.protocol), Connections::Kept, sizes)
             };
     },
@@ -72,10 +80,50 @@ enum Connections {
     Shared,
 }
 
+/// The reads of a variant with reads, which are half of its requests.
+enum EdgeReads {
+    /// Answers are compared with the question.
+    Plain(Reads),
+    /// Answers are also compared with what the client knows.
+    Fresh(FreshReads),
+}
+
+impl EdgeReads {
+    async fn run(
+        &self,
+        conn: &mut Connection,
+        graph: &Graph,
+        client: &mut ClientEdges,
+        rng: &mut StdRng,
+    ) -> Result<()> {
+        match self {
+            Self::Plain(reads) => reads.run(conn, graph, rng).await,
+            Self::Fresh(reads) => reads.run(conn, graph, client, rng).await,
+        }
+    }
+
+    /// Adds the result of all reads to `check`.
+    fn check(&self, check: &mut CheckResult) {
+        let wrong = match self {
+            Self::Plain(reads) => reads.wrong(),
+            Self::Fresh(reads) => reads.wrong(),
+        };
+        check.holds &= wrong == 0;
+        check.says += &match wrong {
+            0 => "; every read got what it asked for".to_owned(),
+            wrong => format!("; {} reads got a wrong answer", show::count(wrong)),
+        };
+        if let Self::Fresh(FreshReads { checked, .. }) = self {
+            check.holds &= checked.stale() == 0;
+            check.says += &format!("; {}", checked.says());
+        }
+    }
+}
+
 struct Edges {
     writing: Writing,
     connections: Connections,
-    reads: Option<Reads>,
+    reads: Option<EdgeReads>,
     graph: Graph,
     verifier: Mutex<Verifier>,
 }
@@ -94,17 +142,25 @@ impl Edges {
         }
     }
 
-    async fn write(&self, conn: &mut Connection, rng: &mut StdRng) -> Result<()> {
+    async fn write(
+        &self,
+        conn: &mut Connection,
+        client: &mut ClientEdges,
+        rng: &mut StdRng,
+    ) -> Result<()> {
         let (edge, write) = self.graph.write(rng);
         lock(&self.verifier).sent(edge, write);
         let answer = self.writing.run(conn, edge, write).await;
         lock(&self.verifier).answered(edge, write, &answer);
+        if answer.is_ok() && self.reads.is_some() {
+            client.written(edge, write.unixnano);
+        }
         answer
     }
 }
 
 impl Workload for Edges {
-    type Memory = ();
+    type Memory = ClientEdges;
 
     async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
         let was = self.writing.extra_column();
@@ -135,14 +191,14 @@ impl Workload for Edges {
 
     async fn turn(
         &self,
-        Client { rng, .. }: &mut Client<()>,
+        Client { rng, memory, .. }: &mut Client<ClientEdges>,
         session: &mut Session,
     ) -> Result<Turn> {
         let reads = self.reads.as_ref().filter(|_| rng.random());
         let conn = session.connection().await;
         let done = match (conn, reads) {
-            (Ok(conn), Some(reads)) => reads.run(conn, &self.graph, rng).await,
-            (Ok(conn), None) => self.write(conn, rng).await,
+            (Ok(conn), Some(reads)) => reads.run(conn, &self.graph, memory, rng).await,
+            (Ok(conn), None) => self.write(conn, memory, rng).await,
             (Err(failure), _) => Err(failure),
         };
         if self.connections == Connections::Short {
@@ -172,14 +228,16 @@ impl Workload for Edges {
             check_degrees(conn, &mut check).await?;
         }
         if let Some(reads) = &self.reads {
-            let wrong = reads.wrong();
-            check.holds &= wrong == 0;
-            check.says += &match wrong {
-                0 => "; every read got what it asked for".to_owned(),
-                wrong => format!("; {} reads got a wrong answer", show::count(wrong)),
-            };
+            reads.check(&mut check);
         }
         Ok(check)
+    }
+
+    fn reads(&self) -> Option<&CheckedReads> {
+        match &self.reads {
+            Some(EdgeReads::Fresh(reads)) => Some(&reads.checked),
+            Some(EdgeReads::Plain(_)) | None => None,
+        }
     }
 
     fn shared_connections(&self) -> Option<usize> {

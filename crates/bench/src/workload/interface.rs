@@ -1,5 +1,6 @@
 //! What the bench and the load ask of a workload.
 
+use super::known::CheckedReads;
 use crate::connection::{Connection, Result};
 use crate::record::CheckResult;
 use crate::session::Session;
@@ -23,6 +24,11 @@ pub(crate) trait Workload: Send + Sync + 'static {
     /// Compares the tables with the answers that clients received. The bench calls it only for scenarios.
     async fn check(&self, _conn: &mut Connection, _outcome: Outcome) -> Result<CheckResult> {
         Ok(CheckResult::default())
+    }
+
+    /// The reads that are compared with what their clients know; `None` if there are none.
+    fn reads(&self) -> Option<&CheckedReads> {
+        None
     }
 
     /// The number of clients, out of `clients`, that do units of work. A fixed rate is divided among them.
@@ -99,6 +105,7 @@ pub(crate) trait AnyWorkload: Send + Sync {
     fn prepare<'a>(&'a mut self, conn: &'a mut Connection) -> Pending<'a, ()>;
     fn client(self: Arc<Self>, number: usize, rng: StdRng) -> Box<dyn AnyClient>;
     fn check<'a>(&'a self, conn: &'a mut Connection, outcome: Outcome) -> Pending<'a, CheckResult>;
+    fn reads(&self) -> Option<&CheckedReads>;
     fn active_clients(&self, clients: usize) -> usize;
     fn shared_connections(&self) -> Option<usize>;
     fn connects_itself(&self) -> bool;
@@ -126,6 +133,10 @@ impl<W: Workload> AnyWorkload for W {
 
     fn check<'a>(&'a self, conn: &'a mut Connection, outcome: Outcome) -> Pending<'a, CheckResult> {
         Box::pin(Workload::check(self, conn, outcome))
+    }
+
+    fn reads(&self) -> Option<&CheckedReads> {
+        Workload::reads(self)
     }
 
     fn active_clients(&self, clients: usize) -> usize {

@@ -3,12 +3,14 @@
 
 mod expected_sums;
 mod fares;
+mod own_changes;
 mod verifier;
 
 #[cfg(test)]
 mod tests;
 
 use super::interface::{Client, Outcome, Turn, Workload, lock};
+use super::known::CheckedReads;
 use super::scenario::{ROWS_MAX, Scenario, Sizes, variants};
 use crate::connection::{Connection, Failure, Result};
 use crate::power_law::PowerLaw;
@@ -17,7 +19,9 @@ use crate::session::Session;
 use crate::show;
 use crate::statement::{Statement, Value};
 use fares::{Fares, Layout};
+use own_changes::{ClientKeys, FirstRow};
 use rand::RngExt;
+use rand::rngs::StdRng;
 use std::sync::Mutex;
 use verifier::{Expected, Verifier};
 
@@ -38,6 +42,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         "jsonb", "all rows of a key in one jsonb", |sizes| KeyedRead::new(Layout::Jsonb, sizes);
         "binary", "clustered, answers in binary (text in the simple protocol, which has no binary format)",
             |sizes| KeyedRead::new(Layout::Clustered, sizes).in_binary();
+        "replicas", "every key is read equally often; one turn of 16 changes a key, which the client reads next", on Replicated,
+            |sizes| KeyedRead::new(Layout::Spacious, sizes).with_own_changes(sizes);
     },
     clients: &[64],
     clients_full: &[64, 100],
@@ -61,6 +67,8 @@ struct KeyedRead {
     is_skewed: bool,
     read: Statement,
     change: Statement,
+    /// The reads of clients that change keys themselves; `None` if other clients do, or none.
+    own_changes: Option<CheckedReads>,
     /// Set when the tables are prepared.
     verifier: Mutex<Verifier>,
 }
@@ -73,6 +81,7 @@ impl KeyedRead {
             is_skewed: false,
             read: Statement::new(0, fares.read(), sizes.protocol),
             change: Statement::new(1, fares.change(), sizes.protocol),
+            own_changes: None,
             verifier: Mutex::default(),
             fares,
         }
@@ -83,13 +92,66 @@ impl KeyedRead {
         self
     }
 
+    fn with_own_changes(mut self, sizes: &Sizes) -> Self {
+        self.change = Statement::new(1, self.fares.change_returning(), sizes.protocol);
+        self.own_changes = Some(CheckedReads::default());
+        self
+    }
+
+    /// Draws a key.
+    fn key(&self, rng: &mut StdRng) -> i64 {
+        match self.is_skewed {
+            true => self.keys.draw(rng),
+            false => rng.random_range(1..=self.fares.keys),
+        }
+    }
+
+    /// Whether some clients change rows, and read none.
+    fn has_changers(&self) -> bool {
+        self.fares.changes() && self.own_changes.is_none()
+    }
+
     /// Changes a random row. A change is not a unit of work; the verifier counts it.
-    async fn change(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
+    async fn change(&self, client: &mut Client<ClientKeys>, session: &mut Session) -> Result<Turn> {
         let row = client.rng.random_range(1..=self.fares.rows());
         let conn = session.connection().await?;
         let answer = conn.run(&self.change, &[Value::Int(row)], |_| ()).await?;
         lock(&self.verifier).changes += answer.affected;
         Ok(Turn::Idle)
+    }
+
+    /// Changes a random key, which the client then knows.
+    async fn change_key(
+        &self,
+        Client { rng, memory, .. }: &mut Client<ClientKeys>,
+        session: &mut Session,
+    ) -> Result<Turn> {
+        let key = self.key(rng);
+        let conn = session.connection().await?;
+        let place = (key, self.fares.first_row(key));
+        let changes = memory.change(conn, &self.change, place).await?;
+        lock(&self.verifier).changes += changes;
+        Ok(Turn::Idle)
+    }
+
+    /// Reads a key, and compares the answer with the one that is expected.
+    async fn read(&self, key: i64, memory: &mut ClientKeys, session: &mut Session) -> Result<Turn> {
+        let conn = session.connection().await?;
+        let (values, mut sum) = ([Value::Int(key)], 0);
+        let mut first_row = self
+            .own_changes
+            .as_ref()
+            .map(|_| FirstRow::new(self.fares.first_row(key)));
+        let on_row = |row: &[u8]| {
+            verifier::add(&mut sum, row);
+            first_row.iter_mut().for_each(|first| first.look(row));
+        };
+        let answer = conn.run(&self.read, &values, on_row).await?;
+        lock(&self.verifier).compare(key, answer.rows, sum);
+        if let Some((reads, first_row)) = self.own_changes.as_ref().zip(first_row) {
+            first_row.compare(key, memory, reads);
+        }
+        Ok(Turn::Done)
     }
 }
 
@@ -108,7 +170,7 @@ async fn expect_iso(conn: &mut Connection) -> Result<()> {
 }
 
 impl Workload for KeyedRead {
-    type Memory = ();
+    type Memory = ClientKeys;
 
     async fn prepare(&mut self, conn: &mut Connection) -> Result<()> {
         expect_iso(conn).await?;
@@ -127,23 +189,17 @@ impl Workload for KeyedRead {
         Ok(())
     }
 
-    async fn turn(&self, client: &mut Client<()>, session: &mut Session) -> Result<Turn> {
+    async fn turn(&self, client: &mut Client<ClientKeys>, session: &mut Session) -> Result<Turn> {
         // The last of 16 clients changes rows, so that a single client reads.
-        if self.fares.changes() && client.number % CHANGER_EVERY == CHANGER_EVERY - 1 {
+        if self.has_changers() && client.number % CHANGER_EVERY == CHANGER_EVERY - 1 {
             return self.change(client, session).await;
         }
-        let key = if self.is_skewed {
-            self.keys.draw(&mut client.rng)
-        } else {
-            client.rng.random_range(1..=self.fares.keys)
-        };
-        let conn = session.connection().await?;
-        let (values, mut sum) = ([Value::Int(key)], 0);
-        let answer = conn
-            .run(&self.read, &values, |row| verifier::add(&mut sum, row))
-            .await?;
-        lock(&self.verifier).compare(key, answer.rows, sum);
-        Ok(Turn::Done)
+        if self.own_changes.is_some() && client.memory.is_to_change(&mut client.rng) {
+            return self.change_key(client, session).await;
+        }
+        let key = client.memory.next();
+        let key = key.unwrap_or_else(|| self.key(&mut client.rng));
+        self.read(key, &mut client.memory, session).await
     }
 
     async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {
@@ -165,11 +221,19 @@ impl Workload for KeyedRead {
             show::count(changes.acknowledged),
             changes.in_doubt()
         );
+        if let Some(reads) = &self.own_changes {
+            check.holds &= reads.stale() == 0;
+            check.says += &format!("; {}", reads.says());
+        }
         Ok(check)
     }
 
+    fn reads(&self) -> Option<&CheckedReads> {
+        self.own_changes.as_ref()
+    }
+
     fn active_clients(&self, clients: usize) -> usize {
-        if self.fares.changes() {
+        if self.has_changers() {
             clients - clients / CHANGER_EVERY
         } else {
             clients

@@ -34,16 +34,39 @@ pub struct Variant {
     pub name: &'static str,
     /// How it differs from the other variants.
     pub about: &'static str,
+    /// The servers that it needs.
+    pub topology: Topology,
     /// Creates the workload of one run.
     pub(crate) build: fn(&Sizes) -> Box<dyn AnyWorkload>,
 }
 
-/// Variants, each with its name, how it differs from the others, and a closure that returns its workload.
+/// The servers that a variant needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topology {
+    /// A server, with a pooler in front of it or without.
+    Single,
+    /// A primary with two replicas. Without named targets each run starts them.
+    Replicated,
+}
+
+impl Topology {
+    /// The first of these; [`Self::Single`] if there is none.
+    pub(super) const fn or_single(named: &[Self]) -> Self {
+        match named {
+            [] => Self::Single,
+            [first, ..] => *first,
+        }
+    }
+}
+
+/// Variants, each with its name, how it differs from the others, the topology that it needs, if it is not a single server, and
+/// a closure that returns its workload.
 macro_rules! variants {
-    ($($name:literal, $about:expr, |$sizes:ident| $workload:expr;)*) => {
+    ($($name:literal, $about:expr, $(on $topology:ident,)? |$sizes:ident| $workload:expr;)*) => {
         &[$($crate::workload::Variant {
             name: $name,
             about: $about,
+            topology: $crate::workload::Topology::or_single(&[$($crate::workload::Topology::$topology)?]),
             build: |$sizes| Box::new($workload),
         }),*]
     };

@@ -2,7 +2,7 @@
 
 use paceline_bench::{
     CheckResult, Conditions, Cost, Errors, FailoverResult, GroupSample, Latency, Machine, Ran,
-    Record, RunResult, ServerFacts, VERSION, WithinDeadline,
+    ReadsResult, Record, RunResult, ServerFacts, VERSION, WithinDeadline,
 };
 
 /// A round of `hot-row hinted` with `rate` updates per second and matching latencies.
@@ -48,6 +48,7 @@ pub(crate) fn ran(target: &str, clients: usize, round: usize, rate: f64) -> Reco
             open_loop: None,
             within_deadline: None,
             failover: None,
+            reads: None,
         })),
         machine: Machine {
             cores: 8,
@@ -100,6 +101,8 @@ pub(crate) trait Changed: Sized {
     fn with_errors(self, sqlstate: &str, count: u64, first: &str) -> Self;
     /// Adds a failover that lost so many acknowledged writes, and a deadline that 3 of 4 requests met.
     fn after_failover(self, missing: u64) -> Self;
+    /// Adds 2,000 checked reads, of which so many were stale, with this time of the primary for each.
+    fn with_reads(self, stale: u64, on_replicas: u64, primary_cpu_micros: f64) -> Self;
     /// Makes the run fail.
     fn refused(self, why: &str) -> Self;
 }
@@ -150,6 +153,16 @@ impl Changed for Record {
             seconds: 1.0,
             requests: 4_000,
             answered: 3_000,
+        });
+        self
+    }
+
+    fn with_reads(mut self, stale: u64, on_replicas: u64, primary_cpu_micros: f64) -> Self {
+        figures(&mut self).reads = Some(ReadsResult {
+            checked: 2_000,
+            stale,
+            on_replicas: Some(on_replicas),
+            primary_cpu_micros: Some(primary_cpu_micros),
         });
         self
     }

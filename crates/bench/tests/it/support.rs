@@ -1,8 +1,7 @@
 //! A PostgreSQL for one test, and short runs against it.
 
 use paceline_bench::{
-    Choice, Host, Interrupt, Observer, Plan, Protocol, Record, Run, SCENARIOS, Sizes, Stage,
-    Target, Work,
+    Choice, Host, Interrupt, Observer, Plan, Protocol, Record, Run, SCENARIOS, Sizes, Stage, Target,
 };
 use paceline_postgres::{Options, Server};
 use std::sync::Arc;
@@ -113,12 +112,9 @@ pub(crate) fn plan(postgres: &Postgres, choices: Vec<Choice>) -> Plan {
 pub(crate) fn variants(scenario: &str, clients: usize) -> Vec<Choice> {
     let known = SCENARIOS.iter().find(|known| known.name == scenario);
     let scenario = known.unwrap();
-    let choice = |variant| Choice {
-        scenario: *scenario,
-        work: Work::Variant(variant),
-        clients: vec![clients],
-    };
-    scenario.variants.iter().copied().map(choice).collect()
+    // On the named target, also if the variant is made for replicas.
+    let choice = |variant| Choice::of_variant(scenario, variant, &[clients], true);
+    scenario.variants.iter().map(choice).collect()
 }
 
 /// The stage of a run that a test waits for.

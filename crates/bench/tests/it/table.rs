@@ -1,7 +1,7 @@
 //! The table on the terminal: remarks besides the figures.
 
 use crate::sample::{Changed, ran, rounds};
-use paceline_bench::{Record, RunResult, report, summarize, table};
+use paceline_bench::{ReadsResult, Record, RunResult, report, summarize, table};
 
 /// The line that contains `part`.
 fn line(records: &[Record], part: &str) -> String {
@@ -132,22 +132,65 @@ fn after_failover(missing: u64) -> Vec<Record> {
     vec![record("direct", missing), record("paceline", 0)]
 }
 
+/// This number of lines of the table from the first one with `head`, with one space between columns.
+fn lines_from(records: &[Record], head: &str, number: usize) -> Vec<String> {
+    let table = table(records, false);
+    let lines = table.lines().skip_while(|line| !line.contains(head));
+    let columns = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    lines.take(number).map(columns).collect()
+}
+
+#[test]
+fn checked_reads_have_lines_of_their_own() {
+    let record = |target, stale, on_replicas, cpu| {
+        let record = ran(target, 8, 1, 1_000.0).of("edges", "planes");
+        record.with_reads(stale, on_replicas, cpu)
+    };
+    let records = [
+        record("direct", 0, 0, 400.0),
+        record("session", 3, 1_980, 20.0),
+        ran("session", 8, 2, 1_000.0).of("edges", "planes"),
+        record("session", 1, 1_980, 10.0),
+    ];
+    assert_eq!(
+        lines_from(&records, "planes, reads", 3),
+        [
+            "planes, reads reads stale replicas primary CPU ratio",
+            "direct 2,000 0 0.0 % 400 µs",
+            "session 4,000 4 99.0 % 15 µs 3.8 %",
+        ]
+    );
+    let page = report(&records);
+    for shown in [
+        "processor time of the primary",
+        "replicas, %",
+        "99.0",
+        "primary CPU, µs",
+    ] {
+        assert!(page.contains(shown), "{shown} is not in: {page}");
+    }
+    let without = report(&rounds("direct", 8, 1_000.0));
+    assert!(!without.contains("stale"), "{without}");
+}
+
+#[test]
+fn unknown_figures_of_reads_are_not_zero() {
+    let mut record = ran("direct", 8, 1, 1_000.0).with_reads(0, 0, 0.0);
+    if let RunResult::Ran(ran) = &mut record.result {
+        ran.reads = Some(ReadsResult {
+            checked: 7,
+            ..ReadsResult::default()
+        });
+    }
+    let shown = lines_from(&[record], "reads", 2);
+    assert_eq!(shown[1], "direct 7 0 – –");
+}
+
 #[test]
 fn a_failover_has_lines_of_its_own() {
     let records = after_failover(3);
-    let table = table(&records, false);
-    let lines: Vec<&str> = table.lines().collect();
-    let head = lines
-        .iter()
-        .position(|line| line.contains("around the failover"));
-    let columns = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown: Vec<String> = lines[head.unwrap()..]
-        .iter()
-        .take(3)
-        .map(|line| columns(line))
-        .collect();
     assert_eq!(
-        shown,
+        lines_from(&records, "around the failover", 3),
         [
             "asynchronous, around the failover errors pause max wait missing twice",
             "direct 1,234 250 ms 1.5 s 3 0",

@@ -209,6 +209,17 @@ pub(crate) fn urls() -> Form<Vec<String>> {
     Form::text("URLs", "http://HOST:PORT", read, plain).schema(schema)
 }
 
+/// The zones of hosts, in a list or separated by commas.
+pub(crate) fn zones() -> Form<Vec<String>> {
+    let [wanted, example] = ["a list of zones", "[\"a\", \"b\"]"];
+    let name = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let read = move |written: Written<'_>| value::list(written, wanted, example, name);
+    let item = json!({ "type": "string" });
+    let schema = json!({ "type": ["string", "array"], "items": item });
+    let plain = |zones: &Vec<String>| zones.join(", ");
+    Form::text("–", "any", read, plain).schema(schema)
+}
+
 /// `http://HOST:PORT` without a path, a user, or a slash at its end.
 fn check_url(text: &str) -> Option<String> {
     let address = text.strip_prefix("http://")?;

@@ -1,7 +1,7 @@
 //! Databases with several servers: how Paceline finds the primary, how long requests wait in a failover, and which server serves a
 //! read.
 
-use super::form::{choice, secret, text, time, timeout, urls};
+use super::form::{choice, secret, text, time, timeout, urls, zones};
 use super::key::{ALL_TABLES, DATABASES_AND_THEIR_USERS, DATABASES_ONLY, section};
 use crate::duration::BareUnit;
 use crate::secret::Secret;
@@ -49,6 +49,10 @@ section! {
             overridden(DATABASES_AND_THEIR_USERS);
         /// What happens to reads for replicas if no replica may serve them: the primary serves them, or clients get an error
         replicas_gone: ReplicasGone = ReplicasGone::Primary, choice::<ReplicasGone>(), overridden(DATABASES_AND_THEIR_USERS);
+        /// The zone of this process: replicas of the same zone serve its reads before those of other zones; "" for none
+        zone: String = String::new(), text(), overridden(DATABASES_ONLY);
+        /// The zone of each host, in the order of the URL; "" for none
+        zones: Vec<String> = Vec::new(), zones(), overridden(DATABASES_ONLY);
         /// How long requests wait for a new primary after the old one was lost; 0 does not wait
         failover_timeout: Duration = Duration::from_secs(30), timeout(), overridden(DATABASES_ONLY);
         /// REST APIs of Patroni, which must agree with the choice of the primary; "" for none

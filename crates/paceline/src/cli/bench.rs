@@ -17,7 +17,7 @@ use super::lab_command::LabCommand;
 use super::process_environment::ProcessEnvironment;
 use super::records::RecordsArguments;
 use clap::{Args, Subcommand};
-use paceline_bench::{Choice, SCENARIOS, Scenario, Variant, Work};
+use paceline_bench::{Choice, SCENARIOS, Scenario, Variant};
 use std::ffi::OsString;
 
 /// The arguments of `bench`.
@@ -62,8 +62,7 @@ enum BenchCommand {
     Sql(Box<SqlArguments>),
     /// Kill a primary under load and promote a replica, with Paceline and without; exits with 1 if a check fails
     ///
-    /// Each run starts a primary and two replicas of its own in temporary folders, and ends them. Needs
-    /// pg_basebackup on this machine.
+    /// Each run starts a primary and two replicas of its own in temporary folders, and ends them.
     #[command(verbatim_doc_comment)]
     Failover(Box<FailoverArguments>),
     #[command(flatten)]
@@ -127,15 +126,17 @@ impl BenchArguments {
             if !all && self.variants(scenario).next().is_none() {
                 return Err(no_variant(scenario));
             }
-            choices.extend(self.variants(scenario).map(|variant| Choice {
-                scenario: *scenario,
-                work: Work::Variant(*variant),
-                clients: match self.run.clients().is_empty() {
-                    true if self.full => scenario.clients_full.to_vec(),
-                    true => scenario.clients.to_vec(),
-                    false => self.run.clients(),
-                },
-            }));
+            let clients = match self.run.clients() {
+                given if !given.is_empty() => given,
+                _ if self.full => scenario.clients_full.to_vec(),
+                _ => scenario.clients.to_vec(),
+            };
+            let has_targets = self.run.has_targets();
+            let variants = self.variants(scenario);
+            choices.extend(
+                variants
+                    .map(|variant| Choice::of_variant(scenario, variant, &clients, has_targets)),
+            );
         }
         Ok(choices)
     }

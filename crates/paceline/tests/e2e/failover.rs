@@ -67,7 +67,7 @@ impl Pair {
         });
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let port = self.paceline.port();
         format!("postgres://postgres@127.0.0.1:{port}/postgres")
     }

@@ -1,5 +1,8 @@
 //! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
 
+mod several;
+mod waits;
+
 use crate::failover::{Pair, console, shown};
 use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
 use crate::harness::raw::RawClient;
@@ -10,7 +13,7 @@ const READ: &str = "SELECT n FROM t WHERE id = 1";
 
 impl Pair {
     /// Paceline with these settings, when the replica may serve reads and Paceline has analyzed [`READ`].
-    fn reading(settings: &[&str]) -> Option<Self> {
+    pub(crate) fn reading(settings: &[&str]) -> Option<Self> {
         let pair = Self::start(settings)?;
         until("the replica may serve reads", || {
             shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
@@ -19,7 +22,7 @@ impl Pair {
     }
 
     /// Reads that the replica has answered.
-    fn reads(&self) -> i64 {
+    pub(crate) fn reads(&self) -> i64 {
         let reads = shown(&self.paceline, self.replica.port(), &["reads"]);
         reads.parse().unwrap()
     }
@@ -33,7 +36,7 @@ impl Pair {
         });
     }
 
-    fn pause_replay(&self) {
+    pub(crate) fn pause_replay(&self) {
         let mut replica = self.replica.client("postgres");
         replica.ok("SELECT pg_wal_replay_pause()");
         until("replay is paused", || {
@@ -41,7 +44,7 @@ impl Pair {
         });
     }
 
-    fn resume_replay(&self) {
+    pub(crate) fn resume_replay(&self) {
         let mut replica = self.replica.client("postgres");
         replica.ok("SELECT pg_wal_replay_resume()");
     }
@@ -136,6 +139,14 @@ fn the_primary_serves_what_a_replica_cannot() {
     let statements = [
         ("SELECT pg_is_in_recovery()", "f"),
         ("SELECT inet_server_port()", ""),
+        (
+            "SELECT current_setting('transaction_read_only') FROM t WHERE id = 1",
+            "off",
+        ),
+        (
+            "SELECT current_setting('lock_timeout') FROM t WHERE id = 1",
+            "0",
+        ),
         ("SELECT id FROM u", "1"),
         ("SELECT id FROM parent", "5"),
         ("SELECT nextval('s') > 0", "t"),

@@ -1,6 +1,7 @@
 //! Steps that all uses of a server connection have in common: adopting settings, writing and reading, cancelling.
 
 use crate::pool::Pool;
+use crate::replicas::LOCK_TIMEOUT;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Buf, BytesMut};
 use paceline_net::{READ_BYTES, optional_timeout};
@@ -9,7 +10,7 @@ use paceline_relay::server::ServerSide;
 use paceline_wire::{Frame, Frames};
 use tokio::io::Interest;
 
-/// Puts the settings of a request in force. Returns false if the server refuses them.
+/// Puts the settings of a request in force, except the limit for locks on a replica. Returns false if the server refuses them.
 pub(super) async fn adopt(
     request: &Request,
     pool: &Pool,
@@ -20,7 +21,14 @@ pub(super) async fn adopt(
     }
     let limit = pool.settings().timeouts.query_timeout;
     // Boxed: it is rare, and every run would pay for its state.
-    match optional_timeout(limit, Box::pin(conn.adopt(&request.settings))).await {
+    let adopting = Box::pin(async {
+        conn.adopt(&request.settings).await?;
+        if pool.is_of_replica() && request.settings.sql_of(LOCK_TIMEOUT).is_some() {
+            conn.query(&format!("RESET {LOCK_TIMEOUT}")).await?;
+        }
+        Ok(())
+    });
+    match optional_timeout(limit, adopting).await {
         Some(Err(ServerError::Refused(_))) => Ok(false),
         other => other
             .unwrap_or(Err(ServerError::QueryTimeout))

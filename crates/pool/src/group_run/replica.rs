@@ -9,7 +9,7 @@ use super::exchange::{exchange, feed};
 use super::run::{GroupRun, ReplicaRun, RunEnd};
 use crate::pool::Pool;
 use crate::server::{ServerConn, ServerError};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use paceline_batch::strategy::{MemberOutcome, MemberResult};
 use paceline_batch::template_stats::Fallback;
 use paceline_cluster::Lsn;
@@ -49,6 +49,13 @@ fn read(row: &[u8]) -> Option<Lsn> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+fn answers(results: &[MemberResult]) -> impl Iterator<Item = &Bytes> {
+    results.iter().filter_map(|result| match &result.outcome {
+        MemberOutcome::Answer(answer) => Some(answer),
+        MemberOutcome::Retry(..) => None,
+    })
+}
+
 impl GroupRun {
     /// Builds the batch between the questions about the replica.
     pub(super) fn build_for_replica(
@@ -73,6 +80,16 @@ impl GroupRun {
         });
     }
 
+    /// Records how long a read that ran alone took: no client relays it, as on the primary.
+    fn record_pace(&self, results: &[MemberResult]) {
+        if let ([Some(entry)], Some(answer)) = (self.entries.as_slice(), answers(results).next())
+            && let Some(request) = &entry.request.request
+        {
+            let bytes = u32::try_from(answer.len()).unwrap_or(u32::MAX);
+            request.template.pace.record(self.micros(), bytes);
+        }
+    }
+
     /// Receives the answers of the batch and those to the questions around it. If the replica was not fresh enough, no answer of the
     /// batch counts.
     pub(super) async fn receive_from_replica(
@@ -93,11 +110,10 @@ impl GroupRun {
         if let (Some(replica), Some(seen)) = (&pool.replica, run.seen) {
             replica.hosts.replica_answered(replica.id, seen);
             if let (true, RunEnd::Finished(results)) = (counts, &end) {
-                let answered =
-                    |result: &&MemberResult| matches!(result.outcome, MemberOutcome::Answer(_));
                 replica
                     .hosts
-                    .count_reads(replica.id, results.iter().filter(answered).count());
+                    .count_reads(replica.id, answers(results).count());
+                self.record_pace(results);
             }
         }
         self.replica = Some(run);

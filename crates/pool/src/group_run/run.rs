@@ -24,7 +24,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// After this time without an answer the members of a pipeline are relayed on other connections.
+/// After this time without an answer the members of a pipeline are relayed on other connections, and its statement is cancelled.
 const PIPELINE_STALL: Duration = Duration::from_millis(100);
 
 /// If the server has sent nothing for this long, and a member was cancelled or its time-out has expired, the group is cancelled on
@@ -203,13 +203,16 @@ impl GroupRun {
             }
             match optional_timeout(stall, exchange(conn, out)).await {
                 Some(read) => read?,
-                None if pipeline => self.leave_stalled(pool, &mut *batch),
-                // Boxed: it is rare, and every run would pay for its state.
-                None if !cancelled && pool.must_cancel(self.entries.iter().flatten()) => {
-                    cancelled = true;
-                    Box::pin(cancel(pool, conn)).await?;
+                None => {
+                    if pipeline {
+                        self.leave_stalled(pool, &mut *batch, &mut results);
+                    }
+                    if !cancelled && self.must_cancel(pool) {
+                        cancelled = true;
+                        // Boxed: it is rare, and every run would pay for its state.
+                        Box::pin(cancel(pool, conn)).await?;
+                    }
                 }
-                None => {}
             }
             if pipeline && conn.input.len() + batch.buffered_len() > PIPELINE_ANSWER_MAX {
                 return Err(io::Error::other("an answer in a pipeline is too long").into());
@@ -219,9 +222,25 @@ impl GroupRun {
         Ok(RunEnd::Finished(results))
     }
 
-    /// Puts the members of a pipeline that has stalled back into the line, except the one that holds it up.
-    fn leave_stalled(&mut self, pool: &Arc<Pool>, batch: &mut dyn Batch) {
-        let abandoned = batch.abandon().unwrap_or_default();
+    /// Whether the statement that is under way should be cancelled on the server: that of a pipeline if no member needs its answer.
+    fn must_cancel(&self, pool: &Pool) -> bool {
+        let mut entries = self.entries.iter().flatten();
+        match self.strategy == Some(Strategy::Pipeline) {
+            true => entries.next().is_none(),
+            false => pool.must_cancel(entries),
+        }
+    }
+
+    /// Puts the members of a pipeline that has stalled back into the line. On a replica, answers that have arrived do not count
+    /// before the end of the run: their members leave, too.
+    fn leave_stalled(
+        &mut self,
+        pool: &Arc<Pool>,
+        batch: &mut dyn Batch,
+        results: &mut Vec<MemberResult>,
+    ) {
+        let mut abandoned = batch.abandon().unwrap_or_default();
+        abandoned.extend(results.drain(..).map(MemberResult::stalled));
         self.count(pool, &abandoned);
         let again = self.take_again(&abandoned);
         for (entry, _) in &again {
@@ -271,10 +290,14 @@ impl GroupRun {
             .flatten()
             .find_map(|e| e.request.request.as_ref());
         if let Some(request) = first.filter(|_| committed && one_template) {
-            let micros = u32::try_from(self.since.elapsed().as_micros()).unwrap_or(u32::MAX);
             let pace = &request.template.pace;
-            pace.record_group(micros, self.entries.len());
+            pace.record_group(self.micros(), self.entries.len());
         }
+    }
+
+    /// Microseconds since the beginning of the run.
+    pub(super) fn micros(&self) -> u32 {
+        u32::try_from(self.since.elapsed().as_micros()).unwrap_or(u32::MAX)
     }
 
     /// Drops the analyses of the members' templates. A refusal concerns the first one: only a chain has others, and of them nothing

@@ -3,12 +3,13 @@
 //! A read that must see what its client wrote needs a position of the primary that was asked for *after* the write was
 //! acknowledged: the log cannot be shorter then. So questions have numbers. A client notes how many had begun when the primary last
 //! answered it; the answer to any later question is a position that includes everything the client wrote or read there. One answer
-//! serves all clients that wait for it.
+//! serves all clients that wait for it. The numbers are those of the process, so a client keeps its number when a reload replaces
+//! the hosts.
 
 use paceline_cluster::{HostId, Lsn};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -17,8 +18,12 @@ const ANSWERS_MAX: usize = 1_024;
 
 /// The positions of the hosts of one database.
 pub(super) struct Positions {
-    /// Questions that have begun, to any host.
-    begun: AtomicU64,
+    /// Questions that have begun, to any host of any database.
+    begun: Arc<AtomicU64>,
+    /// A number that was taken when the primary last changed. Positions that were known before may be lost.
+    term: AtomicU64,
+    /// The earliest position that no replica reached in time.
+    missed: AtomicU64,
     /// The last answers of primaries.
     answers: Mutex<VecDeque<PrimaryAnswer>>,
     hosts: Vec<HostPosition>,
@@ -44,18 +49,33 @@ struct PrimaryAnswer {
 }
 
 impl Positions {
-    pub(super) fn new(hosts: usize) -> Self {
+    /// `begun` counts the questions of the process.
+    pub(super) fn new(hosts: usize, begun: &Arc<AtomicU64>) -> Self {
         let unknown = || HostPosition {
             replayed: AtomicU64::new(0),
             wanted: watch::Sender::new(()),
             reads: AtomicU64::new(0),
         };
-        Self {
-            begun: AtomicU64::new(0),
+        let positions = Self {
+            begun: Arc::clone(begun),
+            term: AtomicU64::new(0),
+            missed: AtomicU64::new(Lsn::ZERO.0),
             answers: Mutex::default(),
             hosts: std::iter::repeat_with(unknown).take(hosts).collect(),
             answered: watch::Sender::new(()),
-        }
+        };
+        positions.begin_term();
+        positions
+    }
+
+    /// The primary has changed.
+    pub(super) fn begin_term(&self) {
+        self.term.store(self.begin(), Ordering::SeqCst);
+    }
+
+    /// Differs from that of each other time with one primary, in the whole process. Never 0.
+    pub(super) fn term(&self) -> u64 {
+        self.term.load(Ordering::SeqCst)
     }
 
     fn answers(&self) -> MutexGuard<'_, VecDeque<PrimaryAnswer>> {
@@ -90,8 +110,9 @@ impl Positions {
         self.answered.send_replace(());
     }
 
-    /// The earliest known answer of a host to a question after this one.
+    /// The earliest known answer of a host to a question after this one and after the last change of the primary.
     pub(super) fn answer_after(&self, host: HostId, question: u64) -> Option<Lsn> {
+        let question = question.max(self.term());
         let answers = self.answers();
         let later = answers.iter().rev().take_while(|a| a.question > question);
         let of_host = later.filter(|answer| answer.host == host);
@@ -101,6 +122,23 @@ impl Positions {
     pub(super) fn replayed(&self, host: HostId) -> Lsn {
         let host = self.hosts.get(host.0);
         Lsn(host.map_or(0, |host| host.replayed.load(Ordering::Relaxed)))
+    }
+
+    /// No replica has reached the position in time; the furthest has replayed this.
+    pub(super) fn missed(&self, position: Lsn, replayed: Lsn) {
+        let earlier = Lsn(self.missed.load(Ordering::Relaxed));
+        let earliest = match earlier > replayed {
+            true => earlier.min(position),
+            false => position,
+        };
+        self.missed.store(earliest.0, Ordering::Relaxed);
+    }
+
+    /// Whether a replica that has replayed this, the furthest one, will hardly reach the position in time: it has not even reached an
+    /// earlier one.
+    pub(super) fn is_far(&self, position: Lsn, replayed: Lsn) -> bool {
+        let missed = Lsn(self.missed.load(Ordering::Relaxed));
+        replayed < missed && missed <= position
     }
 
     /// Asks a host, unless a question that has not begun will.
@@ -156,7 +194,7 @@ mod tests {
 
     #[test]
     fn only_an_answer_to_a_later_question_serves_a_client() {
-        let positions = Positions::new(2);
+        let positions = Positions::new(2, &Arc::default());
         let (primary, other) = (HostId(0), HostId(1));
         let before = positions.begin();
         positions.primary_answered(primary, before, Lsn(10));
@@ -173,8 +211,37 @@ mod tests {
     }
 
     #[test]
+    fn answers_of_an_earlier_term_serve_nobody() {
+        let positions = Positions::new(1, &Arc::default());
+        let (primary, before, term) = (HostId(0), positions.begun(), positions.term());
+        let question = positions.begin();
+        positions.primary_answered(primary, question, Lsn(10));
+        positions.begin_term();
+        assert_ne!(positions.term(), term);
+        assert_eq!(positions.answer_after(primary, before), None);
+        let question = positions.begin();
+        positions.primary_answered(primary, question, Lsn(5));
+        assert_eq!(positions.answer_after(primary, before), Some(Lsn(5)));
+    }
+
+    #[test]
+    fn a_missed_position_is_far_until_a_replica_reaches_it() {
+        let positions = Positions::new(1, &Arc::default());
+        assert!(!positions.is_far(Lsn(30), Lsn(10)));
+        positions.missed(Lsn(30), Lsn(10));
+        positions.missed(Lsn(20), Lsn(10));
+        positions.missed(Lsn(40), Lsn(10));
+        assert!(positions.is_far(Lsn(20), Lsn(19)));
+        assert!(!positions.is_far(Lsn(19), Lsn(10)));
+        assert!(!positions.is_far(Lsn(30), Lsn(20)));
+        positions.missed(Lsn(60), Lsn(50));
+        assert!(positions.is_far(Lsn(60), Lsn(50)));
+        assert!(!positions.is_far(Lsn(55), Lsn(50)));
+    }
+
+    #[test]
     fn old_answers_are_dropped() {
-        let positions = Positions::new(1);
+        let positions = Positions::new(1, &Arc::default());
         for position in 0..2 * ANSWERS_MAX as u64 {
             let question = positions.begin();
             positions.primary_answered(HostId(0), question, Lsn(position));

@@ -11,6 +11,11 @@ impl DatabaseHosts {
         self.positions.begun()
     }
 
+    /// Differs from that of each other time with one primary, in the whole process. Never 0.
+    pub(crate) fn term(&self) -> u64 {
+        self.positions.term()
+    }
+
     /// Counts reads that a host has answered as a replica.
     pub(crate) fn count_reads(&self, host: HostId, reads: usize) {
         self.positions.count_reads(host, reads);
@@ -39,7 +44,16 @@ impl DatabaseHosts {
         }
     }
 
-    /// The replica with the least `work` among those that meet the needs. `None`: there is none in time.
+    /// Whether the host is in another zone than this process.
+    fn is_remote(&self, host: HostId) -> bool {
+        let own = Some(self.config.zone.as_str()).filter(|own| !own.is_empty());
+        let zones = self.zone(host).zip(own);
+        zones.is_some_and(|(zone, own)| zone != own)
+    }
+
+    /// The replica with the least `work`, and then with the fewest reads so far, among those that meet the needs; one in another zone
+    /// only if there is none in this one.
+    /// `None`: there is none in time.
     pub(crate) async fn replica_for(
         &self,
         needs: ReplicaNeeds,
@@ -49,24 +63,26 @@ impl DatabaseHosts {
         loop {
             let roles = self.roles.load_full();
             let now = Instant::now();
-            let near = roles.readable.iter();
-            let mut near = near.filter(|replica| replica.is_within(needs.lag_max, now));
-            let fresh = near
-                .clone()
-                .map(|replica| replica.id)
-                .filter(|id| self.positions.replayed(*id) >= needs.position);
-            if let Some(found) = fresh.min_by_key(|id| work(*id)) {
-                return Some(found);
+            let recent = roles.readable.iter();
+            let recent = recent.filter(|replica| replica.is_within(needs.lag_max, now));
+            let mut candidates: Vec<HostId> = recent.map(|replica| replica.id).collect();
+            candidates.sort_by_cached_key(|id| (self.is_remote(*id), work(*id), self.reads(*id)));
+            for id in &candidates {
+                if self.positions.replayed(*id) >= needs.position {
+                    return Some(*id);
+                }
+                // If another one serves this read, the next one may find this one fresh.
+                self.positions.want(*id);
             }
-            let mut any = false;
-            near.by_ref().for_each(|replica| {
-                any = true;
-                self.positions.want(replica.id);
-            });
-            if !any {
+            let replayed = candidates.iter().map(|id| self.positions.replayed(*id));
+            let furthest = replayed.max()?;
+            if self.positions.is_far(needs.position, furthest) {
                 return None;
             }
-            changed(&mut answered, needs.until).await?;
+            if changed(&mut answered, needs.until).await.is_none() {
+                self.positions.missed(needs.position, furthest);
+                return None;
+            }
         }
     }
 }

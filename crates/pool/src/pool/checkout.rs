@@ -4,6 +4,7 @@ use super::{Pool, PooledServer, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::ServerConn;
 use paceline_batch::line::{LineKeys, WaitEntry};
+use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::request::PartialAnswer;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -11,13 +12,22 @@ use tokio::sync::oneshot;
 impl Waiter {
     /// Sends the NOTICE that the client waits, once.
     pub(super) fn send_queued(&mut self) {
-        if std::mem::replace(&mut self.queued_sent, true) {
-            return;
+        if !std::mem::replace(&mut self.queued_sent, true) {
+            self.send_on_the_way(WaitResult::Queued);
         }
+    }
+
+    /// Tells the client that its request is a plain read.
+    pub(super) fn send_plain_read(&mut self) {
+        self.send_on_the_way(WaitResult::PlainRead);
+    }
+
+    /// Sends something after which the client continues to wait, on another channel.
+    fn send_on_the_way(&mut self, what: fn(oneshot::Receiver<WaitResult>) -> WaitResult) {
         let (answer, result) = oneshot::channel();
         let before = std::mem::replace(&mut self.answer, answer);
         // If the client has left, the other end of the new channel is dropped, too.
-        let _ = before.send(WaitResult::Queued(result));
+        let _ = before.send(what(result));
     }
 }
 
@@ -28,7 +38,7 @@ impl WaitResult {
             Self::Answer(answer) => Some(answer),
             Self::Server(server) => server.underway.as_ref().map(|(begun, _)| &*begun.answer),
             Self::OfReplica(answer, _) => Some(answer),
-            Self::Fatal(_) | Self::Queued(_) | Self::Elsewhere => None,
+            Self::Fatal(_) | Self::Queued(_) | Self::PlainRead(_) | Self::Elsewhere => None,
         }
     }
 }
@@ -53,6 +63,7 @@ impl PooledServer {
             pool: Arc::clone(pool),
             conn: Some(conn),
             keys,
+            request: None,
             used: false,
             underway: None,
         })
@@ -74,6 +85,11 @@ impl PooledServer {
     /// Whether the client's request has not been sent yet.
     pub fn is_fresh(&self) -> bool {
         self.underway.is_none()
+    }
+
+    /// The request of the client, as it was decided last. `None` if its first decision holds.
+    pub fn take_request(&mut self) -> Option<Arc<PlannedRequest>> {
+        self.request.take()
     }
 
     /// The part of the answer that has arrived, and its memory.
@@ -131,7 +147,8 @@ impl Pool {
         entry: WaitEntry<Waiter>,
         conn: Box<ServerConn>,
     ) -> Option<(Box<ServerConn>, LineKeys)> {
-        let server = PooledServer::new(self, conn, entry.spec.keys);
+        let mut server = PooledServer::new(self, conn, entry.spec.keys);
+        server.request = entry.request.request;
         match entry.request.answer.send(WaitResult::Server(server)) {
             Err(WaitResult::Server(server)) => server.into_unused(),
             _ => None,

@@ -26,7 +26,8 @@ fn release_rows(inner: &mut Inner, now: Instant, keys: &LineKeys) {
 }
 
 impl Pool {
-    /// Asks for a server connection for a client's request. `request` returns the request if it may join a group.
+    /// Asks for a server connection for a client's request. `request` returns the request if it may join a group, or if
+    /// its template is being analyzed.
     pub fn check_out(
         self: &Arc<Self>,
         spec: WaitSpec,

@@ -84,6 +84,16 @@ impl Pool {
         self.reject(waiting, &Bytes::new());
     }
 
+    /// Sends a read in the line of the primary to a replica.
+    pub(super) fn send_read_elsewhere(&self, inner: &mut Inner, now: Instant, waiter: WaiterId) {
+        if let Some(entry) = inner.line.withdraw(now, waiter) {
+            let waiting = &self.shared.counters.waiting;
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            // A client that has left needs no answer.
+            let _ = entry.request.answer.send(WaitResult::Elsewhere);
+        }
+    }
+
     /// A connection could not be opened, or was lost: the state of its host may have changed.
     pub(super) fn suspect_host(&self, inner: &Inner) {
         let replica = self.replica.as_ref().map(|replica| &replica.hosts);
@@ -103,6 +113,7 @@ impl Pool {
         self.shared.busy_poll.request_queued();
         let id = inner.line.submit(now, spec, waiter);
         self.shared.counters.waiting.fetch_add(1, Ordering::Relaxed);
+        self.decide_if_analyzed(inner, now, id);
         if inner.servers.open == 0 || !inner.servers.idle.is_empty() {
             self.dispatch(inner, now);
         }

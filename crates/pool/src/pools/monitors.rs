@@ -34,7 +34,7 @@ impl Pools {
         config: HostsConfig,
         before: Option<&DatabaseHosts>,
     ) -> Arc<DatabaseHosts> {
-        let hosts = Arc::new(DatabaseHosts::new(entry, config, before));
+        let hosts = Arc::new(DatabaseHosts::new(entry, config, before, &self.shared));
         let changes = hosts.primary_changes();
         tokio::spawn(follow(
             changes,

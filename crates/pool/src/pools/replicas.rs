@@ -4,7 +4,7 @@ use super::Pools;
 use crate::address::Address;
 use crate::hosts::{DatabaseHosts, ReplicaHost};
 use crate::pool::{Pool, PoolConfig, PoolState};
-use crate::replicas::{Replicas, ReplicasInForce};
+use crate::replicas::{LOCK_TIMEOUT, Replicas, ReplicasInForce};
 use paceline_cluster::HostId;
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
@@ -77,13 +77,19 @@ impl Pools {
     }
 }
 
-/// The configuration of the pool for one host: that of the primary's pool, with the address of the host.
+/// The configuration of the pool for one host: that of the primary's pool, with the address of the host. A read on a replica waits
+/// for a lock only if replay has it, perhaps for as long as replay is paused: the primary, where the lock may be free, serves such
+/// a read after `replica_wait`.
 fn of_host(config: &PoolConfig, hosts: &Arc<DatabaseHosts>, id: HostId) -> Option<PoolConfig> {
     let upstream = hosts.upstreams().get(id.0)?.clone();
-    let address = Address {
+    let mut address = Address {
         upstream,
         ..config.address.clone()
     };
+    let limit = config.settings.servers.replica_wait.as_millis().max(1);
+    address.startup.retain(|(name, _)| name != LOCK_TIMEOUT);
+    let startup = &mut address.startup;
+    startup.push((LOCK_TIMEOUT.to_owned(), limit.to_string()));
     Some(PoolConfig {
         address,
         no_primary: None,

@@ -2,6 +2,7 @@
 
 use paceline_postgres::{Server, default_cache_dir, fetch};
 
+use crate::replication::check_replica;
 use crate::support::{Scratch, ask, block_on};
 
 #[test]
@@ -33,4 +34,12 @@ fn a_fetched_release_runs() {
     // A later start selects the matching version, whatever else is installed on the machine.
     let server = Server::start(scratch.options()).unwrap();
     assert_eq!(server.version().major, installation.version.major);
+}
+
+/// The fetched release has no client programs.
+#[test]
+fn a_fetched_release_has_replicas() {
+    let installation = fetch(&default_cache_dir().unwrap()).unwrap();
+    assert!(!installation.bin_dir.join("pg_basebackup").exists());
+    check_replica(installation.bin_dir);
 }

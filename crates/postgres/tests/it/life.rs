@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use paceline_postgres::{Installation, Server, find_installations};
+use paceline_postgres::{Server, find_installations};
 
 use rustix::process::{Pid, getpgid};
 
@@ -97,26 +97,6 @@ fn a_long_data_folder_has_its_socket_in_socket_dir() {
         "{} still exists",
         socket_dir.display()
     );
-}
-
-#[test]
-fn a_replica_has_the_data_and_can_be_promoted() {
-    if Installation::with_base_backup().is_err() {
-        eprintln!("skipped: no pg_basebackup");
-        return;
-    }
-    let (one, other) = (Scratch::new(), Scratch::new());
-    let mut primary = Server::start(one.options()).unwrap();
-    execute(
-        &primary,
-        "create table kept (n int); insert into kept values (42)",
-    );
-    let replica = primary.replica(other.options()).unwrap();
-    assert_eq!(ask(&replica, "select pg_is_in_recovery()::text"), "true");
-    assert_eq!(ask(&replica, "select n::text from kept"), "42");
-    primary.kill().unwrap();
-    assert_eq!(ask(&replica, "select pg_promote()::text"), "true");
-    execute(&replica, "insert into kept values (43)");
 }
 
 #[test]

@@ -10,4 +10,5 @@ mod fault;
 mod fetched;
 mod life;
 mod refusal;
+mod replication;
 mod support;

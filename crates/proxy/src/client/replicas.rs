@@ -16,6 +16,8 @@ use std::sync::Arc;
 /// The setting by which a client chooses the server of its reads.
 const READS: &str = "paceline.reads";
 
+const ISOLATION: &str = "default_transaction_isolation";
+
 /// Where a read may run.
 pub(super) struct ReplicaRead {
     replicas: Arc<Replicas>,
@@ -43,8 +45,16 @@ impl Client {
         })
     }
 
+    /// Whether a replica should answer a request if that is found to be a plain read.
+    pub(super) fn prefers_replica(&self, request: &PlannedRequest) -> bool {
+        self.replicas.load().is_some() && self.freshness(request.template.hints().server).is_some()
+    }
+
     /// How fresh a replica must be for a read of this client; `None` if the read uses the primary.
     fn freshness(&self, hint: Option<ServerHint>) -> Option<Freshness> {
+        if self.is_serializable() {
+            return None;
+        }
         let configured = self.pool.settings().servers.reads;
         let chosen = self.session.settings.sql_of(READS).and_then(named);
         match (chosen.unwrap_or(configured), hint) {
@@ -53,6 +63,12 @@ impl Client {
             (Reads::Global, _) => Some(Freshness::Global),
             (Reads::Any, _) => Some(Freshness::Any),
         }
+    }
+
+    /// Whether the client's statements run as SERIALIZABLE transactions, which a replica rejects.
+    fn is_serializable(&self) -> bool {
+        let isolation = self.session.settings.sql_of(ISOLATION);
+        isolation.is_some_and(|sql| sql.to_ascii_lowercase().contains("serializable"))
     }
 
     /// Has a replica answer a read. False: the primary must.
@@ -91,7 +107,10 @@ impl Client {
                 server.give_back();
                 return Ok(false);
             }
-            WaitResult::Elsewhere | WaitResult::Fatal(_) | WaitResult::Queued(_) => {
+            WaitResult::Elsewhere
+            | WaitResult::Fatal(_)
+            | WaitResult::Queued(_)
+            | WaitResult::PlainRead(_) => {
                 let signal = *self.disconnect.borrow();
                 return match signal {
                     DisconnectSignal::Killed => Err(ClientEnd::Error(signal.message())),

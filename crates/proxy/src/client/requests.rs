@@ -1,28 +1,21 @@
 //! The requests of a client: each is answered at once, relayed, or put into the line.
 
 use super::idle_timer::{IdleLimit, IdleTimer};
-use super::relay::SingleRequest;
 use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::shared_listen::notification_ready;
 use bytes::{Bytes, BytesMut};
-use paceline_batch::analysis::GroupingDecision;
-use paceline_batch::line::{LineKeys, WaitSpec};
-use paceline_batch::strategy::PlannedRequest;
+use paceline_batch::line::WaitSpec;
 use paceline_config::PoolMode;
-use paceline_pool::analysis::AnalysisTask;
-use paceline_pool::pool::{
-    AnalysisState, CheckoutResult, DisconnectSignal, PooledServer, WaitResult,
-};
+use paceline_pool::pool::{CheckoutResult, DisconnectSignal, PooledServer, WaitResult};
 use paceline_pool::stats::{PreparedCounts, first_state};
 use paceline_relay::relay::Wrap;
-use paceline_relay::request::{Boundary, Request, RequestForm};
+use paceline_relay::request::Boundary;
 use paceline_relay::session::RequestPlan;
 use paceline_relay::settings::IdleTimeout;
 use paceline_relay::template::Template;
 use paceline_wire::frontend::tag;
 use paceline_wire::{ErrorResponse, Frames, WireError};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Sleep;
 
@@ -300,98 +293,6 @@ impl Client {
     async fn relay_on(&mut self, server: Box<PooledServer>, bytes: Bytes) -> Result<(), ClientEnd> {
         self.pool.stats.began_own();
         Box::pin(self.relay(server, &bytes, Wrap::No, None)).await
-    }
-
-    /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
-    async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
-        let mut request = PlannedRequest::from(request);
-        let settings = request.settings.id;
-        let (mut state, stats) = self.pool.analysis(&request.template, settings);
-        if matches!(state, AnalysisState::Running) {
-            state = Box::pin(self.pool.analysis_soon(&request.template, settings)).await;
-        }
-        request.stats = Some(stats);
-        let (decision, analysis) = self.decide(&state, &mut request);
-        let replica_read = self.replica_read(&state, &request);
-        let planned = Arc::new(request);
-        // Boxed, because its state would be part of every client.
-        if let Some(read) = replica_read
-            && Box::pin(self.read_on_replica(read, &planned)).await?
-        {
-            return Ok(());
-        }
-        let GroupingDecision { spec, would_group } = decision;
-        let wrap = match (planned.template.hints().target_affect_row, &spec.keys) {
-            (None, _) => Wrap::No,
-            (Some(1), LineKeys::One(_)) => Wrap::OneRow,
-            _ => Wrap::Begin,
-        };
-        let shown = spec.group.is_some() || spec.probe_group.is_some();
-        let reads = spec.group.is_some_and(|id| id.strategy.reads());
-        let checkout = self
-            .pool
-            .check_out(spec, would_group, || shown.then(|| Arc::clone(&planned)));
-        let (waiter, receiver) = match checkout {
-            CheckoutResult::Server(server) => {
-                return self.relay_single(server, planned, wrap, analysis).await;
-            }
-            CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
-            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
-        };
-        if would_group && let Some(stats) = &planned.stats {
-            stats.count_would_have_grouped();
-        }
-        let result = self.wait(waiter, receiver, reads).await?;
-        self.note_group_answer(&planned, &result);
-        match result {
-            WaitResult::Server(server) => self.relay_single(server, planned, wrap, analysis).await,
-            other => self.handle_wait_result(other).await,
-        }
-    }
-
-    /// Decides how a single statement enters the line, by the analysis of its template. The client may have to analyze it after the
-    /// request.
-    fn decide(
-        &self,
-        state: &AnalysisState,
-        request: &mut PlannedRequest,
-    ) -> (GroupingDecision, Option<AnalysisTask>) {
-        let policy = self.pool.policy();
-        let analysis = match state {
-            AnalysisState::Done(analysis) => return (analysis.decide(request, policy), None),
-            AnalysisState::Pending | AnalysisState::Running => None,
-            AnalysisState::Needed => Some(AnalysisTask::new(&self.pool, request)),
-        };
-        let decision = GroupingDecision::without_analysis(request, policy);
-        (decision, analysis)
-    }
-
-    /// Notes what the answer that a group has brought changes for the client.
-    pub(super) fn note_group_answer(&mut self, request: &Request, result: &WaitResult) {
-        let Some(answer) = result.answer() else {
-            return;
-        };
-        let now = self.proxy.shared.templates.new_id();
-        self.session.group_answered(request, answer, now);
-        if let RequestForm::Extended { parse: true, .. } = request.form {
-            let info = &self.registration.entry.info;
-            info.set_prepared(self.session.statements.named());
-        }
-    }
-
-    async fn relay_single(
-        &mut self,
-        server: Box<PooledServer>,
-        request: Arc<PlannedRequest>,
-        wrap: Wrap,
-        analysis: Option<AnalysisTask>,
-    ) -> Result<(), ClientEnd> {
-        if let Some(stats) = &request.stats {
-            stats.count_alone();
-        }
-        let bytes = request.bytes.clone();
-        let single = SingleRequest { request, analysis };
-        Box::pin(self.relay(server, &bytes, wrap, Some(single))).await
     }
 }
 

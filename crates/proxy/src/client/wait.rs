@@ -40,7 +40,10 @@ impl Client {
                 Ok(())
             }
             // Handled during the wait; and only replicas send the others.
-            WaitResult::Queued(_) | WaitResult::OfReplica(..) | WaitResult::Elsewhere => Ok(()),
+            WaitResult::Queued(_)
+            | WaitResult::PlainRead(_)
+            | WaitResult::OfReplica(..)
+            | WaitResult::Elsewhere => Ok(()),
         }
     }
 
@@ -63,7 +66,7 @@ impl Client {
         pool: &Arc<Pool>,
         waiter: WaiterId,
         mut receiver: oneshot::Receiver<WaitResult>,
-        reads: bool,
+        mut reads: bool,
     ) -> Result<Option<WaitResult>, ClientEnd> {
         let entry = Arc::clone(&self.registration.entry);
         let mut cancelled = std::pin::pin!(entry.cancelled_in_flight());
@@ -81,6 +84,9 @@ impl Client {
                             left = Box::pin(self.send_queued_notice()).await.err();
                         }
                     }
+                    Ok(WaitResult::PlainRead(further)) => {
+                        (receiver, reads) = (further, true);
+                    }
                     result => break result,
                 },
                 () = &mut cancelled, if reads => break Ok(WaitResult::cancelled()),
@@ -88,6 +94,7 @@ impl Client {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
                     if let Err(error) = read {
                         if pool.withdraw(waiter) || reads {
+                            pool.forget(waiter);
                             entry.set_state(ClientState::Nothing);
                             return Err(error.into());
                         }
@@ -112,6 +119,7 @@ impl Client {
                 server.give_back();
                 Ok(Some(WaitResult::cancelled()))
             }
+            (Ok(WaitResult::Elsewhere), None) if cancelled => Ok(Some(WaitResult::cancelled())),
             (Ok(result), None) => Ok(Some(result)),
             (_, Some(error)) => Err(error.into()),
             (Err(_), None) => Ok(None),

@@ -111,17 +111,40 @@ pub fn plain_tables_sql(relations: &[Name]) -> String {
 }
 
 /// Functions of PostgreSQL, not volatile, whose result depends on the server or the connection.
-const SERVER_FUNCTIONS: [&str; 11] = [
+const SERVER_FUNCTIONS: [&str; 34] = [
     "age",
+    "current_setting",
     "inet_client_addr",
     "inet_client_port",
     "inet_server_addr",
     "inet_server_port",
     "mxid_age",
+    "pg_available_extension_versions",
+    "pg_available_extensions",
     "pg_backend_pid",
     "pg_conf_load_time",
+    "pg_config",
+    "pg_current_snapshot",
+    "pg_current_xact_id",
+    "pg_current_xact_id_if_assigned",
+    "pg_cursor",
+    "pg_extension_update_paths",
+    "pg_get_replication_slots",
+    "pg_is_other_temp_schema",
+    "pg_listening_channels",
     "pg_my_temp_schema",
     "pg_postmaster_start_time",
+    "pg_prepared_statement",
+    "pg_relation_filepath",
+    "pg_replication_origin_oid",
+    "pg_show_all_settings",
+    "pg_tablespace_databases",
+    "pg_tablespace_location",
+    "pg_timezone_abbrevs",
+    "pg_timezone_names",
+    "txid_current",
+    "txid_current_if_assigned",
+    "txid_current_snapshot",
     "version",
 ];
 

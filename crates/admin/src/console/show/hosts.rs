@@ -13,6 +13,7 @@ const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
     ("database", Text, |r| r.database.clone().into()),
     ("host", Text, |r| r.status.spec.address.host.clone().into()),
     ("port", Int4, |r| r.status.spec.address.port.into()),
+    ("zone", Text, |r| r.zone.clone().into()),
     ("role", Text, |r| role(r.status.role).into()),
     ("reason", Text, |r| {
         let status = &r.status;
@@ -43,6 +44,8 @@ pub(super) struct HostRecord {
     /// The name of the entry.
     database: String,
     status: HostStatus,
+    /// The zone, if it is configured.
+    zone: Option<String>,
     /// Reads that the host has answered as a replica.
     reads: u64,
 }
@@ -54,6 +57,7 @@ fn hosts(proxy: &Proxy) -> Vec<HostRecord> {
         statuses.map(|status| HostRecord {
             database: hosts.entry.clone(),
             reads: hosts.reads(status.id),
+            zone: hosts.zone(status.id).map(str::to_owned),
             status,
         })
     });

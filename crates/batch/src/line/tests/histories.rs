@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 enum HistoryStep {
     Submit(WaitSpec),
+    /// A request that waits for no row gets another spec.
+    Specify(usize, WaitSpec),
     StartAtOnce(WaitSpec),
     /// Requests on several rows that have waited for long are detached.
     ExpireMultiRow,
@@ -70,6 +72,7 @@ impl Life {
     fn take(&mut self, step: &HistoryStep) {
         match step {
             HistoryStep::Submit(spec) => self.submit(spec.clone()),
+            HistoryStep::Specify(which, spec) => self.specify(*which, spec),
             HistoryStep::StartAtOnce(spec) => self.start_at_once(spec),
             HistoryStep::ExpireMultiRow => self.expire_multi_row(),
             HistoryStep::ReleaseEarly(which) => self.release_rows_early(*which),
@@ -100,6 +103,30 @@ impl Life {
             probed: None,
             long: false,
         });
+    }
+
+    /// A request that has left, or waits for rows, keeps its spec.
+    fn specify(&mut self, which: usize, spec: &WaitSpec) {
+        let flights = self.model.flights.iter().flat_map(|f| &f.entries);
+        let waiting = self.model.waiting.iter();
+        let on_rows = waiting.filter(|w| w.spec.keys != LineKeys::Unknown);
+        let fixed = flights.map(|e| e.waiter).chain(on_rows.map(|w| w.waiter));
+        for waiter in fixed {
+            let specified = self.line.specify(self.now, waiter, spec.clone());
+            assert!(specified.is_none());
+        }
+        let waiting = self.model.waiting.iter_mut();
+        let mut open: Vec<_> = waiting
+            .filter(|w| w.spec.keys == LineKeys::Unknown)
+            .collect();
+        let count = open.len();
+        if let Some(place) = which.checked_rem(count) {
+            let waiting = &mut open[place];
+            let specified = self.line.specify(self.now, waiting.waiter, spec.clone());
+            assert_eq!(specified, Some(&mut waiting.request));
+            waiting.spec = spec.clone();
+            (waiting.probed, waiting.long) = (None, false);
+        }
     }
 
     fn new_request(&mut self) -> u64 {
@@ -536,6 +563,7 @@ fn steps() -> impl Strategy<Value = HistoryStep> {
     let how = prop::sample::select(vec![How::AsTheyWere, How::Alone, How::Halves]);
     prop_oneof![
         20 => specs().prop_map(HistoryStep::Submit),
+        6 => (any::<usize>(), specs()).prop_map(|(which, spec)| HistoryStep::Specify(which, spec)),
         4 => specs().prop_map(HistoryStep::StartAtOnce),
         4 => Just(HistoryStep::ExpireMultiRow),
         2 => any::<usize>().prop_map(HistoryStep::ReleaseEarly),

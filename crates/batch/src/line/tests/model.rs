@@ -21,7 +21,7 @@ pub(super) struct ModelWaiter {
     pub(super) blocked: Option<Instant>,
     /// Time of its last probe.
     pub(super) probed: Option<Instant>,
-    /// Whether a row has kept it waiting for long.
+    /// Whether a row has kept it waiting for long, in a wait that began after its last probe.
     pub(super) long: bool,
 }
 
@@ -223,7 +223,9 @@ impl LineModel {
     fn is_long(&self, now: Instant, waiting: &ModelWaiter) -> bool {
         let long = |key: &LineKey| {
             let kept_waiting = self.kept_waiting.get(key);
-            let kept_waiting = kept_waiting.is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX);
+            let unprobed = |since: Instant| waiting.probed.is_none_or(|at| since > at);
+            let kept_waiting = kept_waiting
+                .is_some_and(|since| now - *since >= WAIT_UNCHECKED_MAX && unprobed(*since));
             kept_waiting && (self.in_flight(*key) || self.contended.contains_key(key))
         };
         waiting.spec.keys.as_slice().iter().any(long)
@@ -257,18 +259,12 @@ impl LineModel {
             let waiting = self.waiting[place.expect("a probed request waits")].clone();
             let id = waiting.spec.probe_group.expect("it has a probe");
             ids.insert((id.template, id.settings));
-            let keys = waiting.spec.keys.as_slice();
-            assert!(waiting.long, "no row has kept it waiting: {waiting:?}");
-            let again = |at: Instant| {
-                keys.iter()
-                    .filter_map(|key| self.kept_waiting.get(key))
-                    .any(|kept_waiting| *kept_waiting > at)
-            };
             assert!(
-                waiting.probed.is_none_or(again),
-                "probed twice: {waiting:?}"
+                waiting.long,
+                "no row has kept it waiting since its last probe: {waiting:?}"
             );
-            self.waiting[place.expect("it waits")].probed = Some(now);
+            let waiting = &mut self.waiting[place.expect("it waits")];
+            (waiting.probed, waiting.long) = (Some(now), false);
         }
         assert_eq!(ids.len(), 1, "of one kind");
     }

@@ -53,7 +53,7 @@ impl Fares {
             // See `generated`: in this layout key 1 has the ids that the number of keys divides.
             Layout::Scattered if key == 1 => (self.keys, self.keys),
             Layout::Scattered => (key - 1, self.keys),
-            _ => ((key - 1) * self.rows_per_key + 1, 1),
+            _ => (self.first_row(key), 1),
         };
         (0..self.rows_per_key).map(move |place| first + place * step)
     }
@@ -91,6 +91,16 @@ impl Fares {
             "UPDATE {SCHEMA}.{} SET mod_time = mod_time + interval '1 second' WHERE id = $1",
             self.table()
         )
+    }
+
+    /// The same, and returns `mod_time`.
+    pub(super) fn change_returning(&self) -> String {
+        format!("{} RETURNING mod_time", self.change())
+    }
+
+    /// The `id` of the first row of a key, if its rows are contiguous.
+    pub(super) fn first_row(&self, key: i64) -> i64 {
+        (key - 1) * self.rows_per_key + 1
     }
 
     /// Total number of changes in the table; 0 if clients change no rows.

@@ -17,7 +17,8 @@ pub(super) struct RunArguments {
     /// A target under the name that tables show: direct=postgres://USER:PASSWORD@HOST:PORT/DATABASE
     ///
     /// May be repeated; runs alternate between targets, and results are compared with the first. Without
-    /// this option, an embedded PostgreSQL is started, and measured directly and through Paceline.
+    /// this option, an embedded PostgreSQL is started, and measured directly and through Paceline; for
+    /// variants with replicas, a primary and two replicas for each run.
     #[arg(verbatim_doc_comment, long, value_name = "NAME=URL")]
     against: Vec<String>,
 
@@ -118,6 +119,11 @@ impl RunArguments {
         self.load.clients()
     }
 
+    /// Whether targets are named.
+    pub(super) fn has_targets(&self) -> bool {
+        !self.against.is_empty()
+    }
+
     pub(super) fn calibration(&self) -> Calibration {
         let load = &self.load;
         Calibration {
@@ -136,16 +142,17 @@ impl RunArguments {
         process: &ProcessEnvironment,
         command: String,
     ) -> Result<Bench, CliError> {
-        let has_targets = !self.against.is_empty();
+        let has_targets = self.has_targets();
+        let needs_demo = !has_targets && !choices.iter().all(Choice::starts_servers);
         let targets = self.against.iter().map(|text| target(text));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
         check_names(&targets)?;
-        let demo_folder = match (has_targets, &self.data_dir) {
-            (true, _) => None,
-            (false, Some(folder)) => {
+        let demo_folder = match (needs_demo, &self.data_dir) {
+            (false, _) => None,
+            (true, Some(folder)) => {
                 Some(std::path::absolute(folder).unwrap_or_else(|_| folder.clone()))
             }
-            (false, None) => {
+            (true, None) => {
                 let folder = process.home.data_folder().ok_or(CliError::NoDataFolder)?;
                 Some(folder.with_file_name("paceline-bench"))
             }

@@ -241,9 +241,10 @@ fn a_failover_has_servers_of_its_own_and_a_rate() {
     let plan = both.plan;
     let names = plan.choices.iter().map(|choice| choice.work.name());
     assert_eq!(names.collect::<Vec<_>>(), ["asynchronous", "synchronous"]);
-    let targets = plan.targets.iter().map(|target| target.name.as_str());
-    assert_eq!(targets.collect::<Vec<_>>(), ["direct", "paceline"]);
-    assert!(plan.fails_over() && plan.rate.is_some());
+    assert!(plan.targets.is_empty() && plan.rate.is_some());
+    for choice in &plan.choices {
+        assert_eq!(own_targets(choice), ["direct", "paceline"]);
+    }
     assert_eq!(plan.deadline, Some(Duration::from_secs(1)));
     let line = ["failover", "--replication", "synchronous", "--think", "0s"];
     let plan = bench(&[&line[..], &["--deadline", "200ms", "--clients", "7"]].concat()).plan;
@@ -255,6 +256,37 @@ fn a_failover_has_servers_of_its_own_and_a_rate() {
         assert!(error.contains("unexpected argument"), "{error}");
     }
     assert_eq!(bench(&["hot-row"]).plan.deadline, None);
+}
+
+fn own_targets(choice: &paceline_bench::Choice) -> Vec<&str> {
+    let targets = choice.own_targets.iter();
+    targets.map(|target| target.name.as_str()).collect()
+}
+
+#[test]
+fn variants_with_replicas_have_servers_of_their_own_unless_targets_are_named() {
+    for line in [
+        ["edges", "--variant", "planes"],
+        ["keyed-read", "--variant", "replicas"],
+    ] {
+        let alone = bench(&line);
+        assert_eq!(alone.demo_folder, None);
+        let [choice] = alone.plan.choices.as_slice() else {
+            panic!("{:?}", alone.plan.choices);
+        };
+        assert_eq!(own_targets(choice), ["direct", "primary", "session"]);
+        let named = bench(&[&line[..], &["--against", "a=postgres://b@c/d"]].concat());
+        assert!(!named.plan.starts_servers() && named.plan.targets.len() == 1);
+    }
+    // The other variants run on the demo.
+    let all = bench(&["edges", "--variant", "upsert,planes"]);
+    assert!(all.demo_folder.is_some());
+    let starting = all
+        .plan
+        .choices
+        .iter()
+        .map(|choice| choice.starts_servers());
+    assert_eq!(starting.collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]

@@ -7,22 +7,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::harness::caretaker;
-use crate::harness::{Stage, skipped, until};
-use paceline_postgres::Installation;
+use crate::harness::{Stage, until};
 
 /// As short as a run can be and still begin and end.
 const SHORT: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
 
-fn bench(arguments: &[&str]) -> Command {
+pub(super) fn bench(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     command.arg("bench").args(arguments).stdin(Stdio::null());
     command
 }
 
-struct BenchOutput {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub(super) struct BenchOutput {
+    pub(super) code: Option<i32>,
+    pub(super) out: String,
+    pub(super) err: String,
 }
 
 impl From<Output> for BenchOutput {
@@ -40,14 +39,14 @@ fn run(arguments: &[&str]) -> BenchOutput {
     bench(arguments).output().unwrap().into()
 }
 
-fn results() -> (PathBuf, String) {
+pub(super) fn results() -> (PathBuf, String) {
     let file = caretaker::folder("b").join("results.jsonl");
     let text = file.to_str().unwrap().to_owned();
     (file, text)
 }
 
 /// A field of each line of results, by its name in JSON; good enough for names that occur once in a line.
-fn fields(results: &str, name: &str) -> Vec<String> {
+pub(super) fn fields(results: &str, name: &str) -> Vec<String> {
     let mark = format!("\"{name}\":");
     let value = |line: &str| {
         let (_, rest) = line.split_once(&mark).unwrap();
@@ -262,10 +261,6 @@ fn without_a_target_it_brings_its_own() {
 /// Synchronous replication: nothing that was acknowledged may be missing.
 #[test]
 fn a_failover_is_checked_and_nothing_remains() {
-    if let Err(error) = Installation::with_base_backup() {
-        skipped(&error.to_string());
-        return;
-    }
     let (file, json) = results();
     let temporary = caretaker::folder("t");
     let arguments = ["failover", "--replication", "synchronous", "--clients", "8"];
@@ -284,11 +279,13 @@ fn a_failover_is_checked_and_nothing_remains() {
         ("holds", "true"),
         ("missing", "0"),
         ("twice", "0"),
+        ("stale", "0"),
     ] {
         assert_eq!(fields(&results, name), [value; 2], "{name} in {results}");
     }
     for name in [
         "acknowledged",
+        "checked",
         "pause",
         "longest_wait",
         "requests",
@@ -320,10 +317,6 @@ fn postmasters(folder: &Path) -> Vec<u32> {
 
 #[test]
 fn an_interrupted_failover_ends_its_servers() {
-    if let Err(error) = Installation::with_base_backup() {
-        skipped(&error.to_string());
-        return;
-    }
     let temporary = caretaker::folder("t");
     let mut child = bench(&["failover", "--clients", "2", "--duration", "10min"])
         .env("TMPDIR", &temporary)

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "bench")]
 mod benching;
+#[cfg(feature = "bench")]
+mod benching_replicas;
 mod checking;
 mod explaining;
 mod importing;

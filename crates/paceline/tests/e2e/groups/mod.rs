@@ -13,6 +13,7 @@ mod declared;
 mod edges;
 mod equivalence;
 mod errors;
+mod first_requests;
 mod hotspot_hints;
 mod languages;
 mod merge;

@@ -136,9 +136,9 @@ impl Consumer {
         values[place].clone()
     }
 
-    /// Among rows that are equal in its order, it prefers the first of these, then the second.
+    /// Among rows that are equal in its order, it prefers the first of these, then the others in turn.
     /// PostgreSQL may pick any of them: so this is one of the results that the consumer's own statement may have.
-    pub(super) fn preferring(&self, names: [&[String]; 2]) -> Template {
+    pub(super) fn preferring(&self, names: [&[String]; 3]) -> Template {
         let last = names.map(|names| format!("job <> ALL ('{{{}}}')", names.join(",")));
         let last = last.join(", ");
         self.template

@@ -323,6 +323,8 @@ pub(super) struct Dealt {
     known: Vec<Vec<String>>,
     /// Orders that are gone and were returned to no consumer.
     others: Vec<String>,
+    /// Orders that were returned to a consumer and are gone; another one may have had them before, or have taken them later.
+    told_and_gone: Vec<String>,
     /// Orders that were returned to a consumer; another one may have had them before.
     told: Vec<String>,
 }
@@ -339,11 +341,12 @@ impl Dealt {
             Visit::Takes { .. } => None,
         });
         all.extend(brought.chain(&case.late).map(Order::name));
-        let mut there = Vec::new();
+        let (mut there, mut left) = (Vec::new(), Vec::new());
         for row in &outcome.left {
             let (Some(table), Some(job)) = (&row[0], &row[1]) else {
                 continue;
             };
+            left.push(job.clone());
             let worker: Option<usize> = row[6].as_ref().and_then(|worker| worker.parse().ok());
             match worker {
                 Some(worker) => known[worker].push(job.clone()),
@@ -352,17 +355,20 @@ impl Dealt {
             }
         }
         all.retain(|name| !there.contains(name) && !known.iter().flatten().any(|k| k == name));
+        let told = known.concat();
+        let gone = told.iter().filter(|name| !left.contains(name));
         Dealt {
-            told: known.concat(),
+            told_and_gone: gone.cloned().collect(),
+            told,
             known,
             others: all,
         }
     }
 
-    fn to(&self, visit: usize) -> [&[String]; 2] {
+    fn to(&self, visit: usize) -> [&[String]; 3] {
         match self.known[visit].is_empty() {
-            true => [&self.others, &self.told],
-            false => [&self.known[visit], &[]],
+            true => [&self.others, &self.told_and_gone, &self.told],
+            false => [&self.known[visit], &[], &[]],
         }
     }
 }

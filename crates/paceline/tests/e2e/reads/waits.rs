@@ -1,0 +1,187 @@
+//! Reads on replicas that wait there, and clients that do not wait for them.
+
+use super::READ;
+use crate::failover::{Pair, console};
+use crate::harness::message::{query, unit};
+use crate::harness::raw::RawClient;
+use crate::harness::stage::counters;
+use crate::harness::until;
+
+const WAITS: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+
+const RUNS: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%FROM big a%' AND pid <> pg_backend_pid()";
+
+/// Holds the table's lock on both servers.
+fn lock(pair: &Pair) -> RawClient {
+    let mut locker = pair.primary.client("postgres");
+    locker.ok("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE; SELECT pg_current_xact_id()");
+    let mut replica = pair.replica.client("postgres");
+    until("replay has the lock", || {
+        replica.number("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 't'::regclass") == 1
+    });
+    locker
+}
+
+/// The end of the transaction is not replayed: on the primary the lock is free.
+#[test]
+fn a_read_does_not_wait_for_a_lock_of_replay() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let (mut client, mut patient) = (pair.client(), pair.client());
+    patient.ok("SET lock_timeout = 0");
+    pair.await_replica(&mut client, READ);
+    pair.await_replica(&mut patient, READ);
+    let mut locker = lock(&pair);
+    pair.pause_replay();
+    locker.ok("COMMIT");
+    let before = pair.reads();
+    for client in [&mut client, &mut patient] {
+        assert_eq!(client.number(READ), 0);
+    }
+    assert_eq!(pair.reads(), before);
+    assert_eq!(patient.value("SHOW lock_timeout"), "0");
+    assert_eq!(pair.replica.client("postgres").number(WAITS), 0);
+    pair.resume_replay();
+    pair.await_replica(&mut patient, READ);
+}
+
+/// The client cancels, or disconnects.
+#[test]
+fn a_read_that_its_client_gave_up_ends_on_the_replica() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let mut primary = pair.primary.client("postgres");
+    // Compiled, it would be too slow for the strategy pipeline.
+    primary.ok("ALTER DATABASE postgres SET jit = off");
+    primary.ok("CREATE TABLE big AS SELECT i AS id FROM generate_series(1, 1000) i");
+    // With all rows it does not end.
+    let slow = "SELECT count(*) FROM big a, big b, big c, big d \
+                WHERE a.id < $1::int AND b.id < $1 AND c.id < $1 AND d.id < $1";
+    let ask = |client: &mut RawClient, count: &str| {
+        client.send(&unit(slow, &[Some(count)]));
+    };
+    let mut warm = pair.client();
+    let before = pair.reads();
+    until(
+        "the replica answers often enough for the strategy pipeline",
+        || {
+            ask(&mut warm, "0");
+            warm.reply().expect_ok("a read of no rows");
+            pair.reads() > before + 5
+        },
+    );
+    let mut replica = pair.replica.client("postgres");
+    let mut client = pair.client();
+    ask(&mut client, "1000000");
+    until("the read runs", || replica.number(RUNS) == 1);
+    client.cancel();
+    client.reply().expect_error("57014");
+    until("the read has ended", || replica.number(RUNS) == 0);
+    ask(&mut client, "1000000");
+    until("the read runs again", || {
+        replica.number(RUNS) + primary.number(RUNS) == 1
+    });
+    let was_on_replica = replica.number(RUNS) == 1;
+    drop(client);
+    if was_on_replica {
+        until("the read has ended", || replica.number(RUNS) == 0);
+    }
+}
+
+/// A notification tells the client of a commit: its next read sees it.
+#[test]
+fn a_client_reads_what_it_was_notified_of() {
+    let Some(pair) = Pair::reading(&["reads=session", "listen_mode=shared"]) else {
+        return;
+    };
+    let (mut listener, mut writer) = (pair.client(), pair.client());
+    listener.ok("LISTEN changed");
+    pair.await_replica(&mut listener, READ);
+    pair.pause_replay();
+    assert_eq!(listener.number(READ), 0);
+    writer.ok("BEGIN; UPDATE t SET n = 7 WHERE id = 1; NOTIFY changed; COMMIT");
+    listener.receive_until(b"A");
+    assert_eq!(listener.number(READ), 7);
+    pair.resume_replay();
+}
+
+#[test]
+fn kill_ends_a_client_whose_read_is_under_way_on_a_replica() {
+    let Some(pair) = Pair::reading(&["reads=session", "admin_users=postgres", "replica_wait=10s"])
+    else {
+        return;
+    };
+    let mut client = pair.client();
+    pair.await_replica(&mut client, READ);
+    let locker = lock(&pair);
+    client.send(&query(READ));
+    let mut replica = pair.replica.client("postgres");
+    until("the read waits", || replica.number(WAITS) == 1);
+    console(&pair.paceline).ok("KILL postgres");
+    let last = client.receive_to_end();
+    let error = last.iter().find(|message| message.tag == b'E');
+    let error = error.expect("an error precedes the end");
+    assert_eq!(error.fields().sqlstate(), "08P01");
+    drop(locker);
+}
+
+/// A replica rejects each statement of such a client, so it is not asked.
+#[test]
+fn a_serializable_client_reads_on_the_primary() {
+    let Some(pair) = Pair::reading(&["reads=session", "admin_users=postgres"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    pair.await_replica(&mut client, READ);
+    let rejected = "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
+    let mut replica = pair.replica.client("postgres");
+    let before = replica.number(rejected);
+    client.ok("SET default_transaction_isolation TO 'serializable'");
+    for _ in 0..5 {
+        client.ok(READ);
+    }
+    client.ok("RESET default_transaction_isolation");
+    // The statistics of a connection are complete at the latest when it has ended.
+    console(&pair.paceline).ok("RECONNECT postgres");
+    until("the connection to the replica has ended", || {
+        shown_connections(&pair) == 0
+    });
+    assert_eq!(replica.number(rejected), before);
+    pair.await_replica(&mut client, READ);
+}
+
+fn shown_connections(pair: &Pair) -> usize {
+    let servers = console(&pair.paceline).ok("SHOW SERVERS").rows();
+    let port = Some(pair.replica.port().to_string());
+    servers.iter().filter(|row| row.contains(&port)).count()
+}
+
+/// It waits in the line of the primary, and another client analyzes its template.
+#[test]
+fn a_read_that_waits_for_the_first_analysis_runs_on_the_replica() {
+    const NEW: &str = "SELECT n + 1 FROM t WHERE id = 1";
+    let Some(pair) = Pair::reading(&["reads=any", "max_lag=0", "default_pool_size=1"]) else {
+        return;
+    };
+    let mut clients: Vec<_> = (0..5).map(|_| pair.client()).collect();
+    let (mut holder, mut status) = (pair.client(), pair.client());
+    holder.ok("BEGIN; SELECT 1");
+    let before = pair.reads();
+    for (waiting, client) in (1..).zip(&mut clients) {
+        client.send(&query(NEW));
+        until("the read is in the line", || {
+            counters(&mut status).waiting == waiting
+        });
+    }
+    clients[1].cancel();
+    assert_eq!(clients[1].reply().sqlstate(), "57014");
+    holder.ok("COMMIT");
+    for place in [0, 2, 3, 4] {
+        assert_eq!(clients[place].reply().value(), "1");
+    }
+    // The first one has run on the primary.
+    assert_eq!(pair.reads(), before + 3);
+    assert_eq!(counters(&mut status).waiting, 0);
+}

@@ -1,0 +1,148 @@
+//! Single statements in autocommit: each is relayed if it can start at once, else it may join a group, or a replica answers it.
+
+use super::relay::SingleRequest;
+use super::{Client, ClientEnd};
+use paceline_batch::analysis::GroupingDecision;
+use paceline_batch::line::LineKeys;
+use paceline_batch::strategy::PlannedRequest;
+use paceline_pool::analysis::AnalysisTask;
+use paceline_pool::pool::{AnalysisState, CheckoutResult, PooledServer, WaitResult};
+use paceline_relay::relay::Wrap;
+use paceline_relay::request::{Request, RequestForm};
+use std::sync::Arc;
+
+impl Client {
+    /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
+    pub(super) async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
+        let mut request = PlannedRequest::from(request);
+        loop {
+            let settings = request.settings.id;
+            let (mut state, stats) = self.pool.analysis(&request.template, settings);
+            if matches!(state, AnalysisState::Running) {
+                state = match Box::pin(self.await_analysis(&request)).await {
+                    Some(state) => state,
+                    None => return self.handle_wait_result(WaitResult::cancelled()).await,
+                };
+            }
+            request.stats = Some(stats);
+            let (decision, analysis) = self.decide(&state, &mut request);
+            let replica_read = self.replica_read(&state, &request);
+            let planned = Arc::new(request);
+            // Boxed, because its state would be part of every client.
+            if let Some(read) = replica_read
+                && Box::pin(self.read_on_replica(read, &planned)).await?
+            {
+                return Ok(());
+            }
+            let wrap = match (
+                planned.template.hints().target_affect_row,
+                &decision.spec.keys,
+            ) {
+                (None, _) => Wrap::No,
+                (Some(1), LineKeys::One(_)) => Wrap::OneRow,
+                _ => Wrap::Begin,
+            };
+            match self.wait_for_group(decision, &planned).await? {
+                WaitResult::Server(server) => {
+                    return self.relay_single(server, planned, wrap, analysis).await;
+                }
+                // It is a read that a replica may answer.
+                WaitResult::Elsewhere => request = Arc::unwrap_or_clone(planned),
+                other => return self.handle_wait_result(other).await,
+            }
+        }
+    }
+
+    /// Waits shortly for the end of an analysis that runs. `None`: the client has cancelled its request.
+    async fn await_analysis(&self, request: &PlannedRequest) -> Option<AnalysisState> {
+        let entry = &self.registration.entry;
+        let soon = self
+            .pool
+            .analysis_soon(&request.template, request.settings.id);
+        entry.unless_cancelled(soon).await
+    }
+
+    /// Asks for a server connection for a single statement, and waits in the line for that or for the answer of its group.
+    async fn wait_for_group(
+        &mut self,
+        decision: GroupingDecision,
+        planned: &Arc<PlannedRequest>,
+    ) -> Result<WaitResult, ClientEnd> {
+        let reads = decision.joins_reads();
+        let GroupingDecision { spec, would_group } = decision;
+        let shown = spec.group.is_some() || spec.probe_group.is_some() || planned.awaits_analysis;
+        let checkout = self
+            .pool
+            .check_out(spec, would_group, || shown.then(|| Arc::clone(planned)));
+        let (waiter, receiver) = match checkout {
+            CheckoutResult::Server(server) => return Ok(WaitResult::Server(server)),
+            CheckoutResult::Refused(message) => return Ok(WaitResult::Fatal(message)),
+            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
+        };
+        if would_group && let Some(stats) = &planned.stats {
+            stats.count_would_have_grouped();
+        }
+        let result = self.wait(waiter, receiver, reads).await?;
+        self.note_group_answer(planned, &result);
+        Ok(result)
+    }
+
+    /// Decides how a single statement enters the line, by the analysis of its template. The client may have to analyze it after the
+    /// request; if another client has to, the pool decides again when that analysis ends.
+    fn decide(
+        &self,
+        state: &AnalysisState,
+        request: &mut PlannedRequest,
+    ) -> (GroupingDecision, Option<AnalysisTask>) {
+        let policy = self.pool.policy();
+        request.awaits_analysis = false;
+        let analysis = match state {
+            AnalysisState::Done(analysis) => return (analysis.decide(request, policy), None),
+            AnalysisState::Pending | AnalysisState::Running => None,
+            AnalysisState::Needed => Some(AnalysisTask::new(&self.pool, request)),
+        };
+        request.awaits_analysis = analysis.is_none();
+        request.prefers_replica = self.prefers_replica(request);
+        let decision = GroupingDecision::without_analysis(request, policy);
+        (decision, analysis)
+    }
+
+    /// The client analyzes the template after its request if the client that was to analyze it has left, or its request has failed.
+    fn take_over_analysis(&self, request: &PlannedRequest) -> Option<AnalysisTask> {
+        if !request.awaits_analysis {
+            return None;
+        }
+        let (state, _) = self.pool.analysis(&request.template, request.settings.id);
+        matches!(state, AnalysisState::Needed).then(|| AnalysisTask::new(&self.pool, request))
+    }
+
+    /// Notes what the answer that a group has brought changes for the client.
+    pub(super) fn note_group_answer(&mut self, request: &Request, result: &WaitResult) {
+        let Some(answer) = result.answer() else {
+            return;
+        };
+        let now = self.proxy.shared.templates.new_id();
+        self.session.group_answered(request, answer, now);
+        if let RequestForm::Extended { parse: true, .. } = request.form {
+            let info = &self.registration.entry.info;
+            info.set_prepared(self.session.statements.named());
+        }
+    }
+
+    async fn relay_single(
+        &mut self,
+        mut server: Box<PooledServer>,
+        request: Arc<PlannedRequest>,
+        wrap: Wrap,
+        analysis: Option<AnalysisTask>,
+    ) -> Result<(), ClientEnd> {
+        let request = server.take_request().unwrap_or(request);
+        let analysis = analysis.or_else(|| self.take_over_analysis(&request));
+        if let Some(stats) = &request.stats {
+            stats.count_alone();
+        }
+        let bytes = request.bytes.clone();
+        let single = SingleRequest { request, analysis };
+        Box::pin(self.relay(server, &bytes, wrap, Some(single))).await
+    }
+}
