@@ -4,6 +4,7 @@
 //! the database follow it. While there is none, their requests wait in the line.
 
 mod asker;
+mod commits;
 mod failovers;
 pub(crate) mod monitor;
 mod patroni;
