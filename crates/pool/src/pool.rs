@@ -7,6 +7,7 @@ mod admin;
 mod analyses;
 mod check;
 mod checkout;
+mod commits;
 mod config;
 mod decide_again;
 mod dispatch;
@@ -48,13 +49,13 @@ use crate::settings::SettingsInForce;
 use crate::shared::Shared;
 use crate::stats::Stats;
 use analyses::Analyses;
-use arc_swap::{ArcSwap, Cache, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Cache, Guard};
 use bytes::Bytes;
 use config::PolicyCell;
 use login_backoff::LoginBackoff;
 use paceline_batch::line::{Dispatch, Line, LineKey, LineKeys, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
-use paceline_cluster::Lsn;
+use paceline_cluster::{CommitCounter, Lsn};
 use paceline_relay::request::PartialAnswer;
 use replication_queue::ReplicationQueue;
 use rustc_hash::FxHashMap;
@@ -92,6 +93,8 @@ pub struct Pool {
     /// Statistics.
     pub stats: Arc<Stats>,
     server_list: ServerList,
+    /// Counts commits, if the database has several hosts.
+    commits: ArcSwapOption<CommitCounter>,
     /// The host of a replica's pool; `None` if the pool leads to the primary.
     pub(crate) replica: Option<ReplicaHost>,
 }
@@ -298,6 +301,7 @@ impl Pool {
             PoolState::Active | PoolState::Suspended | PoolState::Paused => DisconnectSignal::Stay,
         };
         Self {
+            commits: ArcSwapOption::new(config.commit_counter()),
             all_pools,
             policy: PolicyCell::new(config.policy),
             shown: match &beside {

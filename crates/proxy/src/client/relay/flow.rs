@@ -254,6 +254,7 @@ impl RelayTask<'_> {
             relay,
             to_server,
             output,
+            sent_at,
             ..
         } = self;
         let mut input = std::mem::take(&mut conn.input);
@@ -273,6 +274,7 @@ impl RelayTask<'_> {
             client.pool.stats.failed(state);
         }
         // Before the client gets the answer.
+        client.pool.committed(*sent_at, relay.take_commits());
         if relay.take_ended_ddl() {
             client.pool.shared.ddl_ended();
         }
@@ -347,6 +349,7 @@ impl RelayTask<'_> {
         };
         if quiet {
             self.stats.resume(Instant::now(), self.relay.status());
+            self.sent_at = self.client.pool.sent_at();
         }
         match expired {
             Some(why) => Err((ServerDisposal::Close, self.time_out(phase, why))),
