@@ -44,7 +44,7 @@ use crate::hosts::{DatabaseHosts, NoPrimary, ReplicaHost};
 use crate::labels::PoolLabels;
 use crate::quota::{Quotas, Starving};
 use crate::result_memory::ResultReservation;
-use crate::server::{Generation, ServerConn, ServerList};
+use crate::server::{Generation, ServerConn, ServerList, TransactionDefaults};
 use crate::settings::SettingsInForce;
 use crate::shared::Shared;
 use crate::stats::Stats;
@@ -86,6 +86,8 @@ pub struct Pool {
     signals: PoolSignals,
     /// The server's default of `idle_session_timeout`, in milliseconds, as of the connection that was opened last.
     idle_default_ms: AtomicU64,
+    /// The server's defaults for transactions, as of the connection to the primary that was opened last.
+    transaction_defaults: ArcSwapOption<TransactionDefaults>,
     /// Clients that are logged in.
     pub clients: AtomicUsize,
     /// Replication clients among them.
@@ -348,6 +350,7 @@ impl Pool {
             settings: Arc::new(ArcSwap::from_pointee(config.settings)),
             signals,
             idle_default_ms: AtomicU64::new(0),
+            transaction_defaults: ArcSwapOption::empty(),
             clients: AtomicUsize::new(0),
             replication_clients: AtomicUsize::new(0),
             stats: match beside {
@@ -373,6 +376,11 @@ impl Pool {
     /// The server's default of `idle_session_timeout`; zero for none.
     pub fn idle_default(&self) -> Duration {
         Duration::from_millis(self.idle_default_ms.load(Ordering::Relaxed))
+    }
+
+    /// The server's defaults for transactions. `None` if the database has one host, or before the first connection to the primary.
+    pub fn transaction_defaults(&self) -> Option<TransactionDefaults> {
+        self.transaction_defaults.load().as_deref().copied()
     }
 
     /// Credentials for a server connection outside of the pool, which logs in as the pool does.

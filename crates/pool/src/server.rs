@@ -2,6 +2,7 @@
 //! open a connection, `statements` runs statements of Paceline's own.
 
 mod backend_key;
+mod defaults;
 mod dial;
 mod error;
 mod generation;
@@ -14,6 +15,7 @@ mod replication;
 mod statements;
 
 pub use backend_key::{BackendKey, abandon, deliver};
+pub use defaults::TransactionDefaults;
 pub use dial::{connect, dial};
 pub use error::ServerError;
 pub(crate) use generation::{Generation, GenerationGuard};
@@ -64,6 +66,8 @@ pub struct ServerConn {
     pub(crate) log: Option<ServerLog>,
     /// What a replica has replayed, as this connection last found.
     pub(crate) replayed: Lsn,
+    /// The server's defaults, if the database has several hosts and the server is the primary.
+    pub(crate) transaction_defaults: Option<TransactionDefaults>,
 }
 
 impl ServerConn {
@@ -88,6 +92,7 @@ impl ServerConn {
             slot: None,
             log: None,
             replayed: Lsn::ZERO,
+            transaction_defaults: None,
         }
     }
 

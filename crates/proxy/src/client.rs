@@ -1,5 +1,7 @@
 //! A client connection: login, then one request after another. Each request is answered at once, relayed, or put into the line.
 
+mod deferred;
+mod deferred_transaction;
 mod end;
 mod idle_timer;
 mod listening;
@@ -23,6 +25,7 @@ use crate::cancel::Registration;
 use crate::proxy::Proxy;
 use crate::shared_listen::ListeningClient;
 use bytes::BytesMut;
+use deferred_transaction::DeferredTransaction;
 use end::{ClientEnd, disconnected, shut_down};
 use idle_timer::IdleTimer;
 use paceline_config::PoolMode;
@@ -59,6 +62,8 @@ pub(crate) struct Client {
     replicas: ReplicasInForce,
     /// What the client has seen of a database with replicas.
     seen: Seen,
+    /// Present in a transaction that has not begun on a server.
+    deferred: Option<Box<DeferredTransaction>>,
     /// Limits the idle time.
     idle_timer: Option<Box<IdleTimer>>,
     disconnect: watch::Receiver<DisconnectSignal>,

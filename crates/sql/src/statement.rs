@@ -16,6 +16,7 @@ use crate::parser::{self, NotParsed};
 use crate::references;
 use crate::sequences::{self, SequenceUse};
 use crate::take::{self, Take};
+use crate::transaction;
 use crate::tree::Record;
 use crate::update::{self, Update};
 
@@ -58,6 +59,8 @@ pub struct Statement {
     /// Whether a string constant may refer to the time at which PostgreSQL parses it (`'now'::timestamptz`). Then the
     /// text has another meaning when it is parsed at another time.
     pub depends_on_parse_time: bool,
+    /// Whether the text may show when its transaction began (`now()`).
+    pub depends_on_transaction: bool,
     /// Whether the meaning of a backslash in a constant depends on settings of the server.
     pub has_escapes: bool,
     /// Whether a parameter is in a place where PostgreSQL requires a constant or gives it a special meaning (`ORDER
@@ -112,6 +115,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         take: take::of_statements(parts),
         call: call::of_statements(parts),
         depends_on_parse_time: references::depends_on_parse_time(&tree),
+        depends_on_transaction: transaction::depends_on_transaction(&tree),
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
         samples: tree.contains(&["RangeTableSample"]),

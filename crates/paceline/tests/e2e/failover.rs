@@ -15,7 +15,7 @@ use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
 use crate::harness::{Rng, until};
 
-const SETUP: &str = "
+pub(crate) const SETUP: &str = "
     CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL);
     INSERT INTO t SELECT i, 0 FROM generate_series(1, 5) i";
 

@@ -1,6 +1,9 @@
 //! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
 
+mod begin_fails;
+mod scripts;
 mod several;
+mod transactions;
 mod waits;
 
 use crate::failover::{Pair, console, shown};
@@ -338,15 +341,21 @@ fn write(rng: &mut Rng, client: &mut RawClient, id: usize, n: i64) {
 }
 
 fn read(rng: &mut Rng, client: &mut RawClient, id: usize) -> i64 {
-    let reply = match rng.chance(50) {
-        true => client.ok(&format!("SELECT n FROM t WHERE id = {id}")),
+    let request = match rng.chance(50) {
+        true => query(&format!("SELECT n FROM t WHERE id = {id}")),
         false => {
             let select = "SELECT n FROM t WHERE id = $1::int";
-            client
-                .ask(&unit(select, &[Some(&id.to_string())]))
-                .expect_ok("a read")
+            unit(select, &[Some(&id.to_string())])
         }
     };
+    let in_transaction = rng.chance(40);
+    if in_transaction {
+        client.ok("BEGIN READ ONLY");
+    }
+    let reply = client.ask(&request).expect_ok("a read");
+    if in_transaction {
+        client.ok("COMMIT");
+    }
     reply.rows()[0][0].as_ref().unwrap().parse().unwrap()
 }
 

@@ -100,6 +100,9 @@ impl Pool {
                 let idle_default = u64::try_from(conn.side.idle_default.as_millis());
                 let idle_default = idle_default.unwrap_or_default();
                 self.idle_default_ms.store(idle_default, Ordering::Relaxed);
+                if let Some(defaults) = conn.transaction_defaults {
+                    self.transaction_defaults.store(Some(Arc::new(defaults)));
+                }
                 if is_current {
                     inner.servers.backoff = None;
                     inner.analyses.server_reached();

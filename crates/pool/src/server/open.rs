@@ -1,6 +1,6 @@
 //! Opens a connection: connects, logs in, and overrides defaults of the server that a pool's connection must not have.
 
-use super::{ServerConn, ServerError, ServerInfo, connect};
+use super::{ServerConn, ServerError, ServerInfo, connect, defaults};
 use crate::address::Address;
 use crate::credentials::{ServerCredentials, random};
 use bytes::BytesMut;
@@ -113,21 +113,19 @@ impl ServerConn {
         opened.unwrap_or(Err(ServerError::Timeout(limit)))
     }
 
-    /// Checks that the server of a database with several hosts is not a standby, within `limit`; zero means no limit.
+    /// Checks that the server of a database with several hosts is not a standby, within `limit`; zero means no limit. Also reads the
+    /// defaults for transactions.
     ///
     /// # Errors
     /// [`ServerError::Standby`] if it is one, and others if it does not answer.
     pub(crate) async fn check_primary(&mut self, limit: Duration) -> Result<(), ServerError> {
-        let asked = self.query("SELECT pg_catalog.pg_is_in_recovery()");
+        let asked = self.query(defaults::QUESTION);
         let answer = optional_timeout(limit, asked).await;
         let answer = answer.unwrap_or(Err(ServerError::Timeout(limit)))?;
-        let in_recovery = answer
-            .first()
-            .and_then(|rows| rows.first()?.first()?.as_deref());
-        match in_recovery {
-            Some("f") => Ok(()),
-            _ => Err(ServerError::Standby),
-        }
+        let row = answer.first().and_then(|rows| rows.first());
+        let read = row.and_then(|row| defaults::read(row));
+        self.transaction_defaults = Some(read.ok_or(ServerError::Standby)?);
+        Ok(())
     }
 
     async fn log_in(

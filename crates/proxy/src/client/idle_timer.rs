@@ -1,5 +1,6 @@
-//! Limits the time that a client without a server connection may be idle (`client_idle_timeout`, `idle_session_timeout`). Without
-//! a limit there is no timer; with one, the client reuses a single timer for its whole connection.
+//! Limits the time that a client without a server connection may be idle (`client_idle_timeout`, `idle_session_timeout`; in a deferred
+//! transaction `idle_transaction_timeout`, `idle_in_transaction_session_timeout`). Without a limit there is no timer; with one, the
+//! client reuses a single timer for its whole connection.
 
 use super::end::ClientEnd;
 use bytes::Bytes;
@@ -10,19 +11,43 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 /// A limit of the idle time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IdleLimit {
     pub(super) time: Duration,
-    /// Whether this is `idle_session_timeout`.
-    pub(super) is_session: bool,
+    reason: IdleReason,
+}
+
+/// The setting that limits the idle time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdleReason {
+    /// `idle_session_timeout`
+    Session,
+    /// `client_idle_timeout`
+    Client,
+    /// `idle_transaction_timeout`
+    Transaction,
+    /// `idle_in_transaction_session_timeout`
+    InTransaction,
 }
 
 impl IdleLimit {
+    /// The shortest of these times that is not zero.
+    pub(super) fn shortest<const N: usize>(limits: [(Duration, IdleReason); N]) -> Option<Self> {
+        let limits = limits.into_iter().filter(|(time, _)| !time.is_zero());
+        let shortest = limits.min_by_key(|(time, _)| *time);
+        shortest.map(|(time, reason)| Self { time, reason })
+    }
+
     /// The end of the connection when the limit is reached.
     pub(super) fn end(self) -> ClientEnd {
-        ClientEnd::Error(match self.is_session {
-            true => idle_session(),
-            false => messages::timed_out("client_idle_timeout"),
+        ClientEnd::Error(match self.reason {
+            IdleReason::Session => idle_session(),
+            IdleReason::Client => messages::timed_out("client_idle_timeout"),
+            IdleReason::Transaction => messages::timed_out("idle transaction timeout"),
+            IdleReason::InTransaction => messages::fatal(&ErrorResponse::fatal(
+                "25P03",
+                "terminating connection due to idle-in-transaction timeout",
+            )),
         })
     }
 }

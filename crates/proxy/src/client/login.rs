@@ -98,6 +98,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             mode: login.pool.settings().pooling.pool_mode,
             budget: WorkBudget::default(),
             seen: Seen::default(),
+            deferred: None,
             idle_timer: None,
             disconnect: login.pool.disconnect_signals(),
             pool_settings: login.pool.settings_cache(),

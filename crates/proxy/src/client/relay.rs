@@ -2,10 +2,11 @@
 //! loop; the protocol state is in `paceline_relay`, without sockets.
 //!
 //! `connection` holds what precedes and follows a relay: the client's settings on the server connection, and its return to the pool.
-//! `start` starts a relay; `flow` moves bytes, from `input` and to `output`; `listening` waits for notifications; `ending` ends a
+//! `start` starts a relay, `begin` one in a deferred transaction, with what is `preliminary` to its request; `flow` moves bytes, from `input` and to `output`; `listening` waits for notifications; `ending` ends a
 //! relay whose client has disconnected or exceeds a limit; `stats` counts; `context` passes client and server connection to the
 //! protocol state.
 
+mod begin;
 mod connection;
 mod context;
 mod ending;
@@ -13,6 +14,7 @@ mod flow;
 mod input;
 mod listening;
 mod output;
+mod preliminary;
 mod start;
 mod stats;
 
@@ -28,6 +30,7 @@ use paceline_cluster::SentAt;
 use paceline_pool::pools::Exclusive;
 use paceline_pool::server::ServerConn;
 use paceline_relay::relay::RelayState;
+use preliminary::Preliminary;
 use stats::RelayStats;
 use std::time::Instant;
 
@@ -53,6 +56,8 @@ struct RelayTask<'a> {
     /// `None` without time limits.
     timers: Option<Box<QueryTimers>>,
     input: ClientInput,
+    /// What precedes the client's request, until the server has answered it.
+    preliminary: Option<Box<Preliminary>>,
     to_server: BytesMut,
     /// Whether the server was asked for the answers that it keeps.
     flush_sent: bool,
@@ -102,6 +107,7 @@ impl<'a> RelayTask<'a> {
             relay,
             stats: RelayStats::new(start),
             input: ClientInput::default(),
+            preliminary: None,
             to_server: BytesMut::new(),
             flush_sent: false,
             output: ClientOutput::default(),
@@ -179,6 +185,7 @@ impl<'a> RelayTask<'a> {
                 .map_err(|end| (ServerDisposal::Close, end))?;
             let needs_client = self.wants_client();
             let all_taken = self.take_server_input()?;
+            self.continue_preliminary()?;
             if self.relay.awaits_notifications() {
                 self.awaited_end = Box::pin(self.catch_up()).await;
                 if self.awaited_end.is_some() {

@@ -1,5 +1,6 @@
 //! Reads that a replica may answer instead of the primary.
 
+use super::deferred_transaction::ISOLATION;
 use super::{Client, ClientEnd};
 use bytes::BytesMut;
 use paceline_batch::line::GroupId;
@@ -15,8 +16,6 @@ use std::sync::Arc;
 
 /// The setting by which a client chooses the server of its reads.
 const READS: &str = "paceline.reads";
-
-const ISOLATION: &str = "default_transaction_isolation";
 
 /// Where a read may run.
 pub(super) struct ReplicaRead {
@@ -35,6 +34,9 @@ impl Client {
         let AnalysisState::Done(analysis) = state else {
             return None;
         };
+        if !self.may_leave_transaction(request) {
+            return None;
+        }
         let replicas = self.replicas.load();
         let replicas = replicas.as_ref()?;
         let freshness = self.freshness(request.template.hints().server)?;
@@ -51,7 +53,7 @@ impl Client {
     }
 
     /// How fresh a replica must be for a read of this client; `None` if the read uses the primary.
-    fn freshness(&self, hint: Option<ServerHint>) -> Option<Freshness> {
+    pub(super) fn freshness(&self, hint: Option<ServerHint>) -> Option<Freshness> {
         if self.is_serializable() {
             return None;
         }
@@ -79,8 +81,7 @@ impl Client {
     ) -> Result<bool, ClientEnd> {
         let settings = self.pool.settings_cache().load().servers.clone();
         if settings.replicas_gone == ReplicasGone::Error && !read.replicas.any() {
-            let mut answer = messages::no_replica();
-            self.stream.write_all(&mut answer).await?;
+            self.send_answer(messages::no_replica(), true).await?;
             return Ok(true);
         }
         let seen = &mut self.seen;
@@ -96,13 +97,16 @@ impl Client {
             return Ok(false);
         };
         self.note_group_answer(request, &result);
-        let answer = match result {
+        let (answer, failed) = match result {
             WaitResult::OfReplica(answer, seen) => {
                 self.seen.raise(seen);
-                answer
+                if let Some(deferred) = &mut self.deferred {
+                    deferred.has_read = true;
+                }
+                (answer, false)
             }
             // The client has cancelled.
-            WaitResult::Answer(answer) => answer,
+            WaitResult::Answer(answer) => (answer, true),
             WaitResult::Server(server) => {
                 server.give_back();
                 return Ok(false);
@@ -118,7 +122,7 @@ impl Client {
                 };
             }
         };
-        self.stream.write_all(&mut BytesMut::from(answer)).await?;
+        self.send_answer(BytesMut::from(answer), failed).await?;
         Ok(true)
     }
 

@@ -1,6 +1,6 @@
 //! The requests of a client: each is answered at once, relayed, or put into the line.
 
-use super::idle_timer::{IdleLimit, IdleTimer};
+use super::idle_timer::{IdleLimit, IdleReason, IdleTimer};
 use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::shared_listen::notification_ready;
 use bytes::{Bytes, BytesMut};
@@ -17,6 +17,7 @@ use paceline_wire::frontend::tag;
 use paceline_wire::{ErrorResponse, Frames, WireError};
 use std::pin::Pin;
 use std::time::Duration;
+use tokio::io::Interest;
 use tokio::time::Sleep;
 
 /// If the rest of a request that could be grouped does not arrive within this time, the request is relayed: its client waits for
@@ -100,7 +101,12 @@ impl Client {
                 .awaits_more()
                 .then(|| Box::pin(tokio::time::sleep(REQUEST_PAUSE_MAX)));
             loop {
-                let interest = self.deliver()?;
+                // PostgreSQL delivers no notification in a transaction.
+                let delivers = self.deferred.is_none();
+                let interest = match delivers {
+                    true => self.deliver()?,
+                    false => Interest::READABLE,
+                };
                 tokio::select! {
                     biased;
                     ready = self.stream.ready(interest) => match ready?.is_readable() {
@@ -112,7 +118,7 @@ impl Client {
                         return Err(limit.map_or(ClientEnd::Left, IdleLimit::end));
                     }
                     disconnect = disconnected(&mut self.disconnect, DisconnectSignal::Closing) => return Err(disconnect),
-                    () = notification_ready(self.listening.as_deref()) => {}
+                    () = notification_ready(self.listening.as_deref()), if delivers => {}
                 }
             }
             self.stream.read_now(&mut self.input)?;
@@ -122,17 +128,14 @@ impl Client {
 
     /// The shortest limit of the idle time; `None` without a limit.
     fn idle_limit(&self) -> Option<IdleLimit> {
-        let own = IdleLimit {
-            time: self.idle_session_timeout(),
-            is_session: true,
-        };
-        let configured = IdleLimit {
-            time: self.pool.settings().timeouts.client_idle_timeout,
-            is_session: false,
-        };
-        let limits = [own, configured].into_iter();
-        let limits = limits.filter(|limit| !limit.time.is_zero());
-        limits.min_by_key(|limit| limit.time)
+        if let Some(deferred) = &self.deferred {
+            return self.idle_limit_in_transaction(deferred.idle_max);
+        }
+        let configured = self.pool.settings().timeouts.client_idle_timeout;
+        IdleLimit::shortest([
+            (self.idle_session_timeout(), IdleReason::Session),
+            (configured, IdleReason::Client),
+        ])
     }
 
     /// `idle_session_timeout`, which Paceline enforces instead of the server; zero means none.
@@ -146,6 +149,12 @@ impl Client {
 
     async fn handle(&mut self, bytes: Bytes) -> Result<(), ClientEnd> {
         self.registration.entry.info.request_begins();
+        if let Some(answer) = self.answer_transaction(&bytes) {
+            return self.send_local(&bytes, answer).await;
+        }
+        if self.has_failed() {
+            return self.relay_alone(bytes, Wrap::No).await;
+        }
         let first = Frames::new(&bytes).next().map(|frame| frame.tag);
         if self.mode == PoolMode::Session && first == Some(tag::PARSE) {
             // The server connection that the client will keep needs the client's statements.
@@ -153,12 +162,10 @@ impl Client {
             return self.relay_alone(bytes, wrap).await;
         }
         match self.plan(&bytes).await {
-            RequestPlan::Answer(mut answer) => {
-                self.count_answered(&bytes, answer.len());
-                self.budget.message(tag::QUERY, answer.len());
-                Ok(self.stream.write_all(&mut answer).await?)
-            }
-            RequestPlan::Listen(change, request) if self.shares_listen() => {
+            RequestPlan::Answer(answer) => self.send_local(&bytes, answer).await,
+            RequestPlan::Listen(change, request)
+                if self.deferred.is_none() && self.shares_listen() =>
+            {
                 Box::pin(self.listen_alone(change, &request)).await
             }
             RequestPlan::Listen(_, request) => self.relay_alone(request.bytes, Wrap::No).await,
@@ -171,7 +178,7 @@ impl Client {
                 self.relay_alone(request.bytes, wrap).await
             }
             RequestPlan::Group(request) => self.handle_single(request).await,
-            RequestPlan::Prepare if self.mode != PoolMode::Session => {
+            RequestPlan::Prepare if self.mode != PoolMode::Session && self.deferred.is_none() => {
                 self.prepare_names(bytes).await
             }
             RequestPlan::Relay | RequestPlan::Prepare | RequestPlan::Unparsed(_) => {
@@ -179,6 +186,13 @@ impl Client {
                 self.relay_alone(bytes, wrap).await
             }
         }
+    }
+
+    /// Sends the answer to a request that needs no server.
+    async fn send_local(&mut self, bytes: &Bytes, answer: BytesMut) -> Result<(), ClientEnd> {
+        self.count_answered(bytes, answer.len());
+        self.budget.message(tag::QUERY, answer.len());
+        self.send_answer(answer, false).await
     }
 
     /// Classifies a complete request; parses its texts for that.
@@ -233,7 +247,7 @@ impl Client {
     }
 
     /// Relays a request that joins no group.
-    async fn relay_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), ClientEnd> {
+    pub(super) async fn relay_alone(&mut self, bytes: Bytes, wrap: Wrap) -> Result<(), ClientEnd> {
         match self.check_out().await? {
             WaitResult::Server(server) => {
                 self.pool.stats.began_own();

@@ -1,4 +1,4 @@
-//! Single statements in autocommit: each is relayed if it can start at once, else it may join a group, or a replica answers it.
+//! Single statements in autocommit or in a deferred transaction: each is relayed if it can start at once, else it may join a group, or a replica answers it.
 
 use super::relay::SingleRequest;
 use super::{Client, ClientEnd};
@@ -33,6 +33,12 @@ impl Client {
                 && Box::pin(self.read_on_replica(read, &planned)).await?
             {
                 return Ok(());
+            }
+            if let Some(deferred) = &mut self.deferred {
+                deferred.read = Some(Arc::clone(&planned));
+                // After the transaction, which may take long, any client may have analyzed the template.
+                drop(analysis);
+                return self.relay_alone(planned.bytes.clone(), Wrap::No).await;
             }
             let wrap = match (
                 planned.template.hints().target_affect_row,

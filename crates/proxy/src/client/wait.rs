@@ -30,6 +30,10 @@ impl Client {
     /// Handles the result of a wait that needs no relay.
     pub(super) async fn handle_wait_result(&mut self, result: WaitResult) -> Result<(), ClientEnd> {
         match result {
+            // No group serves a request of a deferred transaction: the answer is an error.
+            WaitResult::Answer(answer) if self.deferred.is_some() => {
+                self.send_answer(answer.into(), true).await
+            }
             WaitResult::Answer(mut answer) => {
                 self.primary_served();
                 Ok(self.stream.write_all(&mut answer).await?)

@@ -7,12 +7,13 @@ use crate::harness::raw::RawClient;
 use crate::harness::stage::counters;
 use crate::harness::until;
 
-const WAITS: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+pub(super) const WAITS: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
 
 const RUNS: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%FROM big a%' AND pid <> pg_backend_pid()";
 
 /// Holds the table's lock on both servers.
-fn lock(pair: &Pair) -> RawClient {
+pub(super) fn lock(pair: &Pair) -> RawClient {
     let mut locker = pair.primary.client("postgres");
     locker.ok("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE; SELECT pg_current_xact_id()");
     let mut replica = pair.replica.client("postgres");

@@ -10,7 +10,9 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_net::optional_timeout;
 use paceline_pool::analysis::AnalysisTask;
 use paceline_pool::messages;
-use paceline_pool::pool::{DisconnectSignal, PooledServer, RowsInFlight, WaitResult};
+use paceline_pool::pool::{
+    AnalysisState, DisconnectSignal, PooledServer, RowsInFlight, WaitResult,
+};
 use paceline_pool::server::{ServerConn, ServerError, deliver};
 use paceline_relay::relay::Wrap;
 use std::pin::Pin;
@@ -52,12 +54,15 @@ impl Client {
         };
         let entry = Arc::clone(&self.registration.entry);
         let start = Instant::now();
-        if !entry.relay_begins(conn.key.clone(), single.is_some().then_some(start)) {
+        let is_first = single.is_some() || self.deferred.is_some();
+        if !entry.relay_begins(conn.key.clone(), is_first.then_some(start)) {
             match &underway {
                 None => return self.answer_cancelled(server).await,
                 Some(_) => Box::pin(self.cancel_underway(conn)).await,
             }
         }
+        let deferred = self.deferred.as_mut();
+        let read = deferred.and_then(|deferred| deferred.read.take());
         let held_max = single.as_ref().and_then(|single| held_max(&single.request));
         let outcome = {
             let mut task = match underway {
@@ -90,7 +95,10 @@ impl Client {
         match must_close {
             // A server connection that is dropped instead of given back is closed.
             true => drop(server),
-            false => return_server(server, single, &outcome, start),
+            false => match read {
+                Some(read) if !outcome.failed => self.analyze_read(server, &read),
+                _ => return_server(server, single, &outcome, start),
+            },
         }
         if let Some(awaited) = outcome.awaited_end {
             Box::pin(self.await_end(awaited, &mut outcome.to_client)).await?;
@@ -100,6 +108,18 @@ impl Client {
             self.stream.write_all(&mut outcome.to_client).await?;
         }
         outcome.end.map_or(Ok(()), Err)
+    }
+
+    /// Returns the server connection after a transaction that could not be deferred any more because of this read. Analyzes the read
+    /// first if no other client has, so that replicas may answer it in later transactions.
+    fn analyze_read(&self, server: Box<PooledServer>, read: &PlannedRequest) {
+        let (state, _) = self.pool.analysis(&read.template, read.settings.id);
+        match state {
+            AnalysisState::Needed => AnalysisTask::new(&self.pool, read).run(server),
+            AnalysisState::Done(_) | AnalysisState::Pending | AnalysisState::Running => {
+                server.give_back();
+            }
+        }
     }
 
     /// Answers a request that was cancelled before any of it was sent.

@@ -129,6 +129,7 @@ impl RelayTask<'_> {
             relay,
             stats,
             to_server,
+            preliminary,
             ..
         } = self;
         let status = relay.status();
@@ -136,7 +137,12 @@ impl RelayTask<'_> {
             relay.client_message(frame, context, to_server)
         })?;
         self.input.awaits_long = false;
-        stats.message(frame, status);
+        let is_own = preliminary
+            .as_ref()
+            .is_some_and(|first| first.adds(message));
+        if !is_own {
+            stats.message(frame, status);
+        }
         client.budget.message(frame.tag, frame.bytes.len());
         if parses != client.proxy.shared.templates.parses() {
             client.budget.exhaust();
@@ -255,6 +261,7 @@ impl RelayTask<'_> {
             to_server,
             output,
             sent_at,
+            preliminary,
             ..
         } = self;
         let mut input = std::mem::take(&mut conn.input);
@@ -267,7 +274,11 @@ impl RelayTask<'_> {
             client.budget.bytes(before.saturating_sub(input.len()));
         }
         conn.input = input;
+        let is_hidden = preliminary.as_ref().is_some_and(|first| first.fails);
         for state in relay.take_errors() {
+            if is_hidden {
+                continue;
+            }
             if state == READ_ONLY {
                 client.pool.suspect_primary();
             }
@@ -398,6 +409,7 @@ impl RelayTask<'_> {
     fn server_lost(&mut self, error: &io::Error) -> Result<(), (ServerDisposal, ClientEnd)> {
         tracing::debug!(%error, "server connection lost in a relay");
         while !self.take_server_input()? {}
+        self.hide_preliminary();
         let mut last = std::mem::take(&mut self.output.bytes);
         if !self.relay.is_fatal() {
             self.client.pool.stats.failed(*b"08006");

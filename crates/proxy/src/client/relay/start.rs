@@ -22,7 +22,7 @@ use std::time::Instant;
 const NAMES_BYTES: usize = 128;
 
 impl<'a> RelayTask<'a> {
-    /// Starts a relay with a request. `planned` is the request if it is a single statement.
+    /// Starts a relay with a request, or with the BEGIN of the client's deferred transaction. `planned` is the request if it is a single statement.
     pub(super) fn start(
         client: &'a mut Client,
         conn: &'a mut ServerConn,
@@ -32,11 +32,20 @@ impl<'a> RelayTask<'a> {
         start: Instant,
     ) -> Self {
         let mut to_server = BytesMut::with_capacity(request.len() + NAMES_BYTES);
+        let deferred = client.deferred.take();
+        // In a transaction that the client has begun, nothing else needs one.
+        let wrap = if deferred.is_some() { Wrap::No } else { wrap };
         let mut relay = with_context(client, conn, |context| {
             RelayState::start(context, wrap, &mut to_server)
         });
         if client.mode == PoolMode::Session {
             relay.use_session_pooling();
+        }
+        if let Some(transaction) = deferred {
+            let mut task = Self::new(client, conn, relay, start);
+            task.to_server = to_server;
+            task.begin_with(transaction, request);
+            return task;
         }
         let uses = planned.map_or_else(
             || sequence_use_without_execute(request),
@@ -90,7 +99,7 @@ fn sequence_use_without_execute(request: &Bytes) -> Option<SequenceUse> {
 }
 
 /// Whether these messages end with the end of a request.
-fn is_complete(request: &[u8]) -> bool {
+pub(super) fn is_complete(request: &[u8]) -> bool {
     let last = Frames::new(request).last().map(|frame| frame.tag);
     matches!(last, Some(tag::SYNC | tag::QUERY | tag::FUNCTION_CALL))
 }

@@ -1,0 +1,106 @@
+//! The BEGIN of a deferred transaction fails on the primary: the client, which has its answer, gets the error with its next request.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::READ;
+use crate::failover::{SETUP, client, shown};
+use crate::harness::cluster::Cluster;
+use crate::harness::message::{describe, flush, parse, query};
+use crate::harness::paceline::Paceline;
+use crate::harness::until;
+
+const BEGIN: &[u8] = b"BEGIN READ ONLY";
+/// A syntax error.
+const BROKEN: &[u8] = b"BEGIN READ ONLX";
+
+/// Listens for connections to the server at a port. While `breaks` is set, a server gets [`BROKEN`] instead of [`BEGIN`]. Returns
+/// the port that it listens on.
+fn breaking(port: u16, breaks: &Arc<AtomicBool>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    let breaks = Arc::clone(breaks);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
+                return;
+            };
+            let client = client.unwrap();
+            let answers = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            let breaks = Arc::clone(&breaks);
+            thread::spawn(move || {
+                forward(client, server, |bytes| {
+                    let place = bytes.windows(BEGIN.len()).position(|part| part == BEGIN);
+                    if let Some(place) = place.filter(|_| breaks.load(Ordering::SeqCst)) {
+                        bytes[place..place + BROKEN.len()].copy_from_slice(BROKEN);
+                    }
+                });
+            });
+            thread::spawn(move || forward(answers.0, answers.1, |_| {}));
+        }
+    });
+    own
+}
+
+fn forward(mut from: TcpStream, mut to: TcpStream, change: impl Fn(&mut [u8])) {
+    let mut buffer = [0; 8192];
+    while let Ok(len @ 1..) = from.read(&mut buffer) {
+        change(&mut buffer[..len]);
+        if to.write_all(&buffer[..len]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+#[test]
+fn a_begin_that_fails_fails_the_transaction() {
+    let primary = Cluster::private();
+    primary.client("postgres").ok(SETUP);
+    let Some(replica) = primary.replica() else {
+        return;
+    };
+    let breaks = Arc::default();
+    let ports = [replica.port(), breaking(primary.port(), &breaks)];
+    let [first, second] = ports.map(|port| format!("127.0.0.1:{port}"));
+    let url = format!("postgres://postgres@{first},{second}/postgres");
+    let paceline = Paceline::start(&url).set("reads=session").spawn();
+    let reads = || shown(&paceline, replica.port(), &["reads"]);
+    let mut one = client(&paceline);
+    until("the replica answers", || {
+        one.ok(READ);
+        reads() != "0"
+    });
+    one.ok("BEGIN READ ONLY");
+    one.ok(READ);
+    breaks.store(true, Ordering::SeqCst);
+    let reply = one.simple("SHOW transaction_read_only");
+    assert_eq!((reply.sqlstate().as_str(), reply.status()), ("42601", 'E'));
+    assert_eq!(reply.tags(), "EZ");
+    breaks.store(false, Ordering::SeqCst);
+    one.simple(READ).expect_error("25P02");
+    assert_eq!(one.ok("COMMIT").tag(), "ROLLBACK");
+    // Nothing that the client sends after the error of a request in parts can be told from its rest.
+    one.ok("BEGIN READ ONLY");
+    breaks.store(true, Ordering::SeqCst);
+    one.send(&[parse("", READ, &[]), describe(b'S', ""), flush()].concat());
+    let tags: Vec<u8> = one
+        .receive_to_end()
+        .iter()
+        .map(|message| message.tag)
+        .collect();
+    assert_eq!(tags, b"E");
+    breaks.store(false, Ordering::SeqCst);
+    // Another client's request does not run twice, and not outside of its transaction.
+    let mut two = client(&paceline);
+    two.ok("BEGIN READ ONLY");
+    breaks.store(true, Ordering::SeqCst);
+    let write = "UPDATE t SET n = n + 1 WHERE id = 1";
+    two.ask(&query(write)).expect_error("42601");
+    assert_eq!(two.ok("ROLLBACK").status(), 'I');
+    breaks.store(false, Ordering::SeqCst);
+    assert_eq!(two.number(READ), 0);
+}

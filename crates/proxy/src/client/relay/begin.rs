@@ -1,0 +1,88 @@
+//! A relay that begins with the BEGIN of a deferred transaction. The client has the answer, so it gets none of the server's.
+//!
+//! The server answers BEGIN before it gets the client's request: if BEGIN fails, the request must not run on its own. The client has
+//! waited for one answer less, so this costs no more than a transaction that begins at once.
+
+use super::preliminary::{Preliminary, hide};
+use super::start::is_complete;
+use super::{RelayTask, ServerDisposal};
+use crate::client::deferred_transaction::DeferredTransaction;
+use crate::client::end::ClientEnd;
+use bytes::{Bytes, BytesMut};
+use paceline_wire::backend::Status;
+use paceline_wire::frontend::write_query;
+
+/// There is no such savepoint. The error puts the transaction into the failed state.
+const FAIL: &str = "ROLLBACK TO SAVEPOINT \"paceline: the deferred transaction has failed\"";
+
+/// Takes a snapshot, as the reads did that replicas have answered: some settings of a transaction cannot be changed after that.
+const SNAPSHOT: &str = "SELECT WHERE false";
+
+impl RelayTask<'_> {
+    /// Begins the relay with the BEGIN of this transaction. The request follows.
+    pub(super) fn begin_with(&mut self, transaction: Box<DeferredTransaction>, request: &Bytes) {
+        let mut first = BytesMut::from(&*transaction.begin);
+        if transaction.has_read {
+            write_query(&mut first, SNAPSHOT);
+        }
+        self.input.set_first(first.freeze());
+        self.preliminary = Some(Box::new(Preliminary {
+            transaction,
+            request: request.clone(),
+            fails: false,
+        }));
+    }
+
+    /// Continues with the client's request when the transaction has begun, and has failed if the client knows that.
+    pub(super) fn continue_preliminary(&mut self) -> Result<(), (ServerDisposal, ClientEnd)> {
+        self.hide_preliminary();
+        let Some(preliminary) = &mut self.preliminary else {
+            return Ok(());
+        };
+        if self.input.is_incomplete() || !self.relay.is_quiet() {
+            return Ok(());
+        }
+        let wanted = preliminary.transaction.status();
+        match self.relay.status() {
+            Status::Idle => self.begin_failed(),
+            status if status == wanted => {
+                if let Some(preliminary) = self.preliminary.take() {
+                    self.input.awaits_long = preliminary.request.is_empty();
+                    self.input.set_message(preliminary.request);
+                }
+                Ok(())
+            }
+            _ => {
+                preliminary.fails = true;
+                let mut message = BytesMut::new();
+                write_query(&mut message, FAIL);
+                self.input.set_message(message.freeze());
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes the server's answers to what precedes the client's request.
+    pub(super) fn hide_preliminary(&mut self) {
+        if let Some(preliminary) = &self.preliminary {
+            hide(&mut self.output.bytes, preliminary.fails);
+        }
+    }
+
+    /// The client has got the error of BEGIN as that of its request. It is in a transaction, which has failed.
+    fn begin_failed(&mut self) -> Result<(), (ServerDisposal, ClientEnd)> {
+        let Some(preliminary) = self.preliminary.take() else {
+            return Ok(());
+        };
+        if !is_complete(&preliminary.request) {
+            // The rest of the request cannot be told from the next one.
+            let last = std::mem::take(&mut self.output.bytes);
+            return Err((ServerDisposal::Close, ClientEnd::Error(last.freeze())));
+        }
+        Status::Failed.write(&mut self.output.bytes);
+        let mut transaction = preliminary.transaction;
+        transaction.failed = true;
+        self.client.deferred = Some(transaction);
+        Ok(())
+    }
+}
