@@ -72,7 +72,7 @@ regress:
 # Kills, freezes and stops primaries under load, FAILOVERS times; PACELINE_SEED repeats a run.
 FAILOVERS ?= 200
 failover:
-	PACELINE_FAILOVERS=$(FAILOVERS) cargo test -p paceline --test e2e -- --nocapture failover::repeated
+	PACELINE_FAILOVERS=$(FAILOVERS) cargo test -p paceline --test e2e -- --nocapture repeated_failovers
 
 soak:
 	@scripts/setup.sh test

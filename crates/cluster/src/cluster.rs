@@ -131,6 +131,7 @@ impl Cluster {
             entry.observed = Some(now);
             match seen {
                 Observation::Answered(report) => {
+                    entry.replayed = report.replay_on_timeline().or(entry.replayed);
                     entry.report = Some(report);
                     entry.failure = None;
                 }

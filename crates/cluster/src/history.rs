@@ -151,6 +151,15 @@ impl TimelineHistories {
         Some(shared)
     }
 
+    /// The LSN at which `descendant` left `ancestor`. If it is none, the LSN up to which both have the same log. `None` if that is not
+    /// known.
+    #[must_use]
+    pub fn left_at(&self, ancestor: Timeline, descendant: Timeline) -> Option<Lsn> {
+        let history = self.0.get(&descendant);
+        let switch = history.and_then(|history| history.switch_point(ancestor));
+        switch.or_else(|| self.shared_up_to(ancestor, descendant))
+    }
+
     /// The order of two positions. `None` if they are of different systems, if the switch point between their timelines is not
     /// known, or if each lies past it, so that neither history contains the other.
     #[must_use]

@@ -152,6 +152,8 @@ pub(crate) struct Host {
     pub(crate) health: Health,
     /// The last answer, even if later probes failed.
     pub(crate) report: Option<HostReport>,
+    /// What it had replayed at its last answer as a replica, and its timeline then.
+    pub(crate) replayed: Option<(Timeline, Lsn)>,
     /// Why the last probe failed; `None` if it did not.
     pub(crate) failure: Option<ProbeError>,
     pub(crate) observed: Option<Instant>,
@@ -164,6 +166,7 @@ impl Host {
             resolved: Vec::new(),
             health: Health::Unprobed,
             report: None,
+            replayed: None,
             failure: None,
             observed: None,
         }

@@ -6,12 +6,14 @@
 
 mod choice;
 mod cluster;
+mod commits;
 mod health;
 mod history;
 mod host;
 mod observation;
 mod patroni;
 mod position;
+mod promotion;
 mod settings;
 mod usage;
 
@@ -20,6 +22,10 @@ mod tests;
 
 pub use choice::PrimaryTarget;
 pub use cluster::{Cluster, Event};
+pub use commits::{
+    AskedAt, CommitCounter, CommitLog, LostCommits, ReplacedTimeline, SentAt, SwitchPoint,
+    WalPosition,
+};
 pub use health::{Health, PROBES_TO_RETURN, TIME_TO_RETURN};
 pub use history::{HistoryError, TimelineHistories, TimelineHistory};
 pub use host::{HostAddress, HostId, HostRole, HostSpec, HostStatus, Lag, Reason};

@@ -26,6 +26,8 @@ pub struct HostReport {
     pub timeline: Option<Timeline>,
     /// The settings on which the text of an answer depends, with their values.
     pub answer_settings: Option<String>,
+    /// `pg_current_wal_insert_lsn()`, on a primary.
+    pub inserted: Option<Lsn>,
     /// `pg_current_wal_lsn()`, on a primary.
     pub written: Option<Lsn>,
     /// `pg_current_wal_flush_lsn()`, on a primary.

@@ -13,12 +13,16 @@ mod serve;
 use anyhow::Context;
 use cli::{Command, Daemon, Explain, Serve};
 use daemon::WhenListening;
+use mimalloc::MiMalloc;
 use paceline_admin::config_source::ConfigSource;
 use paceline_admin::{file_limit, log};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 use tokio::runtime::{Builder, Runtime};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let started = SystemTime::now();

@@ -4,18 +4,22 @@
 //! the database follow it. While there is none, their requests wait in the line.
 
 mod asker;
+mod commits;
+mod failovers;
 pub(crate) mod monitor;
 mod patroni;
 mod positions;
 mod probe;
 mod reads;
 
+pub use failovers::{Failover, FailoverTotals};
 pub(crate) use positions::ReplicaNeeds;
 
 use crate::address::Address;
 use crate::keyring::Keyring;
 use crate::shared::Shared;
 use arc_swap::ArcSwap;
+use failovers::Failovers;
 use paceline_cluster::{
     Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Lsn, Observation,
     PatroniView, Position, PrimaryTarget, ReadableReplica,
@@ -42,6 +46,7 @@ pub struct DatabaseHosts {
     /// What follows from the last observation, for each read.
     roles: ArcSwap<Roles>,
     positions: Positions,
+    failovers: Arc<Failovers>,
     /// Changed when every host should be probed now.
     probe_now: watch::Sender<()>,
     /// Changed when the primary has changed.
@@ -179,15 +184,15 @@ impl DatabaseHosts {
         };
         let mut cluster = Cluster::new(specs.collect(), settings, Instant::now());
         let is_among_them = |upstream| config.same_server(upstream).is_some();
-        if let Some(before) = before
-            && before.config.upstreams.iter().any(is_among_them)
-        {
+        let before = before.filter(|before| before.config.upstreams.iter().any(is_among_them));
+        if let Some(before) = before {
             cluster.inherit(&before.lock());
         }
         Self {
             cluster: Mutex::new(cluster),
             roles: ArcSwap::default(),
             positions: Positions::new(config.upstreams.len(), &shared.positions_asked),
+            failovers: before.map_or_else(Arc::default, |before| Arc::clone(&before.failovers)),
             entry: entry.to_owned(),
             config,
             probe_now: watch::Sender::new(()),
@@ -275,6 +280,9 @@ impl DatabaseHosts {
     fn update(&self, change: impl FnOnce(&mut Cluster) -> Vec<Event>) {
         let mut cluster = self.lock();
         let events = change(&mut cluster);
+        events
+            .iter()
+            .for_each(|event| self.note_primary(&cluster, event));
         let roles = Arc::new(Roles {
             primary: cluster.primary(),
             readable: cluster.readable(),

@@ -7,6 +7,7 @@ mod admin;
 mod analyses;
 mod check;
 mod checkout;
+mod commits;
 mod config;
 mod decide_again;
 mod dispatch;
@@ -54,7 +55,7 @@ use config::PolicyCell;
 use login_backoff::LoginBackoff;
 use paceline_batch::line::{Dispatch, Line, LineKey, LineKeys, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
-use paceline_cluster::Lsn;
+use paceline_cluster::{CommitCounter, Lsn};
 use paceline_relay::request::PartialAnswer;
 use replication_queue::ReplicationQueue;
 use rustc_hash::FxHashMap;
@@ -94,6 +95,8 @@ pub struct Pool {
     /// Statistics.
     pub stats: Arc<Stats>,
     server_list: ServerList,
+    /// Counts commits, if the database has several hosts.
+    commits: ArcSwapOption<CommitCounter>,
     /// The host of a replica's pool; `None` if the pool leads to the primary.
     pub(crate) replica: Option<ReplicaHost>,
 }
@@ -300,6 +303,7 @@ impl Pool {
             PoolState::Active | PoolState::Suspended | PoolState::Paused => DisconnectSignal::Stay,
         };
         Self {
+            commits: ArcSwapOption::new(config.commit_counter()),
             all_pools,
             policy: PolicyCell::new(config.policy),
             shown: match &beside {

@@ -12,10 +12,12 @@
 //! - [`parsed`], [`settings`], [`sequences`]: when a server parsed a statement; the settings of a session; which client may
 //!   read `lastval`.
 //! - [`shared_listen`]: one server connection that listens for all clients of a database.
+//! - [`commits`]: which acknowledged commits have written.
 //! - [`errors`]: errors that relays and groups share.
 
 #![warn(clippy::missing_errors_doc)]
 
+pub mod commits;
 pub mod errors;
 pub mod local_show;
 pub mod parsed;

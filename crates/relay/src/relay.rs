@@ -10,7 +10,7 @@
 //!
 //! For each message sent, `expect_queue` holds an `Expect` (chapter "Message Flow").
 //!
-//! From the server: `server_messages` matches each message with the queue. `errors`, `error_position` and `hints` handle
+//! From the server: `server_messages` matches each message with the queue. `commits` and `ddl` note what was committed. `errors`, `error_position` and `hints` handle
 //! errors and the end of hinted transactions, `columns` the columns that a client knows, `copy` COPY FROM STDIN, and `retry`
 //! plans that no longer fit. `listening` holds answers until notifications have arrived.
 //!
@@ -22,6 +22,7 @@
 
 mod client_messages;
 mod columns;
+mod commits;
 mod copy;
 mod ddl;
 mod effects;
@@ -53,6 +54,7 @@ mod statements_by_name;
 mod text_changes;
 mod tokenization;
 
+use crate::commits::CommitCounts;
 use crate::request::{PartialAnswer, RequestForm};
 use crate::server::AcceptedParse;
 use bytes::BytesMut;
@@ -207,6 +209,11 @@ impl RelayState {
     /// Named statements of the client that PostgreSQL has accepted since the last call.
     pub fn take_accepted(&mut self) -> Vec<AcceptedParse> {
         std::mem::take(&mut self.accepted)
+    }
+
+    /// The commits that the server has acknowledged since the last call.
+    pub fn take_commits(&mut self) -> CommitCounts {
+        self.commits.take()
     }
 
     /// Whether a transaction that may have changed the catalog has ended since the last call.

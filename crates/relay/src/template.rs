@@ -147,6 +147,15 @@ impl Template {
         statement.is_none_or(|statement| statement.functions.iter().any(own))
     }
 
+    /// Whether the text reads, locks rows at most, and calls no function; or evaluates nothing, such as BEGIN. (The analysis by the
+    /// catalog knows more.)
+    pub fn only_reads(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_some_and(|s| {
+            !s.sequences.draws || (s.effect == Effect::Read && s.functions.is_empty())
+        })
+    }
+
     /// Whether a transaction block may be open after the text.
     pub fn may_begin(&self) -> bool {
         self.statement.as_ref().is_none_or(|s| s.begins)

@@ -3,6 +3,7 @@
 
 mod config;
 mod databases;
+mod failovers;
 mod hosts;
 mod named_pools;
 mod pools;
@@ -16,10 +17,11 @@ pub(super) use utc::format_utc;
 
 use super::table::AnyTable;
 
-static TABLES: [&dyn AnyTable; 22] = [
+static TABLES: [&dyn AnyTable; 23] = [
     &config::CONFIG,
     &databases::DATABASES,
     &databases::USERS,
+    &failovers::FAILOVERS,
     &hosts::HOSTS,
     &pools::GROUPS,
     &pools::POOLS,

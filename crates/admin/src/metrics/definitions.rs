@@ -7,6 +7,7 @@
 use super::pool_sample::PoolSample;
 use super::series::{Number, PoolSeries};
 use paceline_cluster::{HostRole, HostStatus};
+use paceline_pool::hosts::FailoverTotals;
 use paceline_proxy::proxy::Proxy;
 use prometheus_client::metrics::MetricType;
 use std::sync::atomic::Ordering;
@@ -33,6 +34,8 @@ pub(super) enum MetricSource {
     Pools(fn(&PoolSample<'_>, &mut PoolSeries<'_>)),
     /// The value for each host of a database that has several; `None` if it is not known.
     Hosts(fn(&HostStatus) -> Option<u64>),
+    /// The value for each database with several hosts.
+    Failovers(fn(&FailoverTotals) -> u64),
     /// Always 1; this is the value of the only label.
     Info(&'static str),
 }
@@ -40,9 +43,10 @@ pub(super) enum MetricSource {
 const STRATEGY_AND_TEMPLATE: &[&str] = &["database", "user", "strategy", "template"];
 const POOL: &[&str] = &["database", "user"];
 const HOST: &[&str] = &["database", "host"];
+const DATABASE: &[&str] = &["database"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];
 
-pub(super) static METRICS: [Metric; 27] = [
+pub(super) static METRICS: [Metric; 30] = [
     Metric {
         name: "paceline_units",
         metric_type: MetricType::Counter,
@@ -294,6 +298,27 @@ pub(super) static METRICS: [Metric; 27] = [
         labels: HOST,
         help: "Log that the replica has not replayed yet",
         source: MetricSource::Hosts(|host| host.lag.bytes),
+    },
+    Metric {
+        name: "paceline_failovers",
+        metric_type: MetricType::Counter,
+        labels: DATABASE,
+        help: "Promotions after which the acknowledged commits were compared with the new timeline",
+        source: MetricSource::Failovers(|totals| totals.failovers),
+    },
+    Metric {
+        name: "paceline_missing_commits_min",
+        metric_type: MetricType::Counter,
+        labels: DATABASE,
+        help: "Acknowledged commits that promotions have lost: so many certainly",
+        source: MetricSource::Failovers(|totals| totals.missing.at_least),
+    },
+    Metric {
+        name: "paceline_missing_commits_max",
+        metric_type: MetricType::Counter,
+        labels: DATABASE,
+        help: "Acknowledged commits that promotions have lost: so many at most",
+        source: MetricSource::Failovers(|totals| totals.missing.at_most),
     },
     Metric {
         name: "process_start_time_seconds",

@@ -8,6 +8,7 @@ use super::pool_sample::PoolSample;
 use super::series::{Number, PoolSeries, SeriesMap, SeriesValue};
 use paceline_batch::template_stats::SIZE_BOUNDS;
 use paceline_cluster::HostStatus;
+use paceline_pool::hosts::FailoverTotals;
 use paceline_pool::stats::BOUNDS_MICROS;
 use paceline_proxy::proxy::Proxy;
 use prometheus_client::collector::Collector;
@@ -30,8 +31,8 @@ pub(super) fn text(proxy: &Proxy) -> Result<String, fmt::Error> {
 enum MetricValues {
     Process(Number),
     Pools(SeriesMap),
-    /// The labels of a host, and its value.
-    Hosts(Vec<([String; 2], u64)>),
+    /// The labels of a host or a database, and its value.
+    Labelled(Vec<(Vec<String>, u64)>),
     Info(&'static str),
 }
 
@@ -44,7 +45,8 @@ impl Scrape {
         let empty = |metric: &Metric| match metric.source {
             MetricSource::Process(value) => MetricValues::Process(value(proxy)),
             MetricSource::Pools(_) => MetricValues::Pools(SeriesMap::new()),
-            MetricSource::Hosts(value) => MetricValues::Hosts(of_hosts(proxy, value)),
+            MetricSource::Hosts(value) => MetricValues::Labelled(of_hosts(proxy, value)),
+            MetricSource::Failovers(value) => MetricValues::Labelled(of_failovers(proxy, value)),
             MetricSource::Info(label) => MetricValues::Info(label),
         };
         let mut scrape = Self(METRICS.iter().map(empty).collect());
@@ -69,15 +71,24 @@ impl Scrape {
 }
 
 /// The values of a metric of hosts. Its labels are the entry of the configuration, and `host:port`.
-fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<u64>) -> Vec<([String; 2], u64)> {
+fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<u64>) -> Vec<(Vec<String>, u64)> {
     let mut values = Vec::new();
     for hosts in proxy.pools.hosts() {
         for host in hosts.statuses() {
-            let labels = [hosts.entry.clone(), host.spec.address.to_string()];
+            let labels = vec![hosts.entry.clone(), host.spec.address.to_string()];
             values.extend(value(&host).map(|value| (labels, value)));
         }
     }
     values
+}
+
+/// The values of a metric of failovers. Its label is the database.
+fn of_failovers(proxy: &Proxy, value: fn(&FailoverTotals) -> u64) -> Vec<(Vec<String>, u64)> {
+    let all = proxy.pools.hosts();
+    let totals = all.iter().flat_map(|hosts| hosts.failover_totals());
+    totals
+        .map(|(database, totals)| (vec![database], value(&totals)))
+        .collect()
 }
 
 impl Collector for Scrape {
@@ -99,8 +110,8 @@ fn encode(metric: &Metric, values: &MetricValues, mut out: MetricEncoder<'_>) ->
                 metric.labels.iter().map(|name| (*name, *label)).collect();
             out.encode_info(&labels)
         }
-        MetricValues::Hosts(hosts) => {
-            for (labels, value) in hosts {
+        MetricValues::Labelled(values) => {
+            for (labels, value) in values {
                 let labels = labels.iter().map(String::as_str);
                 let labels: Vec<_> = metric.labels.iter().copied().zip(labels).collect();
                 encode_number(metric, Number::Whole(*value), out.encode_family(&labels)?)?;

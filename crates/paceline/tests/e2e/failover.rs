@@ -1,5 +1,6 @@
 //! A database with several hosts: Paceline finds the primary, and requests wait while there is none.
 
+mod missing;
 mod orders;
 mod patroni;
 mod patroni_api;
@@ -427,6 +428,19 @@ enum Fate {
     Killed,
     Frozen,
     Stopped,
+    /// It serves on while another server is promoted.
+    Alive,
+}
+
+impl Fate {
+    fn befall(self, primary: &Cluster) {
+        match self {
+            Self::Killed => primary.kill(),
+            Self::Frozen => primary.signal_all("STOP"),
+            Self::Stopped => primary.stop(),
+            Self::Alive => {}
+        }
+    }
 }
 
 /// Two servers change their roles again and again under load, with synchronous replication. `make failover` does it more often.
@@ -444,15 +458,14 @@ async fn repeated_failovers_lose_and_double_nothing() {
         load.progress(rng.between(1, 400)).await;
         let fate = *rng.pick(&[Fate::Killed, Fate::Killed, Fate::Frozen, Fate::Stopped]);
         println!("{number}: the primary is {fate:?}");
-        match fate {
-            Fate::Killed => pair.primary.kill(),
-            Fate::Frozen => pair.primary.signal_all("STOP"),
-            Fate::Stopped => pair.primary.stop(),
-        }
+        fate.befall(&pair.primary);
         pair.promote();
         load.progress(rng.between(1, 200)).await;
         let paused = load.pause().await;
         pair.check(&load.tally);
+        let (missing, _) =
+            tokio::task::block_in_place(|| missing::bounds(&pair.paceline, number + 2));
+        assert_eq!(missing, 0, "reported as missing");
         drop(paused);
         tokio::task::block_in_place(|| pair.primary.follow(&pair.replica));
         std::mem::swap(&mut pair.primary, &mut pair.replica);

@@ -2,7 +2,7 @@
 
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
-use super::stats::RunStats;
+use super::stats::{RunStats, commits};
 use crate::counters::Counters;
 use crate::messages;
 use crate::pool::{Pool, ServerWork, WaitResult, Waiter};
@@ -16,7 +16,7 @@ use paceline_batch::strategy::{
     self, Batch, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
 };
 use paceline_batch::template_stats::{AnsweredMembers, Fallback};
-use paceline_cluster::Lsn;
+use paceline_cluster::{Lsn, SentAt};
 use paceline_net::optional_timeout;
 use paceline_relay::request::PartialAnswer;
 use std::io;
@@ -45,6 +45,8 @@ pub(super) struct GroupRun {
     pub(super) replica: Option<ReplicaRun>,
     served: AnsweredMembers,
     since: Instant,
+    /// The same in terms of positions of the primary.
+    sent_at: SentAt,
     /// How the flight of the rows ends.
     pub(super) outcome: LockOutcome,
 }
@@ -81,6 +83,7 @@ impl GroupRun {
             replica: None,
             served: AnsweredMembers::default(),
             since: Instant::now(),
+            sent_at: SentAt::default(),
             outcome: LockOutcome::Free,
         }
     }
@@ -120,6 +123,7 @@ impl GroupRun {
 
     /// Appends the batch to `out`, if it can be built.
     pub(super) fn build(&mut self, pool: &Pool, conn: &mut ServerConn, out: &mut BytesMut) {
+        self.sent_at = pool.sent_at();
         let entries = self.entries.iter().flatten();
         let requests: Vec<&PlannedRequest> = entries
             .filter_map(|e| e.request.request.as_deref())
@@ -318,6 +322,7 @@ impl GroupRun {
     /// Counts the outcomes of members before the members get them.
     fn count(&mut self, pool: &Pool, results: &[MemberResult]) {
         let mut stats = RunStats::default();
+        self.count_commits(pool, results);
         for MemberResult { member, outcome } in results {
             let entry = self.entries.get(*member).and_then(Option::as_ref);
             let request = entry.and_then(|entry| entry.request.request.as_ref());
@@ -334,6 +339,14 @@ impl GroupRun {
             }
         }
         stats.count(self.since, &pool.stats);
+    }
+
+    /// Counts the commits of members that are about to be answered.
+    fn count_commits(&self, pool: &Pool, results: &[MemberResult]) {
+        let writes = self.strategy.filter(|strategy| !strategy.reads());
+        if let Some(strategy) = writes.filter(|_| pool.counts_commits()) {
+            pool.committed(self.sent_at, commits(results, strategy));
+        }
     }
 
     /// Counts the group itself at its end.

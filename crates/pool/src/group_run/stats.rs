@@ -2,6 +2,8 @@
 //! alone, and took as long as the group until it was answered. Members that are answered together are counted together.
 
 use crate::stats::{PreparedCounts, Stats, state_of};
+use paceline_batch::strategy::{MemberOutcome, MemberResult, Strategy};
+use paceline_relay::commits::{CommitCounts, Writes};
 use paceline_relay::request::{Request, RequestForm};
 use std::time::Instant;
 
@@ -36,4 +38,15 @@ impl RunStats {
             stats.prepared(self.prepared);
         }
     }
+}
+
+/// The commits of members of a group of writes.
+pub(super) fn commits(results: &[MemberResult], strategy: Strategy) -> CommitCounts {
+    let mut commits = CommitCounts::default();
+    for result in results {
+        if let MemberOutcome::Answer(answer) = &result.outcome {
+            commits += Writes::of_answer(answer, strategy.rewrites());
+        }
+    }
+    commits
 }

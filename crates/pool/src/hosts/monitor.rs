@@ -1,13 +1,13 @@
 //! The tasks that probe the hosts of a database: one per host, and one for Patroni.
 
 use super::asker::answer_questions;
-use super::probe::{self, PROBE_LIMIT};
+use super::probe::{self, MonitorConn, PROBE_LIMIT};
 use super::{DatabaseHosts, PROBE_EVERY, patroni};
 use crate::shared::Shared;
 use paceline_cluster::{HostId, Observation, ProbeError};
 use paceline_config::Host;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Time between two questions to Patroni while there is no primary.
@@ -15,6 +15,9 @@ const ASK_PATRONI_OFTEN: Duration = Duration::from_millis(250);
 
 /// Minimum time between two probes of a host: each lost connection of a pool asks for one.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// Time between two questions to the primary for its position, while it acknowledges commits.
+const POSITION_EVERY: Duration = Duration::from_millis(100);
 
 /// Starts the tasks. They end when the hosts are dropped.
 pub(crate) fn start(hosts: &Arc<DatabaseHosts>, shared: &Arc<Shared>) {
@@ -53,6 +56,7 @@ impl Monitor {
             };
             let missing = hosts.lock().wanted_history();
             let limit = hosts.config.connect_timeout;
+            let asked = hosts.ask_position(id);
             // If tasks held the hosts while they wait for servers, each could keep the others from ending.
             drop(hosts);
             let resolved = match &address.upstream.host {
@@ -72,14 +76,52 @@ impl Monitor {
                 hosts.lock().add_history(history);
             }
             let refused = probed.seen == Observation::Failed(ProbeError::LoginRefused);
+            let position = match &probed.seen {
+                Observation::Answered(report) => report.end_of_log(),
+                Observation::Failed(_) => None,
+            };
             hosts.observed(id, probed.seen);
+            if let Some(position) = position {
+                if let Some(asked) = asked {
+                    hosts.position_answered(id, &asked, position);
+                }
+                hosts.compare_failover(id);
+            }
             let pause = match refused {
                 // Only an operator can change that, and the server logs each attempt.
                 true => PROBE_EVERY,
                 false => hosts.pause(),
             };
             drop(hosts);
-            self.rest(pause).await;
+            self.follow_position(id, &mut conn, pause).await;
+        }
+    }
+
+    /// Waits until the next probe is due, or is asked for. Meanwhile asks the primary for its position while it acknowledges commits:
+    /// the shorter the time between two positions, the closer are the bounds for what a promotion has lost.
+    async fn follow_position(
+        &mut self,
+        id: HostId,
+        conn: &mut Option<MonitorConn>,
+        pause: Duration,
+    ) {
+        let until = Instant::now() + pause;
+        while !self.rest(until.min(Instant::now() + POSITION_EVERY)).await && Instant::now() < until
+        {
+            // As above, the hosts are not held.
+            let hosts = self.hosts.upgrade().filter(|_| conn.is_some());
+            let Some(asked) = hosts.and_then(|hosts| hosts.ask_if_new(id)) else {
+                continue;
+            };
+            let position = probe::end_of_log(conn).await;
+            let Some(hosts) = self.hosts.upgrade() else {
+                return;
+            };
+            match position {
+                Ok(Some(position)) => hosts.position_answered(id, &asked, position),
+                Ok(None) => return,
+                Err(error) => return hosts.observed(id, Observation::Failed(error)),
+            }
         }
     }
 
@@ -94,16 +136,15 @@ impl Monitor {
             hosts.patroni_answered(answer);
             let pause = hosts.pause().max(ASK_PATRONI_OFTEN);
             drop(hosts);
-            self.rest(pause).await;
+            self.rest(Instant::now() + pause).await;
         }
     }
 
-    /// Waits until the next probe is due, or is asked for.
-    async fn rest(&mut self, pause: Duration) {
+    /// Waits until this time, or until a probe is asked for. Returns whether one is, or the hosts have been dropped.
+    async fn rest(&mut self, until: Instant) -> bool {
         tokio::time::sleep(PAUSE_MIN).await;
-        let asked = tokio::time::timeout(pause.saturating_sub(PAUSE_MIN), self.now.changed());
-        // If the hosts have been dropped, the caller ends.
-        drop(asked.await);
+        let asked = tokio::time::timeout_at(until.into(), self.now.changed());
+        asked.await.is_ok()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::credentials::ServerCredentials;
 use crate::server::{ResultRows, ServerConn, ServerError};
 use crate::shared::Shared;
 use paceline_cluster::{
-    HostReport, Lsn, Observation, ProbeError, SystemId, Timeline, TimelineHistory,
+    HostReport, Lsn, Observation, ProbeError, SystemId, Timeline, TimelineHistory, WalPosition,
 };
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,14 @@ const QUESTION: &str = "SELECT r.in_recovery,
  pg_catalog.pg_last_wal_replay_lsn(),
  EXTRACT(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp()),
  (SELECT pg_catalog.string_agg(s.name OPERATOR(pg_catalog.||) '=' OPERATOR(pg_catalog.||) pg_catalog.current_setting(s.name), ' ' ORDER BY s.name)
-  FROM pg_catalog.unnest('{array_nulls,bytea_output,DateStyle,default_text_search_config,extra_float_digits,IntervalStyle,lc_messages,lc_monetary,lc_numeric,lc_time,quote_all_identifiers,search_path,standard_conforming_strings,TimeZone,timezone_abbreviations,transform_null_equals,xmlbinary,xmloption}'::text[]) s(name))
+  FROM pg_catalog.unnest('{array_nulls,bytea_output,DateStyle,default_text_search_config,extra_float_digits,IntervalStyle,lc_messages,lc_monetary,lc_numeric,lc_time,quote_all_identifiers,search_path,standard_conforming_strings,TimeZone,timezone_abbreviations,transform_null_equals,xmlbinary,xmloption}'::text[]) s(name)),
+ CASE WHEN NOT r.in_recovery THEN pg_catalog.pg_current_wal_insert_lsn() END
+FROM (SELECT pg_catalog.pg_is_in_recovery() AS in_recovery OFFSET 0) r";
+
+/// The position of a primary; NULL if the server is none.
+const END_OF_LOG: &str =
+    "SELECT CASE WHEN NOT r.in_recovery THEN pg_catalog.pg_current_wal_insert_lsn() END,
+ CASE WHEN NOT r.in_recovery THEN pg_catalog.pg_current_wal_flush_lsn() END
 FROM (SELECT pg_catalog.pg_is_in_recovery() AS in_recovery OFFSET 0) r";
 
 /// Asked once per connection: the function waits while the server writes its control file, which may take long on a busy disk.
@@ -140,6 +147,29 @@ pub(super) async fn open_monitor(
     Ok(Box::new(conn))
 }
 
+/// Asks a primary for its position between two probes, on their connection. `None`: a probe should find out more.
+///
+/// # Errors
+/// The server does not answer in time. Then a probe would not get an answer, either.
+pub(super) async fn end_of_log(
+    conn: &mut Option<MonitorConn>,
+) -> Result<Option<WalPosition>, ProbeError> {
+    // Unless it is put back, the connection is closed.
+    let Some(mut open) = conn.take() else {
+        return Ok(None);
+    };
+    let answer = match ask_within(&mut open.conn, END_OF_LOG).await {
+        Ok(answer) => answer,
+        Err(ServerError::QueryTimeout) => return Err(ProbeError::TimedOut),
+        Err(_) => return Ok(None),
+    };
+    let row = answer.first().and_then(|rows| rows.first());
+    let lsn = |column: usize| row?.get(column)?.as_deref()?.parse().ok();
+    let position = lsn(0).zip(lsn(1));
+    *conn = position.is_some().then_some(open);
+    Ok(position.map(|(inserted, flushed)| WalPosition { inserted, flushed }))
+}
+
 /// Runs a question of the monitor.
 pub(super) async fn ask_within(
     conn: &mut ServerConn,
@@ -215,6 +245,7 @@ fn read(answer: &[ResultRows], system: Option<SystemId>) -> Option<HostReport> {
             Duration::try_from_secs_f64(seconds.max(0.0)).ok()
         }),
         answer_settings: value(8).map(str::to_owned),
+        inserted: lsn(9),
     })
 }
 

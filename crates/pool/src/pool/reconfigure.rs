@@ -21,6 +21,7 @@ impl Pool {
 
     /// Applies a new configuration. Connections that lead elsewhere, or exceed the new limit, are closed when they are free.
     pub(crate) fn reconfigure(self: &Arc<Self>, config: PoolConfig) {
+        self.commits.store(config.commit_counter());
         self.policy.set(config.policy);
         let open_max = config.settings.open_max();
         let settings = Arc::new(config.settings);

@@ -2,7 +2,7 @@
 
 use super::replicas::follow_losses;
 use super::{Pools, Registry};
-use crate::hosts::{DatabaseHosts, HostsConfig, monitor};
+use crate::hosts::{DatabaseHosts, HostsConfig, PrimaryState, monitor};
 use paceline_config::{Config, Database, Upstream};
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
@@ -75,6 +75,9 @@ impl Pools {
             pool.follow_primary(hosts, &primary);
         }
         drop(registry);
+        if matches!(primary, PrimaryState::Known(_)) {
+            hosts.followed();
+        }
         self.primary_changes.send_modify(|changes| *changes += 1);
     }
 

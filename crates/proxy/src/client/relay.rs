@@ -26,6 +26,7 @@ use super::query_timers::QueryTimers;
 use bytes::{Bytes, BytesMut};
 use input::{Blocked, ClientInput};
 use output::ClientOutput;
+use paceline_cluster::SentAt;
 use paceline_pool::pools::Exclusive;
 use paceline_pool::server::ServerConn;
 use paceline_relay::relay::RelayState;
@@ -50,6 +51,8 @@ struct RelayTask<'a> {
     /// The protocol state, without sockets.
     relay: RelayState,
     stats: RelayStats,
+    /// When the requests that are not answered yet were sent, or before.
+    sent_at: SentAt,
     /// `None` without time limits.
     timers: Option<Box<QueryTimers>>,
     input: ClientInput,
@@ -98,6 +101,7 @@ impl<'a> RelayTask<'a> {
     ) -> Self {
         Self {
             timers: QueryTimers::of(&client.pool.settings()),
+            sent_at: client.pool.sent_at(),
             client,
             conn,
             relay,

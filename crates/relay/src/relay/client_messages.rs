@@ -83,6 +83,7 @@ impl RelayState {
             tag::EXECUTE => self.execute(frame, context, out)?,
             tag::FUNCTION_CALL => {
                 self.await_listening(None, context)?;
+                self.commits.sent(false);
                 self.uses_sequences(SequenceUse::ANY, context, out);
                 context.server.needs_reset = true;
                 self.pass(frame, Expect::FunctionCall, out);
@@ -120,6 +121,7 @@ impl RelayState {
         self.close_unnamed(context);
         let Ok(text) = Reader::new(frame.body()).str() else {
             self.await_listening(None, context)?;
+            self.commits.sent(false);
             self.uses_sequences(SequenceUse::ANY, context, out);
             self.pass(frame, Expect::query(context.effects(None)), out);
             return Ok(());
@@ -128,6 +130,7 @@ impl RelayState {
         self.parse_prepared(&template, context)?;
         let template = self.as_read(text, template, context);
         self.await_listening(Some(&template), context)?;
+        self.notes_writes(Some(&template));
         self.uses_sequences(template.sequences(), context, out);
         self.shows_idle_timeout(&template, context, out);
         if self.is_session_pooling() {

@@ -35,6 +35,7 @@ impl RelayState {
             self.refuse_message(why, out);
             return Ok(());
         }
+        self.notes_writes(template);
         let (changes, hints) = self.portal_effects(portal, template, context);
         if let Some(template) = template
             && self.portal_by_name(portal, (template, done), &changes, context, out)?

@@ -5,6 +5,7 @@
 use super::expect::Expect;
 use super::state::{RelayContext, RelayState};
 use crate::sequences::{DISCARD, SequenceState, SequenceToken};
+use crate::template::Template;
 use bytes::BytesMut;
 use paceline_sql::{SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
@@ -49,6 +50,13 @@ impl RelayState {
             );
             sequences.draw(client, || context.templates.new_id());
         }
+    }
+
+    /// A statement is about to be sent. A first request that is known not to touch a sequence is a read, or executes nothing.
+    pub(super) fn notes_writes(&mut self, template: Option<&Template>) {
+        let only_reads = template.is_some_and(Template::only_reads);
+        let is_first_read = self.first_uses == Some(SequenceUse::NONE);
+        self.commits.sent(only_reads || is_first_read);
     }
 
     fn discard_sequences_of_others(

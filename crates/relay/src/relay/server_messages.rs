@@ -286,6 +286,7 @@ impl RelayState {
         if let Some(Expect::Execute(_)) = self.expect.front() {
             self.expect.pop_front();
         }
+        self.commits.executed(frame.body());
         self.ddl.executed(frame.body());
         self.change(frame.body(), changes, context, to_client);
         match Self::command_instead(frame.body(), changes) {
@@ -309,6 +310,12 @@ impl RelayState {
         self.status = Status::read(frame.body())?;
         self.ddl.ready(self.status);
         let expected = self.expect.pop_front();
+        if matches!(expected, Some(Expect::FunctionCall)) {
+            self.commits.called();
+        }
+        let is_before = matches!(expected, Some(Expect::SyncBeforeQuery { .. }));
+        let owes = is_before || !self.expect.is_empty();
+        self.commits.ready(self.status, self.request.failed, owes);
         if expected.is_none() {
             self.answered_unasked(context);
         }

@@ -1,5 +1,6 @@
 //! The state of a relay.
 
+use super::commits::CommitProgress;
 use super::ddl::DdlProgress;
 use super::error_position::TextShift;
 use super::expect::Expect;
@@ -109,6 +110,7 @@ pub struct RelayState {
     /// SQLSTATEs of errors forwarded to the client, for [`RelayState::take_errors`].
     pub(super) errors: Vec<[u8; 5]>,
     pub(super) accepted: Vec<AcceptedParse>,
+    pub(super) commits: CommitProgress,
     pub(super) ddl: DdlProgress,
     /// The database that must have no other session when the written messages arrive.
     pub(super) exclusive: Option<String>,
@@ -300,6 +302,7 @@ impl RelayState {
             saw_error: false,
             errors: Vec::new(),
             accepted: Vec::new(),
+            commits: CommitProgress::default(),
             ddl: DdlProgress::default(),
             exclusive: None,
             forwarded: 0,

@@ -1,6 +1,7 @@
 //! Relays without sockets: a test sends the messages of the client and of the server, and compares what each receives.
 
 mod columns;
+mod commits;
 mod copy;
 mod ddl;
 mod errors;

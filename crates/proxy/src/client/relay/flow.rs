@@ -260,6 +260,7 @@ impl RelayTask<'_> {
             relay,
             to_server,
             output,
+            sent_at,
             preliminary,
             ..
         } = self;
@@ -284,6 +285,7 @@ impl RelayTask<'_> {
             client.pool.stats.failed(state);
         }
         // Before the client gets the answer.
+        client.pool.committed(*sent_at, relay.take_commits());
         if relay.take_ended_ddl() {
             client.pool.shared.ddl_ended();
         }
@@ -358,6 +360,7 @@ impl RelayTask<'_> {
         };
         if quiet {
             self.stats.resume(Instant::now(), self.relay.status());
+            self.sent_at = self.client.pool.sent_at();
         }
         match expired {
             Some(why) => Err((ServerDisposal::Close, self.time_out(phase, why))),

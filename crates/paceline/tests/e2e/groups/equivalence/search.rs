@@ -8,7 +8,7 @@ use super::takes::{Case, Dealt, Outcome};
 use crate::harness::raw::RawClient;
 use crate::harness::reply::transcript;
 use crate::harness::together::sorted;
-use crate::harness::{Reply, Stage};
+use crate::harness::{Message, Reply, Stage};
 
 /// An order of all visits that keeps that of each of `queues`, and in which every consumer gets the answer that `together` has.
 pub(super) fn find(
@@ -87,9 +87,22 @@ impl Search<'_> {
     }
 }
 
-/// All but the state of the transaction.
-fn says(reply: &Reply) -> Vec<String> {
+/// What a reply must be. If a statement inserts several rows whose keys exist, PostgreSQL may name any of them.
+pub(super) fn certain(reply: &Reply) -> Vec<Message> {
     let mut messages = sorted(reply);
+    for error in messages.iter_mut().filter(|message| message.tag == b'E') {
+        let mut fields: Vec<&[u8]> = error.body.split(|byte| *byte == 0).collect();
+        if fields.contains(&b"C23505".as_slice()) {
+            fields.retain(|field| !field.starts_with(b"D"));
+        }
+        error.body = fields.join(&0);
+    }
+    messages
+}
+
+/// The same without the state of the transaction.
+fn says(reply: &Reply) -> Vec<String> {
+    let mut messages = certain(reply);
     messages.retain(|message| message.tag != b'Z');
     transcript(&messages)
 }

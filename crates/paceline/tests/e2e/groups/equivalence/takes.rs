@@ -15,7 +15,6 @@ use super::{cases, force_custom_plans};
 use crate::harness::message::query;
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
-use crate::harness::together::sorted;
 use crate::harness::{Gate, Reply, Rng, Stage, assert_same};
 
 const CASES: usize = 16;
@@ -269,7 +268,7 @@ impl Case {
         let replies = reference.replies.iter().zip(&together.replies).enumerate();
         for (number, (alone, together)) in replies {
             let messages =
-                |reply: &Option<Reply>| reply.iter().flat_map(sorted).collect::<Vec<_>>();
+                |reply: &Option<Reply>| reply.iter().flat_map(search::certain).collect::<Vec<_>>();
             assert_same(
                 &format!("{story}\nvisit {number}"),
                 &messages(alone),
