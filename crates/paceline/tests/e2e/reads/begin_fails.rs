@@ -13,7 +13,7 @@ use crate::harness::message::{describe, flush, parse, query};
 use crate::harness::paceline::Paceline;
 use crate::harness::until;
 
-/// What a server gets instead of these texts: syntax errors.
+/// What a server gets instead of these texts: a syntax error, and a column that does not exist.
 const BROKEN: [(&[u8], &[u8]); 2] = [
     (b"BEGIN READ ONLY", b"BEGIN READ ONLX"),
     (b"SELECT WHERE false", b"SELECT WHERX false"),
@@ -96,7 +96,7 @@ fn a_begin_that_fails_fails_the_transaction() {
     one.ok(READ);
     breaks.store(1, Ordering::SeqCst);
     let reply = one.simple("SHOW transaction_read_only");
-    assert_eq!((reply.sqlstate().as_str(), reply.status()), ("42601", 'E'));
+    assert_eq!((reply.sqlstate().as_str(), reply.status()), ("42703", 'E'));
     assert_eq!(reply.tags(), "EZ");
     breaks.store(NOTHING, Ordering::SeqCst);
     one.simple(READ).expect_error("25P02");
