@@ -11,6 +11,17 @@ use paceline_relay::relay::Wrap;
 use paceline_relay::request::{Request, RequestForm};
 use std::sync::Arc;
 
+/// A single statement that has asked for a server connection.
+struct EnteredSingle {
+    checkout: CheckoutResult,
+    planned: Arc<PlannedRequest>,
+    wrap: Wrap,
+    /// The client analyzes its template afterwards.
+    analysis: Option<Box<AnalysisTask>>,
+    /// Whether it is a plain read.
+    reads: bool,
+}
+
 impl Client {
     /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
     pub(super) async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
@@ -25,30 +36,28 @@ impl Client {
                 };
             }
             request.stats = Some(stats);
-            let (decision, analysis) = self.decide(&state, &mut request);
-            let replica_read = self.replica_read(&state, &request);
-            let planned = Arc::new(request);
-            // Boxed, because its state would be part of every client.
-            if let Some(read) = replica_read
-                && Box::pin(self.read_on_replica(read, &planned)).await?
-            {
-                return Ok(());
+            if let Some(read) = self.replica_read(&state, &request) {
+                // Its group needs what is decided about it.
+                self.decide(&state, &mut request);
+                let planned = Arc::new(request);
+                // Boxed, because its state would be part of every client.
+                if Box::pin(self.read_on_replica(read, &planned)).await? {
+                    return Ok(());
+                }
+                request = Arc::unwrap_or_clone(planned);
             }
-            if let Some(deferred) = &mut self.deferred {
-                deferred.read = Some(Arc::clone(&planned));
-                // After the transaction, which may take long, any client may have analyzed the template.
-                drop(analysis);
-                return self.relay_alone(planned.bytes.clone(), Wrap::No).await;
-            }
-            let wrap = match (
-                planned.template.hints().target_affect_row,
-                &decision.spec.keys,
-            ) {
-                (None, _) => Wrap::No,
-                (Some(1), LineKeys::One(_)) => Wrap::OneRow,
-                _ => Wrap::Begin,
+            let entered = self.enter_line(&state, request);
+            let (wrap, analysis, planned) = (entered.wrap, entered.analysis, entered.planned);
+            let result = match entered.checkout {
+                CheckoutResult::Server(server) => WaitResult::Server(server),
+                CheckoutResult::Refused(message) => WaitResult::Fatal(message),
+                CheckoutResult::Waiting(waiter, receiver) => {
+                    let result = self.wait(waiter, receiver, entered.reads).await?;
+                    self.note_group_answer(&planned, &result);
+                    result
+                }
             };
-            match self.wait_for_group(decision, &planned).await? {
+            match result {
                 WaitResult::Server(server) => {
                     return self.relay_single(server, planned, wrap, analysis).await;
                 }
@@ -68,29 +77,33 @@ impl Client {
         entry.unless_cancelled(soon).await
     }
 
-    /// Asks for a server connection for a single statement, and waits in the line for that or for the answer of its group.
-    async fn wait_for_group(
-        &mut self,
-        decision: GroupingDecision,
-        planned: &Arc<PlannedRequest>,
-    ) -> Result<WaitResult, ClientEnd> {
+    /// Asks for a server connection for a single statement. Not async, because the decision would be part of every client.
+    fn enter_line(&self, state: &AnalysisState, mut request: PlannedRequest) -> EnteredSingle {
+        let (decision, analysis) = self.decide(state, &mut request);
         let reads = decision.joins_reads();
         let GroupingDecision { spec, would_group } = decision;
+        let wrap = match (request.template.hints().target_affect_row, &spec.keys) {
+            (None, _) => Wrap::No,
+            (Some(1), LineKeys::One(_)) => Wrap::OneRow,
+            _ => Wrap::Begin,
+        };
+        let planned = Arc::new(request);
         let shown = spec.group.is_some() || spec.probe_group.is_some() || planned.awaits_analysis;
         let checkout = self
             .pool
-            .check_out(spec, would_group, || shown.then(|| Arc::clone(planned)));
-        let (waiter, receiver) = match checkout {
-            CheckoutResult::Server(server) => return Ok(WaitResult::Server(server)),
-            CheckoutResult::Refused(message) => return Ok(WaitResult::Fatal(message)),
-            CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
-        };
-        if would_group && let Some(stats) = &planned.stats {
+            .check_out(spec, would_group, || shown.then(|| Arc::clone(&planned)));
+        if would_group
+            && let (CheckoutResult::Waiting(..), Some(stats)) = (&checkout, &planned.stats)
+        {
             stats.count_would_have_grouped();
         }
-        let result = self.wait(waiter, receiver, reads).await?;
-        self.note_group_answer(planned, &result);
-        Ok(result)
+        EnteredSingle {
+            checkout,
+            planned,
+            wrap,
+            analysis,
+            reads,
+        }
     }
 
     /// Decides how a single statement enters the line, by the analysis of its template. The client may have to analyze it after the
@@ -99,13 +112,13 @@ impl Client {
         &self,
         state: &AnalysisState,
         request: &mut PlannedRequest,
-    ) -> (GroupingDecision, Option<AnalysisTask>) {
+    ) -> (GroupingDecision, Option<Box<AnalysisTask>>) {
         let policy = self.pool.policy();
         request.awaits_analysis = false;
         let analysis = match state {
             AnalysisState::Done(analysis) => return (analysis.decide(request, policy), None),
             AnalysisState::Pending | AnalysisState::Running => None,
-            AnalysisState::Needed => Some(AnalysisTask::new(&self.pool, request)),
+            AnalysisState::Needed => Some(Box::new(AnalysisTask::new(&self.pool, request))),
         };
         request.awaits_analysis = analysis.is_none();
         request.prefers_replica = self.prefers_replica(request);
@@ -114,12 +127,13 @@ impl Client {
     }
 
     /// The client analyzes the template after its request if the client that was to analyze it has left, or its request has failed.
-    fn take_over_analysis(&self, request: &PlannedRequest) -> Option<AnalysisTask> {
+    fn take_over_analysis(&self, request: &PlannedRequest) -> Option<Box<AnalysisTask>> {
         if !request.awaits_analysis {
             return None;
         }
         let (state, _) = self.pool.analysis(&request.template, request.settings.id);
-        matches!(state, AnalysisState::Needed).then(|| AnalysisTask::new(&self.pool, request))
+        let needed = matches!(state, AnalysisState::Needed);
+        needed.then(|| Box::new(AnalysisTask::new(&self.pool, request)))
     }
 
     /// Notes what the answer that a group has brought changes for the client.
@@ -140,7 +154,7 @@ impl Client {
         mut server: Box<PooledServer>,
         request: Arc<PlannedRequest>,
         wrap: Wrap,
-        analysis: Option<AnalysisTask>,
+        analysis: Option<Box<AnalysisTask>>,
     ) -> Result<(), ClientEnd> {
         let request = server.take_request().unwrap_or(request);
         let analysis = analysis.or_else(|| self.take_over_analysis(&request));

@@ -27,7 +27,7 @@ const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
 pub(in crate::client) struct SingleRequest {
     pub(in crate::client) request: Arc<PlannedRequest>,
     /// The analysis of its template, if this client has taken that on.
-    pub(in crate::client) analysis: Option<AnalysisTask>,
+    pub(in crate::client) analysis: Option<Box<AnalysisTask>>,
 }
 
 impl Client {
