@@ -22,29 +22,37 @@ from raw_client import Client, query
 LOST = (SystemExit, OSError)
 
 
-def update(port, row):
-    return Client(port), query(b"UPDATE switchover SET n = n + 1 WHERE id = %d" % row)
+class Updates:
+    """Updates of a row on new connections, if the last one was lost."""
+
+    def __init__(self, port, row):
+        self.port, self.client = port, None
+        self.request = query(b"UPDATE switchover SET n = n + 1 WHERE id = %d" % row)
+
+    def try_one(self):
+        """Whether the update was committed."""
+        try:
+            self.client = self.client or Client(self.port)
+            self.client.ask(self.request)
+            return True
+        except LOST:
+            self.client = None
+            return False
 
 
 def update_through_paceline(port, commits, ended):
-    client, add = update(port, 1)
+    updates = Updates(port, 1)
     while not ended.is_set():
         begun = time.monotonic()
-        try:
-            client.ask(add)
+        if updates.try_one():
             commits.append((begun, time.monotonic()))
-        except LOST:
-            client, add = update(port, 1)
 
 
 def first_direct_commit(port, found):
-    while not found:
-        try:
-            client, add = update(port, 2)
-            client.ask(add)
-            found.append(time.monotonic())
-        except LOST:
-            time.sleep(0.005)
+    updates = Updates(port, 2)
+    while not updates.try_one():
+        time.sleep(0.005)
+    found.append(time.monotonic())
 
 
 def main():

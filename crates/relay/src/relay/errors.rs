@@ -23,6 +23,11 @@ impl RelayState {
     ) -> Disposition {
         let severity = backend::error_field(frame.body(), b'V').unwrap_or_default();
         if matches!(severity, "FATAL" | "PANIC") {
+            if self.is_over() {
+                // The client has its answer, and nothing of the client is on the connection that the server ends.
+                context.server.must_close = true;
+                return Disposition::Swallow;
+            }
             self.fatal = true;
             return Disposition::Forward;
         }

@@ -158,6 +158,18 @@ fn a_fatal_error_reaches_the_client_and_ends_the_connection() {
     assert!(test.relay.is_fatal() && !test.relay.is_over());
 }
 
+/// A server that shuts down ends the connection of each client that is idle. Here no client uses it any more.
+#[test]
+fn a_fatal_error_behind_the_answer_does_not_reach_the_client() {
+    let mut test = TestRelay::new();
+    test.client([query("SELECT 1")]);
+    let last = fatal("57P01", "terminating connection");
+    let got = test.server([complete("SELECT 1"), ready('I'), last]);
+    assert_eq!(got, ["SELECT 1", "ready I"]);
+    assert!(test.relay.is_over() && !test.relay.is_fatal());
+    assert!(test.server.must_close);
+}
+
 #[test]
 fn after_an_error_a_query_is_skipped_too_up_to_the_sync() {
     let mut test = TestRelay::new();
