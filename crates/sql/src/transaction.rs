@@ -134,7 +134,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_space).filter(|word| !word.is_empty())
 }
 
-/// PostgreSQL's white space.
+/// White space in every version of PostgreSQL. (Version 16 added the vertical tab.)
 fn is_space(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}')
+    matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}')
 }

@@ -75,6 +75,8 @@ fn other_texts_are_not_taken_for_a_begin() {
         "BEGIN READ ONLY -- why",
         "BEGIN /* x */ READ ONLY",
         "BEGIN READ\u{a0}ONLY",
+        // A space since PostgreSQL 16.
+        "BEGIN READ\u{b}ONLY",
         "COMMIT",
     ] {
         assert_eq!(begins_alone(text), None, "{text}");
