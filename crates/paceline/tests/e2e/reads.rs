@@ -30,6 +30,13 @@ impl Pair {
         reads.parse().unwrap()
     }
 
+    /// A client whose read the replica has answered.
+    fn reader(&self) -> RawClient {
+        let mut client = self.client();
+        self.await_replica(&mut client, READ);
+        client
+    }
+
     /// Runs this read until the replica answers it.
     fn await_replica(&self, client: &mut RawClient, sql: &str) {
         let before = self.reads();
@@ -58,9 +65,7 @@ fn a_client_reads_what_it_wrote_while_the_replica_is_behind() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let (mut writer, mut other) = (pair.client(), pair.client());
-    pair.await_replica(&mut writer, READ);
-    pair.await_replica(&mut other, READ);
+    let (mut writer, mut other) = (pair.reader(), pair.reader());
     pair.pause_replay();
     writer.ok("UPDATE t SET n = 7 WHERE id = 1");
     let before = pair.reads();
@@ -82,8 +87,7 @@ fn a_global_read_sees_what_others_wrote() {
     let Some(pair) = Pair::reading(&["reads=global"]) else {
         return;
     };
-    let (mut writer, mut reader) = (pair.client(), pair.client());
-    pair.await_replica(&mut reader, READ);
+    let (mut writer, mut reader) = (pair.client(), pair.reader());
     pair.pause_replay();
     writer.ok("UPDATE t SET n = 7 WHERE id = 1");
     assert_eq!(reader.number(READ), 7);
@@ -240,8 +244,7 @@ fn reads_continue_when_the_replica_is_lost_frozen_or_back() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     pair.replica.kill();
     for _ in 0..20 {
         assert_eq!(client.number(READ), 0);
@@ -267,8 +270,7 @@ fn reads_for_replicas_fail_without_one_if_configured() {
     let Some(pair) = Pair::reading(&["reads=any", "max_lag=0", "replicas_gone=error"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     pair.replica.kill();
     until("the loss is known", || {
         shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "0"
@@ -364,8 +366,7 @@ fn a_client_follows_another_by_its_position() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let (mut writer, mut reader) = (pair.client(), pair.client());
-    pair.await_replica(&mut reader, READ);
+    let (mut writer, mut reader) = (pair.client(), pair.reader());
     pair.pause_replay();
     writer.ok("UPDATE t SET n = 7 WHERE id = 1");
     let position = writer.value("SHOW paceline.position");
@@ -396,8 +397,7 @@ fn a_replica_reaches_the_position_of_an_idle_primary_at_the_end_of_a_page() {
     let Some(pair) = Pair::reading(&["reads=session", "replica_wait=10s"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     let mut primary = pair.primary.client("postgres");
     let mut offset = || primary.number("SELECT (pg_current_wal_insert_lsn() - '0/0') % 8192");
     let mut writer = pair.primary.client("postgres");

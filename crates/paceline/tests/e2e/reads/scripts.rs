@@ -256,8 +256,7 @@ fn transactions_are_those_of_bare_postgresql() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut warm = pair.client();
-    pair.await_replica(&mut warm, READ);
+    let mut warm = pair.reader();
     let before = pair.reads();
     let (mut direct, mut client) = (pair.primary.client("postgres"), pair.client());
     for texts in TEXTS {
@@ -284,8 +283,7 @@ fn random_transactions_are_those_of_bare_postgresql() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut warm = pair.client();
-    pair.await_replica(&mut warm, READ);
+    let mut warm = pair.reader();
     let before = pair.reads();
     let (mut direct, mut client) = (pair.primary.client("postgres"), pair.client());
     let all: Vec<&str> = TEXTS.concat();
@@ -316,8 +314,7 @@ fn a_request_may_arrive_in_parts() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     client.ok(BEGIN);
     client.ok(READ);
     let begun = [parse("", SELECT, &[]), describe(b'S', ""), flush()].concat();

@@ -118,9 +118,7 @@ fn a_transaction_reads_what_the_client_wrote_before() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let (mut writer, mut other) = (pair.client(), pair.client());
-    pair.await_replica(&mut writer, READ);
-    pair.await_replica(&mut other, READ);
+    let (mut writer, mut other) = (pair.reader(), pair.reader());
     pair.pause_replay();
     writer.ok("UPDATE t SET n = 7 WHERE id = 1");
     let before = pair.reads();
@@ -144,14 +142,13 @@ fn a_transaction_reads_what_the_client_wrote_before() {
     assert_eq!(writer.number(READ), 7);
 }
 
-/// What is constant in a transaction is so although its reads run one by one.
+/// `now()` is constant in a transaction, although its reads run one by one.
 #[test]
 fn a_transaction_has_one_time() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     let moment = |value| unit("SELECT $1::timestamptz FROM t WHERE id = 1", &[Some(value)]);
     let requests = [
         query("SELECT now() FROM t WHERE id = 1"),
@@ -182,8 +179,7 @@ fn a_transaction_continues_when_the_replica_is_lost() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     client.ok("BEGIN READ ONLY");
     let before = pair.reads();
     assert_eq!(client.number(READ), 0);
@@ -201,8 +197,7 @@ fn a_transaction_shows_and_takes_positions() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let (mut writer, mut client) = (pair.client(), pair.client());
-    pair.await_replica(&mut client, READ);
+    let (mut writer, mut client) = (pair.client(), pair.reader());
     pair.pause_replay();
     writer.ok("UPDATE t SET n = 7 WHERE id = 1");
     writer.ok("BEGIN READ ONLY");
@@ -224,8 +219,7 @@ fn a_transaction_survives_a_failover() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     client.ok("BEGIN READ ONLY");
     client.ok(READ);
     pair.primary.kill();
@@ -242,8 +236,7 @@ fn a_cancelled_read_fails_its_transaction() {
     let Some(pair) = Pair::reading(&["reads=session", "replica_wait=10s"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     let locker = lock(&pair);
     let (mut replica, mut primary) = (
         pair.replica.client("postgres"),
@@ -280,8 +273,7 @@ fn a_transaction_fails_without_replicas_if_configured() {
     let Some(pair) = Pair::reading(&["reads=any", "max_lag=0", "replicas_gone=error"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     client.ok("BEGIN READ ONLY");
     client.ok(READ);
     pair.replica.kill();
@@ -330,8 +322,7 @@ fn a_transaction_has_the_defaults_of_its_role() {
     client.ok("ALTER ROLE postgres RESET idle_in_transaction_session_timeout");
     client.ok("ALTER ROLE postgres SET default_transaction_isolation = 'repeatable read'");
     reconnect(&pair);
-    let mut other = pair.client();
-    pair.await_replica(&mut other, READ);
+    let mut other = pair.reader();
     let before = pair.reads();
     for _ in 0..3 {
         other.ok("BEGIN READ ONLY");
@@ -364,8 +355,7 @@ fn kill_and_shutdown_end_a_transaction() {
         return;
     };
     let begun = || {
-        let mut client = pair.client();
-        pair.await_replica(&mut client, READ);
+        let mut client = pair.reader();
         client.ok("BEGIN READ ONLY");
         client.ok(READ);
         client
@@ -413,8 +403,7 @@ fn statement_pooling_permits_no_transaction() {
     let Some(pair) = Pair::reading(&["reads=session", "pool_mode=statement"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     client.send(&query("BEGIN READ ONLY"));
     let text = "transaction blocks not allowed in statement pooling mode";
     assert_ends(&mut client, "08P01", text);

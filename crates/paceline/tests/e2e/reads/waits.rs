@@ -114,8 +114,7 @@ fn kill_ends_a_client_whose_read_is_under_way_on_a_replica() {
     else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     let locker = lock(&pair);
     client.send(&query(READ));
     let mut replica = pair.replica.client("postgres");
@@ -134,8 +133,7 @@ fn a_serializable_client_reads_on_the_primary() {
     let Some(pair) = Pair::reading(&["reads=session", "admin_users=postgres"]) else {
         return;
     };
-    let mut client = pair.client();
-    pair.await_replica(&mut client, READ);
+    let mut client = pair.reader();
     let rejected = "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
     let mut replica = pair.replica.client("postgres");
     let before = replica.number(rejected);
