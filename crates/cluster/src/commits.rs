@@ -3,13 +3,13 @@
 //! Paceline does not know the position of a commit in the log. It knows the positions of the primary at the times at which it was
 //! asked, and counts around these:
 //!
-//! - What was acknowledged before a question began lies before the *insert* position of its answer.
-//! - What was sent after an answer had arrived lies past the *flush* position of that answer. (The insert position may fall if the
-//!   server crashes and starts again.)
+//! - A commit that was acknowledged before a question began lies before the *insert* position of its answer.
+//! - A commit that was sent after an answer had arrived lies past the *flush* position of that answer. (The insert position may fall
+//!   if the server crashes and starts again.)
 //!
-//! If the new timeline leaves the old one at a known position, the former gives an upper bound for what is missing, the latter a
-//! lower bound. A commit that may have written nothing counts for the upper bound only, and so does one that was under way while two
-//! positions arrived.
+//! If the new timeline leaves the old one at a known position, the former gives an upper bound for the number of missing commits, the
+//! latter a lower bound. A commit that may have written nothing counts for the upper bound only, and so does one that was under way
+//! while two positions arrived.
 
 mod counter;
 mod steps;
@@ -40,13 +40,13 @@ pub struct CommitLog {
 #[derive(Debug)]
 struct DatabaseCommits {
     counter: Arc<CommitCounter>,
-    /// What the counter of acknowledged commits showed at the beginning.
+    /// The number of acknowledged commits at the beginning.
     before: u64,
     /// Acknowledged commits that have written, and were sent before the last question but one, or before the last one.
     certain: u64,
-    /// So many of the acknowledged commits lie at or before the position.
+    /// For each position, a number of acknowledged commits that lie at or before it.
     within: Steps,
-    /// All certain commits after so many lie past the position.
+    /// For each position, a number of certain commits after which all others lie past it.
     past: Steps,
 }
 
@@ -59,7 +59,7 @@ pub struct WalPosition {
     pub flushed: Lsn,
 }
 
-/// What had been acknowledged when a question for the position of the primary began.
+/// The time at which a question for the position of the primary began, and the number of commits that were acknowledged before.
 #[derive(Debug)]
 pub struct AskedAt {
     sent_at: SentAt,
@@ -78,9 +78,9 @@ pub struct SwitchPoint {
 /// The number of acknowledged commits that a promotion has lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LostCommits {
-    /// So many certainly are.
+    /// Commits that are certainly missing.
     pub at_least: u64,
-    /// Not more than this.
+    /// Those, and commits that may be missing.
     pub at_most: u64,
 }
 
@@ -216,7 +216,7 @@ impl DatabaseCommits {
         }
     }
 
-    /// Ends the count of the certain commits that were sent before the last question. Those after it lie past the position in its answer.
+    /// Ends the count of the certain commits that were sent before the last question. Later ones lie past the position in its answer.
     fn end_count(&mut self, flushed: Option<Lsn>, next: SentAt) {
         self.certain += self.counter.take_certain(next);
         if let Some(flushed) = flushed {

@@ -10,9 +10,10 @@
 //!
 //! For each message sent, `expect_queue` holds an `Expect` (chapter "Message Flow").
 //!
-//! From the server: `server_messages` matches each message with the queue. `commits` and `ddl` note what was committed. `errors`, `error_position` and `hints` handle
-//! errors and the end of hinted transactions, `columns` the columns that a client knows, `copy` COPY FROM STDIN, and `retry`
-//! plans that no longer fit. `listening` holds answers until notifications have arrived.
+//! From the server: `server_messages` matches each message with the queue. `commits` and `ddl` note committed writes and changes of the
+//! catalog. `errors`, `error_position` and `hints` handle errors and the end of hinted transactions, `columns` the columns that a
+//! client knows, `copy` COPY FROM STDIN, and `retry` plans that no longer fit. `listening` holds answers until notifications have
+//! arrived.
 //!
 //! State: `state` holds all of it. `effects` determines what a statement changes, and `text_changes` distributes that among the
 //! statements of a text. `session_changes` applies it (`settings_undo_log`, `reported_settings`, `sequences`,

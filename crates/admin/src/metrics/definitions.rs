@@ -310,14 +310,14 @@ pub(super) static METRICS: [Metric; 30] = [
         name: "paceline_missing_commits_min",
         metric_type: MetricType::Counter,
         labels: DATABASE,
-        help: "Acknowledged commits that promotions have lost: so many certainly",
+        help: "Acknowledged commits that promotions have lost, lower bound",
         source: MetricSource::Failovers(|totals| totals.missing.at_least),
     },
     Metric {
         name: "paceline_missing_commits_max",
         metric_type: MetricType::Counter,
         labels: DATABASE,
-        help: "Acknowledged commits that promotions have lost: so many at most",
+        help: "Acknowledged commits that promotions have lost, upper bound",
         source: MetricSource::Failovers(|totals| totals.missing.at_most),
     },
     Metric {

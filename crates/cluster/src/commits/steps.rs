@@ -12,7 +12,7 @@ const STEPS_MAX: usize = 128;
 pub(super) struct Steps(Vec<(Lsn, u64)>);
 
 impl Steps {
-    /// So many lie at or before the position. The lowest position is kept for a count.
+    /// Adds the statement that `count` commits lie at or before the position. Of several positions for one count, keeps the lowest.
     pub(super) fn keep_at(&mut self, position: Lsn, count: u64) {
         self.drop_past(position);
         match self.0.last_mut() {
@@ -22,7 +22,8 @@ impl Steps {
         }
     }
 
-    /// All after so many lie past the position. The highest position is kept for a count.
+    /// Adds the statement that all commits after the first `count` lie past the position. Of several positions for one count, keeps
+    /// the highest.
     pub(super) fn raise_to(&mut self, position: Lsn, count: u64) {
         self.drop_past(position);
         match self.0.last_mut() {

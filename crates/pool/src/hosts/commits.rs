@@ -1,4 +1,4 @@
-//! The commits of the databases on these hosts: who counts them, and when the primary is asked for its position.
+//! The commits of the databases on these hosts: their counters, and the questions to the primary for its position.
 
 use super::failovers::{Failover, FailoverTotals};
 use super::{DatabaseHosts, address_of};
@@ -21,12 +21,12 @@ impl DatabaseHosts {
         self.failovers.followed();
     }
 
-    /// What the last promotions have lost, the oldest first.
+    /// The lost commits of the last promotions, the oldest first.
     pub fn last_failovers(&self) -> Vec<Failover> {
         self.failovers.compared()
     }
 
-    /// What all promotions have lost, by database.
+    /// The lost commits of all promotions, by database.
     pub fn failover_totals(&self) -> BTreeMap<String, FailoverTotals> {
         self.failovers.totals(&self.entry)
     }

@@ -1,5 +1,5 @@
-//! What promotions have lost: counts the commits that the primary acknowledges, and compares them with the switch point of each new
-//! timeline. [`paceline_cluster::CommitLog`] has the arithmetic.
+//! Lost commits: counts the commits that the primary acknowledges, and compares them with the switch point of each new timeline.
+//! [`paceline_cluster::CommitLog`] has the arithmetic.
 //!
 //! After a promotion the next probe of the new primary reads the history of its timeline. If the monitor may not read it, the bounds
 //! are those that follow from the positions of the promoted host before and after.
@@ -15,7 +15,7 @@ use std::time::SystemTime;
 /// Maximum number of rows of `SHOW FAILOVERS` for each entry of the configuration.
 const FAILOVERS_MAX: usize = 64;
 
-/// What a promotion has lost of one database.
+/// The commits of one database that a promotion has lost.
 #[derive(Debug, Clone)]
 pub struct Failover {
     /// When the new primary was found.
@@ -36,7 +36,7 @@ pub struct Failover {
     pub missing: LostCommits,
 }
 
-/// What all promotions together have lost of one database.
+/// The commits of one database that all promotions together have lost.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FailoverTotals {
     /// Promotions that were compared.
@@ -45,7 +45,7 @@ pub struct FailoverTotals {
     pub missing: LostCommits,
 }
 
-/// The commits of the databases of some hosts, and what promotions have lost of them.
+/// The commits of the databases of some hosts, and those that promotions have lost.
 #[derive(Debug, Default)]
 pub(super) struct Failovers(Mutex<State>);
 
@@ -70,7 +70,7 @@ struct Pending {
     host_before: Option<HostAddress>,
     host: HostAddress,
     timeline: Timeline,
-    /// What is known of the switch point without the history.
+    /// Limits of the switch point that hold without the history.
     limits: SwitchPoint,
     progress: Progress,
 }
@@ -113,8 +113,8 @@ impl Failovers {
         self.lock().log.answered(asked, position);
     }
 
-    /// A primary was found, and has got no request yet. `limits` returns what is known of the point at which the old timeline was
-    /// left.
+    /// A primary was found, and has got no request yet. `limits` returns limits of the position at which the new timeline left the old
+    /// one.
     pub(super) fn primary_found(
         &self,
         entry: &str,
@@ -181,7 +181,7 @@ impl Failovers {
         self.lock().compared.iter().cloned().collect()
     }
 
-    /// What promotions have lost, by database.
+    /// The lost commits of all promotions, by database.
     pub(super) fn totals(&self, entry: &str) -> BTreeMap<String, FailoverTotals> {
         let mut totals = self.lock().totals.clone();
         totals.entry(entry.to_owned()).or_default();

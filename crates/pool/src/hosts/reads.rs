@@ -51,9 +51,8 @@ impl DatabaseHosts {
         zones.is_some_and(|(zone, own)| zone != own)
     }
 
-    /// The replica with the least `work`, and then with the fewest reads so far, among those that meet the needs; one in another zone
-    /// only if there is none in this one.
-    /// `None`: there is none in time.
+    /// The replica with the least `work` among those that meet the needs, and of several such replicas the one with the fewest reads so
+    /// far. A replica in another zone only if none in this zone meets them. `None`: no replica meets them in time.
     pub(crate) async fn replica_for(
         &self,
         needs: ReplicaNeeds,

@@ -2,9 +2,9 @@
 //! loop; the protocol state is in `paceline_relay`, without sockets.
 //!
 //! `connection` holds what precedes and follows a relay: the client's settings on the server connection, and its return to the pool.
-//! `start` starts a relay, `begin` one in a deferred transaction, with what is `preliminary` to its request; `flow` moves bytes, from `input` and to `output`; `listening` waits for notifications; `ending` ends a
-//! relay whose client has disconnected or exceeds a limit; `stats` counts; `context` passes client and server connection to the
-//! protocol state.
+//! `start` starts a relay; `begin` starts one in a deferred transaction, with `preliminary` statements before the request. `flow` moves
+//! bytes, from `input` and to `output`. `listening` waits for notifications. `ending` ends a relay whose client has disconnected or
+//! exceeds a limit. `stats` counts. `context` passes client and server connection to the protocol state.
 
 mod begin;
 mod connection;

@@ -1,4 +1,5 @@
-//! Single statements in autocommit or in a deferred transaction: each is relayed if it can start at once, else it may join a group, or a replica answers it.
+//! Single statements in autocommit or in a deferred transaction: a replica answers a statement if it may; else the statement is relayed
+//! if it can start at once; else it may join a group.
 
 use super::relay::SingleRequest;
 use super::{Client, ClientEnd};

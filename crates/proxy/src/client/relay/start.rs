@@ -22,7 +22,8 @@ use std::time::Instant;
 const NAMES_BYTES: usize = 128;
 
 impl<'a> RelayTask<'a> {
-    /// Starts a relay with a request, or with the BEGIN of the client's deferred transaction. `planned` is the request if it is a single statement.
+    /// Starts a relay with a request, or with the BEGIN of the client's deferred transaction. `planned` is the request if it is a
+    /// single statement.
     pub(super) fn start(
         client: &'a mut Client,
         conn: &'a mut ServerConn,

@@ -1,4 +1,5 @@
-//! The columns of every table are PgBouncer 1.25's (with 1.26's count of logins), in its order and of its types; those of Paceline's own come behind them.
+//! The columns of every table are PgBouncer 1.25's (with 1.26's count of logins), in its order and of its types; Paceline's own columns
+//! follow.
 
 use super::{operator, row, stage};
 use crate::harness::Stage;
