@@ -3,6 +3,7 @@
 
 use super::relay::SingleRequest;
 use super::{Client, ClientEnd};
+use bytes::Bytes;
 use paceline_batch::analysis::GroupingDecision;
 use paceline_batch::line::LineKeys;
 use paceline_batch::strategy::PlannedRequest;
@@ -47,6 +48,10 @@ impl Client {
                 }
                 request = Arc::unwrap_or_clone(planned);
             }
+            if self.deferred.is_some() {
+                let bytes = self.begin_deferred(&state, request);
+                return Box::pin(self.relay_alone(bytes, Wrap::No)).await;
+            }
             let entered = self.enter_line(&state, request);
             let (wrap, analysis, planned) = (entered.wrap, entered.analysis, entered.planned);
             let result = match entered.checkout {
@@ -76,6 +81,18 @@ impl Client {
             .pool
             .analysis_soon(&request.template, request.settings.id);
         entry.unless_cancelled(soon).await
+    }
+
+    /// A statement with which a deferred transaction really begins. It joins no group, which would run outside of the transaction.
+    /// Until the transaction has ended, which may take long, any client may analyze the template.
+    fn begin_deferred(&mut self, state: &AnalysisState, mut request: PlannedRequest) -> Bytes {
+        let (_, analysis) = self.decide(state, &mut request);
+        drop(analysis);
+        let bytes = request.bytes.clone();
+        if let Some(deferred) = &mut self.deferred {
+            deferred.read = Some(Arc::new(request));
+        }
+        bytes
     }
 
     /// Asks for a server connection for a single statement. Not async, because the decision would be part of every client.

@@ -30,7 +30,7 @@ impl Client {
     /// Handles the result of a wait that needs no relay.
     pub(super) async fn handle_wait_result(&mut self, result: WaitResult) -> Result<(), ClientEnd> {
         match result {
-            // No group serves a request of a deferred transaction: the answer is an error.
+            // A request of a deferred transaction joins no group, so this answer is an error.
             WaitResult::Answer(answer) if self.deferred.is_some() => {
                 self.send_answer(answer.into(), true).await
             }
@@ -43,7 +43,7 @@ impl Client {
                 server.give_back();
                 Ok(())
             }
-            // Handled during the wait; and only replicas send the others.
+            // `wait_in` handles the first two, and `handle_single` the last. Only replicas send the other one.
             WaitResult::Queued(_)
             | WaitResult::PlainRead(_)
             | WaitResult::OfReplica(..)

@@ -5,7 +5,8 @@ use super::waits::{WAITS, lock};
 use crate::failover::{Pair, console, shown};
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
-use crate::harness::reply::Message;
+use crate::harness::reply::{Message, Reply};
+use crate::harness::stage::counters;
 use crate::harness::until;
 
 impl Pair {
@@ -140,6 +141,47 @@ fn a_transaction_reads_what_the_client_wrote_before() {
     pair.resume_replay();
     pair.await_replica_in_transaction(&mut writer, &query(READ));
     assert_eq!(writer.number(READ), 7);
+}
+
+/// A group would run outside of the transaction.
+#[test]
+fn no_statement_of_a_transaction_joins_a_group() {
+    const WRITE: &str = "UPDATE t SET n = n + 1 WHERE id = 2";
+    const ON_PRIMARY: &str = "SELECT /*+ PRIMARY */ n FROM t WHERE id = 2";
+    let Some(pair) = Pair::reading(&["reads=session", "default_pool_size=1"]) else {
+        return;
+    };
+    let mut clients: Vec<_> = (0..3).map(|_| pair.client()).collect();
+    let (mut holder, mut status) = (pair.client(), pair.client());
+    for text in [WRITE, ON_PRIMARY] {
+        // The second request waits for the analysis after the first.
+        holder.ok(text);
+        holder.ok(text);
+    }
+    let mut together = |text: &str, check: &dyn Fn(&Reply)| {
+        holder.ok("BEGIN; SELECT 1");
+        for (waiting, client) in (1..).zip(&mut clients) {
+            client.ok("BEGIN READ ONLY");
+            client.send(&query(text));
+            until("the statement is in the line", || {
+                counters(&mut status).waiting == waiting
+            });
+        }
+        holder.ok("COMMIT");
+        for client in &mut clients {
+            check(&client.reply());
+            client.ok("ROLLBACK");
+        }
+    };
+    together(WRITE, &|reply| {
+        assert_eq!(
+            (reply.sqlstate(), reply.status()),
+            ("25006".to_owned(), 'E')
+        );
+    });
+    together(ON_PRIMARY, &|reply| {
+        assert_eq!((reply.value().as_str(), reply.status()), ("2", 'T'));
+    });
 }
 
 /// `now()` is constant in a transaction, although its reads run one by one.
