@@ -45,7 +45,7 @@ pub(super) struct GroupRun {
     pub(super) replica: Option<ReplicaRun>,
     served: AnsweredMembers,
     since: Instant,
-    /// The same in terms of positions of the primary.
+    /// The position of the primary that was known last when the batch was built.
     sent_at: SentAt,
     /// How the flight of the rows ends.
     pub(super) outcome: LockOutcome,
@@ -207,7 +207,8 @@ impl GroupRun {
                     if pipeline {
                         self.leave_stalled(pool, &mut *batch, &mut results);
                     }
-                    if !cancelled && self.must_cancel(pool) {
+                    // A pipeline may have several statements that no member needs.
+                    if (pipeline || !cancelled) && self.must_cancel(pool) {
                         cancelled = true;
                         // Boxed: it is rare, and every run would pay for its state.
                         Box::pin(cancel(pool, conn)).await?;
