@@ -151,8 +151,8 @@ impl TimelineHistories {
         Some(shared)
     }
 
-    /// The LSN at which `descendant` left `ancestor`. If it is none, the LSN up to which both have the same log. `None` if that is not
-    /// known.
+    /// The LSN at which `descendant` left `ancestor`; if it does not descend from `ancestor`, the LSN up to which both have the same
+    /// log. `None` if that is not known.
     #[must_use]
     pub fn left_at(&self, ancestor: Timeline, descendant: Timeline) -> Option<Lsn> {
         let history = self.0.get(&descendant);

@@ -1,4 +1,4 @@
-//! Where a new timeline leaves the one before it: by its history file, or by what was seen of the promoted host.
+//! The position at which a new timeline leaves its predecessor: from the history file, or limits from probes of the promoted host.
 
 use crate::cluster::Cluster;
 use crate::commits::{SwitchPoint, WalPosition};
@@ -14,7 +14,7 @@ impl Cluster {
         TimelineHistories::left_at(&self.histories, from, to)
     }
 
-    /// The same, as far as it is known without the history: a host that has become the primary had replayed the log of `from` up to
+    /// Limits of that position if the history is not known: a host that has become the primary had replayed the log of `from` up to
     /// some position before, and has written its own up to another one since.
     #[must_use]
     pub fn switch_limits(&self, promoted: HostId, from: Timeline) -> SwitchPoint {

@@ -212,8 +212,12 @@ impl DatabaseHosts {
 
     /// The primary now.
     pub(crate) fn primary(&self) -> PrimaryState {
+        self.primary_in(&self.lock())
+    }
+
+    fn primary_in(&self, cluster: &Cluster) -> PrimaryState {
         let now = Instant::now();
-        match self.lock().write_target(now) {
+        match cluster.write_target(now) {
             PrimaryTarget::Host(HostId(host)) => match self.config.upstreams.get(host) {
                 Some(upstream) => PrimaryState::Known(upstream.clone()),
                 None => PrimaryState::Unknown(NoPrimary {

@@ -158,7 +158,7 @@ enum Step {
     Evaluate,
     Answer,
     Crash,
-    /// The replica lost so many bytes of the log. This is known to within so many bytes.
+    /// The number of bytes of the log that the replica lost, and the errors of its known limits, in bytes.
     Promote(u64, [u64; 2]),
     Follow,
 }

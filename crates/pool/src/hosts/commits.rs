@@ -1,8 +1,9 @@
 //! The commits of the databases on these hosts: their counters, and the questions to the primary for its position.
 
 use super::failovers::{Failover, FailoverTotals};
-use super::{DatabaseHosts, address_of};
+use super::{DatabaseHosts, PrimaryState, address_of};
 use paceline_cluster::{AskedAt, Cluster, CommitCounter, Event, HostId, WalPosition};
+use paceline_config::Upstream;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,9 +17,15 @@ impl DatabaseHosts {
         self.failovers.counter(database)
     }
 
-    /// All pools lead to the present primary.
-    pub(crate) fn followed(&self) {
-        self.failovers.followed();
+    /// All pools have left other hosts than this one, and none uses it yet. False: it is not the primary any more.
+    pub(crate) fn left_others(&self, upstream: &Upstream) -> bool {
+        let cluster = self.lock();
+        let is_primary =
+            matches!(self.primary_in(&cluster), PrimaryState::Known(now) if now == *upstream);
+        if is_primary {
+            self.failovers.followed();
+        }
+        is_primary
     }
 
     /// The lost commits of the last promotions, the oldest first.
@@ -53,7 +60,7 @@ impl DatabaseHosts {
         is_primary.then(|| self.failovers.ask())
     }
 
-    /// The same, if commits were acknowledged since the last question.
+    /// As [`Self::ask_position`], but only if commits were acknowledged since the last question.
     pub(super) fn ask_if_new(&self, host: HostId) -> Option<AskedAt> {
         let is_new = self.failovers.has_new_commits();
         is_new.then(|| self.ask_position(host)).flatten()

@@ -145,7 +145,7 @@ impl Failovers {
         }
     }
 
-    /// All pools lead to the new primary.
+    /// All pools have left the old primary, and none uses the new one yet.
     pub(super) fn followed(&self) {
         let state = &mut *self.lock();
         state.log.followed();
@@ -184,7 +184,10 @@ impl Failovers {
     /// The lost commits of all promotions, by database.
     pub(super) fn totals(&self, entry: &str) -> BTreeMap<String, FailoverTotals> {
         let mut totals = self.lock().totals.clone();
-        totals.entry(entry.to_owned()).or_default();
+        // The entry of all databases is none itself.
+        if entry != "*" {
+            totals.entry(entry.to_owned()).or_default();
+        }
         totals
     }
 }

@@ -9,7 +9,10 @@ use crate::messages;
 use bytes::Bytes;
 use paceline_config::Upstream;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Limit for the time in which all pools leave the old primary, which is a matter of microseconds.
+const SWITCH_MAX: Duration = Duration::from_secs(60);
 
 impl Inner {
     /// The error for clients if there has been no primary for `failover_timeout`. Clients of a paused or suspended database wait for
@@ -23,7 +26,48 @@ impl Inner {
     }
 }
 
+impl Inner {
+    fn is_of(&self, hosts: &Arc<DatabaseHosts>) -> bool {
+        let own = self.servers.hosts.as_ref();
+        own.is_some_and(|own| Arc::ptr_eq(own, hosts))
+    }
+
+    /// Cuts the connections of a database with several hosts to other hosts than that of new connections.
+    fn cut_others(&self) {
+        if self.servers.hosts.is_none() {
+            return;
+        }
+        let primary = &self.servers.generation.address.upstream;
+        let past = self.servers.past.iter().filter_map(Weak::upgrade);
+        past.filter(|past| !is_same_server(&past.address.upstream, primary))
+            .for_each(|past| past.shut_down());
+    }
+}
+
 impl Pool {
+    /// This host is the primary now. Cuts the connections to other hosts: these may be alive, and must not commit anything more for
+    /// clients. The pool uses the primary after [`Pool::follow_primary`].
+    pub(crate) fn leave_others(&self, hosts: &Arc<DatabaseHosts>, upstream: &Upstream) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        if !inner.is_of(hosts) {
+            return;
+        }
+        let address = Arc::clone(&inner.servers.generation.address);
+        if address.upstream != *upstream {
+            inner.servers.no_primary.get_or_insert(NoPrimary {
+                since: now,
+                until: now + SWITCH_MAX,
+            });
+            let address = Address {
+                upstream: upstream.clone(),
+                ..(*address).clone()
+            };
+            self.change_address(&mut inner, address, close_reason::PRIMARY_CHANGED);
+        }
+        inner.cut_others();
+    }
+
     /// The primary of these hosts has changed. A pool of other hosts ignores it.
     pub(crate) fn follow_primary(
         self: &Arc<Self>,
@@ -32,12 +76,14 @@ impl Pool {
     ) {
         let now = Instant::now();
         let mut inner = self.lock();
-        let own = inner.servers.hosts.as_ref();
-        if !own.is_some_and(|own| Arc::ptr_eq(own, hosts)) {
+        if !inner.is_of(hosts) {
             return;
         }
         match primary {
-            PrimaryState::Known(upstream) => self.primary_found(&mut inner, upstream),
+            PrimaryState::Known(_) => {
+                inner.servers.forget_failures();
+                self.apply_primary(&mut inner, None);
+            }
             PrimaryState::Unknown(none) => self.apply_primary(&mut inner, Some(*none)),
         }
         self.give_up_failover(&mut inner, now);
@@ -49,21 +95,6 @@ impl Pool {
     /// A statement of a client was rejected because the server is read only (SQLSTATE 25006).
     pub fn suspect_primary(&self) {
         self.suspect_host(&self.lock());
-    }
-
-    /// Leads new connections to the primary.
-    fn primary_found(&self, inner: &mut Inner, upstream: &Upstream) {
-        let address = Arc::clone(&inner.servers.generation.address);
-        if address.upstream == *upstream {
-            inner.servers.forget_failures();
-        } else {
-            let address = Address {
-                upstream: upstream.clone(),
-                ..(*address).clone()
-            };
-            self.change_address(inner, address, close_reason::PRIMARY_CHANGED);
-        }
-        self.apply_primary(inner, None);
     }
 
     /// Notes whether there is a primary, to which the present address leads.
@@ -79,13 +110,7 @@ impl Pool {
             }
             return;
         }
-        if inner.servers.hosts.is_none() {
-            return;
-        }
-        let primary = &inner.servers.generation.address.upstream;
-        let past = inner.servers.past.iter().filter_map(Weak::upgrade);
-        past.filter(|past| !is_same_server(&past.address.upstream, primary))
-            .for_each(|past| past.shut_down());
+        inner.cut_others();
     }
 
     /// If there has been no primary for too long, ends the connections of the clients that wait.

@@ -67,17 +67,25 @@ impl Pools {
     }
 
     /// Leads the pools of these hosts to their primary, or notes that there is none. Pools of a database that is no longer in the
-    /// configuration are among them.
+    /// configuration are among them. No pool uses a new primary before all have left the old one.
     fn follow_primary(&self, hosts: &Arc<DatabaseHosts>) {
         let registry = self.lock();
-        let primary = hosts.primary();
+        let primary = loop {
+            let primary = hosts.primary();
+            let PrimaryState::Known(upstream) = &primary else {
+                break primary;
+            };
+            for (_, pool) in registry.all() {
+                pool.leave_others(hosts, upstream);
+            }
+            if hosts.left_others(upstream) {
+                break primary;
+            }
+        };
         for (_, pool) in registry.all() {
             pool.follow_primary(hosts, &primary);
         }
         drop(registry);
-        if matches!(primary, PrimaryState::Known(_)) {
-            hosts.followed();
-        }
         self.primary_changes.send_modify(|changes| *changes += 1);
     }
 
