@@ -45,7 +45,7 @@ pub struct Seen {
     /// known to include that.
     primary_at: Option<u64>,
     position: Lsn,
-    /// The time with one primary in which `position` was found. 0: the client has read nothing on a replica.
+    /// The time with one primary to which `position` belongs. 0: no position was needed yet.
     term: u64,
 }
 
@@ -109,6 +109,7 @@ impl Replicas {
         if !self.any() {
             return None;
         }
+        self.begin_term(seen);
         let until = Instant::now() + settings.replica_wait;
         let position = match freshness {
             Freshness::Any => Lsn::ZERO,
@@ -122,6 +123,7 @@ impl Replicas {
             position,
             lag_max: settings.max_lag,
             until,
+            wait: settings.replica_wait,
         };
         let work = |HostId(host)| self.pools.get(host).map_or(usize::MAX, |pool| pool.work());
         let HostId(host) = self.hosts.replica_for(needs, work).await?;
@@ -129,15 +131,18 @@ impl Replicas {
         Some(ChosenReplica { pool, position })
     }
 
-    /// What the client has seen, as a position. The primary is asked if it has served the client since it was last asked, or if
-    /// there is another primary: it may not have all that its predecessor had.
-    async fn known_position(&self, seen: &mut Seen, until: Instant) -> Option<Lsn> {
+    /// If the primary has changed, the client needs the present state of the new one, which may not have all that its predecessor had.
+    fn begin_term(&self, seen: &mut Seen) {
         let term = self.hosts.term();
         if ![0, term].contains(&seen.term) {
             *seen = Seen::default();
             self.primary_served(seen);
         }
         seen.term = term;
+    }
+
+    /// The position that includes all that the client has seen. Asks the primary if it has served the client since the last question.
+    async fn known_position(&self, seen: &mut Seen, until: Instant) -> Option<Lsn> {
         if let Some(question) = seen.primary_at {
             let position = self.hosts.primary_position(question, until).await?;
             seen.raise(position);
@@ -149,6 +154,7 @@ impl Replicas {
     /// What the client has seen, as text for another client that follows it. `None`: there is no primary, it does not answer, or its
     /// timeline is not known.
     pub async fn position(&self, seen: &mut Seen) -> Option<String> {
+        self.begin_term(seen);
         let until = Instant::now() + POSITION_MAX;
         let lsn = self.known_position(seen, until).await?;
         Some(self.hosts.position_at(lsn)?.to_string())
@@ -157,6 +163,7 @@ impl Replicas {
     /// The client follows another one, which was at this position. If the position is not part of the primary's log, for example
     /// because a failover has lost it, or if the text is not a position, the client reads the present state of the primary.
     pub fn follow(&self, seen: &mut Seen, position: &str) {
+        self.begin_term(seen);
         match position.parse::<Position>() {
             Ok(position) if self.hosts.includes(position) => seen.raise(position.lsn),
             Ok(_) | Err(_) => self.primary_served(seen),

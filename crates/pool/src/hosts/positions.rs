@@ -186,6 +186,8 @@ pub(crate) struct ReplicaNeeds {
     pub(crate) lag_max: Duration,
     /// When the read uses the primary instead.
     pub(crate) until: Instant,
+    /// `replica_wait`, part of which the read may have waited for the primary's position.
+    pub(crate) wait: Duration,
 }
 
 #[cfg(test)]
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_an_earlier_term_serve_nobody() {
+    fn answers_of_an_earlier_term_are_not_used() {
         let positions = Positions::new(1, &Arc::default());
         let (primary, before, term) = (HostId(0), positions.begun(), positions.term());
         let question = positions.begin();
