@@ -48,6 +48,8 @@ pub(super) struct Schedule {
     due: Instant,
     /// When the previous turn ended.
     free: Instant,
+    /// When the turn that has no answer yet was begun.
+    pub(super) under_way: Option<Instant>,
     /// Whether the client takes no more turns.
     is_over: bool,
 }
@@ -58,6 +60,7 @@ impl Schedule {
             arrivals,
             due: arrivals.first(start, &mut rng),
             free: start,
+            under_way: None,
             is_over: false,
             rng,
         }

@@ -1,6 +1,6 @@
 //! A thread of the load and the clients that it runs.
 
-use super::arrivals::{Arrivals, Schedule};
+use super::arrivals::Schedule;
 use super::measured::Measured;
 use super::options::{LoadOptions, RunStatus};
 use crate::connection::{Failure, Result};
@@ -114,11 +114,9 @@ impl Worker {
             let waited = "no answer, though the run had ended";
             measured.record_failure(&Failure::Lost(waited.to_owned()));
         }
-        if matches!(self.options.arrivals, Arrivals::Closed { .. }) {
-            window.count_unanswered(tasks.len() as u64, &mut measured);
-        }
         tasks.abort_all();
         window.count_behind(&schedules, &mut measured);
+        window.count_under_way(&schedules, &mut measured);
         close(idle, pool).await;
         measured
     }
@@ -202,9 +200,18 @@ impl Window {
                 measured.open_loop.offered += u64::from(due >= self.begin);
                 measured.open_loop.behind += 1;
                 measured.record_latency(end - due);
-                self.count_unanswered(u64::from(self.has_deadline_within(due)), measured);
+                measured.within_deadline.requests += u64::from(self.has_deadline_within(due));
             }
         }
+    }
+
+    /// Counts the turns of a closed loop that never had an answer. Those of an open loop count as behind.
+    fn count_under_way(&self, schedules: &[Rc<RefCell<Schedule>>], measured: &mut Measured) {
+        let schedules = schedules.iter().map(|schedule| schedule.borrow());
+        let closed = schedules.filter(|schedule| !schedule.is_open_loop());
+        let begun = closed.filter_map(|schedule| schedule.under_way);
+        let within = begun.filter(|begun| self.has_deadline_within(*begun));
+        measured.within_deadline.requests += within.count() as u64;
     }
 
     /// Whether the deadline of a request that began at `begun` is within the measured time.
@@ -223,13 +230,6 @@ impl Window {
             let within = &mut self.measured.borrow_mut().within_deadline;
             within.requests += 1;
             within.answered += u64::from(succeeded && is_in_time);
-        }
-    }
-
-    /// Counts requests that had no answer within their deadline.
-    fn count_unanswered(&self, requests: u64, measured: &mut Measured) {
-        if self.deadline.is_some() {
-            measured.within_deadline.requests += requests;
         }
     }
 
@@ -313,7 +313,9 @@ impl ClientTask {
             let Some(begun) = window.wait(due).await else {
                 break ClientEnd::OutOfTime;
             };
+            schedule.borrow_mut().under_way = Some(begun);
             let turn = self.client.turn(&mut self.session).await;
+            schedule.borrow_mut().under_way = None;
             let mut now = Instant::now();
             let begun = schedule.borrow().counts_from(begun);
             if let Ok(Turn::Done) | Err(_) = turn {
