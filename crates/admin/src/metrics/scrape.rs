@@ -15,6 +15,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// All metrics at this moment.
@@ -85,9 +86,14 @@ fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<u64>) -> Vec<(Vec<St
 /// The values of a metric of failovers. Its label is the database.
 fn of_failovers(proxy: &Proxy, value: fn(&FailoverTotals) -> u64) -> Vec<(Vec<String>, u64)> {
     let all = proxy.pools.hosts();
-    let totals = all.iter().flat_map(|hosts| hosts.failover_totals());
-    totals
-        .map(|(database, totals)| (vec![database], value(&totals)))
+    let mut by_database = BTreeMap::new();
+    // Two entries may have commits of one database: a reload may have added its own to that of all databases.
+    for (database, totals) in all.iter().flat_map(|hosts| hosts.failover_totals()) {
+        *by_database.entry(database).or_default() += value(&totals);
+    }
+    let series = by_database.into_iter();
+    series
+        .map(|(database, total)| (vec![database], total))
         .collect()
 }
 
