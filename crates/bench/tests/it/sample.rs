@@ -99,9 +99,9 @@ pub(crate) trait Changed: Sized {
     fn broken(self, says: &str) -> Self;
     /// Adds failed turns.
     fn with_errors(self, sqlstate: &str, count: u64, first: &str) -> Self;
-    /// Adds a failover that lost so many acknowledged writes, and a deadline that 3 of 4 requests met.
+    /// Adds a failover that lost `missing` acknowledged writes, and a deadline that 3 of 4 requests met.
     fn after_failover(self, missing: u64) -> Self;
-    /// Adds 2,000 checked reads, of which so many were stale, with this time of the primary for each.
+    /// Adds 2,000 checked reads, of which `stale` were stale, with this time of the primary for each.
     fn with_reads(self, stale: u64, on_replicas: u64, primary_cpu_micros: f64) -> Self;
     /// Makes the run fail.
     fn refused(self, why: &str) -> Self;

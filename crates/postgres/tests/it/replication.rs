@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use paceline_postgres::{Error, Server, find_installations};
 
-use crate::support::{Scratch, ask, execute};
+use crate::support::{Scratch, ask, execute, until};
 
 #[test]
 fn a_replica_has_the_data_and_can_be_promoted() {
@@ -79,7 +79,9 @@ pub(crate) fn check_replica(bin_dir: PathBuf) {
 fn await_replay(primary: &Server, replica: &Server) {
     let end = ask(primary, "select pg_current_wal_insert_lsn()::text");
     let has_it = format!("select (pg_last_wal_replay_lsn() >= '{end}')::text");
-    while ask(replica, &has_it) != "true" {}
+    until("the replica has replayed all", || {
+        ask(replica, &has_it) == "true"
+    });
 }
 
 #[test]
@@ -119,7 +121,9 @@ fn the_processor_time_of_a_server_includes_that_of_ended_backends() {
         &server,
         "select count(*)::text from generate_series(1, 1000000) n where n % 7 = 0",
     );
-    while server.cpu_time().unwrap() < before + Duration::from_millis(20) {}
+    until("the time of the backend counts", || {
+        server.cpu_time().unwrap() >= before + Duration::from_millis(20)
+    });
     server.kill().unwrap();
     assert_eq!(server.cpu_time(), None);
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use paceline_postgres::{Options, Server};
 use tempfile::TempDir;
@@ -51,6 +52,16 @@ pub(crate) fn execute(server: &Server, sql: &str) {
             .await
             .unwrap()
     });
+}
+
+/// Returns when this is so; fails after a minute.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not so: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Runs a query and returns its only value as text.

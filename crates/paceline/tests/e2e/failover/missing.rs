@@ -47,7 +47,7 @@ pub(super) fn bounds(paceline: &Paceline, timeline: u32) -> (i64, i64) {
 }
 
 impl Pair {
-    /// Returns when so many probes of the primary have ended.
+    /// Returns when `count` probes of the primary have ended.
     fn await_probes(&self, count: usize) {
         let (mut before, mut seen) = (u64::MAX, 0);
         until("the primary was probed", || {

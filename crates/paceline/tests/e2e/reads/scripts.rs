@@ -256,7 +256,7 @@ fn transactions_are_those_of_bare_postgresql() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut warm = pair.reader();
+    pair.reader();
     let before = pair.reads();
     let (mut direct, mut client) = (pair.primary.client("postgres"), pair.client());
     for texts in TEXTS {
@@ -283,7 +283,7 @@ fn random_transactions_are_those_of_bare_postgresql() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let mut warm = pair.reader();
+    pair.reader();
     let before = pair.reads();
     let (mut direct, mut client) = (pair.primary.client("postgres"), pair.client());
     let all: Vec<&str> = TEXTS.concat();

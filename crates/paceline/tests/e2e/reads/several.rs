@@ -1,7 +1,7 @@
 //! Reads on two replicas, one of which follows the other.
 
 use super::{READ, read};
-use crate::failover::{client, shown, start};
+use crate::failover::{SETUP, client, shown, start};
 use crate::harness::cluster::Cluster;
 use crate::harness::paceline::Paceline;
 use crate::harness::{Rng, until};
@@ -18,10 +18,7 @@ impl Chain {
     /// `None`: the machine cannot make a replica.
     fn start(settings: &[&str]) -> Option<Self> {
         let primary = Cluster::private();
-        primary
-            .client("postgres")
-            .ok("CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL);
-             INSERT INTO t SELECT i, 0 FROM generate_series(1, 5) i");
+        primary.client("postgres").ok(SETUP);
         let replica = primary.replica()?;
         let cascaded = replica.replica()?;
         let servers = [primary, replica, cascaded];
