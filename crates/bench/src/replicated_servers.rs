@@ -115,7 +115,7 @@ impl ReplicatedServers {
         Ok(())
     }
 
-    /// The processor time of the processes of the primary that was started; `None` if that is lost or the system does not tell.
+    /// The processor time of the processes of the primary that was started; `None` if that is lost, or unknown on this system.
     pub(crate) fn primary_cpu_time(&self) -> Option<Duration> {
         self.primary.server.cpu_time()
     }

@@ -249,7 +249,7 @@ pub struct PooledServer {
     pool: Arc<Pool>,
     conn: Option<Box<ServerConn>>,
     keys: LineKeys,
-    /// The request of the client, as it was decided last. `None` if its first decision holds.
+    /// The request with the latest decision about it; `None` if the client has not passed it to the pool.
     request: Option<Arc<PlannedRequest>>,
     used: bool,
     underway: Option<(PartialAnswer, ResultReservation)>,

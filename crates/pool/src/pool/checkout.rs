@@ -87,7 +87,7 @@ impl PooledServer {
         self.underway.is_none()
     }
 
-    /// The request of the client, as it was decided last. `None` if its first decision holds.
+    /// The request with the latest decision about it; `None` if the client has not passed it to the pool.
     pub fn take_request(&mut self) -> Option<Arc<PlannedRequest>> {
         self.request.take()
     }

@@ -51,12 +51,12 @@ struct RelayTask<'a> {
     /// The protocol state, without sockets.
     relay: RelayState,
     stats: RelayStats,
-    /// When the requests that are not answered yet were sent, or before.
+    /// The position of the primary that was known last when the first of the requests without an answer was sent.
     sent_at: SentAt,
     /// `None` without time limits.
     timers: Option<Box<QueryTimers>>,
     input: ClientInput,
-    /// What precedes the client's request, until the server has answered it.
+    /// The statements before the client's request, until the server has answered them.
     preliminary: Option<Box<Preliminary>>,
     to_server: BytesMut,
     /// Whether the server was asked for the answers that it keeps.

@@ -11,7 +11,7 @@ pub(super) fn named_pools(proxy: &Proxy) -> Vec<(PoolName, Arc<Pool>)> {
     pools
 }
 
-/// The same with those of replicas.
+/// The pools to which a client was admitted, and those of their replicas.
 pub(super) fn with_replicas(proxy: &Proxy) -> Vec<(PoolName, Arc<Pool>)> {
     let pools = proxy.pools.all().into_iter();
     let mut named: Vec<_> = pools

@@ -62,7 +62,7 @@ impl RelayTask<'_> {
         }
     }
 
-    /// Removes the server's answers to what precedes the client's request.
+    /// Removes the server's answers to the statements before the client's request.
     pub(super) fn hide_preliminary(&mut self) {
         if let Some(preliminary) = &self.preliminary {
             hide(&mut self.output.bytes, preliminary.fails);
@@ -76,7 +76,7 @@ impl RelayTask<'_> {
             return Ok(());
         };
         if !is_complete(&preliminary.request) {
-            // The rest of the request cannot be told from the next one.
+            // The rest of the request would be taken for the next one.
             let last = std::mem::take(&mut self.output.bytes);
             return Err((ServerDisposal::Close, ClientEnd::Error(last.freeze())));
         }

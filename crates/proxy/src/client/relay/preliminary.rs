@@ -1,11 +1,11 @@
-//! What precedes the client's request in a relay that begins a deferred transaction.
+//! The BEGIN, and further statements of Paceline's own, before the request with which a deferred transaction really begins.
 
 use crate::client::deferred_transaction::DeferredTransaction;
 use bytes::{Bytes, BytesMut};
 use paceline_wire::Frames;
 use paceline_wire::backend::{self, tag};
 
-/// What precedes the client's request.
+/// The statements before the client's request.
 pub(super) struct Preliminary {
     pub(super) transaction: Box<DeferredTransaction>,
     /// The client's request, or its beginning.

@@ -102,7 +102,7 @@ fn the_times_are_those_around_the_failover() {
 }
 
 #[test]
-fn a_primary_that_serves_nobody_after_the_failover_fails_the_check() {
+fn a_failover_without_a_later_write_fails_the_check() {
     let mut ledger = ledger(&[]);
     let began = Instant::now();
     ledger.waits(3, began);
