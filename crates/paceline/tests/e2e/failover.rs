@@ -68,6 +68,13 @@ impl Pair {
         });
     }
 
+    /// Returns when the replica may serve reads.
+    pub(crate) fn await_readable(&self) {
+        until("the replica may serve reads", || {
+            shown(&self.paceline, self.replica.port(), &["serves_reads"]) == "1"
+        });
+    }
+
     pub(crate) fn url(&self) -> String {
         let port = self.paceline.port();
         format!("postgres://postgres@127.0.0.1:{port}/postgres")

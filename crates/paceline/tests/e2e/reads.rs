@@ -18,9 +18,7 @@ impl Pair {
     /// Paceline with these settings, when the replica may serve reads and Paceline has analyzed [`READ`].
     pub(crate) fn reading(settings: &[&str]) -> Option<Self> {
         let pair = Self::start(settings)?;
-        until("the replica may serve reads", || {
-            shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
-        });
+        pair.await_readable();
         Some(pair)
     }
 
@@ -54,6 +52,15 @@ impl Pair {
         });
     }
 
+    /// Pauses replay, and has a client write. Returns this client, one that has not seen the write, and the number of reads that the
+    /// replica has answered.
+    fn write_unseen(&self) -> (RawClient, RawClient, i64) {
+        let (mut writer, other) = (self.reader(), self.reader());
+        self.pause_replay();
+        writer.ok("UPDATE t SET n = 7 WHERE id = 1");
+        (writer, other, self.reads())
+    }
+
     pub(crate) fn resume_replay(&self) {
         let mut replica = self.replica.client("postgres");
         replica.ok("SELECT pg_wal_replay_resume()");
@@ -65,10 +72,7 @@ fn a_client_reads_what_it_wrote_while_the_replica_is_behind() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let (mut writer, mut other) = (pair.reader(), pair.reader());
-    pair.pause_replay();
-    writer.ok("UPDATE t SET n = 7 WHERE id = 1");
-    let before = pair.reads();
+    let (mut writer, mut other, before) = pair.write_unseen();
     assert_eq!(writer.number(READ), 7);
     assert_eq!(pair.reads(), before);
     // The other client has not seen the new state.
@@ -427,9 +431,7 @@ fn a_reload_changes_the_mode_and_the_console_shows_the_connections() {
     let Some(pair) = Pair::configured() else {
         return;
     };
-    until("the replica may serve reads", || {
-        shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
-    });
+    pair.await_readable();
     let mut client = pair.client();
     client.ok(READ);
     pair.reload("reads = \"session\"");

@@ -83,9 +83,7 @@ fn a_replica_that_rejects_logins_serves_no_reads() {
     let Some(pair) = Pair::start(&["reads=session"]) else {
         return;
     };
-    until("the replica may serve reads", || {
-        shown(&pair.paceline, pair.replica.port(), &["serves_reads"]) == "1"
-    });
+    pair.await_readable();
     let mut replica = pair.replica.client("postgres");
     let hba = replica.value("SHOW hba_file");
     std::fs::write(hba, "host all all all reject\n").unwrap();

@@ -119,10 +119,7 @@ fn a_transaction_reads_what_the_client_wrote_before() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {
         return;
     };
-    let (mut writer, mut other) = (pair.reader(), pair.reader());
-    pair.pause_replay();
-    writer.ok("UPDATE t SET n = 7 WHERE id = 1");
-    let before = pair.reads();
+    let (mut writer, mut other, before) = pair.write_unseen();
     writer.ok("BEGIN READ ONLY");
     assert_eq!(writer.number(READ), 7);
     assert_eq!(writer.number(READ), 7);
