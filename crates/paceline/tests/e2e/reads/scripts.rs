@@ -167,6 +167,9 @@ fn messages() -> Vec<Vec<Vec<u8>>> {
         sync(),
     ];
     let rest = [execute("c", 1), execute("c", 0), close(b'P', "c"), sync()];
+    let again = |value| [bind("p", "", &[Some(value)]), execute("p", 0), sync()].concat();
+    let limited = [bind("", "", &[Some("5")]), execute("", 2), sync()].concat();
+    let described = [describe(b'S', ""), sync()].concat();
     let failing = unit("SELECT 1 / ($1::int - id) FROM t", &[Some("1")]);
     let pipelined = [query(BEGIN), query(READ), select(), query("COMMIT")];
     let two = [
@@ -203,6 +206,10 @@ fn messages() -> Vec<Vec<Vec<u8>>> {
         vec![begin.clone(), select(), failing, select(), commit.clone()],
         vec![begin.clone(), select(), unit(WRITE, &[]), commit.clone()],
         vec![begin.clone(), sync(), select(), commit.clone()],
+        vec![begin.clone(), select(), again("5"), commit.clone()],
+        vec![begin.clone(), select(), again("x"), commit.clone()],
+        vec![begin.clone(), select(), limited, commit.clone()],
+        vec![begin.clone(), select(), described, commit.clone()],
         vec![
             begin.clone(),
             function_call(1397, &[Some("-5")]),

@@ -25,6 +25,7 @@ impl RelayTask<'_> {
         if transaction.has_read {
             write_query(&mut first, SNAPSHOT);
         }
+        self.relay.set_preliminary(true);
         self.input.set_first(first.freeze());
         self.preliminary = Some(Box::new(Preliminary {
             transaction,
@@ -53,6 +54,7 @@ impl RelayTask<'_> {
                 Ok(())
             }
             _ => {
+                self.relay.set_preliminary(false);
                 if let Some(preliminary) = self.preliminary.take() {
                     self.input.awaits_long = preliminary.request.is_empty();
                     self.input.set_message(preliminary.request);
@@ -75,6 +77,7 @@ impl RelayTask<'_> {
         let Some(preliminary) = self.preliminary.take() else {
             return Ok(());
         };
+        self.relay.set_preliminary(false);
         if !is_complete(&preliminary.request) {
             // The rest of the request would be taken for the next one.
             let last = std::mem::take(&mut self.output.bytes);
