@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use paceline_config::{PoolMode, ReplicasGone};
 use paceline_relay::request::Request;
 use paceline_sql::{Begin, begins_alone, ends_alone};
-use paceline_wire::backend::{Status, write_command_complete};
+use paceline_wire::backend::write_command_complete;
 use std::time::Duration;
 
 impl Client {
@@ -44,7 +44,6 @@ impl Client {
             }
         }
         self.session.statements.close_unnamed();
-        Status::Idle.write(&mut out);
         Some(out)
     }
 

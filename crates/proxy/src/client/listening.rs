@@ -104,6 +104,32 @@ impl Client {
         Ok(self.stream.write_all(&mut out).await?)
     }
 
+    /// Appends the notifications of everything that was committed before, as PostgreSQL sends them at the end of a transaction.
+    pub(super) async fn append_notifications(
+        &mut self,
+        out: &mut BytesMut,
+    ) -> Result<(), ClientEnd> {
+        let Self {
+            listening,
+            stream,
+            input,
+            ..
+        } = self;
+        let Some(client) = listening else {
+            return Ok(());
+        };
+        let caught_up = stream.unless_closed(input, client.catch_up()).await;
+        caught_up.ok_or(ClientEnd::Left)?;
+        let before = out.len();
+        // If the client may get no more notifications, its next delivery ends the connection.
+        let _ = client.take_all(out);
+        if out.len() > before {
+            // The client may read at once what the notification is about.
+            self.primary_served();
+        }
+        Ok(())
+    }
+
     /// Writes notifications as far as the socket takes them. Returns the socket events to wait for.
     pub(super) fn deliver(&mut self) -> Result<Interest, ClientEnd> {
         let Some(client) = &mut self.listening else {

@@ -13,6 +13,7 @@ use paceline_relay::request::Boundary;
 use paceline_relay::session::RequestPlan;
 use paceline_relay::settings::IdleTimeout;
 use paceline_relay::template::Template;
+use paceline_wire::backend::Status;
 use paceline_wire::frontend::tag;
 use paceline_wire::{ErrorResponse, Frames, WireError};
 use std::pin::Pin;
@@ -149,7 +150,12 @@ impl Client {
 
     async fn handle(&mut self, bytes: Bytes) -> Result<(), ClientEnd> {
         self.registration.entry.info.request_begins();
-        if let Some(answer) = self.answer_transaction(&bytes) {
+        if let Some(mut answer) = self.answer_transaction(&bytes) {
+            if self.deferred.is_none() && self.listening.is_some() {
+                // Boxed, because its state would be part of every client.
+                Box::pin(self.append_notifications(&mut answer)).await?;
+            }
+            Status::Idle.write(&mut answer);
             return self.send_local(&bytes, answer).await;
         }
         if self.has_failed() {
