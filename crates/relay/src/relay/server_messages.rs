@@ -166,7 +166,8 @@ impl RelayState {
         match frame.tag {
             tag::NOTICE_RESPONSE => {
                 let own = self.expect.front().is_some_and(Expect::is_injected);
-                return Ok(Disposition::of(own));
+                // Behind the end of the relay, a notice is about the connection.
+                return Ok(Disposition::of(own || self.is_over()));
             }
             tag::PARAMETER_STATUS => return Ok(self.reported(frame, context)),
             tag::NOTIFICATION_RESPONSE => {

@@ -170,6 +170,16 @@ fn a_fatal_error_behind_the_answer_does_not_reach_the_client() {
     assert!(test.server.must_close);
 }
 
+/// For example that another server process has crashed.
+#[test]
+fn a_notice_behind_the_answer_does_not_reach_the_client() {
+    let mut test = TestRelay::new();
+    test.client([query("SELECT 1")]);
+    let end = [complete("SELECT 1"), ready('I')];
+    let got = test.server([notice("before"), end.concat(), notice("behind")]);
+    assert_eq!(got, ["notice before", "SELECT 1", "ready I"]);
+}
+
 #[test]
 fn after_an_error_a_query_is_skipped_too_up_to_the_sync() {
     let mut test = TestRelay::new();
