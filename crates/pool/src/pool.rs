@@ -226,6 +226,8 @@ pub enum WaitResult {
     Elsewhere,
     /// Messages with which the client's connection ends.
     Fatal(Bytes),
+    /// The same, because the request has taken longer than `query_timeout`.
+    QueryTimeout(Bytes),
     /// The client has waited for `query_wait_notify`, and continues to wait here.
     Queued(oneshot::Receiver<WaitResult>),
     /// The analysis of the template shows that the request is a plain read: its client may give it up at any time. The client

@@ -247,6 +247,7 @@ impl ClientEntry {
             }
             ClientState::Starting => {
                 state.cancelled = true;
+                self.in_flight_cancelled.notify_waiters();
                 None
             }
             ClientState::Relaying(key) => {
@@ -310,7 +311,7 @@ impl ClientEntry {
         !matches!(self.lock().doing, ClientState::Relaying(_))
     }
 
-    /// Returns when a cancel request arrives for a request in flight.
+    /// Returns when a cancel request arrives for a request that is in flight or about to start.
     pub(crate) fn cancelled_in_flight(&self) -> Notified<'_> {
         self.in_flight_cancelled.notified()
     }
@@ -330,9 +331,14 @@ impl ClientEntry {
 
     /// Waits for something before a request enters the line or is sent. `None`: a cancel request has arrived meanwhile.
     pub(crate) async fn unless_cancelled<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        let cancelled = self.cancelled_in_flight();
         self.set_state(ClientState::Starting);
-        let result = wait.await;
-        (!self.wait_ended(ClientState::Nothing)).then_some(result)
+        let result = tokio::select! {
+            result = wait => Some(result),
+            () = cancelled => None,
+        };
+        let cancelled = self.wait_ended(ClientState::Nothing);
+        result.filter(|_| !cancelled)
     }
 
     /// Notes that the relay continues with another request.

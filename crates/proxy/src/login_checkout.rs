@@ -73,7 +73,9 @@ async fn checkout_for(
     }
     match result {
         WaitResult::Server(server) => Ok(server),
-        WaitResult::Fatal(message) => Err(LoginRefusal::Error(message)),
+        WaitResult::Fatal(message) | WaitResult::QueryTimeout(message) => {
+            Err(LoginRefusal::Error(message))
+        }
         WaitResult::Answer(_)
         | WaitResult::Queued(_)
         | WaitResult::PlainRead(_)

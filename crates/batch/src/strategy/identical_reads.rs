@@ -7,8 +7,11 @@ use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::Frame;
-use paceline_wire::backend::tag;
+use paceline_wire::backend::{error_field, tag};
 use paceline_wire::frontend::{self, BindNames};
+
+/// SQLSTATE `query_canceled`.
+const QUERY_CANCELED: &str = "57014";
 
 /// What two reads under the same settings have in common if they are identical: statement, form, and all values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,11 +57,27 @@ pub(super) struct ReadAnswer {
     pub(super) bytes: BytesMut,
     /// Whether it holds a row.
     pub(super) has_rows: bool,
-    /// Whether the read failed: its members are executed alone, and get the error there.
+    /// Whether the read failed.
     pub(super) failed: bool,
+    /// Whether its error is `query_canceled`: a time-out has expired, or somebody has cancelled it.
+    cancelled: bool,
 }
 
 impl ReadAnswer {
+    /// Room for an answer of this length, in bytes.
+    pub(super) fn with_capacity(len: usize) -> Self {
+        Self {
+            bytes: BytesMut::with_capacity(len),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the members of the read are executed alone, and get its error there. If the time of an only member has expired, it
+    /// has no more.
+    pub(super) fn must_run_again(&self, members: usize) -> bool {
+        self.failed && !(self.cancelled && members == 1)
+    }
+
     /// Takes a message from the server. Returns true if the answer is complete.
     pub(super) fn receive(
         &mut self,
@@ -87,6 +106,7 @@ impl ReadAnswer {
                 // plan of a statement that the client prepared earlier is stale, the error is the answer: the next execution
                 // would use a statement that is prepared again, and return no error.
                 self.failed = !(stale && form.relies_on_parsed());
+                self.cancelled = error_field(frame.body(), b'C') == Some(QUERY_CANCELED);
             }
             tag::READY_FOR_QUERY => injected.synced(server),
             _ => {}

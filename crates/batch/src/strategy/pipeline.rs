@@ -113,11 +113,13 @@ impl PipelineBatch {
     }
 
     fn finish_read(&mut self, results: &mut Vec<MemberResult>) {
-        let answer = self.answer.bytes.split().freeze();
-        let failed = std::mem::take(&mut self.answer.failed);
-        let members = self.reads.get(self.current).map(|read| &read.members);
-        for &member in members.into_iter().flatten().filter(|_| !self.abandoned) {
-            let outcome = match failed {
+        let answer = std::mem::take(&mut self.answer);
+        let members = self.reads.get(self.current).map(|read| &*read.members);
+        let members = members.unwrap_or_default();
+        let again = answer.must_run_again(members.len());
+        let answer = answer.bytes.freeze();
+        for &member in members.iter().filter(|_| !self.abandoned) {
+            let outcome = match again {
                 true => MemberOutcome::Retry(Retry::Alone, Fallback::Error),
                 false => MemberOutcome::Answer(answer.clone()),
             };

@@ -18,7 +18,6 @@ use super::plan::PlannedRequest;
 use crate::line::GroupId;
 use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
-use bytes::BytesMut;
 use paceline_relay::request::PartialAnswer;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
@@ -115,7 +114,6 @@ impl ShareBatch {
         {
             return None;
         }
-        let bytes = BytesMut::with_capacity(first.template.pace.last_bytes());
         match members.iter().all(|request| writer.server.serves(request)) {
             true => write_read(first, &mut writer),
             false => write_read(&latest(members)?, &mut writer),
@@ -127,15 +125,12 @@ impl ShareBatch {
             form: first.form,
             members: members.len(),
             injected: writer.injected,
-            answer: ReadAnswer {
-                bytes,
-                ..ReadAnswer::default()
-            },
+            answer: ReadAnswer::with_capacity(first.template.pace.last_bytes()),
         })
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
-        if self.answer.failed {
+        if self.answer.must_run_again(self.members) {
             return results.extend(retry(0..self.members, Retry::Alone, Fallback::Error));
         }
         let answer = self.answer.bytes.split().freeze();

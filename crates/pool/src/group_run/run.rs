@@ -411,15 +411,13 @@ impl GroupRun {
             pool.stats.sizes.count(strategy, members);
             return guard.connection_lost(self.take_again(&alone));
         }
-        let message = match in_time {
-            true => messages::connection_lost(),
-            false => messages::timed_out("query timeout"),
-        };
         for entry in self.entries.into_iter().flatten() {
-            let _ = entry
-                .request
-                .answer
-                .send(WaitResult::Fatal(message.clone()));
+            let result = match in_time {
+                true => WaitResult::Fatal(messages::connection_lost()),
+                false => WaitResult::query_timeout(),
+            };
+            // A client that has left needs no answer.
+            let _ = entry.request.answer.send(result);
         }
         guard.connection_lost(Vec::new());
     }

@@ -38,7 +38,11 @@ impl WaitResult {
             Self::Answer(answer) => Some(answer),
             Self::Server(server) => server.underway.as_ref().map(|(begun, _)| &*begun.answer),
             Self::OfReplica(answer, _) => Some(answer),
-            Self::Fatal(_) | Self::Queued(_) | Self::PlainRead(_) | Self::Elsewhere => None,
+            Self::Fatal(_)
+            | Self::QueryTimeout(_)
+            | Self::Queued(_)
+            | Self::PlainRead(_)
+            | Self::Elsewhere => None,
         }
     }
 }

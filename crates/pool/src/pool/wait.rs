@@ -147,8 +147,13 @@ impl WaitResult {
             ExpiredLimit::Statement => {
                 failed("57014", "canceling statement due to statement timeout")
             }
-            ExpiredLimit::Query => Self::Fatal(messages::timed_out("query timeout")),
+            ExpiredLimit::Query => Self::query_timeout(),
         }
+    }
+
+    /// The end of a client whose request has taken longer than `query_timeout`.
+    pub(crate) fn query_timeout() -> Self {
+        Self::QueryTimeout(messages::timed_out("query timeout"))
     }
 
     /// The answer to a request that its client has cancelled.

@@ -84,8 +84,16 @@ impl Client {
             self.send_answer(messages::no_replica(), true).await?;
             return Ok(true);
         }
+        let entry = Arc::clone(&self.registration.entry);
         let seen = &mut self.seen;
-        let chosen = read.replicas.choose(read.freshness, seen, &settings).await;
+        let choosing = read.replicas.choose(read.freshness, seen, &settings);
+        let chosen = match entry.unless_cancelled(choosing).await {
+            Some(chosen) => chosen,
+            None => {
+                self.handle_wait_result(WaitResult::cancelled()).await?;
+                return Ok(true);
+            }
+        };
         let Some(ChosenReplica { pool, position }) = chosen else {
             return Ok(false);
         };
@@ -111,6 +119,7 @@ impl Client {
                 server.give_back();
                 return Ok(false);
             }
+            WaitResult::QueryTimeout(message) => return Err(ClientEnd::Error(message)),
             WaitResult::Elsewhere
             | WaitResult::Fatal(_)
             | WaitResult::Queued(_)

@@ -38,7 +38,9 @@ impl Client {
                 self.primary_served();
                 Ok(self.stream.write_all(&mut answer).await?)
             }
-            WaitResult::Fatal(message) => Err(ClientEnd::Error(message)),
+            WaitResult::Fatal(message) | WaitResult::QueryTimeout(message) => {
+                Err(ClientEnd::Error(message))
+            }
             WaitResult::Server(server) => {
                 server.give_back();
                 Ok(())

@@ -217,11 +217,19 @@ impl RawClient {
     /// Asks for the running unit to be cancelled, as libpq does: on a connection of its own, which is then closed by the
     /// other side.
     pub(crate) fn cancel(&self) {
-        let mut other = Self::open(self.port);
-        let (pid, secret) = self.key.split_at(4);
-        let pid = u32::from_be_bytes(pid.try_into().unwrap());
-        other.send(&message::cancel_request(pid, secret));
-        assert!(other.receive_to_end().is_empty());
+        self.canceller()();
+    }
+
+    /// Does the same when it is called, while the client waits.
+    pub(crate) fn canceller(&self) -> impl Fn() + Send + use<> {
+        let (port, key) = (self.port, self.key.clone());
+        move || {
+            let mut other = Self::open(port);
+            let (pid, secret) = key.split_at(4);
+            let pid = u32::from_be_bytes(pid.try_into().unwrap());
+            other.send(&message::cancel_request(pid, secret));
+            assert!(other.receive_to_end().is_empty());
+        }
     }
 
     /// The process id that the client was given, as `PQbackendPID()` returns it.

@@ -6,6 +6,8 @@ use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::stage::counters;
 use crate::harness::until;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 pub(super) const WAITS: &str =
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
@@ -89,6 +91,80 @@ fn a_read_that_its_client_gave_up_ends_on_the_replica() {
     if was_on_replica {
         until("the read has ended", || replica.number(RUNS) == 0);
     }
+}
+
+/// The replica is behind.
+#[test]
+fn a_read_that_waits_for_a_replica_is_cancelled() {
+    let Some(pair) = Pair::reading(&["reads=session", "replica_wait=1min"]) else {
+        return;
+    };
+    let (mut client, ..) = pair.write_unseen();
+    for begin in ["", "BEGIN READ ONLY"] {
+        client.simple(begin);
+        let (cancel, answered) = (client.canceller(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            // A cancel request that arrives before the read has no effect.
+            scope.spawn(|| {
+                until("the read has ended", || {
+                    cancel();
+                    answered.load(Ordering::SeqCst)
+                });
+            });
+            client.simple(READ).expect_error("57014");
+            answered.store(true, Ordering::SeqCst);
+        });
+        client.simple("ROLLBACK");
+    }
+}
+
+/// The read does not begin again on the primary.
+#[test]
+fn a_read_has_its_time_once() {
+    let settings = ["reads=session", "query_timeout=4s", "admin_users=postgres"];
+    let Some(pair) = Pair::reading(&settings) else {
+        return;
+    };
+    let mut primary = pair.primary.client("postgres");
+    // Compiling would take long.
+    primary.ok("ALTER DATABASE postgres SET jit = off");
+    primary.ok("CREATE TABLE big AS SELECT i AS id FROM generate_series(1, 1000) i");
+    let mut client = pair.client();
+    client.ok("SET statement_timeout = '1s'");
+    // With all rows a read does not end.
+    let long = |name: usize, count: &str| {
+        format!(
+            "SELECT count(*) AS n{name} FROM big a, big b, big c, big d, big e WHERE a.id < {count}"
+        )
+    };
+    let mut names = 0;
+    // After two executions, a statement is not known to be short: a pipeline would give up the read soon.
+    let mut executed_twice = |client: &mut RawClient| {
+        until("the replica answers the second time", || {
+            names += 1;
+            client.ok(&long(names, "0"));
+            let before = pair.reads();
+            client.ok(&long(names, "0"));
+            pair.reads() > before
+        });
+        long(names, "1000000")
+    };
+    let read = executed_twice(&mut client);
+    let before = pair.reads();
+    client.simple(&read).expect_error("57014");
+    assert_eq!(pair.reads(), before + 1);
+    client.ok("SET statement_timeout = 0");
+    let read = executed_twice(&mut client);
+    let relayed = || {
+        let mut rows = console(&pair.paceline).ok("SHOW GROUPS").rows();
+        rows.retain(|row| row.contains(&Some("solo".to_owned())));
+        rows
+    };
+    let before = relayed();
+    client.send(&query(&read));
+    let end = client.receive_to_end();
+    assert!(end.iter().any(|message| message.tag == b'E'), "{end:?}");
+    assert_eq!(relayed(), before);
 }
 
 /// A notification tells the client of a commit: its next read sees it.
