@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
 #   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports),
-#                            Patroni with etcd, and clients of queues and drivers of other languages (see queue-clients.sh, drivers.sh)
+#                            Patroni with etcd, iproute2, and clients of queues and drivers of other languages (see queue-clients.sh, drivers.sh)
 #   scripts/setup.sh bench   the same, PgBouncer, Python 3, OpenSSL's command and valgrind
 #
 # Packages are installed by apt-get if the script runs as root or if sudo requires no password. Otherwise a message lists them.
@@ -183,6 +183,18 @@ need_patroni() {
     if has_patroni; then say "Patroni and etcd"; fi
 }
 
+# Debian installs it in a folder that is not in the PATH of ordinary users.
+has_ip() { PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null; }
+
+# Without it, the tests in which the network loses packets are skipped; so they are for users other than root.
+need_ip() {
+    if ! has_ip; then
+        if can_install; then apt_install iproute2; fi
+        has_ip || warn "ip is missing, the tests in which the network loses packets are skipped (apt-get install iproute2)"
+    fi
+    if has_ip; then say "iproute2"; fi
+}
+
 # Keeps a service from being started at boot.
 disable() {
     if [[ -d /run/systemd/system ]]; then
@@ -237,6 +249,7 @@ if [[ $level == test ]]; then
     need "Chromium" has_chromium chromium
     say "Chromium"
     need_patroni
+    need_ip
     scripts/queue-clients.sh
     scripts/drivers.sh
 fi

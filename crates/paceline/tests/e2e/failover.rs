@@ -1,5 +1,6 @@
 //! A database with several hosts: Paceline finds the primary, and requests wait while there is none.
 
+mod cut_off;
 mod missing;
 mod orders;
 mod patroni;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use crate::harness::cluster::Cluster;
 use crate::harness::load::{Load, Tally};
 use crate::harness::message::query;
-use crate::harness::paceline::Paceline;
+use crate::harness::paceline::{Builder, Paceline};
 use crate::harness::raw::RawClient;
 use crate::harness::{Rng, until};
 
@@ -31,19 +32,19 @@ pub(crate) struct Pair {
 impl Pair {
     /// `None`: the machine cannot make a replica.
     pub(crate) fn start(settings: &[&str]) -> Option<Self> {
-        Self::with(|servers| start(&servers, settings))
+        Self::with(|servers| Some(start(&servers, settings)))
     }
 
     /// The same with a configuration file, for [`Pair::reload`].
     pub(crate) fn configured() -> Option<Self> {
-        Self::with(|servers| Paceline::configured(&file(servers, "")).spawn())
+        Self::with(|servers| Some(Paceline::configured(&file(servers, "")).spawn()))
     }
 
-    fn with(start: impl FnOnce([&Arc<Cluster>; 2]) -> Paceline) -> Option<Self> {
+    fn with(start: impl FnOnce([&Arc<Cluster>; 2]) -> Option<Paceline>) -> Option<Self> {
         let primary = Cluster::private();
         primary.client("postgres").ok(SETUP);
         let replica = primary.replica()?;
-        let paceline = start([&replica, &primary]);
+        let paceline = start([&replica, &primary])?;
         Some(Self {
             primary,
             replica,
@@ -115,13 +116,16 @@ pub(crate) fn start(servers: &[&Arc<Cluster>], settings: &[&str]) -> Paceline {
     let hosts = servers
         .iter()
         .map(|server| format!("127.0.0.1:{}", server.port()));
-    let hosts: Vec<String> = hosts.collect();
+    before(&hosts.collect::<Vec<_>>(), settings).spawn()
+}
+
+/// Paceline in front of these hosts.
+fn before(hosts: &[String], settings: &[&str]) -> Builder {
     let url = format!("postgres://postgres@{}/postgres", hosts.join(","));
     let builder = Paceline::start(&url).set("hotspot_for_autocommit=true");
     settings
         .iter()
         .fold(builder, |builder, set| builder.set(set))
-        .spawn()
 }
 
 pub(crate) fn client(paceline: &Paceline) -> RawClient {
@@ -146,11 +150,16 @@ fn end_of(mut client: RawClient) -> String {
 
 /// These columns of `SHOW HOSTS`, joined by a space, for the host at this port.
 pub(crate) fn shown(paceline: &Paceline, port: u16, columns: &[&str]) -> String {
+    shown_of(paceline, ("port", &port.to_string()), columns)
+}
+
+/// The same for the host with this value in a column.
+fn shown_of(paceline: &Paceline, host: (&str, &str), columns: &[&str]) -> String {
     let reply = console(paceline).ok("SHOW HOSTS");
     let names = reply.0[0].columns();
     let place = |column: &str| names.iter().position(|name| name == column).unwrap();
     let rows = reply.rows();
-    let is_it = |row: &&Vec<Option<String>>| row[place("port")] == Some(port.to_string());
+    let is_it = |row: &&Vec<Option<String>>| row[place(host.0)].as_deref() == Some(host.1);
     let row = rows.iter().find(is_it).unwrap();
     let values = columns
         .iter()

@@ -40,7 +40,7 @@ impl Inner {
         let primary = &self.servers.generation.address.upstream;
         let past = self.servers.past.iter().filter_map(Weak::upgrade);
         past.filter(|past| !is_same_server(&past.address.upstream, primary))
-            .for_each(|past| past.shut_down());
+            .for_each(|past| past.cut());
     }
 }
 

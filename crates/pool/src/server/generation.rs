@@ -9,6 +9,7 @@ use crate::address::Address;
 use paceline_net::Stream;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 /// One generation. It exists while the pool or a connection refers to it.
@@ -104,6 +105,19 @@ impl Generation {
         sockets.retain(|socket| socket.strong_count() > 0);
         sockets.push(Arc::downgrade(&socket));
         Some(socket)
+    }
+
+    /// Shuts down all connections as [`Generation::shut_down`] does, and does not send what their servers have not received yet: the
+    /// network may have lost it until now, and a server that is not the primary any more must not execute it later.
+    pub(crate) fn cut(&self) {
+        for socket in self.sockets().iter().filter_map(Weak::upgrade) {
+            // Then the operating system discards it when the socket is closed.
+            let now = Some(Duration::ZERO);
+            if let Err(error) = rustix::net::sockopt::set_socket_linger(&socket, now) {
+                tracing::debug!(%error, "SO_LINGER could not be set");
+            }
+        }
+        self.shut_down();
     }
 
     /// Shuts down the sockets of all connections, idle or in use.

@@ -1,5 +1,5 @@
 //! Cleans up after the test process, however it ends: a shell that holds the other end of a pipe. When the pipe closes it
-//! ends the processes that were entrusted to it and not released, and removes the tests' folder.
+//! ends the processes that were entrusted to it and not released, and removes network cards and the tests' folder.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,12 @@ while read -r verb entry; do
             adopted=$rest ;;
     esac
 done
-for each in $adopted; do kill -s "${each%%:*}" "${each##*:}"; done
+for each in $adopted; do
+    case $each in
+        CARD:*) ip link del "${each##*:}" ;;
+        *) kill -s "${each%%:*}" "${each##*:}" ;;
+    esac
+done
 for each in $adopted; do
     tries=0
     while kill -s 0 "${each##*:}" && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
@@ -36,7 +41,7 @@ struct Caretaker {
     folder: PathBuf,
 }
 
-/// A process that the caretaker ends; released when this is dropped.
+/// A process that the caretaker ends, or a network card that it removes; released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Adopted(String);
 
@@ -44,6 +49,13 @@ pub(crate) struct Adopted(String);
 pub(crate) fn adopt(signal: &str, pid: u32) -> Adopted {
     watch();
     let entry = format!("{signal}:{pid}");
+    tell(&format!("adopt {entry}"));
+    Adopted(entry)
+}
+
+/// Removes this virtual network card, should the tests end before it is.
+pub(crate) fn adopt_card(name: &str) -> Adopted {
+    let entry = format!("CARD:{name}");
     tell(&format!("adopt {entry}"));
     Adopted(entry)
 }

@@ -12,6 +12,7 @@ pub(crate) mod open_metrics;
 pub(crate) mod paceline;
 pub(crate) mod programs;
 pub(crate) mod raw;
+pub(crate) mod remote;
 pub(crate) mod reply;
 pub(crate) mod rng;
 pub(crate) mod stage;
