@@ -22,7 +22,7 @@ use arc_swap::ArcSwap;
 use failovers::Failovers;
 use paceline_cluster::{
     Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Lsn, Observation,
-    PatroniView, Position, PrimaryTarget, ReadableReplica,
+    PatroniView, Position, PrimaryTarget, ReadableReplica, SystemId,
 };
 use paceline_config::{Config, Database, Host, Upstream};
 use positions::Positions;
@@ -246,6 +246,11 @@ impl DatabaseHosts {
     /// The one of the hosts that listens where `upstream` does.
     pub(crate) fn same_server(&self, upstream: &Upstream) -> Option<Upstream> {
         self.config.same_server(upstream).cloned()
+    }
+
+    /// The system identifier of the hosts in use; `None` if it is not known.
+    pub(crate) fn system(&self) -> Option<SystemId> {
+        self.lock().system()
     }
 
     /// The zone of a host; `None` if it is not configured.

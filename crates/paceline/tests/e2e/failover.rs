@@ -2,6 +2,7 @@
 
 mod cut_off;
 mod missing;
+mod names;
 mod orders;
 mod patroni;
 mod patroni_api;

@@ -39,9 +39,6 @@ const END_OF_LOG: &str =
  CASE WHEN NOT r.in_recovery THEN pg_catalog.pg_current_wal_flush_lsn() END
 FROM (SELECT pg_catalog.pg_is_in_recovery() AS in_recovery OFFSET 0) r";
 
-/// Asked once per connection: the function waits while the server writes its control file, which may take long on a busy disk.
-const WHICH_SYSTEM: &str = "SELECT s.system_identifier FROM pg_catalog.pg_control_system() s";
-
 /// A connection that is kept for the next probe.
 pub(super) struct MonitorConn {
     conn: Box<ServerConn>,
@@ -120,9 +117,8 @@ async fn connect(
     shared: &Shared,
 ) -> Result<MonitorConn, ServerError> {
     let mut conn = open_monitor(address, connect_timeout, shared).await?;
-    let asked = tokio::time::timeout(PROBE_LIMIT, value(&mut conn, WHICH_SYSTEM)).await;
+    let asked = tokio::time::timeout(PROBE_LIMIT, conn.system()).await;
     let system = asked.unwrap_or(Err(ServerError::QueryTimeout))?;
-    let system = system.and_then(|text| text.parse().ok()).map(SystemId);
     Ok(MonitorConn { conn, system })
 }
 
@@ -186,36 +182,15 @@ async fn history(
     timeline: Timeline,
 ) -> Result<Option<TimelineHistory>, ServerError> {
     const MAY_READ: &str = "SELECT pg_catalog.has_function_privilege('pg_catalog.pg_read_file(text, bigint, bigint, boolean)', 'EXECUTE')";
-    if value(conn, MAY_READ).await?.as_deref() != Some("t") {
+    if conn.value(MAY_READ).await?.as_deref() != Some("t") {
         return Ok(None);
     }
     let question = format!(
         "SELECT pg_catalog.pg_read_file('pg_wal/{:08X}.history', 0, {HISTORY_MAX}, true)",
         timeline.0
     );
-    let text = value(conn, &question).await?;
+    let text = conn.value(&question).await?;
     Ok(text.and_then(|text| TimelineHistory::parse(timeline, &text).ok()))
-}
-
-/// The single value that a query returns; `None` if it is null, or if the monitor may not ask (class 42 of the SQLSTATEs). Another
-/// rejection, for example a time-out, says nothing about the value: the probe fails.
-async fn value(conn: &mut ServerConn, question: &str) -> Result<Option<String>, ServerError> {
-    let answer = match conn.query(question).await {
-        Ok(answer) => answer,
-        Err(error)
-            if error
-                .sqlstate()
-                .is_some_and(|state| state.starts_with("42")) =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return Err(error),
-    };
-    let row = answer
-        .into_iter()
-        .next()
-        .and_then(|rows| rows.into_iter().next());
-    Ok(row.and_then(|row| row.into_iter().next()?))
 }
 
 pub(super) fn unreadable() -> ServerError {
@@ -260,8 +235,9 @@ fn probe_error(error: &ServerError) -> ProbeError {
             ProbeError::Other(error.to_string())
         }
         ServerError::Io(_) => ProbeError::Refused,
-        ServerError::Wire(_) | ServerError::Standby | ServerError::Replaced => {
-            ProbeError::Other(error.to_string())
-        }
+        ServerError::Wire(_)
+        | ServerError::Standby
+        | ServerError::OtherSystem
+        | ServerError::Replaced => ProbeError::Other(error.to_string()),
     }
 }

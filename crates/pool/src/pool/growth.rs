@@ -57,6 +57,9 @@ impl Pool {
         if must_be_primary {
             conn.check_primary(limit).await?;
         }
+        if let Some(replica) = &self.replica {
+            conn.check_system(replica.hosts.system(), limit).await?;
+        }
         conn.slot = Some(slot);
         conn.checked = Some(Instant::now());
         conn.log = Some(self.server_log(&conn, generation));

@@ -26,6 +26,9 @@ pub enum ServerError {
     /// The server of a database with several hosts is not its primary.
     #[error("the server is a standby")]
     Standby,
+    /// The server of a replica has other data than the primary.
+    #[error("the server belongs to another cluster")]
+    OtherSystem,
     /// The attempt ended because its pool replaces all connections.
     #[error("the pool replaces its connections")]
     Replaced,
@@ -66,7 +69,11 @@ impl ServerError {
             }
             Self::Wire(_) => true,
             Self::Io(error) => error.kind() == io::ErrorKind::InvalidData,
-            Self::Timeout(_) | Self::QueryTimeout | Self::Standby | Self::Replaced => false,
+            Self::Timeout(_)
+            | Self::QueryTimeout
+            | Self::Standby
+            | Self::OtherSystem
+            | Self::Replaced => false,
         }
     }
 

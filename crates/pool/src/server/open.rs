@@ -4,6 +4,7 @@ use super::{ServerConn, ServerError, ServerInfo, connect, defaults};
 use crate::address::Address;
 use crate::credentials::{ServerCredentials, random};
 use bytes::BytesMut;
+use paceline_cluster::SystemId;
 use paceline_net::optional_timeout;
 use paceline_relay::settings::{SessionSettings, read_milliseconds};
 use paceline_sql::IDLE_SESSION_TIMEOUT;
@@ -126,6 +127,24 @@ impl ServerConn {
         let read = row.and_then(|row| defaults::read(row));
         self.transaction_defaults = Some(read.ok_or(ServerError::Standby)?);
         Ok(())
+    }
+
+    /// Checks within `limit` (zero means no limit) that the server has this system identifier, if that of both is known. The positions
+    /// of another cluster say nothing about the data.
+    ///
+    /// # Errors
+    /// [`ServerError::OtherSystem`] if it has another one, and others if it does not answer.
+    pub(crate) async fn check_system(
+        &mut self,
+        expected: Option<SystemId>,
+        limit: Duration,
+    ) -> Result<(), ServerError> {
+        let asked = optional_timeout(limit, self.system()).await;
+        let own = asked.unwrap_or(Err(ServerError::Timeout(limit)))?;
+        match own.zip(expected) {
+            Some((own, expected)) if own != expected => Err(ServerError::OtherSystem),
+            _ => Ok(()),
+        }
     }
 
     async fn log_in(

@@ -108,6 +108,7 @@ impl ServerConn {
             | ServerError::Refused(_)
             | ServerError::Timeout(_)
             | ServerError::Standby
+            | ServerError::OtherSystem
             | ServerError::Replaced => {
                 self.closes_because(close_reason::UNCLEAN);
             }

@@ -41,7 +41,7 @@ impl ServerError {
             Self::Refused(_) => self.sqlstate() == Some(CANNOT_CONNECT_NOW),
             Self::Io(_) | Self::Timeout(_) => !self.is_final(),
             Self::Standby | Self::Replaced => true,
-            Self::Wire(_) | Self::QueryTimeout => false,
+            Self::Wire(_) | Self::QueryTimeout | Self::OtherSystem => false,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{ServerConn, ServerError};
 use bytes::BytesMut;
+use paceline_cluster::SystemId;
 use paceline_wire::backend::{self, Field, tag};
 use paceline_wire::{WireError, frame, frontend};
 
@@ -55,6 +56,37 @@ impl ServerConn {
         let mut out = BytesMut::new();
         frontend::write_query(&mut out, sql);
         self.results(&mut out).await
+    }
+
+    /// The single value that a query of the monitor returns; `None` if it is null, or if the user may not ask (class 42 of the
+    /// SQLSTATEs).
+    ///
+    /// # Errors
+    /// Another rejection, for example a time-out, says nothing about the value. Or the connection is lost.
+    pub(crate) async fn value(&mut self, question: &str) -> Result<Option<String>, ServerError> {
+        let answer = match self.query(question).await {
+            Err(error)
+                if error
+                    .sqlstate()
+                    .is_some_and(|state| state.starts_with("42")) =>
+            {
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let mut rows = answer.into_iter().flatten();
+        Ok(rows.next().and_then(|row| row.into_iter().next()?))
+    }
+
+    /// The system identifier of the server; `None` if the user may not ask. To be asked once per connection: the function waits while
+    /// the server writes its control file, which may take long on a busy disk.
+    ///
+    /// # Errors
+    /// As for [`ServerConn::value`].
+    pub(crate) async fn system(&mut self) -> Result<Option<SystemId>, ServerError> {
+        const WHICH: &str = "SELECT s.system_identifier FROM pg_catalog.pg_control_system() s";
+        let system = self.value(WHICH).await?;
+        Ok(system.and_then(|text| text.parse().ok()).map(SystemId))
     }
 
     /// Sends messages and reads their rows up to ReadyForQuery.

@@ -8,6 +8,7 @@ pub(crate) mod http;
 pub(crate) mod installed;
 pub(crate) mod load;
 pub(crate) mod message;
+pub(crate) mod names;
 pub(crate) mod open_metrics;
 pub(crate) mod paceline;
 pub(crate) mod programs;

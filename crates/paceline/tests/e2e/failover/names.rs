@@ -1,0 +1,197 @@
+//! Host names that lead to another server later, as in a failover by DNS.
+
+use std::sync::Arc;
+
+use super::{ADD, SETUP, before, client, console, shown_of};
+use crate::harness::cluster::Cluster;
+use crate::harness::names::Names;
+use crate::harness::paceline::Paceline;
+use crate::harness::raw::RawClient;
+use crate::harness::remote::{PORT, Remote};
+use crate::harness::until;
+
+const N: &str = "SELECT n FROM t WHERE id = 1";
+
+/// What the columns role and reason say of a server of another cluster.
+const FOREIGN: &str = "the server belongs to another cluster";
+
+/// A server with an address of its own. All of them listen on the same port.
+struct Machine {
+    server: Arc<Cluster>,
+    remote: Remote,
+}
+
+impl Machine {
+    fn of(server: Arc<Cluster>) -> Option<Self> {
+        let remote = Remote::start(&server)?;
+        Some(Self { server, remote })
+    }
+
+    fn primary() -> Option<Self> {
+        let server = Cluster::private();
+        server.client("postgres").ok(SETUP);
+        Self::of(server)
+    }
+
+    fn replica(&self) -> Option<Self> {
+        Self::of(self.server.replica()?)
+    }
+
+    fn client(&self) -> RawClient {
+        self.server.client("postgres")
+    }
+
+    fn promote(&self) {
+        self.client().ok("SELECT pg_promote()");
+    }
+
+    /// Returns when the server has replayed what `primary` has written.
+    fn catch_up(&self, primary: &Self) {
+        let written = primary.client().value("SELECT pg_current_wal_insert_lsn()");
+        let replayed = format!("SELECT (pg_last_wal_replay_lsn() >= '{written}')::int");
+        until("the replica has replayed", || {
+            self.client().number(&replayed) == 1
+        });
+    }
+}
+
+/// Names, and Paceline in front of them.
+struct Named {
+    names: Names,
+    paceline: Paceline,
+}
+
+impl Named {
+    fn start(names: &[(&str, &Machine)], settings: &[&str]) -> Option<Self> {
+        let hosts: Vec<String> = names
+            .iter()
+            .map(|(name, _)| format!("{name}:{PORT}"))
+            .collect();
+        let names = Names::new(&addresses(names))?;
+        let paceline = before(&hosts, settings).by(names.starter()).spawn();
+        Some(Self { names, paceline })
+    }
+
+    fn lead(&self, names: &[(&str, &Machine)]) {
+        self.names.lead(&addresses(names));
+    }
+
+    fn client(&self) -> RawClient {
+        client(&self.paceline)
+    }
+
+    fn shown(&self, name: &str, columns: &[&str]) -> String {
+        shown_of(&self.paceline, ("host", name), columns)
+    }
+}
+
+fn addresses<'a>(names: &[(&'a str, &Machine)]) -> Vec<(&'a str, std::net::Ipv4Addr)> {
+    let pairs = names
+        .iter()
+        .map(|(name, machine)| (*name, machine.remote.address()));
+    pairs.collect()
+}
+
+/// The old server is gone.
+#[test]
+fn a_single_host_whose_name_moves_is_reached_at_its_new_address() {
+    let Some(old) = Machine::primary() else {
+        return;
+    };
+    let Some(new) = old.replica() else { return };
+    let Some(named) = Named::start(&[("db", &old)], &[]) else {
+        return;
+    };
+    let mut one = named.client();
+    one.ok(ADD);
+    new.catch_up(&old);
+    old.server.kill();
+    new.promote();
+    named.lead(&[("db", &new)]);
+    one.ok(ADD);
+    named.client().ok(ADD);
+    assert_eq!(new.client().number(N), 3);
+}
+
+/// After a failover the name of the old primary leads to a server of another cluster.
+#[test]
+fn a_name_that_moves_to_another_cluster_is_rejected() {
+    let Some(old) = Machine::primary() else {
+        return;
+    };
+    let (Some(new), Some(foreign)) = (old.replica(), Machine::primary()) else {
+        return;
+    };
+    let names = [("one", &old), ("two", &new)];
+    let Some(named) = Named::start(&names, &[]) else {
+        return;
+    };
+    let mut one = named.client();
+    one.ok(ADD);
+    new.catch_up(&old);
+    old.server.kill();
+    new.promote();
+    named.lead(&[("one", &foreign), ("two", &new)]);
+    one.ok(ADD);
+    until("the other cluster is seen", || {
+        named.shown("one", &["reason"]).contains(FOREIGN)
+    });
+    assert_eq!(named.shown("two", &["role", "timeline"]), "primary 2");
+    named.client().ok(ADD);
+    assert_eq!(new.client().number(N), 3);
+    assert_eq!(foreign.client().number(N), 0);
+}
+
+/// The name of a replica leads to a replica that is behind, then to a standby of another cluster whose log is longer. The servers at the
+/// old addresses live on.
+#[test]
+fn no_read_is_stale_when_the_name_of_a_replica_moves() {
+    let Some(primary) = Machine::primary() else {
+        return;
+    };
+    let (Some(fresh), Some(behind), Some(foreign)) =
+        (primary.replica(), primary.replica(), Machine::primary())
+    else {
+        return;
+    };
+    let mut direct = foreign.client();
+    for _ in 0..10 {
+        direct.ok("UPDATE t SET n = -1");
+        direct.ok("SELECT pg_switch_wal()");
+    }
+    foreign.server.go_into_recovery();
+    let settings = ["reads=session", "admin_users=postgres"];
+    let Some(named) = Named::start(&[("one", &primary), ("rep", &fresh)], &settings) else {
+        return;
+    };
+    let mut one = named.client();
+    await_reads(&named, &mut one);
+    behind.client().ok("SELECT pg_wal_replay_pause()");
+    for machine in [&behind, &foreign] {
+        named.lead(&[("one", &primary), ("rep", machine)]);
+        console(&named.paceline).ok("RECONNECT");
+        for _ in 0..20 {
+            one.ok(ADD);
+            let n = primary.client().number(N);
+            assert_eq!(one.number(N), n);
+        }
+    }
+    assert!(
+        named.paceline.logged(FOREIGN),
+        "no connection to it was tried"
+    );
+    behind.client().ok("SELECT pg_wal_replay_resume()");
+    named.lead(&[("one", &primary), ("rep", &behind)]);
+    await_reads(&named, &mut one);
+    assert_eq!(one.number(N), 40);
+}
+
+/// Reads until the replica answers.
+fn await_reads(named: &Named, client: &mut RawClient) {
+    let reads = || named.shown("rep", &["reads"]);
+    let before = reads();
+    until("the replica answers", || {
+        client.ok(N);
+        reads() != before
+    });
+}
