@@ -91,6 +91,7 @@ impl Attempt {
         )?));
         let address = Arc::new(Address {
             keyring: Arc::new(keyring),
+            location: None,
             database: self.database.clone(),
             upstream: self.upstream.clone(),
             user: self.upstream.user.clone().unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! Where server connections lead.
 
 use crate::keyring::Keyring;
+use crate::location::Location;
 use paceline_config::{Host, Tcp, Upstream};
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct Address {
     pub tcp: Tcp,
     /// Keys and certificates.
     pub keyring: Arc<Keyring>,
+    /// Where the monitor has found the server; `None` if the name alone decides.
+    pub location: Option<Arc<Location>>,
 }
 
 impl Address {
@@ -36,10 +39,26 @@ impl Address {
                 connect_query,
                 tcp,
                 keyring: _,
+                location,
             } = address.clone();
-            (upstream, database, user, startup, connect_query, tcp)
+            let location = location.as_ref().map(Arc::as_ptr);
+            (
+                upstream,
+                database,
+                user,
+                startup,
+                connect_query,
+                tcp,
+                location,
+            )
         };
         parts(self) == parts(other)
+    }
+
+    /// A number that changes when the monitor finds that the name of the server leads elsewhere, and again when it finds the server there.
+    pub(crate) fn moves(&self) -> u64 {
+        let location = self.location.as_ref();
+        location.map_or(0, |location| location.moves())
     }
 }
 
@@ -48,6 +67,8 @@ impl Address {
 pub struct DatabaseAddress {
     host: Host,
     port: u16,
+    /// [`Address::moves`]: after a change, the name leads to another server than before.
+    moves: u64,
     database: String,
 }
 
@@ -62,6 +83,7 @@ impl DatabaseAddress {
         Self {
             host: address.upstream.host.clone(),
             port: address.upstream.port,
+            moves: address.moves(),
             database,
         }
     }
@@ -76,6 +98,8 @@ impl DatabaseAddress {
         let Self {
             host,
             port,
+            // Each entry of the configuration has moves of its own.
+            moves: _,
             database,
         } = self;
         (host, *port, database)

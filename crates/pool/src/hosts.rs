@@ -6,6 +6,7 @@
 mod asker;
 mod commits;
 mod failovers;
+mod lookup;
 pub(crate) mod monitor;
 mod patroni;
 mod positions;
@@ -17,6 +18,7 @@ pub(crate) use positions::ReplicaNeeds;
 
 use crate::address::Address;
 use crate::keyring::Keyring;
+use crate::location::Location;
 use crate::shared::Shared;
 use arc_swap::ArcSwap;
 use failovers::Failovers;
@@ -46,6 +48,8 @@ pub struct DatabaseHosts {
     /// What follows from the last observation, for each read.
     roles: ArcSwap<Roles>,
     positions: Positions,
+    /// Where the monitor has found each host.
+    locations: Vec<Arc<Location>>,
     failovers: Arc<Failovers>,
     /// Changed when every host should be probed now.
     probe_now: watch::Sender<()>,
@@ -125,6 +129,7 @@ impl HostsConfig {
                 connect_query: String::new(),
                 tcp: config.paceline.tcp.clone(),
                 keyring: Arc::clone(keyring),
+                location: None,
             })
         };
         Some(Self {
@@ -188,7 +193,12 @@ impl DatabaseHosts {
         if let Some(before) = before {
             cluster.inherit(&before.lock());
         }
+        let location = |upstream| {
+            let before = before.and_then(|before| before.location(upstream));
+            before.unwrap_or_default()
+        };
         Self {
+            locations: config.upstreams.iter().map(location).collect(),
             cluster: Mutex::new(cluster),
             roles: ArcSwap::default(),
             positions: Positions::new(config.upstreams.len(), &shared.positions_asked),
@@ -248,6 +258,13 @@ impl DatabaseHosts {
         self.config.same_server(upstream).cloned()
     }
 
+    /// Where the monitor has found the host that listens where `upstream` does.
+    pub(crate) fn location(&self, upstream: &Upstream) -> Option<Arc<Location>> {
+        let mut pairs = self.config.upstreams.iter().zip(&self.locations);
+        let found = pairs.find(|(own, _)| is_same_server(own, upstream));
+        found.map(|(_, location)| Arc::clone(location))
+    }
+
     /// The system identifier of the hosts in use; `None` if it is not known.
     pub(crate) fn system(&self) -> Option<SystemId> {
         self.lock().system()
@@ -304,6 +321,11 @@ impl DatabaseHosts {
         if lost {
             self.replica_lost.send_replace(());
         }
+    }
+
+    /// Whether a host is the primary.
+    fn is_primary(&self, host: HostId) -> bool {
+        self.roles.load().primary == Some(host)
     }
 
     /// Whether a host may serve reads as a replica.
@@ -374,10 +396,14 @@ impl DatabaseHosts {
         }
     }
 
+    /// A host for the log.
+    fn name(&self, HostId(host): HostId) -> Shown {
+        Shown(self.config.upstreams.get(host).map(address_of))
+    }
+
     fn log(&self, event: &Event) {
         let database = self.entry.as_str();
-        let name = |host: &HostId| self.config.upstreams.get(host.0).map(address_of);
-        let shown = |host| Shown(name(host));
+        let shown = |host: &HostId| self.name(*host);
         match event {
             Event::PrimaryLost { host, reason } => {
                 tracing::warn!(database, host = %shown(host), %reason, "the primary is lost: requests wait");

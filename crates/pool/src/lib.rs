@@ -3,7 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`address`] | where server connections lead |
+//! | [`address`], [`location`] | where server connections lead |
 //! | [`server`] | one connection to PostgreSQL, logged in |
 //! | [`credentials`], [`keyring`] | credentials and keys for logins and TLS |
 //! | [`pool`] | checkout and checkin, growth, eviction, administration |
@@ -28,6 +28,7 @@ mod group_run;
 pub mod hosts;
 pub mod keyring;
 pub mod labels;
+pub mod location;
 pub mod messages;
 pub mod net_settings;
 pub mod pool;

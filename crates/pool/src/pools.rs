@@ -419,6 +419,7 @@ impl Pools {
         let upstream = known.unwrap_or_else(|| database.primary.clone());
         let grouping = &config.paceline.grouping;
         let settings = config.pool_settings(database, user);
+        let location = hosts.as_ref().and_then(|hosts| hosts.location(&upstream));
         PoolConfig {
             hosts,
             no_primary,
@@ -431,6 +432,7 @@ impl Pools {
                 connect_query: database.connect_query.clone(),
                 tcp: config.paceline.tcp.clone(),
                 keyring: Arc::clone(&self.shared.keyring),
+                location,
             },
             policy: Policy {
                 hotspot: grouping.hotspot,

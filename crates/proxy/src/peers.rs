@@ -143,5 +143,6 @@ fn address(shared: &Shared, peer: &Peer) -> Address {
         connect_query: String::new(),
         tcp: shared.config().paceline.tcp.clone(),
         keyring: Arc::clone(&shared.keyring),
+        location: None,
     }
 }

@@ -27,6 +27,8 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(100);
 struct Asker {
     conn: Box<ServerConn>,
     sizes: WalSizes,
+    /// [`Address::moves`] when the connection was opened.
+    moves: u64,
 }
 
 /// The answer of a host.
@@ -42,7 +44,7 @@ pub(super) async fn answer_questions(hosts: Weak<DatabaseHosts>, shared: Arc<Sha
     let Some(mut wanted) = wanted else {
         return;
     };
-    let mut asker = None;
+    let mut asker: Option<Asker> = None;
     while wanted.changed().await.is_ok() {
         let Some(present) = hosts.upgrade() else {
             return;
@@ -52,6 +54,9 @@ pub(super) async fn answer_questions(hosts: Weak<DatabaseHosts>, shared: Arc<Sha
         };
         let limit = present.config.connect_timeout;
         let question = present.positions.begin();
+        // After the question has begun: the change of the primary that follows a move begins a question, too.
+        let address = present.monitored_at_location(id, &address);
+        asker = asker.filter(|asker| asker.moves == address.moves());
         // If tasks held the hosts while they wait for servers, each could keep the others from ending.
         drop(present);
         let answer = ask(&mut asker, &address, limit, &shared).await;
@@ -105,6 +110,7 @@ impl Asker {
         connect_timeout: Duration,
         shared: &Shared,
     ) -> Result<Self, ServerError> {
+        let moves = address.moves();
         let mut conn = open_monitor(address, connect_timeout, shared).await?;
         let answer = ask_within(&mut conn, SIZES).await?;
         let row = answer.first().and_then(|rows| rows.first());
@@ -114,6 +120,7 @@ impl Asker {
         Ok(Self {
             conn,
             sizes: WalSizes { block, segment },
+            moves,
         })
     }
 

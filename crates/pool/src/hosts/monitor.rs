@@ -1,11 +1,11 @@
 //! The tasks that probe the hosts of a database: one per host, and one for Patroni.
 
 use super::asker::answer_questions;
-use super::probe::{self, MonitorConn, PROBE_LIMIT};
+use super::lookup::Lookup;
+use super::probe::{self, MonitorConn};
 use super::{DatabaseHosts, PROBE_EVERY, patroni};
 use crate::shared::Shared;
 use paceline_cluster::{HostId, Observation, ProbeError};
-use paceline_config::Host;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -49,31 +49,37 @@ impl Monitor {
     }
 
     async fn probe_host(mut self, id: HostId) {
-        let mut conn = None;
+        let mut conn: Option<MonitorConn> = None;
+        let mut lookup = Lookup::new();
         while let Some(hosts) = self.hosts.upgrade() {
             let Some(address) = hosts.config.monitored.get(id.0).cloned() else {
                 return;
             };
+            let location = hosts.monitored_at_location(id, &address);
             let missing = hosts.lock().wanted_history();
             let limit = hosts.config.connect_timeout;
             let asked = hosts.ask_position(id);
             // If tasks held the hosts while they wait for servers, each could keep the others from ending.
             drop(hosts);
-            let resolved = match &address.upstream.host {
-                Host::Tcp(host) if conn.is_none() => {
-                    Some(resolve(host, address.upstream.port).await)
+            if let Some(addresses) = lookup.addresses(&address.upstream, conn.is_some()).await {
+                let Some(hosts) = self.hosts.upgrade() else {
+                    return;
+                };
+                let connected = conn.as_ref().and_then(MonitorConn::address);
+                if hosts.looked_up(id, &addresses, connected.map(|at| at.ip().to_canonical())) {
+                    conn = None;
                 }
-                _ => None,
-            };
-            let probed = probe::probe(&mut conn, &address, limit, missing, &self.shared).await;
+            }
+            let probed =
+                probe::probe(&mut conn, &address, &location, limit, missing, &self.shared).await;
             let Some(hosts) = self.hosts.upgrade() else {
                 return;
             };
-            if let Some(resolved) = resolved {
-                hosts.lock().resolved(id, resolved);
-            }
             if let Some(history) = probed.history {
                 hosts.lock().add_history(history);
+            }
+            if let Some(conn) = &conn {
+                hosts.located(id, conn.address());
             }
             let refused = probed.seen == Observation::Failed(ProbeError::LoginRefused);
             let position = match &probed.seen {
@@ -145,14 +151,5 @@ impl Monitor {
         tokio::time::sleep(PAUSE_MIN).await;
         let asked = tokio::time::timeout_at(until.into(), self.now.changed());
         asked.await.is_ok()
-    }
-}
-
-/// The addresses of a host name, by which Patroni may call the host. None if the name is not known now.
-async fn resolve(host: &str, port: u16) -> Vec<String> {
-    let found = tokio::time::timeout(PROBE_LIMIT, tokio::net::lookup_host((host, port))).await;
-    match found {
-        Ok(Ok(addresses)) => addresses.map(|address| address.ip().to_string()).collect(),
-        Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }

@@ -7,7 +7,9 @@ use crate::shared::Shared;
 use paceline_cluster::{
     HostReport, Lsn, Observation, ProbeError, SystemId, Timeline, TimelineHistory, WalPosition,
 };
+use paceline_net::Peer;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +47,20 @@ pub(super) struct MonitorConn {
     system: Option<SystemId>,
 }
 
+impl MonitorConn {
+    /// Where the server is; `None` for a Unix socket.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self.conn.stream.peer() {
+            Peer::V4([peer, _]) => Some(SocketAddr::V4(peer)),
+            Peer::V6(ends) => {
+                let [peer, _] = *ends;
+                Some(SocketAddr::V6(peer))
+            }
+            Peer::Unix { .. } | Peer::Disconnected => None,
+        }
+    }
+}
+
 /// The result of a probe.
 pub(super) struct Probed {
     pub(super) seen: Observation,
@@ -53,10 +69,12 @@ pub(super) struct Probed {
 }
 
 /// Asks a server for its state, on a connection that is kept for the next probe. If the history of the timeline `missing` is
-/// wanted, asks for that, too.
+/// wanted, asks for that, too. If the connection is lost, opens another one to the same server, at `location`; without a connection,
+/// opens one to where the name leads, at `address`.
 pub(super) async fn probe(
     conn: &mut Option<MonitorConn>,
     address: &Arc<Address>,
+    location: &Arc<Address>,
     connect_timeout: Duration,
     missing: Option<Timeline>,
     shared: &Shared,
@@ -66,7 +84,7 @@ pub(super) async fn probe(
     if was_open && matches!(asked, Err(ServerError::Io(_) | ServerError::Refused(_))) {
         // The old connection may have been ended alone: by an administrator, or by a restart that is over.
         *conn = None;
-        asked = ask(conn, address, connect_timeout, missing, shared).await;
+        asked = ask(conn, location, connect_timeout, missing, shared).await;
     }
     match asked {
         Ok((report, history)) => Probed {

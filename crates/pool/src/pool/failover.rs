@@ -24,23 +24,10 @@ impl Inner {
         let gave_up = self.servers.no_primary.filter(|none| none.until <= now)?;
         Some(messages::no_primary(now.duration_since(gave_up.since)))
     }
-}
 
-impl Inner {
     fn is_of(&self, hosts: &Arc<DatabaseHosts>) -> bool {
         let own = self.servers.hosts.as_ref();
         own.is_some_and(|own| Arc::ptr_eq(own, hosts))
-    }
-
-    /// Cuts the connections of a database with several hosts to other hosts than that of new connections.
-    fn cut_others(&self) {
-        if self.servers.hosts.is_none() {
-            return;
-        }
-        let primary = &self.servers.generation.address.upstream;
-        let past = self.servers.past.iter().filter_map(Weak::upgrade);
-        past.filter(|past| !is_same_server(&past.address.upstream, primary))
-            .for_each(|past| past.cut());
     }
 }
 
@@ -54,18 +41,36 @@ impl Pool {
             return;
         }
         let address = Arc::clone(&inner.servers.generation.address);
-        if address.upstream != *upstream {
+        let is_other = address.upstream != *upstream;
+        if is_other || inner.servers.generation.has_moved() {
             inner.servers.no_primary.get_or_insert(NoPrimary {
                 since: now,
                 until: now + SWITCH_MAX,
             });
+        }
+        if is_other {
             let address = Address {
                 upstream: upstream.clone(),
+                location: hosts.location(upstream),
                 ..(*address).clone()
             };
             self.change_address(&mut inner, address, close_reason::PRIMARY_CHANGED);
         }
-        inner.cut_others();
+        self.cut_others(&mut inner);
+    }
+
+    /// Cuts the connections of a database with several hosts to other servers than that of new connections.
+    fn cut_others(&self, inner: &mut Inner) {
+        if inner.servers.hosts.is_none() {
+            return;
+        }
+        if inner.servers.generation.has_moved() {
+            self.replace_connections(inner, close_reason::PRIMARY_CHANGED);
+        }
+        let primary = &inner.servers.generation.address.upstream;
+        let past = inner.servers.past.iter().filter_map(Weak::upgrade);
+        past.filter(|past| past.has_moved() || !is_same_server(&past.address.upstream, primary))
+            .for_each(|past| past.cut());
     }
 
     /// The primary of these hosts has changed. A pool of other hosts ignores it.
@@ -110,7 +115,7 @@ impl Pool {
             }
             return;
         }
-        inner.cut_others();
+        self.cut_others(inner);
     }
 
     /// If there has been no primary for too long, ends the connections of the clients that wait.

@@ -38,6 +38,7 @@ impl Pool {
             && let Some(upstream) = hosts.same_server(&present.upstream)
         {
             // The host may be found to be the primary again.
+            address.location = hosts.location(&upstream);
             address.upstream = upstream;
         }
         if !present.leads_to(&address) {

@@ -84,6 +84,8 @@ fn of_host(config: &PoolConfig, hosts: &Arc<DatabaseHosts>, id: HostId) -> Optio
     let upstream = hosts.upstreams().get(id.0)?.clone();
     let mut address = Address {
         upstream,
+        // A name may stand for several replicas: each connection asks its own server what it has replayed.
+        location: None,
         ..config.address.clone()
     };
     let limit = config.settings.servers.replica_wait.as_millis().max(1);

@@ -27,6 +27,15 @@ pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
     }
 }
 
+/// Opens a socket to where the monitor has found the server, or else to where the name leads.
+async fn dial_located(address: &Address) -> io::Result<Stream> {
+    let location = address.location.as_ref();
+    match location.and_then(|location| location.address()) {
+        Some(found) => Ok(Stream::tcp(TcpStream::connect(found).await?)),
+        None => dial(&address.upstream).await,
+    }
+}
+
 /// Opens a socket and encrypts it as `sslmode` demands.
 ///
 /// # Errors
@@ -34,7 +43,7 @@ pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
 pub async fn connect(address: &Address) -> io::Result<Stream> {
     let connector = address.connector()?;
     let stream = match connector.mode() {
-        SslMode::Disable | SslMode::Allow => dial(&address.upstream).await,
+        SslMode::Disable | SslMode::Allow => dial_located(address).await,
         SslMode::Prefer => connect_encrypted(address, &connector, false).await,
         _ => connect_encrypted(address, &connector, true).await,
     }?;
@@ -50,7 +59,7 @@ async fn connect_encrypted(
     required: bool,
 ) -> io::Result<Stream> {
     let server = &address.upstream;
-    let mut stream = dial(server).await?;
+    let mut stream = dial_located(address).await?;
     let Host::Tcp(host) = &server.host else {
         return Ok(stream);
     };
@@ -63,7 +72,7 @@ async fn connect_encrypted(
         Err(error) if required => Err(error),
         Err(error) => {
             tracing::warn!(%server, %error, "TLS handshake failed; connecting without TLS");
-            dial(server).await
+            dial_located(address).await
         }
     }
 }
@@ -105,7 +114,7 @@ impl Address {
     pub(super) async fn connect_otherwise(&self, encrypted: bool) -> Option<Stream> {
         let connector = self.connector().ok()?;
         let opened = match (connector.mode(), encrypted) {
-            (SslMode::Prefer, true) => dial(&self.upstream).await,
+            (SslMode::Prefer, true) => dial_located(self).await,
             (SslMode::Allow, false) => connect_encrypted(self, &connector, true).await,
             _ => return None,
         };

@@ -17,6 +17,8 @@ use tokio::sync::{Notify, watch};
 pub(crate) struct Generation {
     /// Where its connections lead.
     pub(crate) address: Arc<Address>,
+    /// [`Address::moves`] when the generation began.
+    moves: u64,
     /// To tasks that wait for its end.
     ended: Arc<Notify>,
     /// Why a later generation has begun.
@@ -64,12 +66,18 @@ impl Generation {
     /// A generation without connections. `ended` is notified when it ends.
     pub(crate) fn new(address: Arc<Address>, ended: &Arc<Notify>) -> Arc<Self> {
         Arc::new(Self {
+            moves: address.moves(),
             address,
             ended: Arc::clone(ended),
             replaced: Replaced::default(),
             is_past: watch::Sender::new(false),
             sockets: Mutex::default(),
         })
+    }
+
+    /// Whether the name of the server leads to another address than when the generation began.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.moves != self.address.moves()
     }
 
     /// Notes that a later generation has begun, and why. Attempts to open connections of this one end.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ADD, SETUP, before, client, console, shown_of};
+use super::{ADD, SETUP, before, client, console, end_of, shown_of};
 use crate::harness::cluster::Cluster;
+use crate::harness::message::query;
 use crate::harness::names::Names;
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
@@ -140,6 +141,65 @@ fn a_name_that_moves_to_another_cluster_is_rejected() {
     named.client().ok(ADD);
     assert_eq!(new.client().number(N), 3);
     assert_eq!(foreign.client().number(N), 0);
+}
+
+/// The monitor has a connection to the server at the old address, which lives on.
+#[test]
+fn a_new_connection_does_not_lead_to_another_cluster() {
+    let Some(old) = Machine::primary() else {
+        return;
+    };
+    let (Some(replica), Some(foreign)) = (old.replica(), Machine::primary()) else {
+        return;
+    };
+    let names = [("one", &old), ("two", &replica)];
+    let Some(named) = Named::start(&names, &[]) else {
+        return;
+    };
+    let (mut one, mut two) = (named.client(), named.client());
+    one.ok("BEGIN; UPDATE t SET n = n + 1 WHERE id = 2");
+    named.lead(&[("one", &foreign), ("two", &replica)]);
+    two.send(&query(ADD));
+    until("the other cluster is seen", || {
+        named.shown("one", &["reason"]).contains(FOREIGN)
+    });
+    named.lead(&names);
+    two.reply().expect_ok("after the name leads back");
+    assert_eq!(old.client().number(N), 1);
+    assert_eq!(foreign.client().number(N), 0);
+}
+
+/// The old primary lives on at its address, and would take writes.
+#[test]
+fn connections_to_the_old_address_are_cut_when_the_name_leads_to_a_promoted_server() {
+    let Some(old) = Machine::primary() else {
+        return;
+    };
+    let (Some(replica), Some(new)) = (old.replica(), old.replica()) else {
+        return;
+    };
+    let names = [("one", &old), ("two", &replica)];
+    let Some(named) = Named::start(&names, &["listen_mode=shared"]) else {
+        return;
+    };
+    let (mut one, mut two, mut listening) = (named.client(), named.client(), named.client());
+    listening.ok("LISTEN c");
+    two.ok(ADD);
+    one.ok("BEGIN; UPDATE t SET n = n + 1 WHERE id = 2");
+    new.catch_up(&old);
+    new.promote();
+    named.lead(&[("one", &new), ("two", &replica)]);
+    until("the promoted server is seen", || {
+        named.shown("one", &["role", "timeline"]) == "primary 2"
+    });
+    assert_eq!(end_of(one), "08006");
+    assert_eq!(end_of(listening), "08006");
+    for n in 2..5 {
+        two.ok(ADD);
+        assert_eq!(two.number(N), n);
+    }
+    assert_eq!(new.client().number(N), 4);
+    assert_eq!(old.client().number("SELECT sum(n) FROM t"), 1);
 }
 
 /// The name of a replica leads to a replica that is behind, then to a standby of another cluster whose log is longer. The servers at the

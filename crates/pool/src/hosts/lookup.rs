@@ -1,0 +1,123 @@
+//! Where the name of a host leads. While the monitor has a connection, it looks the name up from time to time, in the background: a
+//! resolver that does not answer must not hold up the probes.
+
+use super::DatabaseHosts;
+use super::probe::PROBE_LIMIT;
+use crate::address::Address;
+use paceline_cluster::{HostId, Observation, ProbeError};
+use paceline_config::{Host, Upstream};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The looks at one name.
+pub(super) struct Lookup {
+    due: Instant,
+    running: Option<JoinHandle<Vec<IpAddr>>>,
+}
+
+impl Lookup {
+    pub(super) fn new() -> Self {
+        Self {
+            due: Instant::now(),
+            running: None,
+        }
+    }
+
+    /// The addresses of the name, if they are known anew; none if the name is not known now. Waits for them if the monitor is about
+    /// to connect.
+    pub(super) async fn addresses(
+        &mut self,
+        upstream: &Upstream,
+        is_connected: bool,
+    ) -> Option<Vec<IpAddr>> {
+        let Host::Tcp(host) = &upstream.host else {
+            return None;
+        };
+        if !is_connected {
+            // An older look may be outdated.
+            *self = Self::new();
+            self.due += LOOK_EVERY;
+            return Some(resolve(host.clone(), upstream.port).await);
+        }
+        let now = Instant::now();
+        if let Some(ended) = self.running.take_if(|running| running.is_finished()) {
+            return ended.await.ok();
+        }
+        if self.running.is_none() && self.due <= now && host.parse::<IpAddr>().is_err() {
+            self.due = now + LOOK_EVERY;
+            self.running = Some(tokio::spawn(resolve(host.clone(), upstream.port)));
+        }
+        None
+    }
+}
+
+/// The addresses of a host name. None if the name is not known now.
+async fn resolve(host: String, port: u16) -> Vec<IpAddr> {
+    let found = tokio::time::timeout(PROBE_LIMIT, tokio::net::lookup_host((host, port))).await;
+    match found {
+        Ok(Ok(addresses)) => addresses
+            .map(|address| address.ip().to_canonical())
+            .collect(),
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+impl DatabaseHosts {
+    /// The address of the monitor, at the server that it has found before.
+    pub(super) fn monitored_at_location(&self, id: HostId, address: &Arc<Address>) -> Arc<Address> {
+        Arc::new(Address {
+            location: self.locations.get(id.0).map(Arc::clone),
+            ..(**address).clone()
+        })
+    }
+
+    /// The monitor has found the server of a host at this address.
+    pub(super) fn located(&self, HostId(host): HostId, address: Option<SocketAddr>) {
+        if let Some(location) = self.locations.get(host) {
+            location.found(address);
+        }
+    }
+
+    /// Takes the addresses that the name of a host leads to, and where the monitor is connected. Returns whether the monitor should
+    /// connect to the server there: the name leads elsewhere.
+    ///
+    /// A replica that may serve reads stays: its name may stand for several replicas, of which each look shows another one.
+    pub(super) fn looked_up(
+        &self,
+        id: HostId,
+        addresses: &[IpAddr],
+        connected: Option<IpAddr>,
+    ) -> bool {
+        let names = addresses.iter().map(IpAddr::to_string);
+        self.lock().resolved(id, names.collect());
+        let Some(location) = self.locations.get(id.0) else {
+            return false;
+        };
+        // If a resolver answers for IPv4 only, or for IPv6, that says nothing about the other.
+        let is_comparable = |at: IpAddr| {
+            addresses
+                .iter()
+                .any(|known| known.is_ipv4() == at.is_ipv4())
+        };
+        let is_left = |at: IpAddr| is_comparable(at) && !addresses.contains(&at);
+        let located = location.present_address();
+        let located = located.map(|address| address.ip().to_canonical());
+        if self.is_readable(id) || ![connected, located].into_iter().flatten().any(is_left) {
+            return false;
+        }
+        let database = self.entry.as_str();
+        let name = self.name(id);
+        tracing::warn!(database, host = %name, ?addresses, "the name of a host leads elsewhere");
+        location.moved();
+        if self.is_primary(id) {
+            let why = "the name of the host leads elsewhere".to_owned();
+            self.observed(id, Observation::Failed(ProbeError::Other(why)));
+        }
+        true
+    }
+}

@@ -1,0 +1,82 @@
+//! Where the monitor has found the server of a host that may be the primary.
+//!
+//! The name of a host may lead to another server at any time, before the monitor has asked that server what it is. So connections
+//! of pools lead to the address of this server, not to where the name leads at the moment. When the name leads elsewhere, the host is
+//! not the primary until the monitor has asked the server there, and connections that began before are cut.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The location of a host's server.
+#[derive(Debug, Default)]
+pub struct Location(Mutex<Found>);
+
+#[derive(Debug, Default)]
+struct Found {
+    /// `None`: not found yet, or a Unix socket.
+    address: Option<SocketAddr>,
+    /// The name leads elsewhere, and the server there was not found yet.
+    is_left: bool,
+    moves: u64,
+}
+
+impl Location {
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address of the server that was last found; `None`: the name decides.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.lock().address
+    }
+
+    /// The same, if the name leads there as far as it is known.
+    pub(crate) fn present_address(&self) -> Option<SocketAddr> {
+        let found = self.lock();
+        found.address.filter(|_| !found.is_left)
+    }
+
+    /// A number that changes when the name leads elsewhere, and again when the server there is found.
+    pub(crate) fn moves(&self) -> u64 {
+        self.lock().moves
+    }
+
+    /// The server was found here. Without [`Location::moved`] this is no move: a name may have several addresses.
+    pub(crate) fn found(&self, address: Option<SocketAddr>) {
+        let mut found = self.lock();
+        if std::mem::replace(&mut found.is_left, false) {
+            found.moves += 1;
+        }
+        found.address = address;
+    }
+
+    /// The name does not lead to the address any more. Until the server there is found, connections lead to the old one: nothing is known
+    /// of the new one.
+    pub(crate) fn moved(&self) {
+        let mut found = self.lock();
+        found.is_left = true;
+        found.moves += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_lead_to_the_server_that_was_found() {
+        let location = Location::default();
+        let [one, other] = ["10.0.0.1:5432", "10.0.0.2:5432"].map(|text| text.parse().ok());
+        assert_eq!(location.address(), None);
+        location.found(one);
+        location.found(other);
+        assert_eq!((location.address(), location.moves()), (other, 0));
+        location.moved();
+        assert_eq!(location.present_address(), None);
+        assert_eq!(location.address(), other);
+        let between = location.moves();
+        location.found(one);
+        assert_eq!(location.present_address(), one);
+        assert!(![0, between].contains(&location.moves()));
+    }
+}
