@@ -370,12 +370,18 @@ impl ClientEntry {
         !cancelled
     }
 
+    /// Lets no further cancel request reach a server. Returns the number of those on their way.
+    fn stop_cancels(&self) -> usize {
+        let mut state = self.lock();
+        state.doing = ClientState::Nothing;
+        state.cancels_in_flight
+    }
+
     /// Ends a relay: later cancel requests do not reach its server. Waits for those on their way.
     pub(crate) async fn relay_ends(&self) {
-        self.set_state(ClientState::Nothing);
         loop {
             let delivered = self.delivered.notified();
-            if self.lock().cancels_in_flight == 0 {
+            if self.stop_cancels() == 0 {
                 return;
             }
             delivered.await;

@@ -70,14 +70,13 @@ pub(super) struct IdleTimer {
 impl IdleTimer {
     /// Starts the idle time.
     pub(super) fn begin(timer: &mut Option<Box<Self>>, limit: Duration) {
-        let now = Instant::now();
         match timer {
             _ if limit.is_zero() => *timer = None,
-            Some(timer) => timer.begin_again(limit, now),
+            Some(timer) => timer.begin_again(limit, Instant::now()),
             None => {
                 *timer = Some(Box::new(Self {
                     limit,
-                    since: now,
+                    since: Instant::now(),
                     alarm: Box::pin(tokio::time::sleep(limit)),
                 }));
             }

@@ -48,8 +48,8 @@ struct AwaitedEnd {
 struct RelayTask<'a> {
     client: &'a mut Client,
     conn: &'a mut ServerConn,
-    /// The protocol state, without sockets.
-    relay: RelayState,
+    /// The protocol state, without sockets. Boxed because it is large, and a new relay is moved several times.
+    relay: Box<RelayState>,
     stats: RelayStats,
     /// The position of the primary that was known last when the first of the requests without an answer was sent.
     sent_at: SentAt,
@@ -100,11 +100,11 @@ impl<'a> RelayTask<'a> {
         start: Instant,
     ) -> Self {
         Self {
-            timers: QueryTimers::of(&client.pool.settings()),
+            timers: QueryTimers::of(client.pool_settings.load()),
             sent_at: client.pool.sent_at(),
             client,
             conn,
-            relay,
+            relay: Box::new(relay),
             stats: RelayStats::new(start),
             input: ClientInput::default(),
             preliminary: None,

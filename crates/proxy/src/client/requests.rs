@@ -128,11 +128,11 @@ impl Client {
     }
 
     /// The shortest limit of the idle time; `None` without a limit.
-    fn idle_limit(&self) -> Option<IdleLimit> {
+    fn idle_limit(&mut self) -> Option<IdleLimit> {
         if let Some(deferred) = &self.deferred {
             return self.idle_limit_in_transaction(deferred.idle_max);
         }
-        let configured = self.pool.settings().timeouts.client_idle_timeout;
+        let configured = self.pool_settings.load().timeouts.client_idle_timeout;
         IdleLimit::shortest([
             (self.idle_session_timeout(), IdleReason::Session),
             (configured, IdleReason::Client),

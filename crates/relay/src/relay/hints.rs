@@ -11,12 +11,11 @@ use paceline_wire::backend::{self, Status};
 impl RelayState {
     pub(super) fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Disposition {
         self.request.hints = hints;
-        self.request.rows = backend::affected_rows(frame.body());
         if hints == Hints::default() {
-            Disposition::Forward
-        } else {
-            Disposition::Hold
+            return Disposition::Forward;
         }
+        self.request.rows = backend::affected_rows(frame.body());
+        Disposition::Hold
     }
 
     /// How the hints of the request's last statement end its transaction. `None` if they do not.

@@ -68,7 +68,7 @@ impl RelayState {
 
     /// Settings that changed untracked, and that the server reports, follow the client.
     pub(super) fn follow_reported(&mut self, context: &mut RelayContext<'_>) {
-        for (name, before) in std::mem::take(&mut self.reported) {
+        while let Some((name, before)) = self.reported.pop_first() {
             let now = context.server.reported.get(&name).cloned();
             let is_set = self.untracked != Untracked::Nothing && !is_no_setting(&name);
             if let Some(now) = now.filter(|now| is_set && before.as_ref() != Some(now)) {

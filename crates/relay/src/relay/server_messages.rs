@@ -68,13 +68,12 @@ impl RelayState {
                 };
                 continue;
             }
-            if input.len() < header.len {
+            let Some(message) = input.get(..header.len) else {
                 break false;
-            }
-            let message = input.split_to(header.len).freeze();
+            };
             let frame = Frame {
                 tag: header.tag,
-                bytes: &message,
+                bytes: message,
             };
             match self.server_message(frame, context, to_client, to_server)? {
                 Disposition::Forward => {
@@ -88,7 +87,7 @@ impl RelayState {
                         }
                         tag => {
                             self.retry.forwarded(tag);
-                            to_client.put_slice(&message);
+                            to_client.put_slice(message);
                         }
                     }
                 }
@@ -97,10 +96,11 @@ impl RelayState {
                     self.pass_held(to_client);
                     // The next statement of the request is no longer its first.
                     self.retry.answered();
-                    self.request.held.put_slice(&message);
+                    self.request.held.put_slice(message);
                 }
                 Disposition::Swallow => {}
             }
+            input.advance(header.len);
             self.answer_done(to_client);
         };
         self.forwarded += (to_client.len() - before) as u64;

@@ -18,7 +18,8 @@ use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt, HashSet};
 use paceline_sql::{Hints, PinReason, SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
-use std::collections::{BTreeMap, BTreeSet};
+use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a relay works with.
@@ -163,7 +164,7 @@ pub(super) struct RequestProgress {
     /// The client may have removed the state for which it is pinned.
     pub(super) may_unpin: bool,
     /// Settings with which the session began, and which a RESET has set to the server's default.
-    pub(super) taken_away: BTreeSet<String>,
+    pub(super) taken_away: FxHashSet<String>,
     /// How the text on the server differs from the client's.
     pub(super) text_shift: Option<TextShift>,
     /// The statement that a PREPARE creates that is forwarded as it is.
@@ -176,7 +177,7 @@ pub(super) struct RequestProgress {
     pub(super) hints: Hints,
     /// A failed statement has the hint `ROLLBACK_ON_FAIL`.
     pub(super) rolls_back: bool,
-    /// Number of rows that the last statement has changed.
+    /// Number of rows that the last statement with hints has changed.
     pub(super) rows: Option<u64>,
     /// The answer from the last CommandComplete on, until the transaction has ended as the hint demands.
     pub(super) held: BytesMut,

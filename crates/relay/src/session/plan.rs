@@ -141,6 +141,10 @@ impl ClientSession {
             bind,
             describe,
         } = single;
+        let known = match parse {
+            Some(_) => None,
+            None => self.statements.prepared(bind.statement),
+        };
         let template = match parse {
             Some(parse) if parse.name != bind.statement => None,
             // A server must analyse a named statement for its client.
@@ -149,16 +153,12 @@ impl ClientSession {
                 Ok(text) => Some(templates.try_prepared(&templates.try_plain(text)?, parse.types)?),
                 Err(_) => None,
             },
-            None => self.statements.get(bind.statement).cloned(),
-        };
-        let client_parse = match parse {
-            Some(_) => None,
-            None => self.statements.client_parse(bind.statement).cloned(),
+            None => known.map(|(template, _)| Arc::clone(template)),
         };
         // The server describes the columns again, so earlier ones do not matter.
-        let client_parse = client_parse.map(|client_parse| ClientParse {
+        let client_parse = known.map(|(_, client_parse)| ClientParse {
             columns: client_parse.columns.filter(|_| !describe),
-            ..client_parse
+            ..client_parse.clone()
         });
         let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;
         let bound = BindValues::read(bind.rest, offset).ok();

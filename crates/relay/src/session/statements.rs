@@ -114,7 +114,11 @@ impl ClientStatements {
     /// Number of named statements.
     pub fn named(&self) -> usize {
         let all = self.by_name.len();
-        all - usize::from(all > 0 && self.by_name.contains_key(&b""[..]))
+        // Usually each statement has one name, and none is unnamed.
+        match all == self.names.len() {
+            true => all,
+            false => all - usize::from(self.by_name.contains_key(&b""[..])),
+        }
     }
 
     /// The client has prepared a statement, and no server has parsed it.

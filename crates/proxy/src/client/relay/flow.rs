@@ -264,15 +264,16 @@ impl RelayTask<'_> {
             preliminary,
             ..
         } = self;
+        relay.answer_done(&mut output.bytes);
+        if conn.input.is_empty() {
+            return Ok(true);
+        }
         let mut input = std::mem::take(&mut conn.input);
         let before = input.len();
         let taken = with_context(client, conn, |context| {
-            relay.answer_done(&mut output.bytes);
             relay.server_bytes(&mut input, context, &mut output.bytes, to_server)
         });
-        if before > 0 {
-            client.budget.bytes(before.saturating_sub(input.len()));
-        }
+        client.budget.bytes(before.saturating_sub(input.len()));
         conn.input = input;
         let is_hidden = preliminary.as_ref().is_some_and(|first| first.fails);
         for state in relay.take_errors() {
