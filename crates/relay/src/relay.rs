@@ -212,12 +212,6 @@ impl RelayState {
         std::mem::take(&mut self.accepted)
     }
 
-    /// Whether the next messages are statements of Paceline's own, as if the client had sent them. They close no statement of the
-    /// client.
-    pub fn set_preliminary(&mut self, is_preliminary: bool) {
-        self.is_preliminary = is_preliminary;
-    }
-
     /// The commits that the server has acknowledged since the last call.
     pub fn take_commits(&mut self) -> CommitCounts {
         self.commits.take()

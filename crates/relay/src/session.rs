@@ -13,6 +13,7 @@ use single_statement::begins_parsed;
 pub use statements::{CLIENT_STATEMENTS_MAX, ClientStatements, Undo};
 use std::sync::Arc;
 
+mod commands;
 mod exact_rows;
 mod listening;
 mod local_answers;

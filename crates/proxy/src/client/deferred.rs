@@ -3,47 +3,100 @@
 //! first request that is not such a read (`relay/begin.rs`); from then on it is like any other.
 
 use super::deferred_transaction::{
-    DeferredTransaction, LIMITS, is_read_committed, is_read_only, names_moment, query_text,
-    replace_status,
+    DeferredTransaction, LIMITS, is_read_committed, is_read_only, is_sync, names_moment,
+    query_text, replace_status,
 };
 use super::idle_timer::{IdleLimit, IdleReason};
 use super::{Client, ClientEnd};
 use bytes::{Bytes, BytesMut};
 use paceline_config::{PoolMode, ReplicasGone};
-use paceline_relay::request::Request;
+use paceline_relay::request::{Request, RequestScanner};
 use paceline_sql::{Begin, begins_alone, ends_alone};
 use paceline_wire::backend::write_command_complete;
+use paceline_wire::frontend::{tag, write_query};
 use std::time::Duration;
 
 impl Client {
-    /// Answers a request that begins a transaction, if the transaction is deferred, or that ends it.
-    pub(super) fn answer_transaction(&mut self, bytes: &Bytes) -> Option<BytesMut> {
-        // Most clients have no replicas: they end here.
-        if self.deferred.is_none() && self.replicas.load().is_none() {
-            return None;
+    /// Takes a BEGIN by the extended protocol from the beginning of the client's buffer, if its transaction is deferred. What follows
+    /// is the first request of the transaction. With its answer the client gets that of BEGIN, as both have the same `Sync`.
+    pub(super) fn take_begin(&mut self) {
+        if !matches!(self.input.first(), Some(&(tag::PARSE | tag::BIND)))
+            || self.deferred.is_some()
+            || self.replicas.load().is_none()
+        {
+            return;
         }
-        let text = query_text(bytes)?;
-        let mut out = BytesMut::new();
+        let recognize = |text: &str| begins_alone(text).map(|begin| (begin, text.to_owned()));
+        let Some((len, (begin, text))) = self.session.first_command(&self.input, recognize) else {
+            return;
+        };
+        // After these, no message refers to the portal of BEGIN.
+        let next = self.input.get(len);
+        let is_usual = matches!(next, Some(&(tag::PARSE | tag::BIND | tag::SYNC)));
+        let Some(idle_max) = is_usual.then(|| self.deferral(begin)).flatten() else {
+            return;
+        };
+        let messages = self.input.split_to(len);
+        self.scanner = RequestScanner::default();
+        let mut query = BytesMut::new();
+        write_query(&mut query, &text);
+        let templates = &self.proxy.shared.templates;
+        let begun = self
+            .session
+            .answer_command(&messages, templates, begin.command());
+        self.count_answered(&messages, begun.len());
+        self.budget.message(tag::BIND, begun.len());
+        let mut deferred = DeferredTransaction::new(query.freeze(), idle_max);
+        deferred.begun = begun;
+        self.deferred = Some(Box::new(deferred));
+    }
+
+    /// Answers a request that begins a transaction, if the transaction is deferred, that ends it, or that is only its `Sync`; without
+    /// the ReadyForQuery.
+    pub(super) fn answer_transaction(&mut self, bytes: &Bytes) -> Option<BytesMut> {
         match &self.deferred {
-            Some(deferred) => {
-                let command = ends_alone(text)?.command(deferred.failed);
-                write_command_complete(&mut out, command);
-                self.deferred = None;
+            Some(_) if is_sync(bytes) => Some(BytesMut::new()),
+            Some(_) => self.end_deferred(bytes),
+            // Most clients have no replicas: they end here.
+            None if self.replicas.load().is_none() => None,
+            None => self.begin_by_query(bytes),
+        }
+    }
+
+    /// Defers the transaction that a request begins which is one `Query`.
+    fn begin_by_query(&mut self, bytes: &Bytes) -> Option<BytesMut> {
+        let begin = begins_alone(query_text(bytes)?)?;
+        let idle_max = self.deferral(begin)?;
+        self.session.statements.close_unnamed();
+        self.deferred = Some(Box::new(DeferredTransaction::new(bytes.clone(), idle_max)));
+        let mut out = BytesMut::new();
+        write_command_complete(&mut out, begin.command());
+        Some(out)
+    }
+
+    /// Ends the deferred transaction if that is all that a request does.
+    fn end_deferred(&mut self, bytes: &Bytes) -> Option<BytesMut> {
+        let failed = self.has_failed();
+        let answer = match query_text(bytes) {
+            Some(text) => {
+                let mut out = BytesMut::new();
+                write_command_complete(&mut out, ends_alone(text)?.command(failed));
+                self.session.statements.close_unnamed();
+                out
             }
             None => {
-                let begin = begins_alone(text)?;
-                let idle_max = self.deferral(begin)?;
-                write_command_complete(&mut out, begin.command());
-                self.deferred = Some(Box::new(DeferredTransaction {
-                    begin: bytes.clone(),
-                    failed: false,
-                    has_read: false,
-                    idle_max,
-                    read: None,
-                }));
+                let (len, end) = self.session.first_command(bytes, ends_alone)?;
+                let (messages, rest) = bytes.split_at_checked(len)?;
+                if !is_sync(rest) {
+                    return None;
+                }
+                let templates = &self.proxy.shared.templates;
+                self.session
+                    .answer_command(messages, templates, end.command(failed))
             }
-        }
-        self.session.statements.close_unnamed();
+        };
+        let mut out = self.deferred.take()?.begun;
+        out.extend_from_slice(&answer);
         Some(out)
     }
 
@@ -106,6 +159,7 @@ impl Client {
         if let Some(deferred) = &mut self.deferred {
             deferred.failed |= failed;
             replace_status(&mut answer, deferred.status());
+            deferred.precede(&mut answer);
         }
         Ok(self.stream.write_all(&mut answer).await?)
     }

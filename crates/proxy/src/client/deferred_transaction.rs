@@ -17,8 +17,10 @@ use std::time::Duration;
 
 /// A transaction that has not begun on a server.
 pub(super) struct DeferredTransaction {
-    /// The client's BEGIN.
+    /// The client's BEGIN, as a `Query`.
     pub(super) begin: Bytes,
+    /// The answer to BEGIN, if the client gets it with the answer to its next request.
+    pub(super) begun: BytesMut,
     /// Whether a request of the transaction has failed, for example because the client cancelled it.
     pub(super) failed: bool,
     /// Whether a replica has answered a read of the transaction.
@@ -30,11 +32,32 @@ pub(super) struct DeferredTransaction {
 }
 
 impl DeferredTransaction {
+    /// A transaction that has just begun.
+    pub(super) fn new(begin: Bytes, idle_max: Duration) -> Self {
+        Self {
+            begin,
+            begun: BytesMut::new(),
+            failed: false,
+            has_read: false,
+            idle_max,
+            read: None,
+        }
+    }
+
     /// The status that the client knows.
     pub(super) fn status(&self) -> Status {
         match self.failed {
             true => Status::Failed,
             false => Status::Transaction,
+        }
+    }
+
+    /// Puts the answer to BEGIN before the answer to the next request.
+    pub(super) fn precede(&mut self, answer: &mut BytesMut) {
+        if !self.begun.is_empty() {
+            let begun = std::mem::take(&mut self.begun);
+            let rest = std::mem::replace(answer, begun);
+            answer.extend_from_slice(&rest);
         }
     }
 }
@@ -58,6 +81,11 @@ pub(super) fn query_text(bytes: &Bytes) -> Option<&str> {
     let text = Reader::new(query.body()).str().ok()?;
     let is_whole = query.body().len() == text.len() + 1;
     (is_whole && frames.next().is_none()).then_some(text)
+}
+
+/// Whether these messages are one `Sync`.
+pub(super) fn is_sync(bytes: &[u8]) -> bool {
+    bytes == [tag::SYNC, 0, 0, 0, 4]
 }
 
 /// Whether the text says that the transaction only reads, or the client has made that its default.

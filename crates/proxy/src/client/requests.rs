@@ -83,6 +83,7 @@ impl Client {
     /// Reads until a request is complete, or must be relayed in parts.
     async fn next_boundary(&mut self) -> Result<Boundary, ClientEnd> {
         loop {
+            self.take_begin();
             match self.scanner.scan(&self.input)? {
                 Boundary::Incomplete => {}
                 found => return Ok(found),

@@ -112,8 +112,6 @@ pub struct RelayState {
     pub(super) errors: Vec<[u8; 5]>,
     pub(super) accepted: Vec<AcceptedParse>,
     pub(super) commits: CommitProgress,
-    /// Whether Paceline sends statements of its own in the client's place, before the client's request.
-    pub(super) is_preliminary: bool,
     pub(super) ddl: DdlProgress,
     /// The database that must have no other session when the written messages arrive.
     pub(super) exclusive: Option<String>,
@@ -306,7 +304,6 @@ impl RelayState {
             errors: Vec::new(),
             accepted: Vec::new(),
             commits: CommitProgress::default(),
-            is_preliminary: false,
             ddl: DdlProgress::default(),
             exclusive: None,
             forwarded: 0,

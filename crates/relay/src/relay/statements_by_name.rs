@@ -312,7 +312,7 @@ impl RelayState {
     /// A simple query is about to be sent. It drops the unnamed statement, unless the server skips the query.
     pub(super) fn close_unnamed(&mut self, context: &mut RelayContext<'_>) {
         context.server.unnamed = None;
-        if !self.is_preliminary && context.session.statements.get(b"").is_some() {
+        if context.session.statements.get(b"").is_some() {
             let undo = context.session.statements.close(b"");
             self.closes(undo);
         }

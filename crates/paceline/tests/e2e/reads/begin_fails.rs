@@ -9,7 +9,7 @@ use std::thread;
 use super::READ;
 use crate::failover::{SETUP, client, shown};
 use crate::harness::cluster::Cluster;
-use crate::harness::message::{describe, flush, parse, query};
+use crate::harness::message::{describe, flush, parse, query, run, unit};
 use crate::harness::paceline::Paceline;
 use crate::harness::until;
 
@@ -75,7 +75,10 @@ fn a_begin_that_fails_fails_the_transaction() {
     let ports = [replica.port(), breaking(primary.port(), &breaks)];
     let [first, second] = ports.map(|port| format!("127.0.0.1:{port}"));
     let url = format!("postgres://postgres@{first},{second}/postgres");
-    let paceline = Paceline::start(&url).set("reads=session").spawn();
+    let paceline = Paceline::start(&url)
+        .set("reads=session")
+        .set("replica_wait=10s")
+        .spawn();
     let reads = || shown(&paceline, replica.port(), &["reads"]);
     let mut one = client(&paceline);
     until("the replica answers", || {
@@ -101,6 +104,14 @@ fn a_begin_that_fails_fails_the_transaction() {
     breaks.store(NOTHING, Ordering::SeqCst);
     one.simple(READ).expect_error("25P02");
     assert_eq!(one.ok("COMMIT").tag(), "ROLLBACK");
+    // The client has not got the answer to BEGIN yet.
+    breaks.store(0, Ordering::SeqCst);
+    let reply = one.ask(&[run("BEGIN READ ONLY", &[]), unit("SELECT 1", &[])].concat());
+    assert_eq!((reply.sqlstate().as_str(), reply.status()), ("42601", 'E'));
+    assert_eq!(reply.tags(), "12CEZ");
+    breaks.store(NOTHING, Ordering::SeqCst);
+    one.simple(READ).expect_error("25P02");
+    assert_eq!(one.ask(&unit("COMMIT", &[])).tag(), "ROLLBACK");
     // Nothing that the client sends after the error of a request in parts can be told from its rest.
     one.ok("BEGIN READ ONLY");
     breaks.store(0, Ordering::SeqCst);

@@ -15,7 +15,7 @@ const SELECT: &str = "SELECT id, n FROM t WHERE id < $1::int ORDER BY id";
 /// Changes no row: two clients run it at the same time.
 const WRITE: &str = "UPDATE t SET n = 0 WHERE id = -1 RETURNING n";
 
-/// Texts, each sent as a simple query. Those between BEGIN and the end are sent by the extended protocol, too.
+/// Texts, each sent as a simple query, and in the other [`forms`].
 const TEXTS: &[&[&str]] = &[
     &[BEGIN, READ, READ, "COMMIT"],
     &["START TRANSACTION READ ONLY", READ, "ROLLBACK"],
@@ -172,13 +172,8 @@ fn messages() -> Vec<Vec<Vec<u8>>> {
     let described = [describe(b'S', ""), sync()].concat();
     let failing = unit("SELECT 1 / ($1::int - id) FROM t", &[Some("1")]);
     let pipelined = [query(BEGIN), query(READ), select(), query("COMMIT")];
-    let two = [
-        unit(READ, &[]),
-        parse("", WRITE, &[]),
-        bind("", "", &[]),
-        execute("", 0),
-        unit(READ, &[]),
-    ];
+    let part = |text| [parse("", text, &[]), bind("", "", &[]), execute("", 0)].concat();
+    let three = [part(READ), part(WRITE), unit(READ, &[])];
     let begin = query(BEGIN);
     let commit = query("COMMIT");
     vec![
@@ -233,13 +228,22 @@ fn messages() -> Vec<Vec<Vec<u8>>> {
             commit.clone(),
         ],
         pipelined.into_iter().collect(),
-        vec![begin, two.concat(), commit],
+        vec![begin.clone(), three.concat(), commit.clone()],
+        // The unnamed statement remains when the transaction begins on the primary.
+        vec![
+            begin,
+            select(),
+            [bind("", "", &[Some("4")]), execute("", 1), sync()].concat(),
+            [bind("", "", &[Some("2")]), execute("", 0), sync()].concat(),
+            commit,
+        ],
     ]
 }
 
-/// A script, and the same with the requests between BEGIN and the end by the extended protocol.
-fn both(texts: &[&str]) -> [Vec<Vec<u8>>; 2] {
+/// A script; the same with the requests between BEGIN and the end by the extended protocol; and all by the extended protocol.
+fn forms(texts: &[&str]) -> [Vec<Vec<u8>>; 3] {
     let simple = texts.iter().map(|text| query(text)).collect();
+    let all = texts.iter().map(|text| unit(text, &[])).collect();
     let ends = ["BEGIN", "START", "COMMIT", "ROLLBACK", "END", "ABORT"];
     let extended = texts.iter().map(|text| {
         let is_end = ends.iter().any(|end| text.starts_with(end));
@@ -248,10 +252,15 @@ fn both(texts: &[&str]) -> [Vec<Vec<u8>>; 2] {
             false => unit(text, &[]),
         }
     });
-    [simple, extended.collect()]
+    [simple, extended.collect(), all]
 }
 
-fn compare(what: &str, script: &[Vec<u8>], direct: &mut RawClient, client: &mut RawClient) {
+pub(super) fn compare(
+    what: &str,
+    script: &[Vec<u8>],
+    direct: &mut RawClient,
+    client: &mut RawClient,
+) {
     for (step, request) in script.iter().enumerate() {
         let (bare, paceline) = (direct.ask(request), client.ask(request));
         assert_same(&format!("{what}, step {step}"), &bare.0, &paceline.0);
@@ -267,7 +276,7 @@ fn transactions_are_those_of_bare_postgresql() {
     let before = pair.reads();
     let (mut direct, mut client) = (pair.primary.client("postgres"), pair.client());
     for texts in TEXTS {
-        for script in both(texts) {
+        for script in forms(texts) {
             compare(&texts.join("; "), &script, &mut direct, &mut client);
         }
     }

@@ -20,16 +20,22 @@ const SNAPSHOT: &str = "SELECT WHERE false";
 
 impl RelayTask<'_> {
     /// Begins the relay with the BEGIN of this transaction. The request follows.
-    pub(super) fn begin_with(&mut self, transaction: Box<DeferredTransaction>, request: &Bytes) {
+    pub(super) fn begin_with(
+        &mut self,
+        mut transaction: Box<DeferredTransaction>,
+        request: &Bytes,
+    ) {
         let mut first = BytesMut::from(&*transaction.begin);
         if transaction.has_read {
             write_query(&mut first, SNAPSHOT);
         }
-        self.relay.set_preliminary(true);
         self.input.set_first(first.freeze());
+        let statements = &mut self.client.session.statements;
         self.preliminary = Some(Box::new(Preliminary {
+            shown: std::mem::take(&mut transaction.begun),
             transaction,
             request: request.clone(),
+            unnamed: statements.close(b""),
             fails: false,
         }));
     }
@@ -54,10 +60,9 @@ impl RelayTask<'_> {
                 Ok(())
             }
             _ => {
-                self.relay.set_preliminary(false);
-                if let Some(preliminary) = self.preliminary.take() {
-                    self.input.awaits_long = preliminary.request.is_empty();
-                    self.input.set_message(preliminary.request);
+                if let Some((_, request)) = self.end_preliminary() {
+                    self.input.awaits_long = request.is_empty();
+                    self.input.set_message(request);
                 }
                 Ok(())
             }
@@ -65,27 +70,37 @@ impl RelayTask<'_> {
     }
 
     /// Removes the server's answers to the statements before the client's request.
-    pub(super) fn hide_preliminary(&mut self) {
-        if let Some(preliminary) = &self.preliminary {
-            hide(&mut self.output.bytes, preliminary.fails);
+    fn hide_preliminary(&mut self) {
+        if let Some(preliminary) = &mut self.preliminary {
+            let output = &mut self.output.bytes;
+            hide(output, preliminary.fails, &mut preliminary.shown);
         }
+    }
+
+    /// The server has answered the statements before the client's request, or is lost. They were simple queries, which drop the unnamed
+    /// statement of the server, but the client's has remained.
+    pub(super) fn end_preliminary(&mut self) -> Option<(Box<DeferredTransaction>, Bytes)> {
+        self.hide_preliminary();
+        let preliminary = *self.preliminary.take()?;
+        let statements = &mut self.client.session.statements;
+        statements.undo(preliminary.unnamed);
+        self.output.bytes.extend_from_slice(&preliminary.shown);
+        Some((preliminary.transaction, preliminary.request))
     }
 
     /// The client has got the error of BEGIN, or of [`SNAPSHOT`], as that of its request. It is in a transaction, which has failed;
     /// `deferred`: not on the server.
     fn request_failed(&mut self, deferred: bool) -> Result<(), (ServerDisposal, ClientEnd)> {
-        let Some(preliminary) = self.preliminary.take() else {
+        let Some((mut transaction, request)) = self.end_preliminary() else {
             return Ok(());
         };
-        self.relay.set_preliminary(false);
-        if !is_complete(&preliminary.request) {
+        if !is_complete(&request) {
             // The rest of the request would be taken for the next one.
             let last = std::mem::take(&mut self.output.bytes);
             return Err((ServerDisposal::Close, ClientEnd::Error(last.freeze())));
         }
         Status::Failed.write(&mut self.output.bytes);
         if deferred {
-            let mut transaction = preliminary.transaction;
             transaction.failed = true;
             self.client.deferred = Some(transaction);
         }

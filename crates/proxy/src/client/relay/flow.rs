@@ -410,7 +410,7 @@ impl RelayTask<'_> {
     fn server_lost(&mut self, error: &io::Error) -> Result<(), (ServerDisposal, ClientEnd)> {
         tracing::debug!(%error, "server connection lost in a relay");
         while !self.take_server_input()? {}
-        self.hide_preliminary();
+        self.end_preliminary();
         let mut last = std::mem::take(&mut self.output.bytes);
         if !self.relay.is_fatal() {
             self.client.pool.stats.failed(*b"08006");

@@ -2,6 +2,7 @@
 
 use crate::client::deferred_transaction::DeferredTransaction;
 use bytes::{Bytes, BytesMut};
+use paceline_relay::session::Undo;
 use paceline_wire::Frames;
 use paceline_wire::backend::{self, tag};
 
@@ -10,8 +11,12 @@ pub(super) struct Preliminary {
     pub(super) transaction: Box<DeferredTransaction>,
     /// The client's request, or its beginning.
     pub(super) request: Bytes,
+    /// Restores the client's unnamed statement.
+    pub(super) unnamed: Undo,
     /// A statement was sent that fails.
     pub(super) fails: bool,
+    /// What the client gets before the answer to its request.
+    pub(super) shown: BytesMut,
 }
 
 impl Preliminary {
@@ -21,12 +26,8 @@ impl Preliminary {
     }
 }
 
-/// Removes the server's answers. Its notices, and errors of which the client does not know, remain.
-pub(super) fn hide(output: &mut BytesMut, fails: bool) {
-    if output.is_empty() {
-        return;
-    }
-    let mut shown = BytesMut::new();
+/// Moves the server's notices, and errors of which the client does not know, from `output` to `shown`. The other answers are dropped.
+pub(super) fn hide(output: &mut BytesMut, fails: bool, shown: &mut BytesMut) {
     for frame in Frames::new(output) {
         let is_hidden = match frame.tag {
             tag::ROW_DESCRIPTION | tag::COMMAND_COMPLETE | tag::READY_FOR_QUERY => true,
@@ -39,7 +40,7 @@ pub(super) fn hide(output: &mut BytesMut, fails: bool) {
             shown.extend_from_slice(frame.bytes);
         }
     }
-    *output = shown;
+    output.clear();
 }
 
 #[cfg(test)]
@@ -54,8 +55,10 @@ mod tests {
         write_command_complete(&mut output, "BEGIN");
         error.write(&mut output);
         Status::Transaction.write(&mut output);
-        hide(&mut output, fails);
-        Frames::new(&output).map(|frame| frame.tag).collect()
+        let mut shown = BytesMut::new();
+        hide(&mut output, fails, &mut shown);
+        assert!(output.is_empty());
+        Frames::new(&shown).map(|frame| frame.tag).collect()
     }
 
     #[test]
