@@ -387,5 +387,5 @@ fn takes_on_one_server() {
         bare.ok(queue::DROP);
     }
     println!("{takes} takes, {:?}", stage.counters());
-    stage.assert_grouped((takes * 40 / 100) as i64, 8);
+    stage.assert_grouped((takes * 40 / 100) as i64, 4);
 }
