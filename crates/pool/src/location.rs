@@ -30,7 +30,7 @@ impl Location {
         self.lock().address
     }
 
-    /// The same, if the name leads there as far as it is known.
+    /// As [`Location::address`]; `None` also if the name leads elsewhere.
     pub(crate) fn present_address(&self) -> Option<SocketAddr> {
         let found = self.lock();
         found.address.filter(|_| !found.is_left)
@@ -41,10 +41,12 @@ impl Location {
         self.lock().moves
     }
 
-    /// The server was found here. Without [`Location::moved`] this is no move: a name may have several addresses.
+    /// The server was found here.
     pub(crate) fn found(&self, address: Option<SocketAddr>) {
         let mut found = self.lock();
-        if std::mem::replace(&mut found.is_left, false) {
+        let ip = |address: SocketAddr| address.ip().to_canonical();
+        let is_elsewhere = found.address.is_some() && found.address.map(ip) != address.map(ip);
+        if std::mem::replace(&mut found.is_left, false) || is_elsewhere {
             found.moves += 1;
         }
         found.address = address;
@@ -69,14 +71,17 @@ mod tests {
         let [one, other] = ["10.0.0.1:5432", "10.0.0.2:5432"].map(|text| text.parse().ok());
         assert_eq!(location.address(), None);
         location.found(one);
+        location.found(one);
+        assert_eq!((location.address(), location.moves()), (one, 0));
+        // The name has several addresses.
         location.found(other);
-        assert_eq!((location.address(), location.moves()), (other, 0));
+        assert_eq!((location.address(), location.moves()), (other, 1));
         location.moved();
         assert_eq!(location.present_address(), None);
         assert_eq!(location.address(), other);
         let between = location.moves();
         location.found(one);
         assert_eq!(location.present_address(), one);
-        assert!(![0, between].contains(&location.moves()));
+        assert!(between > 1 && location.moves() > between);
     }
 }

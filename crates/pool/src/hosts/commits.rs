@@ -56,7 +56,7 @@ impl DatabaseHosts {
 
     /// A host is about to be asked for its state; `None` unless it is the primary.
     pub(super) fn ask_position(&self, host: HostId) -> Option<AskedAt> {
-        let is_primary = self.roles.load().primary == Some(host);
+        let is_primary = self.is_primary(host);
         is_primary.then(|| self.failovers.ask())
     }
 
@@ -68,7 +68,7 @@ impl DatabaseHosts {
 
     /// A host has answered with its position.
     pub(super) fn position_answered(&self, host: HostId, asked: &AskedAt, position: WalPosition) {
-        if self.roles.load().primary == Some(host) {
+        if self.is_primary(host) {
             self.failovers.answered(asked, position);
         }
     }
@@ -76,7 +76,7 @@ impl DatabaseHosts {
     /// A host has answered with its state, which has been taken into account. If it is the primary since a promotion, the commits
     /// before that are compared.
     pub(super) fn compare_failover(&self, host: HostId) {
-        if self.roles.load().primary == Some(host)
+        if self.is_primary(host)
             && let Some((before, timeline)) = self.failovers.awaited()
         {
             let switch = self.lock().left_at(before, timeline);

@@ -28,8 +28,8 @@ impl Lookup {
         }
     }
 
-    /// The addresses of the name, if they are known anew; none if the name is not known now. Waits for them if the monitor is about
-    /// to connect.
+    /// Returns the addresses of the name if a look has ended since the last call, an empty list if the name cannot be resolved now.
+    /// Waits for them if the monitor is about to connect.
     pub(super) async fn addresses(
         &mut self,
         upstream: &Upstream,
@@ -56,7 +56,7 @@ impl Lookup {
     }
 }
 
-/// The addresses of a host name. None if the name is not known now.
+/// The addresses of a host name; an empty list if it cannot be resolved now.
 async fn resolve(host: String, port: u16) -> Vec<IpAddr> {
     let found = tokio::time::timeout(PROBE_LIMIT, tokio::net::lookup_host((host, port))).await;
     match found {
@@ -114,10 +114,9 @@ impl DatabaseHosts {
         let name = self.name(id);
         tracing::warn!(database, host = %name, ?addresses, "the name of a host leads elsewhere");
         location.moved();
-        if self.is_primary(id) {
-            let why = "the name of the host leads elsewhere".to_owned();
-            self.observed(id, Observation::Failed(ProbeError::Other(why)));
-        }
+        // What the old server has said is not true of the new one.
+        let why = "the name of the host leads elsewhere".to_owned();
+        self.observed(id, Observation::Failed(ProbeError::Other(why)));
         true
     }
 }

@@ -61,7 +61,12 @@ impl Monitor {
             let asked = hosts.ask_position(id);
             // If tasks held the hosts while they wait for servers, each could keep the others from ending.
             drop(hosts);
+            let mut target = &address;
             if let Some(addresses) = lookup.addresses(&address.upstream, conn.is_some()).await {
+                if addresses.is_empty() {
+                    // The resolver may be away, and the server not.
+                    target = &location;
+                }
                 let Some(hosts) = self.hosts.upgrade() else {
                     return;
                 };
@@ -71,7 +76,7 @@ impl Monitor {
                 }
             }
             let probed =
-                probe::probe(&mut conn, &address, &location, limit, missing, &self.shared).await;
+                probe::probe(&mut conn, target, &location, limit, missing, &self.shared).await;
             let Some(hosts) = self.hosts.upgrade() else {
                 return;
             };

@@ -11,7 +11,7 @@ use paceline_config::Upstream;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Limit for the time in which all pools leave the old primary, which is a matter of microseconds.
+/// The time for which a pool waits at most until all pools have left the old primary. That is a matter of microseconds.
 const SWITCH_MAX: Duration = Duration::from_secs(60);
 
 impl Inner {
@@ -65,7 +65,9 @@ impl Pool {
             return;
         }
         if inner.servers.generation.has_moved() {
+            inner.analyses.clear();
             self.replace_connections(inner, close_reason::PRIMARY_CHANGED);
+            inner.replication.replace();
         }
         let primary = &inner.servers.generation.address.upstream;
         let past = inner.servers.past.iter().filter_map(Weak::upgrade);
