@@ -226,7 +226,7 @@ pub enum WaitResult {
     Elsewhere,
     /// Messages with which the client's connection ends.
     Fatal(Bytes),
-    /// The same, because the request has taken longer than `query_timeout`.
+    /// Messages with which the client's connection ends because the request has taken longer than `query_timeout`.
     QueryTimeout(Bytes),
     /// The client has waited for `query_wait_notify`, and continues to wait here.
     Queued(oneshot::Receiver<WaitResult>),

@@ -59,8 +59,13 @@ pub(super) struct ReadAnswer {
     pub(super) has_rows: bool,
     /// Whether the read failed.
     pub(super) failed: bool,
-    /// Whether its error is `query_canceled`: a time-out has expired, or somebody has cancelled it.
+    /// Whether its error is `query_canceled`.
     cancelled: bool,
+}
+
+/// Whether the client has set a limit for the time of its statements.
+pub(super) fn is_limited(request: &Request) -> bool {
+    request.settings.sql_of("statement_timeout").is_some()
 }
 
 impl ReadAnswer {
@@ -72,10 +77,10 @@ impl ReadAnswer {
         }
     }
 
-    /// Whether the members of the read are executed alone, and get its error there. If the time of an only member has expired, it
-    /// has no more.
-    pub(super) fn must_run_again(&self, members: usize) -> bool {
-        self.failed && !(self.cancelled && members == 1)
+    /// Whether the members of the read are executed alone, and get its error there. An only member whose time `is_limited` is not:
+    /// it would have the whole time again.
+    pub(super) fn must_run_again(&self, members: usize, is_limited: bool) -> bool {
+        self.failed && !(self.cancelled && is_limited && members == 1)
     }
 
     /// Takes a message from the server. Returns true if the answer is complete.

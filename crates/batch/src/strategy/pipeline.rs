@@ -6,7 +6,7 @@
 //! ([`Batch::abandon`]).
 
 use super::batch::{Batch, BatchProgress};
-use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
+use super::identical_reads::{ReadAnswer, ReadIdentity, is_limited, write_read};
 use super::messages::BatchWriter;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
@@ -32,6 +32,7 @@ struct SentRead {
     form: RequestForm,
     /// The members that sent it.
     members: Vec<usize>,
+    is_limited: bool,
 }
 
 /// A pipeline in flight.
@@ -101,6 +102,7 @@ impl PipelineBatch {
             reads.push(SentRead {
                 form: request.form,
                 members: vec![member],
+                is_limited: is_limited(request),
             });
         }
         Self {
@@ -114,11 +116,12 @@ impl PipelineBatch {
 
     fn finish_read(&mut self, results: &mut Vec<MemberResult>) {
         let answer = std::mem::take(&mut self.answer);
-        let members = self.reads.get(self.current).map(|read| &*read.members);
-        let members = members.unwrap_or_default();
-        let again = answer.must_run_again(members.len());
+        let Some(read) = self.reads.get(self.current) else {
+            return;
+        };
+        let again = answer.must_run_again(read.members.len(), read.is_limited);
         let answer = answer.bytes.freeze();
-        for &member in members.iter().filter(|_| !self.abandoned) {
+        for &member in read.members.iter().filter(|_| !self.abandoned) {
             let outcome = match again {
                 true => MemberOutcome::Retry(Retry::Alone, Fallback::Error),
                 false => MemberOutcome::Answer(answer.clone()),

@@ -8,10 +8,10 @@
 //!
 //! An answer that is too long to buffer is *handed over*: it becomes the read of one member, which takes the buffered part and relays
 //! the rest. The other members, which have got nothing, execute their own reads. If the read fails, all members are executed alone,
-//! and each gets its error there.
+//! and each gets its error there, unless its only member's `statement_timeout` has expired: then that is the answer.
 
 use super::batch::{Batch, BatchProgress};
-use super::identical_reads::{ReadAnswer, ReadIdentity, write_read};
+use super::identical_reads::{ReadAnswer, ReadIdentity, is_limited, write_read};
 use super::messages::BatchWriter;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry};
 use super::plan::PlannedRequest;
@@ -63,6 +63,7 @@ fn latest(members: &[&PlannedRequest]) -> Option<Request> {
 pub struct ShareBatch {
     form: RequestForm,
     members: usize,
+    is_limited: bool,
     injected: Injected,
     answer: ReadAnswer,
 }
@@ -124,13 +125,14 @@ impl ShareBatch {
         Some(Self {
             form: first.form,
             members: members.len(),
+            is_limited: is_limited(first),
             injected: writer.injected,
             answer: ReadAnswer::with_capacity(first.template.pace.last_bytes()),
         })
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
-        if self.answer.must_run_again(self.members) {
+        if self.answer.must_run_again(self.members, self.is_limited) {
             return results.extend(retry(0..self.members, Retry::Alone, Fallback::Error));
         }
         let answer = self.answer.bytes.split().freeze();

@@ -27,7 +27,8 @@ pub(super) struct DeferredTransaction {
     pub(super) has_read: bool,
     /// The primary's default of `idle_in_transaction_session_timeout`; zero means none.
     pub(super) idle_max: Duration,
-    /// The request for which the transaction really begins, if it is a read that may not have been analyzed.
+    /// The single statement for which the transaction really begins. After the transaction, its template is analyzed unless another
+    /// client has done that.
     pub(super) read: Option<Arc<PlannedRequest>>,
 }
 

@@ -2,10 +2,11 @@
 //! notifications between two requests.
 
 use super::Client;
-use super::end::ClientEnd;
+use super::end::{ClientEnd, disconnected};
 use crate::shared_listen::{ListeningClient, NotificationEnd, notification_ready};
 use bytes::BytesMut;
 use paceline_config::PoolMode;
+use paceline_pool::pool::DisconnectSignal;
 use paceline_relay::relay::ListenMode;
 use paceline_relay::request::Request;
 use paceline_sql::Listening;
@@ -113,13 +114,16 @@ impl Client {
             listening,
             stream,
             input,
+            disconnect,
             ..
         } = self;
         let Some(client) = listening else {
             return Ok(());
         };
-        let caught_up = stream.unless_closed(input, client.catch_up()).await;
-        caught_up.ok_or(ClientEnd::Left)?;
+        tokio::select! {
+            caught_up = stream.unless_closed(input, client.catch_up()) => caught_up.ok_or(ClientEnd::Left)?,
+            end = disconnected(disconnect, DisconnectSignal::Closing) => return Err(end),
+        }
         let before = out.len();
         // If the client may get no more notifications, its next delivery ends the connection.
         let _ = client.take_all(out);

@@ -11,6 +11,8 @@ use paceline_pool::pool::{AnalysisState, DisconnectSignal, Pool, WaitResult};
 use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas};
 use paceline_relay::local_show::{LocalShow, POSITION, ShowSource, ShowTable};
 use paceline_sql::ServerHint;
+use paceline_wire::Frames;
+use paceline_wire::backend::tag;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -108,12 +110,14 @@ impl Client {
         let (answer, failed) = match result {
             WaitResult::OfReplica(answer, seen) => {
                 self.seen.raise(seen);
+                let mut failed = false;
                 if let Some(deferred) = &mut self.deferred {
                     deferred.has_read = true;
+                    failed = Frames::new(&answer).any(|frame| frame.tag == tag::ERROR_RESPONSE);
                 }
-                (answer, false)
+                (answer, failed)
             }
-            // The client has cancelled.
+            // The client has cancelled, or its `statement_timeout` has expired.
             WaitResult::Answer(answer) => (answer, true),
             WaitResult::Server(server) => {
                 server.give_back();

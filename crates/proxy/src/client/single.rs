@@ -25,7 +25,7 @@ struct EnteredSingle {
 }
 
 impl Client {
-    /// Handles a single statement in autocommit: it is relayed if it can start at once, else it may join a group.
+    /// Handles a single statement in autocommit or in a deferred transaction.
     pub(super) async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
         loop {
@@ -50,7 +50,12 @@ impl Client {
             }
             if self.deferred.is_some() {
                 let bytes = self.begin_deferred(&state, request);
-                return Box::pin(self.relay_alone(bytes, Wrap::No)).await;
+                let relayed = Box::pin(self.relay_alone(bytes, Wrap::No)).await;
+                if let Some(deferred) = &mut self.deferred {
+                    // The transaction has not begun.
+                    deferred.read = None;
+                }
+                return relayed;
             }
             let entered = self.enter_line(&state, request);
             let (wrap, analysis, planned) = (entered.wrap, entered.analysis, entered.planned);
@@ -84,7 +89,8 @@ impl Client {
     }
 
     /// A statement with which a deferred transaction really begins. It joins no group, which would run outside of the transaction.
-    /// Until the transaction has ended, which may take long, any client may analyze the template.
+    /// The analysis is left to
+    /// any client, because the transaction may take long.
     fn begin_deferred(&mut self, state: &AnalysisState, mut request: PlannedRequest) -> Bytes {
         let (_, analysis) = self.decide(state, &mut request);
         drop(analysis);

@@ -153,6 +153,10 @@ fn a_read_has_its_time_once() {
     let before = pair.reads();
     client.simple(&read).expect_error("57014");
     assert_eq!(pair.reads(), before + 1);
+    client.ok("BEGIN READ ONLY");
+    let reply = client.simple(&read).expect_error("57014");
+    assert_eq!((pair.reads(), reply.status()), (before + 2, 'E'));
+    assert_eq!(client.ok("COMMIT").tag(), "ROLLBACK");
     client.ok("SET statement_timeout = 0");
     let read = executed_twice(&mut client);
     let relayed = || {
