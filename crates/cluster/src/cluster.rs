@@ -168,9 +168,12 @@ impl Cluster {
         self.histories.add(history);
     }
 
-    /// Takes the addresses that the name of a host leads to, so that Patroni's addresses can be compared with it.
+    /// Takes the addresses that the name of a host leads to, so that Patroni's addresses can be compared with it. No address changes
+    /// nothing: a resolver that does not answer must not end Patroni's agreement.
     pub fn resolved(&mut self, host: HostId, addresses: Vec<String>) {
-        if let Some(host) = self.hosts.get_mut(host.0) {
+        if let Some(host) = self.hosts.get_mut(host.0)
+            && !addresses.is_empty()
+        {
             host.resolved = addresses;
         }
     }

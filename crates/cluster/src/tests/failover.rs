@@ -295,6 +295,12 @@ fn patroni_may_know_a_host_by_its_address() {
     scene
         .cluster
         .resolved(HostId(0), vec!["10.0.0.1".to_owned()]);
+    scene
+        .cluster
+        .observe_patroni(Some(answer.clone()), scene.now);
+    assert_eq!(scene.primary(), Some(0));
+    // The resolver does not answer.
+    scene.cluster.resolved(HostId(0), Vec::new());
     scene.cluster.observe_patroni(Some(answer), scene.now);
     assert_eq!(scene.primary(), Some(0));
 }
