@@ -2,7 +2,8 @@
 //!
 //! The name of a host may lead to another server at any time, before the monitor has asked that server what it is. So connections
 //! of pools lead to the address of this server, not to where the name leads at the moment. When the name leads elsewhere, the host is
-//! not the primary until the monitor has asked the server there, and connections that began before are cut.
+//! not the primary until the monitor has asked the server there. Connections that began before are closed when they are free, and cut
+//! when a primary is found.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -88,9 +88,8 @@ impl Client {
         entry.unless_cancelled(soon).await
     }
 
-    /// A statement with which a deferred transaction really begins. It joins no group, which would run outside of the transaction.
-    /// The analysis is left to
-    /// any client, because the transaction may take long.
+    /// A statement with which a deferred transaction really begins. It joins no group, which would run outside of the transaction. The
+    /// analysis is left to any client, because the transaction may take long.
     fn begin_deferred(&mut self, state: &AnalysisState, mut request: PlannedRequest) -> Bytes {
         let (_, analysis) = self.decide(state, &mut request);
         drop(analysis);
