@@ -93,6 +93,15 @@ fn addresses<'a>(names: &[(&'a str, &Machine)]) -> Vec<(&'a str, std::net::Ipv4A
     pairs.collect()
 }
 
+/// A primary, its replica and a server of another cluster; the names `one` and `two` lead to the first two.
+fn with_foreign() -> Option<([Machine; 3], Named)> {
+    let primary = Machine::primary()?;
+    let replica = primary.replica()?;
+    let foreign = Machine::primary()?;
+    let named = Named::start(&[("one", &primary), ("two", &replica)], &[])?;
+    Some(([primary, replica, foreign], named))
+}
+
 /// The old server is gone.
 #[test]
 fn a_single_host_whose_name_moves_is_reached_at_its_new_address() {
@@ -117,14 +126,7 @@ fn a_single_host_whose_name_moves_is_reached_at_its_new_address() {
 /// After a failover the name of the old primary leads to a server of another cluster.
 #[test]
 fn a_name_that_moves_to_another_cluster_is_rejected() {
-    let Some(old) = Machine::primary() else {
-        return;
-    };
-    let (Some(new), Some(foreign)) = (old.replica(), Machine::primary()) else {
-        return;
-    };
-    let names = [("one", &old), ("two", &new)];
-    let Some(named) = Named::start(&names, &[]) else {
+    let Some(([old, new, foreign], named)) = with_foreign() else {
         return;
     };
     let mut one = named.client();
@@ -146,14 +148,7 @@ fn a_name_that_moves_to_another_cluster_is_rejected() {
 /// The monitor has a connection to the server at the old address, which lives on.
 #[test]
 fn a_new_connection_does_not_lead_to_another_cluster() {
-    let Some(old) = Machine::primary() else {
-        return;
-    };
-    let (Some(replica), Some(foreign)) = (old.replica(), Machine::primary()) else {
-        return;
-    };
-    let names = [("one", &old), ("two", &replica)];
-    let Some(named) = Named::start(&names, &[]) else {
+    let Some(([old, replica, foreign], named)) = with_foreign() else {
         return;
     };
     let (mut one, mut two) = (named.client(), named.client());
@@ -163,7 +158,7 @@ fn a_new_connection_does_not_lead_to_another_cluster() {
     until("the other cluster is seen", || {
         named.shown("one", &["reason"]).contains(FOREIGN)
     });
-    named.lead(&names);
+    named.lead(&[("one", &old), ("two", &replica)]);
     two.reply().expect_ok("after the name leads back");
     assert_eq!(old.client().number(N), 1);
     assert_eq!(foreign.client().number(N), 0);
