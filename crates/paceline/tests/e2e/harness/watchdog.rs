@@ -22,7 +22,8 @@ const LONGER: [(&str, u32); 5] = [
 ];
 
 /// Tests that go on for as long as a variable of the environment says: what their names begin with, and the variable.
-const UNLIMITED: [(&str, &str); 4] = [
+const UNLIMITED: [(&str, &str); 5] = [
+    ("failover::missing::repeated", "PACELINE_FAILOVERS"),
     ("failover::repeated", "PACELINE_FAILOVERS"),
     ("reads::pairs", "PACELINE_READS"),
     ("fuzz::", "FUZZ_SECONDS"),
