@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo dist package production check test drivers regress soak failover fuzz fmt bench pooler neighbours cost clean
+.PHONY: help setup run demo dist package production check test drivers regress soak simulate failover fuzz fmt bench pooler neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -22,6 +22,7 @@ help:
 	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
 	@echo 'make failover kill, freeze and stop primaries under load; FAILOVERS (200)'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
+	@echo 'make simulate compare the limit of groups in flight that is found with the best fixed one, on 768 simulated servers'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make production check the build for production: without the lab and the embedded PostgreSQL'
 	@echo 'make fmt     format the sources'
@@ -73,6 +74,11 @@ regress:
 FAILOVERS ?= 200
 failover:
 	PACELINE_FAILOVERS=$(FAILOVERS) cargo test -p paceline --test e2e -- --nocapture repeated_failovers
+
+# The sample of `make test` is drawn from the same grid; PACELINE_SEED repeats a run.
+simulate:
+	@scripts/setup.sh test
+	PACELINE_SCENARIOS=all cargo test --release -p paceline-batch --lib -- --nocapture the_limit_that_is_found
 
 soak:
 	@scripts/setup.sh test

@@ -92,6 +92,7 @@
 
 pub mod analysis;
 pub mod explain;
+pub mod group_limit;
 pub mod line;
 pub mod strategy;
 pub mod template_stats;

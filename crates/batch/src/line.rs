@@ -4,6 +4,7 @@
 //! - Requests leave in order of arrival. A request whose row (key) is in flight waits for it, and holds up no other request.
 //! - A request that leaves takes along every waiting request of the same [`GroupId`] whose row is free, up to a limit.
 //! - Requests on one key leave in order of arrival, whatever their groups.
+//! - While the maximum number of groups is in flight ([`crate::group_limit`]), only requests that are never grouped leave.
 //!
 //! The rules for requests on several rows are in `multi_row`; those for rows that keep requests waiting are in `row`,
 //! `probe` and `timeouts`.
@@ -29,16 +30,31 @@ pub use row_state::{LockOutcome, WAIT_UNCHECKED_MAX};
 pub use spec::{ClientTimeouts, GroupId, LineKey, LineKeys, TableId, WaitSpec};
 pub use timeouts::ExpiredLimit;
 
+use crate::group_limit::{FlightId, GroupLimit, ServerLoad};
 use entry::TimeoutStarts;
 use queue::Ready;
 use row_state::Contention;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Whether the limit of groups in flight applies to requests of this group. It does not to those that only duplicates join: others
+/// gain nothing from their wait.
+fn is_limited(group: Option<GroupId>) -> bool {
+    group.is_some_and(|id| !id.strategy.properties().only_duplicates)
+}
+
 impl<T> Line<T> {
+    /// From now on the connections lead to another server.
+    pub fn set_server(&mut self, server: Arc<ServerLoad>) {
+        self.group_limit.set_server(server);
+    }
+
     /// Replaces the limits, also for requests that already wait.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+        self.group_limit
+            .apply(limits.groups_max, limits.connections_max);
         let held = std::mem::take(&mut self.held);
         self.held = held
             .into_iter()
@@ -85,9 +101,21 @@ impl<T> Line<T> {
         self.waiting.is_empty()
     }
 
-    /// Whether a free server connection would have something to do.
+    /// Whether a free server connection would have something to do if any number of groups might be in flight.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty() || self.probes.len() > 0
+    }
+
+    /// Whether a free server connection has something to do.
+    pub fn has_next(&mut self, now: Instant) -> bool {
+        !self.ready_alone.is_empty()
+            || self.probes.len() > 0
+            || !self.ready.is_empty() && self.group_limit.may_start(now)
+    }
+
+    /// The limit of groups in flight.
+    pub fn group_limit(&self) -> &GroupLimit {
+        &self.group_limit
     }
 
     /// Number of free server connections that would have something to do.
@@ -148,6 +176,7 @@ impl<T> Line<T> {
             probed: None,
         };
         self.waiting.insert(waiter, Box::new(entry));
+        self.note_present(now);
         match free {
             true => self.make_ready(now, waiter),
             false => self.wait_behind(now, waiter),
@@ -173,24 +202,39 @@ impl<T> Line<T> {
     }
 
     /// Whether a request that arrives while a connection is free may start at once. If so, its rows are in flight until
-    /// [`Line::release_rows`].
-    pub fn start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> bool {
+    /// [`Line::release_rows`], and its flight until [`Line::flight_ended`].
+    pub fn start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> Option<FlightId> {
         let waits = self.limits.max_wait > Duration::ZERO && spec.group.is_some();
+        let limited = is_limited(spec.group);
         let keys = spec.keys.as_slice();
-        if waits || self.has_ready() || keys.iter().any(|key| self.rows.contains_key(key)) {
-            return false;
+        if waits
+            || self.has_next(now)
+            || limited && !self.group_limit.may_start(now)
+            || keys.iter().any(|key| self.rows.contains_key(key))
+        {
+            return None;
         }
         for key in keys {
             self.begin_flight(now, *key);
         }
-        true
+        Some(self.begin_group(now, limited, 1))
     }
 
-    /// Takes out what a free server connection does next.
-    pub fn next(&mut self, now: Instant) -> Option<NextStep<T>> {
+    /// Counts a group that leaves, if the limit applies to it.
+    fn begin_group(&mut self, now: Instant, limited: bool, requests: usize) -> FlightId {
+        if !limited {
+            return FlightId::UNCOUNTED;
+        }
+        let flight = self.group_limit.started(now, requests);
+        self.note_present(now);
+        flight
+    }
+
+    /// Takes out what a free server connection does next. `free` is the number of free connections, this one included: if several
+    /// groups may start, the requests are divided among them.
+    pub fn next(&mut self, now: Instant, free: usize) -> Option<NextStep<T>> {
         self.release_held(now);
-        let ready = self.ready.first_key_value();
-        let ready = ready.map(|(waiter, ready)| (*waiter, *ready));
+        let ready = self.first_ready(now);
         if let Some((probe, _)) = self.probes.first()
             && ready.is_none_or(|(waiter, _)| probe <= waiter)
         {
@@ -198,8 +242,31 @@ impl<T> Line<T> {
         }
         match ready? {
             (first, Ready { locks: true, .. }) => self.wait_for_lock(now, first),
-            (first, Ready { group, .. }) => Some(NextStep::Group(self.dispatch(now, first, group))),
+            (first, Ready { group, .. }) => {
+                Some(NextStep::Group(self.dispatch(now, first, group, free)))
+            }
         }
+    }
+
+    /// The first request that may leave.
+    fn first_ready(&mut self, now: Instant) -> Option<(WaiterId, Ready)> {
+        let first = self.ready.first_key_value();
+        let (waiter, ready) = first.map(|(waiter, ready)| (*waiter, *ready))?;
+        if !is_limited(ready.group) || ready.locks || self.group_limit.may_start(now) {
+            return Some((waiter, ready));
+        }
+        let alone = *self.ready_alone.first()?;
+        self.ready.get(&alone).map(|ready| (alone, *ready))
+    }
+
+    /// The connection of a group, or of a request that left at once, is free.
+    pub fn flight_ended(&mut self, now: Instant, flight: FlightId) {
+        self.note_present(now);
+        self.group_limit.ended(now, flight);
+    }
+
+    fn note_present(&mut self, now: Instant) {
+        self.group_limit.waiting(now, self.waiting.len());
     }
 
     /// Makes the first request on a row ready, if the row is not in flight.
@@ -323,6 +390,7 @@ impl<T> Line<T> {
     pub fn due(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         let due = [
+            self.group_limit.due().filter(|_| !self.ready.is_empty()),
             self.held_until(),
             self.multi_row_check_at(),
             self.next_check(),
@@ -382,6 +450,10 @@ impl<T> Line<T> {
             since,
         };
         self.ready.insert(waiter, ready);
+        match locks || !is_limited(group) {
+            true => self.ready_alone.insert(waiter),
+            false => self.ready_alone.remove(&waiter),
+        };
         if let Some(id) = group {
             self.group_members.entry(id).or_default().insert(waiter);
         }
@@ -407,6 +479,7 @@ impl<T> Line<T> {
 
     /// The request may not leave now.
     fn keep_waiting(&mut self, waiter: WaiterId) {
+        self.ready_alone.remove(&waiter);
         if let Some(Ready {
             group: Some(id), ..
         }) = self.ready.remove(&waiter)

@@ -15,6 +15,7 @@ use crate::server::ServerConn;
 use bytes::BytesMut;
 use guard::RunGuard;
 use lock::Locked;
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{Dispatch, LineKeys};
 use run::{GroupRun, RunEnd};
 use std::sync::Arc;
@@ -28,7 +29,12 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Ser
     let mut next = Some(work);
     loop {
         let mut run = match next {
-            None => return guard.release().check_in(Some(conn), &LineKeys::Unknown),
+            None => {
+                let uncounted = FlightId::UNCOUNTED;
+                return guard
+                    .release()
+                    .check_in(Some(conn), &LineKeys::Unknown, uncounted);
+            }
             Some(ServerWork::Group(group)) if pool.is_relayed(&group) => {
                 return hand_over(guard, group, conn);
             }
@@ -113,12 +119,13 @@ pub(crate) async fn run_groups(pool: Arc<Pool>, conn: Box<ServerConn>, work: Ser
 /// Gives the connection to the client of a single request.
 fn hand_over(guard: RunGuard, mut group: Dispatch<Waiter>, conn: Box<ServerConn>) {
     let pool = guard.release();
+    let flight = group.flight;
     let unused = group
         .entries
         .pop()
-        .and_then(|entry| pool.hand_over(entry, conn));
+        .and_then(|entry| pool.hand_over(entry, conn, flight));
     if let Some((conn, keys)) = unused {
-        pool.check_in(Some(conn), &keys);
+        pool.check_in(Some(conn), &keys, flight);
     }
 }
 

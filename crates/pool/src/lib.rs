@@ -38,6 +38,7 @@ pub mod replicas;
 pub mod replication;
 pub mod result_memory;
 pub mod server;
+mod server_loads;
 pub mod settings;
 pub mod shared;
 pub mod stats;

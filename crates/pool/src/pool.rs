@@ -53,6 +53,7 @@ use arc_swap::{ArcSwap, ArcSwapOption, Cache, Guard};
 use bytes::Bytes;
 use config::PolicyCell;
 use login_backoff::LoginBackoff;
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{Dispatch, Line, LineKey, LineKeys, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_cluster::{CommitCounter, Lsn};
@@ -251,6 +252,7 @@ pub struct PooledServer {
     pool: Arc<Pool>,
     conn: Option<Box<ServerConn>>,
     keys: LineKeys,
+    flight: FlightId,
     /// The request with the latest decision about it; `None` if the client has not passed it to the pool.
     request: Option<Arc<PlannedRequest>>,
     used: bool,
@@ -300,6 +302,7 @@ impl Pool {
     ) -> Self {
         let now = Instant::now();
         let signals = PoolSignals::default();
+        let load = shared.server_loads.of(&config.address.upstream);
         let disconnect = match state {
             PoolState::ShuttingDown => DisconnectSignal::Closing,
             PoolState::Active | PoolState::Suspended | PoolState::Paused => DisconnectSignal::Stay,
@@ -316,7 +319,7 @@ impl Pool {
             name: OnceLock::new(),
             quotas,
             inner: Mutex::new(Inner {
-                line: Line::new(config.limits),
+                line: Line::new(config.limits, load, now),
                 unwanted: FxHashMap::default(),
                 servers: Servers {
                     idle: Vec::new(),

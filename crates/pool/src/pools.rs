@@ -18,6 +18,7 @@ use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
 use paceline_batch::analysis::Policy;
+use paceline_batch::group_limit::GroupsMax;
 use paceline_batch::line::Limits;
 use paceline_config::{Config, Database};
 use paceline_wire::ErrorResponse;
@@ -443,6 +444,11 @@ impl Pools {
             limits: Limits {
                 group_size_max: grouping.group_size_max,
                 pipeline_depth_max: PIPELINE_DEPTH_MAX,
+                groups_max: settings
+                    .grouping
+                    .max_groups_in_flight
+                    .map_or(GroupsMax::Auto, GroupsMax::Fixed),
+                connections_max: settings.size,
                 max_wait: grouping.hotspot_update_max_wait_time,
                 query_timeout: settings.timeouts.query_timeout,
             },

@@ -6,6 +6,7 @@ use crate::credentials::CredentialStore;
 use crate::keyring::Keyring;
 use crate::quota::QuotaBook;
 use crate::result_memory::ResultMemory;
+use crate::server_loads::ServerLoads;
 use arc_swap::{ArcSwap, Guard};
 use paceline_batch::strategy::Prelude;
 use paceline_batch::template_stats::NameQuota;
@@ -46,6 +47,8 @@ pub struct Shared {
     pub clock: CoarseClock,
     /// Connections by database and user.
     pub(crate) quotas: QuotaBook,
+    /// Loads by server.
+    pub(crate) server_loads: ServerLoads,
     /// Questions to hosts for their positions.
     pub(crate) positions_asked: Arc<AtomicU64>,
     server_ids: AtomicU32,
@@ -71,6 +74,7 @@ impl Shared {
             busy_poll: BusyPoll::default(),
             clock: CoarseClock::default(),
             quotas: QuotaBook::default(),
+            server_loads: ServerLoads::default(),
             positions_asked: Arc::default(),
             server_ids: AtomicU32::new(0),
             last_ddl: AtomicU64::new(0),

@@ -45,8 +45,9 @@ const POOL: &[&str] = &["database", "user"];
 const HOST: &[&str] = &["database", "host"];
 const DATABASE: &[&str] = &["database"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];
+const POOL_REASON: &[&str] = &["database", "user", "reason"];
 
-pub(super) static METRICS: [Metric; 30] = [
+pub(super) static METRICS: [Metric; 31] = [
     Metric {
         name: "paceline_units",
         metric_type: MetricType::Counter,
@@ -191,6 +192,16 @@ pub(super) static METRICS: [Metric; 30] = [
         labels: POOL,
         help: "Maximum number of server connections of the pool",
         source: MetricSource::Pools(|pool, series| series.add(&[], pool.load.servers_max)),
+    },
+    Metric {
+        name: "paceline_pool_groups_max",
+        metric_type: MetricType::Gauge,
+        labels: POOL_REASON,
+        help: "Maximum number of groups that the pool executes at once; reason: configured, initial, searching or found",
+        source: MetricSource::Pools(|pool, series| {
+            let (groups, reason) = pool.load.groups_max;
+            series.add(&[reason.as_str()], groups);
+        }),
     },
     Metric {
         name: "paceline_wait_seconds",

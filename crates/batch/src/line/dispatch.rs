@@ -1,7 +1,9 @@
 //! Which requests leave with the first one: those of its group whose rows are free, in order of arrival, up to a barrier and to
 //! the limits of the group.
 
-use super::{Dispatch, GroupId, Line, LineKey, LineKeys, WaitEntry, WaitSpec, WaiterId};
+use super::{
+    Dispatch, GroupId, Line, LineKey, LineKeys, WaitEntry, WaitSpec, WaiterId, is_limited,
+};
 use std::ops::Bound;
 use std::time::Instant;
 
@@ -44,6 +46,7 @@ impl<T> Line<T> {
         now: Instant,
         first: WaiterId,
         group: Option<GroupId>,
+        free: usize,
     ) -> Dispatch<T> {
         let most = self.group_size_max(first, group);
         let mut entries = Vec::new();
@@ -51,7 +54,7 @@ impl<T> Line<T> {
         let group_members: Vec<WaiterId> = match group.and_then(|id| self.group_members.get(&id)) {
             Some(group_members) => group_members
                 .iter()
-                .take(most)
+                .take(most.min(self.share(group_members.len(), free)))
                 .take_while(|m| barriers.barrier.is_none_or(|b| **m < b))
                 .copied()
                 .collect(),
@@ -73,7 +76,13 @@ impl<T> Line<T> {
             }
         }
         entries.sort_by_key(|e: &WaitEntry<T>| e.waiter);
-        Dispatch { entries }
+        let flight = self.begin_group(now, is_limited(group), entries.len());
+        Dispatch { entries, flight }
+    }
+
+    /// How many of these rows the next group takes, so that the groups that may start have about the same size.
+    fn share(&self, rows: usize, free: usize) -> usize {
+        rows.div_ceil(self.group_limit.room().min(free.max(1)))
     }
 
     /// The barriers of a group. A barrier that belongs to the group does not end it, because its members leave in order, unless a

@@ -1,6 +1,7 @@
 //! Requests in the line, and groups that leave it.
 
 use super::spec::WaitSpec;
+use crate::group_limit::{FlightId, GroupsMax};
 use std::time::{Duration, Instant};
 
 /// Identifies a waiting request; its order is the order of arrival.
@@ -30,6 +31,8 @@ pub struct WaitEntry<T> {
 pub struct Dispatch<T> {
     /// In order of arrival; never empty.
     pub entries: Vec<WaitEntry<T>>,
+    /// To be passed to [`Line::flight_ended`](super::Line::flight_ended) when the connection is free again.
+    pub flight: FlightId,
 }
 
 /// What a free server connection does next.
@@ -51,6 +54,10 @@ pub struct Limits {
     pub group_size_max: usize,
     /// Maximum requests per pipeline, in which each waits for the answers to those before it.
     pub pipeline_depth_max: usize,
+    /// Maximum number of groups in flight (`max_groups_in_flight`).
+    pub groups_max: GroupsMax,
+    /// Maximum number of server connections.
+    pub connections_max: usize,
     /// Time for which a ready write waits for group members (`hotspot_update_max_wait_time`).
     pub max_wait: Duration,
     /// Maximum wait for a row (`query_timeout`); zero is no limit.

@@ -4,9 +4,11 @@ use super::entry::{Limits, WaitEntry, WaiterId};
 use super::probe_schedule::ProbeSchedule;
 use super::row_state::RowState;
 use super::spec::{GroupId, LineKey};
+use crate::group_limit::{GroupLimit, ServerLoad};
 use foldhash::{HashMap, HashMapExt};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Waiting requests on several rows.
@@ -37,6 +39,9 @@ pub struct Line<T> {
     pub(super) waiting: BTreeMap<WaiterId, Box<WaitEntry<T>>>,
     /// Requests that may leave now: their rows are not known, or they are the first on a row that is not in flight.
     pub(super) ready: BTreeMap<WaiterId, Ready>,
+    /// Those of them that the limit of groups does not hold back.
+    pub(super) ready_alone: BTreeSet<WaiterId>,
+    pub(super) group_limit: GroupLimit,
     pub(super) group_members: FxHashMap<GroupId, BTreeSet<WaiterId>>,
     /// Requests that wait for group members until this time.
     pub(super) held: BTreeSet<(Instant, WaiterId)>,
@@ -50,14 +55,16 @@ pub struct Line<T> {
 }
 
 impl<T> Line<T> {
-    /// An empty line.
-    pub fn new(limits: Limits) -> Self {
+    /// An empty line in front of connections to `server`. `now` is any time before the first request.
+    pub fn new(limits: Limits, server: Arc<ServerLoad>, now: Instant) -> Self {
         Self {
             limits,
             next_waiter: 0,
             next_cohort: 0,
             waiting: BTreeMap::new(),
             ready: BTreeMap::new(),
+            ready_alone: BTreeSet::new(),
+            group_limit: GroupLimit::new(limits.groups_max, limits.connections_max, server, now),
             group_members: FxHashMap::default(),
             held: BTreeSet::new(),
             rows: HashMap::new(),

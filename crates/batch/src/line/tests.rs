@@ -1,13 +1,16 @@
 //! The line without a socket: each rule, and generated histories against a simple model.
 
 mod fixture;
+mod group_limit;
 mod histories;
 mod model;
 mod rules;
+mod simulation;
 mod specified;
 mod waits;
 
 use super::{GroupId, Limits, LineKey, LineKeys, WaitSpec};
+use crate::group_limit::GroupsMax;
 use crate::strategy::Strategy;
 use std::time::Duration;
 
@@ -53,6 +56,8 @@ fn limits(group_size_max: usize, pipeline_depth_max: usize, max_wait_micros: u64
     Limits {
         group_size_max,
         pipeline_depth_max,
+        groups_max: GroupsMax::Fixed(usize::MAX),
+        connections_max: 1,
         max_wait: Duration::from_micros(max_wait_micros),
         query_timeout: Duration::ZERO,
     }

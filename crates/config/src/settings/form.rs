@@ -128,6 +128,23 @@ pub(crate) fn count(unit: &'static str, limits: RangeInclusive<usize>) -> Form<u
         .in_pgbouncer(Syntax::Number)
 }
 
+/// A whole number of `unit` within `limits`, or `auto` (`None`).
+pub(crate) fn automatic(unit: &'static str, limits: RangeInclusive<usize>) -> Form<Option<usize>> {
+    const AUTO: &str = "auto";
+    let (least, most) = (*limits.start(), *limits.end());
+    let read = move |written: Written<'_>| match written {
+        Written::Bare(AUTO) | Written::Text(AUTO) => Ok(None),
+        Written::Text(_) => Err(value::no_choice(written, &[AUTO])),
+        number => value::count(number, &limits).map(Some),
+    };
+    let plain = |value: &Option<usize>| value.map_or_else(|| AUTO.to_owned(), |n| n.to_string());
+    let number = json!({ "type": "integer", "minimum": least, "maximum": most });
+    let accepted = format!("{AUTO}, {least} to {most}");
+    Form::text(unit, &accepted, read, plain)
+        .schema(json!({ "anyOf": [{ "enum": [AUTO] }, number] }))
+        .in_pgbouncer(Syntax::Number)
+}
+
 /// A duration of at most `most`; a bare number is in `bare`.
 pub(crate) fn time(bare: BareUnit, most: Duration) -> Form<Duration> {
     let limits = format!("0 to {}", duration::show(most, bare));

@@ -1,6 +1,6 @@
 //! Which statements Paceline groups.
 
-use super::form::{count, switch, time};
+use super::form::{automatic, count, switch, time};
 use super::key::{DATABASES_AND_THEIR_USERS, section};
 use crate::duration::BareUnit;
 use std::time::Duration;
@@ -23,5 +23,7 @@ section! {
         pipeline: bool = true, switch();
         /// Maximum number of requests in a group; for upserts of several rows the limit applies to the total number of rows
         group_size_max: usize = 1024, count("requests", 2..=10_000);
+        /// Maximum number of groups that a pool executes at once; auto: Paceline finds the number that serves clients best
+        max_groups_in_flight: Option<usize> = None, automatic("groups", 1..=10_000), overridden(DATABASES_AND_THEIR_USERS);
     }
 }

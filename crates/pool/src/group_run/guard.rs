@@ -1,6 +1,7 @@
 //! What a group run must give back to its pool. If a batch panics, its task ends, and the pool continues with one connection less.
 
 use crate::pool::{Pool, Waiter};
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{Dispatch, LineKey, WaitEntry};
 use paceline_batch::strategy::Retry;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 pub(super) struct RunGuard {
     pub(super) pool: Arc<Pool>,
     rows: Vec<LineKey>,
+    flight: FlightId,
     released: bool,
 }
 
@@ -28,6 +30,7 @@ impl RunGuard {
         Self {
             pool,
             rows: Vec::new(),
+            flight: FlightId::UNCOUNTED,
             released: false,
         }
     }
@@ -37,14 +40,20 @@ impl RunGuard {
         self.rows = vec![row];
     }
 
-    /// Adds the rows of a group.
+    /// Adds a group and its rows.
     pub(super) fn add_group(&mut self, group: &Dispatch<Waiter>) {
         self.rows = rows_of(&group.entries);
+        self.flight = group.flight;
     }
 
     /// Takes the rows, whose flight the caller ends.
     pub(super) fn take_rows(&mut self) -> Vec<LineKey> {
         std::mem::take(&mut self.rows)
+    }
+
+    /// Takes the group, whose flight the caller ends.
+    pub(super) fn take_flight(&mut self) -> FlightId {
+        std::mem::replace(&mut self.flight, FlightId::UNCOUNTED)
     }
 
     /// Another owner takes the connection.
@@ -56,16 +65,16 @@ impl RunGuard {
     /// The connection is lost; these requests are tried again.
     pub(super) fn connection_lost(mut self, again: Vec<(WaitEntry<Waiter>, Retry)>) {
         self.released = true;
-        let rows = self.take_rows();
-        self.pool.run_lost(rows, again);
+        let (rows, flight) = (self.take_rows(), self.take_flight());
+        self.pool.run_lost(rows, flight, again);
     }
 }
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
         if !self.released {
-            let rows = self.take_rows();
-            self.pool.run_lost(rows, Vec::new());
+            let (rows, flight) = (self.take_rows(), self.take_flight());
+            self.pool.run_lost(rows, flight, Vec::new());
         }
     }
 }

@@ -7,6 +7,7 @@ use super::run::GroupRun;
 use crate::pool::{LockWait, Pool, ServerWork};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{LockOutcome, WAIT_UNCHECKED_MAX};
 use paceline_batch::strategy::row_lock::{LockProgress, RowLock};
 use paceline_net::optional_timeout;
@@ -63,7 +64,8 @@ pub(super) async fn lock(
     match ended {
         Ok(outcome) => {
             let rows = guard.take_rows().into_iter().map(|key| (key, outcome));
-            let next = pool.finish_run(&mut conn, rows.collect(), Vec::new());
+            let uncounted = FlightId::UNCOUNTED;
+            let next = pool.finish_run(&mut conn, uncounted, rows.collect(), Vec::new());
             Some((guard, conn, Locked::Free(next)))
         }
         Err(error) => {

@@ -6,6 +6,7 @@ use super::guard::RunGuard;
 use crate::pool::{Pool, ServerWork};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::WaiterId;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::probe::Probe;
@@ -25,7 +26,8 @@ pub(super) async fn probe(
     let pool = Arc::clone(&guard.pool);
     match run(&requests, &pool, &mut conn, out).await {
         Ok(()) => {
-            let next = pool.finish_run(&mut conn, Vec::new(), Vec::new());
+            let uncounted = FlightId::UNCOUNTED;
+            let next = pool.finish_run(&mut conn, uncounted, Vec::new(), Vec::new());
             Some((guard, conn, next))
         }
         Err(error) => {

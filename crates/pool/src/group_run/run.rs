@@ -278,7 +278,8 @@ impl GroupRun {
         let again = self.take_again(results);
         let rows = guard.take_rows().into_iter();
         let rows = rows.map(|key| (key, self.outcome)).collect();
-        guard.pool.finish_run(conn, rows, again)
+        let flight = guard.take_flight();
+        guard.pool.finish_run(conn, flight, rows, again)
     }
 
     /// Records how long a group of writes of one template took.

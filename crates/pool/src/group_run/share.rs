@@ -63,7 +63,7 @@ impl GroupRun {
     /// relayed alone.
     pub(super) fn hand_over(
         self,
-        guard: RunGuard,
+        mut guard: RunGuard,
         conn: Box<ServerConn>,
         underway: PartialAnswer,
         memory: ResultReservation,
@@ -79,7 +79,9 @@ impl GroupRun {
             }
         }
         guard.pool.resubmit(others);
-        let server = PooledServer::with_underway(&guard.release(), conn, underway, memory);
+        let flight = guard.take_flight();
+        let pool = guard.release();
+        let server = PooledServer::with_underway(&pool, conn, (underway, memory), flight);
         if let Some(leader) = leader {
             // If the client has left, the connection is dropped and closed.
             let _ = leader.request.answer.send(WaitResult::Server(server));

@@ -3,6 +3,7 @@
 use super::{Pool, PooledServer, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::ServerConn;
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{LineKeys, WaitEntry};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::request::PartialAnswer;
@@ -62,11 +63,17 @@ impl RowsInFlight<'_> {
 }
 
 impl PooledServer {
-    pub(super) fn new(pool: &Arc<Pool>, conn: Box<ServerConn>, keys: LineKeys) -> Box<Self> {
+    pub(super) fn new(
+        pool: &Arc<Pool>,
+        conn: Box<ServerConn>,
+        keys: LineKeys,
+        flight: FlightId,
+    ) -> Box<Self> {
         Box::new(Self {
             pool: Arc::clone(pool),
             conn: Some(conn),
             keys,
+            flight,
             request: None,
             used: false,
             underway: None,
@@ -77,12 +84,12 @@ impl PooledServer {
     pub(crate) fn with_underway(
         pool: &Arc<Pool>,
         conn: Box<ServerConn>,
-        underway: PartialAnswer,
-        memory: ResultReservation,
+        underway: (PartialAnswer, ResultReservation),
+        flight: FlightId,
     ) -> Box<Self> {
-        let mut server = Self::new(pool, conn, LineKeys::Unknown);
+        let mut server = Self::new(pool, conn, LineKeys::Unknown, flight);
         server.used = true;
-        server.underway = Some((underway, memory));
+        server.underway = Some(underway);
         server
     }
 
@@ -139,7 +146,8 @@ impl Drop for PooledServer {
             if self.used {
                 conn.mark_unfinished();
             }
-            self.pool.check_in((!self.used).then_some(conn), &self.keys);
+            let conn = (!self.used).then_some(conn);
+            self.pool.check_in(conn, &self.keys, self.flight);
         }
     }
 }
@@ -150,8 +158,9 @@ impl Pool {
         self: &Arc<Self>,
         entry: WaitEntry<Waiter>,
         conn: Box<ServerConn>,
+        flight: FlightId,
     ) -> Option<(Box<ServerConn>, LineKeys)> {
-        let mut server = PooledServer::new(self, conn, entry.spec.keys);
+        let mut server = PooledServer::new(self, conn, entry.spec.keys, flight);
         server.request = entry.request.request;
         match entry.request.answer.send(WaitResult::Server(server)) {
             Err(WaitResult::Server(server)) => server.into_unused(),

@@ -8,6 +8,7 @@ use super::{
 use crate::counters::Counters;
 use crate::group_run;
 use crate::server::ServerConn;
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{
     Dispatch, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
 };
@@ -51,14 +52,17 @@ impl Pool {
     ) -> CheckoutResult {
         let now = Instant::now();
         let mut inner = self.lock();
-        if !inner.servers.idle.is_empty() && inner.line.start_at_once(now, &spec) {
+        if !inner.servers.idle.is_empty()
+            && let Some(flight) = inner.line.start_at_once(now, &spec)
+        {
             if let Some(conn) = self.take_idle(&mut inner, now) {
                 if purpose == Purpose::Request {
                     self.stats.assigned_at_once();
                 }
-                return CheckoutResult::Server(PooledServer::new(self, conn, spec.keys));
+                return CheckoutResult::Server(PooledServer::new(self, conn, spec.keys, flight));
             }
             release_rows(&mut inner, now, &spec.keys);
+            inner.line.flight_ended(now, flight);
         }
         let refusal = inner.gave_up(now);
         if let Some(message) = refusal.or_else(|| inner.servers.refusal(now)) {
@@ -123,10 +127,16 @@ impl Pool {
         Some(entry)
     }
 
-    /// Takes a connection back, or counts it as lost (`None`), and ends the flight of rows.
-    pub(crate) fn check_in(self: &Arc<Self>, conn: Option<Box<ServerConn>>, keys: &LineKeys) {
+    /// Takes a connection back, or counts it as lost (`None`), and ends the flight of rows and of the group.
+    pub(crate) fn check_in(
+        self: &Arc<Self>,
+        conn: Option<Box<ServerConn>>,
+        keys: &LineKeys,
+        flight: FlightId,
+    ) {
         let now = Instant::now();
         let mut inner = self.lock();
+        inner.line.flight_ended(now, flight);
         release_rows(&mut inner, now, keys);
         let mut closing = None;
         match conn {
@@ -170,18 +180,23 @@ impl Pool {
     pub(crate) fn finish_run(
         self: &Arc<Self>,
         conn: &mut ServerConn,
+        flight: FlightId,
         rows: Vec<(LineKey, LockOutcome)>,
         again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) -> Option<ServerWork> {
         let now = Instant::now();
         self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
+        inner.line.flight_ended(now, flight);
         self.put_back(&mut inner, now, again, rows);
         conn.idle_since = now;
         // A connection that is about to be closed takes no further group.
         let is_over = inner.is_lifetime_over(&self.settings(), conn, now);
         let serves = inner.may_serve(conn) && !is_over && !self.must_yield(&inner, conn, now);
-        let next = serves.then(|| self.dequeue(&mut inner, now)).flatten();
+        let free = inner.servers.idle.len() + 1;
+        let next = serves
+            .then(|| self.dequeue(&mut inner, now, free))
+            .flatten();
         if let Some(ServerWork::Group(group)) = &next {
             self.count_group(group);
         }
@@ -195,11 +210,13 @@ impl Pool {
     pub(crate) fn run_lost(
         self: &Arc<Self>,
         keys: Vec<LineKey>,
+        flight: FlightId,
         again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) {
         let now = Instant::now();
         self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
+        inner.line.flight_ended(now, flight);
         let rows = keys.into_iter().map(|key| (key, LockOutcome::Free));
         self.put_back(&mut inner, now, again, rows.collect());
         self.suspect_host(&inner);
@@ -211,11 +228,12 @@ impl Pool {
     /// Counts a connection as closed; another one may be opened.
     pub(super) fn lost(self: &Arc<Self>, inner: &mut Inner) {
         inner.servers.open -= 1;
-        self.grant_replication(inner, Instant::now());
+        let now = Instant::now();
+        self.grant_replication(inner, now);
         // One attempt at a time: the server may be away.
         let servers = &inner.servers;
-        let may_open = servers.opening == 0 && servers.grow_not_before <= Instant::now();
-        if may_open && inner.line.has_ready() && inner.servers.idle.is_empty() {
+        let may_open = servers.opening == 0 && servers.grow_not_before <= now;
+        if may_open && inner.servers.idle.is_empty() && inner.line.has_next(now) {
             self.grow(inner);
         }
         self.signals.look_again.notify_one();
@@ -296,10 +314,11 @@ impl Pool {
         inner.line.release_held(now);
         self.reject_waiters(inner, now);
         self.grant_replication(inner, now);
-        while inner.line.has_ready()
+        while inner.line.has_next(now)
             && let Some(conn) = self.take_idle(inner, now)
         {
-            match self.dequeue(inner, now) {
+            let free = inner.servers.idle.len() + 1;
+            match self.dequeue(inner, now, free) {
                 Some(work) => self.start(inner, conn, work),
                 None => inner.servers.idle.push(conn),
             }
@@ -310,10 +329,10 @@ impl Pool {
         }
     }
 
-    /// What a free connection does next.
-    fn dequeue(&self, inner: &mut Inner, now: Instant) -> Option<ServerWork> {
+    /// What one of `free` free connections does next.
+    fn dequeue(&self, inner: &mut Inner, now: Instant, free: usize) -> Option<ServerWork> {
         loop {
-            match inner.line.next(now)? {
+            match inner.line.next(now, free)? {
                 NextStep::Group(group) => {
                     self.count_dequeued(&group.entries, now);
                     return Some(ServerWork::Group(group));
@@ -371,11 +390,14 @@ impl Pool {
                 return;
             }
         };
+        let flight = single.flight;
         if let Some(entry) = single.entries.pop()
-            && let Some((conn, keys)) = self.hand_over(entry, conn)
+            && let Some((conn, keys)) = self.hand_over(entry, conn, flight)
         {
             // The client left in this moment.
-            release_rows(inner, Instant::now(), &keys);
+            let now = Instant::now();
+            release_rows(inner, now, &keys);
+            inner.line.flight_ended(now, flight);
             inner.servers.idle.push(conn);
         }
     }

@@ -1,6 +1,7 @@
 //! What a pool does at one moment, for the console and for metrics. The lock is held only to count and to copy pointers.
 
 use super::Pool;
+use paceline_batch::group_limit::LimitReason;
 use paceline_batch::template_stats::StatsSnapshot;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ pub struct PoolLoad {
     pub servers_tested: u64,
     /// Maximum number of server connections, without the reserve.
     pub servers_max: u64,
+    /// Maximum number of groups at once, and why.
+    pub groups_max: (u64, LimitReason),
     /// How long the first request in the line has waited.
     pub longest_wait: Duration,
 }
@@ -42,6 +45,8 @@ impl Pool {
         let idle = servers.idle.len() + servers.suspended.len();
         let (open, opening, tested) = (servers.open, servers.opening, servers.checking);
         let oldest = inner.line.oldest();
+        let groups = inner.line.group_limit();
+        let groups_max = (groups.limit() as u64, groups.reason());
         let stats = inner.analyses.stats.snapshot();
         drop(inner);
         // A login that asks for a user waits here, too, and is no client of this pool.
@@ -54,6 +59,7 @@ impl Pool {
             servers_opening: opening as u64,
             servers_tested: tested as u64,
             servers_max: self.settings().size as u64,
+            groups_max,
             longest_wait: oldest.map_or(Duration::ZERO, |since| {
                 Instant::now().saturating_duration_since(since)
             }),

@@ -67,6 +67,8 @@ impl Pool {
             self.shared.quotas.change_user(&self.quotas, &address.user);
         }
         inner.analyses.clear();
+        let load = self.shared.server_loads.of(&address.upstream);
+        inner.line.set_server(load);
         let next = Generation::new(Arc::new(address), &self.signals.closed);
         self.begin_generation(inner, next, why);
         inner.replication.replace();

@@ -5,6 +5,7 @@ use crate::pools::Pools;
 use crate::quota::Full;
 use crate::server::{GenerationGuard, ServerError};
 use bytes::BytesMut;
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::NextStep;
 use paceline_config::Config;
 use paceline_net::Stream;
@@ -44,7 +45,7 @@ impl Pool {
             ..WaitSpec::default()
         };
         let waiter = inner.line.submit(now, spec, waiter);
-        let dispatch = inner.line.next(now);
+        let dispatch = inner.line.next(now, 1);
         match dispatch {
             Some(NextStep::Group(dispatch)) => {
                 inner.servers.open += 1;
@@ -278,7 +279,7 @@ async fn a_closed_connection_leaves_its_slot_to_the_next() {
     conn.slot = Some(pool.quotas.server_slot(&settings).unwrap());
     pool.lock().servers.opening -= 1;
     let _waits = wait_in(&pool);
-    pool.check_in(Some(conn), &LineKeys::Unknown);
+    pool.check_in(Some(conn), &LineKeys::Unknown, FlightId::UNCOUNTED);
     let inner = pool.lock();
     assert_eq!((inner.servers.open, inner.servers.opening), (1, 1));
 }

@@ -2,6 +2,7 @@
 
 use super::{Inner, LockWait, Pool, Unwanted, WaitResult, Waiter};
 use crate::messages;
+use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{
     Dispatch, ExpiredLimit, LineKey, LineKeys, LockOutcome, WaitEntry, WaiterId,
 };
@@ -100,7 +101,11 @@ impl Pool {
         let mut inner = self.lock();
         let entries = inner.line.take_locked(now, wait.key, &wait.spec);
         self.count_dequeued(&entries, now);
-        Dispatch { entries }
+        Dispatch {
+            entries,
+            // Its connection has waited for a lock, which no other group waits for.
+            flight: FlightId::UNCOUNTED,
+        }
     }
 
     /// Applies the results of a probe to the requests that are still in the line. Returns those that were answered.

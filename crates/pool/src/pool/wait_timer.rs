@@ -6,13 +6,9 @@ use paceline_config::PoolSettings;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A further connection is opened when a request that is not grouped could have started for this long: about the time that opening
-/// takes. Connections are opened one at a time, so that a burst leaves no more of them than it needed.
+/// A further connection is opened when a request could have started for this long: about the time that opening takes. Connections
+/// are opened one at a time, so that a burst leaves no more of them than it needed.
 const GROW_AFTER: Duration = Duration::from_millis(5);
-
-/// The same for requests that are grouped: the next connection that becomes free serves all of them, and larger groups on few
-/// connections serve the line better.
-const GROW_FOR_GROUPS_AFTER: Duration = Duration::from_millis(50);
 
 /// Maximum number of requests among which one that is not grouped is looked for.
 const LOOK_AHEAD: usize = 64;
@@ -107,10 +103,11 @@ impl Inner {
     /// When a request has waited long enough for a further connection.
     fn grows_at(&self) -> Option<Instant> {
         let alone = self.line.oldest_ready_alone(LOOK_AHEAD);
-        let grouped = self.line.oldest_ready();
-        let alone = alone.map(|since| since + GROW_AFTER);
-        let grouped = grouped.map(|since| since + GROW_FOR_GROUPS_AFTER);
-        alone.into_iter().chain(grouped).min()
+        // Groups that the limit holds back need no connection.
+        let may_start = !self.line.group_limit().is_reached();
+        let grouped = self.line.oldest_ready().filter(|_| may_start);
+        let first = alone.into_iter().chain(grouped).min();
+        first.map(|since| since + GROW_AFTER)
     }
 
     /// Sends a NOTICE to clients that have waited for `query_wait_notify`.

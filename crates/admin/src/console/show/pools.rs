@@ -36,6 +36,10 @@ const POOL_COLUMNS: &[ConsoleColumn<PoolRecord>] = &[
     ("load_balance_hosts", Text, null),
     ("groups", Int8, |r| r.groups.into()),
     ("grouped_queries", Int8, |r| r.grouped_queries.into()),
+    ("max_groups_in_flight", Int4, |r| r.load.groups_max.0.into()),
+    ("max_groups_reason", Text, |r| {
+        r.load.groups_max.1.as_str().into()
+    }),
 ];
 
 const GROUP_COLUMNS: &[ConsoleColumn<GroupRecord>] = &[

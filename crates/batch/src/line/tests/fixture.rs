@@ -4,6 +4,7 @@ use crate::line::{
     Dispatch, Limits, Line, LineKey, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
 };
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A line, its clock, and requests named by letters.
@@ -15,9 +16,14 @@ pub(super) struct LineFixture {
 impl LineFixture {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
-            line: Line::new(limits),
+            line: Line::new(limits, Arc::default(), Instant::now()),
             now: Instant::now() + Duration::from_secs(3_600),
         }
+    }
+
+    /// Whether a request starts at once on a connection that is free.
+    pub(super) fn starts(&mut self, spec: &WaitSpec) -> bool {
+        self.line.start_at_once(self.now, spec).is_some()
     }
 
     pub(super) fn submit(&mut self, spec: WaitSpec, requests: &str) -> Vec<WaiterId> {
@@ -28,7 +34,7 @@ impl LineFixture {
     }
 
     pub(super) fn next(&mut self) -> Option<Dispatch<char>> {
-        match self.line.next(self.now)? {
+        match self.line.next(self.now, 1)? {
             NextStep::Group(dispatch) => Some(dispatch),
             other => panic!("{other:?}"),
         }
@@ -36,7 +42,7 @@ impl LineFixture {
 
     /// The requests that are probed next.
     pub(super) fn probes(&mut self) -> String {
-        match self.line.next(self.now) {
+        match self.line.next(self.now, 1) {
             Some(NextStep::Probe(waiters)) => self.requests(&waiters),
             other => panic!("{other:?}"),
         }
@@ -44,7 +50,7 @@ impl LineFixture {
 
     /// The request whose row lock is requested next.
     pub(super) fn locks(&mut self) -> String {
-        match self.line.next(self.now) {
+        match self.line.next(self.now, 1) {
             Some(NextStep::Lock(waiter)) => self.requests(&[waiter]),
             other => panic!("{other:?}"),
         }

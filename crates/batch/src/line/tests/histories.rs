@@ -8,6 +8,7 @@ use crate::line::{
 };
 use crate::strategy::Strategy as GroupStrategy;
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A step of a history. Numbers select among what exists at that moment.
@@ -59,7 +60,7 @@ struct Life {
 impl Life {
     fn new(limits: Limits) -> Self {
         Self {
-            line: Line::new(limits),
+            line: Line::new(limits, Arc::default(), Instant::now()),
             model: LineModel::new(limits),
             max_wait: limits.max_wait,
             // Late enough that deadlines in the past can be represented.
@@ -209,11 +210,9 @@ impl Life {
         let row_is_free = |key: &LineKey| !self.model.in_flight(*key) && !self.model.awaited(*key);
         let free = spec.keys.as_slice().iter().all(row_is_free);
         let may = free && !self.line.has_ready();
-        let started = self.line.start_at_once(self.now, spec);
+        let started = self.line.start_at_once(self.now, spec).is_some();
         assert!(!started || free, "started on a row that is taken: {spec:?}");
-        if self.max_wait.is_zero() {
-            assert_eq!(started, may, "{spec:?}");
-        }
+        assert!(!self.max_wait.is_zero() || started == may, "{spec:?}");
         if started {
             let request = self.new_request();
             self.model.finished(request);
@@ -229,10 +228,12 @@ impl Life {
 
     /// Whether a connection had something to do.
     fn next(&mut self) -> bool {
-        let next = self.line.next(self.now);
+        // With two free connections, the requests are divided between them.
+        let divides = self.requests % 2 == 1;
+        let next = self.line.next(self.now, 1 + usize::from(divides));
         let left = next.is_some();
         match next {
-            Some(NextStep::Group(dispatch)) => self.model.dispatch(self.now, dispatch),
+            Some(NextStep::Group(dispatch)) => self.model.dispatch(self.now, dispatch, divides),
             Some(NextStep::Probe(waiters)) => self.model.probe(self.now, &waiters),
             Some(NextStep::Lock(waiter)) => self.model.wait_for_lock(self.now, waiter),
             None => assert!(
@@ -415,10 +416,9 @@ impl Life {
             requests.iter().all(|request| late.contains(request)),
             "{requests:?} of {late:?}"
         );
-        let expected = if self.max_wait.is_zero() {
-            late
-        } else {
-            requests
+        let expected = match self.max_wait.is_zero() {
+            true => late,
+            false => requests,
         };
         self.taken_out(entries, &expected);
     }

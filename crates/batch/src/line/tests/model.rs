@@ -386,8 +386,8 @@ impl LineModel {
         alone + distinct.count()
     }
 
-    /// Checks which requests leave, and removes them.
-    pub(super) fn dispatch(&mut self, now: Instant, dispatch: Dispatch<u64>) {
+    /// Checks which requests leave, and removes them. If the line divides them, others of the group may stay.
+    pub(super) fn dispatch(&mut self, now: Instant, dispatch: Dispatch<u64>, divides: bool) {
         let entries = dispatch.entries;
         let ready = self.ready(now);
         let head = entries.first().expect("a dispatch is never empty");
@@ -453,7 +453,7 @@ impl LineModel {
             .chain(held)
             .filter(|t| *t > head.waiter || head.spec.barrier)
             .min();
-        let room = rows(&entries) < most;
+        let room = rows(&entries) < most && !divides;
         entries.iter().for_each(|e| self.remove(e));
         self.assert_none_overtaken(&entries);
         keys.iter().for_each(|key| self.begin(now, *key));

@@ -217,37 +217,25 @@ fn other_settings_formats_or_cohorts_make_another_group() {
 #[test]
 fn a_request_starts_at_once_only_if_it_overtakes_no_other() {
     let mut fixture = LineFixture::new(limits(8, 4, 0));
-    assert!(fixture.line.start_at_once(fixture.now, &fold(1)));
-    assert!(
-        !fixture.line.start_at_once(fixture.now, &fold(1)),
-        "its row is in flight"
-    );
-    assert!(
-        fixture.line.start_at_once(fixture.now, &fold(2)),
-        "another row"
-    );
+    assert!(fixture.starts(&fold(1)));
+    assert!(!fixture.starts(&fold(1)), "its row is in flight");
+    assert!(fixture.starts(&fold(2)), "another row");
     fixture.release_rows(&[1]);
-    assert!(
-        fixture.line.start_at_once(fixture.now, &fold(1)),
-        "the row is free again"
-    );
+    assert!(fixture.starts(&fold(1)), "the row is free again");
     fixture.submit(fold(1), "a");
     assert!(
-        fixture.line.start_at_once(fixture.now, &alone(None)),
+        fixture.starts(&alone(None)),
         "a request that waits for a row holds up no other"
     );
     fixture.submit(alone(None), "b");
-    assert!(
-        !fixture.line.start_at_once(fixture.now, &alone(None)),
-        "a request could leave"
-    );
+    assert!(!fixture.starts(&alone(None)), "a request could leave");
 }
 
 #[test]
 fn with_max_wait_no_request_of_a_group_starts_at_once() {
     let mut fixture = LineFixture::new(limits(8, 4, 50));
-    assert!(!fixture.line.start_at_once(fixture.now, &fold(1)));
-    assert!(fixture.line.start_at_once(fixture.now, &alone(Some(1))));
+    assert!(!fixture.starts(&fold(1)));
+    assert!(fixture.starts(&alone(Some(1))));
 }
 
 #[test]
@@ -437,9 +425,9 @@ fn a_multi_row_request_waits_for_all_its_rows_in_each_rows_order() {
     assert_eq!(fixture.leaves(), "f");
     fixture.release_rows(&[2, 3]);
     assert_eq!(fixture.leaves(), "d");
-    assert!(!fixture.line.start_at_once(fixture.now, &upsert(&[7, 3])));
-    assert!(fixture.line.start_at_once(fixture.now, &upsert(&[7, 8])));
-    assert!(!fixture.line.start_at_once(fixture.now, &fold(8)));
+    assert!(!fixture.starts(&upsert(&[7, 3])));
+    assert!(fixture.starts(&upsert(&[7, 8])));
+    assert!(!fixture.starts(&fold(8)));
 }
 
 #[test]

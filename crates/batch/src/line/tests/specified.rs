@@ -75,7 +75,7 @@ fn a_request_on_rows_or_in_flight_keeps_its_spec() {
     assert_eq!(test.specify(on_row[0], fold(2)), None);
     assert_eq!((test.leaves(), test.leaves()), ("a".into(), "b".into()));
     assert_eq!(test.specify(open[0], fold(2)), None);
-    assert!(test.line.start_at_once(test.now, &fold(2)));
+    assert!(test.starts(&fold(2)));
 }
 
 /// Until then the request has waited only for a server connection.

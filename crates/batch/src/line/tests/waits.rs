@@ -114,10 +114,7 @@ fn a_detached_request_leaves_alone_and_holds_up_no_other() {
     fixture.release_rows(&[1]);
     fixture.line.detach(fixture.now, waiters[1]);
     assert_eq!(fixture.leaves(), "c", "it has its row already");
-    assert!(
-        !fixture.line.start_at_once(fixture.now, &fold(1)),
-        "and keeps it"
-    );
+    assert!(!fixture.starts(&fold(1)), "and keeps it");
 }
 
 /// The lock is requested first. All requests that are in the line when it is granted leave with it.

@@ -6,6 +6,7 @@ use crate::server::ServerConn;
 use crate::testing;
 use bytes::Bytes;
 use paceline_batch::analysis::GroupingDecision;
+use paceline_batch::group_limit::FlightId;
 use paceline_net::Stream;
 use paceline_relay::session::{ClientSession, RequestPlan};
 use paceline_sql::SequenceUse;
@@ -119,7 +120,10 @@ async fn a_client_that_relays_its_request_gets_the_later_decision() {
     let (socket, _server) = UnixStream::pair().unwrap();
     let (address, none) = (pool.address(), pool.shared.settings_interner.none());
     let conn = ServerConn::new(Stream::unix(socket), &address, &none, 0);
-    assert!(pool.hand_over(entry, Box::new(conn)).is_none());
+    assert!(
+        pool.hand_over(entry, Box::new(conn), FlightId::UNCOUNTED)
+            .is_none()
+    );
     let Ok(WaitResult::Server(mut server)) = waits.await else {
         panic!("the client gets a connection");
     };

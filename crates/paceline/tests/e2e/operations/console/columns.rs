@@ -139,7 +139,7 @@ fn columns_of_our_own_come_last() {
         ("stats", "NNNN", 25),
         ("stats_totals", "NN", 13),
         ("stats_averages", "NN", 13),
-        ("pools", "qq", 17),
+        ("pools", "qqis", 17),
         ("failovers", "ssssqqsqq", 0),
     ];
     for (show, types, theirs) in ours {
