@@ -1,8 +1,10 @@
 //! A connected socket, TCP or Unix. Reads and writes return at once.
 
 use bytes::{Buf, BytesMut};
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -16,11 +18,36 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Waits until the socket is ready for any of `interest`.
+    /// Waits until the socket is ready for any of `interest`. If several tasks wait for the same direction, only the last one is
+    /// woken: a socket belongs to one task, and a wait without a place in tokio's list of waiters is much cheaper.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        poll_fn(|context| {
+            let mut ready = Ready::EMPTY;
+            if interest.is_readable() && self.poll_readable(context)?.is_ready() {
+                ready |= Ready::READABLE;
+            }
+            if interest.is_writable() && self.poll_writable(context)?.is_ready() {
+                ready |= Ready::WRITABLE;
+            }
+            match ready.is_empty() {
+                true => Poll::Pending,
+                false => Poll::Ready(Ok(ready)),
+            }
+        })
+        .await
+    }
+
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Tcp(stream) => stream.ready(interest).await,
-            Self::Unix(stream) => stream.ready(interest).await,
+            Self::Tcp(stream) => stream.poll_read_ready(context),
+            Self::Unix(stream) => stream.poll_read_ready(context),
+        }
+    }
+
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_write_ready(context),
+            Self::Unix(stream) => stream.poll_write_ready(context),
         }
     }
 
