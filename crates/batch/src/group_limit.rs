@@ -90,8 +90,8 @@ pub struct GroupLimit {
     phase: Phase,
     search_again: Duration,
     server: Arc<ServerLoad>,
-    /// Seconds for which requests were present, as far as the server does not count them yet.
-    presence: f64,
+    /// Nanoseconds for which requests were present, as far as the server does not count them yet.
+    presence: u64,
 }
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl GroupLimit {
             phase: Phase::Initial,
             search_again: SEARCH_AGAIN,
             server,
-            presence: 0.0,
+            presence: 0,
         };
         new.apply(setting, connections_max);
         new
@@ -150,9 +150,10 @@ impl GroupLimit {
     }
 
     /// From now on groups are executed by another server.
-    pub fn set_server(&mut self, server: Arc<ServerLoad>) {
+    pub fn set_server(&mut self, server: Arc<ServerLoad>, now: Instant) {
         self.server = server;
         self.phase = Phase::Initial;
+        self.begin_epoch(now, Some(self.flights.last()));
     }
 
     /// The limit in force.
@@ -226,8 +227,8 @@ impl GroupLimit {
             Phase::Search(_, search) => (search.round() + 1, search.best()),
             Phase::Initial | Phase::Found(_) => (1, 0.0),
         };
-        let total = self.server.total();
-        if let Some(measured) = self.epoch.measured(now, self.limit, state, total) {
+        let measured = self.epoch.measured(now, self.limit, state, &self.server);
+        if let Some(measured) = measured {
             self.epoch_over(now, &measured);
         }
     }

@@ -46,8 +46,8 @@ fn is_limited(group: Option<GroupId>) -> bool {
 
 impl<T> Line<T> {
     /// From now on the connections lead to another server.
-    pub fn set_server(&mut self, server: Arc<ServerLoad>) {
-        self.group_limit.set_server(server);
+    pub fn set_server(&mut self, now: Instant, server: Arc<ServerLoad>) {
+        self.group_limit.set_server(server, now);
     }
 
     /// Replaces the limits, also for requests that already wait.

@@ -1,7 +1,7 @@
 //! What a limit gives while it is in force.
 
 use super::flights::FlightId;
-use super::server_load::LoadTotal;
+use super::server_load::{LoadTotal, ServerLoad};
 use std::time::{Duration, Instant};
 
 /// Minimum length of an epoch in the first round of a search.
@@ -22,6 +22,8 @@ const GROUPS: (usize, usize) = (12, 2);
 /// An epoch ends early if its power is less than this share of the best.
 const HOPELESS: f64 = 0.25;
 
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
 /// A time in which a limit is in force.
 #[derive(Debug)]
 pub(super) struct Epoch {
@@ -33,9 +35,9 @@ pub(super) struct Epoch {
     /// Requests that wait or are in flight, and since when.
     present: usize,
     present_since: Instant,
-    /// Seconds in which requests were present, and their sum over the requests.
-    busy: f64,
-    area: f64,
+    /// Nanoseconds in which requests were present, and their sum over the requests.
+    busy: u64,
+    area: u64,
     /// What the pools of the server had served when the epoch began.
     before: LoadTotal,
     /// When the last group ended, and the longest time between two ends.
@@ -63,8 +65,8 @@ impl Epoch {
             in_flight,
             present: 0,
             present_since: now,
-            busy: 0.0,
-            area: 0.0,
+            busy: 0,
+            area: 0,
             before,
             last_end: now,
             longest_pause: Duration::ZERO,
@@ -90,14 +92,14 @@ impl Epoch {
         self.in_flight = self.in_flight.max(groups);
     }
 
-    /// Takes note of the number of requests that are present. Returns the seconds for which those before were.
-    pub(super) fn set_present(&mut self, now: Instant, present: usize) -> f64 {
-        let seconds = now
-            .saturating_duration_since(self.present_since)
-            .as_secs_f64();
-        let presence = self.present as f64 * seconds;
+    /// Takes note of the number of requests that are present. Returns for how many nanoseconds those before were, in sum.
+    pub(super) fn set_present(&mut self, now: Instant, present: usize) -> u64 {
+        let mut presence = 0;
         if self.present > 0 {
-            self.busy += seconds;
+            let since = now.saturating_duration_since(self.present_since);
+            let nanos = since.as_secs() * NANOS_PER_SECOND + u64::from(since.subsec_nanos());
+            presence = self.present as u64 * nanos;
+            self.busy += nanos;
             self.area += presence;
         }
         self.present = present;
@@ -126,21 +128,21 @@ impl Epoch {
         now: Instant,
         limit: usize,
         (rounds, best): (u32, f64),
-        total: LoadTotal,
+        server: &ServerLoad,
     ) -> Option<Measurement> {
-        if self.others.is_some() || self.requests == 0 || self.busy <= 0.0 {
+        let busy = Duration::from_nanos(self.busy);
+        if self.others.is_some() || busy < LENGTH_MIN {
             return None;
         }
-        let busy = Duration::from_secs_f64(self.busy);
-        let load = self.area / self.busy;
+        let groups_min = GROUPS.0 + GROUPS.1 * limit.min(self.in_flight);
+        let load = self.area as f64 / self.busy as f64;
         let turns = self.requests as f64 / load;
+        let total = server.total();
         let (requests, presence) = total.since(&self.before);
         // Response time: presence divided by requests (Little's law).
-        let power = requests * requests / (presence * self.busy);
-        let groups_min = GROUPS.0 + GROUPS.1 * limit.min(self.in_flight);
+        let power = requests * requests / (presence * busy.as_secs_f64());
         let complete = self.groups >= groups_min && turns >= TURNS && busy >= LENGTH_MIN * rounds;
-        let cut = turns >= TURNS_MIN
-            && (busy >= LENGTH_MAX || busy >= LENGTH_MIN && power < HOPELESS * best);
+        let cut = turns >= TURNS_MIN && (busy >= LENGTH_MAX || power < HOPELESS * best);
         if !complete && !cut {
             return None;
         }

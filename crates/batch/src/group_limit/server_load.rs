@@ -28,12 +28,10 @@ pub(super) struct LoadTotal {
 }
 
 impl ServerLoad {
-    /// Adds requests that were served, and seconds for which requests were present.
-    pub(super) fn add(&self, requests: usize, presence: f64) {
+    /// Adds requests that were served, and nanoseconds for which requests were present.
+    pub(super) fn add(&self, requests: usize, presence: u64) {
         self.requests.fetch_add(requests as u64, Ordering::Relaxed);
-        let nanos = Duration::from_secs_f64(presence).as_nanos();
-        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
-        self.presence.fetch_add(nanos, Ordering::Relaxed);
+        self.presence.fetch_add(presence, Ordering::Relaxed);
     }
 
     pub(super) fn total(&self) -> LoadTotal {

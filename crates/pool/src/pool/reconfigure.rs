@@ -68,7 +68,7 @@ impl Pool {
         }
         inner.analyses.clear();
         let load = self.shared.server_loads.of(&address.upstream);
-        inner.line.set_server(load);
+        inner.line.set_server(Instant::now(), load);
         let next = Generation::new(Arc::new(address), &self.signals.closed);
         self.begin_generation(inner, next, why);
         inner.replication.replace();
