@@ -58,7 +58,9 @@ pub use facts::{CatalogVersion, Column, TableFacts};
 pub use hints::{
     Hints, ServerHint, leading as leading_hints, may_have_bare_hints, strip_bare_hints,
 };
-pub use literals::{Literal, LiteralKind, Normalized, take_out_literals};
+pub use literals::{
+    Literal, LiteralKind, Normalized, may_have_literals, take_out_kinds, take_out_literals,
+};
 pub use masked::masked;
 pub use merge::Insert;
 pub use name::Name;

@@ -38,12 +38,18 @@ pub struct Literal {
 }
 
 /// A text whose literals were replaced by parameters.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Normalized {
     /// The text with `$1`, `$2`, … in place of the literals. All other bytes are unchanged.
     pub text: String,
     /// The literals, in the order of their parameters.
     pub literals: Vec<Literal>,
+}
+
+/// Whether a text may have literals: faster than [`take_out_literals`], which finds none in the other texts.
+pub fn may_have_literals(sql: &str) -> bool {
+    sql.bytes()
+        .any(|byte| byte.is_ascii_digit() || byte == b'\'')
 }
 
 /// Replaces the literals in a text of one statement by parameters.
@@ -55,21 +61,26 @@ pub struct Normalized {
 /// chooses a smaller type), a literal directly next to a word (`date'…'`), more than one statement (a trailing `;` is
 /// allowed), or more literals than a Bind message can carry.
 pub fn take_out_literals(sql: &str, standard_conforming_strings: bool) -> Option<Normalized> {
-    let mut lexer = Lexer {
-        sql,
-        bytes: sql.as_bytes(),
-        copied: 0,
-        last: 0,
-        standard_conforming_strings,
+    let mut normal = Normalized {
         text: String::with_capacity(sql.len() + 8),
         literals: Vec::new(),
     };
-    lexer.run()?;
-    lexer.text.push_str(sql.get(lexer.copied..)?);
-    Some(Normalized {
-        text: lexer.text,
-        literals: lexer.literals,
-    })
+    Lexer::new(sql, standard_conforming_strings, &mut normal).run()?;
+    Some(normal)
+}
+
+/// As [`take_out_literals`], but reuses the memory of `normal`, and leaves the texts of the literals empty. Returns false instead of
+/// `None`.
+pub fn take_out_kinds(
+    sql: &str,
+    standard_conforming_strings: bool,
+    normal: &mut Normalized,
+) -> bool {
+    normal.text.clear();
+    normal.literals.clear();
+    let mut lexer = Lexer::new(sql, standard_conforming_strings, normal);
+    lexer.keeps_texts = false;
+    lexer.run().is_some()
 }
 
 /// Each method that reads a token takes the position of its first byte and returns the position after it.
@@ -81,11 +92,25 @@ struct Lexer<'a> {
     /// First byte of the last token that was neither white space nor a comment; 0 at the start.
     last: u8,
     standard_conforming_strings: bool,
-    text: String,
-    literals: Vec<Literal>,
+    /// Whether the literals get their texts.
+    keeps_texts: bool,
+    normal: &'a mut Normalized,
 }
 
-impl Lexer<'_> {
+impl<'a> Lexer<'a> {
+    fn new(sql: &'a str, standard_conforming_strings: bool, normal: &'a mut Normalized) -> Self {
+        Self {
+            sql,
+            bytes: sql.as_bytes(),
+            copied: 0,
+            last: 0,
+            standard_conforming_strings,
+            keeps_texts: true,
+            normal,
+        }
+    }
+
+    /// Reads the text, which must be one statement.
     fn run(&mut self) -> Option<()> {
         let mut at = 0;
         let mut has_ended = false;
@@ -110,6 +135,7 @@ impl Lexer<'_> {
             at = self.token(byte, at)?;
             self.last = byte;
         }
+        self.normal.text.push_str(self.sql.get(self.copied..)?);
         Some(())
     }
 
@@ -162,6 +188,7 @@ impl Lexer<'_> {
             return None;
         }
         let text = match doubled {
+            _ if !self.keeps_texts => String::new(),
             true => inner.replace("''", "'"),
             false => inner.to_owned(),
         };
@@ -183,7 +210,11 @@ impl Lexer<'_> {
                 return None;
             }
         }
-        self.take_out(start, end, kind, text.to_owned())
+        let text = match self.keeps_texts {
+            true => text.to_owned(),
+            false => String::new(),
+        };
+        self.take_out(start, end, kind, text)
     }
 
     /// Replaces the bytes from `start` to `end` by the next parameter.
@@ -197,14 +228,18 @@ impl Lexer<'_> {
         let follows_word = start > 0 && continues_identifier(self.byte(start - 1));
         if follows_word
             || continues_identifier(self.byte(end))
-            || self.literals.len() == LITERALS_MAX
+            || self.normal.literals.len() == LITERALS_MAX
         {
             return None;
         }
-        self.text.push_str(self.sql.get(self.copied..start)?);
-        self.literals.push(Literal { kind, text });
-        self.text.push('$');
-        push_decimal(&mut self.text, self.literals.len());
+        let Normalized {
+            text: template,
+            literals,
+        } = &mut *self.normal;
+        template.push_str(self.sql.get(self.copied..start)?);
+        literals.push(Literal { kind, text });
+        template.push('$');
+        push_decimal(template, literals.len());
         self.copied = end;
         Some(end)
     }

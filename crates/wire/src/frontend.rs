@@ -93,12 +93,20 @@ impl<'a> Parse<'a> {
     }
 }
 
+/// No parameter types, in the format of [`Parse::types`].
+pub const NO_PARAMETER_TYPES: &[u8] = &[0, 0];
+
 /// Number and OIDs of parameter types in the format of [`Parse::types`].
 pub fn parameter_types(oids: &[u32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 + 4 * oids.len());
-    out.put_u16(u16::try_from(oids.len()).unwrap_or(u16::MAX));
-    oids.iter().for_each(|&oid| out.put_u32(oid));
+    write_parameter_types(oids.iter().copied(), &mut out);
     out
+}
+
+/// Appends what [`parameter_types`] returns.
+pub fn write_parameter_types(oids: impl ExactSizeIterator<Item = u32>, out: &mut Vec<u8>) {
+    out.put_u16(u16::try_from(oids.len()).unwrap_or(u16::MAX));
+    oids.for_each(|oid| out.put_u32(oid));
 }
 
 /// The object that a `Describe` or `Close` refers to.

@@ -34,7 +34,7 @@ impl ServerConn {
             frontend::Parse {
                 name: b"",
                 text: text.as_bytes(),
-                types: &frontend::parameter_types(&[]),
+                types: frontend::NO_PARAMETER_TYPES,
             }
             .write(&mut out);
             let parameters: Vec<_> = parameters

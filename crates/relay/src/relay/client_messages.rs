@@ -189,7 +189,7 @@ impl RelayState {
             return Ok((Cow::Owned(select), template));
         }
         let plain = context.templates.try_plain(text)?;
-        let template = context.templates.try_simple(&plain)?.template;
+        let template = context.templates.try_simple_template(&plain)?;
         Ok((plain, template))
     }
 

@@ -7,9 +7,10 @@ use super::{
     without_bare_hints,
 };
 use crate::local_show::LocalShow;
-use paceline_sql::{Effect, Hints, Literal, LiteralKind, Named, Statement};
-use paceline_wire::frontend;
+use paceline_sql::{Effect, Hints, Literal, LiteralKind, Named, Normalized, Statement};
+use paceline_wire::frontend::{self, NO_PARAMETER_TYPES};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -21,6 +22,15 @@ const OWN_BYTES_MAX: usize = 4 * 1024;
 
 /// Maximum number of texts with bare hints in the cache.
 const PLAIN_TEXTS_MAX: usize = 1_024;
+
+/// A longer text is looked up with memory of its own.
+const SCRATCH_BYTES_MAX: usize = 16 * 1024;
+
+thread_local! {
+    /// The text without literals and the types of the literals that were looked up last: most texts are known, and their look-up
+    /// allocates nothing.
+    static SCRATCH: RefCell<(Normalized, Vec<u8>)> = RefCell::default();
+}
 
 /// `ByWholeText`: the literals decide what the statement does (SET), so the cache must find it by its text with the
 /// literals.
@@ -164,7 +174,7 @@ impl Templates {
         Template {
             hints: paceline_sql::leading_hints(beginning),
             guessed_effect: Some(GuessedEffect::of_beginning(beginning)),
-            ..self.unparsed(beginning, &frontend::parameter_types(&[]))
+            ..self.unparsed(beginning, NO_PARAMETER_TYPES)
         }
     }
 
@@ -235,7 +245,7 @@ impl Templates {
                     let types = literal_types(&normal.literals);
                     self.remember(&normal.text, &types, CachedTemplate::ByWholeText);
                 }
-                self.insert(text, &frontend::parameter_types(&[]), None);
+                self.insert(text, NO_PARAMETER_TYPES, None);
             }
             ParseGoal::Prepared(types) => drop(self.insert(text, types, None)),
         }
@@ -251,7 +261,7 @@ impl Templates {
     pub fn simple(&self, text: &str) -> Simple {
         let found = self.simple_for(text, MayBlock::Yes);
         found.unwrap_or_else(|unparsed| Simple {
-            template: self.create(&unparsed.text, &frontend::parameter_types(&[]), None),
+            template: self.create(&unparsed.text, NO_PARAMETER_TYPES, None),
             literals: Vec::new(),
         })
     }
@@ -264,8 +274,38 @@ impl Templates {
         self.simple_for(text, MayBlock::No)
     }
 
+    /// The template of a simple query, without the literals.
+    ///
+    /// # Errors
+    /// The text must be parsed first.
+    pub fn try_simple_template(&self, text: &str) -> Result<Arc<Template>, Unparsed> {
+        let known = paceline_sql::may_have_literals(text).then(|| self.known_simple(text));
+        match known.flatten() {
+            Some(template) => Ok(template),
+            None => self.try_simple(text).map(|simple| simple.template),
+        }
+    }
+
+    /// The template of a text with literals, if it is in the cache. Allocates nothing.
+    fn known_simple(&self, text: &str) -> Option<Arc<Template>> {
+        if text.len() > SCRATCH_BYTES_MAX {
+            return None;
+        }
+        SCRATCH.with_borrow_mut(|(normal, types)| {
+            if !paceline_sql::take_out_kinds(text, false, normal) || normal.literals.is_empty() {
+                return None;
+            }
+            types.clear();
+            write_literal_types(&normal.literals, types);
+            match self.find(&normal.text, types)? {
+                CachedTemplate::Template(template) => Some(template),
+                CachedTemplate::ByWholeText => None,
+            }
+        })
+    }
+
     fn simple_for(&self, text: &str, may_block: MayBlock) -> Result<Simple, Unparsed> {
-        if is_bulk(text) {
+        if !paceline_sql::may_have_literals(text) || is_bulk(text) {
             return self.whole(text, may_block);
         }
         // The meaning of a backslash depends on standard_conforming_strings. The literals of such a text stay in it.
@@ -332,8 +372,7 @@ impl Templates {
     }
 
     fn whole(&self, text: &str, may_block: MayBlock) -> Result<Simple, Unparsed> {
-        let types = frontend::parameter_types(&[]);
-        let template = self.prepared_for(text, &types, may_block);
+        let template = self.prepared_for(text, NO_PARAMETER_TYPES, may_block);
         let template = template.map_err(|unparsed| Unparsed {
             goal: ParseGoal::Simple,
             ..unparsed
@@ -409,19 +448,22 @@ fn is_bulk(text: &str) -> bool {
 
 /// The types that PostgreSQL gives these literals, in the format of `Parse`.
 fn literal_types(literals: &[Literal]) -> Vec<u8> {
+    let mut types = Vec::new();
+    write_literal_types(literals, &mut types);
+    types
+}
+
+fn write_literal_types(literals: &[Literal], out: &mut Vec<u8>) {
     const INT4: u32 = 23;
     const INT8: u32 = 20;
     const NUMERIC: u32 = 1700;
-    let oids: Vec<u32> = literals
-        .iter()
-        .map(|literal| match literal.kind {
-            LiteralKind::Int4 => INT4,
-            LiteralKind::Int8 => INT8,
-            LiteralKind::Numeric => NUMERIC,
-            LiteralKind::Unknown => 0,
-        })
-        .collect();
-    frontend::parameter_types(&oids)
+    let oids = literals.iter().map(|literal| match literal.kind {
+        LiteralKind::Int4 => INT4,
+        LiteralKind::Int8 => INT8,
+        LiteralKind::Numeric => NUMERIC,
+        LiteralKind::Unknown => 0,
+    });
+    frontend::write_parameter_types(oids, out);
 }
 
 /// A panic while the lock was held leaves the cache usable.

@@ -3,7 +3,7 @@
 use pg_query::protobuf::{ScanToken, Token};
 use proptest::prelude::*;
 
-use super::{LiteralKind, Normalized, take_out_literals};
+use super::{LiteralKind, Normalized, may_have_literals, take_out_kinds, take_out_literals};
 use crate::parser;
 use crate::quote::quote_literal;
 
@@ -331,6 +331,25 @@ proptest! {
     #[test]
     fn replaces_exactly_the_literal_tokens_of_any_text(sql in "[-a-eE0-9'\"$./*;: \n\\\\@+é]{0,24}") {
         agrees_with_postgresql(&sql)?;
+    }
+
+    #[test]
+    fn a_text_that_has_literals_may_have_some(sql in "[a-c0-1'. ;]{0,8}") {
+        let literals = take_out_literals(&sql, true).map(|normal| normal.literals);
+        prop_assert!(literals.is_none_or(|found| found.is_empty() || may_have_literals(&sql)));
+    }
+
+    #[test]
+    fn without_texts_the_literals_are_the_same(texts in prop::collection::vec("[a-c0-1'. ;]{0,8}", 1..4)) {
+        let mut reused = Normalized::default();
+        for sql in texts {
+            let found = take_out_kinds(&sql, true, &mut reused).then(|| reused.clone());
+            let expected = take_out_literals(&sql, true).map(|mut normal| {
+                normal.literals.iter_mut().for_each(|literal| literal.text.clear());
+                normal
+            });
+            prop_assert_eq!(found, expected);
+        }
     }
 }
 
