@@ -2,6 +2,7 @@
 //! open a connection, `statements` runs statements of Paceline's own.
 
 mod backend_key;
+mod buffers;
 mod defaults;
 mod dial;
 mod error;
@@ -15,6 +16,7 @@ mod replication;
 mod statements;
 
 pub use backend_key::{BackendKey, abandon, deliver};
+pub use buffers::RelayBuffers;
 pub use defaults::TransactionDefaults;
 pub use dial::{connect, dial};
 pub use error::ServerError;
@@ -48,6 +50,8 @@ pub struct ServerConn {
     pub side: ServerSide,
     /// Bytes that were received and not read.
     pub input: BytesMut,
+    /// For the relay on this connection.
+    pub buffers: RelayBuffers,
     /// Identifies the backend in cancel requests.
     pub key: BackendKey,
     /// The generation of the pool's connection; `None` outside of pools.
@@ -84,6 +88,7 @@ impl ServerConn {
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
+            buffers: RelayBuffers::default(),
             key: BackendKey::new(address),
             generation: None,
             idle_since: now,

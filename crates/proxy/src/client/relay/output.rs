@@ -4,7 +4,6 @@ use bytes::BytesMut;
 use paceline_pool::result_memory::ResultReservation;
 
 /// Messages that the client's socket has not taken yet.
-#[derive(Default)]
 pub(super) struct ClientOutput {
     pub(super) bytes: BytesMut,
     /// Number of bytes that were dropped because the client has left.
@@ -14,6 +13,15 @@ pub(super) struct ClientOutput {
 }
 
 impl ClientOutput {
+    /// Without messages.
+    pub(super) fn new(empty: BytesMut) -> Self {
+        Self {
+            bytes: empty,
+            dropped: 0,
+            memory: None,
+        }
+    }
+
     /// For a relay that begins with a part of a shared answer.
     pub(super) fn of_shared(answer: BytesMut, memory: ResultReservation) -> Self {
         Self {

@@ -4,7 +4,7 @@ use super::RelayTask;
 use super::context::with_context;
 use super::output::ClientOutput;
 use crate::client::Client;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_pool::result_memory::ResultReservation;
@@ -32,7 +32,8 @@ impl<'a> RelayTask<'a> {
         wrap: Wrap,
         start: Instant,
     ) -> Self {
-        let mut to_server = BytesMut::with_capacity(request.len() + NAMES_BYTES);
+        let mut to_server = conn.buffers.take_to_server();
+        to_server.reserve(request.len() + NAMES_BYTES);
         let deferred = client.deferred.take();
         // In a transaction that the client has begun, nothing else needs one.
         let wrap = if deferred.is_some() { Wrap::No } else { wrap };
