@@ -57,6 +57,8 @@ test:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
+	@echo 'instructions per request of the build for tests, which has no optimisations; make cost counts those of the release build'
+	PACELINE=target/debug/paceline ROUNDS=50 ONLY='SELECT 1, simple|statement of a transaction|hot row, prepared' scripts/cost.sh
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
 	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors groups::settings outsider hotspot queue order merge upsert corners share declared claims session prepared authentication pooling console
 

@@ -6,12 +6,13 @@ requests one after the other. In a grouped workload (pool of 1) another client h
 clients wait, so that every run forms the same groups. The instructions for that client are included.
 """
 
+import os
 import subprocess
 import sys
 
 from raw_client import DESCRIBE, EXECUTE, SYNC, Client, bind, parse, query
 
-ROUNDS = 500
+ROUNDS = int(os.environ.get("ROUNDS", "500"))
 GROUP = 64
 
 

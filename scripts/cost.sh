@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Counts the instructions of Paceline per request by workload, with valgrind's callgrind, and prints a table. All servers listen
 # on loopback, use a temporary folder and end with the script. Environment variables: ONLY (a regular expression of workloads),
-# KEEP (a folder for the files of callgrind, for callgrind_annotate), PACELINE (another binary).
+# ROUNDS (500, requests that a client sends), KEEP (a folder for the files of callgrind, for callgrind_annotate), PACELINE (another
+# binary).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 server=5490 ours=5491

@@ -3,8 +3,9 @@
 #
 #   scripts/setup.sh build   a stable Rust toolchain, a C compiler, libclang (for the SQL parser's bindings)
 #   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports),
-#                            Patroni with etcd, iproute2, and clients of queues and drivers of other languages (see queue-clients.sh, drivers.sh)
-#   scripts/setup.sh bench   the same, PgBouncer, Python 3, OpenSSL's command and valgrind
+#                            Patroni with etcd, iproute2, Python 3, valgrind, and clients of queues and drivers of other languages (see
+#                            queue-clients.sh, drivers.sh)
+#   scripts/setup.sh bench   the same as build, a PostgreSQL server with psql and pgbench, PgBouncer, Python 3, OpenSSL's command and valgrind
 #
 # Packages are installed by apt-get if the script runs as root or if sudo requires no password. Otherwise a message lists them.
 # No installed service is left running or enabled at boot.
@@ -225,7 +226,7 @@ need_pgbouncer() {
     say "PgBouncer"
 }
 
-# Required by scripts/reads.py and scripts/hold.py.
+# Required by scripts/reads.py, scripts/hold.py and scripts/cost.py.
 has_python() { command -v python3 >/dev/null; }
 
 # Creates the certificate for scripts/pooler.sh.
@@ -244,7 +245,11 @@ need_rust
 need "a C compiler" has_c_compiler gcc libc6-dev make
 need "libclang" has_libclang libclang-dev
 say "C compiler and libclang"
-if [[ $level != build ]]; then need_postgres; fi
+if [[ $level != build ]]; then
+    need_postgres
+    need "Python 3" has_python python3
+    need "valgrind" has_valgrind valgrind
+fi
 if [[ $level == test ]]; then
     need "Chromium" has_chromium chromium
     say "Chromium"
@@ -255,7 +260,5 @@ if [[ $level == test ]]; then
 fi
 if [[ $level == bench ]]; then
     need_pgbouncer
-    need "Python 3" has_python python3
     need "OpenSSL's command" has_openssl openssl
-    need "valgrind" has_valgrind valgrind
 fi
