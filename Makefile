@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo dist package production check test drivers regress soak simulate failover fuzz fmt bench pooler neighbours cost clean
+.PHONY: help setup run demo dist package production check test drivers regress soak simulate failover fuzz fmt bench pooler inventory neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -30,6 +30,7 @@ help:
 	@echo 'make package the same for production, in target/package: without the lab and the embedded PostgreSQL, it downloads nothing'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
 	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
+	@echo 'make inventory measure sales of one article with sysbench, 1 to 1,024 threads, beside PgBouncer'
 	@echo 'make neighbours measure what one client costs another: long pipelines, nested comments, many rows'
 	@echo 'make cost    count instructions of Paceline per request, by workload'
 	@echo 'make clean   remove what was built'
@@ -102,6 +103,11 @@ pooler:
 	@scripts/setup.sh bench
 	@scripts/dist.sh target/dist
 	@scripts/pooler.sh
+
+inventory:
+	@scripts/setup.sh bench
+	@scripts/dist.sh target/dist
+	@scripts/inventory.sh
 
 neighbours:
 	@scripts/setup.sh bench

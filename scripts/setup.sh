@@ -5,7 +5,8 @@
 #   scripts/setup.sh test    the same, a PostgreSQL server with psql and pgbench, Chromium (which shows the lab's reports),
 #                            Patroni with etcd, iproute2, Python 3, valgrind, and clients of queues and drivers of other languages (see
 #                            queue-clients.sh, drivers.sh)
-#   scripts/setup.sh bench   the same as build, a PostgreSQL server with psql and pgbench, PgBouncer, Python 3, OpenSSL's command and valgrind
+#   scripts/setup.sh bench   the same as build, a PostgreSQL server with psql and pgbench, PgBouncer, Python 3,
+#                            OpenSSL's command, sysbench and valgrind
 #
 # Packages are installed by apt-get if the script runs as root or if sudo requires no password. Otherwise a message lists them.
 # No installed service is left running or enabled at boot.
@@ -231,6 +232,7 @@ has_python() { command -v python3 >/dev/null; }
 
 # Creates the certificate for scripts/pooler.sh.
 has_openssl() { command -v openssl >/dev/null; }
+has_sysbench() { command -v sysbench >/dev/null; }
 has_valgrind() { command -v valgrind >/dev/null; }
 
 # --- the three levels -----------------------------------------------------------------------------------------------------------
@@ -260,5 +262,6 @@ if [[ $level == test ]]; then
 fi
 if [[ $level == bench ]]; then
     need_pgbouncer
+    need "sysbench" has_sysbench sysbench
     need "OpenSSL's command" has_openssl openssl
 fi
