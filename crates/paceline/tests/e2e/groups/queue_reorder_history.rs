@@ -182,7 +182,7 @@ impl History {
         let ids: Vec<i64> = rows
             .into_iter()
             .flatten()
-            .map(|id| id.expect("an id").parse().expect("a number"))
+            .map(|id| id.unwrap().parse().unwrap())
             .collect();
         assert_eq!(ids, expected, "lane {lane}, limit {limit}: {sql}");
         self.rows.retain(|row| !ids.contains(&row.key[3]));
