@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo dist package production check test drivers regress soak simulate failover fuzz fmt bench pooler inventory neighbours cost clean
+.PHONY: help setup run demo dist package production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -22,6 +22,7 @@ help:
 	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
 	@echo 'make failover kill, freeze and stop primaries under load; FAILOVERS (200)'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
+	@echo 'make soak-queue take 2,000 jobs a second for SOAK_SECONDS (600) while a transaction stays open'
 	@echo 'make simulate compare the limit of groups in flight that is found with the best fixed one, on 768 simulated servers'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make production check the build for production: without the lab and the embedded PostgreSQL'
@@ -86,6 +87,11 @@ simulate:
 soak:
 	@scripts/setup.sh test
 	PACELINE_E2E_ORDERS=1000000 cargo test --release -p paceline --test e2e -- --nocapture orders::picked_by_advisory_lock
+
+SOAK_SECONDS ?= 600
+soak-queue:
+	@scripts/setup.sh test
+	PACELINE_QUEUE_SOAK_SECONDS=$(SOAK_SECONDS) PACELINE_E2E_TEST_LIMIT=3600 cargo test --release -p paceline --test e2e -- --nocapture groups::queue_soak
 
 fuzz:
 	@scripts/setup.sh test

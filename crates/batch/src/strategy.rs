@@ -15,6 +15,7 @@
 mod array;
 mod batch;
 mod build;
+mod build_context;
 pub mod chain;
 mod commit_notices;
 mod described;
@@ -27,8 +28,10 @@ pub mod multi_row;
 mod outcome;
 pub mod pipeline;
 mod plan;
+mod positioned;
 mod prelude;
 pub mod probe;
+mod queue_starts;
 mod row_key;
 pub mod row_lock;
 mod row_spread;
@@ -39,6 +42,7 @@ pub mod upsert;
 
 pub use batch::{Batch, BatchProgress};
 pub use build::build;
+pub use build_context::BuildContext;
 pub use described::FORMATS_MAX;
 pub use explain_lines::ExplainLines;
 pub use messages::BatchWriter;

@@ -230,6 +230,7 @@ pub fn rewrite(
     .text(returning)?;
     Ok(Distribution {
         text_of_few: None,
+        positioned: None,
         text,
         limit: wanted,
         single: false,

@@ -141,6 +141,8 @@ pub struct Distribution {
     /// The same statement for at most [`FEW`] rows. PostgreSQL uses a generic plan for it, because the number of rows
     /// is known to be small; it plans `text` again for each number of rows.
     pub text_of_few: Option<String>,
+    /// The statements for queues in whose order a group may start at a position.
+    pub positioned: Option<PositionedTexts>,
     /// The number of rows for each member.
     pub limit: KeyValue,
     /// Whether each member receives at most one row. A member with a limit other than 1 is executed alone.
@@ -161,6 +163,28 @@ pub struct Distribution {
     pub raises_anything: bool,
     /// Number of RETURNING columns, which follow the columns of [`DISTRIBUTION_RESULT_COLUMNS`].
     pub returning: usize,
+}
+
+/// Statements as [`Distribution::text`] that return the position of the first picked row in the order of the queue, after
+/// the columns of [`DISTRIBUTION_RESULT_COLUMNS`]. It is NULL if no row was picked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PositionedTexts {
+    /// Picks from the whole queue.
+    pub whole: QueueTexts,
+    /// Picks at the position in the last parameters and after it, and before it only if that gives too few rows. Its last
+    /// parameters are the position, in binary format.
+    pub from_position: QueueTexts,
+    /// Number of values of a position.
+    pub columns: usize,
+}
+
+/// A statement for any number of rows, and the same for few rows ([`Distribution::text_of_few`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueTexts {
+    /// For any number of rows.
+    pub text: String,
+    /// For at most [`FEW`] rows.
+    pub text_of_few: Option<String>,
 }
 
 /// A parameter with a value for each member.
@@ -253,6 +277,11 @@ impl<'a> PerMember<'a> {
                 .ok_or(DistributionRefusal::Type(number))
         });
         Ok(Self(typed.collect::<Result<_, _>>()?))
+    }
+
+    /// Number of parameters.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// SQL for the value of a member's parameter. `source` returns SQL for the element of the array with this

@@ -15,5 +15,7 @@ pub(crate) const LE: &str = "OPERATOR(pg_catalog.<=)";
 pub(crate) const GE: &str = "OPERATOR(pg_catalog.>=)";
 /// `+`
 pub(crate) const ADD: &str = "OPERATOR(pg_catalog.+)";
+/// `-`
+pub(crate) const SUB: &str = "OPERATOR(pg_catalog.-)";
 /// `||`
 pub(crate) const CONCAT: &str = "OPERATOR(pg_catalog.||)";

@@ -3,6 +3,8 @@
 
 mod no_row;
 mod parts;
+mod pick;
+mod position;
 mod rewrite;
 #[cfg(test)]
 mod tests;

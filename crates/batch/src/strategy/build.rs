@@ -1,11 +1,11 @@
 //! Builds the batch of a group with the code of its strategy.
 
 use super::batch::Batch;
+use super::build_context::BuildContext;
 use super::chain::ChainBatch;
 use super::messages::BatchWriter;
 use super::pipeline::PipelineBatch;
 use super::plan::PlannedRequest;
-use super::prelude::Prelude;
 use super::share::ShareBatch;
 use crate::strategy::Strategy;
 use bytes::BytesMut;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub fn build(
     strategy: Strategy,
     members: &[&PlannedRequest],
-    prelude: &Prelude,
+    context: &BuildContext<'_>,
     server: &mut ServerSide,
     out: &mut BytesMut,
 ) -> Option<Box<dyn Batch>> {
@@ -31,7 +31,7 @@ pub fn build(
         return None;
     }
     let before = out.len();
-    let batch = write(strategy, members, prelude, BatchWriter::new(server, out));
+    let batch = write(strategy, members, context, BatchWriter::new(server, out));
     if batch.is_none() && out.len() > before {
         // The statements in the discarded messages never reach the server.
         out.truncate(before);
@@ -49,17 +49,17 @@ pub fn build(
 fn write(
     strategy: Strategy,
     members: &[&PlannedRequest],
-    prelude: &Prelude,
+    context: &BuildContext<'_>,
     writer: BatchWriter<'_>,
 ) -> Option<Box<dyn Batch>> {
     Some(match strategy {
         Strategy::Pipeline => Box::new(PipelineBatch::build(members, writer)),
         Strategy::Share => Box::new(ShareBatch::build(members, writer)?),
-        Strategy::Chain => Box::new(ChainBatch::build(members, prelude, writer)?),
+        Strategy::Chain => Box::new(ChainBatch::build(members, context.prelude, writer)?),
         // Every other strategy executes one statement, which the plan of its template writes.
         _ => {
             let plan = Arc::clone(members.first()?.plan.as_ref()?);
-            plan.build(members, prelude, writer)?
+            plan.build(members, context, writer)?
         }
     })
 }

@@ -5,6 +5,7 @@
 
 use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
+use super::build_context::BuildContext;
 use super::described::DescribedTemplate;
 use super::explain_lines::{ExplainLines, value_text};
 use super::messages::{BatchWriter, InjectedStatement, message, read_number, write_tail};
@@ -12,7 +13,7 @@ use super::outcome::{
     MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
 };
 use super::plan::{GroupPlan, PlannedRequest};
-use super::prelude::Prelude;
+use super::positioned::{PassUnderway, PositionedPlan};
 use super::statement_batch::{CatalogCheck, GroupResult, StatementBatch};
 use super::statement_progress::StatementError;
 use crate::line::{GroupId, LineKey, LineKeys};
@@ -39,6 +40,8 @@ pub struct DistributePlan {
     distribution: Distribution,
     id: u64,
     few_id: u64,
+    /// The statements for queues with positions; `None` for others.
+    positioned: Option<PositionedPlan>,
     /// Hash of the template, with which the shared id begins.
     seed: u64,
     catalog_versions: Vec<String>,
@@ -59,9 +62,10 @@ impl DistributePlan {
         let mut hasher = DefaultHasher::new();
         template.id.hash(&mut hasher);
         Some(Self {
-            distribution,
             id: templates.new_id(),
             few_id: templates.new_id(),
+            positioned: PositionedPlan::new(distribution.positioned.as_ref(), templates),
+            distribution,
             seed: hasher.finish(),
             catalog_versions,
             described: DescribedTemplate::new(parameters, fields)?,
@@ -69,7 +73,10 @@ impl DistributePlan {
     }
 
     /// The statement of a group that asks for this number of rows.
-    fn statement(&self, rows: u32) -> InjectedStatement<'_> {
+    fn statement(&self, rows: u32, pass: Option<&PassUnderway>) -> InjectedStatement<'_> {
+        if let Some((pass, plan)) = pass.zip(self.positioned.as_ref()) {
+            return plan.statement(&pass.pass, rows <= FEW);
+        }
         let (id, text) = match &self.distribution.text_of_few {
             Some(text) if rows <= FEW => (self.few_id, text),
             _ => (self.id, &self.distribution.text),
@@ -137,6 +144,7 @@ impl DistributePlan {
         &self,
         requests: &[&PlannedRequest],
         members: &[DistributeMember],
+        pass: Option<&PassUnderway>,
         writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
         let first = requests.first()?;
@@ -160,11 +168,33 @@ impl DistributePlan {
             arrays.push(self.described.array(&parameter.numbers, requests)?);
         }
         values.extend(bound(&arrays));
-        let formats = self
-            .described
-            .result_formats(DISTRIBUTION_RESULT_COLUMNS, first);
-        self.statement(rows).write(&values, &formats, writer);
+        let position = pass.into_iter().flat_map(PassUnderway::position);
+        values.extend(position.map(|value| (true, Some(value))));
+        let injected = self.injected_columns(pass);
+        let formats = self.described.result_formats(injected, first);
+        self.statement(rows, pass).write(&values, &formats, writer);
         Some(())
+    }
+
+    /// Number of result columns before RETURNING.
+    fn injected_columns(&self, pass: Option<&PassUnderway>) -> usize {
+        let position = self.positioned.as_ref().filter(|_| pass.is_some());
+        DISTRIBUTION_RESULT_COLUMNS + position.map_or(0, PositionedPlan::columns)
+    }
+
+    /// The pass of a group; `None` if groups read the whole queue.
+    fn pass(&self, request: &Request, context: &BuildContext<'_>) -> Option<PassUnderway> {
+        let plan = self.positioned.as_ref()?;
+        if context.queue_reorder_time.is_zero() {
+            return None;
+        }
+        let numbers = self.distribution.shared.iter();
+        let value = |number: &u32| {
+            let (binary, value) = request.parameter(*number)?;
+            Some((binary, value.map(<[u8]>::to_vec)))
+        };
+        let queue = numbers.map(value).collect::<Option<_>>()?;
+        Some(plan.begin(queue, context))
     }
 }
 
@@ -197,10 +227,10 @@ impl GroupPlan for DistributePlan {
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
-        _prelude: &Prelude,
+        context: &BuildContext<'_>,
         mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
-        let result = DistributeResult::write(self, members, &mut writer)?;
+        let result = DistributeResult::write(self, members, context, &mut writer)?;
         Some(StatementBatch::send(result, writer))
     }
 
@@ -226,6 +256,10 @@ impl GroupPlan for DistributePlan {
     fn is_queue(&self) -> bool {
         self.distribution.queue
     }
+
+    fn starts_at_position(&self) -> bool {
+        self.positioned.is_some()
+    }
 }
 
 /// The members of a group, to which the rows are distributed.
@@ -235,6 +269,8 @@ struct DistributeResult {
     members: Vec<DistributeMember>,
     /// Number of distributed rows.
     rows: u64,
+    /// How the group reads its queue, if not as a whole each time.
+    pass: Option<PassUnderway>,
 }
 
 #[derive(Debug)]
@@ -250,6 +286,7 @@ impl DistributeResult {
     fn write(
         plan: Arc<DistributePlan>,
         requests: &[&PlannedRequest],
+        context: &BuildContext<'_>,
         writer: &mut BatchWriter<'_>,
     ) -> Option<Self> {
         let first = requests.first()?;
@@ -272,11 +309,13 @@ impl DistributeResult {
                 answer,
             });
         }
-        plan.write(requests, &members, writer)?;
+        let pass = plan.pass(first, context);
+        plan.write(requests, &members, pass.as_ref(), writer)?;
         Some(Self {
             plan,
             members,
             rows: 0,
+            pass,
         })
     }
 
@@ -297,15 +336,19 @@ impl GroupResult for DistributeResult {
         self.members.len()
     }
 
-    /// Columns: catalog version unchanged, number of the row, RETURNING.
+    /// Columns: catalog version unchanged, number of the row, position of the first row of the group, RETURNING.
     fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         let Ok(values) = backend::row_values(body) else {
             return CatalogCheck::Unchanged;
         };
-        let (head, returning) = values.split_at(DISTRIBUTION_RESULT_COLUMNS.min(values.len()));
-        let [same, number] = *head else {
+        let injected = self.plan.injected_columns(self.pass.as_ref());
+        let (head, returning) = values.split_at(injected.min(values.len()));
+        let [same, number, ref position @ ..] = *head else {
             return CatalogCheck::Unchanged;
         };
+        if let Some(pass) = &mut self.pass {
+            pass.found(position);
+        }
         if let Some(number) = read_number(number) {
             let place = self.members.partition_point(|member| member.last < number);
             if let Some(member) = self.members.get_mut(place) {
@@ -318,6 +361,9 @@ impl GroupResult for DistributeResult {
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
+        if let Some((plan, pass)) = self.plan.positioned.as_ref().zip(self.pass.take()) {
+            plan.committed(pass);
+        }
         let members = std::mem::take(&mut self.members);
         let members = members.into_iter().enumerate();
         results.extend(members.map(|(number, member)| MemberResult {

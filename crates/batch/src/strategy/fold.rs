@@ -9,10 +9,10 @@ pub use plan::FoldPlan;
 pub(super) use result::FoldResult;
 
 use super::batch::Batch;
+use super::build_context::BuildContext;
 use super::explain_lines::ExplainLines;
 use super::messages::BatchWriter;
 use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
-use super::prelude::Prelude;
 use super::row_key::RowKey;
 use super::statement_batch::StatementBatch;
 use crate::line::{GroupId, LineKeys};
@@ -45,11 +45,11 @@ impl GroupPlan for FoldPlan {
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
-        prelude: &Prelude,
+        context: &BuildContext<'_>,
         mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
         if self.fold.partitioned {
-            prelude.write_limits(&mut writer);
+            context.prelude.write_limits(&mut writer);
         }
         let result = FoldResult::write(self, members, &mut writer)?;
         Some(StatementBatch::send(result, writer))

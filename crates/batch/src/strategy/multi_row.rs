@@ -3,12 +3,12 @@
 
 use super::array::{Array, ArrayValue, bound};
 use super::batch::Batch;
+use super::build_context::BuildContext;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
 use super::messages::{BatchWriter, InjectedStatement, unknown_key_errors, write_tail};
 use super::outcome::{MemberOutcome, MemberResult};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan};
-use super::prelude::Prelude;
 use super::row_key::{RowKey, RowKeys};
 use super::statement_batch::{CatalogCheck, GroupResult, StatementBatch};
 use crate::line::{GroupId, LineKey, LineKeys};
@@ -190,7 +190,7 @@ impl GroupPlan for MultiRowPlan {
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
-        _prelude: &Prelude,
+        _context: &BuildContext<'_>,
         mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
         let result = MultiRowResult::write(self, members, &mut writer)?;

@@ -1,10 +1,11 @@
 //! The result of the catalog analysis for a template whose requests one statement can execute.
 
 use super::batch::Batch;
+use super::build_context::BuildContext;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
 use super::messages::{BatchWriter, InjectedStatement};
-use super::prelude::{ChainFacts, Prelude};
+use super::prelude::ChainFacts;
 use super::row_key::{RowKey, RowKeys};
 use crate::line::{GroupId, LineKeys};
 use crate::strategy::Strategy;
@@ -41,7 +42,7 @@ pub trait GroupPlan: Debug + Send + Sync {
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
-        prelude: &Prelude,
+        context: &BuildContext<'_>,
         writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>>;
 
@@ -50,6 +51,12 @@ pub trait GroupPlan: Debug + Send + Sync {
 
     /// Whether requests take rows from a queue. Then they wait for the queue, not for a row.
     fn is_queue(&self) -> bool {
+        false
+    }
+
+    /// Whether a group may start at a position in the order of the queue ([`BuildContext::queue_reorder_time`]). Then a single
+    /// request is a group, too.
+    fn starts_at_position(&self) -> bool {
         false
     }
 

@@ -8,11 +8,11 @@ mod result;
 pub use plan::UpsertPlan;
 
 use super::batch::Batch;
+use super::build_context::BuildContext;
 use super::explain_lines::ExplainLines;
 use super::fold;
 use super::messages::BatchWriter;
 use super::plan::{GroupPlan, LockPlan, PlanRows, PlannedRequest, ProbePlan};
-use super::prelude::Prelude;
 use super::row_key::RowKey;
 use super::statement_batch::StatementBatch;
 use crate::line::{GroupId, LineKeys};
@@ -56,7 +56,7 @@ impl GroupPlan for UpsertPlan {
     fn build(
         self: Arc<Self>,
         members: &[&PlannedRequest],
-        _prelude: &Prelude,
+        _context: &BuildContext<'_>,
         mut writer: BatchWriter<'_>,
     ) -> Option<Box<dyn Batch>> {
         let result = UpsertResult::write(self, members, &mut writer)?;

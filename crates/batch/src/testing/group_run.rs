@@ -3,13 +3,14 @@
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
 use crate::strategy::Strategy;
-use crate::strategy::{self, Batch, MemberOutcome, MemberResult};
+use crate::strategy::{self, Batch, BuildContext, MemberOutcome, MemberResult};
 use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
 use paceline_testing::messages::Wire;
 use paceline_testing::read_out;
 use paceline_wire::Frames;
+use std::time::{Duration, Instant};
 
 /// A batch and its server.
 pub(crate) struct GroupRun<'a> {
@@ -30,9 +31,24 @@ impl<'a> GroupRun<'a> {
         prelude: &Prelude,
         server: &'a mut ServerSide,
     ) -> Option<Self> {
+        let context = BuildContext {
+            prelude,
+            now: Instant::now(),
+            queue_reorder_time: Duration::ZERO,
+        };
+        Self::send_in(&context, strategy, members, server)
+    }
+
+    /// Sends a group in this context.
+    pub(crate) fn send_in(
+        context: &BuildContext<'_>,
+        strategy: Strategy,
+        members: &[PlannedRequest],
+        server: &'a mut ServerSide,
+    ) -> Option<Self> {
         let members: Vec<&PlannedRequest> = members.iter().collect();
         let mut out = BytesMut::new();
-        let batch = strategy::build(strategy, &members, prelude, server, &mut out)?;
+        let batch = strategy::build(strategy, &members, context, server, &mut out)?;
         Some(Self {
             batch,
             server,

@@ -13,7 +13,7 @@ use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::line::{Dispatch, LockOutcome, WaitEntry};
 use paceline_batch::strategy::Strategy;
 use paceline_batch::strategy::{
-    self, Batch, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
+    self, Batch, BuildContext, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
 };
 use paceline_batch::template_stats::{AnsweredMembers, Fallback};
 use paceline_cluster::{Lsn, SentAt};
@@ -132,8 +132,12 @@ impl GroupRun {
             .strategy
             .filter(|_| requests.len() == self.entries.len())
         {
-            let chain = &pool.shared.chain;
-            self.batch = strategy::build(strategy, &requests, chain, &mut conn.side, out);
+            let context = BuildContext {
+                prelude: &pool.shared.chain,
+                now: Instant::now(),
+                queue_reorder_time: pool.settings().grouping.queue_reorder_time,
+            };
+            self.batch = strategy::build(strategy, &requests, &context, &mut conn.side, out);
         }
     }
 

@@ -10,9 +10,9 @@ use crate::group_run;
 use crate::server::ServerConn;
 use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{
-    Dispatch, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
+    Dispatch, GroupId, LineKey, LineKeys, LockOutcome, NextStep, WaitEntry, WaitSpec, WaiterId,
 };
-use paceline_batch::strategy::{PlannedRequest, Retry};
+use paceline_batch::strategy::{PlannedRequest, Retry, Strategy};
 use paceline_cluster::Lsn;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,6 +53,7 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         if !inner.servers.idle.is_empty()
+            && !self.groups_single(&spec)
             && let Some(flight) = inner.line.start_at_once(now, &spec)
         {
             if let Some(conn) = self.take_idle(&mut inner, now) {
@@ -373,9 +374,22 @@ impl Pool {
     }
 
     /// Whether the client of a single request relays it. A read on a replica is never relayed: its client gets no part of an answer
-    /// that does not count.
+    /// that does not count. A consumer is relayed only if its group cannot start at a position in the queue, or has failed.
     pub(crate) fn is_relayed(&self, group: &Dispatch<Waiter>) -> bool {
-        group.entries.len() == 1 && !self.is_of_replica()
+        let [entry] = group.entries.as_slice() else {
+            return false;
+        };
+        let plan = || entry.request.request.as_ref()?.plan.as_ref();
+        let positioned =
+            self.groups_single(&entry.spec) && plan().is_some_and(|plan| plan.starts_at_position());
+        !positioned && !self.is_of_replica()
+    }
+
+    /// Whether a request may be a group of its own, so that it does not read the whole queue. A half of a group that has failed
+    /// may not.
+    fn groups_single(&self, spec: &WaitSpec) -> bool {
+        let takes = |id: GroupId| id.strategy == Strategy::Take && id.cohort == 0;
+        spec.group.is_some_and(takes) && !self.settings().grouping.queue_reorder_time.is_zero()
     }
 
     /// Gives a connection to the client of a single request, or starts a group run.

@@ -69,6 +69,7 @@ pub fn rewrite(
     Ok(Distribution {
         text,
         text_of_few: None,
+        positioned: None,
         limit: KeyValue::Constant {
             kind: LiteralKind::Int4,
             text: insert.rows.len().to_string(),

@@ -7,9 +7,11 @@
 
 use super::no_row::NoRowErrors;
 use super::parts::{CTID, Onward, TRY_LOCK, Take};
+use super::pick::{Pick, PickFrom, PickTerms, RowLimit};
+use super::position::QueueOrder;
 use crate::distribution::{
-    Distribution, DistributionRefusal, FEW, GONE, PerMember, SET_LOCK_TIMEOUT, UNCERTAIN,
-    answer_names, answers_sql, check_columns, check_intervals,
+    Distribution, DistributionRefusal, GONE, PerMember, PositionedTexts, QueueTexts,
+    SET_LOCK_TIMEOUT, UNCERTAIN, answer_names, answers_sql, check_columns, check_intervals,
 };
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
@@ -153,9 +155,9 @@ impl<'a> Rewriter<'a> {
         };
         let returned = answers_sql(&answers, returning)?;
         let names = answer_names(returning.len());
-        let taken = match self.onto {
-            None => self.taken(&returned)?,
-            Some(_) => self.taken(&self.passed_on()?)?,
+        let passed_on = match self.onto {
+            None => returned.clone(),
+            Some(_) => self.passed_on()?,
         };
         let (moved, number) = match self.onto {
             None => (String::new(), "w.n".to_owned()),
@@ -170,22 +172,42 @@ impl<'a> Rewriter<'a> {
             Some(_) => "",
         };
         let facts = self.facts()?;
-        let text = |picked: String| {
-            format!(
-                "WITH facts AS MATERIALIZED ({facts}), picked AS MATERIALIZED ({picked}), taken AS ({taken}){moved} \
+        let text = |pick: Pick| {
+            let taken = self.taken(&passed_on, pick.among)?;
+            Ok::<_, DistributionRefusal>(format!(
+                "WITH facts AS MATERIALIZED ({facts}), {picked}, taken AS ({taken}){moved} \
                  SELECT CASE WHEN {certain} THEN facts.same \
                  ELSE (CASE WHEN {all_taken} THEN '{UNCERTAIN}' ELSE '{GONE}' END {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END, \
-                 {number}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
+                 {number}{position}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
+                picked = pick.ctes,
+                position = pick.position,
                 certain = self.certain(),
                 all_taken = all_of("taken", "picked"),
-            )
+            ))
         };
-        let (many, few) = self.picked()?;
+        let few = self.reads_rows_one_by_one();
+        let texts = |from: PickFrom<'_>| {
+            let of_few = few.then(|| self.picked(from, RowLimit::Few)).transpose()?;
+            Ok::<_, DistributionRefusal>(QueueTexts {
+                text: text(self.picked(from, RowLimit::Any)?)?,
+                text_of_few: of_few.map(&text).transpose()?,
+            })
+        };
+        let plain = texts(PickFrom::Whole)?;
+        let positioned = match QueueOrder::of(self.take, self.queue) {
+            None => None,
+            Some(order) => Some(PositionedTexts {
+                whole: texts(PickFrom::WholeWithPosition(&order))?,
+                from_position: texts(PickFrom::Position(&order))?,
+                columns: order.columns().count(),
+            }),
+        };
         let catalog_versions = self.catalog_versions();
         Ok(Distribution {
             queue: true,
-            text: text(many),
-            text_of_few: self.reads_rows_one_by_one().then(|| text(few)),
+            text: plain.text,
+            text_of_few: plain.text_of_few,
+            positioned,
             limit: self.take.pick.limit.clone(),
             single: self.take.single,
             shared: self.shared.clone(),
@@ -254,53 +276,54 @@ impl<'a> Rewriter<'a> {
         !locks || by_key
     }
 
-    /// The client's sub-select with numbered rows, and the same for at most [`FEW`] rows.
-    fn picked(&self) -> Result<(String, String), DistributionRefusal> {
+    /// The client's sub-select with numbered rows.
+    fn picked(&self, from: PickFrom<'_>, limit: RowLimit) -> Result<Pick, DistributionRefusal> {
         let pick = &self.take.pick;
-        let mut conditions = vec!["(SELECT same FROM facts)".to_owned()];
-        conditions.extend(self.conditions("s")?);
+        let conditions = self.conditions("s")?.into_iter();
         let order: Result<Vec<String>, DistributionRefusal> = pick
             .order
             .iter()
             .map(|(expr, direction)| Ok(self.expr(expr, "s", "0")? + direction))
             .collect();
-        let order = match order?.join(", ") {
-            none if none.is_empty() => none,
-            some => format!(" ORDER BY {some}"),
+        let terms = PickTerms {
+            key: quote_ident(&self.take.key),
+            table: self.queue.qualified(),
+            conditions: conditions.map(|one| format!(" AND {one}")).collect(),
+            order: match order?.join(", ") {
+                none if none.is_empty() => none,
+                some => format!(" ORDER BY {some}"),
+            },
+            locking: match pick.locking.split_once(" SKIP LOCKED") {
+                Some((strength, _)) => format!(" {strength} OF s SKIP LOCKED"),
+                None if pick.locking.is_empty() => String::new(),
+                None => format!(" {} OF s", pick.locking),
+            },
+            limit,
+            first_of_position: self.first_of_position(),
         };
-        let locking = match pick.locking.split_once(" SKIP LOCKED") {
-            Some((strength, _)) => format!(" {strength} OF s SKIP LOCKED"),
-            None if pick.locking.is_empty() => String::new(),
-            None => format!(" {} OF s", pick.locking),
-        };
-        let picked = |limit: &str| {
-            format!(
-                "SELECT s.{key} AS k FROM {table} AS s WHERE {conditions}{order} LIMIT {limit}{locking}",
-                key = quote_ident(&self.take.key),
-                table = self.queue.qualified(),
-                conditions = conditions.join(" AND "),
-            )
-        };
-        let numbered = |picked: String| {
-            format!(
-                "SELECT q.k, (pg_catalog.row_number() OVER ())::pg_catalog.int4 AS n FROM ({picked}) AS q"
-            )
-        };
-        const LIMIT: &str = "$1::pg_catalog.int8";
-        // The plan below the outer limit returns rows one by one.
-        let few = format!(
-            "SELECT f.k FROM ({}) AS f LIMIT {LIMIT}",
-            picked(&FEW.to_string())
-        );
-        Ok((numbered(picked(LIMIT)), numbered(few)))
+        Ok(terms.pick(from))
     }
 
-    fn taken(&self, returned: &str) -> Result<String, DistributionRefusal> {
+    /// The number of the parameter with the first value of a position.
+    fn first_of_position(&self) -> usize {
+        let arrays = match self.per_member.len() {
+            0 => 0,
+            some => 1 + some,
+        };
+        2 + self.catalog_versions() + self.shared.len() + arrays
+    }
+
+    fn taken(&self, returned: &str, among: bool) -> Result<String, DistributionRefusal> {
         let table = self.queue.qualified();
         let key = quote_ident(&self.take.key);
+        // PostgreSQL expects few elements of an array, and looks each up in the index.
+        let among = match among {
+            true => format!(" AND t.{key} {EQ} ANY (ARRAY(SELECT p.k FROM picked AS p))"),
+            false => String::new(),
+        };
         let Some(assignments) = &self.take.assignments else {
             return Ok(format!(
-                "DELETE FROM {table} AS t USING picked AS p WHERE t.{key} {EQ} p.k RETURNING p.n AS n{returned}"
+                "DELETE FROM {table} AS t USING picked AS p WHERE t.{key} {EQ} p.k{among} RETURNING p.n AS n{returned}"
             ));
         };
         let set = |(column, expr): &(String, Expr)| {
@@ -309,7 +332,7 @@ impl<'a> Rewriter<'a> {
         };
         let sets: Result<Vec<String>, DistributionRefusal> = assignments.iter().map(set).collect();
         Ok(format!(
-            "UPDATE {table} AS t SET {sets} FROM picked AS p WHERE t.{key} {EQ} p.k RETURNING p.n AS n, ({again}) AS again{returned}",
+            "UPDATE {table} AS t SET {sets} FROM picked AS p WHERE t.{key} {EQ} p.k{among} RETURNING p.n AS n, ({again}) AS again{returned}",
             sets = sets?.join(", "),
             again = self.conditions("t")?.join(" AND "),
         ))

@@ -2,7 +2,7 @@
 //! statements.
 
 use super::{Take, rewrite};
-use crate::distribution::{Distribution, DistributionRefusal};
+use crate::distribution::{Distribution, DistributionRefusal, PositionedTexts};
 use crate::facts::{Column, Extent, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, KeyValue, parse};
@@ -292,4 +292,87 @@ fn takes_that_cannot_be_rewritten_are_refused() {
         "WITH t AS (DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING id + 1) INSERT INTO done (id) SELECT 1 FROM t",
     );
     assert!(matches!(unnamed, DistributionRefusal::Column(_)));
+}
+
+/// The queue with ORDER BY columns that a position may have.
+fn ordered() -> TableFacts {
+    let mut queue = queue();
+    for column in &mut queue.columns {
+        column.not_null = true;
+    }
+    queue
+}
+
+fn positioned(sql: &str, queue: &TableFacts) -> Option<PositionedTexts> {
+    let taking = rewritten(sql, queue, 2, 2).unwrap_or_else(|why| panic!("{sql}: {why}"));
+    taking.positioned
+}
+
+#[test]
+fn the_statement_without_a_position_is_the_same_for_every_order() {
+    let (without, with) = (
+        rewritten(POP, &queue(), 2, 2),
+        rewritten(POP, &ordered(), 2, 2),
+    );
+    let (without, with) = (without.expect("a take"), with.expect("a take"));
+    assert_eq!(without.positioned, None);
+    assert!(with.positioned.is_some());
+    assert_eq!(without.text, with.text);
+    assert_eq!(without.text_of_few, with.text_of_few);
+    let picked = r#", picked AS MATERIALIZED (SELECT q.k, (pg_catalog.row_number() OVER ())::pg_catalog.int4 AS n FROM (SELECT s."id" AS k FROM "public"."q" AS s WHERE (SELECT same FROM facts) AND ((s."lane") = ($3::integer)) ORDER BY ((s."prio")) DESC, ((s."id")) LIMIT $1::pg_catalog.int8 FOR UPDATE OF s SKIP LOCKED) AS q), taken AS ("#;
+    assert!(with.text.contains(picked), "{}", with.text);
+}
+
+#[test]
+fn a_position_is_compared_by_columns_of_one_direction_at_a_time() {
+    let texts = positioned(POP, &ordered()).expect("a position");
+    assert_eq!(texts.columns, 2);
+    let text = &texts.from_position.text;
+    let parts = [
+        // $4 and $5 are the members' numbers and values.
+        r#"s."prio" OPERATOR(pg_catalog.=) $6::integer AND s."id" OPERATOR(pg_catalog.>=) $7::integer"#,
+        r#"OPERATOR(pg_catalog.>) 0 AND s."prio" OPERATOR(pg_catalog.<) $6::integer AND (("#,
+        r#"s."prio" OPERATOR(pg_catalog.>=) $6::integer AND ((s."prio" OPERATOR(pg_catalog.>) $6::integer) OR (s."prio" OPERATOR(pg_catalog.=) $6::integer AND s."id" OPERATOR(pg_catalog.<) $7::integer))"#,
+        "FROM (SELECT * FROM earlier UNION ALL SELECT * FROM p1 UNION ALL SELECT * FROM p2) AS q)",
+        ", (SELECT p.o1 FROM picked AS p WHERE p.n OPERATOR(pg_catalog.=) 1), (SELECT p.o2",
+    ];
+    for part in parts {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    assert!(!texts.whole.text.contains("$6"), "{}", texts.whole.text);
+    let same = POP.replace("prio DESC, id", "prio DESC, id DESC");
+    let texts = positioned(&same, &ordered()).expect("a position");
+    let row = r#"ROW(s."prio", s."id") OPERATOR(pg_catalog.<=) ROW($6::integer, $7::integer)"#;
+    let text = &texts.from_position.text;
+    assert!(text.contains(row), "{row} is missing: {text}");
+    for text in [&texts.whole, &texts.from_position] {
+        assert!(text.text_of_few.is_some());
+        let statement = parse(&text.text).unwrap_or_else(|error| panic!("{error}: {}", text.text));
+        assert_eq!((statement.statements, statement.effect), (1, Effect::Write));
+    }
+}
+
+#[test]
+fn orders_and_locks_without_positions() {
+    let other = |from: &str, to: &str| POP.replace(from, to);
+    for sql in [
+        other("ORDER BY prio DESC, id", ""),
+        other("ORDER BY prio DESC, id", "ORDER BY prio + 1, id"),
+        other(" SKIP LOCKED", ""),
+    ] {
+        assert_eq!(positioned(&sql, &ordered()), None, "{sql}");
+    }
+    assert!(positioned(&other("FOR UPDATE SKIP LOCKED", ""), &ordered()).is_some());
+    let changes: [fn(&mut TableFacts); 4] = [
+        |queue| queue.columns[2].not_null = false,
+        |queue| queue.columns[2].type_oid = 16_500,
+        // A domain over int4.
+        |queue| queue.columns[0].type_oid = 16_500,
+        |queue| queue.extent.tree.push(16_700),
+    ];
+    for change in changes {
+        let mut queue = ordered();
+        change(&mut queue);
+        assert_eq!(positioned(POP, &queue), None);
+    }
 }

@@ -1,0 +1,15 @@
+//! What the messages of a group depend on besides its members.
+
+use super::prelude::Prelude;
+use std::time::{Duration, Instant};
+
+/// The context in which the messages of a group are written.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildContext<'a> {
+    /// Paceline's own statements in a chain.
+    pub prelude: &'a Prelude,
+    /// The time.
+    pub now: Instant,
+    /// At least this often, a group reads the whole queue from which it takes; zero: always.
+    pub queue_reorder_time: Duration,
+}
