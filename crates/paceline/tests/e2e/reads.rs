@@ -9,10 +9,12 @@ mod transactions;
 mod waits;
 
 use crate::failover::{Pair, console, shown};
+use crate::harness::cluster::Cluster;
 use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
+use crate::harness::open_metrics::Scrape;
 use crate::harness::raw::RawClient;
 use crate::harness::reply::assert_same;
-use crate::harness::until;
+use crate::harness::{http, until};
 
 const READ: &str = "SELECT n FROM t WHERE id = 1";
 
@@ -130,6 +132,14 @@ fn any_read_may_be_behind() {
     }
     client.ok("RESET paceline.reads");
     assert_eq!(client.number(READ), 7);
+    let parameters = [
+        ("user", "postgres"),
+        ("database", "postgres"),
+        ("paceline.reads", "any"),
+    ];
+    let mut other = RawClient::connect(pair.paceline.port(), &parameters);
+    pair.await_replica(&mut other, READ);
+    assert_eq!(other.number(READ), 0);
     pair.resume_replay();
 }
 
@@ -269,6 +279,38 @@ fn reads_continue_when_the_replica_is_lost_frozen_or_back() {
     }
     pair.replica.signal_all("CONT");
     pair.await_replica(&mut client, READ);
+}
+
+#[test]
+fn metrics_have_the_state_of_each_host() {
+    let Some(pair) = Pair::reading(&["reads=session", "metrics_listen=127.0.0.1:0"]) else {
+        return;
+    };
+    let metric = |server: &Cluster, name: &str| {
+        let answer = http::get(&pair.paceline.metrics(), "/metrics");
+        let host = format!("127.0.0.1:{}", server.port());
+        let labels = [("database", "*"), ("host", host.as_str())];
+        Scrape::read(&answer.body).value(&format!("paceline_host_{name}"), &labels)
+    };
+    assert_eq!(metric(&pair.replica, "serves_reads"), Some(1.0));
+    assert_eq!(metric(&pair.primary, "serves_reads"), Some(0.0));
+    assert_eq!(metric(&pair.replica, "timeline"), Some(1.0));
+    assert_eq!(metric(&pair.replica, "primary"), Some(0.0));
+    assert_eq!(metric(&pair.primary, "lag_seconds"), None);
+    // The time is that of the last commit that the replica has replayed.
+    let mut client = pair.client();
+    client.ok("UPDATE t SET n = 1 WHERE id = 1");
+    pair.await_replica(&mut client, READ);
+    pair.pause_replay();
+    client.ok("UPDATE t SET n = 2 WHERE id = 1");
+    until("the replica is behind", || {
+        let lag = ["lag_bytes", "lag_seconds"].map(|name| metric(&pair.replica, name));
+        lag.iter().all(|lag| lag.is_some_and(|lag| lag > 0.0))
+    });
+    pair.replica.kill();
+    until("the loss is known", || {
+        metric(&pair.replica, "serves_reads") == Some(0.0)
+    });
 }
 
 #[test]
