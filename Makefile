@@ -20,7 +20,7 @@ help:
 	@echo 'make test    check the format, run clippy and every test, drivers of other languages among them'
 	@echo 'make drivers run the suites of asyncpg, psycopg2, pgx, lib/pq and node-postgres on PostgreSQL and through Paceline, and compare'
 	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
-	@echo 'make failover kill, freeze and stop primaries under load; FAILOVERS (200)'
+	@echo 'make failover kill, freeze and stop primaries under load, and compare reads on replicas with writes; FAILOVERS (200), READS (100000)'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make soak-queue take 2,000 jobs a second for SOAK_SECONDS (600) while a transaction stays open'
 	@echo 'make simulate compare the limit of groups in flight that is found with the best fixed one, on 768 simulated servers'
@@ -74,10 +74,13 @@ regress:
 	@cargo build --bin paceline
 	@scripts/regress.sh $(ARGS)
 
-# Kills, freezes and stops primaries under load, FAILOVERS times; PACELINE_SEED repeats a run.
+# Kills, freezes and stops primaries under load, FAILOVERS times; then writes and reads READS times on a chain of replicas. PACELINE_SEED
+# repeats a run.
 FAILOVERS ?= 200
+READS ?= 100000
 failover:
 	PACELINE_FAILOVERS=$(FAILOVERS) cargo test -p paceline --test e2e -- --nocapture repeated_failovers
+	PACELINE_READS=$(READS) cargo test -p paceline --test e2e -- --nocapture reads::pairs
 
 # The sample of `make test` is drawn from the same grid; PACELINE_SEED repeats a run.
 simulate:

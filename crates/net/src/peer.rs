@@ -62,6 +62,18 @@ impl Peer {
         }
     }
 
+    /// Returns the address and port of a TCP peer.
+    pub fn remote(&self) -> Option<SocketAddr> {
+        match self {
+            Self::V4([peer, _]) => Some(SocketAddr::V4(*peer)),
+            Self::V6(ends) => {
+                let [peer, _] = **ends;
+                Some(SocketAddr::V6(peer))
+            }
+            Self::Unix { .. } | Self::Disconnected => None,
+        }
+    }
+
     /// Returns the local address of a TCP connection.
     pub fn local(&self) -> Option<SocketAddr> {
         match self {

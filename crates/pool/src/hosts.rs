@@ -10,11 +10,13 @@ mod lookup;
 pub(crate) mod monitor;
 mod patroni;
 mod positions;
+mod primary;
 mod probe;
 mod reads;
 
 pub use failovers::{Failover, FailoverTotals};
 pub(crate) use positions::ReplicaNeeds;
+pub(crate) use primary::{NoPrimary, PrimaryState};
 
 use crate::address::Address;
 use crate::keyring::Keyring;
@@ -24,7 +26,7 @@ use arc_swap::ArcSwap;
 use failovers::Failovers;
 use paceline_cluster::{
     Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Lsn, Observation,
-    PatroniView, Position, PrimaryTarget, ReadableReplica, SystemId,
+    PatroniView, Position, ReadableReplica, SystemId,
 };
 use paceline_config::{Config, Database, Host, Upstream};
 use positions::Positions;
@@ -45,6 +47,8 @@ pub struct DatabaseHosts {
     pub entry: String,
     config: HostsConfig,
     cluster: Mutex<Cluster>,
+    /// The primary of which [`DatabaseHosts::left_others`] has been true. Locked only with the lock of the cluster.
+    followed: Mutex<Option<HostId>>,
     /// What follows from the last observation, for each read.
     roles: ArcSwap<Roles>,
     positions: Positions,
@@ -88,24 +92,6 @@ pub(crate) struct HostsConfig {
     failover_timeout: Duration,
     /// Limits an attempt to connect; zero means no limit.
     connect_timeout: Duration,
-}
-
-/// The primary of a database, for its pools.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum PrimaryState {
-    /// Server connections lead to this host.
-    Known(Upstream),
-    /// There is no primary.
-    Unknown(NoPrimary),
-}
-
-/// A time without a primary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoPrimary {
-    /// The beginning.
-    pub(crate) since: Instant,
-    /// When clients get an error, unless there is a primary by then.
-    pub(crate) until: Instant,
 }
 
 impl HostsConfig {
@@ -200,6 +186,7 @@ impl DatabaseHosts {
         Self {
             locations: config.upstreams.iter().map(location).collect(),
             cluster: Mutex::new(cluster),
+            followed: Mutex::default(),
             roles: ArcSwap::default(),
             positions: Positions::new(config.upstreams.len(), &shared.positions_asked),
             failovers: before.map_or_else(Arc::default, |before| Arc::clone(&before.failovers)),
@@ -218,39 +205,6 @@ impl DatabaseHosts {
     /// Whether the configuration still says the same.
     pub(crate) fn are_those_of(&self, config: &HostsConfig) -> bool {
         self.config.is_same(config)
-    }
-
-    /// The primary now.
-    pub(crate) fn primary(&self) -> PrimaryState {
-        self.primary_in(&self.lock())
-    }
-
-    fn primary_in(&self, cluster: &Cluster) -> PrimaryState {
-        let now = Instant::now();
-        match cluster.write_target(now) {
-            PrimaryTarget::Host(HostId(host)) => match self.config.upstreams.get(host) {
-                Some(upstream) => PrimaryState::Known(upstream.clone()),
-                None => PrimaryState::Unknown(NoPrimary {
-                    since: now,
-                    until: now,
-                }),
-            },
-            PrimaryTarget::Wait { since, until } => {
-                PrimaryState::Unknown(NoPrimary { since, until })
-            }
-            PrimaryTarget::GaveUp { since } => PrimaryState::Unknown(NoPrimary {
-                since,
-                until: since,
-            }),
-        }
-    }
-
-    /// The primary; `None` if there is none.
-    pub(crate) fn known_primary(&self) -> Option<Upstream> {
-        match self.primary() {
-            PrimaryState::Known(upstream) => Some(upstream),
-            PrimaryState::Unknown(_) => None,
-        }
     }
 
     /// The one of the hosts that listens where `upstream` does.

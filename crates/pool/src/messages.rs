@@ -60,10 +60,14 @@ pub(crate) fn no_primary(since: Duration) -> Bytes {
 
 /// The answer to a read if no replica may serve it (`replicas_gone = error`).
 pub fn no_replica() -> BytesMut {
-    let mut out = BytesMut::new();
-    ErrorResponse::error("57P03", "no replica may serve reads (replicas_gone)")
-        .with_hint("SHOW HOSTS in the admin console shows the state of each host.")
-        .write(&mut out);
-    Status::Idle.write(&mut out);
-    out
+    let error = ErrorResponse::error("57P03", "no replica may serve reads (replicas_gone)")
+        .with_hint("SHOW HOSTS in the admin console shows the state of each host.");
+    answer(&error).into()
+}
+
+/// The answer to `SHOW paceline.position` if the primary does not answer, or its timeline is not known.
+pub fn no_position() -> BytesMut {
+    let error = ErrorResponse::error("57P03", "the position of the primary is not known")
+        .with_hint("SHOW HOSTS in the admin console shows the state of each host.");
+    answer(&error).into()
 }

@@ -412,7 +412,7 @@ impl Pools {
             on_server,
             hosts,
         } = database;
-        let (known, no_primary) = match hosts.as_ref().map(|hosts| hosts.primary()) {
+        let (known, no_primary) = match hosts.as_ref().map(|hosts| hosts.primary_for_pools()) {
             Some(PrimaryState::Known(upstream)) => (Some(upstream), None),
             Some(PrimaryState::Unknown(none)) => (None, Some(none)),
             None => (None, None),

@@ -85,11 +85,11 @@ impl ServerConn {
         let now = Instant::now();
         Self {
             info: ServerInfo::new(&stream, 0, None),
+            key: BackendKey::new(address, stream.peer().remote()),
             stream,
             side: ServerSide::new(Arc::clone(none), prepared_max),
             input: BytesMut::new(),
             buffers: RelayBuffers::default(),
-            key: BackendKey::new(address),
             generation: None,
             idle_since: now,
             checked: None,

@@ -33,7 +33,7 @@ pub(super) enum MetricSource {
     /// user.
     Pools(fn(&PoolSample<'_>, &mut PoolSeries<'_>)),
     /// The value for each host of a database that has several; `None` if it is not known.
-    Hosts(fn(&HostStatus) -> Option<u64>),
+    Hosts(fn(&HostStatus) -> Option<Number>),
     /// The value for each database with several hosts.
     Failovers(fn(&FailoverTotals) -> u64),
     /// Always 1; this is the value of the only label.
@@ -47,7 +47,7 @@ const DATABASE: &[&str] = &["database"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];
 const POOL_REASON: &[&str] = &["database", "user", "reason"];
 
-pub(super) static METRICS: [Metric; 31] = [
+pub(super) static METRICS: [Metric; 34] = [
     Metric {
         name: "paceline_units",
         metric_type: MetricType::Counter,
@@ -301,14 +301,35 @@ pub(super) static METRICS: [Metric; 31] = [
         metric_type: MetricType::Gauge,
         labels: HOST,
         help: "Whether the host is the primary of its database: 1 or 0; only for databases with several hosts",
-        source: MetricSource::Hosts(|host| Some((host.role == HostRole::Primary).into())),
+        source: MetricSource::Hosts(|host| Some(is(host.role == HostRole::Primary))),
     },
     Metric {
         name: "paceline_host_lag_bytes",
         metric_type: MetricType::Gauge,
         labels: HOST,
         help: "Log that the replica has not replayed yet",
-        source: MetricSource::Hosts(|host| host.lag.bytes),
+        source: MetricSource::Hosts(|host| host.lag.bytes.map(Number::Whole)),
+    },
+    Metric {
+        name: "paceline_host_lag_seconds",
+        metric_type: MetricType::Gauge,
+        labels: HOST,
+        help: "Time since the last commit that the replica has replayed; 0 if nothing is left to replay",
+        source: MetricSource::Hosts(|host| Some(Number::Seconds(host.lag.time?.as_secs_f64()))),
+    },
+    Metric {
+        name: "paceline_host_serves_reads",
+        metric_type: MetricType::Gauge,
+        labels: HOST,
+        help: "Whether the host may serve reads as a replica: 1 or 0",
+        source: MetricSource::Hosts(|host| Some(is(matches!(host.reads, Some(Ok(())))))),
+    },
+    Metric {
+        name: "paceline_host_timeline",
+        metric_type: MetricType::Gauge,
+        labels: HOST,
+        help: "Timeline of the host at its last answer",
+        source: MetricSource::Hosts(|host| Some(Number::Whole(host.timeline?.0.into()))),
     },
     Metric {
         name: "paceline_failovers",
@@ -349,3 +370,8 @@ pub(super) static METRICS: [Metric; 31] = [
         source: MetricSource::Info(env!("CARGO_PKG_VERSION")),
     },
 ];
+
+/// 1 if it is so.
+fn is(it: bool) -> Number {
+    Number::Whole(it.into())
+}

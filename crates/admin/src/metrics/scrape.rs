@@ -33,7 +33,7 @@ enum MetricValues {
     Process(Number),
     Pools(SeriesMap),
     /// The labels of a host or a database, and its value.
-    Labelled(Vec<(Vec<String>, u64)>),
+    Labelled(Vec<(Vec<String>, Number)>),
     Info(&'static str),
 }
 
@@ -72,7 +72,7 @@ impl Scrape {
 }
 
 /// The values of a metric of hosts. Its labels are the entry of the configuration, and `host:port`.
-fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<u64>) -> Vec<(Vec<String>, u64)> {
+fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<Number>) -> Vec<(Vec<String>, Number)> {
     let mut values = Vec::new();
     for hosts in proxy.pools.hosts() {
         for host in hosts.statuses() {
@@ -84,7 +84,7 @@ fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<u64>) -> Vec<(Vec<St
 }
 
 /// The values of a metric of failovers. Its label is the database.
-fn of_failovers(proxy: &Proxy, value: fn(&FailoverTotals) -> u64) -> Vec<(Vec<String>, u64)> {
+fn of_failovers(proxy: &Proxy, value: fn(&FailoverTotals) -> u64) -> Vec<(Vec<String>, Number)> {
     let all = proxy.pools.hosts();
     let mut by_database = BTreeMap::new();
     // Two entries may have commits of one database: a reload may have added its own to that of all databases.
@@ -93,7 +93,7 @@ fn of_failovers(proxy: &Proxy, value: fn(&FailoverTotals) -> u64) -> Vec<(Vec<St
     }
     let series = by_database.into_iter();
     series
-        .map(|(database, total)| (vec![database], total))
+        .map(|(database, total)| (vec![database], Number::Whole(total)))
         .collect()
 }
 
@@ -120,7 +120,7 @@ fn encode(metric: &Metric, values: &MetricValues, mut out: MetricEncoder<'_>) ->
             for (labels, value) in values {
                 let labels = labels.iter().map(String::as_str);
                 let labels: Vec<_> = metric.labels.iter().copied().zip(labels).collect();
-                encode_number(metric, Number::Whole(*value), out.encode_family(&labels)?)?;
+                encode_number(metric, *value, out.encode_family(&labels)?)?;
             }
             Ok(())
         }

@@ -151,7 +151,7 @@ const fn refused(
 
 const SYSTEM: &str = "sockets keep the settings of the operating system";
 const BUFFERS: &str = "Paceline chooses its buffers itself";
-const DNS: &str = "the operating system resolves host names for every new connection";
+const DNS: &str = "the operating system resolves host names: with one host for every new connection, with several when Paceline connects to ask for their state, and every 5 s";
 const CIPHERS: &str = "Paceline offers only secure cipher suites, and they are not configurable";
 
 /// The keys of `[pgbouncer]` that Paceline does not have, in the order of PgBouncer's documentation.

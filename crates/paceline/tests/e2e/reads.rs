@@ -2,16 +2,19 @@
 
 mod begin_fails;
 mod extended_begin;
+mod pairs;
 mod scripts;
 mod several;
 mod transactions;
 mod waits;
 
 use crate::failover::{Pair, console, shown};
+use crate::harness::cluster::Cluster;
 use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
+use crate::harness::open_metrics::Scrape;
 use crate::harness::raw::RawClient;
 use crate::harness::reply::assert_same;
-use crate::harness::{Rng, until};
+use crate::harness::{http, until};
 
 const READ: &str = "SELECT n FROM t WHERE id = 1";
 
@@ -129,6 +132,14 @@ fn any_read_may_be_behind() {
     }
     client.ok("RESET paceline.reads");
     assert_eq!(client.number(READ), 7);
+    let parameters = [
+        ("user", "postgres"),
+        ("database", "postgres"),
+        ("paceline.reads", "any"),
+    ];
+    let mut other = RawClient::connect(pair.paceline.port(), &parameters);
+    pair.await_replica(&mut other, READ);
+    assert_eq!(other.number(READ), 0);
     pair.resume_replay();
 }
 
@@ -271,6 +282,38 @@ fn reads_continue_when_the_replica_is_lost_frozen_or_back() {
 }
 
 #[test]
+fn metrics_have_the_state_of_each_host() {
+    let Some(pair) = Pair::reading(&["reads=session", "metrics_listen=127.0.0.1:0"]) else {
+        return;
+    };
+    let metric = |server: &Cluster, name: &str| {
+        let answer = http::get(&pair.paceline.metrics(), "/metrics");
+        let host = format!("127.0.0.1:{}", server.port());
+        let labels = [("database", "*"), ("host", host.as_str())];
+        Scrape::read(&answer.body).value(&format!("paceline_host_{name}"), &labels)
+    };
+    assert_eq!(metric(&pair.replica, "serves_reads"), Some(1.0));
+    assert_eq!(metric(&pair.primary, "serves_reads"), Some(0.0));
+    assert_eq!(metric(&pair.replica, "timeline"), Some(1.0));
+    assert_eq!(metric(&pair.replica, "primary"), Some(0.0));
+    assert_eq!(metric(&pair.primary, "lag_seconds"), None);
+    // The time is that of the last commit that the replica has replayed.
+    let mut client = pair.client();
+    client.ok("UPDATE t SET n = 1 WHERE id = 1");
+    pair.await_replica(&mut client, READ);
+    pair.pause_replay();
+    client.ok("UPDATE t SET n = 2 WHERE id = 1");
+    until("the replica is behind", || {
+        let lag = ["lag_bytes", "lag_seconds"].map(|name| metric(&pair.replica, name));
+        lag.iter().all(|lag| lag.is_some_and(|lag| lag > 0.0))
+    });
+    pair.replica.kill();
+    until("the loss is known", || {
+        metric(&pair.replica, "serves_reads") == Some(0.0)
+    });
+}
+
+#[test]
 fn reads_for_replicas_fail_without_one_if_configured() {
     let Some(pair) = Pair::reading(&["reads=any", "max_lag=0", "replicas_gone=error"]) else {
         return;
@@ -287,83 +330,6 @@ fn reads_for_replicas_fail_without_one_if_configured() {
         client.number("SELECT /*+ PRIMARY */ n FROM t WHERE id = 1"),
         3
     );
-}
-
-/// Histories of clients that write and read counters of their own, each with its own last value as the least that it may read.
-/// The replica is paused, delayed and restarted meanwhile. `PACELINE_READS` is the number of pairs.
-#[test]
-fn pairs_of_a_write_and_a_read() {
-    let pairs = std::env::var("PACELINE_READS").map_or(3_000, |pairs| pairs.parse().unwrap());
-    let seed = paceline_testing::seed();
-    let mut rng = Rng::new(seed);
-    let Some(pair) = Pair::reading(&["reads=session", "default_pool_size=3"]) else {
-        return;
-    };
-    pair.primary
-        .client("postgres")
-        .ok("INSERT INTO t SELECT i, 0 FROM generate_series(6, 40) i");
-    let mut clients: Vec<(RawClient, i64)> = (0..12).map(|_| (pair.client(), 0)).collect();
-    let before = pair.reads();
-    for number in 0..pairs {
-        if number % 500 == 499 {
-            match rng.below(4) {
-                0 => pair.replica.restart(),
-                1 => pair.pause_replay(),
-                _ => pair.resume_replay(),
-            }
-        }
-        let place = rng.below(clients.len());
-        let id = place + 10;
-        let (client, last) = &mut clients[place];
-        if rng.chance(60) {
-            *last += 1;
-            write(&mut rng, client, id, *last);
-        }
-        let value = read(&mut rng, client, id);
-        assert_eq!(
-            value, *last,
-            "client {place} at step {number} of seed {seed}"
-        );
-    }
-    assert!(pair.reads() > before, "no read was answered by the replica");
-}
-
-fn write(rng: &mut Rng, client: &mut RawClient, id: usize, n: i64) {
-    let (id, n) = (id.to_string(), n.to_string());
-    match rng.below(4) {
-        0 => client.ok(&format!("UPDATE t SET n = {n} WHERE id = {id}")),
-        1 => client.ok(&format!(
-            "BEGIN; UPDATE t SET n = {n} WHERE id = {id}; COMMIT"
-        )),
-        2 => client.ok(&format!(
-            "SET synchronous_commit = off; UPDATE t SET n = {n} WHERE id = {id}"
-        )),
-        _ => {
-            let update = "UPDATE t SET n = $1::int WHERE id = $2::int";
-            client
-                .ask(&unit(update, &[Some(&n), Some(&id)]))
-                .expect_ok("an update")
-        }
-    };
-}
-
-fn read(rng: &mut Rng, client: &mut RawClient, id: usize) -> i64 {
-    let request = match rng.chance(50) {
-        true => query(&format!("SELECT n FROM t WHERE id = {id}")),
-        false => {
-            let select = "SELECT n FROM t WHERE id = $1::int";
-            unit(select, &[Some(&id.to_string())])
-        }
-    };
-    let in_transaction = rng.chance(40);
-    if in_transaction {
-        client.ok("BEGIN READ ONLY");
-    }
-    let reply = client.ask(&request).expect_ok("a read");
-    if in_transaction {
-        client.ok("COMMIT");
-    }
-    reply.rows()[0][0].as_ref().unwrap().parse().unwrap()
 }
 
 #[test]

@@ -23,6 +23,7 @@ impl DatabaseHosts {
         let is_primary =
             matches!(self.primary_in(&cluster), PrimaryState::Known(now) if now == *upstream);
         if is_primary {
+            *self.followed() = cluster.primary();
             self.failovers.followed();
         }
         is_primary
@@ -38,8 +39,14 @@ impl DatabaseHosts {
         self.failovers.totals(&self.entry)
     }
 
-    /// A primary was found, and no pool knows it yet.
+    /// The primary was lost, or one was found that no pool knows yet.
     pub(super) fn note_primary(&self, cluster: &Cluster, event: &Event) {
+        if matches!(
+            event,
+            Event::PrimaryLost { .. } | Event::PrimaryFound { .. }
+        ) {
+            *self.followed() = None;
+        }
         if let Event::PrimaryFound {
             host,
             timeline: Some(timeline),

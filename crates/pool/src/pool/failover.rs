@@ -9,10 +9,7 @@ use crate::messages;
 use bytes::Bytes;
 use paceline_config::Upstream;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
-
-/// The time for which a pool waits at most until all pools have left the old primary. That is a matter of microseconds.
-const SWITCH_MAX: Duration = Duration::from_secs(60);
+use std::time::Instant;
 
 impl Inner {
     /// The error for clients if there has been no primary for `failover_timeout`. Clients of a paused or suspended database wait for
@@ -35,7 +32,6 @@ impl Pool {
     /// This host is the primary now. Cuts the connections to other hosts: these may be alive, and must not commit anything more for
     /// clients. The pool uses the primary after [`Pool::follow_primary`].
     pub(crate) fn leave_others(&self, hosts: &Arc<DatabaseHosts>, upstream: &Upstream) {
-        let now = Instant::now();
         let mut inner = self.lock();
         if !inner.is_of(hosts) {
             return;
@@ -43,10 +39,8 @@ impl Pool {
         let address = Arc::clone(&inner.servers.generation.address);
         let is_other = address.upstream != *upstream;
         if is_other || inner.servers.generation.has_moved() {
-            inner.servers.no_primary.get_or_insert(NoPrimary {
-                since: now,
-                until: now + SWITCH_MAX,
-            });
+            let none = &mut inner.servers.no_primary;
+            none.get_or_insert_with(NoPrimary::until_pools_switch);
         }
         if is_other {
             let address = Address {
@@ -97,6 +91,12 @@ impl Pool {
         self.dispatch(&mut inner, now);
         self.start_timer(&mut inner);
         self.signals.look_again.notify_one();
+    }
+
+    /// Whether the pool has a primary that it may use.
+    #[cfg(test)]
+    pub(crate) fn has_primary(&self) -> bool {
+        self.lock().servers.no_primary.is_none()
     }
 
     /// A statement of a client was rejected because the server is read only (SQLSTATE 25006).

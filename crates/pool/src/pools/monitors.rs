@@ -68,7 +68,7 @@ impl Pools {
 
     /// Leads the pools of these hosts to their primary, or notes that there is none. Pools of a database that is no longer in the
     /// configuration are among them. No pool uses a new primary before all have left the old one.
-    fn follow_primary(&self, hosts: &Arc<DatabaseHosts>) {
+    pub(super) fn follow_primary(&self, hosts: &Arc<DatabaseHosts>) {
         let registry = self.lock();
         let primary = loop {
             let primary = hosts.primary();

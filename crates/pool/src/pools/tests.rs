@@ -81,3 +81,30 @@ async fn hosts_that_a_reload_removes_are_dropped_while_they_are_probed() {
     pools.set_config(Arc::new(Config::for_upstream("postgres://a@db").unwrap()));
     assert!(hosts.upgrade().is_none());
 }
+
+/// A login or a reload may come between the discovery of a primary and the moment when all pools have left the old one.
+#[tokio::test]
+async fn a_pool_that_is_new_or_changed_waits_until_others_have_left_the_old_primary() {
+    let url = "postgres://a@one,two";
+    let config = || Arc::new(Config::for_upstream(url).unwrap());
+    let pools = Pools::new(config());
+    pools.start_monitors();
+    let hosts = Arc::clone(pools.hosts().first().unwrap());
+    let before = pools.pool("app", "before").unwrap();
+    hosts.find_primary(0);
+    pools.follow_primary(&hosts);
+    assert!(before.has_primary());
+    hosts.find_primary(1);
+    let new = pools.pool("app", "new").unwrap();
+    let for_auth = pools.auth_pool("app", "auth").unwrap();
+    pools.set_config(config());
+    for pool in [&before, &new, &for_auth] {
+        assert!(!pool.has_primary());
+    }
+    pools.follow_primary(&hosts);
+    let later = pools.pool("app", "later").unwrap();
+    for pool in [&before, &new, &for_auth, &later] {
+        assert!(pool.has_primary());
+        assert_eq!(pool.address().upstream, hosts.upstreams()[1]);
+    }
+}

@@ -1,11 +1,12 @@
 //! Cancel requests to a server (PostgreSQL documentation, chapter "Canceling Requests in Progress").
 
-use super::dial::connect;
+use super::dial::connect_at;
 use crate::address::Address;
 use bytes::BytesMut;
 use paceline_net::optional_timeout;
 use paceline_wire::startup;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct BackendKey {
     address: Arc<Address>,
+    /// Where the connection leads: the name may stand for several servers, or for another one by now. `None`: the address decides.
+    at: Option<SocketAddr>,
     /// The process id of the backend.
     pub process: u32,
     secret: u32,
@@ -24,10 +27,11 @@ impl BackendKey {
         &self.address
     }
 
-    /// A key that the server has not sent yet.
-    pub fn new(address: &Arc<Address>) -> Self {
+    /// A key that the server of this connection has not sent yet.
+    pub fn new(address: &Arc<Address>, at: Option<SocketAddr>) -> Self {
         Self {
             address: Arc::clone(address),
+            at,
             process: 0,
             secret: 0,
         }
@@ -37,6 +41,7 @@ impl BackendKey {
     pub fn of_peer(address: &Arc<Address>, process: u32, secret: u32) -> Self {
         Self {
             address: Arc::clone(address),
+            at: None,
             process,
             secret,
         }
@@ -52,7 +57,7 @@ impl BackendKey {
     /// # Errors
     /// The server cannot be reached, or closes the connection before it has the request.
     pub async fn cancel(&self) -> io::Result<()> {
-        let stream = connect(&self.address).await?;
+        let stream = connect_at(self.at, &self.address).await?;
         let mut out = BytesMut::new();
         startup::write_cancel(&mut out, self.process, self.secret);
         stream.write_all(&mut out).await?;

@@ -7,6 +7,7 @@ use paceline_config::{Host, Upstream};
 use paceline_net::{Connector, SslMode, Stream};
 use paceline_wire::startup;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -27,25 +28,29 @@ pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
     }
 }
 
-/// Opens a socket to where the monitor has found the server, or else to where the name leads.
-async fn dial_located(address: &Address) -> io::Result<Stream> {
-    let location = address.location.as_ref();
-    match location.and_then(|location| location.address()) {
-        Some(found) => Ok(Stream::tcp(TcpStream::connect(found).await?)),
-        None => dial(&address.upstream).await,
+/// Opens a socket to this address, or else to where the name leads.
+async fn dial_at(at: Option<SocketAddr>, upstream: &Upstream) -> io::Result<Stream> {
+    match at {
+        Some(at) => Ok(Stream::tcp(TcpStream::connect(at).await?)),
+        None => dial(upstream).await,
     }
 }
 
-/// Opens a socket and encrypts it as `sslmode` demands.
+/// Opens a socket to where the monitor has found the server, or else to where the name leads, and encrypts it as `sslmode` demands.
 ///
 /// # Errors
 /// The server cannot be reached, or `sslmode` demands encryption and that fails.
 pub async fn connect(address: &Address) -> io::Result<Stream> {
+    connect_at(address.located(), address).await
+}
+
+/// Does the same, but to this address of the server if it is known.
+pub(super) async fn connect_at(at: Option<SocketAddr>, address: &Address) -> io::Result<Stream> {
     let connector = address.connector()?;
     let stream = match connector.mode() {
-        SslMode::Disable | SslMode::Allow => dial_located(address).await,
-        SslMode::Prefer => connect_encrypted(address, &connector, false).await,
-        _ => connect_encrypted(address, &connector, true).await,
+        SslMode::Disable | SslMode::Allow => dial_at(at, &address.upstream).await,
+        SslMode::Prefer => connect_encrypted(at, address, &connector, false).await,
+        _ => connect_encrypted(at, address, &connector, true).await,
     }?;
     stream.set_tcp_options(&tcp_settings(&address.tcp));
     Ok(stream)
@@ -54,12 +59,13 @@ pub async fn connect(address: &Address) -> io::Result<Stream> {
 /// Asks the server for TLS. Unless it is `required`, falls back to an unencrypted connection if the server has no TLS or the
 /// handshake fails.
 async fn connect_encrypted(
+    at: Option<SocketAddr>,
     address: &Address,
     connector: &Connector,
     required: bool,
 ) -> io::Result<Stream> {
     let server = &address.upstream;
-    let mut stream = dial_located(address).await?;
+    let mut stream = dial_at(at, server).await?;
     let Host::Tcp(host) = &server.host else {
         return Ok(stream);
     };
@@ -72,7 +78,7 @@ async fn connect_encrypted(
         Err(error) if required => Err(error),
         Err(error) => {
             tracing::warn!(%server, %error, "TLS handshake failed; connecting without TLS");
-            dial_located(address).await
+            dial_at(at, server).await
         }
     }
 }
@@ -110,12 +116,19 @@ impl Address {
         connector.map_err(io::Error::other)
     }
 
+    /// Where the monitor has found the server.
+    fn located(&self) -> Option<SocketAddr> {
+        self.location.as_ref()?.address()
+    }
+
     /// Opens a connection with TLS instead of without, or without instead of with, if `sslmode` allows that.
     pub(super) async fn connect_otherwise(&self, encrypted: bool) -> Option<Stream> {
         let connector = self.connector().ok()?;
         let opened = match (connector.mode(), encrypted) {
-            (SslMode::Prefer, true) => dial_located(self).await,
-            (SslMode::Allow, false) => connect_encrypted(self, &connector, true).await,
+            (SslMode::Prefer, true) => dial_at(self.located(), &self.upstream).await,
+            (SslMode::Allow, false) => {
+                connect_encrypted(self.located(), self, &connector, true).await
+            }
             _ => return None,
         };
         opened

@@ -46,7 +46,10 @@ async fn relaying() -> (TcpListener, Arc<ClientEntry>) {
         delivered: Notify::new(),
         in_flight_cancelled: Notify::new(),
     });
-    client.set_state(ClientState::Relaying(BackendKey::new(&Arc::new(address))));
+    client.set_state(ClientState::Relaying(BackendKey::new(
+        &Arc::new(address),
+        None,
+    )));
     (server, client)
 }
 

@@ -138,22 +138,55 @@ impl Client {
         Ok(true)
     }
 
-    /// The source of the answer to `SHOW paceline.position` or `SET paceline.after`, if a request is one of them.
-    pub(super) async fn position_source(&mut self, bytes: &[u8]) -> Option<PositionSource> {
-        let replicas = Arc::clone(self.replicas.load().as_ref()?);
-        let position = match self.session.local_command(bytes)? {
-            LocalShow::Parameter(name) if name == POSITION => {
+    /// Whether a request is `SHOW paceline.position` or `SET paceline.after`.
+    pub(super) async fn position_request(
+        &mut self,
+        bytes: &[u8],
+    ) -> Result<PositionRequest, ClientEnd> {
+        if self.replicas.load().is_none() {
+            return Ok(PositionRequest::Other);
+        }
+        let position = match self.session.local_command(bytes) {
+            Some(LocalShow::Parameter(name)) if name == POSITION => {
                 // Boxed because it is rare: its state would be part of every client.
-                Some(Box::pin(replicas.position(&mut self.seen)).await?)
+                let Some(position) = Box::pin(self.await_position()).await? else {
+                    return Ok(PositionRequest::Answered);
+                };
+                Some(position)
             }
-            LocalShow::Follow(_) => None,
-            _ => return None,
+            Some(LocalShow::Follow(_)) => None,
+            _ => return Ok(PositionRequest::Other),
         };
-        Some(PositionSource {
+        Ok(PositionRequest::Of(PositionSource {
             pool: Arc::clone(&self.pool),
             position,
             followed: RefCell::new(None),
-        })
+        }))
+    }
+
+    /// What the client has seen. While there is no primary, the client waits in the line as with a statement. `None`: it has got an
+    /// error.
+    async fn await_position(&mut self) -> Result<Option<String>, ClientEnd> {
+        if let Some(position) = self.position().await {
+            return Ok(Some(position));
+        }
+        match self.check_out().await? {
+            WaitResult::Server(server) => server.give_back(),
+            other => {
+                self.handle_wait_result(other).await?;
+                return Ok(None);
+            }
+        }
+        let position = self.position().await;
+        if position.is_none() {
+            self.send_answer(messages::no_position(), true).await?;
+        }
+        Ok(position)
+    }
+
+    async fn position(&mut self) -> Option<String> {
+        let replicas = Arc::clone(self.replicas.load().as_ref()?);
+        replicas.position(&mut self.seen).await
     }
 
     /// Follows the position that was set.
@@ -172,6 +205,16 @@ impl Client {
             replicas.primary_served(&mut self.seen);
         }
     }
+}
+
+/// Whether a request is about a position.
+pub(super) enum PositionRequest {
+    /// It is not.
+    Other,
+    /// It is, and this answers it.
+    Of(PositionSource),
+    /// The client has got an error.
+    Answered,
 }
 
 /// Answers `SHOW paceline.position` and `SET paceline.after`.

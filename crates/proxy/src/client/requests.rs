@@ -1,6 +1,7 @@
 //! The requests of a client: each is answered at once, relayed, or put into the line.
 
 use super::idle_timer::{IdleLimit, IdleReason, IdleTimer};
+use super::replicas::PositionRequest;
 use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::shared_listen::notification_ready;
 use bytes::{Bytes, BytesMut};
@@ -168,7 +169,10 @@ impl Client {
             let wrap = self.wrap(&bytes).await;
             return self.relay_alone(bytes, wrap).await;
         }
-        match self.plan(&bytes).await {
+        let Some(plan) = self.plan(&bytes).await? else {
+            return Ok(());
+        };
+        match plan {
             RequestPlan::Answer(answer) => self.send_local(&bytes, answer).await,
             RequestPlan::Listen(change, request)
                 if self.deferred.is_none() && self.shares_listen() =>
@@ -202,14 +206,17 @@ impl Client {
         self.send_answer(answer, false).await
     }
 
-    /// Classifies a complete request; parses its texts for that.
-    async fn plan(&mut self, bytes: &Bytes) -> RequestPlan {
-        let source = self.position_source(bytes).await;
-        if let Some(source) = source {
-            let templates = &self.proxy.shared.templates;
-            let plan = self.session.plan(bytes, templates, &source);
-            self.follow(source);
-            return plan;
+    /// Classifies a complete request; parses its texts for that. `None`: the client has got an error.
+    async fn plan(&mut self, bytes: &Bytes) -> Result<Option<RequestPlan>, ClientEnd> {
+        match self.position_request(bytes).await? {
+            PositionRequest::Other => {}
+            PositionRequest::Of(source) => {
+                let templates = &self.proxy.shared.templates;
+                let plan = self.session.plan(bytes, templates, &source);
+                self.follow(source);
+                return Ok(Some(plan));
+            }
+            PositionRequest::Answered => return Ok(None),
         }
         loop {
             let parses = self.proxy.shared.templates.parses();
@@ -223,7 +230,7 @@ impl Client {
                 RequestPlan::Unparsed(unparsed) => {
                     Box::pin(self.proxy.shared.parse(unparsed)).await
                 }
-                plan => return plan,
+                plan => return Ok(Some(plan)),
             }
         }
     }

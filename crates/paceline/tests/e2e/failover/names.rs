@@ -123,6 +123,27 @@ fn a_single_host_whose_name_moves_is_reached_at_its_new_address() {
     assert_eq!(new.client().number(N), 3);
 }
 
+/// The server at the old address lives on, and has the statement.
+#[test]
+fn a_cancel_request_goes_where_the_connection_leads() {
+    let Some(old) = Machine::primary() else {
+        return;
+    };
+    let Some(new) = Machine::primary() else {
+        return;
+    };
+    let Some(named) = Named::start(&[("db", &old)], &[]) else {
+        return;
+    };
+    let mut one = named.client();
+    one.send(&query("SELECT pg_sleep(3600)"));
+    let running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)' AND state = 'active'";
+    until("the statement runs", || old.client().number(running) == 1);
+    named.lead(&[("db", &new)]);
+    one.cancel();
+    assert_eq!(one.reply().error().unwrap().sqlstate(), "57014");
+}
+
 /// After a failover the name of the old primary leads to a server of another cluster.
 #[test]
 fn a_name_that_moves_to_another_cluster_is_rejected() {

@@ -2,7 +2,7 @@
 
 use super::READ;
 use crate::failover::{Pair, console};
-use crate::harness::message::{query, unit};
+use crate::harness::message::{query, run, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::stage::counters;
 use crate::harness::until;
@@ -263,4 +263,39 @@ fn a_read_that_waits_for_the_first_analysis_runs_on_the_replica() {
     // The first one has run on the primary.
     assert_eq!(pair.reads(), before + 3);
     assert_eq!(counters(&mut status).waiting, 0);
+}
+
+/// It is an autocommit statement like any other: it waits for the new primary, or gets the error that others get.
+#[test]
+fn the_position_is_shown_after_a_failover() {
+    let Some(pair) = Pair::reading(&["reads=session", "failover_timeout=60s"]) else {
+        return;
+    };
+    let (mut one, mut other, mut cancelled) = (pair.reader(), pair.reader(), pair.reader());
+    pair.primary.kill();
+    until("the loss is known", || {
+        pair.paceline.logged("the primary is lost")
+    });
+    for client in [&mut one, &mut cancelled] {
+        client.send(&query("SHOW paceline.position"));
+    }
+    other.send(&[run("SHOW paceline.position", &[]), sync()].concat());
+    until("they wait", || {
+        let pools = console(&pair.paceline).ok("SHOW POOLS");
+        let place = pools.0[0]
+            .columns()
+            .iter()
+            .position(|name| name == "cl_waiting");
+        pools
+            .rows()
+            .iter()
+            .any(|row| row[place.unwrap()].as_deref() == Some("3"))
+    });
+    cancelled.cancel();
+    assert_eq!(cancelled.reply().error().unwrap().sqlstate(), "57014");
+    pair.promote();
+    for client in [&mut one, &mut other] {
+        let position = client.reply().expect_ok("SHOW").value();
+        assert_eq!(position.split(':').nth(1), Some("2"), "{position}");
+    }
 }
