@@ -97,9 +97,10 @@ pub(crate) async fn serve(
 /// Polls for messages, if that pays on this machine.
 async fn busy_poll(proxy: Arc<Proxy>) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    // With one core, the sender of the next message needs it. With several threads, a polling thread would wake the others.
+    // With one core, the sender of the next message needs it. With several threads, tokio wakes a sleeping one whenever a thread
+    // that has looked for work finds some: each poll would, and the woken thread would wait for the sockets in place of the polling one.
     if cores == 1 || proxy.worker_threads > 1 {
-        return proxy.shared.busy_poll.disable();
+        return proxy.shared.busy_poll.turn_off();
     }
     let limit = || proxy.config().paceline.operation.busy_poll;
     proxy.shared.busy_poll.run(limit).await;

@@ -2,9 +2,9 @@
 
 use std::num::NonZero;
 
-/// With fewer cores there is one thread. PostgreSQL or the clients need the other cores, and only a single thread polls for
-/// messages.
-const CORES_MIN: usize = 4;
+/// With fewer cores there is one thread: only a single thread polls for messages, and it serves about as many requests as PostgreSQL
+/// on the other cores.
+const CORES_MIN: usize = 8;
 
 /// PostgreSQL, or the kernel's work for the network, needs at least as much time for a request as Paceline.
 const CORES_PER_THREAD: usize = 2;
@@ -35,8 +35,8 @@ mod tests {
 
     #[test]
     fn few_cores_have_one_thread_and_many_cores_half_as_many() {
-        let threads = [1, 2, 3, 4, 5, 6, 16, 32, 33, 64, 256].map(automatic);
-        assert_eq!(threads, [1, 1, 1, 2, 2, 3, 8, 16, 16, 16, 16]);
+        let threads = [1, 2, 4, 7, 8, 9, 16, 32, 33, 64, 256].map(automatic);
+        assert_eq!(threads, [1, 1, 1, 1, 4, 4, 8, 16, 16, 16, 16]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ section! {
         /// The operating system user as which the process runs if root starts it; must be able to read the files that
         /// the configuration names, and to write logfile and pidfile; "" does not change the user
         user: String = String::new(), text(), needs_restart(), pgbouncer("");
-        /// Threads that serve client and server sockets; auto: 1 if the process may use fewer than 4 cores, else one for every
+        /// Threads that serve client and server sockets; auto: 1 if the process may use fewer than 8 cores, else one for every
         /// two cores, at most 16
         worker_threads: Option<usize> = None, automatic("threads", 1..=WORKER_THREADS_MAX), needs_restart();
         /// How long an idle thread polls for messages before it sleeps, if messages arrive that fast and no request

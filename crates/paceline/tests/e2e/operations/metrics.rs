@@ -235,7 +235,7 @@ fn the_number_of_threads_follows_the_cores() {
         return;
     };
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let expected = if cores < 4 { 1 } else { (cores / 2).min(16) };
+    let expected = if cores < 8 { 1 } else { (cores / 2).min(16) };
     assert_eq!(
         scrape(&metrics).value("paceline_worker_threads", &[]),
         Some(expected as f64)
