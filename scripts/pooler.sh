@@ -5,14 +5,16 @@
 # each round, which vary less when the speed of the machine changes. A measurement that other virtual machines disturbed is
 # repeated. All servers listen on loopback, use a temporary folder and end with the script.
 # Environment variables: SECONDS_EACH (4), ROUNDS (3), CLIENTS (1 8 64 256 2000 8000), SCALE (10), POOL (2, server connections of
-# each pooler), IDLE (8000 clients), PARTS (memory speed tls logins; memory comes first, in new processes), PGBOUNCER (pgbouncer;
-# the path of another version).
+# each pooler), IDLE (8000 clients), PARTS (memory speed tls logins; memory comes first, in new processes; threads compares
+# Paceline with itself, by worker_threads), WORKER_THREADS (1 2; what threads compares), PGBOUNCER (pgbouncer; the path of another
+# version).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 seconds=${SECONDS_EACH:-4} rounds=${ROUNDS:-3} scale=${SCALE:-10} pool=${POOL:-2} idle=${IDLE:-8000}
 read -ra clients <<<"${CLIENTS:-1 8 64 256 2000 8000}"
 read -ra parts <<<"${PARTS:-memory speed tls logins}"
+read -ra numbers_of_threads <<<"${WORKER_THREADS:-1 2}"
 server=5480 bouncer=5481 ours=5482
 source scripts/servers.sh
 ulimit -n "$(ulimit -Hn)"
@@ -44,9 +46,9 @@ start_servers() {
     [[ $prepares == no ]] || prepared=(max_prepared_statements=200)
     start_pgbouncer $bouncer "$pool" "${tls[@]}" "${prepared[@]}"
     start_pgbouncer $((bouncer + 10)) "$pool" "auth_type = scram-sha-256" "auth_file = $work/userlist.txt"
-    local sets=()
+    sets=(--set "default_pool_size=$pool")
     for line in "${tls[@]}" max_client_conn=10000; do sets+=(--set "$line"); done
-    start_paceline $ours "${sets[@]}" --set "default_pool_size=$pool"
+    start_paceline $ours "${sets[@]}"
     start_paceline $((ours + 10)) --set "default_pool_size=$pool" --set auth_type=scram-sha-256 --set "auth_file=$work/userlist.txt"
     for port in $bouncer $ours $((bouncer + 10)) $((ours + 10)); do wait_for $port; done
 }
@@ -123,6 +125,45 @@ tls() {
         for count in "${clients[@]}"; do
             row "\`SELECT 1\`, $mode" "$count" no -M $mode -f "$work/one.sql"
             row "\`pgbench -S\`, $mode" "$count" no -M $mode -S
+        done
+    done
+}
+
+# compare NAME CLIENTS ARGUMENTS…: a row of Paceline by number of threads; the ratio is that of the last number to the first.
+compare() {
+    local name=$1 count=$2 targets=("${numbers_of_threads[@]}") round target
+    shift 2
+    local -A all=() this
+    for round in $(seq "$rounds"); do
+        this=()
+        for target in "${targets[@]:round % ${#targets[@]}}" "${targets[@]:0:round % ${#targets[@]}}"; do
+            this[$target]=$(quiet_tps "${port_of[$target]}" "$count" "$@")
+            all[$target]+=" ${this[$target]}"
+        done
+        all[ratio]+=" $(ratio "${this[${targets[-1]}]}" "${this[${targets[0]}]}")"
+    done
+    printf '| %s | %s |' "$name" "$count"
+    for target in "${targets[@]}"; do printf ' %.0f |' "$(median <<<"${all[$target]}")"; done
+    printf ' %.2f |\n' "$(tr -d – <<<"${all[ratio]}" | median)"
+}
+
+threads() {
+    local -A port_of=()
+    local number port=$((ours + 20)) security mode count
+    for number in "${numbers_of_threads[@]}"; do
+        port_of[$number]=$((port++))
+        start_paceline "${port_of[$number]}" "${sets[@]}" --set "worker_threads=$number"
+        wait_for "${port_of[$number]}"
+    done
+    for security in disable require; do
+        export PGSSLMODE=$security
+        printf '\nPaceline by worker_threads, transactions per second (sslmode=%s)\n\n| workload | clients |%s ratio |\n|---|---|%s---|\n' \
+            "$security" "$(printf ' %s |' "${numbers_of_threads[@]}")" "$(printf -- '---|%.0s' "${numbers_of_threads[@]}")"
+        for mode in simple prepared; do
+            for count in "${clients[@]}"; do
+                compare "\`SELECT 1\`, $mode" "$count" -M $mode -f "$work/one.sql"
+                compare "\`pgbench -S\`, $mode" "$count" -M $mode -S
+            done
         done
     done
 }

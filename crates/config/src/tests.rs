@@ -89,7 +89,7 @@ fn every_setting_is_read_into_its_own_field() {
     expected.grouping.hotspot_lock_type = false;
     expected.grouping.pipeline = false;
     expected.grouping.group_size_max = 8;
-    expected.operation.worker_threads = 2;
+    expected.operation.worker_threads = Some(2);
     assert_eq!(config.paceline, expected);
 }
 

@@ -2,7 +2,7 @@
 //! than most statements: the scheduler, a halted virtual core, cold caches. Linux does the same for sockets (`SO_BUSY_POLL`) and
 //! KVM for cores (`halt_poll_ns`). As there, polling pauses while it does not pay.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -17,6 +17,8 @@ const QUEUED_MESSAGES: u64 = 1_000;
 /// Keeps the event loop awake after messages.
 #[derive(Debug, Default)]
 pub struct BusyPoll {
+    /// Polling is off for good, and messages are not counted: several threads would write the same number.
+    off: AtomicBool,
     /// Number of messages that have arrived.
     messages: AtomicU64,
     /// Number of the message that starts polling again.
@@ -29,6 +31,9 @@ pub struct BusyPoll {
 impl BusyPoll {
     /// A message has arrived from a client or a server.
     pub fn message_received(&self) {
+        if self.off.load(Ordering::Relaxed) {
+            return;
+        }
         let number = self.messages.fetch_add(1, Ordering::Relaxed);
         if number >= self.resume_at.load(Ordering::Relaxed) && self.is_calm() {
             self.wake.notify_one();
@@ -37,6 +42,9 @@ impl BusyPoll {
 
     /// A request waits for a server connection: the event loop sleeps, so that further requests can join its group.
     pub fn request_queued(&self) {
+        if self.off.load(Ordering::Relaxed) {
+            return;
+        }
         let messages = self.messages.load(Ordering::Relaxed);
         self.calm_from
             .store(messages + QUEUED_MESSAGES, Ordering::Relaxed);
@@ -52,9 +60,9 @@ impl BusyPoll {
         self.keep_on(continues).await;
     }
 
-    /// Turns polling off until it is resumed by [`BusyPoll::run`].
-    pub fn disable(&self) {
-        self.resume_at.store(u64::MAX, Ordering::Relaxed);
+    /// Turns polling off for good.
+    pub fn turn_off(&self) {
+        self.off.store(true, Ordering::Relaxed);
     }
 
     /// `continues` decides whether to poll on after a time without messages.
@@ -62,7 +70,7 @@ impl BusyPoll {
         let mut backoff = PollBackoff::default();
         loop {
             self.wake.notified().await;
-            self.disable();
+            self.resume_at.store(u64::MAX, Ordering::Relaxed);
             self.poll(&continues, &mut backoff).await;
             let messages = self.messages.load(Ordering::Relaxed);
             self.resume_at
@@ -119,7 +127,6 @@ impl PollBackoff {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     /// Polling whose time limit is controlled by the test.
     struct Fixture {
@@ -186,6 +193,15 @@ mod tests {
         fixture.busy.message_received();
         assert!(fixture.polls().await);
         fixture.time_is_up().await;
+    }
+
+    #[tokio::test]
+    async fn polling_that_is_off_counts_no_messages() {
+        let fixture = Fixture::new();
+        fixture.busy.turn_off();
+        fixture.busy.message_received();
+        assert!(!fixture.polls().await);
+        assert_eq!(fixture.busy.messages.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]

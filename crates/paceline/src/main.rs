@@ -9,6 +9,7 @@ mod embedded;
 mod explain;
 mod host_check;
 mod serve;
+mod worker_threads;
 
 use anyhow::Context;
 use cli::{Command, Daemon, Explain, Serve};
@@ -120,7 +121,8 @@ fn run(serve: Serve, started: SystemTime) -> anyhow::Result<ExitCode> {
         tracing::warn!("{remark}");
     }
     file_limit::raise(&serve.config);
-    let runtime = runtime(serve.config.paceline.operation.worker_threads)?;
+    let operation = &serve.config.paceline.operation;
+    let runtime = runtime(worker_threads::worker_threads(operation.worker_threads))?;
     let signals = runtime.block_on(async { serve::CommandSignals::new() })?;
     #[cfg(feature = "embedded")]
     let (embedded, to_embedded) = embedded::start(serve.embedded.as_deref())?;

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 /// Time for idle clients to get their error message at the end of `shutdown_timeout`, and for console sessions when the process
@@ -43,6 +44,7 @@ pub(crate) async fn serve(
 ) -> anyhow::Result<()> {
     let mut proxy = Proxy::new(config);
     proxy.started = started;
+    proxy.worker_threads = Handle::current().metrics().num_workers();
     let proxy = Arc::new(proxy);
     let admin = Admin::new(Arc::clone(&proxy), source);
     let config = Arc::clone(&proxy.config());
@@ -95,9 +97,10 @@ pub(crate) async fn serve(
 /// Polls for messages, if that pays on this machine.
 async fn busy_poll(proxy: Arc<Proxy>) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    // With one core, the sender of the next message needs it. With several threads, a polling thread would wake the others.
-    if cores == 1 || proxy.config().paceline.operation.worker_threads > 1 {
-        return proxy.shared.busy_poll.disable();
+    // With one core, the sender of the next message needs it. With several threads, tokio wakes a sleeping one whenever a thread
+    // that has looked for work finds some: each poll would, and the woken thread would wait for the sockets in place of the polling one.
+    if cores == 1 || proxy.worker_threads > 1 {
+        return proxy.shared.busy_poll.turn_off();
     }
     let limit = || proxy.config().paceline.operation.busy_poll;
     proxy.shared.busy_poll.run(limit).await;

@@ -41,6 +41,8 @@ pub struct Proxy {
     pub accepted: AtomicU64,
     /// Start time of the process.
     pub started: SystemTime,
+    /// Number of threads that serve sockets.
+    pub worker_threads: usize,
     /// The phase of the process.
     pub phase: watch::Sender<Phase>,
 }
@@ -64,6 +66,7 @@ impl Proxy {
             connections: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             started: SystemTime::now(),
+            worker_threads: 1,
             phase: watch::Sender::default(),
         }
     }

@@ -47,7 +47,7 @@ const DATABASE: &[&str] = &["database"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];
 const POOL_REASON: &[&str] = &["database", "user", "reason"];
 
-pub(super) static METRICS: [Metric; 34] = [
+pub(super) static METRICS: [Metric; 35] = [
     Metric {
         name: "paceline_units",
         metric_type: MetricType::Counter,
@@ -351,6 +351,13 @@ pub(super) static METRICS: [Metric; 34] = [
         labels: DATABASE,
         help: "Acknowledged commits that promotions have lost, upper bound",
         source: MetricSource::Failovers(|totals| totals.missing.at_most),
+    },
+    Metric {
+        name: "paceline_worker_threads",
+        metric_type: MetricType::Gauge,
+        labels: &[],
+        help: "Threads that serve client and server sockets",
+        source: MetricSource::Process(|proxy| Number::Whole(proxy.worker_threads as u64)),
     },
     Metric {
         name: "process_start_time_seconds",

@@ -24,6 +24,14 @@ fn complaints(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>
     if listed("enum").is_some_and(|among| !among.contains(value)) {
         found.push(format!("{path}: not in the list"));
     }
+    let accepts = |schema: &Value| {
+        let mut problems = Vec::new();
+        complaints(schema, value, path, &mut problems);
+        problems.is_empty()
+    };
+    if listed("anyOf").is_some_and(|among| !among.iter().any(accepts)) {
+        found.push(format!("{path}: none of the alternatives"));
+    }
     let outside = |limit: &str, wrong: fn(f64, f64) -> bool| {
         let limit = schema.get(limit).and_then(Value::as_f64);
         limit
@@ -103,16 +111,24 @@ fn the_schema_refuses_what_the_reader_refuses() {
             ".paceline.hotspot: not [\"boolean\"]",
         ),
         (
-            "[paceline]\nworker_threads = 0",
-            ".paceline.worker_threads: outside its limits",
+            "[paceline]\ngroup_size_max = 1",
+            ".paceline.group_size_max: outside its limits",
+        ),
+        (
+            "[paceline]\ngroup_size_max = 10001",
+            ".paceline.group_size_max: outside its limits",
+        ),
+        (
+            "[paceline]\ngroup_size_max = 2.5",
+            ".paceline.group_size_max: not [\"integer\"]",
         ),
         (
             "[paceline]\nworker_threads = 257",
-            ".paceline.worker_threads: outside its limits",
+            ".paceline.worker_threads: none of the alternatives",
         ),
         (
-            "[paceline]\nworker_threads = 1.5",
-            ".paceline.worker_threads: not [\"integer\"]",
+            "[paceline]\nworker_threads = \"all\"",
+            ".paceline.worker_threads: none of the alternatives",
         ),
         (
             "[paceline]\nquery_wait_timeout = -1",

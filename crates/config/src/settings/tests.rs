@@ -138,7 +138,7 @@ fn set_reads_switches_in_every_spelling() {
 fn set_reads_numbers_and_durations_without_quotes() {
     assert_eq!(
         set(" worker_threads = 4 ").map(|config| config.paceline.operation.worker_threads),
-        Ok(4)
+        Ok(Some(4))
     );
     let wait = |text| set(text).map(|config| config.paceline.grouping.hotspot_update_max_wait_time);
     assert_eq!(

@@ -106,7 +106,7 @@ fn a_file_with_databases_needs_no_embedded_server() {
             serve.config.paceline.operation.worker_threads,
             serve.config.paceline.pooling.default_pool_size
         ),
-        (2, 5)
+        (Some(2), 5)
     );
 }
 

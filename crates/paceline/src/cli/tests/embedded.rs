@@ -41,7 +41,7 @@ fn a_file_without_databases_starts_the_embedded_server() {
     let folder = Folder::new("embedded");
     let file = folder.file("[paceline]\nworker_threads = 2");
     let serve = serve(&["--config", &file, "--data-dir", "/srv/data"]);
-    assert_eq!(serve.config.paceline.operation.worker_threads, 2);
+    assert_eq!(serve.config.paceline.operation.worker_threads, Some(2));
     assert_eq!(serve.embedded, Some("/srv/data".into()));
     let relative = self::serve(&["--data-dir", "data"]);
     assert_eq!(

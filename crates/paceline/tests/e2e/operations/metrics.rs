@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::num::NonZero;
 use std::process::Command;
 
 use bytes::BytesMut;
@@ -199,6 +200,46 @@ fn pools_and_the_process_are_seen_at_work() {
     assert!(started > 1e9 && started <= now + 1.0, "{started} {now}");
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     assert_eq!(during.value("paceline_build_info", &version), Some(1.0));
+}
+
+/// Four clients hold four server connections at the same time, so that all threads may serve them.
+#[test]
+fn the_configured_number_of_threads_serves_clients() {
+    let builder = Stage::on_shared().set("metrics_listen=127.0.0.1:0");
+    let mut stage = builder.set("worker_threads=3").open();
+    stage.direct().ok(SETUP);
+    let Some(paceline) = stage.paceline() else {
+        return;
+    };
+    let metrics = paceline.metrics();
+    let threads = scrape(&metrics).value("paceline_worker_threads", &[]);
+    assert_eq!(threads, Some(3.0));
+    let mut clients = stage.clients(4);
+    for client in &mut clients {
+        client.ok("BEGIN");
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.ok(&format!("UPDATE stock SET qty = 0 WHERE id = {number} + 1"));
+    }
+    for client in &mut clients {
+        client.ok("COMMIT");
+    }
+    let left = stage.direct().number("SELECT sum(qty) FROM stock");
+    assert_eq!(left, 5 * 10);
+}
+
+/// The same rule as in docs/operations.md.
+#[test]
+fn the_number_of_threads_follows_the_cores() {
+    let Some((_stage, metrics)) = stage(Stage::on_shared()) else {
+        return;
+    };
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let expected = if cores < 8 { 1 } else { (cores / 2).min(16) };
+    assert_eq!(
+        scrape(&metrics).value("paceline_worker_threads", &[]),
+        Some(expected as f64)
+    );
 }
 
 /// Every process that can reach the listener reads the labels.
