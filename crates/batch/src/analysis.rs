@@ -25,9 +25,9 @@ pub struct TemplateAnalysis {
     /// Whether it reads tables only, and calls only functions of PostgreSQL's that are not volatile, so that its requests join
     /// pipelines and shared reads. Otherwise why the reads run alone.
     pub plain_read: Result<(), String>,
-    /// Whether a plain read has the same answer on a replica that has replayed the same log: it reads logged tables of this
-    /// database only, and calls no function that shows the server.
-    pub same_on_replicas: bool,
+    /// Whether it is a read that has the same answer on a replica that has replayed the same log: a plain read, but for functions
+    /// that are declared to only read, of logged tables of this database, that calls no function that shows the server.
+    pub reads_on_replicas: bool,
     /// Whether it calls functions that may change the session.
     pub may_change_session: bool,
     /// What it may do with sequences.
@@ -109,7 +109,7 @@ impl TemplateAnalysis {
             plan: Err(why.clone()),
             chain_facts: Err(why.clone()),
             plain_read: Err(why),
-            same_on_replicas: false,
+            reads_on_replicas: false,
             may_change_session: true,
             sequences: SequenceUse::ANY,
             reads_numbers: true,
@@ -144,9 +144,9 @@ impl TemplateAnalysis {
         let template = &request.template;
         let reads = matches!(template.effect(), Some(Effect::Read))
             && template.hints().target_affect_row.is_none();
-        let plain = reads && self.plain_read.is_ok() && self.same_on_replicas;
+        let may = reads && self.reads_on_replicas;
         let fits = template.pace.last_bytes() <= share::ANSWER_BYTES_MAX;
-        (plain && fits).then(|| group_of_read(request)).flatten()
+        (may && fits).then(|| group_of_read(request)).flatten()
     }
 
     /// Whether a hint or a declaration asks for groups.

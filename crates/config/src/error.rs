@@ -94,7 +94,7 @@ pub(crate) enum ConfigProblem {
     #[error("[{0}] names no function; add function = \"SCHEMA.NAME\"")]
     NoFunction(String),
     /// A function that is declared again, perhaps as something else.
-    #[error("function {0} is declared more than once; keep one of its [[take]] and [[group]]")]
+    #[error("function {0} is declared more than once; keep one of its entries")]
     DeclaredTwice(String),
     /// A peer with a name that is no `peer_id`.
     #[error("\"{0}\" is not a peer id; write [peers.ID] with a number from 1 to 16383")]

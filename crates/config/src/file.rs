@@ -6,7 +6,7 @@ mod peers;
 mod reader;
 
 pub(crate) use databases::keys_of;
-pub(crate) use functions::{GROUP_KEYS, TAKE_KEYS};
+pub(crate) use functions::{FUNCTION_KEYS, TAKE_KEYS};
 pub(crate) use peers::PEER_KEYS;
 
 use crate::config::Config;
@@ -15,7 +15,7 @@ use crate::remark::Remark;
 use crate::settings::{self, Table};
 use crate::suggest;
 use crate::value::Written;
-use functions::LISTS;
+pub(crate) use functions::LISTS;
 use reader::{Entry, Reader};
 use toml::de::DeTable;
 
@@ -65,11 +65,12 @@ fn config(reader: &mut Reader, document: &DeTable<'_>) -> Config {
                 }
             }
             "peers" => config.peers = peers::read(reader, content),
-            "take" => functions::read(reader, "take", content, &mut config.declared),
-            "group" => functions::read(reader, "group", content, &mut config.declared),
             "databases" => config.databases = databases::read(reader, content),
             "users" => config.users = databases::read_users(reader, "users", Table::User, content),
-            unknown => reader.note(name.span().start, unknown_table(unknown)),
+            name_of_table => match LISTS.into_iter().find(|list| *list == name_of_table) {
+                Some(list) => functions::read(reader, list, content, &mut config.declared),
+                None => reader.note(name.span().start, unknown_table(name_of_table)),
+            },
         }
     }
     config

@@ -1,8 +1,9 @@
-//! Functions that an operator declares, and how Paceline groups their calls. Only a database shows whether they exist.
+//! Functions that an operator declares: how Paceline groups their calls, and which server executes them. Only a database shows whether
+//! they exist.
 
 use paceline_sql::Name;
 
-/// A function, and how Paceline groups calls of it.
+/// A function, and what Paceline does with calls of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     /// The function. Without a schema, the search path determines it.
@@ -22,6 +23,10 @@ pub enum Role {
     },
     /// `[[group]]`: its calls share a transaction.
     Group,
+    /// `[[replica]]`: it only reads, so replicas may execute it.
+    Replica,
+    /// `[[primary]]`: only the primary executes it.
+    Primary,
 }
 
 impl Role {
@@ -29,7 +34,15 @@ impl Role {
     pub fn limit(self) -> Option<usize> {
         match self {
             Role::Take { limit_argument } => limit_argument,
-            Role::Group => None,
+            Role::Group | Role::Replica | Role::Primary => None,
+        }
+    }
+
+    /// Whether calls of the function are grouped.
+    pub fn groups(self) -> bool {
+        match self {
+            Role::Take { .. } | Role::Group => true,
+            Role::Replica | Role::Primary => false,
         }
     }
 }

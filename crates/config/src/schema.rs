@@ -1,7 +1,7 @@
 //! The JSON schema of `paceline.toml`, for editors: made from the keys, kept as `deploy/paceline.schema.json`. It knows kinds and
 //! limits of values. `paceline check` reports what only the whole file can violate.
 
-use crate::file::{GROUP_KEYS, PEER_KEYS, TABLES, TAKE_KEYS, keys_of};
+use crate::file::{FUNCTION_KEYS, LISTS, PEER_KEYS, TABLES, TAKE_KEYS, keys_of};
 use crate::overrides;
 use crate::settings::{Key, Settings, Table, keys};
 use serde_json::{Map, Value, json};
@@ -15,8 +15,13 @@ pub fn schema() -> Value {
     for table in TABLES {
         tables.insert(table.to_owned(), of_table(table));
     }
-    tables.insert("take".to_owned(), functions(&TAKE_KEYS));
-    tables.insert("group".to_owned(), functions(&GROUP_KEYS));
+    for list in LISTS {
+        let keys: &[&str] = match list {
+            "take" => &TAKE_KEYS,
+            _ => &FUNCTION_KEYS,
+        };
+        tables.insert(list.to_owned(), functions(keys));
+    }
     json!({
         "$schema": DIALECT,
         "title": "paceline.toml",

@@ -337,6 +337,10 @@ fn functions_are_declared_in_lists() {
         function = "pgmq.pop"
         [[group]]
         function = "place_order"
+        [[replica]]
+        function = "price"
+        [[primary]]
+        function = "pg_catalog.now"
         "#,
     );
     let declared: Vec<(String, Role)> = config
@@ -350,6 +354,8 @@ fn functions_are_declared_in_lists() {
         declared,
         [
             ("place_order".to_owned(), Role::Group),
+            ("pg_catalog.now".to_owned(), Role::Primary),
+            ("price".to_owned(), Role::Replica),
             ("pgmq.read".to_owned(), take(Some(3))),
             ("pgmq.pop".to_owned(), take(None)),
         ]
@@ -393,7 +399,7 @@ fn a_wrong_declaration_is_reported_with_its_line() {
         ),
         (
             "[[group]]\nfunction = \"f\"\n[[take]]\nfunction = \"F\"",
-            "paceline.toml:4: function f is declared more than once; keep one of its [[take]] and [[group]]",
+            "paceline.toml:4: function f is declared more than once; keep one of its entries",
         ),
     ] {
         assert_eq!(refused(text), expected);

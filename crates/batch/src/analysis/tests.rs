@@ -24,7 +24,7 @@ fn analysis() -> TemplateAnalysis {
         plan: Err("no shape".to_owned()),
         chain_facts: Ok(chain_facts(&Templates::default())),
         plain_read: Err("not plain".to_owned()),
-        same_on_replicas: false,
+        reads_on_replicas: false,
         may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,

@@ -1,4 +1,4 @@
-//! The lists `[[take]]` and `[[group]]`.
+//! The lists that declare functions: `[[take]]`, `[[group]]`, `[[replica]]` and `[[primary]]`.
 
 use super::reader::Reader;
 use crate::error::ConfigProblem;
@@ -10,15 +10,16 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// The lists that declare functions.
-pub(crate) const LISTS: [&str; 2] = ["take", "group"];
+pub(crate) const LISTS: [&str; 4] = ["take", "group", "replica", "primary"];
 
 pub(crate) const TAKE_KEYS: [&str; 2] = ["function", "limit_argument"];
-pub(crate) const GROUP_KEYS: [&str; 1] = ["function"];
+/// Of the other lists.
+pub(crate) const FUNCTION_KEYS: [&str; 1] = ["function"];
 
 /// PostgreSQL's own limit for the arguments of a function.
 const ARGUMENT: RangeInclusive<usize> = 1..=100;
 
-/// Reads `[[take]]` or `[[group]]`.
+/// Reads one of the lists.
 pub(super) fn read(
     reader: &mut Reader,
     list: &'static str,
@@ -56,7 +57,7 @@ fn function(
                 limit_argument = reader.value("limit_argument", written, argument);
             }
             _ if list == "take" => reader.unknown_key(key, &table, &TAKE_KEYS),
-            _ => reader.unknown_key(key, &table, &GROUP_KEYS),
+            _ => reader.unknown_key(key, &table, &FUNCTION_KEYS),
         }
     }
     let Some((at, function)) = function else {
@@ -71,7 +72,9 @@ fn function(
     }
     let role = match list {
         "take" => Role::Take { limit_argument },
-        _ => Role::Group,
+        "group" => Role::Group,
+        "replica" => Role::Replica,
+        _ => Role::Primary,
     };
     known.push(Declared { function, role });
 }

@@ -23,7 +23,9 @@ pub(super) fn summary(statement: &Statement, declared: &[Declared]) -> AnalysisS
         may_change_session: false,
         declared: false,
     };
-    let called = |declared: &&Declared| statement.functions.contains(&declared.function);
+    let called = |declared: &&Declared| {
+        declared.role.groups() && statement.functions.contains(&declared.function)
+    };
     let mut called: Vec<&Declared> = declared.iter().filter(called).collect();
     // A function that shares a transaction lets the statement join groups, even if others do not.
     called.sort_by_key(|declared| declared.role.limit().is_some());

@@ -90,7 +90,7 @@ fn hints_and_settings_have_effect() {
 /// Without a server, the function is that of the name in the text.
 #[test]
 fn declared_functions_are_recognized_by_name() {
-    let lists = "[[take]]\nfunction = \"q.read\"\nlimit_argument = 2\n[[take]]\nfunction = \"pop\"\n[[group]]\nfunction = \"buy\"";
+    let lists = "[[take]]\nfunction = \"q.read\"\nlimit_argument = 2\n[[take]]\nfunction = \"pop\"\n[[group]]\nfunction = \"buy\"\n[[replica]]\nfunction = \"price\"";
     let text = |sql: &str, hotspot| {
         let mut asked = question(sql, None);
         asked.declared = Config::from_toml(lists, "").unwrap().declared;
@@ -119,6 +119,8 @@ fn declared_functions_are_recognized_by_name() {
     assert_eq!(text("SELECT buy(1)", false), off);
     let read = text("SELECT read('a', 1)", true);
     assert!(read.starts_with("share"), "of another schema: {read}");
+    let price = text("SELECT price(1)", true);
+    assert!(price.starts_with("share"), "not for groups: {price}");
 }
 
 /// The result is the same with a server.

@@ -41,6 +41,14 @@ impl Pair {
         Self::with(|servers| Some(Paceline::configured(&file(servers, "")).spawn()))
     }
 
+    /// The same with these lines at the end of the configuration file.
+    pub(crate) fn with_lines(settings: &str, lines: &str) -> Option<Self> {
+        Self::with(|servers| {
+            let text = format!("{}\n{lines}", file(servers, settings));
+            Some(Paceline::configured(&text).spawn())
+        })
+    }
+
     fn with(start: impl FnOnce([&Arc<Cluster>; 2]) -> Option<Paceline>) -> Option<Self> {
         let primary = Cluster::private();
         primary.client("postgres").ok(SETUP);

@@ -2,6 +2,7 @@
 
 mod begin_fails;
 mod extended_begin;
+mod functions;
 mod pairs;
 mod scripts;
 mod several;

@@ -18,6 +18,33 @@ use paceline_wire::frontend;
 
 const AMBIGUOUS: &str = "the declared function is not one that returns rows, or one of several of its name, or its limit is no integer";
 
+/// The declared functions that a statement calls.
+#[derive(Debug)]
+pub(super) struct DeclaredCalls {
+    /// Those whose calls are grouped.
+    pub(super) grouped: Vec<(Name, Role)>,
+    /// All functions that the statement calls, without those that are declared to only read.
+    pub(super) others: Vec<Name>,
+    /// Whether only the primary may execute the statement.
+    pub(super) needs_primary: bool,
+}
+
+impl DeclaredCalls {
+    /// `found` are the declared ones among the `functions` that a statement calls.
+    pub(super) fn of(found: Vec<(Name, Role)>, functions: &[Name]) -> Self {
+        let is = |name: &Name, role: Role| found.iter().any(|(n, r)| n == name && *r == role);
+        let others = functions.iter().filter(|name| !is(name, Role::Replica));
+        Self {
+            others: others.cloned().collect(),
+            needs_primary: functions.iter().any(|name| is(name, Role::Primary)),
+            grouped: found
+                .into_iter()
+                .filter(|(_, role)| role.groups())
+                .collect(),
+        }
+    }
+}
+
 /// The declared functions among these names, with their roles.
 pub(super) async fn ask_declared(
     conn: &mut ServerConn,

@@ -25,7 +25,8 @@ pub(super) async fn ask_silence(
     if statement.effect == Effect::Read && statement.functions.is_empty() {
         return Ok(Err(NEITHER.to_owned()));
     }
-    let declared: Vec<&Name> = declared.iter().map(|one| &one.function).collect();
+    let grouped = declared.iter().filter(|one| one.role.groups());
+    let declared: Vec<&Name> = grouped.map(|one| &one.function).collect();
     let member = Member::new(statement, called, &declared);
     let Some((reach, added)) = ask_reach(conn, &member).await? else {
         return Ok(Err(UNKNOWN.to_owned()));

@@ -1,7 +1,7 @@
 //! The analysis of one template.
 
 use super::catalog::{ask_session, first, read_timeouts};
-use super::declared::{ask_declared, takes_many};
+use super::declared::{DeclaredCalls, ask_declared, takes_many};
 use super::describe::VALUES_OF_ROWS;
 use super::plan::ask_plan;
 use super::reasons::{ESCAPES, MOMENT, NOT_DESCRIBED, READ_OTHERWISE};
@@ -64,8 +64,8 @@ async fn ask(
     templates: &Templates,
     declared: &[Declared],
 ) -> Result<TemplateAnalysis, ServerError> {
-    let all_declared = declared;
-    let declared = ask_declared(conn, &statement.functions, all_declared).await?;
+    let called = ask_declared(conn, &statement.functions, declared).await?;
+    let called = DeclaredCalls::of(called, &statement.functions);
     let (functions, operators) = (&statement.functions, &statement.operators);
     let questions = [
         facts::foreign_functions_sql(functions),
@@ -76,7 +76,8 @@ async fn ask(
         facts::plain_tables_sql(&statement.relations),
         facts::quiet_tables_sql(&statement.relations),
         facts::no_numbers_read_sql(&statement.relations, functions),
-        facts::same_on_replicas_sql(&statement.relations, functions),
+        facts::harmless_sql(&called.others, operators, &[], &[]),
+        facts::same_on_replicas_sql(&statement.relations, &called.others),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
     let yes: Vec<bool> = answers
@@ -92,6 +93,7 @@ async fn ask(
         tables,
         quiet,
         unread,
+        others_harmless,
         same_on_replicas,
     ] = yes.as_slice()
     else {
@@ -107,10 +109,14 @@ async fn ask(
     let (plan, chain_facts) = match parsed_alone.map(str::to_owned).or(unsupported) {
         Some(why) => (Err(why.clone()), Err(why)),
         None => {
-            let called: Vec<Name> = declared.iter().map(|(name, _)| name.clone()).collect();
+            let names: Vec<Name> = called
+                .grouped
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect();
             (
-                ask_plan(conn, template, statement, &declared, templates).await?,
-                ask_silence(conn, statement, &called, all_declared, templates).await?,
+                ask_plan(conn, template, statement, &called.grouped, templates).await?,
+                ask_silence(conn, statement, &names, declared, templates).await?,
             )
         }
     };
@@ -119,15 +125,16 @@ async fn ask(
     let plain_read = match &plan {
         _ if read && plain => Ok(()),
         // This reason is more specific.
-        Err(why) if takes_many(&declared) || parsed_alone.is_some() => Err(why.clone()),
+        Err(why) if takes_many(&called.grouped) || parsed_alone.is_some() => Err(why.clone()),
         _ => Err(NOT_PLAIN.to_owned()),
     };
+    let plain_on_replicas = others_harmless && types && fields && tables && same_on_replicas;
     Ok(TemplateAnalysis {
-        declared: is_asked(&declared, &plan),
+        declared: is_asked(&called.grouped, &plan),
         plan,
         chain_facts,
         plain_read,
-        same_on_replicas,
+        reads_on_replicas: read && plain_on_replicas && !called.needs_primary,
         may_change_session,
         timeouts: ClientTimeouts::default(),
         sequences,

@@ -154,7 +154,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         chain_facts: Err("a read".to_owned()),
         plan: Err(String::new()),
         plain_read: plain_read.then_some(()).ok_or(String::new()),
-        same_on_replicas: false,
+        reads_on_replicas: false,
         may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,

@@ -51,7 +51,7 @@ async fn end_analysis(pool: &Arc<Pool>, request: &PlannedRequest) {
         may_change_session: false,
         sequences: SequenceUse::NONE,
         plain_read: Ok(()),
-        same_on_replicas: true,
+        reads_on_replicas: true,
         ..TemplateAnalysis::refused("a test")
     };
     let (template, settings) = (request.template.id, request.settings.id);
