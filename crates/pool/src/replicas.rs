@@ -6,7 +6,7 @@
 
 use crate::hosts::{DatabaseHosts, ReplicaNeeds};
 use crate::pool::Pool;
-use arc_swap::{ArcSwapOption, Cache};
+use arc_swap::ArcSwapOption;
 use paceline_cluster::{HostId, Lsn, Position};
 use paceline_config::Servers;
 use std::sync::Arc;
@@ -20,9 +20,6 @@ pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 
 /// The replicas of a database for one user; `None` if it has one host. A reload may replace them.
 pub type ReplicasInForce = Arc<ArcSwapOption<Replicas>>;
-
-/// The same, as one client reads them: without a shared access unless they have changed.
-pub type ReplicasCache = Cache<ReplicasInForce, Option<Arc<Replicas>>>;
 
 /// The hosts of a database and one pool for each, in the order of the URL: each host may become a replica.
 pub struct Replicas {

@@ -31,7 +31,7 @@ use idle_timer::IdleTimer;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
 use paceline_pool::pool::{DisconnectSignal, Pool, SettingsCache};
-use paceline_pool::replicas::{ReplicasCache, Seen};
+use paceline_pool::replicas::{ReplicasInForce, Seen};
 use paceline_relay::request::RequestScanner;
 use paceline_relay::session::ClientSession;
 use paceline_wire::ErrorResponse;
@@ -59,7 +59,7 @@ pub(crate) struct Client {
     budget: WorkBudget,
     /// Present while the client listens through the shared connection.
     listening: Option<Box<ListeningClient>>,
-    replicas: ReplicasCache,
+    replicas: ReplicasInForce,
     /// What the client has seen of a database with replicas.
     seen: Seen,
     /// Present in a transaction that has not begun on a server.

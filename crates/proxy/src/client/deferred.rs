@@ -14,7 +14,6 @@ use paceline_relay::request::{Request, RequestScanner};
 use paceline_sql::{Begin, begins_alone, ends_alone};
 use paceline_wire::backend::write_command_complete;
 use paceline_wire::frontend::{tag, write_query};
-use std::sync::Arc;
 use std::time::Duration;
 
 impl Client {
@@ -111,8 +110,9 @@ impl Client {
     /// Whether replicas may answer reads of this transaction. Returns the primary's default of
     /// `idle_in_transaction_session_timeout`. The other limits of transactions are the server's own, so that a transaction with such a
     /// limit is not deferred.
-    fn deferral(&mut self, begin: Begin) -> Option<Duration> {
-        let replicas = Arc::clone(self.replicas.load().as_ref()?);
+    fn deferral(&self, begin: Begin) -> Option<Duration> {
+        let replicas = self.replicas.load();
+        let replicas = replicas.as_ref()?;
         let settings = self.pool.settings();
         let defaults = self.pool.transaction_defaults()?;
         let session = &self.session.settings;

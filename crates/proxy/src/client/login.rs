@@ -19,7 +19,7 @@ use attempt::{LoggedIn, LoginAttempt};
 use bytes::BytesMut;
 use paceline_net::Stream;
 use paceline_pool::pool::DisconnectSignal;
-use paceline_pool::replicas::{ReplicasCache, Seen};
+use paceline_pool::replicas::Seen;
 use paceline_pool::stats::first_words;
 use paceline_relay::request::RequestScanner;
 use paceline_wire::ErrorResponse;
@@ -93,7 +93,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             Some(LoginResult::Replication(Box::new(client)))
         }
         Ok(LoggedIn::Client(login)) => Some(LoginResult::Client(Client {
-            replicas: ReplicasCache::new(proxy.pools.replicas_beside(&login.pool)),
+            replicas: proxy.pools.replicas_beside(&login.pool),
             proxy,
             mode: login.pool.settings().pooling.pool_mode,
             budget: WorkBudget::default(),

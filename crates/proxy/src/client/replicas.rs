@@ -29,7 +29,7 @@ pub(super) struct ReplicaRead {
 impl Client {
     /// Whether and how replicas may answer a request.
     pub(super) fn replica_read(
-        &mut self,
+        &self,
         state: &AnalysisState,
         request: &PlannedRequest,
     ) -> Option<ReplicaRead> {
@@ -39,17 +39,18 @@ impl Client {
         if !self.may_leave_transaction(request) {
             return None;
         }
-        let replicas = Arc::clone(self.replicas.load().as_ref()?);
+        let replicas = self.replicas.load();
+        let replicas = replicas.as_ref()?;
         let freshness = self.freshness(request.template.hints().server)?;
         Some(ReplicaRead {
             group: analysis.group_on_replica(request)?,
-            replicas,
+            replicas: Arc::clone(replicas),
             freshness,
         })
     }
 
     /// Whether a replica should answer a request if that is found to be a plain read.
-    pub(super) fn prefers_replica(&mut self, request: &PlannedRequest) -> bool {
+    pub(super) fn prefers_replica(&self, request: &PlannedRequest) -> bool {
         self.replicas.load().is_some() && self.freshness(request.template.hints().server).is_some()
     }
 
@@ -192,7 +193,7 @@ impl Client {
     /// Follows the position that was set.
     pub(super) fn follow(&mut self, source: PositionSource) {
         if let (Some(position), Some(replicas)) =
-            (source.followed.into_inner(), self.replicas.load())
+            (source.followed.into_inner(), &*self.replicas.load())
         {
             replicas.follow(&mut self.seen, &position);
         }
@@ -201,7 +202,7 @@ impl Client {
     /// Notes that the primary has served the client: a replica that serves its next read must have replayed what it has written or
     /// read there.
     pub(super) fn primary_served(&mut self) {
-        if let Some(replicas) = self.replicas.load() {
+        if let Some(replicas) = &*self.replicas.load() {
             replicas.primary_served(&mut self.seen);
         }
     }

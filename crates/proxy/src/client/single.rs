@@ -101,7 +101,7 @@ impl Client {
     }
 
     /// Asks for a server connection for a single statement. Not async, because the decision would be part of every client.
-    fn enter_line(&mut self, state: &AnalysisState, mut request: PlannedRequest) -> EnteredSingle {
+    fn enter_line(&self, state: &AnalysisState, mut request: PlannedRequest) -> EnteredSingle {
         let (decision, analysis) = self.decide(state, &mut request);
         let reads = decision.joins_reads();
         let GroupingDecision { spec, would_group } = decision;
@@ -132,7 +132,7 @@ impl Client {
     /// Decides how a single statement enters the line, by the analysis of its template. The client may have to analyze it after the
     /// request; if another client has to, the pool decides again when that analysis ends.
     fn decide(
-        &mut self,
+        &self,
         state: &AnalysisState,
         request: &mut PlannedRequest,
     ) -> (GroupingDecision, Option<Box<AnalysisTask>>) {
