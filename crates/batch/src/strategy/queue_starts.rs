@@ -1,4 +1,4 @@
-//! Where the groups of a queue start to pick, so that they do not pass over the dead rows at its head.
+//! Chooses where the groups of a queue start to pick, so that they do not pass over the dead rows at its head.
 //!
 //! A *whole pass* reads the queue from its head. Every other pass starts at the position of the first row that the last
 //! committed pass has found, and reads what lies before it only if the rest gives too few rows. A whole pass is due if the
@@ -16,6 +16,9 @@ const QUEUES_MAX: usize = 256;
 
 /// Maximum number of bytes of a position.
 const POSITION_BYTES_MAX: usize = 1_024;
+
+/// Maximum number of bytes of the values that identify a queue. The groups of others make whole passes.
+const QUEUE_BYTES_MAX: usize = 1_024;
 
 /// The values that pick rows, each with its format (true: binary). They identify the queue among those of a template.
 pub(super) type QueueValues = Vec<(bool, Option<Vec<u8>>)>;
@@ -83,6 +86,10 @@ impl QueueStarts {
             QueuePass::From { whole_pass, .. } if last == Some(whole_pass) => whole_pass,
             _ => return,
         };
+        let values = queue.iter().filter_map(|(_, value)| value.as_ref());
+        if values.map(Vec::len).sum::<usize>() > QUEUE_BYTES_MAX {
+            return;
+        }
         let len = |position: &Position| position.iter().map(Vec::len).sum::<usize>();
         match (first, self.queues.get_mut(&queue)) {
             (Some(first), _) if len(&first) > POSITION_BYTES_MAX => {

@@ -183,7 +183,8 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
         deterministic,
         builtin,
         fixed,
-    ] = <[String; 11]>::try_from(row?).ok()?;
+        never_null,
+    ] = <[String; 12]>::try_from(row?).ok()?;
     Some(Column {
         name,
         type_name,
@@ -196,6 +197,7 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
         deterministic: deterministic == "t",
         builtin: builtin == "t",
         fixed: fixed == "t",
+        never_null: never_null == "t",
     })
 }
 

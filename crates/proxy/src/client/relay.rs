@@ -102,6 +102,7 @@ impl<'a> RelayTask<'a> {
         Self {
             timers: QueryTimers::of(client.pool_settings.load()),
             sent_at: client.pool.sent_at(),
+            output: ClientOutput::new(conn.buffers.take_to_client()),
             client,
             conn,
             relay: Box::new(relay),
@@ -110,7 +111,6 @@ impl<'a> RelayTask<'a> {
             preliminary: None,
             to_server: BytesMut::new(),
             flush_sent: false,
-            output: ClientOutput::default(),
             client_end: None,
             repeatable: None,
             awaited_end: None,
@@ -146,8 +146,14 @@ impl<'a> RelayTask<'a> {
             );
         }
         relayed?;
+        let mut to_client = std::mem::take(&mut self.output.bytes);
+        if to_client.is_empty() {
+            let to_server = std::mem::take(&mut self.to_server);
+            let kept = std::mem::take(&mut to_client);
+            self.conn.buffers.keep(to_server, kept);
+        }
         Ok(RelayOutcome {
-            to_client: std::mem::take(&mut self.output.bytes),
+            to_client,
             end: self.client_end.take(),
             awaited_end: self.awaited_end.take(),
             failed: self.relay.saw_error(),

@@ -54,6 +54,8 @@ pub struct Column {
     /// Whether an UPDATE that assigns the column cannot be folded: the column is part of a unique, exclusion,
     /// expression or partial index, of a foreign key or a partition key, or is indexed and of variable length.
     pub fixed: bool,
+    /// Whether no row of the table holds NULL: since PostgreSQL 18, a NOT NULL constraint may be NOT VALID.
+    pub never_null: bool,
 }
 
 impl TableFacts {
@@ -121,7 +123,9 @@ pub fn columns_sql(name: &Name) -> String {
            JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname \
            WHERE (k.conrelid = id AND p.attnum = ANY (k.conkey)) OR (k.confrelid = id AND p.attnum = ANY (k.confkey))) \
          OR EXISTS (SELECT FROM tree JOIN pg_catalog.pg_partitioned_table q ON q.partrelid = id \
-           JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname WHERE p.attnum = ANY (q.partattrs)) \
+           JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname WHERE p.attnum = ANY (q.partattrs)), \
+         a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n' \
+           AND NOT k.convalidated AND a.attnum = ANY (k.conkey)) \
          FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
          WHERE a.attrelid = pg_catalog.to_regclass({class}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
         tree = tree_sql(name),

@@ -107,7 +107,8 @@ impl PickTerms {
     }
 
     /// The client's sub-select of rows that also meet a condition, at most `limit`. `values` are further columns of its rows.
-    /// The condition precedes the client's, so that PostgreSQL tries no advisory lock of a row that does not meet it.
+    /// The condition precedes the client's: of conditions that cost the same, PostgreSQL evaluates the first one first, so that it
+    /// tries no advisory lock of a row that does not meet it.
     fn sub_select(&self, values: &str, also: Option<&str>, limit: &str) -> String {
         let Self {
             key,

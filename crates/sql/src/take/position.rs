@@ -38,7 +38,7 @@ impl<'a> QueueOrder<'a> {
             let column = queue.column(expr.as_column()?)?;
             let exact = column.type_oid == column.base_type_oid
                 && POSITION_TYPES.contains(&column.type_oid);
-            if !exact || !column.not_null {
+            if !exact || !column.never_null {
                 return None;
             }
             let descending = direction.starts_with(" DESC");

@@ -194,7 +194,8 @@ impl<'a> Rewriter<'a> {
             })
         };
         let plain = texts(PickFrom::Whole)?;
-        let positioned = match QueueOrder::of(self.take, self.queue) {
+        let order = few.then(|| QueueOrder::of(self.take, self.queue)).flatten();
+        let positioned = match order {
             None => None,
             Some(order) => Some(PositionedTexts {
                 whole: texts(PickFrom::WholeWithPosition(&order))?,

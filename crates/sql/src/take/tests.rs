@@ -298,7 +298,7 @@ fn takes_that_cannot_be_rewritten_are_refused() {
 fn ordered() -> TableFacts {
     let mut queue = queue();
     for column in &mut queue.columns {
-        column.not_null = true;
+        column.never_null = true;
     }
     queue
 }
@@ -364,7 +364,7 @@ fn orders_and_locks_without_positions() {
     }
     assert!(positioned(&other("FOR UPDATE SKIP LOCKED", ""), &ordered()).is_some());
     let changes: [fn(&mut TableFacts); 4] = [
-        |queue| queue.columns[2].not_null = false,
+        |queue| queue.columns[2].never_null = false,
         |queue| queue.columns[2].type_oid = 16_500,
         // A domain over int4.
         |queue| queue.columns[0].type_oid = 16_500,

@@ -20,7 +20,7 @@ fn pops() -> PlannedStatement {
     let columns = [("id", INT8), ("lane", INT4), ("priority", INT4)];
     let mut queue = table(&columns, &["id"]);
     for column in &mut queue.columns {
-        column.not_null = true;
+        column.never_null = true;
     }
     let text = "DELETE FROM t WHERE id IN (SELECT id FROM t WHERE lane = $1 \
         ORDER BY priority DESC, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
