@@ -144,6 +144,7 @@ impl Pools {
 
     /// Replaces the configuration; pools follow at once. A database that is no longer in it keeps working for its clients.
     pub fn set_config(self: &Arc<Self>, config: Arc<Config>) {
+        let declares_others = self.shared.config().declared != config.declared;
         self.shared.set_config(config);
         let mut registry = self.lock();
         let config = self.shared.config();
@@ -152,6 +153,9 @@ impl Pools {
             if let Some(of) = registry.database(&config, database) {
                 let pool_config = self.pool_config(&config, of, user);
                 pool.reconfigure(pool_config.clone());
+                if declares_others {
+                    pool.forget_analyses();
+                }
                 let key = (database.clone(), user.clone());
                 if let Some(replicas) = registry.replicas.get(&key) {
                     let state = registry.admin.state(database);

@@ -34,18 +34,23 @@ impl DeclaredCalls {
     pub(super) fn of(found: Vec<(Name, Role)>, functions: &[Name]) -> Self {
         let is = |name: &Name, role: Role| found.iter().any(|(n, r)| n == name && *r == role);
         let others = functions.iter().filter(|name| !is(name, Role::Replica));
+        let others = others.cloned().collect();
+        let needs_primary = functions.iter().any(|name| is(name, Role::Primary));
+        let mut grouped: Vec<(Name, Role)> = Vec::new();
+        for (name, role) in found.into_iter().filter(|(_, role)| role.groups()) {
+            if !grouped.iter().any(|(other, _)| *other == name) {
+                grouped.push((name, role));
+            }
+        }
         Self {
-            others: others.cloned().collect(),
-            needs_primary: functions.iter().any(|name| is(name, Role::Primary)),
-            grouped: found
-                .into_iter()
-                .filter(|(_, role)| role.groups())
-                .collect(),
+            grouped,
+            others,
+            needs_primary,
         }
     }
 }
 
-/// The declared functions among these names, with their roles.
+/// The declared functions among these names, with their roles. A function may be declared more than once, by different names.
 pub(super) async fn ask_declared(
     conn: &mut ServerConn,
     names: &[Name],
@@ -57,7 +62,6 @@ pub(super) async fn ask_declared(
             let perhaps = function.name == name.name;
             if perhaps && (function == name || ask_same(conn, function, name).await?) {
                 found.push((name.clone(), *role));
-                break;
             }
         }
     }

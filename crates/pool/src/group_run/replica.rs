@@ -72,6 +72,12 @@ impl GroupRun {
             ask(conn, out);
         }
         self.build(pool, conn, out);
+        // A declared function may have set something all the same.
+        let mut requests = self.entries.iter().flatten().map(|entry| &entry.request);
+        conn.side.needs_reset |= requests.any(|waiter| {
+            let request = waiter.request.as_deref();
+            request.is_some_and(|request| request.may_change_session)
+        });
         ask(conn, out);
         self.replica = Some(ReplicaRun {
             needed,

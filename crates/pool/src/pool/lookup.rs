@@ -57,6 +57,11 @@ impl Pool {
         self.signals.analyzed.notify_waiters();
     }
 
+    /// Forgets all analyses: the configuration declares other functions.
+    pub(crate) fn forget_analyses(&self) {
+        self.lock().analyses.clear();
+    }
+
     /// Whether the template calls functions that may change the session; `None` if that is not known.
     pub fn changes_session(&self, template: u64, settings: u64) -> Option<bool> {
         let inner = self.lock();

@@ -10,6 +10,7 @@ const FUNCTIONS: &str = "
       $$ BEGIN RETURN n FROM t WHERE id = $1; END $$;
     CREATE FUNCTION lies(int) RETURNS int VOLATILE LANGUAGE plpgsql AS
       $$ BEGIN UPDATE t SET n = n + 1 WHERE id = $1; RETURN 7; END $$;
+    CREATE FUNCTION twice_named(int) RETURNS int STABLE LANGUAGE sql AS 'SELECT 1';
     CREATE SCHEMA app;
     CREATE FUNCTION app.tax(int) RETURNS int LANGUAGE sql AS 'SELECT n FROM public.t WHERE id = $1'";
 
@@ -21,7 +22,11 @@ const DECLARED: &str = "
     [[replica]]
     function = \"app.tax\"
     [[primary]]
-    function = \"abs\"";
+    function = \"abs\"
+    [[replica]]
+    function = \"twice_named\"
+    [[primary]]
+    function = \"public.twice_named\"";
 
 fn pair() -> Option<Pair> {
     let pair = Pair::with_lines("reads = \"session\"", DECLARED)?;
@@ -60,6 +65,22 @@ fn a_replica_executes_functions_that_are_declared_to_only_read() {
     }
 }
 
+#[test]
+fn a_reload_without_the_declaration_counts_at_once() {
+    let Some(pair) = pair() else {
+        return;
+    };
+    let mut client = pair.client();
+    pair.await_replica(&mut client, "SELECT price(1)");
+    pair.reload("reads = \"session\"");
+    let before = pair.reads();
+    for _ in 0..5 {
+        client.ok("SELECT price(1)");
+    }
+    assert_eq!(pair.reads(), before);
+    pair.await_replica(&mut client, "SELECT abs(n) FROM t WHERE id = 1");
+}
+
 /// A replica rejects the write; the primary executes the call, once.
 #[test]
 fn a_declared_function_that_writes_runs_on_the_primary() {
@@ -88,6 +109,7 @@ fn the_primary_executes_all_other_functions() {
         client.ok("SELECT price(other(1))");
         client.ok("SELECT abs(n) FROM t WHERE id = 1");
         client.ok("SELECT price(abs(1))");
+        client.ok("SELECT twice_named(1)");
     }
     assert_eq!(pair.reads(), before);
     // Another function of the declared name, earlier in the client's search path.

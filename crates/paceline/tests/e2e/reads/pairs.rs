@@ -23,7 +23,7 @@ const CALM: usize = 500;
 enum Reader {
     /// The same client.
     Writer,
-    /// Another one, which is told nothing.
+    /// Another one, which does not know the position.
     Other,
     /// Another one, which takes the position of the writer.
     Follower,
