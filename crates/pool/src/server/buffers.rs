@@ -24,12 +24,14 @@ impl RelayBuffers {
     }
 
     /// Keeps the buffers of a relay that has ended, if they are empty and not too large.
-    pub fn keep(&mut self, to_server: BytesMut, to_client: BytesMut) {
-        let is_kept = |buffer: &BytesMut| buffer.is_empty() && buffer.capacity() <= KEPT_BYTES_MAX;
-        if is_kept(&to_server) {
+    pub fn keep(&mut self, mut to_server: BytesMut, mut to_client: BytesMut) {
+        // The capacity of a buffer that was written out is what remained behind the last byte.
+        let is_large = |buffer: &mut BytesMut| buffer.try_reclaim(KEPT_BYTES_MAX + 1);
+        let is_kept = |buffer: &mut BytesMut| buffer.is_empty() && !is_large(buffer);
+        if is_kept(&mut to_server) {
             self.to_server = to_server;
         }
-        if is_kept(&to_client) {
+        if is_kept(&mut to_client) {
             self.to_client = to_client;
         }
     }
@@ -38,6 +40,7 @@ impl RelayBuffers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Buf;
 
     #[test]
     fn only_small_empty_buffers_are_kept() {
@@ -45,8 +48,10 @@ mod tests {
         buffers.keep(BytesMut::with_capacity(100), BytesMut::from("unsent"));
         assert!(buffers.take_to_server().capacity() >= 100);
         assert_eq!(buffers.take_to_client().capacity(), 0);
-        let large = || BytesMut::with_capacity(KEPT_BYTES_MAX + 1);
-        buffers.keep(large(), large());
+        let large = BytesMut::with_capacity(KEPT_BYTES_MAX + 1);
+        let mut written = BytesMut::from(&[0; KEPT_BYTES_MAX + 1][..]);
+        written.advance(KEPT_BYTES_MAX + 1);
+        buffers.keep(large, written);
         assert_eq!(buffers.take_to_server().capacity(), 0);
         assert_eq!(buffers.take_to_client().capacity(), 0);
     }
