@@ -17,7 +17,7 @@ const QUEUED_MESSAGES: u64 = 1_000;
 /// Keeps the event loop awake after messages.
 #[derive(Debug, Default)]
 pub struct BusyPoll {
-    /// Polling is off for good, and messages are not counted: several threads would write the same number.
+    /// Polling is off until the process ends, and messages are not counted: several threads would write the same number.
     off: AtomicBool,
     /// Number of messages that have arrived.
     messages: AtomicU64,
@@ -60,7 +60,7 @@ impl BusyPoll {
         self.keep_on(continues).await;
     }
 
-    /// Turns polling off for good.
+    /// Turns polling off until the process ends.
     pub fn turn_off(&self) {
         self.off.store(true, Ordering::Relaxed);
     }

@@ -301,7 +301,7 @@ pub(super) static METRICS: [Metric; 35] = [
         metric_type: MetricType::Gauge,
         labels: HOST,
         help: "Whether the host is the primary of its database: 1 or 0; only for databases with several hosts",
-        source: MetricSource::Hosts(|host| Some(is(host.role == HostRole::Primary))),
+        source: MetricSource::Hosts(|host| Some(flag(host.role == HostRole::Primary))),
     },
     Metric {
         name: "paceline_host_lag_bytes",
@@ -322,7 +322,7 @@ pub(super) static METRICS: [Metric; 35] = [
         metric_type: MetricType::Gauge,
         labels: HOST,
         help: "Whether the host may serve reads as a replica: 1 or 0",
-        source: MetricSource::Hosts(|host| Some(is(matches!(host.reads, Some(Ok(())))))),
+        source: MetricSource::Hosts(|host| Some(flag(matches!(host.reads, Some(Ok(())))))),
     },
     Metric {
         name: "paceline_host_timeline",
@@ -378,7 +378,7 @@ pub(super) static METRICS: [Metric; 35] = [
     },
 ];
 
-/// 1 if it is so.
-fn is(it: bool) -> Number {
-    Number::Whole(it.into())
+/// 1 for true, 0 for false.
+fn flag(value: bool) -> Number {
+    Number::Whole(value.into())
 }
