@@ -5,9 +5,9 @@
 # each round, which vary less when the speed of the machine changes. A measurement that other virtual machines disturbed is
 # repeated. All servers listen on loopback, use a temporary folder and end with the script.
 # Environment variables: SECONDS_EACH (4), ROUNDS (3), CLIENTS (1 8 64 256 2000 8000), SCALE (10), POOL (2, server connections of
-# each pooler), IDLE (8000 clients), PARTS (memory speed tls logins; memory comes first, in new processes; threads compares
-# Paceline with itself, by worker_threads), WORKER_THREADS (1 2; what threads compares), PGBOUNCER (pgbouncer; the path of another
-# version).
+# each pooler), IDLE (8000 clients), PARTS (memory speed tls logins; memory comes first, in new processes; builtin_scripts: the
+# scripts of pgbench, up to 256 clients; threads: Paceline with itself, by worker_threads), WORKER_THREADS (1 2; what threads
+# compares), PGBOUNCER (pgbouncer; the path of another version).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -113,6 +113,21 @@ speed() {
             ((count <= 256)) || direct=no
             row "\`SELECT 1\`, $mode" "$count" $direct -M $mode -f "$work/one.sql"
             row "\`pgbench -S\`, $mode" "$count" $direct -M $mode -S
+        done
+    done
+}
+
+# pgbench's own scripts.
+builtin_scripts() {
+    export PGSSLMODE=disable
+    local -A port_of=([alone]=$server [bounced]=$bouncer [carried]=$ours)
+    header "pgbench's own scripts, transactions per second"
+    for mode in simple prepared; do
+        for count in "${clients[@]}"; do
+            ((count <= 256)) || continue
+            row "TPC-B, $mode" "$count" yes -M $mode
+            row "\`-N\`, $mode" "$count" yes -M $mode -N
+            row "\`-S\`, $mode" "$count" yes -M $mode -S
         done
     done
 }
