@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo dist package production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours cost clean
+.PHONY: help setup run demo profile dist package production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -27,6 +27,7 @@ help:
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make production check the build for production: without the lab and the embedded PostgreSQL'
 	@echo 'make fmt     format the sources'
+	@echo 'make profile record which code of Paceline runs how often, for the builds with every optimisation; takes about 10 minutes'
 	@echo 'make dist    build with every optimisation, target/dist/paceline, its symbols beside it; the commands that measure use it'
 	@echo 'make package the same for production, in target/package: without the lab and the embedded PostgreSQL, it downloads nothing'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
@@ -127,6 +128,10 @@ cost:
 	@scripts/setup.sh bench
 	@scripts/dist.sh target/dist
 	@scripts/cost.sh
+
+profile:
+	@scripts/setup.sh bench
+	@scripts/profile.sh
 
 dist: setup
 	@scripts/dist.sh target/dist

@@ -7,6 +7,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=$1
 shift
 echo 'building with every optimisation, which takes minutes'
+profile=$PWD/target/profile/paceline.profdata
+if [[ -f $profile ]]; then
+    export RUSTFLAGS="${RUSTFLAGS:-} -C profile-use=$profile"
+else
+    echo "without a profile of how often which code runs; make profile records one"
+fi
 built=$(cargo build --release -p paceline --bin paceline --message-format json-render-diagnostics "$@" |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
 mkdir -p "$folder"
