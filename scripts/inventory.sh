@@ -55,6 +55,6 @@ for transaction in off on; do
         done
         touch "$work/direct"
         direct=$(column 1 "$work/direct") pgbouncer_tps=$(column 1 "$work/bouncer") paceline_tps=$(column 1 "$work/ours")
-        echo "| $threads | $direct | $(column 2 "$work/direct") | $pgbouncer_tps | $(column 2 "$work/bouncer") | $paceline_tps | $(column 2 "$work/ours") | $(ratio "$paceline_tps" "$direct") | $(ratio "$paceline_tps" "$pgbouncer_tps") |"
+        echo "| $threads | $direct | $(column 2 "$work/direct") | $pgbouncer_tps | $(column 2 "$work/bouncer") | $paceline_tps | $(column 2 "$work/ours") | $(ratio "$paceline_tps" "${direct/–/0}") | $(ratio "$paceline_tps" "$pgbouncer_tps") |"
     done
 done
