@@ -18,7 +18,7 @@ const FIRST: usize = 10;
 /// Pairs between two disturbances of the replicas.
 const CALM: usize = 500;
 
-/// Who reads what a client has written.
+/// The client that reads what another one has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reader {
     /// The same client.
@@ -60,7 +60,7 @@ struct Run {
     begun: AtomicUsize,
     /// The last value of each writer that was acknowledged.
     acknowledged: [AtomicI64; WRITERS],
-    /// Whoever holds this disturbs the replicas.
+    /// Only the holder of this lock disturbs the replicas.
     disturbance: Mutex<()>,
 }
 
