@@ -9,6 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 profile=$PWD/target/profile
 llvm_profdata=$(rustc --print target-libdir)/../bin/llvm-profdata
 if [[ ! -x $llvm_profdata ]]; then
+    command -v rustup >/dev/null || { echo "llvm-profdata is missing; install the component llvm-tools of your Rust toolchain" >&2; exit 1; }
     rustup --quiet component add llvm-tools
 fi
 

@@ -363,6 +363,15 @@ fn orders_and_locks_without_positions() {
         assert_eq!(positioned(&sql, &ordered()), None, "{sql}");
     }
     assert!(positioned(&other("FOR UPDATE SKIP LOCKED", ""), &ordered()).is_some());
+    // PostgreSQL may try the advisory lock of a row before it compares the position.
+    let locked = |order: &str| {
+        format!(
+            "DELETE FROM q WHERE id = (SELECT id FROM q WHERE lane = $1 AND pg_try_advisory_xact_lock(id) \
+             ORDER BY {order} LIMIT 1) RETURNING id, $2 AS who"
+        )
+    };
+    assert_eq!(positioned(&locked("prio, id"), &ordered()), None);
+    assert!(positioned(&locked("id"), &ordered()).is_some());
     let changes: [fn(&mut TableFacts); 4] = [
         |queue| queue.columns[2].never_null = false,
         |queue| queue.columns[2].type_oid = 16_500,
