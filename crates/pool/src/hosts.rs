@@ -234,6 +234,13 @@ impl DatabaseHosts {
         self.lock().statuses()
     }
 
+    /// The state of the host that listens where `upstream` does; `None` if there is none.
+    pub fn status_at(&self, upstream: &Upstream) -> Option<HostStatus> {
+        let mut upstreams = self.config.upstreams.iter();
+        let place = upstreams.position(|own| is_same_server(own, upstream))?;
+        self.statuses().into_iter().nth(place)
+    }
+
     /// Changes when the primary has changed.
     pub(crate) fn primary_changes(&self) -> watch::Receiver<()> {
         self.primary_changed.subscribe()

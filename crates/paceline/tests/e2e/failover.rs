@@ -164,7 +164,17 @@ pub(crate) fn shown(paceline: &Paceline, port: u16, columns: &[&str]) -> String 
 
 /// The same for the host with this value in a column.
 fn shown_of(paceline: &Paceline, host: (&str, &str), columns: &[&str]) -> String {
-    let reply = console(paceline).ok("SHOW HOSTS");
+    shown_in(paceline, "SHOW HOSTS", host, columns)
+}
+
+/// These columns of the first row of a table with this value in a column.
+pub(crate) fn shown_in(
+    paceline: &Paceline,
+    show: &str,
+    host: (&str, &str),
+    columns: &[&str],
+) -> String {
+    let reply = console(paceline).ok(show);
     let names = reply.0[0].columns();
     let place = |column: &str| names.iter().position(|name| name == column).unwrap();
     let rows = reply.rows();

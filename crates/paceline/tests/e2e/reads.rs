@@ -9,7 +9,7 @@ mod several;
 mod transactions;
 mod waits;
 
-use crate::failover::{Pair, console, shown};
+use crate::failover::{Pair, console, shown, shown_in};
 use crate::harness::cluster::Cluster;
 use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
 use crate::harness::open_metrics::Scrape;
@@ -424,6 +424,44 @@ fn a_reload_changes_the_mode_and_the_console_shows_the_connections() {
         client.ok(READ);
     }
     assert_eq!(pair.reads(), before);
+}
+
+#[test]
+fn connections_and_databases_show_their_hosts() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    client.ok("UPDATE t SET n = n + 1 WHERE id = 1");
+    pair.await_replica(&mut client, READ);
+    let server = |server: &Cluster, columns: &[&str]| {
+        let port = server.port().to_string();
+        shown_in(&pair.paceline, "SHOW SERVERS", ("port", &port), columns)
+    };
+    let columns = ["role", "timeline", "lag_bytes", "host_state"];
+    assert_eq!(server(&pair.primary, &columns), "primary 1 - in use");
+    until("the replica has replayed everything", || {
+        let columns = ["role", "timeline", "lag_bytes", "lag_ms", "host_state"];
+        server(&pair.replica, &columns) == "replica 1 0 0 in use"
+    });
+    let database = |columns: &[&str]| {
+        let name = ("name", "postgres");
+        shown_in(&pair.paceline, "SHOW DATABASES", name, columns)
+    };
+    let columns = ["port", "role", "timeline", "lag_bytes", "host_state"];
+    let primary = pair.primary.port();
+    assert_eq!(database(&columns), format!("{primary} primary 1 0 in use"));
+    pair.primary.kill();
+    pair.promote();
+    client.ok("UPDATE t SET n = n + 1 WHERE id = 1");
+    let replica = pair.replica.port();
+    assert_eq!(database(&columns), format!("{replica} primary 2 - in use"));
+    let mut console = console(&pair.paceline);
+    let rows = console.ok("SHOW DATABASES").rows();
+    let own = rows
+        .iter()
+        .find(|row| row[0].as_deref() == Some("pgbouncer"));
+    assert_eq!(own.unwrap().last(), Some(&None), "the console has no host");
 }
 
 /// After a crash, a replica serves as soon as its files are consistent, before it has replayed all that it had replayed before.

@@ -1,6 +1,7 @@
 //! Bookkeeping of a pool's server connections.
 
 use super::{Pool, Servers};
+use crate::hosts::DatabaseHosts;
 use crate::server::{ServerConn, ServerInfo, ServerSnapshot};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -45,5 +46,13 @@ impl Pool {
         let generation = Arc::downgrade(&inner.servers.generation);
         drop(inner);
         self.server_list.snapshot(&idle, &generation)
+    }
+
+    /// The hosts of the database; `None` if it has one that is not monitored.
+    pub fn hosts(&self) -> Option<Arc<DatabaseHosts>> {
+        match &self.replica {
+            Some(replica) => Some(Arc::clone(&replica.hosts)),
+            None => self.lock().servers.hosts.clone(),
+        }
     }
 }

@@ -56,6 +56,13 @@ impl Pools {
         self.lock().hosts.values().map(Arc::clone).collect()
     }
 
+    /// The hosts of a database that clients name so; `None` if it has one that is not monitored.
+    pub fn hosts_of(&self, name: &str) -> Option<Arc<DatabaseHosts>> {
+        let config = self.shared.config();
+        let registry = self.lock();
+        registry.database(&config, name)?.hosts
+    }
+
     /// The server to which connections of a database lead: its primary. While none is known, the first host.
     pub fn server(&self, name: &str, database: &Database) -> Upstream {
         let config = self.shared.config();

@@ -3,6 +3,7 @@
 use super::ServerConn;
 use super::generation::{Generation, GenerationGuard};
 use super::info::ServerInfo;
+use crate::address::Address;
 use crate::clock::CoarseClock;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct ServerSnapshot {
     /// Its number in this process.
     pub id: u32,
+    /// Where it leads; `None` if the connection does not belong to a pool.
+    pub address: Option<Arc<Address>>,
     /// What else is shown.
     pub info: Arc<ServerInfo>,
     /// Whether it is idle.
@@ -60,6 +63,10 @@ impl ServerList {
                 id: entry.id,
                 idle: idle.iter().any(|other| Arc::ptr_eq(other, &info)),
                 close_needed: !entry.generation.ptr_eq(generation),
+                address: entry
+                    .generation
+                    .upgrade()
+                    .map(|own| Arc::clone(&own.address)),
                 info,
             })
         });

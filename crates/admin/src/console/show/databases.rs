@@ -1,8 +1,10 @@
 //! `SHOW DATABASES` and `SHOW USERS`.
 
+use super::hosts::{ShowsHost, host_columns};
 use super::named_pools::{by_database, named_pools};
 use crate::console::table::ColumnType::{Int4, Text};
 use crate::console::table::{ConsoleColumn, ConsoleTable, null};
+use paceline_cluster::{HostRole, HostStatus, Lag};
 use paceline_config::{ANY_DATABASE, Config, Host, PGBOUNCER, PoolOverrides};
 use paceline_pool::pool::{Pool, PoolState};
 use paceline_proxy::proxy::Proxy;
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(super) static DATABASES: ConsoleTable<DatabaseRecord> =
-    ConsoleTable::new("databases", &[DATABASE_COLUMNS], databases);
+    ConsoleTable::new("databases", &[DATABASE_COLUMNS, HOST_COLUMNS], databases);
 
 pub(super) static USERS: ConsoleTable<UserRecord> =
     ConsoleTable::new("users", &[USER_COLUMNS], users);
@@ -41,6 +43,9 @@ const DATABASE_COLUMNS: &[ConsoleColumn<DatabaseRecord>] = &[
     ("paused", Int4, |r| r.is_paused.into()),
     ("disabled", Int4, |r| r.is_disabled.into()),
 ];
+
+/// Not in PgBouncer.
+const HOST_COLUMNS: &[ConsoleColumn<DatabaseRecord>] = &host_columns();
 
 const USER_COLUMNS: &[ConsoleColumn<UserRecord>] = &[
     ("name", Text, |r| r.name.clone().into()),
@@ -82,6 +87,20 @@ pub(super) struct DatabaseRecord {
     connections: ConnectionCounts,
     is_paused: bool,
     is_disabled: bool,
+    /// The host to which connections lead, if the database has several.
+    server: Option<HostStatus>,
+    /// The largest of its replicas in use.
+    lag: Lag,
+}
+
+impl ShowsHost for DatabaseRecord {
+    fn host(&self) -> Option<&HostStatus> {
+        self.server.as_ref()
+    }
+
+    fn lag(&self) -> Lag {
+        self.lag
+    }
 }
 
 pub(super) struct UserRecord {
@@ -134,6 +153,7 @@ fn database(
 ) -> Option<DatabaseRecord> {
     let (entry, on_server) = config.database(&name)?;
     let server = proxy.pools.server(&name, entry);
+    let hosts = proxy.pools.hosts_of(&name);
     let host = match &server.host {
         Host::Tcp(host) => host.clone(),
         Host::Unix(folder) => folder.display().to_string(),
@@ -155,8 +175,20 @@ fn database(
         connections,
         is_paused: proxy.pools.state_of(Some(&name)) == PoolState::Paused,
         is_disabled: proxy.pools.admit(&name).is_err(),
+        server: hosts.as_ref().and_then(|hosts| hosts.status_at(&server)),
+        lag: hosts.map_or_else(Lag::default, |hosts| largest_lag(&hosts.statuses())),
         name,
     })
+}
+
+/// The largest lag of the replicas in use, in bytes and in time.
+fn largest_lag(hosts: &[HostStatus]) -> Lag {
+    let is_replica = |host: &&HostStatus| host.role == HostRole::Replica && host.in_use;
+    let lags = || hosts.iter().filter(is_replica).map(|host| host.lag);
+    Lag {
+        bytes: lags().filter_map(|lag| lag.bytes).max(),
+        time: lags().filter_map(|lag| lag.time).max(),
+    }
 }
 
 /// The console, with the values that PgBouncer shows for its own.
@@ -177,6 +209,8 @@ fn console(config: &Config) -> DatabaseRecord {
         connections: ConnectionCounts::default(),
         is_paused: false,
         is_disabled: false,
+        server: None,
+        lag: Lag::default(),
     }
 }
 

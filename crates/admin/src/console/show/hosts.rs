@@ -1,8 +1,8 @@
-//! `SHOW HOSTS`: the hosts of databases that have several.
+//! `SHOW HOSTS`: the hosts of databases that have several; and the columns about a host in other tables.
 
 use crate::console::table::ColumnType::{Int4, Int8, Text};
-use crate::console::table::{ConsoleColumn, ConsoleTable};
-use paceline_cluster::{HostRole, HostStatus};
+use crate::console::table::{ConsoleColumn, ConsoleTable, ConsoleValue};
+use paceline_cluster::{HostRole, HostStatus, Lag};
 use paceline_proxy::proxy::Proxy;
 use std::time::Duration;
 
@@ -14,21 +14,11 @@ const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
     ("host", Text, |r| r.status.spec.address.host.clone().into()),
     ("port", Int4, |r| r.status.spec.address.port.into()),
     ("zone", Text, |r| r.zone.clone().into()),
-    ("role", Text, |r| role(r.status.role).into()),
-    ("reason", Text, |r| {
-        let status = &r.status;
-        let no_reads = status.reads.as_ref().and_then(|reads| reads.as_ref().err());
-        let reason = status.reason.as_ref().or(no_reads);
-        reason.map(ToString::to_string).into()
-    }),
-    ("timeline", Int8, |r| {
-        let timeline = r.status.timeline;
-        timeline.map(|timeline| u64::from(timeline.0)).into()
-    }),
+    ("role", Text, |r| role(&r.status).into()),
+    ("reason", Text, |r| reason(&r.status).into()),
+    ("timeline", Int8, |r| timeline(&r.status).into()),
     ("lag_bytes", Int8, |r| r.status.lag.bytes.into()),
-    ("lag_ms", Int8, |r| {
-        r.status.lag.time.map(milliseconds).into()
-    }),
+    ("lag_ms", Int8, |r| lag_ms(r.status.lag).into()),
     ("serves_reads", Int4, |r| {
         u64::from(matches!(r.status.reads, Some(Ok(())))).into()
     }),
@@ -64,8 +54,48 @@ fn hosts(proxy: &Proxy) -> Vec<HostRecord> {
     records.collect()
 }
 
-fn role(role: HostRole) -> &'static str {
-    match role {
+/// A record of another table that shows a host.
+pub(super) trait ShowsHost {
+    /// The host; `None` if the database has one that is not monitored.
+    fn host(&self) -> Option<&HostStatus>;
+
+    /// How far replicas are behind.
+    fn lag(&self) -> Lag;
+}
+
+/// The columns about the host of a record.
+pub(super) const fn host_columns<R: ShowsHost>() -> [ConsoleColumn<R>; 5] {
+    [
+        ("role", Text, |r| {
+            r.host().map(|h| role(h).to_owned()).into()
+        }),
+        ("timeline", Int8, |r| r.host().and_then(timeline).into()),
+        ("lag_bytes", Int8, |r| r.lag().bytes.into()),
+        ("lag_ms", Int8, |r| lag_ms(r.lag()).into()),
+        ("host_state", Text, |r| match r.host() {
+            Some(host) => reason(host).unwrap_or_else(|| "in use".to_owned()).into(),
+            None => ConsoleValue::Null,
+        }),
+    ]
+}
+
+/// Why a host is not in use, or serves no reads as a replica.
+fn reason(status: &HostStatus) -> Option<String> {
+    let no_reads = status.reads.as_ref().and_then(|reads| reads.as_ref().err());
+    let reason = status.reason.as_ref().or(no_reads);
+    reason.map(ToString::to_string)
+}
+
+fn timeline(status: &HostStatus) -> Option<u64> {
+    status.timeline.map(|timeline| u64::from(timeline.0))
+}
+
+fn lag_ms(lag: Lag) -> Option<u64> {
+    lag.time.map(milliseconds)
+}
+
+fn role(status: &HostStatus) -> &'static str {
+    match status.role {
         HostRole::Unknown => "unknown",
         HostRole::Primary => "primary",
         HostRole::RejectedPrimary => "rejected primary",

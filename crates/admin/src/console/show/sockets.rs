@@ -1,9 +1,11 @@
 //! `SHOW CLIENTS`, `SERVERS`, `SOCKETS` and `ACTIVE_SOCKETS`. Console sessions are not listed.
 
+use super::hosts::{ShowsHost, host_columns};
 use super::named_pools::with_replicas;
 use super::utc::format_utc;
 use crate::console::table::ColumnType::{Int4, Text};
 use crate::console::table::{ConsoleColumn, ConsoleTable, zero};
+use paceline_cluster::{HostStatus, Lag};
 use paceline_net::{Cipher, Peer};
 use paceline_pool::pool::{Pool, PoolName};
 use paceline_pool::replication::Replication;
@@ -21,7 +23,7 @@ pub(super) static CLIENTS: ConsoleTable<ConnectionRecord> =
     });
 
 pub(super) static SERVERS: ConsoleTable<ConnectionRecord> =
-    ConsoleTable::new("servers", &[COLUMNS], |proxy| {
+    ConsoleTable::new("servers", &[COLUMNS, SERVER_COLUMNS], |proxy| {
         servers(proxy, &all_servers(proxy))
     });
 
@@ -64,6 +66,9 @@ const COLUMNS: &[ConsoleColumn<ConnectionRecord>] = &[
 const CLIENT_COLUMNS: &[ConsoleColumn<ConnectionRecord>] =
     &[("server_pid", Int4, |r| r.server_process.into())];
 
+/// Not in PgBouncer.
+const SERVER_COLUMNS: &[ConsoleColumn<ConnectionRecord>] = &host_columns();
+
 /// Contents of PgBouncer's buffers. Paceline does not read sockets ahead.
 const BUFFER_COLUMNS: &[ConsoleColumn<ConnectionRecord>] = &[
     ("recv_pos", Int4, zero),
@@ -104,6 +109,20 @@ pub(super) struct ConnectionRecord {
     cipher: Option<Cipher>,
     /// The connection is replaced when it becomes free.
     close_needed: bool,
+    /// The host of a server connection, if its database has several.
+    host: Option<HostStatus>,
+}
+
+impl ShowsHost for ConnectionRecord {
+    fn host(&self) -> Option<&HostStatus> {
+        self.host.as_ref()
+    }
+
+    fn lag(&self) -> Lag {
+        self.host
+            .as_ref()
+            .map_or_else(Lag::default, |host| host.lag)
+    }
 }
 
 /// A server connection and its pool.
@@ -218,6 +237,7 @@ fn client_record(
         id,
         cipher: info.cipher,
         close_needed: false,
+        host: None,
     }
 }
 
@@ -256,7 +276,13 @@ fn server_record(server: &ListedServer, clients: &RelayingClients) -> Connection
         id: server.seen.id,
         cipher: info.cipher,
         close_needed: server.seen.close_needed,
+        host: host_of(server),
     }
+}
+
+fn host_of(server: &ListedServer) -> Option<HostStatus> {
+    let address = server.seen.address.as_ref()?;
+    server.pool.hosts()?.status_at(&address.upstream)
 }
 
 fn pointer(address: usize) -> String {
