@@ -64,6 +64,7 @@ pub use not_yet::{ListenNeed, NotYet};
 use paceline_sql::PinReason;
 use paceline_wire::backend::Status;
 use retry::Retry;
+pub use sequences::ExecutedTemplate;
 pub use server_messages::MESSAGES_MAX;
 use state::{Body, Extended, RelayMode};
 pub use state::{RelayContext, RelayState, Wrap};
@@ -110,7 +111,7 @@ impl RelayState {
     /// request's earlier statements.
     pub fn begin_mid_request(&mut self, out: &mut BytesMut) {
         self.wrap = Wrap::Begin;
-        self.inject_mid_request("BEGIN", out);
+        self.inject_mid_request("BEGIN", Expect::InjectedStep, out);
     }
 
     /// Whether the server owes no answer and no transaction is open.

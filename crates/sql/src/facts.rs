@@ -30,6 +30,6 @@ pub use checks::{
 };
 pub use grouped::{fits_groups_sql, no_names_sql};
 pub use names::Names;
-pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
+pub use numbers::{no_numbers_drawn_sql, no_numbers_read_sql, quiet_tables_sql};
 pub use session::TIMEOUTS_SQL;
 pub use table::{Column, TableFacts, checks_sql, columns_sql, keys_sql, table_sql, types_sql};

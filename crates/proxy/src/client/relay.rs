@@ -29,7 +29,7 @@ use output::ClientOutput;
 use paceline_cluster::SentAt;
 use paceline_pool::pools::Exclusive;
 use paceline_pool::server::ServerConn;
-use paceline_relay::relay::RelayState;
+use paceline_relay::relay::{ExecutedTemplate, RelayState};
 use preliminary::Preliminary;
 use stats::RelayStats;
 use std::time::Instant;
@@ -90,6 +90,8 @@ struct RelayOutcome {
     failed: bool,
     forwarded: u64,
     at: Instant,
+    /// A statement of a transaction whose analysis helps later ones.
+    unanalyzed: Option<ExecutedTemplate>,
 }
 
 impl<'a> RelayTask<'a> {
@@ -159,6 +161,7 @@ impl<'a> RelayTask<'a> {
             failed: self.relay.saw_error(),
             forwarded: self.relay.forwarded(),
             at,
+            unanalyzed: self.relay.take_unanalyzed(),
         })
     }
 

@@ -81,6 +81,8 @@ pub(super) enum Expect {
     },
     /// To Paceline's own `Bind` or `Execute`.
     InjectedStep,
+    /// To the `Execute` of Paceline's own `DISCARD SEQUENCES` within a request.
+    InjectedDiscardStep,
     /// To Paceline's own `Parse`.
     InjectedParse {
         key: Option<StatementKey>,
@@ -188,6 +190,7 @@ impl Expect {
                 | Self::InjectedClose { .. }
                 | Self::InjectedDescribe { .. }
                 | Self::InjectedStep
+                | Self::InjectedDiscardStep
         )
     }
 

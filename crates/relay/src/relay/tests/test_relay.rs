@@ -8,6 +8,7 @@ use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
 use crate::testing::TestShowSource;
 use bytes::{Bytes, BytesMut};
+use paceline_sql::SequenceUse;
 use paceline_testing::messages::Wire;
 use paceline_testing::read_out;
 use paceline_wire::Frames;
@@ -23,6 +24,8 @@ pub(super) struct TestRelay {
     pub(super) interner: SettingsInterner,
     pub(super) relay: RelayState,
     pub(super) policy: StatePolicy,
+    /// Texts that have been analyzed, and what they may do with sequences.
+    pub(super) analyzed: Vec<(&'static str, SequenceUse)>,
     /// What the shared connection was asked for, and its next answer.
     pub(super) needs: Vec<ListenNeed>,
     pub(super) outcome: Result<(), Bytes>,
@@ -56,6 +59,7 @@ impl TestRelay {
             interner: &interner,
             show_source: &TestShowSource,
             may_change_session: &may_change_session,
+            sequence_use: &|_| None,
             policy: &StatePolicy::default(),
             query: None,
         };
@@ -63,6 +67,7 @@ impl TestRelay {
         Self {
             relay,
             policy: StatePolicy::default(),
+            analyzed: Vec::new(),
             session,
             server,
             templates,
@@ -98,6 +103,11 @@ impl TestRelay {
         &mut self,
         act: impl FnOnce(&mut RelayState, &mut RelayContext<'_>) -> T,
     ) -> T {
+        let analyzed = &self.analyzed;
+        let sequence_use = |template: &Template| {
+            let mut analyzed = analyzed.iter();
+            analyzed.find_map(|(text, uses)| (*text == template.text).then_some(*uses))
+        };
         let mut context = RelayContext {
             session: &mut self.session,
             server: &mut self.server,
@@ -105,6 +115,7 @@ impl TestRelay {
             interner: &self.interner,
             show_source: &TestShowSource,
             may_change_session: &may_change_session,
+            sequence_use: &sequence_use,
             policy: &self.policy,
             query: None,
         };

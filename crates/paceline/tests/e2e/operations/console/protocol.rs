@@ -265,7 +265,10 @@ fn psql_shows_tables() {
     let line = printed
         .lines()
         .find(|line| line.starts_with(&stage.database));
-    assert!(line.is_some_and(|line| line.ends_with("|0|0|||||")), "{printed}");
+    assert!(
+        line.is_some_and(|line| line.ends_with("|0|0|||||")),
+        "{printed}"
+    );
 }
 
 /// tokio-postgres prepares what it runs, and reads values in binary format.
