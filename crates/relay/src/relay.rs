@@ -8,6 +8,8 @@
 //! `statements_by_name` (PREPARE and EXECUTE), `statement_names` and `portals` handle prepared statements, `session_pooling`
 //! the same for `pool_mode` session. `injected_statements` writes what Paceline itself sends.
 //!
+//! `plain` is the short way of most single statements: without a relay, if PostgreSQL answers with nothing but rows.
+//!
 //! For each message sent, `expect_queue` holds an `Expect` (chapter "Message Flow").
 //!
 //! From the server: `server_messages` matches each message with the queue. `commits` and `ddl` note committed writes and changes of the
@@ -38,6 +40,7 @@ mod listening;
 mod long_messages;
 mod not_yet;
 mod pin;
+mod plain;
 mod portals;
 mod refusal;
 mod reported_settings;
@@ -63,11 +66,11 @@ use expect::{Execution, Expect};
 pub use not_yet::{ListenNeed, NotYet};
 use paceline_sql::PinReason;
 use paceline_wire::backend::Status;
+pub use plain::PlainQuery;
 use retry::Retry;
-pub use sequences::ExecutedTemplate;
 pub use server_messages::MESSAGES_MAX;
 use state::{Body, Extended, RelayMode};
-pub use state::{RelayContext, RelayState, Wrap};
+pub use state::{ExecutedTemplate, RelayContext, RelayState, Wrap};
 pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 
 #[cfg(test)]

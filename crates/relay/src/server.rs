@@ -297,6 +297,11 @@ impl ServerSide {
     }
 
     /// Takes the names of all statements that must be closed.
+    pub(crate) fn has_pending_close(&self) -> bool {
+        !self.pending_close.is_empty()
+    }
+
+    /// Takes their names.
     pub fn take_pending_close(&mut self) -> Vec<Vec<u8>> {
         match self.pending_close.is_empty() {
             true => Vec::new(),

@@ -41,13 +41,17 @@ pub(super) struct QueryTimers {
 impl QueryTimers {
     /// For a relay that begins now; `None` if no limit applies.
     pub(super) fn of(settings: &Arc<SettingsInForce>) -> Option<Box<Self>> {
+        Self::are_needed(settings).then(|| Self::new(settings))
+    }
+
+    /// Whether a limit applies to relays.
+    pub(super) fn are_needed(settings: &SettingsInForce) -> bool {
         let limits = [
             settings.timeouts.query_timeout,
             settings.timeouts.transaction_timeout,
             settings.timeouts.idle_transaction_timeout,
         ];
-        let limited = !limits.iter().all(Duration::is_zero);
-        limited.then(|| Self::new(settings))
+        !limits.iter().all(Duration::is_zero)
     }
 
     /// For a relay whose client has an idle limit of its own.

@@ -2,7 +2,7 @@
 //! loop; the protocol state is in `paceline_relay`, without sockets.
 //!
 //! `connection` holds what precedes and follows a relay: the client's settings on the server connection, and its return to the pool.
-//! `start` starts a relay; `begin` starts one in a deferred transaction, with `preliminary` statements before the request. `flow` moves
+//! `plain` forwards most single statements without a relay. `start` starts a relay; `begin` starts one in a deferred transaction, with `preliminary` statements before the request. `flow` moves
 //! bytes, from `input` and to `output`. `listening` waits for notifications. `ending` ends a relay whose client has disconnected or
 //! exceeds a limit. `stats` counts. `context` passes client and server connection to the protocol state.
 
@@ -14,6 +14,7 @@ mod flow;
 mod input;
 mod listening;
 mod output;
+mod plain;
 mod preliminary;
 mod start;
 mod stats;
@@ -24,7 +25,7 @@ use super::Client;
 use super::end::ClientEnd;
 use super::query_timers::QueryTimers;
 use bytes::{Bytes, BytesMut};
-use input::{Blocked, ClientInput};
+use input::{Blocked, ClientInput, SentRequest};
 use output::ClientOutput;
 use paceline_cluster::SentAt;
 use paceline_pool::pools::Exclusive;
@@ -129,7 +130,12 @@ impl<'a> RelayTask<'a> {
         }
     }
 
-    async fn run_to_end(&mut self) -> Result<RelayOutcome, (ServerDisposal, ClientEnd)> {
+    /// `sent`: the first request, if the server has received it.
+    async fn run_to_end(
+        &mut self,
+        sent: Option<SentRequest>,
+    ) -> Result<RelayOutcome, (ServerDisposal, ClientEnd)> {
+        sent.map_or(Ok(()), |sent| self.skip_sent(sent))?;
         self.conn
             .info
             .request_begins(self.client.proxy.shared.clock.seconds());

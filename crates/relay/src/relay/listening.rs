@@ -262,7 +262,7 @@ impl RelayState {
 /// Whether a statement may notify when its transaction commits. Nearly every statement may execute user-defined functions:
 /// tables have triggers, views call functions, and so do operators, casts and domains. Only a SELECT of a constant or a
 /// parameter does not.
-fn may_notify(template: &Template) -> bool {
+pub(super) fn may_notify(template: &Template) -> bool {
     let mut words = template.text.split_ascii_whitespace();
     let (first, second, third) = (words.next(), words.next(), words.next());
     let selects = first.is_some_and(|word| word.eq_ignore_ascii_case("select"));

@@ -3,18 +3,14 @@
 //! the client has drawn must remain for later statements. The `DISCARD SEQUENCES` precedes the client's statement in the same packet.
 
 use super::expect::Expect;
-use super::state::{Extended, RelayContext, RelayState};
+use super::state::{ExecutedTemplate, Extended, RelayContext, RelayState};
 use crate::sequences::{DISCARD, SequenceState, SequenceToken};
-use crate::settings::SessionSettings;
 use crate::template::Template;
 use bytes::BytesMut;
 use paceline_sql::{Effect, SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
 use paceline_wire::frontend;
 use std::sync::Arc;
-
-/// A statement that a client executed in a transaction under these settings.
-pub type ExecutedTemplate = (Arc<Template>, Arc<SessionSettings>);
 
 impl RelayState {
     /// The caller knows what the relay's first request may do with sequences.
@@ -166,7 +162,7 @@ impl RelayState {
 }
 
 /// Notes that the client may draw values on the server.
-fn note_draws(uses: SequenceUse, context: &mut RelayContext<'_>) {
+pub(super) fn note_draws(uses: SequenceUse, context: &mut RelayContext<'_>) {
     if uses.draws {
         let (sequences, client) = (
             &mut context.server.sequences,

@@ -9,6 +9,7 @@ mod forwarding;
 mod hints;
 mod listening;
 mod pin;
+mod plain;
 mod prepared;
 mod retry;
 mod sequences;

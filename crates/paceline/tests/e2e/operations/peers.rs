@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::console::row;
 use crate::harness::cluster::{self, Cluster};
 use crate::harness::message::{cancel_request, query};
 use crate::harness::paceline::Paceline;
@@ -333,10 +334,8 @@ fn operators_and_replication_clients_are_found_too() {
     let mut operator = group.console(1);
     operator.send(&query(&format!("PAUSE {}", group.database)));
     until("the pause has begun", || {
-        let rows = group.console(1).ok("SHOW DATABASES").rows();
-        let of_it = |row: &&Vec<Option<String>>| row[0].as_deref() == Some(&*group.database);
-        let row = rows.iter().find(of_it);
-        row.is_some_and(|row| row[row.len() - 2].as_deref() == Some("1"))
+        let mut console = group.console(1);
+        row(&mut console, "SHOW DATABASES", "name", &group.database)["paused"] == "1"
     });
     cancel_at(group.peers[1].port(), &operator.key);
     operator.reply().expect_error("57014");

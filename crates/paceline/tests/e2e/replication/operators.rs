@@ -143,12 +143,9 @@ fn a_pause_waits_for_them() {
         operator
     });
     until("the pause has begun", || {
-        let databases = console(&stage).ok("SHOW DATABASES").rows();
-        let of_it = |row: &Vec<Option<String>>| row[0].as_deref() == Some(&*stage.database);
-        databases.iter().find(|row| of_it(row)).is_some_and(|row| {
-            let paused = row.len() - 2;
-            row[paused].as_deref() == Some("1")
-        })
+        let databases = shown(&stage, "SHOW DATABASES");
+        let mut of_it = databases.iter().filter(|row| row["name"] == stage.database);
+        of_it.any(|row| row["paused"] == "1")
     });
     let (port, database) = (stage.port(), stage.database.clone());
     let newcomer = thread::spawn(move || {

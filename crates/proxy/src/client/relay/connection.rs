@@ -66,21 +66,30 @@ impl Client {
         let deferred = self.deferred.as_mut();
         let read = deferred.and_then(|deferred| deferred.read.take());
         let held_max = single.as_ref().and_then(|single| held_max(&single.request));
-        let outcome = {
-            let mut task = match underway {
-                Some((underway, memory)) => {
-                    RelayTask::take_over(self, conn, underway, memory, start)
+        let plain = match (&underway, &single, held_max) {
+            (None, Some(single), None) => {
+                self.relay_plain(conn, &single.request, wrap, start).await
+            }
+            _ => Err(None),
+        };
+        let outcome = match plain {
+            Ok(outcome) => Ok(outcome),
+            Err(sent) => {
+                let mut task = match underway {
+                    Some((underway, memory)) => {
+                        RelayTask::take_over(self, conn, underway, memory, start)
+                    }
+                    None => {
+                        let planned = single.as_ref().map(|single| &single.request);
+                        RelayTask::start(self, conn, request, planned, wrap, start)
+                    }
+                };
+                // By reference: a future that is moved in would be stored twice.
+                let relaying = std::pin::pin!(task.run_to_end(sent));
+                match held_max {
+                    Some(limit) => hold_rows(rows, limit, relaying).await,
+                    None => relaying.await,
                 }
-                None => {
-                    let planned = single.as_ref().map(|single| &single.request);
-                    RelayTask::start(self, conn, request, planned, wrap, start)
-                }
-            };
-            // By reference: a future that is moved in would be stored twice.
-            let relaying = std::pin::pin!(task.run_to_end());
-            match held_max {
-                Some(limit) => hold_rows(rows, limit, relaying).await,
-                None => relaying.await,
             }
         };
         entry.relay_ends().await;

@@ -93,7 +93,7 @@ impl RelayTask<'_> {
     }
 
     /// Passes complete messages to the relay.
-    fn take_pending(&mut self) {
+    pub(super) fn take_pending(&mut self) {
         while !self.client.budget.is_exhausted()
             && !self.input.pending.is_empty()
             && self.input.blocked.is_none()

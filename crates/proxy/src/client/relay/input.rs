@@ -1,6 +1,7 @@
 //! Messages of the client on their way into a relay.
 
 use bytes::Bytes;
+use paceline_cluster::SentAt;
 use paceline_relay::relay::{ListenNeed, NotYet};
 use paceline_relay::template::{Template, Unparsed};
 use std::sync::Arc;
@@ -11,6 +12,14 @@ pub(super) enum Blocked {
     Parse(Unparsed),
     /// The shared LISTEN connection must do this.
     Listen(ListenNeed),
+}
+
+/// A request that the server has received, or a part of it. What the server has answered is in the connection's buffer.
+pub(super) struct SentRequest {
+    /// Number of bytes that were sent.
+    pub(super) len: usize,
+    /// The position of the primary that was known before that.
+    pub(super) at: SentAt,
 }
 
 /// The rest of a message that is forwarded without reading it: CopyData, or the end of a long message.

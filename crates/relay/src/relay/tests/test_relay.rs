@@ -99,7 +99,7 @@ impl TestRelay {
         self.next_relay();
     }
 
-    fn with_context<T>(
+    pub(super) fn with_context<T>(
         &mut self,
         act: impl FnOnce(&mut RelayState, &mut RelayContext<'_>) -> T,
     ) -> T {

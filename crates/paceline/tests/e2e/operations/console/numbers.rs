@@ -238,10 +238,9 @@ fn a_client_and_its_server_are_linked() {
     let idle = row(&mut operator, "SHOW CLIENTS", "type", "C");
     assert_eq!((&*idle["state"], &*idle["link"]), ("idle", ""));
     assert_eq!(idle["application_name"], "another");
-    assert_eq!(
-        row(&mut operator, "SHOW SERVERS", "remote_pid", &pid)["state"],
-        "idle"
-    );
+    until("the statement of the transaction is analyzed", || {
+        row(&mut operator, "SHOW SERVERS", "remote_pid", &pid)["state"] == "idle"
+    });
     assert!(operator.ok("SHOW ACTIVE_SOCKETS").rows().is_empty());
 }
 
