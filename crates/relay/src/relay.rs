@@ -66,7 +66,7 @@ use expect::{Execution, Expect};
 pub use not_yet::{ListenNeed, NotYet};
 use paceline_sql::PinReason;
 use paceline_wire::backend::Status;
-pub use plain::PlainQuery;
+pub use plain::PlainStatement;
 use retry::Retry;
 pub use server_messages::MESSAGES_MAX;
 use state::{Body, Extended, RelayMode};

@@ -134,6 +134,18 @@ impl ServerSide {
         request.client_parse.is_none() || self.serving(request).is_some()
     }
 
+    /// The statement for a request that does not parse it, if no message must precede the request. It counts as used.
+    pub(crate) fn use_prepared(&mut self, request: &Request) -> Option<StatementKey> {
+        let client_parse = request.client_parse.as_ref()?;
+        let has_own = client_parse.written != 0 && client_parse.settings != self.settings.id;
+        if has_own || self.serving(request).is_none() || !self.has_described_columns(request) {
+            return None;
+        }
+        let key = self.key(request.template.statement_id);
+        self.prepared.to_back(&key);
+        Some(key)
+    }
+
     fn serving(&self, request: &Request) -> Option<&ServerParse> {
         let client_parse = request.client_parse.as_ref()?;
         let key = self.key(request.template.statement_id);

@@ -1,6 +1,6 @@
 //! Messages of the client on their way into a relay.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use paceline_cluster::SentAt;
 use paceline_relay::relay::{ListenNeed, NotYet};
 use paceline_relay::template::{Template, Unparsed};
@@ -16,7 +16,9 @@ pub(super) enum Blocked {
 
 /// A request that the server has received, or a part of it. What the server has answered is in the connection's buffer.
 pub(super) struct SentRequest {
-    /// Number of bytes that were sent.
+    /// The messages for the server.
+    pub(super) messages: BytesMut,
+    /// Number of their bytes that were sent.
     pub(super) len: usize,
     /// The position of the primary that was known before that.
     pub(super) at: SentAt,

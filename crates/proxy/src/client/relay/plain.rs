@@ -12,7 +12,7 @@ use bytes::{Buf, BytesMut};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
 use paceline_pool::server::ServerConn;
-use paceline_relay::relay::{PlainQuery, Wrap};
+use paceline_relay::relay::{PlainStatement, RelayContext, Wrap};
 use paceline_wire::Frames;
 use paceline_wire::backend::Status;
 use std::time::Instant;
@@ -29,37 +29,48 @@ impl Client {
         wrap: Wrap,
         start: Instant,
     ) -> Result<RelayOutcome, Option<SentRequest>> {
-        let query = self.start_plain(conn, planned, wrap).ok_or(None)?;
+        let mut messages = conn.buffers.take_to_server();
+        let Some(statement) = self.start_plain(conn, planned, wrap, &mut messages) else {
+            messages.clear();
+            conn.buffers.keep(messages, BytesMut::new());
+            return Err(None);
+        };
         let at = self.pool.sent_at();
-        let mut rest = &*planned.bytes;
+        let mut rest = &*messages;
         // If the connection is lost, the relay finds that out.
         let _ = conn.stream.write_now(&mut rest);
-        let len = planned.bytes.len() - rest.len();
-        let sent = SentRequest { len, at };
-        if !rest.is_empty() || conn.stream.readable().await.is_err() {
+        let len = messages.len() - rest.len();
+        let is_sent = rest.is_empty();
+        let sent = SentRequest { messages, len, at };
+        if !is_sent || conn.stream.readable().await.is_err() {
             return Err(Some(sent));
         }
         self.proxy.shared.busy_poll.message_received();
-        let read = conn.stream.read_now(&mut conn.input);
-        let commits = match read {
-            Ok(true) => query.answered(&conn.input),
-            Ok(false) | Err(_) => None,
+        let Ok(true) = conn.stream.read_now(&mut conn.input) else {
+            return Err(Some(sent));
         };
+        let answer = std::mem::take(&mut conn.input);
+        let commits = with_context(self, conn, |context| statement.answered(&answer, context));
+        conn.input = answer;
         let Some(commits) = commits else {
             return Err(Some(sent));
         };
         // Before the client gets the answer.
         self.pool.committed(at, commits);
+        let SentRequest { mut messages, .. } = sent;
+        messages.clear();
+        conn.buffers.keep(messages, BytesMut::new());
         Ok(self.end_plain(conn, planned, start))
     }
 
-    /// Whether nothing but the answer of the server needs attention until the request ends, and how to read that.
+    /// Whether nothing but the answer of the server needs attention until the request ends, and what the server receives.
     fn start_plain(
         &mut self,
         conn: &mut ServerConn,
         planned: &PlannedRequest,
         wrap: Wrap,
-    ) -> Option<PlainQuery> {
+        out: &mut BytesMut,
+    ) -> Option<PlainStatement> {
         let may = wrap == Wrap::No
             && self.mode != PoolMode::Session
             && self.listening.is_none()
@@ -69,9 +80,10 @@ impl Client {
         if !may {
             return None;
         }
-        let query = with_context(self, conn, |context| PlainQuery::start(planned, context))?;
+        let start = |context: &mut RelayContext<'_>| PlainStatement::start(planned, context, out);
+        let statement = with_context(self, conn, start)?;
         conn.info.request_begins(self.proxy.shared.clock.seconds());
-        Some(query)
+        Some(statement)
     }
 
     /// Sends the answer to the client, as far as the client's socket takes it, and counts the request.
@@ -118,13 +130,11 @@ impl RelayTask<'_> {
     /// The relay would send other bytes, which cannot be.
     pub(super) fn skip_sent(
         &mut self,
-        SentRequest { len, at }: SentRequest,
+        SentRequest { messages, len, at }: SentRequest,
     ) -> Result<(), (ServerDisposal, ClientEnd)> {
         self.sent_at = at;
-        let request = self.input.pending.clone();
         self.take_pending();
-        let is_same = self.to_server == request;
-        if !is_same {
+        if self.to_server != messages {
             return Err((ServerDisposal::Close, shut_down()));
         }
         self.to_server.advance(len);

@@ -2,12 +2,12 @@
 
 use super::test_relay::TestRelay;
 use crate::commits::CommitCounts;
-use crate::relay::{ListenMode, PlainQuery};
+use crate::relay::{ListenMode, PlainStatement};
 use crate::request::Request;
 use crate::sequences::SequenceState;
 use crate::session::RequestPlan;
 use crate::testing::TestShowSource;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use paceline_sql::SequenceUse;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::*;
@@ -25,8 +25,11 @@ fn request<const N: usize>(test: &mut TestRelay, messages: [Wire; N]) -> Request
     }
 }
 
-fn start(test: &mut TestRelay, request: &Request) -> Option<PlainQuery> {
-    test.with_context(|_, context| PlainQuery::start(request, context))
+fn start(test: &mut TestRelay, request: &Request) -> Option<PlainStatement> {
+    let mut out = BytesMut::new();
+    let started = test.with_context(|_, context| PlainStatement::start(request, context, &mut out));
+    assert_eq!(started.is_some(), !out.is_empty());
+    started
 }
 
 fn is_plain(test: &mut TestRelay, sql: &str) -> bool {
@@ -39,7 +42,7 @@ fn answered<const N: usize>(sql: &str, answer: [Wire; N]) -> Option<CommitCounts
     let mut test = TestRelay::new();
     let request = request(&mut test, [query(sql)]);
     let plain = start(&mut test, &request).expect("plain");
-    plain.answered(&answer.concat())
+    test.with_context(|_, context| plain.answered(&answer.concat(), context))
 }
 
 #[test]
@@ -74,9 +77,69 @@ fn others_need_a_relay() {
         assert!(!is_plain(&mut TestRelay::new(), sql), "{sql}");
     }
     let mut test = TestRelay::new();
-    let extended = [parse("", "SELECT 1"), bind(""), execute(), sync()];
-    let extended = request(&mut test, extended);
-    assert!(start(&mut test, &extended).is_none());
+    let unnamed = [parse("", "SELECT 1"), bind(""), execute(), sync()];
+    let unnamed = request(&mut test, unnamed);
+    assert!(start(&mut test, &unnamed).is_none());
+}
+
+/// A client that has prepared a statement `a`.
+fn prepared() -> TestRelay {
+    let mut test = TestRelay::new();
+    test.client([parse("a", "SELECT x FROM t"), sync()]);
+    test.server([parsed(), ready('I')]);
+    test
+}
+
+fn executes(describe: bool) -> Vec<Wire> {
+    let described = describe.then(describe_portal);
+    let messages = [Some(bind("a")), described, Some(execute()), Some(sync())];
+    messages.into_iter().flatten().collect()
+}
+
+/// Starts the execution of `a`; returns what the server receives as well.
+fn execute_a(test: &mut TestRelay, describe: bool) -> Option<(PlainStatement, Vec<String>)> {
+    let request = request(test, [executes(describe).concat()]);
+    let mut out = BytesMut::new();
+    let started =
+        test.with_context(|_, context| PlainStatement::start(&request, context, &mut out));
+    started.map(|plain| (plain, test.read_to_server(&out)))
+}
+
+#[test]
+fn a_prepared_statement_is_plain_on_a_server_that_has_it() {
+    let mut test = prepared();
+    let (plain, sent) = execute_a(&mut test, true).expect("plain");
+    assert_eq!(sent, ["Bind s1", "Describe portal", "Execute", "Sync"]);
+    let answer = [bound(), columns(&["x"]), complete("SELECT 0"), ready('I')];
+    let answer = answer.concat();
+    let commits = test.with_context(|_, context| plain.answered(&answer, context));
+    assert_eq!(commits, Some(CommitCounts::default()));
+    // Now the client knows the columns, and so does the server.
+    let (plain, _) = execute_a(&mut test, false).expect("plain");
+    let answer = [bound(), row(&["1"]), complete("SELECT 1"), ready('I')].concat();
+    let commits = test.with_context(|_, context| plain.answered(&answer, context));
+    assert!(commits.is_some());
+    test.on_another_server(10);
+    assert!(execute_a(&mut test, false).is_none(), "it is not there");
+}
+
+#[test]
+fn other_answers_to_a_prepared_statement_need_a_relay() {
+    let end = || [complete("SELECT 1"), ready('I')].concat();
+    for (describe, answer) in [
+        (false, end()),
+        (false, [bound(), columns(&["x"]), end()].concat()),
+        (true, [bound(), row(&["1"]), end()].concat()),
+        (true, [columns(&["x"]), bound(), end()].concat()),
+        (true, [bound(), error("22012", "no"), ready('I')].concat()),
+        (false, [bound(), suspended(), ready('I')].concat()),
+        (false, [notice("careful"), bound(), end()].concat()),
+    ] {
+        let mut test = prepared();
+        let (plain, _) = execute_a(&mut test, describe).expect("plain");
+        let commits = test.with_context(|_, context| plain.answered(&answer, context));
+        assert_eq!(commits, None, "{answer:?}");
+    }
 }
 
 #[test]

@@ -184,7 +184,7 @@ impl TestRelay {
         self.read_to_server(&own)
     }
 
-    fn read_to_server(&mut self, bytes: &[u8]) -> Vec<String> {
+    pub(super) fn read_to_server(&mut self, bytes: &[u8]) -> Vec<String> {
         self.shorten(read_out::to_server(bytes))
     }
 
