@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 seconds=${SECONDS_EACH:-8} rounds=${ROUNDS:-3} rows=${ROWS:-5000000} only=${ONLY:-} keys=${READ_KEYS:-200} zipf=${ZIPF:-1.5}
-server=5460 bouncer=5461 plain=5462 auto=5463 four=5464
+server=5460 bouncer=5461 plain=5462 auto=5463 four=5464 reorder=5465
 source scripts/servers.sh
 
 start_servers() {
@@ -16,7 +16,8 @@ start_servers() {
     start_paceline $plain
     start_paceline $auto --set hotspot_for_autocommit=true --set default_pool_size=1
     start_paceline $four --set default_pool_size=4
-    for port in $bouncer $plain $auto $four; do wait_for "$port"; done
+    start_paceline $reorder --set hotspot_for_autocommit=true --set default_pool_size=1 --set queue_reorder_time=30s
+    for port in $bouncer $plain $auto $four $reorder; do wait_for "$port"; done
 }
 
 make_tables() {
@@ -161,6 +162,7 @@ workload "\`SELECT 1\`, 64 clients, prepared" one 64 prepared $plain
 workload "random rows of $rows, 64 clients, un-hinted, prepared, Paceline with a pool of 1" random 64 prepared $auto
 workload "queue, variant c (take and file an order), 256 consumers, un-hinted, prepared" queue 256 prepared $auto
 workload "the same while a transaction holds the oldest snapshot" queue-old 256 prepared $auto
+workload "the same, with \`queue_reorder_time = 30s\`" queue-old 256 prepared $reorder
 workload "claims by UPDATE … SKIP LOCKED, 256 consumers, un-hinted, prepared" claim 256 prepared $auto
 workload "plain INSERT of a small row, 256 clients, un-hinted, prepared" insert 256 prepared $auto
 workload "edge upsert, ids by a power law, 160 clients, un-hinted, prepared" edge 160 prepared $auto

@@ -13,7 +13,7 @@ use crate::groups;
 use crate::interrupt::{Interrupt, TimeLimit};
 use crate::load::{self, RunStatus};
 use crate::machine::{Machine, ServerFacts};
-use crate::record::{self, CheckResult, Ran, ReadsResult, Record, RunResult};
+use crate::record::{self, CheckResult, Conditions, Ran, ReadsResult, Record, RunResult};
 use crate::server_stats::{StatsReadings, StatsSource};
 use crate::target::Target;
 use crate::work::Work;
@@ -110,7 +110,10 @@ pub async fn bench(plan: &Plan, interrupt: &Interrupt, observer: &mut dyn Observ
             address: own_servers::address(&run.choice.work, run.target),
             clients: run.clients,
             round: run.round,
-            conditions: plan.conditions(),
+            conditions: Conditions {
+                stand: run.choice.settings(),
+                ..plan.conditions()
+            },
             result,
             machine: machine.clone(),
             server,
@@ -201,6 +204,9 @@ impl<'a> Bench<'a> {
             open_loop: self.plan.rate.map(|_| measured.open_loop),
             within_deadline: self.plan.within_deadline(&measured),
             failover: None,
+            trend: workload
+                .changes_over_time()
+                .then(|| measured.trend(self.plan.duration)),
             reads: reads.map(|reads| ReadsResult {
                 primary_cpu_micros: readings.primary_cpu_micros(),
                 ..reads

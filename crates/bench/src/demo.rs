@@ -25,18 +25,26 @@ const SERVER_SETTINGS: [(&str, &str); 3] = [
 /// The running servers.
 #[derive(Debug)]
 pub struct Demo {
-    /// Dropped before the server, so that Paceline ends first.
-    paceline: Paceline,
+    /// One for each list of further settings. Dropped before the server, so that Paceline ends first.
+    pacelines: Vec<(Settings, Paceline)>,
     server: Server,
 }
 
+/// Further settings of a Paceline.
+type Settings = &'static [&'static str];
+
 impl Demo {
-    /// Starts both servers. `data_dir` holds the data of PostgreSQL and is used again the next time; `program` is the
-    /// executable of Paceline. PostgreSQL admits at least `clients` clients.
+    /// Starts PostgreSQL, and a Paceline for each of these lists of further settings. `data_dir` holds the data of PostgreSQL and
+    /// is used again the next time; `program` is the executable of Paceline. PostgreSQL admits at least `clients` clients.
     ///
     /// # Errors
     /// PostgreSQL or Paceline does not start. No process is left running.
-    pub fn start(data_dir: &Path, program: &Path, clients: usize) -> anyhow::Result<Self> {
+    pub fn start(
+        data_dir: &Path,
+        program: &Path,
+        clients: usize,
+        each: &[Settings],
+    ) -> anyhow::Result<Self> {
         let connections = CONNECTIONS.max(clients + CONNECTIONS_RESERVED).to_string();
         let settings = SERVER_SETTINGS.into_iter();
         let settings = settings.chain([("max_connections", connections.as_str())]);
@@ -45,18 +53,23 @@ impl Demo {
             .settings
             .extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let server = Server::start(options)?;
-        let paceline = Paceline::start(program, &server.url(""), &[])?;
-        Ok(Self { paceline, server })
+        let mut pacelines = Vec::new();
+        for &settings in each {
+            let paceline = Paceline::start(program, &server.url(""), settings)?;
+            pacelines.push((settings, paceline));
+        }
+        Ok(Self { pacelines, server })
     }
 
-    /// PostgreSQL as a direct target, and through Paceline.
-    pub fn targets(&self) -> Vec<Arc<Target>> {
+    /// PostgreSQL as a direct target, and through the Paceline with these further settings, if it was started.
+    pub fn targets(&self, settings: &[&str]) -> Vec<Arc<Target>> {
         let user = self.server.superuser();
         let target = |name, port| Arc::new(Target::on_loopback(name, port, user, "postgres"));
-        vec![
-            target("direct", self.server.port()),
-            target("paceline", self.paceline.port()),
-        ]
+        let mut pacelines = self.pacelines.iter();
+        let paceline = pacelines.find(|(of, _)| *of == settings);
+        let paceline = paceline.map(|(_, paceline)| target("paceline", paceline.port()));
+        let direct = target("direct", self.server.port());
+        std::iter::once(direct).chain(paceline).collect()
     }
 
     /// The same targets with an empty database for scripts. Drops what an earlier run left in it.
@@ -64,7 +77,7 @@ impl Demo {
     /// # Errors
     /// PostgreSQL cannot create the database, or another database has its name.
     pub async fn targets_in_empty_database(&self) -> Result<Vec<Arc<Target>>> {
-        let mut targets = self.targets();
+        let mut targets = self.targets(&[]);
         if let Some(direct) = targets.first() {
             let mut conn = Connection::open(direct).await?;
             database::make_empty(&mut conn).await?;
@@ -81,7 +94,7 @@ impl Demo {
     /// # Errors
     /// PostgreSQL does not stop.
     pub fn stop(self) -> anyhow::Result<()> {
-        drop(self.paceline);
+        drop(self.pacelines);
         self.server.stop().context("PostgreSQL does not stop")
     }
 }

@@ -51,12 +51,12 @@ pub use paceline::PACELINE_SETTINGS;
 pub use progress::Progress;
 pub use record::{
     CheckResult, Conditions, Cost, Errors, FailoverResult, GroupSample, Latency, OpenLoop, Ran,
-    ReadsResult, Record, RunResult, VERSION, WithinDeadline, read_lines,
+    ReadsResult, Record, RunResult, Trend, TrendPart, VERSION, WithinDeadline, read_lines,
 };
 pub use report::report;
 pub use script::{Script, ScriptError};
 pub use statement::Protocol;
-pub use summary::{Cell, Failovers, Figures, Reads, Row, Spread, summarize};
+pub use summary::{Cell, Failovers, Figures, Period, Reads, Row, Spread, summarize};
 pub use table::{all_hold, table};
 pub use target::{Host, Target};
 pub use work::Work;

@@ -112,6 +112,27 @@ pub struct Ran {
     /// The reads that were compared with what their clients know; `None` if there are none.
     #[serde(default)]
     pub reads: Option<ReadsResult>,
+    /// The beginning and the end of the measured time; `None` unless units cost more or less the longer a run lasts.
+    #[serde(default)]
+    pub trend: Option<Trend>,
+}
+
+/// The first and the last tenth of the requested time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trend {
+    /// The first tenth.
+    pub first: TrendPart,
+    /// The last tenth.
+    pub last: TrendPart,
+}
+
+/// A part of the measured time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrendPart {
+    /// Units per second.
+    pub rate: f64,
+    /// 99th percentile of the latency in microseconds; `None` if no unit was completed or due.
+    pub p99: Option<u64>,
 }
 
 /// Turns at a fixed rate.

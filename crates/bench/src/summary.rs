@@ -4,7 +4,7 @@
 use crate::circumstances;
 use crate::ordered::{by_key, distinct};
 use crate::record::{
-    Errors, FailoverResult, GroupSample, Latency, OpenLoop, Ran, ReadsResult, Record,
+    Errors, FailoverResult, GroupSample, Latency, OpenLoop, Ran, ReadsResult, Record, TrendPart,
     WithinDeadline,
 };
 use crate::script;
@@ -91,6 +91,17 @@ pub struct Figures {
     pub failover: Option<Failovers>,
     /// The checked reads of all rounds, if there were any.
     pub reads: Option<Reads>,
+    /// The first and the last tenth of the measured time of all rounds, if they were recorded.
+    pub trend: Option<[Period; 2]>,
+}
+
+/// A part of the measured time of all rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Period {
+    /// Units of work per second.
+    pub rate: Spread,
+    /// 99th percentile of the latency in microseconds; `None` if no round completed a unit in this part.
+    pub p99: Option<Spread>,
 }
 
 /// The checked reads of all rounds.
@@ -321,6 +332,7 @@ impl Figures {
             within_deadline: within_deadline(ran),
             failover: Failovers::of(ran),
             reads: Reads::of(ran),
+            trend: trend(ran),
         })
     }
 
@@ -361,6 +373,18 @@ impl Reads {
             primary_cpu_micros: Spread::of(cpu.collect()),
         })
     }
+}
+
+fn trend(ran: &[&Ran]) -> Option<[Period; 2]> {
+    let period = |part: fn(&Ran) -> Option<TrendPart>| {
+        let parts = || ran.iter().filter_map(|ran| part(ran));
+        Some(Period {
+            rate: Spread::of(parts().map(|part| part.rate).collect())?,
+            p99: Spread::of(parts().filter_map(|part| Some(part.p99? as f64)).collect()),
+        })
+    };
+    let first = period(|ran| Some(ran.trend?.first))?;
+    Some([first, period(|ran| Some(ran.trend?.last))?])
 }
 
 fn within_deadline(ran: &[&Ran]) -> Option<WithinDeadline> {

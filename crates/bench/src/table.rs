@@ -2,6 +2,7 @@
 
 mod failover;
 mod reads;
+mod trend;
 
 use crate::circumstances;
 use crate::record::Record;
@@ -60,7 +61,8 @@ fn write_row(out: &mut String, row: &Row) {
     for cell in &row.cells {
         write_cell(out, row, cell);
     }
-    for (name, figures) in failover::lines(row).into_iter().chain(reads::lines(row)) {
+    let further = [failover::lines(row), reads::lines(row), trend::lines(row)];
+    for (name, figures) in further.into_iter().flatten() {
         let [a, b, c, d, e] = figures.each_ref().map(String::as_str);
         let _ = writeln!(out, "{}", line([&name, a, b, c, d, e]));
     }

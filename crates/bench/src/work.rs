@@ -30,6 +30,19 @@ impl Work {
         }
     }
 
+    /// Whether each run starts its own servers.
+    pub(crate) fn starts_servers(&self) -> bool {
+        matches!(self, Self::OnReplicas(_) | Self::Failover(_))
+    }
+
+    /// Further settings of the Paceline that the lab starts.
+    pub fn settings(&self) -> &'static [&'static str] {
+        match self {
+            Self::Variant(variant) => variant.settings,
+            Self::OnReplicas(_) | Self::Script(_) | Self::Failover(_) => &[],
+        }
+    }
+
     /// Whether the work uses only the schema of the lab. Only then there is a check.
     pub(crate) fn is_on_own_schema(&self) -> bool {
         matches!(self, Self::Variant(_) | Self::OnReplicas(_))

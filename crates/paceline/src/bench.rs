@@ -65,7 +65,13 @@ async fn start(
         true => bench.plan.most_clients(),
         false => 0,
     };
-    let start = move || Demo::start(&data_dir, &program, clients);
+    let mut settings: Vec<_> = (bench.plan.choices.iter())
+        .map(|choice| choice.work.settings())
+        .collect();
+    settings.push(&[]);
+    settings.sort_unstable();
+    settings.dedup();
+    let start = move || Demo::start(&data_dir, &program, clients, &settings);
     let mut started = tokio::task::spawn_blocking(start);
     let started = tokio::select! {
         biased;
@@ -89,6 +95,12 @@ async fn measure(
 ) -> anyhow::Result<()> {
     if let Some(demo) = demo {
         bench.plan.targets = targets(demo, bench).await?;
+        for choice in &mut bench.plan.choices {
+            let settings = choice.work.settings();
+            if !settings.is_empty() {
+                choice.own_targets = demo.targets(settings);
+            }
+        }
     }
     print_scripts(&bench.plan);
     let mut add = |record: &Record| results.add(record);
@@ -104,7 +116,7 @@ async fn measure(
 struct Results {
     records: Vec<Record>,
     file: Option<File>,
-    /// Settings of the Paceline that the lab starts, for each record.
+    /// Settings of each Paceline that the lab starts, before those of the record's own.
     paceline_settings: Vec<String>,
     /// The first error of writing the file.
     write_error: Option<anyhow::Error>,
@@ -124,7 +136,8 @@ impl Results {
 
     fn add(&mut self, record: &Record) {
         let mut record = record.clone();
-        record.conditions.stand.clone_from(&self.paceline_settings);
+        let settings = self.paceline_settings.iter().cloned();
+        record.conditions.stand.splice(..0, settings);
         if let Some(file) = &mut self.file {
             let written = write(file, &record);
             self.write_error = self.write_error.take().or(written.err());
@@ -186,7 +199,7 @@ pub(crate) async fn calibrate(calibration: &Calibration) -> anyhow::Result<ExitC
 /// The targets of the demo: in the lab's own database, or in an empty one for a script, after its `--setup`.
 async fn targets(demo: &Demo, bench: &Bench) -> anyhow::Result<Vec<Arc<Target>>> {
     if scripts(&bench.plan).next().is_none() {
-        return Ok(demo.targets());
+        return Ok(demo.targets(&[]));
     }
     let targets = demo.targets_in_empty_database().await?;
     if let (Some(setup), Some(direct)) = (&bench.setup, targets.first()) {

@@ -126,6 +126,7 @@ impl<'a> Bench<'a> {
             within_deadline: self.plan.within_deadline(&measured),
             failover: workload.result(),
             reads,
+            trend: None,
             errors: measured.errors,
         }))
     }

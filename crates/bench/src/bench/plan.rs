@@ -49,7 +49,8 @@ pub struct Choice {
     pub work: Work,
     /// Numbers of clients, one run for each.
     pub clients: Vec<usize>,
-    /// The targets, if each run starts the servers behind them; otherwise empty.
+    /// The targets of this choice only: their servers start with each run, or their Paceline has further settings. Empty: those
+    /// of the plan.
     pub own_targets: Vec<Arc<Target>>,
 }
 
@@ -97,7 +98,15 @@ impl Choice {
 
     /// Whether each run starts its own servers.
     pub fn starts_servers(&self) -> bool {
-        !self.own_targets.is_empty()
+        self.work.starts_servers()
+    }
+
+    /// Further settings of the Paceline that the lab has started for this choice.
+    pub(super) fn settings(&self) -> Vec<String> {
+        match self.own_targets.is_empty() {
+            true => Vec::new(),
+            false => Vec::from_iter(self.work.settings().iter().map(|&one| one.to_owned())),
+        }
     }
 }
 
@@ -147,9 +156,9 @@ impl Plan {
                     of: 0,
                     left: Duration::ZERO,
                 };
-                let targets = match choice.starts_servers() {
-                    true => &choice.own_targets,
-                    false => &self.targets,
+                let targets = match choice.own_targets.is_empty() {
+                    true => &self.targets,
+                    false => &choice.own_targets,
                 };
                 match round % 2 {
                     0 => runs.extend(targets.iter().rev().map(run)),

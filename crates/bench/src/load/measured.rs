@@ -1,16 +1,46 @@
 //! The results of a load.
 
 use crate::connection::Failure;
-use crate::record::{Errors, Latency, OpenLoop, WithinDeadline};
+use crate::record::{Errors, Latency, OpenLoop, Trend, TrendPart, WithinDeadline};
 use crate::workload::Outcome;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer turns are recorded with this latency.
 const LATENCY_MAX: Duration = Duration::from_secs(300);
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
+
+/// The first or the last tenth of the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tenth {
+    First,
+    Last,
+}
+
+impl Tenth {
+    /// The tenth of the time from `begin` to `end` that contains `now`, if it is the first or the last.
+    pub(super) fn of(now: Instant, begin: Instant, end: Instant) -> Option<Self> {
+        let tenth = (end - begin) / TENTHS;
+        match now {
+            now if now >= end - tenth => Some(Self::Last),
+            now if now < begin + tenth => Some(Self::First),
+            _ => None,
+        }
+    }
+}
+
+const TENTHS: u32 = 10;
+
+/// What ended in a tenth of the measured time.
+#[derive(Debug)]
+struct TenthResults {
+    /// Number of turns.
+    done: u64,
+    /// Latencies as in [`Measured::histogram`].
+    histogram: Histogram<u64>,
+}
 
 /// The results of a load, or of one of its threads.
 #[derive(Debug)]
@@ -25,6 +55,8 @@ pub(crate) struct Measured {
     pub(crate) within_deadline: WithinDeadline,
     /// Latencies of the completed turns, and the ages of the turns that were behind, in microseconds.
     pub(super) histogram: Histogram<u64>,
+    first_tenth: TenthResults,
+    last_tenth: TenthResults,
     /// Failed turns by [`Failure::kind`], including the warm-up.
     pub(crate) errors: BTreeMap<String, Errors>,
     /// The answers that clients received in the whole run.
@@ -33,15 +65,14 @@ pub(crate) struct Measured {
 
 impl Measured {
     pub(super) fn nothing() -> Self {
-        let micros_max = u64::try_from(LATENCY_MAX.as_micros()).unwrap_or(u64::MAX);
-        // Fails only for invalid bounds or digits.
-        let histogram = Histogram::new_with_bounds(1, micros_max, DIGITS);
         Self {
             done: 0,
             open_loop: OpenLoop::default(),
             within_deadline: WithinDeadline::default(),
             lasted: Duration::ZERO,
-            histogram: histogram.unwrap_or_else(|error| unreachable!("{error}")),
+            histogram: histogram(),
+            first_tenth: TenthResults::nothing(),
+            last_tenth: TenthResults::nothing(),
             errors: BTreeMap::new(),
             outcome: Outcome::default(),
         }
@@ -68,15 +99,36 @@ impl Measured {
         }
     }
 
-    /// Records a turn that ended within the measured time.
-    pub(super) fn record(&mut self, took: Duration) {
-        self.done += 1;
-        self.record_latency(took);
+    /// The beginning and the end of a measured time of `duration`.
+    pub(crate) fn trend(&self, duration: Duration) -> Trend {
+        Trend {
+            first: self.first_tenth.part(duration / TENTHS),
+            last: self.last_tenth.part(duration / TENTHS),
+        }
     }
 
-    pub(super) fn record_latency(&mut self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.histogram.saturating_record(micros.max(1));
+    /// Records a turn that ended within the measured time.
+    pub(super) fn record(&mut self, took: Duration, tenth: Option<Tenth>) {
+        self.done += 1;
+        if let Some(tenth) = tenth {
+            self.tenth(tenth).done += 1;
+        }
+        self.record_latency(took, tenth);
+    }
+
+    pub(super) fn record_latency(&mut self, took: Duration, tenth: Option<Tenth>) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        self.histogram.saturating_record(micros);
+        if let Some(tenth) = tenth {
+            self.tenth(tenth).histogram.saturating_record(micros);
+        }
+    }
+
+    fn tenth(&mut self, tenth: Tenth) -> &mut TenthResults {
+        match tenth {
+            Tenth::First => &mut self.first_tenth,
+            Tenth::Last => &mut self.last_tenth,
+        }
     }
 
     pub(super) fn record_failure(&mut self, failure: &Failure) {
@@ -100,10 +152,47 @@ impl Measured {
         self.lasted = self.lasted.max(other.lasted);
         // Fails only if the bounds differ.
         let _ = self.histogram.add(&other.histogram);
+        self.first_tenth.add(&other.first_tenth);
+        self.last_tenth.add(&other.last_tenth);
         for (kind, Errors { count, first }) in other.errors {
             self.add_errors(&kind, count, || first);
         }
         self.outcome.acknowledged += other.outcome.acknowledged;
         self.outcome.unknown += other.outcome.unknown;
     }
+}
+
+impl TenthResults {
+    fn nothing() -> Self {
+        Self {
+            done: 0,
+            histogram: histogram(),
+        }
+    }
+
+    fn part(&self, duration: Duration) -> TrendPart {
+        let seconds = duration.as_secs_f64();
+        let p99 = || self.histogram.value_at_quantile(0.99);
+        TrendPart {
+            rate: if seconds > 0.0 {
+                self.done as f64 / seconds
+            } else {
+                0.0
+            },
+            p99: (!self.histogram.is_empty()).then(p99),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.done += other.done;
+        // Fails only if the bounds differ.
+        let _ = self.histogram.add(&other.histogram);
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    let micros_max = u64::try_from(LATENCY_MAX.as_micros()).unwrap_or(u64::MAX);
+    // Fails only for invalid bounds or digits.
+    let histogram = Histogram::new_with_bounds(1, micros_max, DIGITS);
+    histogram.unwrap_or_else(|error| unreachable!("{error}"))
 }

@@ -1,7 +1,9 @@
 //! Measured time and late turns, with clients that need no server.
 
+use super::measured::Tenth;
 use super::*;
 use crate::interrupt::Interrupt;
+use crate::record::{Trend, TrendPart};
 use crate::session::Session;
 use crate::target::Host;
 use crate::workload::{Client, Turn, Workload};
@@ -159,6 +161,10 @@ fn turns_that_were_due_without_an_answer_are_counted() {
     let within = measured.within_deadline;
     assert!(within.requests < measured.open_loop.behind, "{within:?}");
     assert!(within.requests > 5 && within.answered == 0, "{within:?}");
+    // The waiting turns are part of the end.
+    let trend = measured.trend(load.duration);
+    assert_eq!((trend.first.p99, trend.last.rate), (None, 0.0));
+    assert!(trend.last.p99.unwrap() > 25_000, "{trend:?}");
     // The oldest turn has the age of the run, the youngest was due at its end.
     assert!(measured.histogram.max() > 25_000 && measured.histogram.min() < 25_000);
 }
@@ -227,4 +233,35 @@ fn requests_within_the_deadline_are_counted() {
     assert!(within.answered > 0, "{within:?}");
     // The deadlines of those in the second half are not within the run.
     assert!(within.requests < measured.done, "{within:?}");
+}
+
+#[test]
+fn the_first_and_the_last_tenth_have_figures_of_their_own() {
+    let begin = Instant::now();
+    let end = begin + Duration::from_secs(10);
+    let mut threads = [Measured::nothing(), Measured::nothing()];
+    let turns = [
+        (0, 4),
+        (999, 4),
+        (1_000, 50),
+        (8_999, 50),
+        (9_000, 7),
+        (9_999, 9),
+    ];
+    for (number, (at, took)) in turns.into_iter().enumerate() {
+        let tenth = Tenth::of(begin + Duration::from_millis(at), begin, end);
+        threads[number % 2].record(Duration::from_micros(took), tenth);
+    }
+    let [mut all, other] = threads;
+    all.add(other);
+    let part = |rate, p99| TrendPart {
+        rate,
+        p99: Some(p99),
+    };
+    let expected = Trend {
+        first: part(2.0, 4),
+        last: part(2.0, 9),
+    };
+    assert_eq!(all.trend(end - begin), expected);
+    assert_eq!((all.done, all.histogram.max()), (6, 50));
 }

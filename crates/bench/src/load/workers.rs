@@ -1,7 +1,7 @@
 //! A thread of the load and the clients that it runs.
 
 use super::arrivals::Schedule;
-use super::measured::Measured;
+use super::measured::{Measured, Tenth};
 use super::options::{LoadOptions, RunStatus};
 use crate::connection::{Failure, Result};
 use crate::interrupt::TimeLimit;
@@ -189,6 +189,11 @@ impl Window {
         last.saturating_duration_since(self.begin)
     }
 
+    /// The tenth of the requested time that contains `now`, if it is the first or the last.
+    fn tenth(&self, now: Instant) -> Option<Tenth> {
+        Tenth::of(now, self.begin, self.end)
+    }
+
     /// Counts the turns that were due but not answered at the end. Their latency is at least their age at that time.
     fn count_behind(&self, schedules: &[Rc<RefCell<Schedule>>], measured: &mut Measured) {
         let end = self.actual_end();
@@ -199,7 +204,7 @@ impl Window {
             while let Some(due) = schedule.borrow_mut().next_behind(end) {
                 measured.open_loop.offered += u64::from(due >= self.begin);
                 measured.open_loop.behind += 1;
-                measured.record_latency(end - due);
+                measured.record_latency(end - due, self.tenth(end));
                 measured.within_deadline.requests += u64::from(self.has_deadline_within(due));
             }
         }
@@ -239,7 +244,7 @@ impl Window {
         let mut measured = self.measured.borrow_mut();
         measured.outcome.acknowledged += 1;
         if now >= self.begin && now < self.actual_end() {
-            measured.record(took);
+            measured.record(took, self.tenth(now));
         }
     }
 

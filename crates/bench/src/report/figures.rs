@@ -31,7 +31,7 @@ const COLUMNS: [Column; 15] = [
 ];
 
 /// Columns that are shown only if a cell has their figure.
-const RARE_COLUMNS: [Column; 9] = [
+const RARE_COLUMNS: [Column; 13] = [
     ("in time, %", |of| {
         Some(show::fixed(of.within_deadline?.percent()?, 2))
     }),
@@ -47,6 +47,10 @@ const RARE_COLUMNS: [Column; 9] = [
     ("primary CPU, µs", |of| {
         Some(show::fixed(of.reads?.primary_cpu_micros?.median, 1))
     }),
+    ("first units/s", |of| Some(rate(of.trend?[0].rate.median))),
+    ("last units/s", |of| Some(rate(of.trend?[1].rate.median))),
+    ("first p99, ms", |of| Some(millis(of.trend?[0].p99?))),
+    ("last p99, ms", |of| Some(millis(of.trend?[1].p99?))),
 ];
 
 /// Draws the table with its notes.
@@ -74,7 +78,8 @@ pub(super) fn section(rows: &[Row]) -> Markup {
                     "twice those that it executed twice. "
                     "Stale counts the reads that returned an older state than their client knew, in all rounds; "
                     "replicas is the share of the reads that replicas answered, "
-                    "and primary CPU the processor time of the primary's own processes per read, its writes included."
+                    "and primary CPU the processor time of the primary's own processes per read, its writes included. "
+                    "First and last are the first and the last tenth of the measured time."
                 }
             }
             div.scroll tabindex="0" role="region" aria-label="All figures" {

@@ -45,6 +45,22 @@ const READS: [Measure; 3] = [
     }),
 ];
 
+/// The beginning and the end of the measured time.
+const TREND: [Measure; 4] = [
+    ("per second, first tenth", show::number, |figures| {
+        Some(figures.trend?[0].rate)
+    }),
+    ("per second, last tenth", show::number, |figures| {
+        Some(figures.trend?[1].rate)
+    }),
+    ("p99, first tenth", show::duration, |figures| {
+        figures.trend?[0].p99
+    }),
+    ("p99, last tenth", show::duration, |figures| {
+        figures.trend?[1].p99
+    }),
+];
+
 /// Draws the section.
 pub(super) fn section(contents: &Contents<'_>, part: &Part<'_>) -> Markup {
     let figures = |variant| VariantSection {
@@ -93,6 +109,7 @@ impl VariantSection<'_> {
             @let [primary, stale, on_replicas] = READS;
             (self.by_clients(format!("{} per read", primary.0), primary, &[]))
             @for of in [stale, on_replicas] { (self.by_clients(of.0.to_owned(), of, &[])) }
+            @for of in TREND { (self.by_clients(of.0.to_owned(), of, &[])) }
         }
     }
 
@@ -107,6 +124,9 @@ impl VariantSection<'_> {
             (self.groups())
             @if bars::has_figures(row, &COSTS) {
                 div.panel.wide { (bars::table(self.contents, row, "cost per unit", &COSTS)) }
+            }
+            @if bars::has_figures(row, &TREND) {
+                div.panel.wide { (bars::table(self.contents, row, "the beginning and the end", &TREND)) }
             }
             @if bars::has_figures(row, &READS) {
                 div.panel.wide { (bars::table(self.contents, row, "reads", &READS)) }

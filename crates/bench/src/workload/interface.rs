@@ -42,6 +42,11 @@ pub(crate) trait Workload: Send + Sync + 'static {
         None
     }
 
+    /// Whether units cost more or less the longer a run lasts. Then results show the beginning and the end of a run.
+    fn changes_over_time(&self) -> bool {
+        false
+    }
+
     /// Whether clients open their connections themselves, turn by turn. Otherwise the load connects them before the run.
     fn connects_itself(&self) -> bool {
         false
@@ -108,6 +113,7 @@ pub(crate) trait AnyWorkload: Send + Sync {
     fn reads(&self) -> Option<&CheckedReads>;
     fn active_clients(&self, clients: usize) -> usize;
     fn shared_connections(&self) -> Option<usize>;
+    fn changes_over_time(&self) -> bool;
     fn connects_itself(&self) -> bool;
 }
 
@@ -145,6 +151,10 @@ impl<W: Workload> AnyWorkload for W {
 
     fn shared_connections(&self) -> Option<usize> {
         Workload::shared_connections(self)
+    }
+
+    fn changes_over_time(&self) -> bool {
+        Workload::changes_over_time(self)
     }
 
     fn connects_itself(&self) -> bool {

@@ -48,6 +48,9 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         "c-vacuum", "c, the queue vacuumed at every run of autovacuum; the source also set autovacuum_naptime, \
                      autovacuum_work_mem and max_parallel_maintenance_workers, which are the server's",
             |sizes| Queue::new(Layout::Vacuumed, AT_ONCE, sizes);
+        "pinned", "c, while a transaction of the first client keeps all dead rows; through Paceline with queue_reorder_time",
+            with ["queue_reorder_time=30s"],
+            |sizes| Queue { pinned: true, ..Queue::new(Layout::Single, AT_ONCE, sizes) };
     },
     clients: &[256],
     clients_full: &[256],
@@ -83,6 +86,8 @@ enum Take {
 struct Queue {
     layout: Layout,
     take: Take,
+    /// Whether the first client takes nothing, and keeps a transaction open that has the oldest snapshot.
+    pinned: bool,
     orders: u64,
     seed: u64,
     /// The statements of the consumers of each shard.
@@ -140,6 +145,7 @@ impl Queue {
         Self {
             layout,
             take,
+            pinned: false,
             orders,
             seed: sizes.seed,
             shards: (0..layout.shards()).map(shard).collect(),
@@ -231,10 +237,24 @@ impl Workload for Queue {
     }
 
     async fn turn(&self, consumer: &mut Client<Progress>, session: &mut Session) -> Result<Turn> {
+        if self.pinned && consumer.number == 0 {
+            let conn = session.connection().await?;
+            conn.execute(&statements::hold_snapshot(self.layout))
+                .await?;
+            return Ok(Turn::StayConnected);
+        }
         let turn = self.try_turn(consumer, session).await;
         // The order that a failed take has picked returns to the head of the queue.
         lock(&self.verifier).failed |= turn.is_err();
         turn
+    }
+
+    fn active_clients(&self, clients: usize) -> usize {
+        clients - usize::from(self.pinned && clients > 0)
+    }
+
+    fn changes_over_time(&self) -> bool {
+        self.pinned
     }
 
     async fn check(&self, conn: &mut Connection, outcome: Outcome) -> Result<CheckResult> {

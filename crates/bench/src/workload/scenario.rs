@@ -36,6 +36,8 @@ pub struct Variant {
     pub about: &'static str,
     /// The servers that it needs.
     pub topology: Topology,
+    /// Further settings of the Paceline that the lab starts for the variant.
+    pub settings: &'static [&'static str],
     /// Creates the workload of one run.
     pub(crate) build: fn(&Sizes) -> Box<dyn AnyWorkload>,
 }
@@ -59,14 +61,18 @@ impl Topology {
     }
 }
 
-/// Variants, each with its name, how it differs from the others, the topology that it needs, if it is not a single server, and
-/// a closure that returns its workload.
+/// Variants, each with its name, how it differs from the others, the topology that it needs, if it is not a single server,
+/// further settings of Paceline, if it needs any, and a closure that returns its workload.
 macro_rules! variants {
-    ($($name:literal, $about:expr, $(on $topology:ident,)? |$sizes:ident| $workload:expr;)*) => {
+    ($($name:literal, $about:expr, $(on $topology:ident,)? $(with $settings:expr,)? |$sizes:ident| $workload:expr;)*) => {
         &[$($crate::workload::Variant {
             name: $name,
             about: $about,
             topology: $crate::workload::Topology::or_single(&[$($crate::workload::Topology::$topology)?]),
+            settings: {
+                const SETTINGS: &[&[&str]] = &[$(&$settings)?];
+                match SETTINGS { [first, ..] => first, [] => &[] }
+            },
             build: |$sizes| Box::new($workload),
         }),*]
     };

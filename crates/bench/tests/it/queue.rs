@@ -94,6 +94,54 @@ fn every_variant_empties_the_queue() {
     }
 }
 
+/// Interrupts the run when a session has had a snapshot since the beginning.
+struct Pinned<'a> {
+    postgres: &'a Postgres,
+    interrupt: &'a Interrupt,
+    records: Vec<Record>,
+}
+
+impl Observer for Pinned<'_> {
+    fn on_stage(&mut self, _run: &Run<'_>, stage: Stage) {
+        let holding = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' \
+            AND backend_xmin IS NOT NULL \
+            AND EXISTS (SELECT FROM paceline_lab.t_order_u WHERE xmin::text::bigint > backend_xmin::text::bigint)";
+        let running = matches!(stage, Stage::Running { .. });
+        if running && self.postgres.execute(holding).as_deref() == Some("1") {
+            self.interrupt.set();
+        }
+    }
+
+    fn on_end(&mut self, record: &Record) {
+        self.records.push(record.clone());
+    }
+}
+
+#[test]
+fn a_transaction_holds_the_oldest_snapshot_while_the_pinned_variant_runs() {
+    let postgres = Postgres::start();
+    let mut choices = variants("queue", 3);
+    choices.retain(|choice| choice.work.name() == "pinned");
+    let mut plan: Plan = plan(&postgres, choices);
+    plan.duration = HOUR;
+    plan.rate = Some(200.0);
+    plan.sizes.rows = Some(20_000);
+    let interrupt = Interrupt::default();
+    let mut pinned = Pinned {
+        postgres: &postgres,
+        interrupt: &interrupt,
+        records: Vec::new(),
+    };
+    block_on(paceline_bench::bench(&plan, &interrupt, &mut pinned));
+    let [record] = pinned.records.as_slice() else {
+        panic!("{:?}", pinned.records);
+    };
+    let ran = ran(record);
+    assert!(ran.interrupted && ran.units > 0, "{ran:?}");
+    assert!(ran.check.as_ref().unwrap().holds, "{ran:?}");
+    assert!(ran.trend.is_some_and(|trend| trend.first.rate > 0.0));
+}
+
 #[test]
 fn the_check_detects_changes_to_filed_orders() {
     let postgres = Postgres::start();

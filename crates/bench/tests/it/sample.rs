@@ -2,7 +2,7 @@
 
 use paceline_bench::{
     CheckResult, Conditions, Cost, Errors, FailoverResult, GroupSample, Latency, Machine, Ran,
-    ReadsResult, Record, RunResult, ServerFacts, VERSION, WithinDeadline,
+    ReadsResult, Record, RunResult, ServerFacts, Trend, TrendPart, VERSION, WithinDeadline,
 };
 
 /// A round of `hot-row hinted` with `rate` updates per second and matching latencies.
@@ -49,6 +49,7 @@ pub(crate) fn ran(target: &str, clients: usize, round: usize, rate: f64) -> Reco
             within_deadline: None,
             failover: None,
             reads: None,
+            trend: None,
         })),
         machine: Machine {
             cores: 8,
@@ -103,6 +104,8 @@ pub(crate) trait Changed: Sized {
     fn after_failover(self, missing: u64) -> Self;
     /// Adds 2,000 checked reads, of which `stale` were stale, with this time of the primary for each.
     fn with_reads(self, stale: u64, on_replicas: u64, primary_cpu_micros: f64) -> Self;
+    /// Adds a rate and a p99, in microseconds, of the first and of the last tenth of the time.
+    fn with_trend(self, first: (f64, u64), last: (f64, u64)) -> Self;
     /// Makes the run fail.
     fn refused(self, why: &str) -> Self;
 }
@@ -163,6 +166,18 @@ impl Changed for Record {
             stale,
             on_replicas: Some(on_replicas),
             primary_cpu_micros: Some(primary_cpu_micros),
+        });
+        self
+    }
+
+    fn with_trend(mut self, first: (f64, u64), last: (f64, u64)) -> Self {
+        let part = |(rate, p99)| TrendPart {
+            rate,
+            p99: Some(p99),
+        };
+        figures(&mut self).trend = Some(Trend {
+            first: part(first),
+            last: part(last),
         });
         self
     }

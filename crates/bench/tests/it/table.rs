@@ -1,7 +1,7 @@
 //! The table on the terminal: remarks besides the figures.
 
 use crate::sample::{Changed, ran, rounds};
-use paceline_bench::{ReadsResult, Record, RunResult, report, summarize, table};
+use paceline_bench::{ReadsResult, Record, RunResult, TrendPart, report, summarize, table};
 
 /// The line that contains `part`.
 fn line(records: &[Record], part: &str) -> String {
@@ -171,6 +171,36 @@ fn checked_reads_have_lines_of_their_own() {
     }
     let without = report(&rounds("direct", 8, 1_000.0));
     assert!(!without.contains("stale"), "{without}");
+}
+
+#[test]
+fn the_beginning_and_the_end_have_lines_of_their_own() {
+    let record = |target, round| ran(target, 8, round, 1_000.0).of("queue", "pinned");
+    let mut slow = record("direct", 1).with_trend((1_200.0, 10_000), (300.0, 45_000));
+    if let RunResult::Ran(ran) = &mut slow.result {
+        // No unit was done in the last tenth.
+        ran.trend.as_mut().unwrap().last = TrendPart::default();
+    }
+    let records = [
+        slow,
+        record("paceline", 1).with_trend((2_000.0, 4_000), (1_000.0, 6_000)),
+        record("paceline", 2),
+        record("paceline", 3).with_trend((2_200.0, 6_000), (2_100.0, 14_000)),
+    ];
+    assert_eq!(
+        lines_from(&records, "first and last tenth", 3),
+        [
+            "pinned, first and last tenth first/s last/s first p99 last p99 ratio",
+            "direct 1,200 0 10 ms – –",
+            "paceline 2,100 1,550 5 ms 10 ms 2.0 ×",
+        ]
+    );
+    let page = report(&records);
+    for shown in ["the beginning and the end", "last p99, ms", "10.00"] {
+        assert!(page.contains(shown), "{shown} is not in: {page}");
+    }
+    let without = report(&rounds("direct", 8, 1_000.0));
+    assert!(!without.contains("tenth"), "{without}");
 }
 
 #[test]

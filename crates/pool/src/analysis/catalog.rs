@@ -144,13 +144,14 @@ fn read_table(answers: &[ResultRows], extent: Extent, version: String) -> Option
     let [catalog_version, table, columns, keys, checks] = answers else {
         return None;
     };
-    let [schema, name, refused, unique_indexes] =
-        <[Option<String>; 4]>::try_from(table.first()?.clone()).ok()?;
+    let [schema, name, refused, is_partition, unique_indexes] =
+        <[Option<String>; 5]>::try_from(table.first()?.clone()).ok()?;
     Some(TableFacts {
         schema: schema?,
         name: name?,
         extent,
         refused,
+        is_partition: is_partition? == "t",
         unique_indexes: unique_indexes?.parse().ok()?,
         catalog_version: CatalogVersion {
             sql: version,

@@ -52,6 +52,15 @@ pub(crate) fn tree_sql(name: &Name) -> String {
     )
 }
 
+/// `ancestors(id)`: the partitioned tables of which the table is a partition, directly or indirectly.
+pub(crate) fn ancestors_sql(name: &Name) -> String {
+    let class = format!("pg_catalog.to_regclass({})", regclass_literal(name));
+    format!(
+        "ancestors(id) AS MATERIALIZED (SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_ancestors({class}) p \
+         WHERE p.relid <> {class})"
+    )
+}
+
 /// `types(id)`: the types of the columns of all tables in `tree(id)`, and the types that they consist of. Requires
 /// WITH RECURSIVE.
 pub(crate) const TYPES_SQL: &str = "types(id) AS (SELECT a.atttypid FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = tree.id \

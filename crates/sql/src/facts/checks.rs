@@ -1,8 +1,8 @@
 //! Queries that check whether the functions, operators, types and tables of a statement permit grouping it.
 
 use super::catalog::{
-    FIRST_USER_DEFINED_OID, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, regclass_literal,
-    text_array, tree_sql,
+    FIRST_USER_DEFINED_OID, NOT_POSTGRESQLS, TYPES_SQL, ancestors_sql, class_array, name_array,
+    regclass_literal, text_array, tree_sql,
 };
 use crate::name::Name;
 
@@ -170,13 +170,14 @@ pub fn same_on_replicas_sql(relations: &[Name], functions: &[Name]) -> String {
 }
 
 /// Query for one row with one boolean: whether the effect of a statement on one row of the table is independent of
-/// its effect on other rows. It is not if the table has foreign keys to itself or with actions, if constraints,
-/// defaults, domains or indexes use functions or operators that are not PostgreSQL's own, or if an UPDATE has
-/// `assigned` a column of a unique or exclusion index: then one row may free the key of another.
+/// its effect on other rows. It is not if the table has foreign keys to itself or with actions (its partitions and the
+/// tables of which it is a partition count as the table itself), if constraints, defaults, domains or indexes use
+/// functions or operators that are not PostgreSQL's own, or if an UPDATE has `assigned` a column of a unique or
+/// exclusion index: then one row may free the key of another.
 pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
     format!(
-        "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid IN (SELECT id FROM tree) \
-           AND (k.conrelid IN (SELECT id FROM tree) OR k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) \
+        "WITH RECURSIVE {tree}, {ancestors}, {TYPES_SQL} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid IN (SELECT id FROM tree) \
+           AND (k.conrelid IN (SELECT id FROM tree UNION ALL SELECT id FROM ancestors) OR k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
            WHERE d.refclassid IN ('pg_catalog.pg_proc'::pg_catalog.regclass, 'pg_catalog.pg_operator'::pg_catalog.regclass) \
            AND ((d.classid = 'pg_catalog.pg_constraint'::pg_catalog.regclass AND d.objid IN (SELECT k.oid FROM pg_catalog.pg_constraint k \
@@ -194,6 +195,7 @@ pub fn apart_sql(name: &Name, assigned: &[String]) -> String {
                WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = i.indexrelid AND d.refobjid = id \
                AND d.refobjsubid = a.attnum))))",
         tree = tree_sql(name),
+        ancestors = ancestors_sql(name),
         assigned = text_array(assigned),
     )
 }

@@ -1,6 +1,6 @@
 //! Tables and their columns.
 
-use super::catalog::{regclass_literal, tree_sql};
+use super::catalog::{ancestors_sql, regclass_literal, tree_sql};
 use super::catalog_version::{CatalogVersion, Extent};
 use crate::name::Name;
 use crate::quote::quote_ident;
@@ -16,6 +16,9 @@ pub struct TableFacts {
     pub extent: Extent,
     /// Reason why no strategy rewrites statements that write to this table (triggers, row security, …).
     pub refused: Option<String>,
+    /// Whether the table is a partition of another table. Only takes are rewritten then: the others would have to
+    /// evaluate the bounds of the partition for each member, as they do with `checks`.
+    pub is_partition: bool,
     /// The catalog version, read before the other facts.
     pub catalog_version: CatalogVersion,
     /// Columns in table order.
@@ -64,6 +67,12 @@ impl TableFacts {
         self.columns.iter().find(|c| c.name == name)
     }
 
+    /// Reason why an UPDATE is not folded, and an INSERT not merged.
+    pub(crate) fn refused_unless_taken(&self) -> Option<&str> {
+        let partition = self.is_partition.then_some("a partition");
+        self.refused.as_deref().or(partition)
+    }
+
     /// Whether only one unique index can detect a duplicate row. Partitions may have further indexes.
     pub fn has_one_unique_index(&self) -> bool {
         self.unique_indexes == 1 && self.extent.tree.len() == 1
@@ -75,28 +84,30 @@ impl TableFacts {
     }
 }
 
-/// Query for one row: schema, name, reason for refusal, number of unique and exclusion indexes. If the table does not
-/// exist, it returns no row.
+/// Query for one row: schema, name, reason for refusal, whether the table is a partition, number of unique and exclusion
+/// indexes. If the table does not exist, it returns no row. (Before PostgreSQL 15, the copies of row triggers in
+/// partitions count as internal.)
 pub fn table_sql(name: &Name) -> String {
     format!(
-        "WITH {tree} SELECT n.nspname, c.relname, \
+        "WITH {tree}, {ancestors} SELECT n.nspname, c.relname, \
          CASE WHEN c.relkind NOT IN ('r', 'p') THEN 'not a table' \
          WHEN n.nspname = 'pg_catalog' THEN 'system catalog' \
-         WHEN c.relispartition THEN 'a partition' \
          WHEN c.relpersistence = 't' THEN 'temporary table' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relkind NOT IN ('r', 'p')) THEN 'foreign partition' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relrowsecurity) THEN 'row security' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_class m ON m.oid = id WHERE m.relhasrules) THEN 'rules' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_trigger g ON g.tgrelid = id WHERE NOT g.tgisinternal) THEN 'triggers' \
+         WHEN EXISTS (SELECT FROM ancestors JOIN pg_catalog.pg_trigger g ON g.tgrelid = id WHERE NOT g.tgisinternal AND (g.tgtype & 1) <> 0) THEN 'triggers' \
          WHEN c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhparent = c.oid) THEN 'inheritance children' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = id WHERE p.partexprs IS NOT NULL) THEN 'partitioned by an expression' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_constraint k ON k.conrelid = id WHERE k.contype = 'c' AND id <> c.oid AND k.conislocal) THEN 'a partition has a check of its own' \
          WHEN EXISTS (SELECT FROM tree JOIN pg_catalog.pg_attribute a ON a.attrelid = id WHERE a.attgenerated <> '') THEN 'generated columns' \
-         END, \
+         END, c.relispartition, \
          (SELECT pg_catalog.count(*) FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)) \
          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          WHERE c.oid = pg_catalog.to_regclass({class})",
         tree = tree_sql(name),
+        ancestors = ancestors_sql(name),
         class = regclass_literal(name),
     )
 }

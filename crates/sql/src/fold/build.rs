@@ -56,8 +56,8 @@ pub fn rewrite(
     parameters: &[TypeName],
     returning: &[TypeName],
 ) -> Result<Fold, FoldRefusal> {
-    if let Some(reason) = &table.refused {
-        return Err(FoldRefusal::Table(reason.clone()));
+    if let Some(reason) = table.refused_unless_taken() {
+        return Err(FoldRefusal::Table(reason.to_owned()));
     }
     Rewriter::new(update, table, parameters, None)?.build(returning)
 }

@@ -88,8 +88,11 @@ pub fn rewrite(
 
 /// Checks that the table permits such inserts and has the columns.
 pub(super) fn check(insert: &Insert, table: &TableFacts) -> Result<(), DistributionRefusal> {
-    if let Some(why) = &table.refused {
-        return Err(DistributionRefusal::Table(table.name.clone(), why.clone()));
+    if let Some(why) = table.refused_unless_taken() {
+        return Err(DistributionRefusal::Table(
+            table.name.clone(),
+            why.to_owned(),
+        ));
     }
     check_columns(table, insert.returned())?;
     let all = table.columns.iter().map(|column| &column.name);

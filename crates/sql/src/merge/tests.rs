@@ -143,6 +143,13 @@ fn inserts_that_cannot_be_merged_are_refused() {
     );
     let boxes = rewritten("INSERT INTO t (a) VALUES ($1)", &["box"], 0);
     assert_eq!(boxes.unwrap_err(), DistributionRefusal::Type(1));
+    let mut partition = table();
+    partition.is_partition = true;
+    let plain = insert("INSERT INTO t (a) VALUES (1)").unwrap();
+    assert_eq!(
+        rewrite(&plain, &partition, &[], &[]).unwrap_err(),
+        DistributionRefusal::Table("t".to_owned(), "a partition".to_owned())
+    );
 }
 
 #[test]

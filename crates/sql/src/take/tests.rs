@@ -294,6 +294,19 @@ fn takes_that_cannot_be_rewritten_are_refused() {
     assert!(matches!(unnamed, DistributionRefusal::Column(_)));
 }
 
+/// A partition has rows of its own, each with a `ctid` of its own.
+#[test]
+fn takes_from_a_partition_are_rewritten() {
+    let mut partition = ordered();
+    partition.is_partition = true;
+    for (sql, parameters, returning) in [(POP, 2, 2), (CLAIM, 3, 3), (MOVE, 0, 1)] {
+        let taking = rewritten(sql, &partition, parameters, returning);
+        assert!(taking.is_ok(), "{sql}: {taking:?}");
+    }
+    let positioned = rewritten(POP, &partition, 2, 2).unwrap();
+    assert!(positioned.positioned.is_some());
+}
+
 /// The queue with ORDER BY columns that a position may have.
 fn ordered() -> TableFacts {
     let mut queue = queue();

@@ -55,6 +55,12 @@ pub(super) fn remaining(layout: Layout, shard: u64) -> String {
     )
 }
 
+/// Opens a transaction with a snapshot: PostgreSQL keeps all rows that are deleted from then on, until it ends.
+pub(super) fn hold_snapshot(layout: Layout) -> String {
+    let queue = layout.queue(0);
+    format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM {queue} LIMIT 1")
+}
+
 /// Picks an order within a transaction.
 pub(super) fn pick(layout: Layout, pick: Pick) -> String {
     let queue = layout.queue(0);

@@ -259,6 +259,32 @@ fn without_a_target_it_brings_its_own() {
     );
 }
 
+#[test]
+fn a_variant_with_settings_has_a_paceline_of_its_own() {
+    let data = caretaker::folder("d").join("data");
+    let (file, json) = results();
+    let mut arguments = vec!["queue", "--variant", "c,pinned", "--clients", "4"];
+    arguments.extend(["--rows", "2000", "--data-dir", data.to_str().unwrap()]);
+    arguments.extend(["--json", &json]);
+    arguments.extend(SHORT);
+    let output = run(&arguments);
+    assert_eq!(output.code, Some(0), "{}\n{}", output.out, output.err);
+    let results = std::fs::read_to_string(file).unwrap();
+    assert_eq!(fields(&results, "variant"), ["c", "c", "pinned", "pinned"]);
+    let targets = ["direct", "paceline"];
+    assert_eq!(fields(&results, "target"), [targets; 2].concat());
+    let addresses = fields(&results, "address");
+    assert_eq!(addresses[0], addresses[2]);
+    assert_ne!(addresses[1], addresses[3]);
+    let settings: Vec<bool> = results
+        .lines()
+        .map(|line| line.contains("\"queue_reorder_time=30s\"]"))
+        .collect();
+    assert_eq!(settings, [false, false, true, true]);
+    let trends = output.out.matches("pinned, first and last tenth").count();
+    assert_eq!(trends, 1, "{}", output.out);
+}
+
 /// Runs a bench that starts servers of its own, and returns what it has written: its output, and its records. Nothing of the
 /// servers may remain.
 pub(super) fn on_own_servers(arguments: &[&str]) -> (BenchOutput, String) {

@@ -22,6 +22,7 @@ mod orders;
 mod outsider;
 mod queue;
 mod queue_clients;
+mod queue_partitions;
 mod queue_reorder;
 mod queue_reorder_history;
 mod queue_soak;

@@ -187,6 +187,25 @@ fn orders_that_no_position_has_read_the_whole_queue() {
     }
 }
 
+#[test]
+fn a_partition_has_positions_and_the_whole_queue_has_none() {
+    let partitioned = "CREATE TABLE q (id int PRIMARY KEY) PARTITION BY RANGE (id);
+        CREATE TABLE q_low PARTITION OF q FOR VALUES FROM (1) TO (100)";
+    let Some(stage) = stage(LONG, partitioned) else {
+        return;
+    };
+    let mut direct = stage.direct();
+    for (table, rest) in [("q", [5, 12, 13, 14]), ("q_low", [12, 13, 14, 5])] {
+        let take = TAKE.replace("FROM q", &format!("FROM {table}"));
+        let mut client = consumer(&stage, &take);
+        fill(&mut direct, 10, 14);
+        assert_eq!(taken(&mut client, &take), Some(10));
+        assert_eq!(taken(&mut client, &take), Some(11));
+        direct.ok("INSERT INTO q VALUES (5)");
+        assert_eq!(all_taken(&mut client, &take), rest, "{table}");
+    }
+}
+
 /// Number of index entries that a take reads after 3,000 others, while a transaction keeps their dead rows.
 fn entries_read(reorder_time: &str) -> Option<i64> {
     const READ: &str =

@@ -28,6 +28,10 @@ fn a_table_that_the_catalog_excludes_is_refused() {
     let refusal = refused(COUNT, &table, &["integer", "bigint"]);
     assert_eq!(refusal, FoldRefusal::Table(named("triggers")));
     assert_eq!(refusal.to_string(), "table: triggers");
+    let mut partition = stock();
+    partition.is_partition = true;
+    let refusal = refused(COUNT, &partition, &["integer", "bigint"]);
+    assert_eq!(refusal, FoldRefusal::Table(named("a partition")));
 }
 
 #[test]

@@ -88,13 +88,16 @@ impl Consumer {
         let deletes = rng.chance(if moves { 80 } else { 50 });
         // The rows that it takes, others may take again.
         let again = !moves && !deletes && rng.chance(20);
-        let pick = pick(queue, passes, single, deletes, again, rng);
+        let table = *rng.pick(queue.tables());
+        let by_ctid = rng.chance(35) && (table != "q" || !queue.partitioned);
+        let key = if by_ctid { "ctid" } else { "id" };
+        let pick = pick(table, key, passes, single, deletes, again, rng);
         let change = match (deletes, again) {
-            (true, _) => "DELETE FROM q".to_owned(),
-            (false, true) => {
-                "UPDATE q SET score = coalesce(score, 0) + {score}, worker = {worker}".to_owned()
-            }
-            (false, false) => format!("UPDATE q SET state = 'taken'{}", rng.pick(&CLAIMS)),
+            (true, _) => format!("DELETE FROM {table}"),
+            (false, true) => format!(
+                "UPDATE {table} SET score = coalesce(score, 0) + {{score}}, worker = {{worker}}"
+            ),
+            (false, false) => format!("UPDATE {table} SET state = 'taken'{}", rng.pick(&CLAIMS)),
         };
         let (inner, outer) = match moves {
             true => (*rng.pick(&["*", "job, id, lane, prio"]), onward(rng)),
@@ -149,17 +152,14 @@ impl Consumer {
 
 /// `key = (SELECT …)` in one of its forms.
 fn pick(
-    queue: &Queue,
+    table: &str,
+    key: &str,
     passes: Passes,
     single: bool,
     deletes: bool,
     again: bool,
     rng: &mut Rng,
 ) -> String {
-    let key = match rng.chance(35) && !queue.partitioned {
-        true => "ctid",
-        false => "id",
-    };
     let mut conditions = Vec::new();
     if !deletes || rng.chance(40) {
         conditions.push(READY);
@@ -199,7 +199,7 @@ fn pick(
         (false, false) => "2",
         (_, _) => "{limit}",
     };
-    let select = format!("SELECT {key} FROM q{condition} {order} LIMIT {limit}{locking}");
+    let select = format!("SELECT {key} FROM {table}{condition} {order} LIMIT {limit}{locking}");
     match (single, rng.below(3)) {
         (true, _) => format!("{key} = ({select})"),
         (false, 0) => format!("{key} IN ({select})"),

@@ -47,7 +47,7 @@ impl Queue {
             ids.swap(place, rng.below(place + 1));
         }
         Queue {
-            partitioned: rng.chance(15),
+            partitioned: rng.chance(25),
             index: match rng.below(4) {
                 0 => "; CREATE INDEX ON q (prio, id)",
                 1 => "; CREATE INDEX ON q (lane, id) WHERE state = 'ready'",
@@ -81,6 +81,14 @@ impl Queue {
             index = self.index,
             orders = orders.join(";\n"),
         )
+    }
+
+    /// The tables from which consumers may take, as `q`.
+    pub(super) fn tables(&self) -> &'static [&'static str] {
+        match self.partitioned {
+            true => &["q", "q_1 AS q"],
+            false => &["q"],
+        }
     }
 
     pub(super) fn create(&self, client: &mut RawClient) {
