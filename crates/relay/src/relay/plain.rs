@@ -1,5 +1,5 @@
-//! Plain statements: single statements in autocommit that change at most rows, by a `Query` or by `Bind` of a prepared statement. PostgreSQL
-//! nearly always answers one with rows, `CommandComplete` and `ReadyForQuery`. The caller forwards such an answer as it is, without a
+//! Plain statements: single statements in autocommit that change at most rows, by a `Query`, or by `Bind` of the unnamed statement that
+//! the request parses or of one that the server has prepared. PostgreSQL nearly always answers one with rows, `CommandComplete` and `ReadyForQuery`. The caller forwards such an answer as it is, without a
 //! [`RelayState`], which costs a third of a short statement. At any other answer (an error, a notice, one that arrives in parts) it
 //! starts a relay with the request, as if the relay had sent it.
 
@@ -10,20 +10,24 @@ use super::sequences::note_draws;
 use super::state::{RelayContext, RelayState};
 use super::state_policy::ListenMode;
 use crate::commits::CommitCounts;
+use crate::parsed::ClientParse;
 use crate::request::{Request, RequestForm};
 use crate::template::Template;
 use bytes::{BufMut, BytesMut};
 use paceline_sql::{Effect, Hints, SequenceUse};
 use paceline_wire::backend::{Status, tag};
-use paceline_wire::frontend::{self, BindNames};
+use paceline_wire::frontend::{self, BindNames, Parse};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames};
+use std::sync::Arc;
 
 /// A plain statement that the server is about to receive.
 pub struct PlainStatement {
     commits: CommitProgress,
     form: RequestForm,
-    /// The prepared statement whose columns the server describes.
+    /// The unnamed statement that the request parses.
+    parsed: Option<(Arc<Template>, ClientParse)>,
+    /// The statement whose columns the server describes, if the request asks for that.
     described: Option<DescribeTarget>,
 }
 
@@ -46,13 +50,18 @@ impl PlainStatement {
         if !is_plain {
             return None;
         }
-        let described = match request.form {
+        let (parsed, described) = match request.form {
             RequestForm::Simple => {
                 write_query(request, context, out)?;
-                None
+                (None, None)
             }
-            RequestForm::Extended { parse: true, .. } => return None,
-            RequestForm::Extended { parse: false, .. } => Some(write_bind(request, context, out)?),
+            RequestForm::Extended { parse: true, .. } => {
+                let (parsed, described) = write_unnamed(request, context, out)?;
+                (Some(parsed), Some(described))
+            }
+            RequestForm::Extended { parse: false, .. } => {
+                (None, Some(write_bind(request, context, out)?))
+            }
         };
         let listens_alone = context.policy.listen_mode == ListenMode::Session;
         let server = &mut *context.server;
@@ -63,6 +72,7 @@ impl PlainStatement {
         Some(Self {
             commits,
             form: request.form,
+            parsed,
             described,
         })
     }
@@ -79,7 +89,12 @@ impl PlainStatement {
         }
         let mut frames = Frames::new(answer);
         let mut columns = None;
-        if let RequestForm::Extended { describe, .. } = self.form {
+        if let RequestForm::Extended { parse, describe } = self.form {
+            if parse {
+                frames
+                    .next()
+                    .filter(|first| first.tag == tag::PARSE_COMPLETE)?;
+            }
             frames
                 .next()
                 .filter(|first| first.tag == tag::BIND_COMPLETE)?;
@@ -99,6 +114,11 @@ impl PlainStatement {
             && frames.rest().is_empty();
         if !is_end {
             return None;
+        }
+        if let Some((template, client_parse)) = self.parsed.take() {
+            let statements = &mut context.session.statements;
+            let undo = statements.parse(b"", template, client_parse);
+            statements.parse_answered(&undo, context.templates.new_id());
         }
         if let Some((columns, described)) = columns.zip(self.described.as_ref()) {
             RelayState::note_columns(columns, described, context);
@@ -138,6 +158,31 @@ fn write_query(
     context.server.unnamed = None;
     out.put_slice(&request.bytes);
     Some(())
+}
+
+/// Writes a `Parse` of the unnamed statement, and the rest of the request.
+fn write_unnamed(
+    request: &Request,
+    context: &mut RelayContext<'_>,
+    out: &mut BytesMut,
+) -> Option<((Arc<Template>, ClientParse), DescribeTarget)> {
+    let template = &request.template;
+    let parse = request.frames().next()?;
+    let parse = Parse::read(parse.body()).ok()?;
+    let is_plain =
+        parse.text == template.text.as_bytes() && context.server.tokenizes_alike(&template.text);
+    if !is_plain {
+        return None;
+    }
+    let client_parse = context.begin_parse();
+    let described = DescribeTarget {
+        name: Box::default(),
+        parse: client_parse.written,
+        key: None,
+    };
+    context.server.parse_unnamed(client_parse.written);
+    out.put_slice(&request.bytes);
+    Some(((Arc::clone(template), client_parse), described))
 }
 
 /// Writes a `Bind` of a statement that the server has prepared, and the rest of the request.

@@ -46,13 +46,14 @@ fn trees_sql(relations: &[Name]) -> String {
 
 /// Query for one row with one boolean: whether a statement that reads or changes these tables executes no other code,
 /// and their defaults at most draw sequence numbers. Then the statement reads the last number of a sequence only if
-/// its text does. (Other code: triggers, rules, policies, foreign keys with actions, user-defined functions and
-/// operators, and types whose input functions may call them.)
+/// its text does. (Other code: triggers, whose copies on partitions count as internal before PostgreSQL 15, rules, policies,
+/// foreign keys with actions, user-defined functions and operators, and types whose input functions may call them.)
 pub fn quiet_tables_sql(relations: &[Name]) -> String {
     format!(
         "WITH RECURSIVE {trees} SELECT NOT EXISTS (SELECT FROM named WHERE pg_catalog.to_regclass(name) IS NULL) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = ANY (ARRAY(SELECT id FROM tree)) AND (c.relkind NOT IN ('r', 'p') OR c.relrowsecurity OR c.relhasrules \
-           OR EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal) \
+           OR EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE NOT g.tgisinternal \
+             AND (g.tgrelid = c.oid OR g.tgrelid IN (SELECT a.relid::pg_catalog.oid FROM pg_catalog.pg_partition_ancestors(c.oid) a))) \
            OR (c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhparent = c.oid)))) \
          AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.confrelid = ANY (ARRAY(SELECT id FROM tree)) \
            AND (k.confdeltype NOT IN ('a', 'r') OR k.confupdtype NOT IN ('a', 'r'))) \

@@ -76,10 +76,49 @@ fn others_need_a_relay() {
     ] {
         assert!(!is_plain(&mut TestRelay::new(), sql), "{sql}");
     }
+}
+
+#[test]
+fn the_unnamed_statement_is_plain() {
     let mut test = TestRelay::new();
-    let unnamed = [parse("", "SELECT 1"), bind(""), execute(), sync()];
-    let unnamed = request(&mut test, unnamed);
-    assert!(start(&mut test, &unnamed).is_none());
+    let messages = [
+        parse("", "SELECT x FROM t"),
+        bind(""),
+        describe_portal(),
+        execute(),
+        sync(),
+    ];
+    let request = request(&mut test, messages);
+    let unanswered = start(&mut test, &request).expect("plain");
+    let answer = [error("42P01", "no table"), ready('I')].concat();
+    let commits = test.with_context(|_, context| unanswered.answered(&answer, context));
+    assert_eq!(commits, None);
+    assert!(test.session.statements.get(b"").is_none());
+    let plain = start(&mut test, &request).expect("plain");
+    let answer = [
+        parsed(),
+        bound(),
+        columns(&["x"]),
+        row(&["1"]),
+        complete("SELECT 1"),
+        ready('I'),
+    ];
+    let answer = answer.concat();
+    let commits = test.with_context(|_, context| plain.answered(&answer, context));
+    assert_eq!(commits, Some(CommitCounts::default()));
+    // The client may bind it again without a `Parse` here.
+    assert_eq!(
+        test.client([bind(""), execute(), sync()])[0],
+        "Bind unnamed"
+    );
+    test.server([bound(), complete("SELECT 1"), ready('I')]);
+    // Another server describes it first: the client knows its columns.
+    test.on_another_server(10);
+    let sent = test.client([bind(""), execute(), sync()]);
+    assert_eq!(
+        sent[..2],
+        ["Parse unnamed: SELECT x FROM t", "Describe unnamed"]
+    );
 }
 
 /// A client that has prepared a statement `a`.
