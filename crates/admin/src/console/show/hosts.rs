@@ -70,6 +70,7 @@ fn role(role: HostRole) -> &'static str {
         HostRole::Primary => "primary",
         HostRole::RejectedPrimary => "rejected primary",
         HostRole::Replica => "replica",
+        HostRole::Subscriber => "subscriber",
     }
 }
 
