@@ -4,6 +4,7 @@ use super::{READ, Subscribed};
 use crate::harness::cluster::Cluster;
 use crate::harness::reply::assert_same;
 use crate::harness::until;
+use std::process::Command;
 
 impl Subscribed {
     /// Returns when the subscriber serves no reads for this reason.
@@ -208,4 +209,30 @@ fn ddl_on_the_subscriber_is_noticed_by_each_read() {
         }
         copy.ok("ALTER TABLE items ALTER COLUMN n TYPE int");
     }
+}
+
+/// `paceline check --connect` compares the servers, too.
+#[test]
+fn a_check_names_what_differs() {
+    let subscribed = Subscribed::serving("reads = \"any\"");
+    let check = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+        command.arg("check").arg(subscribed.paceline.file());
+        let output = command.arg("--connect").output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let line = printed.lines().find(|line| line.contains(", subscriber "));
+        (output.status.code(), line.unwrap_or_default().to_owned())
+    };
+    let port = subscribed.subscriber.port();
+    let about = format!("database postgres, subscriber 127.0.0.1:{port}: ");
+    let serves = format!("{about}may serve reads of 2 tables");
+    assert_eq!(check(), (Some(0), serves));
+    let mut copy = subscribed.subscriber.client("postgres");
+    copy.ok("ALTER SUBSCRIPTION s DISABLE");
+    let disabled = format!("{about}serves no reads: the subscription is disabled");
+    assert_eq!(check(), (Some(0), disabled));
+    subscribed.subscriber.kill();
+    let (code, line) = check();
+    assert_eq!(code, Some(1));
+    assert!(line.contains("refused"), "{line}");
 }
