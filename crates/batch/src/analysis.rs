@@ -28,6 +28,9 @@ pub struct TemplateAnalysis {
     /// Whether it is a read that has the same answer on a replica that has replayed the same log: a plain read, but for functions
     /// that are declared to only read, of logged tables of this database, that calls no function that shows the server.
     pub reads_on_replicas: bool,
+    /// Whether such a read has the same answer also on a logical subscriber that has its tables: it uses only what is PostgreSQL's own
+    /// and the same on each server.
+    pub reads_on_subscribers: bool,
     /// Whether it calls functions that may change the session.
     pub may_change_session: bool,
     /// What it may do with sequences.
@@ -110,6 +113,7 @@ impl TemplateAnalysis {
             chain_facts: Err(why.clone()),
             plain_read: Err(why),
             reads_on_replicas: false,
+            reads_on_subscribers: false,
             may_change_session: true,
             sequences: SequenceUse::ANY,
             reads_numbers: true,

@@ -13,6 +13,7 @@ use crate::observation::{HostReport, Observation, ProbeError};
 use crate::patroni::PatroniView;
 use crate::position::{SystemId, Timeline};
 use crate::settings::ClusterSettings;
+use crate::subscriber::Subscriber;
 use std::time::{Duration, Instant};
 
 /// A change that the log, the metrics and the pools need.
@@ -90,6 +91,8 @@ enum Patroni {
 pub struct Cluster {
     pub(crate) settings: ClusterSettings,
     pub(crate) hosts: Vec<Host>,
+    /// Their numbers follow those of the hosts.
+    pub(crate) subscribers: Vec<Subscriber>,
     pub(crate) histories: TimelineHistories,
     pub(crate) primary: Primary,
     system: Option<SystemId>,
@@ -108,6 +111,7 @@ impl Cluster {
         Self {
             settings,
             hosts: hosts.into_iter().map(Host::new).collect(),
+            subscribers: Vec::new(),
             histories: TimelineHistories::default(),
             primary: Primary::Discovering { since: now },
             system: None,

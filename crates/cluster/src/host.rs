@@ -3,6 +3,7 @@
 use crate::health::{Health, PROBES_TO_RETURN};
 use crate::observation::{HostReport, ProbeError};
 use crate::position::{Lsn, SystemId, Timeline};
+use crate::subscription::SubscriberProblem;
 use std::fmt;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -47,6 +48,8 @@ pub enum HostRole {
     RejectedPrimary,
     /// It follows another server.
     Replica,
+    /// Tables of the primary are replicated to it logically.
+    Subscriber,
 }
 
 /// Why a host is not in use, or not the primary although it says so.
@@ -93,6 +96,9 @@ pub enum Reason {
         "TimeZone, DateStyle or another setting for the form of answers differs from the primary's"
     )]
     OtherSettings,
+    /// A subscriber that does not have what the primary has.
+    #[error("{0}")]
+    Subscriber(#[from] SubscriberProblem),
     /// A primary that does not write.
     #[error("the server is read only")]
     ReadOnly,

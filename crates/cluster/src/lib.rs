@@ -15,6 +15,9 @@ mod patroni;
 mod position;
 mod promotion;
 mod settings;
+mod subscriber;
+mod subscribers;
+mod subscription;
 mod usage;
 
 #[cfg(test)]
@@ -33,4 +36,11 @@ pub use observation::{HostReport, Observation, ProbeError};
 pub use patroni::{PatroniError, PatroniMember, PatroniView};
 pub use position::{Lsn, Position, PositionError, SystemId, Timeline, WalSizes};
 pub use settings::ClusterSettings;
+pub use subscriber::SubscriberSpec;
+pub use subscribers::ReadableSubscriber;
+pub use subscription::{
+    CatalogFacts, ColumnFacts, FIRST_USER_DEFINED_OID, PublicationFacts, SlotFacts, StatementNames,
+    SubscribedState, SubscribedTable, SubscribedTables, SubscriberProblem, SubscriberReport,
+    SubscriptionFacts, TableFacts, TableName, UserDefinedNames, UserFacts,
+};
 pub use usage::ReadableReplica;

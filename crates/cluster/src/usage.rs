@@ -28,10 +28,11 @@ impl ReadableReplica {
 }
 
 impl Cluster {
-    /// The state of every host, in the configured order.
+    /// The state of every host, in the configured order, and of every subscriber behind them.
     #[must_use]
     pub fn statuses(&self) -> Vec<HostStatus> {
-        self.ids().filter_map(|id| self.status(id)).collect()
+        let hosts = self.ids().filter_map(|id| self.status(id));
+        hosts.chain(self.subscriber_statuses()).collect()
     }
 
     fn status(&self, id: HostId) -> Option<HostStatus> {

@@ -40,6 +40,7 @@ impl Config {
             .or_else(|| self.asks_the_console())
             .or_else(|| self.without_monitor_user())
             .or_else(|| self.with_other_zones())
+            .or_else(|| self.with_other_subscribers())
     }
 
     /// The console has no users to look up.

@@ -6,6 +6,7 @@ use crate::overrides::PoolOverrides;
 use crate::peer::Peer;
 use crate::pool_settings::PoolSettings;
 use crate::settings::{PoolMode, Settings};
+use crate::subscriber::Subscriber;
 use crate::upstream::Upstream;
 use std::collections::BTreeMap;
 
@@ -51,6 +52,8 @@ pub struct Database {
     pub login: DatabaseLogin,
     /// The overrides for users of this database, by the name that the client gives.
     pub users: BTreeMap<String, PoolOverrides>,
+    /// Servers to which tables of it are replicated logically.
+    pub subscribers: Vec<Subscriber>,
 }
 
 /// Where Paceline looks up users of one database that the file of users does not contain. Each key replaces that of `[paceline]`.
@@ -75,6 +78,7 @@ impl Database {
             connect_query: String::new(),
             login: DatabaseLogin::default(),
             users: BTreeMap::new(),
+            subscribers: Vec::new(),
         }
     }
 

@@ -89,13 +89,19 @@ pub(crate) enum ConfigProblem {
     NotATable(String),
     /// Something else where a list of tables belongs.
     #[error("\"{0}\" must be a list of tables; start each with the line [[{0}]]")]
-    NotAList(&'static str),
+    NotAList(String),
     /// A declaration without a function.
     #[error("[{0}] names no function; add function = \"SCHEMA.NAME\"")]
     NoFunction(String),
     /// A function that is declared again, perhaps as something else.
     #[error("function {0} is declared more than once; keep one of its entries")]
     DeclaredTwice(String),
+    /// A subscriber of which something is missing.
+    #[error("{0} needs host, slot and tables")]
+    SubscriberKeys(String),
+    /// A subscriber that is named again.
+    #[error("subscriber {0} is named more than once; keep one of its entries")]
+    SubscriberTwice(String),
     /// A peer with a name that is no `peer_id`.
     #[error("\"{0}\" is not a peer id; write [peers.ID] with a number from 1 to 16383")]
     PeerId(String),
@@ -158,6 +164,19 @@ pub(crate) enum ConfigProblem {
          set monitor_user and monitor_password, or write a user into the URL"
     )]
     NoMonitorUser(String),
+    /// A server that cannot be both.
+    #[error(
+        "subscriber {host} of database {database} is a host of its URL, too; remove one of the two"
+    )]
+    SubscriberIsHost {
+        /// The name of the database.
+        database: String,
+        /// The server.
+        host: String,
+    },
+    /// Subscribers of the entry for every name.
+    #[error("subscribers need a database with a name: write [[databases.NAME.subscribers]]")]
+    SubscribersOfAny,
     /// Hosts without a zone, or zones without a host.
     #[error("zones names {zones} zones, but the URL of database {database} names {hosts} hosts")]
     ZonesOfHosts {

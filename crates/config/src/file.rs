@@ -4,10 +4,12 @@ mod databases;
 mod functions;
 mod peers;
 mod reader;
+mod subscribers;
 
 pub(crate) use databases::keys_of;
 pub(crate) use functions::{FUNCTION_KEYS, TAKE_KEYS};
 pub(crate) use peers::PEER_KEYS;
+pub(crate) use subscribers::{REQUIRED_KEYS, SUBSCRIBER_KEYS};
 
 use crate::config::Config;
 use crate::error::{ConfigError, ConfigProblem, Problem};

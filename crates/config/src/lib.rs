@@ -31,6 +31,7 @@ mod schema;
 mod secret;
 mod settings;
 mod ssl_mode;
+mod subscriber;
 mod suggest;
 mod upstream;
 mod value;
@@ -60,4 +61,5 @@ pub use settings::{
     Settings, Side, State, Table, Tcp, Timeouts, keys, sections,
 };
 pub use ssl_mode::SslMode;
+pub use subscriber::Subscriber;
 pub use upstream::{Upstream, UpstreamTls};

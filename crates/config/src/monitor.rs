@@ -4,24 +4,42 @@ use crate::config::{ANY_DATABASE, Config, Database};
 use crate::error::ConfigProblem;
 use crate::hosts::ServerHost;
 use crate::pool_settings::PoolSettings;
+use crate::subscriber::Subscriber;
 use crate::upstream::Upstream;
 
 /// The database that a monitor connects to if the entry is for every name.
 const MONITOR_DATABASE: &str = "postgres";
 
 impl Database {
-    /// Whether Paceline monitors the hosts: if there are several, or if Patroni must agree. `settings` are those of the database
+    /// Whether Paceline monitors the hosts: if there are several, if there are subscribers, or if Patroni must agree. `settings` are those of the database
     /// ([`Config::database_settings`]).
     #[must_use]
     pub fn is_monitored(&self, settings: &PoolSettings) -> bool {
-        !self.hosts.others.is_empty() || !settings.servers.patroni.is_empty()
+        !self.hosts.others.is_empty()
+            || !self.subscribers.is_empty()
+            || !settings.servers.patroni.is_empty()
     }
 
     /// The server at one of the hosts, with the login of the monitor: that of `monitor_user` if it is set, else that of the URL.
     /// Its database is that of the URL; see [`Config::monitor_database`].
     #[must_use]
     pub fn monitor_upstream(&self, at: &ServerHost, settings: &PoolSettings) -> Upstream {
-        let upstream = self.upstream_at(at);
+        self.with_monitor_login(self.upstream_at(at), settings)
+    }
+
+    /// The server of a subscriber, with the login and the TLS settings of the URL.
+    #[must_use]
+    pub fn subscriber_upstream(&self, subscriber: &Subscriber) -> Upstream {
+        let upstream = self.upstream_at(&subscriber.at);
+        Upstream {
+            dbname: subscriber.dbname.clone().or(upstream.dbname),
+            ..upstream
+        }
+    }
+
+    /// The same server with the login of the monitor.
+    #[must_use]
+    pub fn with_monitor_login(&self, upstream: Upstream, settings: &PoolSettings) -> Upstream {
         let servers = &settings.servers;
         if servers.monitor_user.is_empty() {
             return upstream;
@@ -35,6 +53,25 @@ impl Database {
 }
 
 impl Config {
+    /// Whether any database has logical subscribers.
+    #[must_use]
+    pub fn has_subscribers(&self) -> bool {
+        let mut databases = self.databases.values();
+        databases.any(|database| !database.subscribers.is_empty())
+    }
+
+    /// The database of a subscriber: its own name, or that of the database that the monitor connects to.
+    #[must_use]
+    pub fn subscriber_database(
+        &self,
+        entry_name: &str,
+        database: &Database,
+        subscriber: &Subscriber,
+    ) -> String {
+        let own = subscriber.dbname.clone();
+        own.unwrap_or_else(|| self.monitor_database(entry_name, database))
+    }
+
     /// The database on the server that the monitor connects to: the one of the URL, else the one with the name of the entry. The
     /// entry for every name has none, so the monitor connects to `postgres`.
     #[must_use]
@@ -68,6 +105,22 @@ impl Config {
                 database: name.clone(),
                 zones,
                 hosts,
+            })
+        })
+    }
+
+    /// A subscriber that cannot be one: of the entry for every name, or also a host of the URL.
+    pub(crate) fn with_other_subscribers(&self) -> Option<ConfigProblem> {
+        self.databases.iter().find_map(|(name, database)| {
+            let subscribers = &database.subscribers;
+            if name == ANY_DATABASE && !subscribers.is_empty() {
+                return Some(ConfigProblem::SubscribersOfAny);
+            }
+            let is_host = |at: &ServerHost| database.all_hosts().any(|host| host == *at);
+            let host = subscribers.iter().find(|other| is_host(&other.at))?;
+            Some(ConfigProblem::SubscriberIsHost {
+                database: name.clone(),
+                host: host.at.to_string(),
             })
         })
     }

@@ -1,7 +1,9 @@
 //! The JSON schema of `paceline.toml`, for editors: made from the keys, kept as `deploy/paceline.schema.json`. It knows kinds and
 //! limits of values. `paceline check` reports what only the whole file can violate.
 
-use crate::file::{FUNCTION_KEYS, LISTS, PEER_KEYS, TABLES, TAKE_KEYS, keys_of};
+use crate::file::{
+    FUNCTION_KEYS, LISTS, PEER_KEYS, REQUIRED_KEYS, SUBSCRIBER_KEYS, TABLES, TAKE_KEYS, keys_of,
+};
 use crate::overrides;
 use crate::settings::{Key, Settings, Table, keys};
 use serde_json::{Map, Value, json};
@@ -67,7 +69,28 @@ fn of_database(key: &str) -> Value {
         }
         "connect_query" => text("A query that each server connection runs before it serves"),
         "users" => named(of_user(Table::UserOfDatabase)),
+        "subscribers" => {
+            let properties = SUBSCRIBER_KEYS.map(|key| (key, of_subscriber(key)));
+            json!({ "type": "array", "items": object(properties, &REQUIRED_KEYS) })
+        }
         key => overriding(Table::Database, key),
+    }
+}
+
+fn of_subscriber(key: &str) -> Value {
+    match key {
+        "host" => {
+            text("Where the server listens: a name, an address, or the folder of a Unix socket")
+        }
+        "port" => json!({ "type": "integer", "minimum": 1, "maximum": 65535, "default": 5432 }),
+        "dbname" => text("The database there, if it has another name"),
+        "zone" => text("The zone of the server"),
+        "slot" => text("The replication slot of its subscription on the primary"),
+        _ => json!({
+            "type": "array",
+            "items": text("A table: schema.table"),
+            "description": "The tables that it may answer reads of",
+        }),
     }
 }
 

@@ -34,7 +34,7 @@ const PARAMETERS: [&str; 11] = [
 const TARGET_SESSION_ATTRS: &str = "target_session_attrs";
 /// Maximum number of hosts of one database.
 const HOSTS_MAX: usize = 32;
-const PORT: u16 = 5432;
+pub(crate) const PORT: u16 = 5432;
 
 /// Where a server is and as whom to log in.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,6 +2,7 @@
 
 use crate::keyring::Keyring;
 use crate::location::Location;
+use paceline_cluster::HostAddress;
 use paceline_config::{Host, Tcp, Upstream};
 use std::sync::Arc;
 
@@ -108,5 +109,16 @@ impl DatabaseAddress {
                 address.upstream.port,
                 &address.database,
             )
+    }
+}
+
+/// Where a server listens, in the cluster's type.
+pub(crate) fn host_address(host: &Host, port: u16) -> HostAddress {
+    HostAddress {
+        host: match host {
+            Host::Tcp(host) => host.clone(),
+            Host::Unix(folder) => folder.display().to_string(),
+        },
+        port,
     }
 }

@@ -5,6 +5,7 @@ mod catalog;
 mod declared;
 mod describe;
 mod plan;
+mod portable;
 mod reasons;
 mod silence;
 mod template;
@@ -99,7 +100,14 @@ async fn ask(
     let (templates, config) = (&shared.templates, Arc::clone(&shared.config()));
     let declared = &config.declared;
     match analyze(conn, template, statement, settings, templates, declared).await {
-        Ok(analysis) => Ok(Some(analysis)),
+        Ok(mut analysis) => {
+            if analysis.reads_on_replicas && config.has_subscribers() {
+                // Boxed: it is rare, and every analysis would pay for its state.
+                let asking = Box::pin(portable::is_portable(conn, template, statement));
+                analysis.reads_on_subscribers = asking.await?;
+            }
+            Ok(Some(analysis))
+        }
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),
         // A concurrent DDL statement or a missing privilege; the template is not grouped.
         Err(ServerError::Refused(_)) => Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED))),

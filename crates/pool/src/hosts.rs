@@ -12,13 +12,19 @@ mod patroni;
 mod positions;
 mod primary;
 mod probe;
+mod questions;
+mod readable_tables;
 mod reads;
+mod subscriber;
 
 pub use failovers::{Failover, FailoverTotals};
 pub(crate) use positions::ReplicaNeeds;
 pub(crate) use primary::{NoPrimary, PrimaryState};
+pub use questions::ask_both;
+pub use readable_tables::spec as subscriber_spec;
+pub(crate) use readable_tables::{ReadableTables, SubscriberRead};
 
-use crate::address::Address;
+use crate::address::{Address, host_address};
 use crate::keyring::Keyring;
 use crate::location::Location;
 use crate::shared::Shared;
@@ -28,9 +34,11 @@ use paceline_cluster::{
     Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Lsn, Observation,
     PatroniView, Position, ReadableReplica, SystemId,
 };
-use paceline_config::{Config, Database, Host, Upstream};
+use paceline_config::{Config, Database, Subscriber, Upstream};
 use positions::Positions;
+use readable_tables::Subscribers;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -52,6 +60,9 @@ pub struct DatabaseHosts {
     /// What follows from the last observation, for each read.
     roles: ArcSwap<Roles>,
     positions: Positions,
+    subscribers: Subscribers,
+    /// See [`Shared::last_ddl`].
+    last_ddl: Arc<AtomicU64>,
     /// Where the monitor has found each host.
     locations: Vec<Arc<Location>>,
     failovers: Arc<Failovers>,
@@ -75,15 +86,19 @@ pub(crate) struct ReplicaHost {
 struct Roles {
     primary: Option<HostId>,
     readable: Vec<ReadableReplica>,
+    /// The subscribers that may serve reads.
+    subscribers: Vec<Arc<ReadableTables>>,
 }
 
 /// What the configuration says about the hosts of a database.
 #[derive(Debug, Clone)]
 pub(crate) struct HostsConfig {
-    /// Where pools connect to, in the order of the URL.
+    /// Where pools connect to: the hosts in the order of the URL, and the subscribers behind them.
     upstreams: Vec<Upstream>,
     /// Where the monitor connects to, in the same order.
     monitored: Vec<Arc<Address>>,
+    /// The subscribers.
+    subscribers: Vec<Subscriber>,
     patroni: Vec<String>,
     /// The zone of this process; empty for none.
     zone: String,
@@ -102,11 +117,10 @@ impl HostsConfig {
         if !database.is_monitored(&settings) {
             return None;
         }
-        let monitored = |at| {
-            let upstream = database.monitor_upstream(&at, &settings);
+        let monitored = |upstream: Upstream, name| {
             Arc::new(Address {
                 user: upstream.user.clone().unwrap_or_default(),
-                database: config.monitor_database(entry, database),
+                database: name,
                 upstream,
                 startup: vec![(
                     "application_name".to_owned(),
@@ -118,9 +132,20 @@ impl HostsConfig {
                 location: None,
             })
         };
+        let hosts = database.all_hosts().map(|at| {
+            let upstream = database.monitor_upstream(&at, &settings);
+            monitored(upstream, config.monitor_database(entry, database))
+        });
+        let subscribers = database.subscribers.iter().map(|subscriber| {
+            let upstream = database.subscriber_upstream(subscriber);
+            let upstream = database.with_monitor_login(upstream, &settings);
+            let name = config.subscriber_database(entry, database, subscriber);
+            monitored(upstream, name)
+        });
         Some(Self {
             upstreams: upstreams(database),
-            monitored: database.all_hosts().map(monitored).collect(),
+            monitored: hosts.chain(subscribers).collect(),
+            subscribers: database.subscribers.clone(),
             patroni: settings.servers.patroni.clone(),
             zone: settings.servers.zone.clone(),
             zones: settings.servers.zones.clone(),
@@ -129,16 +154,28 @@ impl HostsConfig {
         })
     }
 
-    /// The one of these servers that listens where `upstream` does.
+    /// The hosts of the URL.
+    fn hosts(&self) -> &[Upstream] {
+        let hosts = self.upstreams.len() - self.subscribers.len();
+        self.upstreams.get(..hosts).unwrap_or_default()
+    }
+
+    /// The subscriber with this number; `None` if it is the number of a host of the URL.
+    fn subscriber(&self, HostId(id): HostId) -> Option<&Subscriber> {
+        let place = id.checked_sub(self.hosts().len())?;
+        self.subscribers.get(place)
+    }
+
+    /// The one of the hosts that listens where `upstream` does.
     fn same_server(&self, upstream: &Upstream) -> Option<&Upstream> {
-        let mut servers = self.upstreams.iter();
+        let mut servers = self.hosts().iter();
         servers.find(|server| is_same_server(server, upstream))
     }
 
     /// Whether both monitor the same hosts in the same way.
     fn is_same(&self, other: &Self) -> bool {
         let pairs = || self.monitored.iter().zip(&other.monitored);
-        self.upstreams == other.upstreams
+        (&self.upstreams, &self.subscribers) == (&other.upstreams, &other.subscribers)
             && self.patroni == other.patroni
             && (&self.zone, &self.zones) == (&other.zone, &other.zones)
             && self.failover_timeout == other.failover_timeout
@@ -152,10 +189,13 @@ pub(crate) fn is_same_server(one: &Upstream, other: &Upstream) -> bool {
     (&one.host, one.port) == (&other.host, other.port)
 }
 
-/// The servers at all hosts of a database.
+/// The servers at all hosts of a database, and its subscribers.
 fn upstreams(database: &Database) -> Vec<Upstream> {
-    let all = database.all_hosts();
-    all.map(|at| database.upstream_at(&at)).collect()
+    let hosts = database.all_hosts();
+    let hosts = hosts.map(|at| database.upstream_at(&at));
+    let subscribers = database.subscribers.iter();
+    let subscribers = subscribers.map(|subscriber| database.subscriber_upstream(subscriber));
+    hosts.chain(subscribers).collect()
 }
 
 impl DatabaseHosts {
@@ -166,16 +206,18 @@ impl DatabaseHosts {
         before: Option<&Self>,
         shared: &Shared,
     ) -> Self {
-        let specs = config.upstreams.iter().map(|upstream| HostSpec {
+        let specs = config.hosts().iter().map(|upstream| HostSpec {
             address: address_of(upstream),
         });
         let settings = ClusterSettings {
             failover_timeout: config.failover_timeout,
             patroni: !config.patroni.is_empty(),
         };
-        let mut cluster = Cluster::new(specs.collect(), settings, Instant::now());
+        let subscribers = config.subscribers.iter().map(subscriber_spec).collect();
+        let cluster = Cluster::new(specs.collect(), settings, Instant::now());
+        let mut cluster = cluster.with_subscribers(subscribers);
         let is_among_them = |upstream| config.same_server(upstream).is_some();
-        let before = before.filter(|before| before.config.upstreams.iter().any(is_among_them));
+        let before = before.filter(|before| before.config.hosts().iter().any(is_among_them));
         if let Some(before) = before {
             cluster.inherit(&before.lock());
         }
@@ -185,6 +227,8 @@ impl DatabaseHosts {
         };
         Self {
             locations: config.upstreams.iter().map(location).collect(),
+            subscribers: Subscribers::new(),
+            last_ddl: Arc::clone(&shared.last_ddl),
             cluster: Mutex::new(cluster),
             followed: Mutex::default(),
             roles: ArcSwap::default(),
@@ -226,10 +270,13 @@ impl DatabaseHosts {
 
     /// The zone of a host; `None` if it is not configured.
     pub fn zone(&self, host: HostId) -> Option<&str> {
-        self.config.zones.get(host.0).map(String::as_str)
+        match self.config.subscriber(host) {
+            Some(subscriber) => subscriber.zone.as_deref(),
+            None => self.config.zones.get(host.0).map(String::as_str),
+        }
     }
 
-    /// The state of each host, in the order of the URL.
+    /// The state of each host, in the order of the URL, and of each subscriber.
     pub fn statuses(&self) -> Vec<HostStatus> {
         self.lock().statuses()
     }
@@ -273,11 +320,12 @@ impl DatabaseHosts {
         let roles = Arc::new(Roles {
             primary: cluster.primary(),
             readable: cluster.readable(),
+            subscribers: self.readable_tables(&cluster),
         });
         let before = self.roles.swap(Arc::clone(&roles));
         drop(cluster);
-        let serves = |replica: &ReadableReplica| roles.is_readable(replica.id);
-        let lost = !before.readable.iter().all(serves);
+        let mut served = before.readers();
+        let lost = !served.all(|id| roles.is_readable(id));
         self.changed(&events);
         if lost {
             self.replica_lost.send_replace(());
@@ -289,7 +337,7 @@ impl DatabaseHosts {
         self.roles.load().primary == Some(host)
     }
 
-    /// Whether a host may serve reads as a replica.
+    /// Whether a host may serve reads as a replica or as a subscriber.
     pub(crate) fn is_readable(&self, host: HostId) -> bool {
         self.roles.load().is_readable(host)
     }
@@ -299,7 +347,12 @@ impl DatabaseHosts {
         !self.roles.load().readable.is_empty()
     }
 
-    /// Where the connections to each host lead, in the order of the URL.
+    /// Whether any subscriber may serve reads.
+    pub(crate) fn has_readable_subscriber(&self) -> bool {
+        !self.roles.load().subscribers.is_empty()
+    }
+
+    /// Where the connections to each host lead, in the order of the URL, and those to each subscriber behind them.
     pub(crate) fn upstreams(&self) -> &[Upstream] {
         &self.config.upstreams
     }
@@ -405,8 +458,15 @@ impl DatabaseHosts {
 }
 
 impl Roles {
+    /// The hosts and subscribers that may serve reads.
+    fn readers(&self) -> impl Iterator<Item = HostId> {
+        let replicas = self.readable.iter().map(|replica| replica.id);
+        let subscribers = self.subscribers.iter().map(|subscriber| subscriber.id());
+        replicas.chain(subscribers)
+    }
+
     fn is_readable(&self, host: HostId) -> bool {
-        self.readable.iter().any(|replica| replica.id == host)
+        self.readers().any(|reader| reader == host)
     }
 }
 
@@ -424,11 +484,5 @@ impl fmt::Display for Shown {
 
 /// The address of a server in the cluster's type.
 fn address_of(upstream: &Upstream) -> HostAddress {
-    HostAddress {
-        host: match &upstream.host {
-            Host::Tcp(host) => host.clone(),
-            Host::Unix(folder) => folder.display().to_string(),
-        },
-        port: upstream.port,
-    }
+    host_address(&upstream.host, upstream.port)
 }

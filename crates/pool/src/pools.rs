@@ -144,7 +144,11 @@ impl Pools {
 
     /// Replaces the configuration; pools follow at once. A database that is no longer in it keeps working for its clients.
     pub fn set_config(self: &Arc<Self>, config: Arc<Config>) {
-        let declares_others = self.shared.config().declared != config.declared;
+        let present = self.shared.config();
+        // Without subscribers, no statement is analyzed for them.
+        let declares_others = present.declared != config.declared
+            || present.has_subscribers() != config.has_subscribers();
+        drop(present);
         self.shared.set_config(config);
         let mut registry = self.lock();
         let config = self.shared.config();

@@ -4,11 +4,12 @@
 //! only if it had replayed what the read needs (`group_run/replica.rs`). In every other case, also if the replica rejects the
 //! statement or is lost, the read runs on the primary: a client gets errors only from the primary.
 
-use crate::hosts::{DatabaseHosts, ReplicaNeeds};
+use crate::hosts::{DatabaseHosts, ReadableTables, ReplicaNeeds, SubscriberRead};
 use crate::pool::Pool;
 use arc_swap::ArcSwapOption;
 use paceline_cluster::{HostId, Lsn, Position};
 use paceline_config::Servers;
+use paceline_sql::Statement;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,10 +22,13 @@ pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 /// The replicas of a database for one user; `None` if it has one host. A reload may replace them.
 pub type ReplicasInForce = Arc<ArcSwapOption<Replicas>>;
 
-/// The hosts of a database and one pool for each, in the order of the URL: each host may become a replica.
+/// The hosts of a database and one pool for each, in the order of the URL: each host may become a replica. The pools of its
+/// subscribers are behind them.
 pub struct Replicas {
     hosts: Arc<DatabaseHosts>,
     pools: Vec<Arc<Pool>>,
+    /// The user on the servers.
+    user: String,
 }
 
 /// How much of the primary's log a replica must have replayed.
@@ -74,9 +78,17 @@ pub struct ChosenReplica {
     pub position: Lsn,
 }
 
+/// A read for a replica.
+pub struct WantedRead<'a> {
+    /// How fresh the replica must be.
+    pub freshness: Freshness,
+    /// The statement, if a logical subscriber may answer it, too.
+    pub statement: Option<&'a Statement>,
+}
+
 impl Replicas {
-    pub(crate) fn new(hosts: Arc<DatabaseHosts>, pools: Vec<Arc<Pool>>) -> Self {
-        Self { hosts, pools }
+    pub(crate) fn new(hosts: Arc<DatabaseHosts>, pools: Vec<Arc<Pool>>, user: String) -> Self {
+        Self { hosts, pools, user }
     }
 
     /// Whether these are the pools for these hosts.
@@ -94,24 +106,42 @@ impl Replicas {
         seen.primary_at = Some(self.hosts.questions());
     }
 
-    /// Whether any replica may serve reads.
-    pub fn any(&self) -> bool {
+    /// Whether any replica may serve reads, or any subscriber some of them.
+    pub fn any(&self, freshness: Freshness) -> bool {
         self.hosts.has_readable()
+            || (freshness == Freshness::Any && self.hosts.has_readable_subscriber())
+    }
+
+    /// Whether any replica may serve reads, or any subscriber this one.
+    pub fn any_for(&self, read: &WantedRead<'_>) -> bool {
+        self.hosts.has_readable() || !self.subscribers(read).is_empty()
+    }
+
+    /// The subscribers that may answer a read.
+    fn subscribers(&self, read: &WantedRead<'_>) -> Vec<Arc<ReadableTables>> {
+        // A subscriber has no position that could be compared with that of a client.
+        let statement = read.statement.filter(|_| read.freshness == Freshness::Any);
+        let read = statement.map(|statement| SubscriberRead {
+            user: &self.user,
+            statement,
+        });
+        self.hosts.subscribers_for(read)
     }
 
     /// The replica for a read. `None`: none is fresh enough within `replica_wait`.
     pub async fn choose(
         &self,
-        freshness: Freshness,
+        read: WantedRead<'_>,
         seen: &mut Seen,
         settings: &Servers,
     ) -> Option<ChosenReplica> {
-        if !self.any() {
+        let subscribers = self.subscribers(&read);
+        if !self.hosts.has_readable() && subscribers.is_empty() {
             return None;
         }
         self.begin_term(seen);
         let until = Instant::now() + settings.replica_wait;
-        let position = match freshness {
+        let position = match read.freshness {
             Freshness::Any => Lsn::ZERO,
             Freshness::Session => self.known_position(seen, until).await?,
             Freshness::Global => {
@@ -126,7 +156,7 @@ impl Replicas {
             wait: settings.replica_wait,
         };
         let work = |HostId(host)| self.pools.get(host).map_or(usize::MAX, |pool| pool.work());
-        let HostId(host) = self.hosts.replica_for(needs, work).await?;
+        let HostId(host) = self.hosts.replica_for(needs, &subscribers, work).await?;
         let pool = Arc::clone(self.pools.get(host)?);
         Some(ChosenReplica { pool, position })
     }

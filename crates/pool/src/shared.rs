@@ -53,7 +53,7 @@ pub struct Shared {
     pub(crate) positions_asked: Arc<AtomicU64>,
     server_ids: AtomicU32,
     /// See [`Shared::last_ddl`].
-    last_ddl: AtomicU64,
+    pub(crate) last_ddl: Arc<AtomicU64>,
 }
 
 impl Shared {
@@ -77,7 +77,7 @@ impl Shared {
             server_loads: ServerLoads::default(),
             positions_asked: Arc::default(),
             server_ids: AtomicU32::new(0),
-            last_ddl: AtomicU64::new(0),
+            last_ddl: Arc::default(),
         }
     }
 

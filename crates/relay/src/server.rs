@@ -19,9 +19,11 @@ use std::time::Duration;
 
 mod injected;
 mod prepared;
+mod primary_columns;
 mod reset;
 
 pub use injected::Injected;
+pub use primary_columns::PrimaryColumns;
 pub use reset::ANALYSIS_SETTINGS;
 
 /// Prefix of the names under which Paceline prepares statements on servers.
@@ -61,6 +63,8 @@ pub struct ServerSide {
     pub process: u32,
     /// A statement may have sent a notification that the shared `LISTEN` may not have received yet.
     pub notified: bool,
+    /// If the server is a logical subscriber: its tables as the primary has them.
+    pub primary_columns: Option<Arc<PrimaryColumns>>,
     /// The parameters that the server has reported.
     pub reported: BTreeMap<String, String>,
     /// Names of statements that must be closed before the connection serves another request. Clients may choose them, so
@@ -191,6 +195,7 @@ impl ServerSide {
             analysis_settings_set: false,
             must_close: false,
             had_temporaries: false,
+            primary_columns: None,
             sequences: SequenceState::Clean,
             idle_default: Duration::ZERO,
             process: 0,

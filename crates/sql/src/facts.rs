@@ -11,6 +11,7 @@ mod grouped;
 mod names;
 mod numbers;
 pub mod session;
+mod subscription;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -32,4 +33,8 @@ pub use grouped::{fits_groups_sql, no_names_sql};
 pub use names::Names;
 pub use numbers::{no_numbers_drawn_sql, no_numbers_read_sql, quiet_tables_sql};
 pub use session::TIMEOUTS_SQL;
+pub use subscription::{
+    DATABASE_SQL, SubscriptionSide, fingerprint_sql, portable_sql, publications_sql, readers_sql,
+    slot_sql, subscribed_columns_sql, subscribed_states_sql, subscription_sql, user_defined_sql,
+};
 pub use table::{Column, TableFacts, checks_sql, columns_sql, keys_sql, table_sql, types_sql};

@@ -36,6 +36,7 @@ mod quote;
 mod references;
 mod row_wait;
 mod sequences;
+mod server_bound;
 pub mod statement;
 pub mod take;
 mod transaction;

@@ -15,6 +15,7 @@ use crate::named::{self, Named};
 use crate::parser::{self, NotParsed};
 use crate::references;
 use crate::sequences::{self, SequenceUse};
+use crate::server_bound;
 use crate::take::{self, Take};
 use crate::transaction;
 use crate::tree::Record;
@@ -56,6 +57,9 @@ pub struct Statement {
     pub fields: Vec<Name>,
     /// Whether the text reads a sample of a table (`TABLESAMPLE`).
     pub samples: bool,
+    /// Whether the text may show what another server with equal tables does not have: system columns, the names of the session's
+    /// database, role and schema. Also if it names a collation.
+    pub server_bound: bool,
     /// Whether a string constant may refer to the time at which PostgreSQL parses it (`'now'::timestamptz`). Then the
     /// text has another meaning when it is parsed at another time.
     pub depends_on_parse_time: bool,
@@ -119,6 +123,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
         samples: tree.contains(&["RangeTableSample"]),
+        server_bound: server_bound::is_server_bound(&tree),
         needs_constants,
         sequences: sequences::of_statements(&statements),
         reads_numbers: sequences::reads_by_name(&tree),

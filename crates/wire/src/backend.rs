@@ -179,6 +179,21 @@ pub fn read_fields(body: &[u8]) -> Result<Vec<Field>, WireError> {
         .collect()
 }
 
+/// The formats of the columns in the body of a `RowDescription`.
+///
+/// # Errors
+/// [`WireError::Truncated`] or [`WireError::String`] for a malformed body.
+pub fn read_formats(body: &[u8]) -> Result<Vec<i16>, WireError> {
+    let mut r = Reader::new(body);
+    (0..r.count()?)
+        .map(|_| {
+            r.cstr()?;
+            r.bytes(16)?;
+            r.i16()
+        })
+        .collect()
+}
+
 /// Appends a `RowDescription`; formats are as in `Bind`: none (text), one for all, or one per column.
 pub fn write_fields(out: &mut BytesMut, fields: &[Field], formats: &[i16]) {
     frame::write(out, tag::ROW_DESCRIPTION, |out| {

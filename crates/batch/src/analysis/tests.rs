@@ -25,6 +25,7 @@ fn analysis() -> TemplateAnalysis {
         chain_facts: Ok(chain_facts(&Templates::default())),
         plain_read: Err("not plain".to_owned()),
         reads_on_replicas: false,
+        reads_on_subscribers: false,
         may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,

@@ -46,6 +46,7 @@ fn analysis(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Templ
         chain_facts: Ok(chain_facts(&Templates::default())),
         plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
         reads_on_replicas: false,
+        reads_on_subscribers: false,
         may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,

@@ -102,6 +102,12 @@ impl ReadAnswer {
                 return false;
             }
             tag::DATA_ROW => self.has_rows = true,
+            tag::ROW_DESCRIPTION => {
+                if let Some(columns) = &server.primary_columns {
+                    self.failed |= !columns.write_description(frame, &mut self.bytes);
+                    return false;
+                }
+            }
             tag::ERROR_RESPONSE => {
                 let stale = is_stale_plan(frame.body());
                 if stale {
@@ -110,8 +116,11 @@ impl ReadAnswer {
                 // The error may contain the name of the statement on the server, so the read is executed again, alone. But if the
                 // plan of a statement that the client prepared earlier is stale, the error is the answer: the next execution
                 // would use a statement that is prepared again, and return no error.
-                self.failed = !(stale && form.relies_on_parsed());
-                self.cancelled = error_field(frame.body(), b'C') == Some(QUERY_CANCELED);
+                // No error of a subscriber is an answer.
+                let of_subscriber = server.primary_columns.is_some();
+                self.failed = of_subscriber || !(stale && form.relies_on_parsed());
+                self.cancelled =
+                    !of_subscriber && error_field(frame.body(), b'C') == Some(QUERY_CANCELED);
             }
             tag::READY_FOR_QUERY => injected.synced(server),
             _ => {}

@@ -1,6 +1,7 @@
 //! The tables `[databases.NAME]`, `[databases.NAME.users.USER]` and `[users.USER]`.
 
 use super::reader::{Entry, Reader, toml_key};
+use super::subscribers;
 use crate::config::{ANY_DATABASE, Database, DatabaseLogin, PGBOUNCER};
 use crate::error::ConfigProblem;
 use crate::hosts::HostList;
@@ -14,7 +15,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// The keys of `[databases.NAME]` that are read here, not by [`PoolOverrides`].
-const DATABASE_KEYS: [&str; 11] = [
+const DATABASE_KEYS: [&str; 12] = [
     "primary",
     "password_file",
     "client_encoding",
@@ -26,6 +27,7 @@ const DATABASE_KEYS: [&str; 11] = [
     "auth_dbname",
     "connect_query",
     "users",
+    "subscribers",
 ];
 
 /// The startup parameters of server connections among them, in the order of the documentation.
@@ -93,6 +95,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
     let mut connect_query = None;
     let mut login = DatabaseLogin::default();
     let mut users = BTreeMap::new();
+    let mut subscribers = Vec::new();
     let before = reader.problems.len();
     for (key, written) in reader.entries(&table, content) {
         match key.get_ref().as_ref() {
@@ -109,6 +112,10 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
             "users" => {
                 let path = format!("{table}.users");
                 users = read_users(reader, &path, Table::UserOfDatabase, written);
+            }
+            "subscribers" => {
+                let path = format!("{table}.subscribers");
+                subscribers = subscribers::read(reader, &path, written);
             }
             _ => read_override(
                 reader,
@@ -140,6 +147,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
         connect_query: connect_query.unwrap_or_default(),
         login,
         users,
+        subscribers,
     })
 }
 

@@ -27,13 +27,16 @@ pub(super) fn read(
     known: &mut Vec<Declared>,
 ) {
     let DeValue::Array(items) = content.get_ref() else {
-        return reader.note(content.span().start, ConfigProblem::NotAList(list));
+        return reader.note(
+            content.span().start,
+            ConfigProblem::NotAList(list.to_owned()),
+        );
     };
     for item in items.iter() {
         if let DeValue::Table(_) = item.get_ref() {
             function(reader, list, item, known);
         } else {
-            reader.note(item.span().start, ConfigProblem::NotAList(list));
+            reader.note(item.span().start, ConfigProblem::NotAList(list.to_owned()));
         }
     }
 }

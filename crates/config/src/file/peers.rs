@@ -59,7 +59,7 @@ fn peer(reader: &mut Reader, table: &str, content: &Spanned<DeValue<'_>>) -> Opt
 }
 
 /// A host name, an IP address, or the absolute folder of a Unix socket.
-fn host(written: Written<'_>) -> Result<Host, ValueError> {
+pub(super) fn host(written: Written<'_>) -> Result<Host, ValueError> {
     let text = value::text(written)?;
     let odd = |c: char| c == ',' || c == '@' || c.is_whitespace();
     match text.as_str() {
@@ -76,7 +76,7 @@ fn host(written: Written<'_>) -> Result<Host, ValueError> {
     }
 }
 
-fn port_number(written: Written<'_>) -> Result<u16, ValueError> {
+pub(super) fn port_number(written: Written<'_>) -> Result<u16, ValueError> {
     let port = value::count(written, &(1..=usize::from(u16::MAX)))?;
     Ok(u16::try_from(port).unwrap_or(PORT))
 }

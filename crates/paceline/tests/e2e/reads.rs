@@ -6,6 +6,7 @@ mod functions;
 mod pairs;
 mod scripts;
 mod several;
+mod subscribers;
 mod transactions;
 mod waits;
 

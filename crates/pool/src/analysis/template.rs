@@ -138,6 +138,7 @@ async fn ask(
         chain_facts,
         plain_read,
         reads_on_replicas: read && plain_on_replicas && !called.needs_primary,
+        reads_on_subscribers: false,
         may_change_session,
         timeouts: ClientTimeouts::default(),
         sequences,

@@ -4,9 +4,12 @@
 //! each group asks on its own connection, in the same packet: before the reads, if the connection is not known to be fresh enough;
 //! and after them, because the replica continues to replay between the two. The first answer is a lower limit of what the reads
 //! have seen, and decides whether their answers count. The second is an upper limit: their clients will read no older state.
+//!
+//! A logical subscriber has no such position. Behind the reads it is asked for a fingerprint of its tables and of its subscription.
 
 use super::exchange::{exchange, feed};
 use super::run::{GroupRun, ReplicaRun, RunEnd};
+use crate::hosts::{ReadableTables, ReplicaHost};
 use crate::pool::Pool;
 use crate::server::{ServerConn, ServerError};
 use bytes::{Bytes, BytesMut};
@@ -21,18 +24,18 @@ use std::sync::Arc;
 const REPLAYED: &str =
     "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() END";
 
-/// Asks what the replica has replayed.
-fn ask(conn: &mut ServerConn, out: &mut BytesMut) {
+/// Asks what the replica has replayed, or for the fingerprint of a subscriber.
+fn ask(conn: &mut ServerConn, out: &mut BytesMut, question: &str) {
     conn.side.unnamed = None;
-    write_query(out, REPLAYED);
+    write_query(out, question);
 }
 
-/// Reads the answer. `None`: the server is no replica, or rejects the question.
-async fn answer(conn: &mut ServerConn, out: &mut BytesMut) -> Result<Option<Lsn>, ServerError> {
-    let mut replayed = None;
+/// Reads the answer. `None`: NULL, or the server rejects the question.
+async fn answer(conn: &mut ServerConn, out: &mut BytesMut) -> Result<Option<String>, ServerError> {
+    let mut value = None;
     while !feed(conn, |frame, side| {
         match frame.tag {
-            tag::DATA_ROW => replayed = read(frame.body()),
+            tag::DATA_ROW => value = read(frame.body()),
             tag::PARAMETER_STATUS => side.note_reported(frame.body()),
             _ => {}
         }
@@ -40,13 +43,19 @@ async fn answer(conn: &mut ServerConn, out: &mut BytesMut) -> Result<Option<Lsn>
     })? {
         exchange(conn, out).await?;
     }
-    Ok(replayed)
+    Ok(value)
 }
 
-fn read(row: &[u8]) -> Option<Lsn> {
+/// Reads what the replica has replayed. `None`: the server is no replica, or rejects the question.
+async fn replayed(conn: &mut ServerConn, out: &mut BytesMut) -> Result<Option<Lsn>, ServerError> {
+    let text = answer(conn, out).await?;
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+fn read(row: &[u8]) -> Option<String> {
     let values = row_values(row).ok()?;
     let text = values.into_iter().next().flatten()?;
-    std::str::from_utf8(text).ok()?.parse().ok()
+    std::str::from_utf8(text).ok().map(str::to_owned)
 }
 
 fn answers(results: &[MemberResult]) -> impl Iterator<Item = &Bytes> {
@@ -64,12 +73,17 @@ impl GroupRun {
         conn: &mut ServerConn,
         out: &mut BytesMut,
     ) {
+        if let Some(replica) = pool.replica.as_ref()
+            && replica.hosts.is_subscriber(replica.id)
+        {
+            return self.build_for_subscriber(pool, replica, conn, out);
+        }
         let entries = self.entries.iter().flatten();
         let needed = entries.map(|entry| entry.request.position).max();
         let needed = needed.unwrap_or(Lsn::ZERO);
         let asks_before = conn.replayed < needed;
         if asks_before {
-            ask(conn, out);
+            ask(conn, out, REPLAYED);
         }
         self.build(pool, conn, out);
         // A declared function may have set something all the same.
@@ -78,12 +92,64 @@ impl GroupRun {
             let request = waiter.request.as_deref();
             request.is_some_and(|request| request.may_change_session)
         });
-        ask(conn, out);
+        ask(conn, out, REPLAYED);
         self.replica = Some(ReplicaRun {
             needed,
             asks_before,
             seen: None,
+            subscriber: None,
         });
+    }
+
+    /// Builds the batch, with the question for the fingerprint of the subscriber behind it. If it may not serve reads any more, builds
+    /// nothing.
+    fn build_for_subscriber(
+        &mut self,
+        pool: &Pool,
+        replica: &ReplicaHost,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) {
+        let Some(subscriber) = replica.hosts.readable_subscriber(replica.id) else {
+            return;
+        };
+        conn.side.primary_columns = Some(Arc::clone(&subscriber.columns));
+        self.build(pool, conn, out);
+        ask(conn, out, &subscriber.question);
+        self.replica = Some(ReplicaRun {
+            needed: Lsn::ZERO,
+            asks_before: false,
+            seen: None,
+            subscriber: Some(subscriber),
+        });
+    }
+
+    /// Receives the answers of a subscriber. None counts unless the definitions are still those that were compared with the
+    /// primary's: then each is of a state that the primary had.
+    async fn receive_from_subscriber(
+        &mut self,
+        mut run: ReplicaRun,
+        subscriber: &ReadableTables,
+        pool: &Arc<Pool>,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) -> Result<RunEnd, ServerError> {
+        let end = self.receive_batch(pool, conn, out).await?;
+        let fingerprint = answer(conn, out).await?;
+        let replica = pool.replica.as_ref();
+        let replica = replica.filter(|replica| replica.hosts.is_current(subscriber));
+        let same = fingerprint.as_deref() == Some(subscriber.fingerprint());
+        let (Some(replica), true, RunEnd::Finished(results)) = (replica, same, &end) else {
+            return Ok(RunEnd::Finished(self.all_alone(Fallback::Stale)));
+        };
+        replica
+            .hosts
+            .count_reads(replica.id, answers(results).count());
+        self.record_pace(results);
+        // It says nothing about the log of the primary.
+        run.seen = Some(Lsn::ZERO);
+        self.replica = Some(run);
+        Ok(end)
     }
 
     /// Records how long a read that ran alone took: no client relays it, as on the primary.
@@ -105,12 +171,17 @@ impl GroupRun {
         conn: &mut ServerConn,
         out: &mut BytesMut,
     ) -> Result<RunEnd, ServerError> {
+        if let Some(subscriber) = run.subscriber.take() {
+            return self
+                .receive_from_subscriber(run, &subscriber, pool, conn, out)
+                .await;
+        }
         if run.asks_before {
-            conn.replayed = answer(conn, out).await?.unwrap_or(Lsn::ZERO);
+            conn.replayed = replayed(conn, out).await?.unwrap_or(Lsn::ZERO);
         }
         let is_fresh = conn.replayed >= run.needed;
         let end = self.receive_batch(pool, conn, out).await?;
-        run.seen = answer(conn, out).await?;
+        run.seen = replayed(conn, out).await?;
         conn.replayed = run.seen.unwrap_or(Lsn::ZERO);
         let counts = is_fresh && run.seen.is_some();
         if let (Some(replica), Some(seen)) = (&pool.replica, run.seen) {

@@ -4,6 +4,7 @@ use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
 use super::stats::{RunStats, commits};
 use crate::counters::Counters;
+use crate::hosts::ReadableTables;
 use crate::messages;
 use crate::pool::{Pool, ServerWork, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
@@ -60,6 +61,8 @@ pub(super) struct ReplicaRun {
     pub(super) asks_before: bool,
     /// What it had replayed after the group.
     pub(super) seen: Option<Lsn>,
+    /// The subscriber, if it is one.
+    pub(super) subscriber: Option<Arc<ReadableTables>>,
 }
 
 /// How a run ended.

@@ -3,6 +3,7 @@
 use super::asker::answer_questions;
 use super::lookup::Lookup;
 use super::probe::{self, MonitorConn};
+use super::subscriber::watch_subscriber;
 use super::{DatabaseHosts, PROBE_EVERY, patroni};
 use crate::shared::Shared;
 use paceline_cluster::{HostId, Observation, ProbeError};
@@ -22,6 +23,11 @@ const POSITION_EVERY: Duration = Duration::from_millis(100);
 /// Starts the tasks. They end when the hosts are dropped.
 pub(crate) fn start(hosts: &Arc<DatabaseHosts>, shared: &Arc<Shared>) {
     for id in 0..hosts.config.monitored.len() {
+        if hosts.config.subscriber(HostId(id)).is_some() {
+            let shared = Arc::clone(shared);
+            tokio::spawn(watch_subscriber(Arc::downgrade(hosts), shared, HostId(id)));
+            continue;
+        }
         let task = Monitor::new(hosts, shared);
         tokio::spawn(task.probe_host(HostId(id)));
         let questions = answer_questions(Arc::downgrade(hosts), Arc::clone(shared), HostId(id));

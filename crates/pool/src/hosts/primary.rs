@@ -97,7 +97,7 @@ impl DatabaseHosts {
     /// As after a probe of each host: this one is the primary, on a timeline of its own, and the others are its replicas.
     pub(crate) fn find_primary(&self, primary: usize) {
         use paceline_cluster::{HostReport, Observation, Timeline};
-        for host in 0..self.upstreams().len() {
+        for host in 0..self.config.hosts().len() {
             let report = HostReport {
                 in_recovery: host != primary,
                 timeline: u32::try_from(primary + 1).ok().map(Timeline),

@@ -20,7 +20,7 @@ pub(super) const PROBE_LIMIT: Duration = Duration::from_secs(2);
 const HISTORY_MAX: usize = 1 << 20;
 
 /// The state of a server. `CASE` keeps a function from being called where it would be an error: some exist only on a primary.
-const QUESTION: &str = "SELECT r.in_recovery,
+pub(super) const QUESTION: &str = "SELECT r.in_recovery,
  pg_catalog.current_setting('default_transaction_read_only'),
  CASE WHEN r.in_recovery
   THEN COALESCE((SELECT w.received_tli FROM pg_catalog.pg_stat_get_wal_receiver() w), (SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c))::text
@@ -216,7 +216,8 @@ pub(super) fn unreadable() -> ServerError {
     ServerError::Io(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-fn read(answer: &[ResultRows], system: Option<SystemId>) -> Option<HostReport> {
+/// Reads the answer to [`QUESTION`], the first one.
+pub(super) fn read(answer: &[ResultRows], system: Option<SystemId>) -> Option<HostReport> {
     let row = answer.first()?.first()?;
     let value = |column: usize| row.get(column).and_then(Option::as_deref);
     let lsn = |column| value(column).and_then(|text| text.parse::<Lsn>().ok());
@@ -242,7 +243,7 @@ fn read(answer: &[ResultRows], system: Option<SystemId>) -> Option<HostReport> {
     })
 }
 
-fn probe_error(error: &ServerError) -> ProbeError {
+pub(super) fn probe_error(error: &ServerError) -> ProbeError {
     match error {
         ServerError::Refused(_) => {
             ProbeError::from_sqlstate(error.sqlstate().unwrap_or_default(), &error.to_string())

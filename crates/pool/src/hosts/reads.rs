@@ -1,7 +1,8 @@
 //! What a read needs of the hosts: a position of the primary, and a replica that has replayed it.
 
-use super::{DatabaseHosts, ReplicaNeeds};
+use super::{DatabaseHosts, ReadableTables, ReplicaNeeds};
 use paceline_cluster::{HostId, Lsn};
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -51,11 +52,12 @@ impl DatabaseHosts {
         zones.is_some_and(|(zone, own)| zone != own)
     }
 
-    /// The replica with the least `work` among those that meet the needs, and of several such replicas the one with the fewest reads so
+    /// The replica with the least `work` among those that meet the needs, or one of these `subscribers`, and of several such replicas the one with the fewest reads so
     /// far. A replica in another zone only if none in this zone meets them. `None`: no replica meets them in time.
     pub(crate) async fn replica_for(
         &self,
         needs: ReplicaNeeds,
+        subscribers: &[Arc<ReadableTables>],
         work: impl Fn(HostId) -> usize,
     ) -> Option<HostId> {
         let mut answered = self.positions.answered();
@@ -66,10 +68,14 @@ impl DatabaseHosts {
             let now = Instant::now();
             let recent = roles.readable.iter();
             let recent = recent.filter(|replica| replica.is_within(needs.lag_max, now));
-            let mut candidates: Vec<HostId> = recent.map(|replica| replica.id).collect();
+            let subscribers = subscribers.iter().map(|subscriber| subscriber.replica());
+            let subscribers = subscribers
+                .filter(|found| roles.is_readable(found.id) && found.is_within(needs.lag_max, now));
+            let mut candidates: Vec<HostId> =
+                recent.chain(subscribers).map(|found| found.id).collect();
             candidates.sort_by_cached_key(|id| (self.is_remote(*id), work(*id), self.reads(*id)));
             for id in &candidates {
-                if self.positions.replayed(*id) >= needs.position {
+                if self.is_subscriber(*id) || self.positions.replayed(*id) >= needs.position {
                     return Some(*id);
                 }
                 // If another one serves this read, the next one may find this one fresh.

@@ -58,7 +58,8 @@ impl Pool {
             conn.check_primary(limit).await?;
         }
         if let Some(replica) = &self.replica {
-            conn.check_system(replica.hosts.system(), limit).await?;
+            conn.check_system(replica.hosts.system_at(replica.id), limit)
+                .await?;
         }
         conn.slot = Some(slot);
         conn.checked = Some(Instant::now());

@@ -39,6 +39,7 @@ impl Pools {
         let Some(hosts) = &config.hosts else {
             return replicas.store(None);
         };
+        hosts.add_reader(&config.address.user);
         let configs = (0..hosts.upstreams().len()).map(|host| of_host(config, hosts, HostId(host)));
         let configs = configs.flatten();
         let present = replicas.load();
@@ -59,7 +60,11 @@ impl Pools {
             pool.name_as(primary);
             Arc::new(pool)
         });
-        let pools = Replicas::new(Arc::clone(hosts), pools.collect());
+        let pools = Replicas::new(
+            Arc::clone(hosts),
+            pools.collect(),
+            config.address.user.clone(),
+        );
         replicas.store(Some(Arc::new(pools)));
     }
 
@@ -82,8 +87,10 @@ impl Pools {
 /// a read after `replica_wait`.
 fn of_host(config: &PoolConfig, hosts: &Arc<DatabaseHosts>, id: HostId) -> Option<PoolConfig> {
     let upstream = hosts.upstreams().get(id.0)?.clone();
+    let database = hosts.database_at(id);
     let mut address = Address {
         upstream,
+        database: database.unwrap_or(&config.address.database).to_owned(),
         // A name may stand for several replicas: each connection asks its own server what it has replayed.
         location: None,
         ..config.address.clone()

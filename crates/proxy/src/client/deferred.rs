@@ -116,10 +116,11 @@ impl Client {
         let settings = self.pool.settings();
         let defaults = self.pool.transaction_defaults()?;
         let session = &self.session.settings;
-        let has_replicas = replicas.any() || settings.servers.replicas_gone == ReplicasGone::Error;
+        let freshness = self.freshness(None)?;
+        let has_replicas =
+            replicas.any(freshness) || settings.servers.replicas_gone == ReplicasGone::Error;
         let may = self.mode == PoolMode::Transaction
             && has_replicas
-            && self.freshness(None).is_some()
             && is_read_only(begin, session)
             && (begin.read_committed || is_read_committed(session, defaults.read_committed))
             && settings.timeouts.transaction_timeout.is_zero()

@@ -8,7 +8,7 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_config::{Reads, ReplicasGone};
 use paceline_pool::messages;
 use paceline_pool::pool::{AnalysisState, DisconnectSignal, Pool, WaitResult};
-use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas};
+use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas, WantedRead};
 use paceline_relay::local_show::{LocalShow, POSITION, ShowSource, ShowTable};
 use paceline_sql::ServerHint;
 use paceline_wire::Frames;
@@ -24,6 +24,8 @@ pub(super) struct ReplicaRead {
     replicas: Arc<Replicas>,
     freshness: Freshness,
     group: GroupId,
+    /// Whether a logical subscriber may answer it, too.
+    on_subscribers: bool,
 }
 
 impl Client {
@@ -42,7 +44,12 @@ impl Client {
         let replicas = self.replicas.load();
         let replicas = replicas.as_ref()?;
         let freshness = self.freshness(request.template.hints().server)?;
+        let settings = &request.settings;
+        let is_itself = ["role", "session_authorization"]
+            .iter()
+            .all(|name| settings.sql_of(name).is_none());
         Some(ReplicaRead {
+            on_subscribers: analysis.reads_on_subscribers && is_itself,
             group: analysis.group_on_replica(request)?,
             replicas: Arc::clone(replicas),
             freshness,
@@ -82,13 +89,18 @@ impl Client {
         request: &Arc<PlannedRequest>,
     ) -> Result<bool, ClientEnd> {
         let settings = self.pool.settings_cache().load().servers.clone();
-        if settings.replicas_gone == ReplicasGone::Error && !read.replicas.any() {
+        let statement = request.template.statement.as_ref();
+        let wanted = WantedRead {
+            freshness: read.freshness,
+            statement: statement.filter(|_| read.on_subscribers),
+        };
+        if settings.replicas_gone == ReplicasGone::Error && !read.replicas.any_for(&wanted) {
             self.send_answer(messages::no_replica(), true).await?;
             return Ok(true);
         }
         let entry = Arc::clone(&self.registration.entry);
         let seen = &mut self.seen;
-        let choosing = read.replicas.choose(read.freshness, seen, &settings);
+        let choosing = read.replicas.choose(wanted, seen, &settings);
         let chosen = match entry.unless_cancelled(choosing).await {
             Some(chosen) => chosen,
             None => {

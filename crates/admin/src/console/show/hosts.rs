@@ -100,6 +100,7 @@ fn role(status: &HostStatus) -> &'static str {
         HostRole::Primary => "primary",
         HostRole::RejectedPrimary => "rejected primary",
         HostRole::Replica => "replica",
+        HostRole::Subscriber => "subscriber",
     }
 }
 

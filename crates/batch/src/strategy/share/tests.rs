@@ -4,13 +4,14 @@
 use super::{ANSWER_BYTES_MAX, group_of};
 use crate::analysis::{Policy, TemplateAnalysis};
 use crate::line::GroupId;
-use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
 use crate::strategy::Strategy;
+use crate::strategy::{MemberOutcome, PlannedRequest};
 use crate::testing::fold_statement::single;
 use crate::testing::group_run::GroupRun;
+use bytes::BytesMut;
 use paceline_relay::parsed::ClientParse;
-use paceline_relay::server::ServerSide;
+use paceline_relay::server::{PrimaryColumns, ServerSide};
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
@@ -20,6 +21,9 @@ use paceline_testing::messages::client::{
 };
 use paceline_testing::messages::server::*;
 use paceline_testing::read_out;
+use paceline_wire::Frames;
+use paceline_wire::backend::{Field, write_fields};
+use std::sync::Arc;
 
 const TEXT: &str = "SELECT b FROM t WHERE id = $1";
 const ANSWER: &str = "parsed, bound, columns b, row 2, SELECT 1, ready I";
@@ -155,6 +159,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         plan: Err(String::new()),
         plain_read: plain_read.then_some(()).ok_or(String::new()),
         reads_on_replicas: false,
+        reads_on_subscribers: false,
         may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
@@ -280,4 +285,52 @@ fn an_answer_can_be_handed_over_while_the_server_sends_rows() {
     let mut run = fixture.duplicates(2);
     run.answer([bound(), row(&["2"]), error("22012", "division by zero")]);
     assert!(run.batch.hand_over(&[]).is_none(), "it has failed");
+}
+
+/// A column named `b` of type 23, as a server describes it.
+fn described(table: u32, column: i16) -> Wire {
+    let field = Field {
+        name: b"b".to_vec(),
+        table,
+        column,
+        type_oid: 23,
+        type_len: 4,
+        type_modifier: -1,
+    };
+    let mut out = BytesMut::new();
+    write_fields(&mut out, &[field], &[]);
+    out.to_vec()
+}
+
+#[test]
+fn a_subscriber_describes_columns_as_the_primary() {
+    let mut fixture = ShareFixture::new();
+    let columns = PrimaryColumns::new([((30, 3), (20, 1))]);
+    fixture.server.primary_columns = Some(Arc::new(columns));
+    let members = [fixture.ask(PLAIN), fixture.ask(PLAIN)];
+    let answers = |fixture: &mut ShareFixture, description: Wire, rest: Wire| {
+        let run = fixture.leave(&members).expect("duplicates share a group");
+        let mut batch = run.batch;
+        let mut results = Vec::new();
+        let sent = [parsed(), bound(), description, rest].concat();
+        for frame in Frames::new(&sent) {
+            batch.receive(frame, &mut fixture.server, &mut results);
+        }
+        let outcomes = results.into_iter().map(|result| match result.outcome {
+            MemberOutcome::Answer(answer) => Some(answer),
+            MemberOutcome::Retry(..) => None,
+        });
+        outcomes.collect::<Vec<_>>()
+    };
+    let rows = || [row(&["2"]), ended()].concat();
+    let expected = [parsed(), bound(), described(20, 1), rows()].concat();
+    let rewritten = answers(&mut fixture, described(30, 3), rows());
+    assert_eq!(rewritten, vec![Some(expected.into()); 2]);
+    let unknown = answers(&mut fixture, described(31, 1), rows());
+    assert_eq!(unknown, [None, None]);
+    let failed = [error("57014", "canceling statement"), ready('I')].concat();
+    assert_eq!(
+        answers(&mut fixture, described(30, 3), failed),
+        [None, None]
+    );
 }

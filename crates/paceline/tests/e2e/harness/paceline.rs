@@ -73,6 +73,11 @@ impl Paceline {
         caretaker::signal(signal, self.pid());
     }
 
+    /// Its configuration file.
+    pub(crate) fn file(&self) -> &Path {
+        self.file.as_deref().unwrap()
+    }
+
     /// Replaces the text of its configuration file and reloads it; returns when it has logged `answer`.
     #[track_caller]
     pub(crate) fn reload(&self, text: &str, answer: &str) {

@@ -1,6 +1,7 @@
 //! `DROP DATABASE` and other statements that PostgreSQL refuses while another session is in a database: a pool closes its idle
 //! connections for them.
 
+use crate::harness::cluster::Cluster;
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
@@ -48,14 +49,11 @@ impl<'a> Other<'a> {
     }
 }
 
+/// A server of its own: DROP DATABASE waits until each backend of the server has closed its files of the database, and a backend whose
+/// client does not read what it sends does not do that.
 fn stage(mode: &str) -> Option<Stage> {
-    let stage = Stage::on_shared().set(mode).open();
-    let known = "SELECT count(*) FROM pg_roles WHERE rolname = 'visitor'";
-    let mut admin = stage.direct();
-    // Tests run side by side.
-    if admin.number(known) == 0 {
-        admin.simple("CREATE ROLE visitor LOGIN");
-    }
+    let stage = Stage::on(Cluster::private()).set(mode).open();
+    stage.direct().ok("CREATE ROLE visitor LOGIN");
     (stage.target() == Target::Paceline).then_some(stage)
 }
 

@@ -52,6 +52,7 @@ async fn end_analysis(pool: &Arc<Pool>, request: &PlannedRequest) {
         sequences: SequenceUse::NONE,
         plain_read: Ok(()),
         reads_on_replicas: true,
+        reads_on_subscribers: false,
         ..TemplateAnalysis::refused("a test")
     };
     let (template, settings) = (request.template.id, request.settings.id);

@@ -1,0 +1,26 @@
+//! Whether a text may show what two servers with equal tables do not have in common.
+
+#[cfg(test)]
+mod tests;
+
+use crate::tree::Record;
+
+/// The columns that PostgreSQL gives to every table: where a row is stored, and which transactions wrote it.
+const SYSTEM_COLUMNS: [&str; 6] = ["cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"];
+
+/// The last of the keywords of `SQLValueFunction` that are times (`SVFOP_LOCALTIMESTAMP_N`). Behind it are the names of roles, of the
+/// database and of the schema.
+const LAST_TIME: i64 = 9;
+
+/// Whether the text names a system column, the database, the role or the schema of its session, or a collation.
+pub(crate) fn is_server_bound(tree: &Record) -> bool {
+    tree.any(&|node| match node.kind {
+        "ColumnRef" => {
+            let column = node.names("fields").pop();
+            column.is_some_and(|name| SYSTEM_COLUMNS.contains(&name.as_str()))
+        }
+        "SqlValueFunction" => node.number("op") > LAST_TIME,
+        "CollateClause" => true,
+        _ => false,
+    })
+}
