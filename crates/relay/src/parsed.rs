@@ -8,11 +8,13 @@
 //! Times are numbers of [`Templates::new_id`](crate::template::Templates::new_id). They increase.
 
 use foldhash::quality::FixedState;
+use paceline_wire::Frame;
+use paceline_wire::backend::{self, tag};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Identifies the names and types of a statement's columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ColumnsId(u64);
 
 impl ColumnsId {
@@ -21,6 +23,15 @@ impl ColumnsId {
         let mut hasher = FixedState::default().build_hasher();
         columns.for_each(|column| column.hash(&mut hasher));
         Self(hasher.finish())
+    }
+
+    /// From a `RowDescription`, or of no columns from a `NoData`. Clients depend on the names and types of columns, not on their
+    /// format.
+    pub(crate) fn described(frame: Frame<'_>) -> Self {
+        match frame.tag {
+            tag::ROW_DESCRIPTION => Self::of(backend::columns(frame.body())),
+            _ => Self::of(std::iter::empty()),
+        }
     }
 }
 

@@ -23,9 +23,12 @@ pub fn build(
     server: &mut ServerSide,
     out: &mut BytesMut,
 ) -> Option<Box<dyn Batch>> {
+    // In a pipeline or a shared read, the server describes them in the same batch.
+    let describes = matches!(strategy, Strategy::Pipeline | Strategy::Share);
+    let has_columns =
+        |member: &PlannedRequest| server.has_described_columns(member).unwrap_or(describes);
     let executable = |member: &&PlannedRequest| {
-        server_reads_alike(member, server)
-            && (strategy.rewrites() || server.has_described_columns(member))
+        server_reads_alike(member, server) && (strategy.rewrites() || has_columns(member))
     };
     if !members.iter().all(executable) {
         return None;

@@ -4,6 +4,7 @@
 use super::messages::{BatchWriter, write_member};
 use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
+use paceline_relay::parsed::ColumnsId;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::Frame;
@@ -13,11 +14,13 @@ use paceline_wire::frontend::{self, BindNames};
 /// SQLSTATE `query_canceled`.
 const QUERY_CANCELED: &str = "57014";
 
-/// What two reads under the same settings have in common if they are identical: statement, form, and all values.
+/// What two reads under the same settings have in common if they are identical: statement, form, the columns that their clients know,
+/// and all values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ReadIdentity<'a> {
     template: u64,
     form: RequestForm,
+    columns: Option<ColumnsId>,
     bound: &'a [u8],
 }
 
@@ -30,6 +33,10 @@ impl<'a> ReadIdentity<'a> {
         Self {
             template: request.template.id,
             form: request.form,
+            columns: request
+                .client_parse
+                .as_ref()
+                .and_then(|parse| parse.columns),
             bound: rest.unwrap_or(&request.bytes),
         }
     }
@@ -91,6 +98,10 @@ impl ReadAnswer {
         injected: &mut Injected,
         server: &mut ServerSide,
     ) -> bool {
+        if let Some(as_known) = injected.described(frame, server) {
+            self.failed |= !as_known;
+            return false;
+        }
         match frame.tag {
             tag::PARSE_COMPLETE => {
                 injected.complete();

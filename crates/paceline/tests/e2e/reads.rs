@@ -12,7 +12,7 @@ mod waits;
 
 use crate::failover::{Pair, console, shown, shown_in};
 use crate::harness::cluster::Cluster;
-use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
+use crate::harness::message::{bind, describe, execute, parse, query, run, sync, unit};
 use crate::harness::open_metrics::Scrape;
 use crate::harness::raw::RawClient;
 use crate::harness::reply::assert_same;
@@ -425,6 +425,32 @@ fn a_reload_changes_the_mode_and_the_console_shows_the_connections() {
         client.ok(READ);
     }
     assert_eq!(pair.reads(), before);
+}
+
+/// Most drivers have a statement described when they prepare it, and not when they execute it.
+#[test]
+fn a_replica_executes_statements_whose_columns_the_client_knows() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    let prepare = [parse("s", READ, &[]), describe(b'S', "s"), sync()].concat();
+    let described = client.ask(&prepare).expect_ok("prepare");
+    assert!(described.0.iter().any(|message| message.tag == b'T'));
+    let execute = [bind("", "s", &[]), execute("", 0), sync()].concat();
+    let before = pair.reads();
+    until("the replica answers", || {
+        assert_eq!(client.ask(&execute).value(), "0");
+        pair.reads() > before
+    });
+    // A client of the same statement on the same connections.
+    let mut other = pair.client();
+    other.ask(&prepare).expect_ok("prepare");
+    until("the replica answers the other one", || {
+        let before = pair.reads();
+        assert_eq!(other.ask(&execute).value(), "0");
+        pair.reads() > before
+    });
 }
 
 #[test]

@@ -12,7 +12,6 @@ use super::statement_names::ServerStatement;
 use crate::parsed::ColumnsId;
 use crate::server::StatementKey;
 use bytes::BytesMut;
-use paceline_wire::backend::{self, tag};
 use paceline_wire::frontend::{self, Target};
 use paceline_wire::{Frame, frame};
 
@@ -80,7 +79,7 @@ impl RelayState {
     /// The server has described the statement.
     pub(super) fn columns_described(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>) {
         if let Some(Expect::InjectedDescribe { key }) = self.expect.pop_front() {
-            let columns = read_columns(frame);
+            let columns = ColumnsId::described(frame);
             context.server.set_columns(key, columns);
             self.just_described = Some(columns);
         }
@@ -116,7 +115,7 @@ impl RelayState {
         described: &DescribeTarget,
         context: &mut RelayContext<'_>,
     ) {
-        let columns = read_columns(frame);
+        let columns = ColumnsId::described(frame);
         let DescribeTarget { name, parse, key } = described;
         context
             .session
@@ -125,13 +124,5 @@ impl RelayState {
         if key.is_some() || context.server.unnamed == Some(*parse) {
             context.server.set_columns(*key, columns);
         }
-    }
-}
-
-/// Clients depend on the names and types of columns, not on their format.
-fn read_columns(frame: Frame<'_>) -> ColumnsId {
-    match frame.tag {
-        tag::ROW_DESCRIPTION => ColumnsId::of(backend::columns(frame.body())),
-        _ => ColumnsId::of(std::iter::empty()),
     }
 }

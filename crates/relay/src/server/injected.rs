@@ -1,6 +1,9 @@
-//! Statements that a group prepares and closes between its members' messages.
+//! Statements that a group prepares, describes and closes between its members' messages.
 
 use super::{Closed, Ensured, ServerSide, StatementKey};
+use crate::parsed::ColumnsId;
+use paceline_wire::Frame;
+use paceline_wire::backend::tag;
 use std::collections::VecDeque;
 
 /// Statements that a group has prepared or closed, in order, until the server confirms each. After an error the server skips
@@ -13,6 +16,8 @@ enum Injection {
     Close(Closed),
     Parse(StatementKey),
     Unnamed,
+    /// The client knows these columns of the statement.
+    Describe(StatementKey, ColumnsId),
     Sync,
 }
 
@@ -27,6 +32,29 @@ impl Injected {
     /// A `Parse` of the unnamed statement was written.
     pub fn push_unnamed(&mut self) {
         self.0.push_back(Injection::Unnamed);
+    }
+
+    /// A `Describe` of a statement was written whose client knows these columns.
+    pub fn push_describe(&mut self, key: StatementKey, known: ColumnsId) {
+        self.0.push_back(Injection::Describe(key, known));
+    }
+
+    /// Takes a message that answers such a `Describe`; the client does not get it. `Some(false)`: the client knows other columns.
+    /// `None`: the message is part of another answer.
+    pub fn described(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> Option<bool> {
+        let Some(&Injection::Describe(key, known)) = self.0.front() else {
+            return None;
+        };
+        match frame.tag {
+            tag::PARAMETER_DESCRIPTION => Some(true),
+            tag::ROW_DESCRIPTION | tag::NO_DATA => {
+                self.0.pop_front();
+                let columns = ColumnsId::described(frame);
+                server.set_columns(Some(key), columns);
+                Some(columns == known)
+            }
+            _ => None,
+        }
     }
 
     /// A `Sync` was written.
@@ -50,7 +78,7 @@ impl Injected {
             match injection {
                 Injection::Close(closed) => server.remember(closed),
                 Injection::Parse(key) => server.forget(key),
-                Injection::Unnamed | Injection::Sync => {}
+                Injection::Unnamed | Injection::Describe(..) | Injection::Sync => {}
             }
         }
     }

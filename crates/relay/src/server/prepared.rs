@@ -119,14 +119,15 @@ impl ServerSide {
         }
     }
 
-    /// Whether the server may execute the request's own statement: either the request parses it, or its columns are those
-    /// that were described to the client.
-    pub fn has_described_columns(&self, request: &Request) -> bool {
-        let Some(client_parse) = &request.client_parse else {
-            return true;
+    /// Whether the columns of the request's own statement are those that were described to the client; `None` if the server must
+    /// describe them first.
+    pub fn has_described_columns(&self, request: &Request) -> Option<bool> {
+        let client_parse = request.client_parse.as_ref();
+        let Some(known) = client_parse.and_then(|parse| parse.columns) else {
+            return Some(true);
         };
         let columns = self.serving(request).and_then(|there| there.columns);
-        client_parse.columns.is_none() || columns == client_parse.columns
+        columns.map(|columns| columns == known)
     }
 
     /// Whether the server has a statement that may be executed for the request, or the request parses it.
@@ -138,7 +139,10 @@ impl ServerSide {
     pub(crate) fn use_prepared(&mut self, request: &Request) -> Option<StatementKey> {
         let client_parse = request.client_parse.as_ref()?;
         let has_own = client_parse.written != 0 && client_parse.settings != self.settings.id;
-        if has_own || self.serving(request).is_none() || !self.has_described_columns(request) {
+        if has_own
+            || self.serving(request).is_none()
+            || self.has_described_columns(request) != Some(true)
+        {
             return None;
         }
         let key = self.key(request.template.statement_id);

@@ -5,6 +5,7 @@ use crate::strategy::Prelude;
 use crate::strategy::Strategy;
 use crate::testing::fold_statement::single;
 use crate::testing::group_run::{GroupRun, line};
+use paceline_relay::parsed::{ClientParse, ColumnsId};
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
@@ -171,6 +172,49 @@ fn members_behind_a_slow_one_can_be_abandoned() {
     let late = run.answer([parsed(), full_answer(), short_answer()]);
     assert!(late.is_empty(), "they are answered elsewhere: {late:?}");
     assert!(run.is_over());
+}
+
+/// The client has prepared the statement on another server, which has described one column to it.
+#[test]
+fn a_server_describes_the_columns_that_the_client_knows() {
+    let mut fixture = PipelineFixture::new();
+    let prepared = fixture.templates.prepared(SECOND, &[0, 0]);
+    let column = column("b", 25);
+    let known = [(&*column.name, column.type_oid, column.type_modifier)];
+    let client_parse = ClientParse {
+        columns: Some(ColumnsId::of(known.into_iter())),
+        ..ClientParse::begun(1, 0)
+    };
+    let statements = &mut fixture.session.statements;
+    statements.parse(b"p", prepared, client_parse);
+    let messages = [bind("p"), execute(), sync()].concat();
+    let members = [single(&mut fixture.session, &fixture.templates, messages)];
+    let kinds = |run: &GroupRun<'_>| {
+        let words = run.sent().into_iter();
+        words
+            .map(|line| line.split(' ').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+
+    let mut run = fixture.leave(&members);
+    assert_eq!(
+        kinds(&run),
+        ["Parse", "Describe", "Bind", "Execute", "Sync"]
+    );
+    let described = [parsed(), parameters(&[]), columns(&["b"])].concat();
+    let results = run.answer([described, short_answer()]);
+    assert_eq!(results, ["0: bound, row 2, SELECT 1, ready I"]);
+    let run = fixture.leave(&members);
+    assert_eq!(kinds(&run), ["Bind", "Execute", "Sync"]);
+
+    fixture.server.retire_all();
+    let mut run = fixture.leave(&members);
+    let other = [closed(), parsed(), parameters(&[]), columns(&["c"])].concat();
+    let results = run.answer([other, short_answer()]);
+    assert_eq!(results, ["0: retry Alone"]);
+    let prelude = Prelude::new(&fixture.templates);
+    let run = GroupRun::send(Strategy::Pipeline, &members, &prelude, &mut fixture.server);
+    assert!(run.is_none(), "the columns are known, and others");
 }
 
 #[test]

@@ -207,3 +207,21 @@ fn the_hints_of_a_long_message_count() {
     assert_eq!(observer.number("SELECT n FROM t WHERE id = 1"), 5);
     assert_eq!(observer.number("SELECT count(*) FROM log"), 1);
 }
+
+/// A request whose answer needs a relay, at the end of a client's turn: what the server has received is taken by the relay as a whole.
+#[test]
+fn a_turn_may_end_within_a_request_that_was_sent() {
+    const COUNT: usize = 400;
+    let stage = stage();
+    let mut client = stage.client();
+    let fails = [
+        unit("SELECT 1 / $1::int", &[Some("0")]),
+        query("SELECT 1 / 0"),
+    ];
+    for fails in fails {
+        client.send(&fails.repeat(COUNT));
+        for number in 0..COUNT {
+            assert_eq!(client.reply().sqlstate(), "22012", "{number}");
+        }
+    }
+}

@@ -6,8 +6,9 @@ use super::input::SentRequest;
 use super::stats::RelayStats;
 use super::{RelayOutcome, RelayTask, ServerDisposal};
 use crate::client::Client;
-use crate::client::end::{ClientEnd, shut_down};
+use crate::client::end::ClientEnd;
 use crate::client::query_timers::QueryTimers;
+use crate::client::work_budget::WorkBudget;
 use bytes::{Buf, BytesMut};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
@@ -133,9 +134,18 @@ impl RelayTask<'_> {
         SentRequest { messages, len, at }: SentRequest,
     ) -> Result<(), (ServerDisposal, ClientEnd)> {
         self.sent_at = at;
-        self.take_pending();
+        loop {
+            let left = self.input.pending.len();
+            // What has been sent must be taken, even if the client's turn ends with it.
+            self.client.budget = WorkBudget::default();
+            self.take_pending();
+            if left == self.input.pending.len() {
+                break;
+            }
+        }
         if self.to_server != messages {
-            return Err((ServerDisposal::Close, shut_down()));
+            let error = ClientEnd::Error(self.client.connection_lost());
+            return Err((ServerDisposal::Close, error));
         }
         self.to_server.advance(len);
         Ok(())
