@@ -44,18 +44,10 @@ impl Drop for AnalysisTask {
 impl AnalysisTask {
     /// An analysis of the template of this request, under its settings.
     pub fn new(pool: &Arc<Pool>, request: &Request) -> Self {
-        Self::of(pool, (&request.template, &request.settings))
-    }
-
-    /// An analysis of a template under these settings.
-    pub fn of(
-        pool: &Arc<Pool>,
-        (template, settings): (&Arc<Template>, &Arc<SessionSettings>),
-    ) -> Self {
         Self {
             pool: Arc::clone(pool),
-            template: Arc::clone(template),
-            settings: Arc::clone(settings),
+            template: Arc::clone(&request.template),
+            settings: Arc::clone(&request.settings),
             result: None,
         }
     }

@@ -114,7 +114,7 @@ impl RelayState {
     /// request's earlier statements.
     pub fn begin_mid_request(&mut self, out: &mut BytesMut) {
         self.wrap = Wrap::Begin;
-        self.inject_mid_request("BEGIN", Expect::InjectedStep, out);
+        self.inject_mid_request("BEGIN", out);
     }
 
     /// Whether the server owes no answer and no transaction is open.

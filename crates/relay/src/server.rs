@@ -301,12 +301,12 @@ impl ServerSide {
         !self.pending_close.is_empty() && self.pending_close.contains(name)
     }
 
-    /// Takes the names of all statements that must be closed.
+    /// Whether statements must be closed.
     pub(crate) fn has_pending_close(&self) -> bool {
         !self.pending_close.is_empty()
     }
 
-    /// Takes their names.
+    /// Takes the names of all statements that must be closed.
     pub fn take_pending_close(&mut self) -> Vec<Vec<u8>> {
         match self.pending_close.is_empty() {
             true => Vec::new(),

@@ -31,7 +31,7 @@ pub use checks::{
 };
 pub use grouped::{fits_groups_sql, no_names_sql};
 pub use names::Names;
-pub use numbers::{no_numbers_drawn_sql, no_numbers_read_sql, quiet_tables_sql};
+pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
 pub use session::TIMEOUTS_SQL;
 pub use subscription::{
     DATABASE_SQL, SubscriptionSide, fingerprint_sql, portable_sql, publications_sql, readers_sql,

@@ -6,13 +6,14 @@ use crate::name::Name;
 use crate::references;
 use crate::tree::Record;
 use pg_query::NodeEnum;
+use pg_query::protobuf::{TransactionStmt, TransactionStmtKind};
 
 /// How a statement may use the sequence numbers that its session remembers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceUse {
     /// The statement may draw a number.
     pub draws: bool,
-    /// The statement may read the last number.
+    /// The statement may read the last number, or starts a transaction in which others may.
     pub reads: bool,
 }
 
@@ -56,13 +57,12 @@ pub(crate) fn reads_by_name(tree: &Record) -> bool {
 
 fn of_statement(statement: &NodeEnum) -> SequenceUse {
     match statement {
+        NodeEnum::TransactionStmt(control) => of_transaction(control),
         NodeEnum::SelectStmt(select) if has_only_builtin_constants(&Record::of(select)) => {
             SequenceUse::NONE
         }
-        // These statements evaluate no expression. (The statement of a cursor counts at its DECLARE, and a deferred trigger, which
-        // COMMIT or SET CONSTRAINTS executes, at the statement that fires it.)
-        NodeEnum::TransactionStmt(_)
-        | NodeEnum::VariableSetStmt(_)
+        // These statements evaluate no expression. (The statement of a cursor counts at its DECLARE.)
+        NodeEnum::VariableSetStmt(_)
         | NodeEnum::VariableShowStmt(_)
         | NodeEnum::DiscardStmt(_)
         | NodeEnum::PrepareStmt(_)
@@ -76,6 +76,17 @@ fn of_statement(statement: &NodeEnum) -> SequenceUse {
         | NodeEnum::ConstraintsSetStmt(_)
         | NodeEnum::CheckPointStmt(_) => SequenceUse::NONE,
         _ => SequenceUse::ANY,
+    }
+}
+
+/// Deferred triggers that a COMMIT executes belong to earlier statements, which were counted.
+fn of_transaction(control: &TransactionStmt) -> SequenceUse {
+    match control.kind() {
+        TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart => SequenceUse {
+            draws: false,
+            reads: true,
+        },
+        _ => SequenceUse::NONE,
     }
 }
 
@@ -105,8 +116,6 @@ mod tests {
             "SELECT 1",
             "SELECT $1::int, 'a'",
             "SET work_mem = '1MB'",
-            "BEGIN",
-            "START TRANSACTION READ ONLY",
             "COMMIT; SET x.y = 1",
             "ROLLBACK TO s",
             "SHOW work_mem",
@@ -135,6 +144,14 @@ mod tests {
             "SELECT 1; DELETE FROM t",
         ] {
             assert_eq!(uses(sql), SequenceUse::ANY, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_statement_that_starts_a_transaction_may_read() {
+        for sql in ["BEGIN", "START TRANSACTION READ ONLY", "SELECT 1; BEGIN"] {
+            let uses = uses(sql);
+            assert!(uses.reads && !uses.draws, "{sql}");
         }
     }
 

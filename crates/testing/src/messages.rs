@@ -99,16 +99,6 @@ pub mod client {
         empty(front::FLUSH)
     }
 
-    /// `FunctionCall` of `pg_catalog.now`, without arguments.
-    pub fn function_call() -> Wire {
-        wire(|out| {
-            out.put_u8(front::FUNCTION_CALL);
-            out.put_i32(14);
-            out.put_u32(1299);
-            out.put_slice(&[0; 6]);
-        })
-    }
-
     pub fn copy_data(data: &str) -> Wire {
         wire(|out| frame::write(out, front::COPY_DATA, |out| out.put_slice(data.as_bytes())))
     }
@@ -144,15 +134,6 @@ pub mod server {
 
     pub fn empty_query() -> Wire {
         empty(back::EMPTY_QUERY_RESPONSE)
-    }
-
-    /// `FunctionCallResponse` without a value.
-    pub fn called() -> Wire {
-        wire(|out| {
-            out.put_u8(back::FUNCTION_CALL_RESPONSE);
-            out.put_i32(8);
-            out.put_i32(-1);
-        })
     }
 
     pub fn suspended() -> Wire {

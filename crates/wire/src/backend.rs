@@ -22,7 +22,6 @@ pub mod tag {
     pub const DATA_ROW: u8 = b'D';
     pub const EMPTY_QUERY_RESPONSE: u8 = b'I';
     pub const ERROR_RESPONSE: u8 = b'E';
-    pub const FUNCTION_CALL_RESPONSE: u8 = b'V';
     pub const NEGOTIATE_PROTOCOL_VERSION: u8 = b'v';
     pub const NO_DATA: u8 = b'n';
     pub const NOTICE_RESPONSE: u8 = b'N';

@@ -76,7 +76,6 @@ async fn ask(
         facts::plain_tables_sql(&statement.relations),
         facts::quiet_tables_sql(&statement.relations),
         facts::no_numbers_read_sql(&statement.relations, functions),
-        facts::no_numbers_drawn_sql(&statement.relations),
         facts::harmless_sql(&called.others, operators, &[], &[]),
         facts::same_on_replicas_sql(&statement.relations, &called.others),
     ];
@@ -94,7 +93,6 @@ async fn ask(
         tables,
         quiet,
         unread,
-        undrawn,
         others_harmless,
         same_on_replicas,
     ] = yes.as_slice()
@@ -104,7 +102,6 @@ async fn ask(
     let plain = harmless && types && fields && tables;
     let sequences = match statement.effect {
         Effect::Read if plain => SequenceUse::NONE,
-        Effect::Write if harmless && types && fields && quiet && undrawn => SequenceUse::NONE,
         Effect::Write if values && types && fields && quiet => SequenceUse::DRAWS,
         _ => SequenceUse::ANY,
     };

@@ -52,8 +52,9 @@ impl DatabaseHosts {
         zones.is_some_and(|(zone, own)| zone != own)
     }
 
-    /// The replica with the least `work` among those that meet the needs, or one of these `subscribers`, and of several such replicas the one with the fewest reads so
-    /// far. A replica in another zone only if none in this zone meets them. `None`: no replica meets them in time.
+    /// The replica or subscriber with the least `work` among the replicas that meet the needs and these `subscribers`. If several
+    /// have the least, the one with the fewest reads so far. If none in this zone meets the needs, one in another zone. `None`: none
+    /// meets them in time.
     pub(crate) async fn replica_for(
         &self,
         needs: ReplicaNeeds,

@@ -164,14 +164,6 @@ impl Analyses {
         }
     }
 
-    /// The result of an analysis that is done and need not be repeated.
-    pub(super) fn valid(&self, template: u64, settings: u64) -> Option<Arc<TemplateAnalysis>> {
-        match self.by_template.get(&(template, settings))?.analysis()? {
-            AnalysisState::Done(analysis) => Some(analysis),
-            AnalysisState::Pending | AnalysisState::Running | AnalysisState::Needed => None,
-        }
-    }
-
     /// The results of all analyses that are done, by template.
     pub(super) fn all_done(&self) -> impl Iterator<Item = (u64, Arc<TemplateAnalysis>)> {
         let entries = self.by_template.iter();

@@ -7,7 +7,6 @@ use paceline_batch::template_stats::TemplateStats;
 use paceline_relay::server::AcceptedParse;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
-use paceline_sql::SequenceUse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,13 +67,6 @@ impl Pool {
         let inner = self.lock();
         let analysis = inner.analyses.done(template, settings);
         analysis.map(|analysis| analysis.may_change_session)
-    }
-
-    /// What the template may do with sequences; `None` if there is no valid analysis.
-    pub fn sequence_use(&self, template: u64, settings: u64) -> Option<SequenceUse> {
-        let inner = self.lock();
-        let analysis = inner.analyses.valid(template, settings);
-        analysis.map(|analysis| analysis.sequences)
     }
 
     /// Notes that PostgreSQL has accepted these statements under their settings.

@@ -30,7 +30,7 @@ use output::ClientOutput;
 use paceline_cluster::SentAt;
 use paceline_pool::pools::Exclusive;
 use paceline_pool::server::ServerConn;
-use paceline_relay::relay::{ExecutedTemplate, RelayState};
+use paceline_relay::relay::RelayState;
 use preliminary::Preliminary;
 use stats::RelayStats;
 use std::time::Instant;
@@ -91,8 +91,6 @@ struct RelayOutcome {
     failed: bool,
     forwarded: u64,
     at: Instant,
-    /// A statement of a transaction whose analysis helps later ones.
-    unanalyzed: Option<ExecutedTemplate>,
 }
 
 impl<'a> RelayTask<'a> {
@@ -135,7 +133,10 @@ impl<'a> RelayTask<'a> {
         &mut self,
         sent: Option<SentRequest>,
     ) -> Result<RelayOutcome, (ServerDisposal, ClientEnd)> {
-        sent.map_or(Ok(()), |sent| self.skip_sent(sent))?;
+        if let Some(sent) = sent {
+            // Boxed, because its state would be part of every relay.
+            Box::pin(self.skip_sent(sent)).await?;
+        }
         self.conn
             .info
             .request_begins(self.client.proxy.shared.clock.seconds());
@@ -167,7 +168,6 @@ impl<'a> RelayTask<'a> {
             failed: self.relay.saw_error(),
             forwarded: self.relay.forwarded(),
             at,
-            unanalyzed: self.relay.take_unanalyzed(),
         })
     }
 

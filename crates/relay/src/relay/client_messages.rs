@@ -42,6 +42,7 @@ impl RelayState {
             tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
                 if self.extended == Extended::No =>
             {
+                self.begins_messages(context, out);
                 self.message_shows_idle_timeout(frame, context, out)?;
                 self.extended = Extended::Open;
             }
@@ -83,7 +84,7 @@ impl RelayState {
             tag::FUNCTION_CALL => {
                 self.await_listening(None, context)?;
                 self.commits.sent(false);
-                self.calls_function(context, out);
+                self.uses_sequences(SequenceUse::ANY, context, out);
                 context.server.needs_reset = true;
                 self.pass(frame, Expect::FunctionCall, out);
             }
@@ -130,8 +131,7 @@ impl RelayState {
         let template = self.as_read(text, template, context);
         self.await_listening(Some(&template), context)?;
         self.notes_writes(Some(&template));
-        let uses = self.sequence_use(Some(&template), context);
-        self.uses_sequences(uses, context, out);
+        self.uses_sequences(template.sequences(), context, out);
         self.shows_idle_timeout(&template, context, out);
         if self.is_session_pooling() {
             self.pass_prepare(&template, context);
@@ -351,7 +351,6 @@ impl RelayState {
             Some(template) => self.open_portal(bind, values, template, known.key),
             None => drop(self.portals.remove(bind.portal)),
         }
-        self.binds(known.template.as_ref(), context, out);
         let key = known.key;
         Ok((known, Expect::Bind { key, described }))
     }

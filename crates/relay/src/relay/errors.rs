@@ -130,7 +130,6 @@ impl RelayState {
     pub(super) fn fail(&mut self, context: &mut RelayContext<'_>) {
         self.saw_error = true;
         self.request.failed = true;
-        self.discard_skipped(context);
         if self.is_describing() {
             self.extended = Extended::Open;
         }

@@ -81,8 +81,6 @@ pub(super) enum Expect {
     },
     /// To Paceline's own `Bind` or `Execute`.
     InjectedStep,
-    /// To the `Execute` of Paceline's own `DISCARD SEQUENCES` within a request.
-    InjectedDiscardStep,
     /// To Paceline's own `Parse`.
     InjectedParse {
         key: Option<StatementKey>,
@@ -190,7 +188,6 @@ impl Expect {
                 | Self::InjectedClose { .. }
                 | Self::InjectedDescribe { .. }
                 | Self::InjectedStep
-                | Self::InjectedDiscardStep
         )
     }
 

@@ -34,7 +34,7 @@ impl RelayState {
         let sql = format!("SET {IDLE_SESSION_TIMEOUT} TO {}", value.as_millis());
         match self.extended {
             Extended::No => self.inject_query(&sql, Expect::InjectedQuery, context, out),
-            _ => self.inject_mid_request(&sql, Expect::InjectedStep, out),
+            _ => self.inject_mid_request(&sql, out),
         }
         self.idle_timeout = IdleTimeoutShown::Yes;
     }

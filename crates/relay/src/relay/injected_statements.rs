@@ -63,9 +63,8 @@ impl RelayState {
         self.expect.push_back(Expect::AnsweredHere { undo, reply });
     }
 
-    /// Writes a statement within the client's request. A `Query` would end the request's implicit transaction. `executed` expects the
-    /// answer to its `Execute`.
-    pub(super) fn inject_mid_request(&mut self, sql: &str, executed: Expect, out: &mut BytesMut) {
+    /// Writes a statement within the client's request. A `Query` would end the request's implicit transaction.
+    pub(super) fn inject_mid_request(&mut self, sql: &str, out: &mut BytesMut) {
         // The client may use the unnamed statement and portal.
         const NAME: &[u8] = b"paceline: own";
         let parse = Parse {
@@ -85,7 +84,7 @@ impl RelayState {
         self.expect.extend([
             Expect::InjectedParse { key: None },
             Expect::InjectedStep,
-            executed,
+            Expect::InjectedStep,
             Expect::InjectedClose { closed: None },
         ]);
         self.inject_close(NAME, out);

@@ -6,7 +6,6 @@
 //! until the shared connection has received all notifications that were committed before. That takes one round trip, for all
 //! clients that wait at the same time.
 
-use super::expect::Expect;
 use super::not_yet::{ListenNeed, NotYet};
 use super::refusal::RelayRefusal;
 use super::state::{RelayContext, RelayState};
@@ -170,7 +169,7 @@ impl RelayState {
         }
         for change in listening_changes(changes) {
             let marker = context.session.listening.marker(change);
-            self.inject_mid_request(&marker, Expect::InjectedStep, out);
+            self.inject_mid_request(&marker, out);
         }
     }
 

@@ -31,11 +31,12 @@ impl RelayState {
         match BindNames::read(head.body()) {
             Ok(bind) if head.tag == tag::BIND => {
                 if self.extended == Extended::No {
+                    self.begins_messages(context, out);
                     self.message_shows_idle_timeout(head, context, out)?;
                     self.extended = Extended::Open;
                 }
                 if self.is_session_pooling() {
-                    self.note_bind(&bind, &[], context, out);
+                    self.note_bind(&bind, &[], context);
                     let (key, described) = (None, true);
                     self.pass(head, Expect::Bind { key, described }, out);
                     return Ok(true);
@@ -58,8 +59,7 @@ impl RelayState {
                 let template = context.templates.long(beginning(head));
                 self.await_listening(Some(&template), context)?;
                 self.notes_writes(Some(&template));
-                let uses = self.first_uses.unwrap_or(template.sequences());
-                self.uses_sequences(uses, context, out);
+                self.uses_sequences(template.sequences(), context, out);
                 let (changes, hints) = context.effects(Some(&template));
                 if let Some(reason) = self.refused(&changes, context) {
                     self.refuse_query(RelayRefusal::Unmovable(reason), out);

@@ -1,7 +1,7 @@
-//! Plain statements: single statements in autocommit that change at most rows, by a `Query`, or by `Bind` of the unnamed statement that
-//! the request parses or of one that the server has prepared. PostgreSQL nearly always answers one with rows, `CommandComplete` and `ReadyForQuery`. The caller forwards such an answer as it is, without a
-//! [`RelayState`], which costs a third of a short statement. At any other answer (an error, a notice, one that arrives in parts) it
-//! starts a relay with the request, as if the relay had sent it.
+//! Plain statements: single statements in autocommit that only read or change rows, sent as a `Query`, with an unnamed `Parse`, or as a
+//! `Bind` of a statement that the server has prepared. PostgreSQL nearly always answers one with rows, `CommandComplete` and
+//! `ReadyForQuery`. The caller forwards such an answer as it is, without a [`RelayState`], which costs a third of a short statement. At
+//! any other answer (an error, a notice, one that arrives in parts) it starts a relay with the request, as if the relay had sent it.
 
 use super::commits::CommitProgress;
 use super::expect::DescribeTarget;

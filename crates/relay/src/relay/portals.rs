@@ -6,7 +6,7 @@ use super::state::{Portal, RelayContext, RelayState};
 use crate::server::StatementKey;
 use crate::template::Template;
 use bytes::BytesMut;
-use paceline_sql::{Bound, Effect, Hints, SessionChange};
+use paceline_sql::{Bound, Effect, Hints, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, BindValues};
 use paceline_wire::reader::Reader;
@@ -29,7 +29,6 @@ impl RelayState {
             Some(bound) => (Some(Arc::clone(&bound.template)), bound.done),
             None => (None, false),
         };
-        let executed = template.clone();
         let template = template.as_deref();
         self.await_listening(template, context)?;
         if let Some(why) = self.listen_refusal(template, context) {
@@ -50,7 +49,10 @@ impl RelayState {
             }
             self.prepare_under_own_names(template, context, out);
         }
-        self.executes(executed.as_ref(), context);
+        self.note_draws(
+            template.map_or(SequenceUse::ANY, Template::sequences),
+            context,
+        );
         self.discards_sequences(&changes, false, context);
         context.meet_temporaries(&changes, &self.pinned_for);
         let drops = changes.iter().any(SessionChange::drops_statements);

@@ -1,16 +1,14 @@
 //! `lastval` and `currval` return only values that the client itself drew. Before a client may read them, Paceline discards
-//! those of other clients. In a transaction it does so before the first statement that may draw a value, because the values that
-//! the client has drawn must remain for later statements. The `DISCARD SEQUENCES` precedes the client's statement in the same packet.
+//! those of other clients. The `DISCARD SEQUENCES` precedes the client's first statement in the same packet, because within
+//! a transaction the client's own values must remain.
 
 use super::expect::Expect;
-use super::state::{ExecutedTemplate, Extended, RelayContext, RelayState};
+use super::state::{RelayContext, RelayState};
 use crate::sequences::{DISCARD, SequenceState, SequenceToken};
 use crate::template::Template;
 use bytes::BytesMut;
-use paceline_sql::{Effect, SequenceUse, SessionChange};
+use paceline_sql::{SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
-use paceline_wire::frontend;
-use std::sync::Arc;
 
 impl RelayState {
     /// The caller knows what the relay's first request may do with sequences.
@@ -24,103 +22,27 @@ impl RelayState {
         self.discard_failed
     }
 
-    /// A statement of a transaction whose analysis could save a `DISCARD SEQUENCES` in later ones; `None` if there is none.
-    pub fn take_unanalyzed(&mut self) -> Option<ExecutedTemplate> {
-        self.unanalyzed.take()
+    /// A request by the extended protocol begins. Its later messages are not known yet.
+    pub(super) fn begins_messages(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
+        let uses = self.first_uses.unwrap_or(SequenceUse::ANY);
+        self.discard_sequences_of_others(uses, context, out);
     }
 
-    /// What a statement may do with sequences: by its analysis, or else by its text.
-    pub(super) fn sequence_use(
-        &mut self,
-        template: Option<&Arc<Template>>,
-        context: &RelayContext<'_>,
-    ) -> SequenceUse {
-        if let Some(uses) = self.first_uses {
-            return uses;
-        }
-        let Some(template) = template else {
-            return SequenceUse::ANY;
-        };
-        let by_text = template.sequences();
-        if by_text == SequenceUse::NONE {
-            return by_text;
-        }
-        (context.sequence_use)(template).unwrap_or_else(|| {
-            if self.status == Status::Transaction
-                && self.unanalyzed.is_none()
-                && is_single(template)
-            {
-                let settings = Arc::clone(&context.session.settings);
-                self.unanalyzed = Some((Arc::clone(template), settings));
-            }
-            by_text
-        })
-    }
-
-    /// A `Query` or a `FunctionCall` is about to be sent that may use sequences.
+    /// A statement is about to be sent that may use sequences.
     pub(super) fn uses_sequences(
         &mut self,
         uses: SequenceUse,
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) {
-        if self.must_discard(uses, context) {
-            self.inject_query(DISCARD, Expect::InjectedDiscardSequences, context, out);
-            context.server.sequences = SequenceState::Clean;
-        }
+        let uses = self.first_uses.unwrap_or(uses);
+        self.discard_sequences_of_others(uses, context, out);
         note_draws(uses, context);
     }
 
-    /// A function call by the protocol is about to be sent. In a transaction, a `Query` would close the client's unnamed portal.
-    pub(super) fn calls_function(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
-        if self.status == Status::Transaction && self.must_discard(SequenceUse::ANY, context) {
-            self.discard_mid_request(context, out);
-            frontend::write_sync(out);
-            self.expect.push_back(Expect::InjectedQuery);
-        }
-        self.uses_sequences(SequenceUse::ANY, context, out);
-    }
-
-    /// A `Bind` of a statement is about to be sent.
-    pub(super) fn binds(
-        &mut self,
-        template: Option<&Arc<Template>>,
-        context: &mut RelayContext<'_>,
-        out: &mut BytesMut,
-    ) {
-        let uses = self.sequence_use(template, context);
-        if self.must_discard(uses, context) {
-            self.discard_mid_request(context, out);
-        }
-    }
-
-    /// The client's `Execute` is about to be sent.
-    pub(super) fn executes(
-        &mut self,
-        template: Option<&Arc<Template>>,
-        context: &mut RelayContext<'_>,
-    ) {
-        let uses = self.sequence_use(template, context);
-        note_draws(uses, context);
-    }
-
-    /// A `Query` would end the implicit transaction of the client's request.
-    fn discard_mid_request(&mut self, context: &mut RelayContext<'_>, out: &mut BytesMut) {
-        self.inject_mid_request(DISCARD, Expect::InjectedDiscardStep, out);
-        context.server.sequences = SequenceState::Clean;
-        self.request.discards = true;
-    }
-
-    /// The server has answered a `DISCARD SEQUENCES` within a request.
-    pub(super) fn discarded_mid_request(&mut self) {
-        self.request.discards = false;
-    }
-
-    /// The server skips the rest of a request. It may still have the values of other clients.
-    pub(super) fn discard_skipped(&mut self, context: &mut RelayContext<'_>) {
-        if std::mem::take(&mut self.request.discards) {
-            context.server.sequences = SequenceState::Mixed;
-        }
+    /// A further statement of a request is about to be sent.
+    pub(super) fn note_draws(&self, uses: SequenceUse, context: &mut RelayContext<'_>) {
+        note_draws(self.first_uses.unwrap_or(uses), context);
     }
 
     /// A statement is about to be sent. A first request that is known not to touch a sequence is a read, or executes nothing.
@@ -130,15 +52,22 @@ impl RelayState {
         self.commits.sent(only_reads || is_first_read);
     }
 
-    /// Whether the values of other clients must be discarded before a statement with this use: it may read them, or it may draw a
-    /// value that a later statement of its transaction reads.
-    fn must_discard(&self, uses: SequenceUse, context: &RelayContext<'_>) -> bool {
-        let sequences = context.server.sequences;
-        let in_transaction = self.status == Status::Transaction
-            || (self.extended == Extended::Open && self.first_uses.is_none());
-        !sequences.is_readable(context.session.sequences)
-            && (uses.reads || (uses.draws && in_transaction))
-            && self.status != Status::Failed
+    fn discard_sequences_of_others(
+        &mut self,
+        uses: SequenceUse,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        let readable = context
+            .server
+            .sequences
+            .is_readable(context.session.sequences);
+        // In an open transaction they are the client's own.
+        if readable || !uses.reads || self.status != Status::Idle {
+            return;
+        }
+        self.inject_query(DISCARD, Expect::InjectedDiscardSequences, context, out);
+        context.server.sequences = SequenceState::Clean;
     }
 
     /// Notes that the client itself discards sequence values, if these changes do. `alone`: no other statement is sent
@@ -170,11 +99,4 @@ pub(super) fn note_draws(uses: SequenceUse, context: &mut RelayContext<'_>) {
         );
         sequences.draw(client, || context.templates.new_id());
     }
-}
-
-/// Whether the text is a single statement that an analysis describes.
-fn is_single(template: &Template) -> bool {
-    let single = |statement: &paceline_sql::Statement| statement.statements == 1;
-    template.statement.as_ref().is_some_and(single)
-        && matches!(template.effect(), Some(Effect::Read | Effect::Write))
 }

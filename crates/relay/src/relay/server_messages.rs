@@ -211,11 +211,6 @@ impl RelayState {
             (tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE, Some(_)) => {
                 self.name_answered(context, to_client)
             }
-            (tag::COMMAND_COMPLETE, Some(Expect::InjectedDiscardStep)) => {
-                self.discarded_mid_request();
-                self.expect.pop_front();
-                Disposition::Swallow
-            }
             (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE, Some(Expect::InjectedStep)) => {
                 self.expect.pop_front();
                 Disposition::Swallow

@@ -75,26 +75,23 @@ impl RelayState {
 
     fn pass_bind(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>, out: &mut BytesMut) {
         if let Ok(bind) = BindNames::read(frame.body()) {
-            self.note_bind(&bind, bind.rest, context, out);
+            self.note_bind(&bind, bind.rest, context);
         }
         let (key, described) = (None, true);
         self.pass(frame, Expect::Bind { key, described }, out);
     }
 
-    /// Notes that these values of a statement are bound to a portal. The caller writes the `Bind`.
+    /// Notes that these values of a statement are bound to a portal.
     pub(super) fn note_bind(
         &mut self,
         bind: &BindNames<'_>,
         values: &[u8],
-        context: &mut RelayContext<'_>,
-        out: &mut BytesMut,
+        context: &RelayContext<'_>,
     ) {
-        let template = context.session.statements.get(bind.statement).cloned();
-        match &template {
+        match context.session.statements.get(bind.statement) {
             Some(template) => self.open_portal(bind, values, template, None),
             None => drop(self.portals.remove(bind.portal)),
         }
-        self.binds(template.as_ref(), context, out);
     }
 
     fn pass_close(&mut self, frame: Frame<'_>, context: &mut RelayContext<'_>, out: &mut BytesMut) {

@@ -36,8 +36,6 @@ pub struct RelayContext<'a> {
     pub show_source: &'a dyn ShowSource,
     /// Whether the functions that a template calls may change the session in a way that its text does not show.
     pub may_change_session: &'a dyn Fn(&Template) -> bool,
-    /// What a template may do with sequences, by its analysis; `None` if there is none.
-    pub sequence_use: &'a dyn Fn(&Template) -> Option<SequenceUse>,
     /// What becomes of state that cannot follow its client.
     pub policy: &'a StatePolicy,
     /// The template of the client's query, if the caller knows it. The text is sent to the server as it is.
@@ -110,8 +108,6 @@ pub struct RelayState {
     pub(super) first_uses: Option<SequenceUse>,
     /// See [`RelayState::discard_failed`].
     pub(super) discard_failed: bool,
-    /// See [`RelayState::take_unanalyzed`].
-    pub(super) unanalyzed: Option<ExecutedTemplate>,
     /// The server has ended the connection with an error.
     pub(super) fatal: bool,
     pub(super) saw_error: bool,
@@ -164,8 +160,6 @@ pub(super) enum Body {
 pub(super) struct RequestProgress {
     /// The server has sent an error.
     pub(super) failed: bool,
-    /// A `DISCARD SEQUENCES` within the request has no answer yet.
-    pub(super) discards: bool,
     /// The request may have begun a transaction block. The server reports it when the request ends.
     pub(super) may_have_begun: bool,
     /// The client may have removed the state for which it is pinned.
@@ -308,7 +302,6 @@ impl RelayState {
             wrap,
             first_uses: None,
             discard_failed: false,
-            unanalyzed: None,
             fatal: false,
             saw_error: false,
             errors: Vec::new(),

@@ -4,16 +4,11 @@
 use super::catalog::{class_array, name_array};
 use crate::name::Name;
 
-/// SQL condition: `which` is true, and `text` calls a function that reads the last number of a sequence.
+/// SQL condition: `which` is true, and `text` calls a function that reads the last number of a sequence. The CASE
+/// limits the evaluation of `text`, which is expensive, to rows for which `which` is true.
 fn reads_number(which: &str, text: &str) -> String {
-    calls_one_of("currval|lastval", which, text)
-}
-
-/// SQL condition: `which` is true, and `text` calls one of these functions. The CASE limits the evaluation of `text`, which is
-/// expensive, to rows for which `which` is true.
-fn calls_one_of(functions: &str, which: &str, text: &str) -> String {
     format!(
-        "({which}) AND CASE WHEN {which} THEN {text} OPERATOR(pg_catalog.~*) '({functions}) *[(]' ELSE false END"
+        "({which}) AND CASE WHEN {which} THEN {text} OPERATOR(pg_catalog.~*) '(currval|lastval) *[(]' ELSE false END"
     )
 }
 
@@ -85,23 +80,6 @@ fn no_numbers_read() -> String {
         ),
         check = reads_number(&checked, "pg_catalog.pg_get_constraintdef(k.oid)"),
         domain = reads_number(&in_types("t.oid"), "t.typdefault"),
-    )
-}
-
-/// Query for one row with one boolean: whether no default and no identity column of these tables draws the next number of a sequence.
-pub fn no_numbers_drawn_sql(relations: &[Name]) -> String {
-    let draws = |which: &str, text: &str| calls_one_of("nextval|setval", which, text);
-    format!(
-        "WITH RECURSIVE {trees} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE {column} AND a.attidentity <> '') \
-         AND NOT EXISTS (SELECT FROM pg_catalog.pg_attrdef f WHERE {default}) \
-         AND NOT EXISTS (SELECT FROM pg_catalog.pg_type t WHERE {domain})",
-        trees = trees_sql(relations),
-        column = in_tree("a.attrelid"),
-        default = draws(
-            &in_tree("f.adrelid"),
-            "pg_catalog.pg_get_expr(f.adbin, f.adrelid)"
-        ),
-        domain = draws(&in_types("t.oid"), "t.typdefault"),
     )
 }
 

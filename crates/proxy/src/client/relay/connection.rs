@@ -15,8 +15,6 @@ use paceline_pool::pool::{
 };
 use paceline_pool::server::{ServerConn, ServerError, deliver};
 use paceline_relay::relay::Wrap;
-use paceline_relay::settings::SessionSettings;
-use paceline_relay::template::Template;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,13 +104,8 @@ impl Client {
         match must_close {
             // A server connection that is dropped instead of given back is closed.
             true => drop(server),
-            false => match (read, outcome.unanalyzed.take()) {
-                (Some(read), _) if !outcome.failed => {
-                    self.analyze(server, (&read.template, &read.settings));
-                }
-                (_, Some((template, settings))) if single.is_none() => {
-                    self.analyze(server, (&template, &settings));
-                }
+            false => match read {
+                Some(read) if !outcome.failed => self.analyze_read(server, &read),
                 _ => return_server(server, single, &outcome, start),
             },
         }
@@ -126,18 +119,12 @@ impl Client {
         outcome.end.map_or(Ok(()), Err)
     }
 
-    /// Returns the server connection after a transaction. Analyzes a statement of it first if no other client has: then replicas may
-    /// answer it in later transactions, or it needs no `DISCARD SEQUENCES` in them.
-    fn analyze(
-        &self,
-        server: Box<PooledServer>,
-        (template, settings): (&Arc<Template>, &Arc<SessionSettings>),
-    ) {
-        let (state, _) = self.pool.analysis(template, settings.id);
+    /// Returns the server connection after a transaction that could not be deferred any more because of this read. Analyzes the read
+    /// first if no other client has, so that replicas may answer it in later transactions.
+    fn analyze_read(&self, server: Box<PooledServer>, read: &PlannedRequest) {
+        let (state, _) = self.pool.analysis(&read.template, read.settings.id);
         match state {
-            AnalysisState::Needed => {
-                AnalysisTask::of(&self.pool, (template, settings)).run(server);
-            }
+            AnalysisState::Needed => AnalysisTask::new(&self.pool, read).run(server),
             AnalysisState::Done(_) | AnalysisState::Pending | AnalysisState::Running => {
                 server.give_back();
             }

@@ -27,7 +27,6 @@ pub(super) fn with_context_and_template<R>(
     let may_change_session = |template: &Template| {
         template.calls_functions() && pool.changes_session(template.id, settings).unwrap_or(true)
     };
-    let sequence_use = |template: &Template| pool.sequence_use(template.id, settings);
     let pool_settings = client.pool_settings.load();
     let mut context = RelayContext {
         session: &mut client.session,
@@ -36,7 +35,6 @@ pub(super) fn with_context_and_template<R>(
         interner: &client.proxy.shared.settings_interner,
         show_source: &**pool,
         may_change_session: &may_change_session,
-        sequence_use: &sequence_use,
         policy: &pool_settings.state,
         query: template,
     };

@@ -2,7 +2,7 @@
 //! [`RelayTask`] for them.
 
 use super::context::with_context;
-use super::input::SentRequest;
+use super::input::{Blocked, SentRequest};
 use super::stats::RelayStats;
 use super::{RelayOutcome, RelayTask, ServerDisposal};
 use crate::client::Client;
@@ -119,28 +119,31 @@ impl Client {
             failed: false,
             forwarded: forwarded as u64,
             at,
-            unanalyzed: None,
         }
     }
 }
 
 impl RelayTask<'_> {
-    /// The server has received the first request, which the relay must not send again.
+    /// The server has received the first request: has the relay take it as a whole, and not send it again.
     ///
     /// # Errors
-    /// The relay would send other bytes, which cannot be.
-    pub(super) fn skip_sent(
+    /// The relay would send other bytes; the outcome of the request is not known.
+    pub(super) async fn skip_sent(
         &mut self,
         SentRequest { messages, len, at }: SentRequest,
     ) -> Result<(), (ServerDisposal, ClientEnd)> {
         self.sent_at = at;
         loop {
             let left = self.input.pending.len();
-            // What has been sent must be taken, even if the client's turn ends with it.
+            // Even if the client's turn ends within the request.
             self.client.budget = WorkBudget::default();
             self.take_pending();
-            if left == self.input.pending.len() {
-                break;
+            match self.input.blocked.take() {
+                // Its template was dropped meanwhile.
+                Some(Blocked::Parse(unparsed)) => self.client.proxy.shared.parse(unparsed).await,
+                Some(Blocked::Listen(_)) => break,
+                None if left == self.input.pending.len() => break,
+                None => {}
             }
         }
         if self.to_server != messages {

@@ -207,8 +207,8 @@ fn after_a_failed_deallocate_all_the_statements_remain() {
     assert!(test.session.statements.get(b"a").is_some());
     let sent = test.client([bind("a"), execute(), sync()]);
     assert_eq!(
-        sent[..2],
-        ["Close s1", "Parse s1: SELECT 1"],
+        sent[..3],
+        ["Query DISCARD SEQUENCES", "Close s1", "Parse s1: SELECT 1"],
         "as it may be there"
     );
 }

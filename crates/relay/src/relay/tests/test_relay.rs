@@ -8,7 +8,6 @@ use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
 use crate::testing::TestShowSource;
 use bytes::{Bytes, BytesMut};
-use paceline_sql::SequenceUse;
 use paceline_testing::messages::Wire;
 use paceline_testing::read_out;
 use paceline_wire::Frames;
@@ -24,8 +23,6 @@ pub(super) struct TestRelay {
     pub(super) interner: SettingsInterner,
     pub(super) relay: RelayState,
     pub(super) policy: StatePolicy,
-    /// Texts that have been analyzed, and what they may do with sequences.
-    pub(super) analyzed: Vec<(&'static str, SequenceUse)>,
     /// What the shared connection was asked for, and its next answer.
     pub(super) needs: Vec<ListenNeed>,
     pub(super) outcome: Result<(), Bytes>,
@@ -59,7 +56,6 @@ impl TestRelay {
             interner: &interner,
             show_source: &TestShowSource,
             may_change_session: &may_change_session,
-            sequence_use: &|_| None,
             policy: &StatePolicy::default(),
             query: None,
         };
@@ -67,7 +63,6 @@ impl TestRelay {
         Self {
             relay,
             policy: StatePolicy::default(),
-            analyzed: Vec::new(),
             session,
             server,
             templates,
@@ -103,11 +98,6 @@ impl TestRelay {
         &mut self,
         act: impl FnOnce(&mut RelayState, &mut RelayContext<'_>) -> T,
     ) -> T {
-        let analyzed = &self.analyzed;
-        let sequence_use = |template: &Template| {
-            let mut analyzed = analyzed.iter();
-            analyzed.find_map(|(text, uses)| (*text == template.text).then_some(*uses))
-        };
         let mut context = RelayContext {
             session: &mut self.session,
             server: &mut self.server,
@@ -115,7 +105,6 @@ impl TestRelay {
             interner: &self.interner,
             show_source: &TestShowSource,
             may_change_session: &may_change_session,
-            sequence_use: &sequence_use,
             policy: &self.policy,
             query: None,
         };

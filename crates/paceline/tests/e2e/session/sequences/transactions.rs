@@ -1,46 +1,68 @@
-//! When Paceline discards the numbers of others within a transaction or a pipeline.
+//! What a client reads in a transaction or a pipeline after another client has drawn a number on the connection.
 
-use super::{UNDEFINED, assert_own, assert_own_or_none, stage};
+use super::{UNDEFINED, assert_own, stage};
 use crate::harness::message::{bind, execute, parse, sync, unit};
-use crate::harness::raw::RawClient;
-use crate::harness::stage::Target;
-use crate::harness::until;
 
-/// The number of a neighbour is still there, so nothing was discarded.
+/// In a failed transaction nothing could be discarded any more.
 #[test]
-fn a_transaction_whose_tables_have_no_sequence_discards_nothing() {
+fn a_text_that_ends_a_failed_transaction_reads_no_number_of_others() {
     let stage = stage(1);
-    if stage.target() == Target::Bare {
-        return;
-    }
-    stage.direct().ok("INSERT INTO quiet VALUES (1, 1)");
     let (mut client, mut neighbour) = (stage.client(), stage.client());
-    let statements = [
-        "BEGIN",
-        "UPDATE quiet SET n = 2 WHERE id = 1",
-        "SELECT n FROM quiet WHERE id = 1",
-        "INSERT INTO quiet VALUES (3, 4)",
-        "DELETE FROM quiet WHERE id = 3",
-        "COMMIT",
-    ];
-    let transaction = |client: &mut RawClient, extended: bool| {
-        for sql in statements {
-            let reply = match extended {
-                true => client.ask(&unit(sql, &[])),
-                false => client.simple(sql),
-            };
-            reply.expect_ok(sql);
-        }
-    };
-    for extended in [false, true] {
-        // Each transaction has one of its statements analyzed.
-        until("every statement is analyzed", || {
-            let own = neighbour.value("INSERT INTO a (n) VALUES (1) RETURNING id");
-            transaction(&mut client, extended);
-            let read = neighbour.simple("SELECT lastval()");
-            assert_own_or_none(&read, &own);
-            read.sqlstate().is_empty()
-        });
+    for end in [
+        "ROLLBACK; SELECT lastval()",
+        "ROLLBACK TO s; SELECT lastval()",
+    ] {
+        neighbour.ok("INSERT INTO a (n) VALUES (1)");
+        client.ok("BEGIN");
+        client.ok("SAVEPOINT s");
+        client.simple("SELECT 1 / 0").expect_error("22012");
+        assert_eq!(client.simple(end).sqlstate(), UNDEFINED, "{end}");
+        client.ok("ROLLBACK");
+    }
+}
+
+/// Paceline's own statement within the request would make it a pipeline.
+#[test]
+fn utility_commands_by_the_extended_protocol_run_behind_a_neighbour() {
+    let stage = stage(1);
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    for sql in [
+        "VACUUM quiet",
+        "CREATE INDEX CONCURRENTLY i ON quiet (n)",
+        "REINDEX INDEX CONCURRENTLY i",
+    ] {
+        neighbour.ok("INSERT INTO a (n) VALUES (1)");
+        client.ask(&unit(sql, &[])).expect_ok(sql);
+    }
+}
+
+/// A statement of Paceline within the transaction would take its snapshot.
+#[test]
+fn a_transaction_chooses_its_isolation_behind_a_neighbour() {
+    let stage = stage(1);
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    neighbour.ok("INSERT INTO a (n) VALUES (1)");
+    client.ok("BEGIN");
+    client.ok("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM quiet");
+    client.ok("COMMIT");
+}
+
+/// A view of the same name, in a schema that the transaction searches first.
+#[test]
+fn a_local_search_path_leads_to_no_number_of_others() {
+    let stage = stage(1);
+    stage.direct().ok(
+        "CREATE SCHEMA b; CREATE TABLE v (number bigint); CREATE VIEW b.v AS SELECT lastval() AS number",
+    );
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    for _ in 0..3 {
+        client.ok("SELECT * FROM v");
+        stage.await_analysis();
+        neighbour.ok("INSERT INTO a (n) VALUES (1)");
+        client.ok("BEGIN");
+        client.ok("SET LOCAL search_path = b, public");
+        assert_eq!(client.simple("SELECT * FROM v").sqlstate(), UNDEFINED);
+        client.ok("ROLLBACK");
     }
 }
 
