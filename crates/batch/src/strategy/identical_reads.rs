@@ -9,7 +9,7 @@ use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_wire::Frame;
 use paceline_wire::backend::{error_field, tag};
-use paceline_wire::frontend::{self, BindNames};
+use paceline_wire::frontend::{self, BindNames, Target};
 
 /// SQLSTATE `query_canceled`.
 const QUERY_CANCELED: &str = "57014";
@@ -52,10 +52,32 @@ pub(super) fn write_read(request: &Request, writer: &mut BatchWriter<'_>) {
             writer.out.put_slice(&request.bytes);
         }
         RequestForm::Extended { .. } => {
+            describe_known_columns(request, writer);
             write_member(request, writer);
             writer.sync();
         }
     }
+}
+
+/// Writes a `Describe` of the client's statement, prepared if need be, if the client knows its columns, by which it reads the rows, and
+/// the server does not.
+fn describe_known_columns(request: &Request, writer: &mut BatchWriter<'_>) {
+    let Some(client_parse) = &request.client_parse else {
+        return;
+    };
+    let Some(known) = client_parse.columns else {
+        return;
+    };
+    if writer.server.has_described_columns(request).is_some() {
+        return;
+    }
+    let statement = (&*request.template).into();
+    let written = client_parse.answered;
+    let server = &mut writer.server;
+    let ensured = server.ensure_for(statement, client_parse, written, writer.out);
+    writer.injected.push(ensured);
+    Target::Statement(ensured.key.name().as_bytes()).write(writer.out, frontend::tag::DESCRIBE);
+    writer.injected.push_describe(ensured.key, known);
 }
 
 /// The answer to one read.

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, Preparable, ServerSide};
 use paceline_wire::backend::{self, Field, Status, tag};
-use paceline_wire::frontend::{self, BindNames, Target};
+use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{ErrorResponse, frame};
 use std::borrow::Cow;
 
@@ -87,8 +87,7 @@ pub(super) fn unknown_key_errors(
 }
 
 /// Writes `[Parse] Bind [Describe] Execute` of a member. If the client parses its statement in the request, so does the server;
-/// a statement that the client has prepared before has the server's own name, and is described first if the client knows its columns
-/// and the server has not described it yet.
+/// a statement that the client has prepared before has the server's own name.
 pub(super) fn write_member(request: &Request, writer: &mut BatchWriter<'_>) {
     match (request.form, &request.client_parse) {
         (RequestForm::Simple, _) => write_simple_member(request, writer),
@@ -103,14 +102,7 @@ pub(super) fn write_member(request: &Request, writer: &mut BatchWriter<'_>) {
             let ensured =
                 server.ensure_for(statement, client_parse, client_parse.answered, writer.out);
             writer.injected.push(ensured);
-            let name = ensured.key.name();
-            // The client reads the rows by the columns that it knows.
-            let described = writer.server.has_described_columns(request);
-            if let (None, Some(known)) = (described, client_parse.columns) {
-                Target::Statement(name.as_bytes()).write(writer.out, frontend::tag::DESCRIBE);
-                writer.injected.push_describe(ensured.key, known);
-            }
-            write_bind(request, name.as_bytes(), describe, writer.out);
+            write_bind(request, ensured.key.name().as_bytes(), describe, writer.out);
         }
     }
     frontend::write_execute(writer.out);
