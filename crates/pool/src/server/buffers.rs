@@ -24,17 +24,24 @@ impl RelayBuffers {
     }
 
     /// Keeps the buffers of a relay that has ended, if they are empty and not too large.
-    pub fn keep(&mut self, mut to_server: BytesMut, mut to_client: BytesMut) {
-        // The capacity of a buffer that was written out is what remained behind the last byte.
-        let is_large = |buffer: &mut BytesMut| buffer.try_reclaim(KEPT_BYTES_MAX + 1);
-        let is_kept = |buffer: &mut BytesMut| buffer.is_empty() && !is_large(buffer);
-        if is_kept(&mut to_server) {
-            self.to_server = to_server;
-        }
+    pub fn keep(&mut self, to_server: BytesMut, mut to_client: BytesMut) {
+        self.keep_to_server(to_server);
         if is_kept(&mut to_client) {
             self.to_client = to_client;
         }
     }
+
+    /// The same, of the buffer for messages to the server.
+    pub fn keep_to_server(&mut self, mut to_server: BytesMut) {
+        if is_kept(&mut to_server) {
+            self.to_server = to_server;
+        }
+    }
+}
+
+fn is_kept(buffer: &mut BytesMut) -> bool {
+    // The capacity of a buffer that was written out is what remained behind the last byte.
+    buffer.is_empty() && !buffer.try_reclaim(KEPT_BYTES_MAX + 1)
 }
 
 #[cfg(test)]

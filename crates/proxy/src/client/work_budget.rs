@@ -39,6 +39,11 @@ impl WorkBudget {
         self.work = WORK_MAX;
     }
 
+    /// Counts the work of another part of the turn.
+    pub(super) fn add(&mut self, other: Self) {
+        self.work = self.work.saturating_add(other.work);
+    }
+
     /// Whether the task must yield.
     pub(super) fn is_exhausted(&self) -> bool {
         self.work >= WORK_MAX

@@ -32,8 +32,7 @@ impl Client {
     ) -> Result<RelayOutcome, Option<SentRequest>> {
         let mut messages = conn.buffers.take_to_server();
         let Some(statement) = self.start_plain(conn, planned, wrap, &mut messages) else {
-            messages.clear();
-            conn.buffers.keep(messages, BytesMut::new());
+            conn.buffers.keep_to_server(messages);
             return Err(None);
         };
         let at = self.pool.sent_at();
@@ -60,7 +59,7 @@ impl Client {
         self.pool.committed(at, commits);
         let SentRequest { mut messages, .. } = sent;
         messages.clear();
-        conn.buffers.keep(messages, BytesMut::new());
+        conn.buffers.keep_to_server(messages);
         Ok(self.end_plain(conn, planned, start))
     }
 
@@ -133,10 +132,11 @@ impl RelayTask<'_> {
         SentRequest { messages, len, at }: SentRequest,
     ) -> Result<(), (ServerDisposal, ClientEnd)> {
         self.sent_at = at;
+        let mut turn = WorkBudget::default();
         loop {
             let left = self.input.pending.len();
             // Even if the client's turn ends within the request.
-            self.client.budget = WorkBudget::default();
+            turn.add(std::mem::take(&mut self.client.budget));
             self.take_pending();
             match self.input.blocked.take() {
                 // Its template was dropped meanwhile.
@@ -146,6 +146,7 @@ impl RelayTask<'_> {
                 None => {}
             }
         }
+        self.client.budget.add(turn);
         if self.to_server != messages {
             let error = ClientEnd::Error(self.client.connection_lost());
             return Err((ServerDisposal::Close, error));
