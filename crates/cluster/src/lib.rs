@@ -39,7 +39,7 @@ pub use settings::ClusterSettings;
 pub use subscriber::SubscriberSpec;
 pub use subscribers::ReadableSubscriber;
 pub use subscription::{
-    CatalogFacts, ColumnFacts, FIRST_USER_DEFINED_OID, PublicationFacts, SlotFacts, StatementNames,
+    CatalogFacts, ColumnFacts, PublicationFacts, SUBSCRIBER_VERSION_MIN, SlotFacts, StatementNames,
     SubscribedState, SubscribedTable, SubscribedTables, SubscriberProblem, SubscriberReport,
     SubscriptionFacts, TableFacts, TableName, UserDefinedNames, UserFacts,
 };

@@ -70,7 +70,7 @@ pub use plain::PlainStatement;
 use retry::Retry;
 pub use server_messages::MESSAGES_MAX;
 use state::{Body, Extended, RelayMode};
-pub use state::{ExecutedTemplate, RelayContext, RelayState, Wrap};
+pub use state::{RelayContext, RelayState, Wrap};
 pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 
 #[cfg(test)]

@@ -16,10 +16,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use catalog::regclass_literal;
+pub use catalog::{FIRST_USER_DEFINED_OID, regclass_literal};
 pub(crate) use catalog::{
-    FIRST_USER_DEFINED_OID, NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array,
-    user_defined_types_sql,
+    NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, user_defined_types_sql,
 };
 pub use catalog_version::{
     Added, CatalogVersion, Extent, extent_sql, table_sql as catalog_version_sql,

@@ -1,6 +1,9 @@
 //! What keeps a subscriber from serving reads, and which statements it may answer.
 
+use std::collections::{BTreeMap, HashSet};
+
 use super::*;
+use crate::position::{Lsn, SystemId};
 
 fn name(name: &str) -> TableName {
     TableName {

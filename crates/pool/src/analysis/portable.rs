@@ -2,9 +2,9 @@
 
 use super::catalog::first;
 use crate::server::{ServerConn, ServerError};
-use paceline_cluster::FIRST_USER_DEFINED_OID;
 use paceline_relay::template::Template;
-use paceline_sql::{Statement, facts};
+use paceline_sql::Statement;
+use paceline_sql::facts::{self, FIRST_USER_DEFINED_OID};
 
 /// `record` and `record[]`. Values of these types may contain others, with the OIDs of their types in the binary format.
 const RECORDS: [u32; 2] = [2249, 2287];

@@ -3,16 +3,13 @@
 use crate::hosts::probe::{QUESTION, read, unreadable};
 use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_cluster::{
-    CatalogFacts, ColumnFacts, HostReport, PublicationFacts, SlotFacts, SubscribedState,
-    SubscriberReport, SubscriptionFacts, TableFacts, UserDefinedNames, UserFacts,
+    CatalogFacts, ColumnFacts, HostReport, PublicationFacts, SUBSCRIBER_VERSION_MIN, SlotFacts,
+    SubscribedState, SubscriberReport, SubscriptionFacts, TableFacts, UserDefinedNames, UserFacts,
 };
 use paceline_config::Subscriber;
 use paceline_sql::facts::{self, SubscriptionSide};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
-
-/// The first major version whose catalog can answer the questions.
-const VERSION_MIN: u32 = 15;
 
 /// Asks a subscriber, and then the primary, what decides whether reads of these users may run on the subscriber. The fingerprint is
 /// asked for first: what changes after that changes the fingerprint.
@@ -29,7 +26,7 @@ pub async fn ask_both(
     let (mut fingerprint, mut subscription) = (String::new(), None);
     let mut publications = Vec::new();
     let version = major_version(own);
-    if version >= VERSION_MIN {
+    if version >= SUBSCRIBER_VERSION_MIN {
         let questions = [
             facts::fingerprint_sql(slot, tables),
             facts::subscription_sql(slot, version),
@@ -47,7 +44,7 @@ pub async fn ask_both(
     let (catalog, host) =
         ask_catalog(primary, subscriber, users, SubscriptionSide::Primary).await?;
     let (mut slot_facts, mut published) = (None, Vec::new());
-    if catalog.version >= VERSION_MIN {
+    if catalog.version >= SUBSCRIBER_VERSION_MIN {
         let questions = [
             facts::publications_sql(&publications, tables),
             facts::slot_sql(slot),
@@ -98,7 +95,7 @@ async fn ask_catalog(
     let system = conn.system().await?;
     let tables = &subscriber.tables;
     let mut questions = vec![QUESTION.to_owned()];
-    if version >= VERSION_MIN {
+    if version >= SUBSCRIBER_VERSION_MIN {
         questions.extend([
             facts::DATABASE_SQL.to_owned(),
             facts::user_defined_sql(),

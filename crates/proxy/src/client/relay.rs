@@ -2,9 +2,10 @@
 //! loop; the protocol state is in `paceline_relay`, without sockets.
 //!
 //! `connection` holds what precedes and follows a relay: the client's settings on the server connection, and its return to the pool.
-//! `plain` forwards most single statements without a relay. `start` starts a relay; `begin` starts one in a deferred transaction, with `preliminary` statements before the request. `flow` moves
-//! bytes, from `input` and to `output`. `listening` waits for notifications. `ending` ends a relay whose client has disconnected or
-//! exceeds a limit. `stats` counts. `context` passes client and server connection to the protocol state.
+//! `plain` forwards most single statements without a relay. `start` starts a relay; `begin` starts one in a deferred transaction, with
+//! `preliminary` statements before the request. `flow` moves bytes, from `input` and to `output`. `listening` waits for notifications.
+//! `ending` ends a relay whose client has disconnected or exceeds a limit. `stats` counts. `context` passes client and server connection
+//! to the protocol state.
 
 mod begin;
 mod connection;

@@ -14,15 +14,13 @@ use crate::session::{lists_channels, only_lists_channels};
 use crate::shared_listen::Marker;
 use crate::template::Template;
 use bytes::{BufMut, Bytes, BytesMut};
+use paceline_sql::facts::FIRST_USER_DEFINED_OID;
 use paceline_sql::{
     Effect, Listening, Named, PinReason, SessionChange, listening_changes, replace_listening,
 };
 use paceline_wire::Frame;
 use paceline_wire::backend::{self, Status};
 use std::borrow::Cow;
-
-/// Smaller OIDs belong to objects of PostgreSQL itself.
-const FIRST_OID_OF_USERS: u32 = 16_384;
 
 impl RelayState {
     /// Whether LISTEN of this client uses the shared connection.
@@ -268,7 +266,7 @@ pub(super) fn may_notify(template: &Template) -> bool {
     let value = second.map(|word| word.strip_suffix(';').unwrap_or(word));
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     // A parameter may have the type of a domain, whose checks call functions.
-    let is_builtin = |oid: &[u8; 4]| u32::from_be_bytes(*oid) < FIRST_OID_OF_USERS;
+    let is_builtin = |oid: &[u8; 4]| u32::from_be_bytes(*oid) < FIRST_USER_DEFINED_OID;
     let types = template.types.get(2..).unwrap_or_default();
     let builtin = types.as_chunks().0.iter().all(is_builtin);
     let is_harmless = |word: &str| is_number(word) || (word == "$1" && builtin);

@@ -42,7 +42,7 @@ impl PlainStatement {
         let template = &*request.template;
         let draws_only = !request.sequences.reads
             || (context.server.sequences).is_readable(context.session.sequences);
-        let is_plain = changes_rows_at_most(template)
+        let is_plain = only_uses_rows(template)
             && draws_only
             && !context.session.listening.is_listening()
             && !context.server.has_pending_close()
@@ -129,8 +129,8 @@ impl PlainStatement {
     }
 }
 
-/// Whether the effects of a statement are limited to rows, and its text reaches the server as it is.
-fn changes_rows_at_most(template: &Template) -> bool {
+/// Whether a statement only reads or changes rows, and its text reaches the server as it is.
+fn only_uses_rows(template: &Template) -> bool {
     matches!(template.effect(), Some(Effect::Read | Effect::Write))
         && template.hints() == Hints::default()
         && template.named().is_none()

@@ -12,7 +12,7 @@ use crate::local_show::ShowSource;
 use crate::parsed::ColumnsId;
 use crate::server::{AcceptedParse, ServerSide, StatementKey};
 use crate::session::ClientSession;
-use crate::settings::{SessionSettings, SettingsInterner};
+use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
 use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt, HashSet};
@@ -52,9 +52,6 @@ pub enum Wrap {
     /// Not at all: the request changes at most one row and must change one, so there is nothing to undo if it misses.
     OneRow,
 }
-
-/// A statement that a client executed in a transaction under these settings.
-pub type ExecutedTemplate = (Arc<Template>, Arc<SessionSettings>);
 
 /// A client on a server connection.
 #[derive(Debug)]

@@ -1,15 +1,13 @@
 //! The tables of a logical subscriber as the primary has them: descriptions of rows name tables by OIDs, which differ.
 
 use bytes::BytesMut;
+use paceline_sql::facts::FIRST_USER_DEFINED_OID;
 use paceline_wire::Frame;
 use paceline_wire::backend;
 use rustc_hash::FxHashMap;
 
 #[cfg(test)]
 mod tests;
-
-/// The first OID of objects that users define. Only types with lower ones are the same on both servers.
-const FIRST_USER_DEFINED_OID: u32 = 16_384;
 
 /// The place of a column: OID of the table, and number of the column in it.
 type ColumnPlace = (u32, i16);
@@ -39,6 +37,7 @@ impl PrimaryColumns {
             return false;
         };
         for field in &mut fields {
+            // Only PostgreSQL's own types have the same OID on both servers.
             if field.type_oid >= FIRST_USER_DEFINED_OID {
                 return false;
             }

@@ -4,7 +4,7 @@ use crate::name::Name;
 use crate::quote::{quote_ident, quote_literal};
 
 /// The first OID of user-defined objects (`FirstNormalObjectId`). Lower ones belong to objects of PostgreSQL.
-pub(crate) const FIRST_USER_DEFINED_OID: u32 = 16_384;
+pub const FIRST_USER_DEFINED_OID: u32 = 16_384;
 
 /// A name as string constant for `to_regclass` and `to_regtype`.
 pub(super) fn reg_literal(name: &Name) -> String {

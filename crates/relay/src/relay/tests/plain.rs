@@ -46,7 +46,7 @@ fn answered<const N: usize>(sql: &str, answer: [Wire; N]) -> Option<CommitCounts
 }
 
 #[test]
-fn single_statements_that_change_at_most_rows_are_plain() {
+fn single_statements_that_only_use_rows_are_plain() {
     for sql in [
         "SELECT 1",
         "SELECT * FROM t WHERE id = 1",
