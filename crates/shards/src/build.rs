@@ -3,11 +3,11 @@
 mod levels;
 mod placement;
 
-use crate::facts::{CoordinatorFacts, RootFacts, ServerFacts};
+use crate::facts::{ColumnFacts, CoordinatorFacts, RootFacts, ServerFacts};
 use crate::map::PartitionMap;
 use crate::reason::{ServerProblem, TableProblem};
 use crate::server::ShardServer;
-use crate::table::ShardedTable;
+use crate::table::{Column, ShardedTable};
 use levels::Tree;
 use placement::Shards;
 
@@ -28,6 +28,11 @@ impl PartitionMap {
         let of_server = servers.iter().map(|server| ShardServer {
             name: server.name.clone(),
             address: server.address.clone(),
+            system: server
+                .found
+                .as_ref()
+                .ok()
+                .and_then(|facts| facts.database.system),
             problem: shards.problem(&server.name),
         });
         let of_server = of_server.collect();
@@ -74,10 +79,20 @@ fn table(
         oid: root.oid,
         name: root.name.clone(),
         ambiguous: root.ambiguous,
-        columns: root.columns.clone(),
+        columns: root.columns.iter().map(column).collect(),
         problem,
         key,
         levels,
         leaves,
+    }
+}
+
+fn column(facts: &ColumnFacts) -> Column {
+    Column {
+        name: facts.name.clone(),
+        number: facts.number,
+        type_oid: facts.type_oid,
+        type_modifier: facts.type_modifier,
+        default: facts.column_default(),
     }
 }

@@ -1,8 +1,10 @@
 //! Compares the coordinator with a shard: the databases, and the definitions of tables.
 
-use crate::facts::{DatabaseFacts, Definition};
+use crate::facts::{ColumnFacts, DatabaseFacts, DefaultFacts, Definition};
 use crate::hash::hashes_alike;
 use crate::reason::{LeafProblem, ServerProblem};
+use crate::table::ColumnDefault;
+use std::fmt;
 
 /// The oldest major version whose catalog shows the version of a database's collation.
 const VERSION_MIN: u32 = 15;
@@ -82,6 +84,54 @@ pub(crate) fn compare_lines(coordinator: &[String], shard: &[String]) -> Result<
     match only(shard, coordinator) {
         Some(line) => Err(LeafProblem::OnlyShard(line)),
         None => Ok(()),
+    }
+}
+
+/// Whether an INSERT that leaves a column out stores the same on the shard, or may not leave it out there.
+pub(crate) fn compare_defaults(
+    coordinator: &ColumnFacts,
+    shard: &ColumnFacts,
+) -> Result<(), LeafProblem> {
+    let alike = match coordinator.column_default() {
+        ColumnDefault::Alike => coordinator.default == shard.default,
+        // The statement gives the value.
+        ColumnDefault::Coordinator => shard.default != DefaultFacts::IdentityAlways,
+        ColumnDefault::Identity => true,
+    };
+    if alike {
+        return Ok(());
+    }
+    Err(LeafProblem::OtherDefault {
+        column: coordinator.name.clone(),
+        coordinator: coordinator.default.to_string(),
+        shard: shard.default.to_string(),
+    })
+}
+
+impl ColumnFacts {
+    /// Which INSERTs may leave the column out on a shard.
+    pub(crate) fn column_default(&self) -> ColumnDefault {
+        match self.default {
+            DefaultFacts::Null | DefaultFacts::Expression { portable: true, .. } => {
+                ColumnDefault::Alike
+            }
+            DefaultFacts::Expression {
+                portable: false, ..
+            }
+            | DefaultFacts::IdentityByDefault => ColumnDefault::Coordinator,
+            DefaultFacts::IdentityAlways => ColumnDefault::Identity,
+        }
+    }
+}
+
+impl fmt::Display for DefaultFacts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Null => "NULL",
+            Self::Expression { text, .. } => text,
+            Self::IdentityByDefault => "an identity",
+            Self::IdentityAlways => "an identity (GENERATED ALWAYS)",
+        })
     }
 }
 

@@ -27,8 +27,9 @@ mod table;
 pub use access::{Access, Columns, Command, Privileges};
 pub use build::PARTITIONS_MAX;
 pub use facts::{
-    CoordinatorFacts, DatabaseFacts, Definition, ForeignFacts, KeyPartFacts, PartitionFacts,
-    PartitionKeyFacts, RoleFacts, RootFacts, ServerFacts, ShardFacts, ShardTableFacts,
+    ColumnFacts, CoordinatorFacts, DatabaseFacts, DefaultFacts, Definition, ForeignFacts,
+    KeyPartFacts, PartitionFacts, PartitionKeyFacts, RoleFacts, RootFacts, ServerFacts, ShardFacts,
+    ShardTableFacts,
 };
 pub use hash::{HASH_PROBE, hashes_alike};
 pub use key::{KeyType, KeyValue};
@@ -36,6 +37,6 @@ pub use map::{PartitionMap, ShardMap};
 pub use reason::{KeyProblem, LeafProblem, Reason, RoleProblem, ServerProblem, TableProblem};
 pub use server::{ShardServer, ShardServerId};
 pub use table::{
-    Column, Fingerprint, KeyColumn, Leaf, LeafId, Placement, Route, ShardTable, ShardedTable,
-    UniqueKey,
+    Column, ColumnDefault, Fingerprint, KeyColumn, Leaf, LeafId, Placement, Route, ShardTable,
+    ShardedTable, UniqueKey,
 };

@@ -126,6 +126,16 @@ pub enum LeafProblem {
     /// A line of the definition that the coordinator does not have.
     #[error("only the shard has: {0}")]
     OnlyShard(String),
+    /// A column has another default.
+    #[error("the default of column {column} is {coordinator}, on the shard {shard}")]
+    OtherDefault {
+        /// The column.
+        column: String,
+        /// The coordinator's default.
+        coordinator: String,
+        /// The shard's default.
+        shard: String,
+    },
 }
 
 /// Why statements do not go to a server, or not to any shard.

@@ -1,6 +1,7 @@
 //! The servers that have the rows.
 
 use crate::reason::ServerProblem;
+use paceline_cluster::SystemId;
 use std::fmt;
 
 /// The number of a server in one map. Another map may give the server another number.
@@ -14,6 +15,8 @@ pub struct ShardServer {
     pub name: String,
     /// Where it is, for operators: `HOST:PORT/DATABASE`.
     pub address: String,
+    /// The system identifier that each connection must find when it is opened; `None` if it is not known.
+    pub system: Option<SystemId>,
     /// Why it gets no statements; `None` if it may.
     pub problem: Option<ServerProblem>,
 }

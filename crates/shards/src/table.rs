@@ -37,6 +37,20 @@ pub struct Column {
     pub type_oid: u32,
     /// `atttypmod`
     pub type_modifier: i32,
+    /// Which INSERTs may leave the column out on a shard.
+    pub default: ColumnDefault,
+}
+
+/// Where the value comes from if an INSERT does not name the column, or a statement writes DEFAULT for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnDefault {
+    /// From the shard, which has the same default, or none. On shards where it differs, no statement runs.
+    Alike,
+    /// Only from the coordinator: an identity, a sequence, or another expression that may have another value on a shard. An INSERT on a
+    /// shard must give the value, and no statement there may write DEFAULT.
+    Coordinator,
+    /// `GENERATED ALWAYS AS IDENTITY`: no INSERT, and no UPDATE of the column, runs on a shard.
+    Identity,
 }
 
 /// A column of a partition key, of the table or of a partition that is partitioned itself.
@@ -91,7 +105,8 @@ pub struct ShardTable {
     pub keys: Vec<UniqueKey>,
 }
 
-/// What changes with each change of the definition of a shard's table, with the OID that its name has, and with the server.
+/// What changes with each change of the definition of a shard's table, and if its name gets another OID, or the server is in recovery.
+/// It does not identify the server: see [`ShardServer::system`](crate::ShardServer::system).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     /// SQL expression of type `text`. It needs no privileges. Its value holds until the end of the transaction if the transaction has

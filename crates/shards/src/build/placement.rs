@@ -1,10 +1,12 @@
 //! Where the rows of a leaf are, and whether statements may run there.
 
-use crate::definition::compare_lines;
-use crate::facts::{DatabaseFacts, PartitionFacts, RootFacts, ServerFacts, ShardFacts};
+use crate::definition::{compare_defaults, compare_lines};
+use crate::facts::{
+    ColumnFacts, DatabaseFacts, PartitionFacts, RootFacts, ServerFacts, ShardFacts,
+};
 use crate::reason::{LeafProblem, ServerProblem};
 use crate::server::ShardServerId;
-use crate::table::{Column, Placement, ShardTable};
+use crate::table::{Placement, ShardTable};
 use std::collections::HashMap;
 
 /// The shards of a map, by the names of the foreign servers.
@@ -105,23 +107,25 @@ fn on_shard(
         return Err(unfit(why));
     }
     compare_lines(&root.definition.lines, &table.definition.lines)?;
-    if table.numbers.len() != root.columns.len() {
-        return Err(unfit("it has another number of columns"));
-    }
     Ok(ShardTable {
         server: shard.id,
         name: foreign.table.clone(),
         oid: table.oid,
-        columns: columns(&root.columns, &table.numbers),
+        columns: columns(&root.columns, &table.columns)?,
         fingerprint: table.fingerprint.clone(),
         keys: table.keys.clone(),
     })
 }
 
-/// The numbers of the columns on the shard and on the coordinator. Those of the shard are in the order of the names.
-fn columns(root: &[Column], numbers: &[i16]) -> Vec<(i16, i16)> {
-    let mut by_name: Vec<&Column> = root.iter().collect();
-    by_name.sort_by(|one, other| one.name.cmp(&other.name));
-    let pairs = numbers.iter().zip(by_name);
-    pairs.map(|(own, column)| (*own, column.number)).collect()
+/// The numbers of the columns on the shard and on the coordinator. Their definitions are equal.
+fn columns(root: &[ColumnFacts], shard: &[ColumnFacts]) -> Result<Vec<(i16, i16)>, LeafProblem> {
+    let by_name = shard.iter().map(|column| (column.name.as_str(), column));
+    let by_name: HashMap<&str, &ColumnFacts> = by_name.collect();
+    let pairs = root.iter().map(|column| {
+        let missing = || LeafProblem::OnlyCoordinator(format!("column {}", column.name));
+        let own = by_name.get(column.name.as_str()).ok_or_else(missing)?;
+        compare_defaults(column, own)?;
+        Ok((own.number, column.number))
+    });
+    pairs.collect()
 }
