@@ -17,7 +17,7 @@ use crate::name::Name;
 use crate::parser;
 use crate::tree::Record;
 use crate::update::as_target;
-use columns::{Used, used_columns};
+pub use columns::UsedColumns;
 pub use key::{KeySource, KeyedColumn};
 use pg_query::protobuf::{DeleteStmt, InsertStmt, RangeVar, SelectStmt, SetOperation, UpdateStmt};
 use pg_query::{Node, NodeEnum};
@@ -52,15 +52,13 @@ pub enum KeyValues {
     },
 }
 
-/// What an INSERT does if the row exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnConflict {
-    /// The text has no such clause.
-    None,
-    /// `DO NOTHING`.
-    DoNothing,
-    /// `DO UPDATE`.
-    DoUpdate,
+/// ON CONFLICT: what an INSERT does if the row exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedConflict {
+    /// The columns of the unique key; `None` for any key.
+    pub target: Option<Vec<String>>,
+    /// `DO UPDATE`, not `DO NOTHING`.
+    pub updates: bool,
 }
 
 /// One statement on one table.
@@ -74,12 +72,12 @@ pub struct KeyedStatement {
     pub values: KeyValues,
     /// The columns that SET changes, also those of `DO UPDATE`.
     pub assigned: Vec<String>,
-    /// Names behind the name of the table (`accounts.x`). One that is no column may be a function.
-    pub qualified: Vec<String>,
-    /// What an INSERT does if the row exists.
-    pub on_conflict: OnConflict,
-    /// Whether the columns of `RETURNING` or of WHERE are read.
-    pub reads: bool,
+    /// The columns in the text.
+    pub columns: UsedColumns,
+    /// Whether the text has the word DEFAULT in place of a value.
+    pub writes_default: bool,
+    /// The ON CONFLICT clause.
+    pub conflict: Option<KeyedConflict>,
     /// How often the text has each parameter, from `$1` on.
     parameters: Vec<usize>,
     place: Place,
@@ -109,12 +107,12 @@ impl KeyedStatement {
             _ => return Err(KeyedRefusal::OtherStatement),
         };
         let qualifier = qualifier(relation)?;
-        let Used { qualified } = used_columns(&tree, qualifier)?;
         Ok(Self {
+            columns: UsedColumns::read(&tree, qualifier)?,
             relation: Name::of_relation(relation),
             place: Place::of(sql, relation)?,
             parameters: key::parameter_uses(&tree),
-            qualified,
+            writes_default: tree.contains(&["SetToDefault"]),
             ..parts
         })
     }
@@ -145,9 +143,9 @@ fn parts(command: KeyedCommand, values: KeyValues) -> KeyedStatement {
         command,
         values,
         assigned: Vec::new(),
-        qualified: Vec::new(),
-        on_conflict: OnConflict::None,
-        reads: true,
+        columns: UsedColumns::default(),
+        writes_default: false,
+        conflict: None,
         parameters: Vec::new(),
         place: Place::default(),
     }
@@ -225,11 +223,10 @@ fn of_insert(insert: &InsertStmt) -> Result<Parts<'_>, KeyedRefusal> {
     let relation = insert.relation.as_ref().ok_or(KeyedRefusal::NotOneTable)?;
     let relation = plain(relation)?;
     let values = insert::values(insert)?;
-    let (on_conflict, targets) = insert::on_conflict(insert)?;
+    let (conflict, targets) = insert::conflict(insert)?;
     let parts = KeyedStatement {
         assigned: assigned(targets)?,
-        reads: insert.returning_clause.is_some() || on_conflict != OnConflict::None,
-        on_conflict,
+        conflict,
         ..parts(KeyedCommand::Insert, values)
     };
     Ok((relation, parts))

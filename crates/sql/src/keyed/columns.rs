@@ -3,53 +3,61 @@
 use super::refusal::KeyedRefusal;
 use crate::tree::Record;
 
-/// What references to columns say.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Used {
-    /// Names behind the name of the table.
-    pub(super) qualified: Vec<String>,
+/// The columns in a text, without those that it only assigns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsedColumns {
+    /// The names. One that is no column of the table is an alias, or PostgreSQL rejects the text.
+    pub names: Vec<String>,
+    /// Names behind the name of the table (`accounts.x`), which are among the others. One that is no column may be a function.
+    pub qualified: Vec<String>,
+    /// Whether the text has all columns (`*`).
+    pub all: bool,
 }
 
-/// Reads all references to columns of a table that is called `qualifier`.
-pub(super) fn used_columns(tree: &Record, qualifier: &str) -> Result<Used, KeyedRefusal> {
-    let mut used = Used::default();
-    read(tree, None, qualifier, &mut used)?;
-    Ok(used)
-}
-
-fn read(
-    node: &Record,
-    parent: Option<&Record>,
-    qualifier: &str,
-    used: &mut Used,
-) -> Result<(), KeyedRefusal> {
-    if node.kind == "ColumnRef" {
-        return read_reference(node, parent, qualifier, used);
+impl UsedColumns {
+    /// Reads all references to columns of a table that is called `qualifier`.
+    pub(super) fn read(tree: &Record, qualifier: &str) -> Result<Self, KeyedRefusal> {
+        let mut used = Self::default();
+        used.add(tree, None, qualifier)?;
+        Ok(used)
     }
-    node.children()
-        .try_for_each(|(_, child)| read(child, Some(node), qualifier, used))
-}
 
-fn read_reference(
-    reference: &Record,
-    parent: Option<&Record>,
-    qualifier: &str,
-    used: &mut Used,
-) -> Result<(), KeyedRefusal> {
-    let names = reference.names("fields");
-    let fields = reference.list("fields").count();
-    // Only as an item of its own, `*` stands for columns; elsewhere it is a row.
-    let is_item = parent.is_some_and(|parent| parent.kind == "ResTarget");
-    match (fields - names.len(), names.as_slice()) {
-        (0, [column]) if column == qualifier => Err(KeyedRefusal::WholeRow),
-        (0, [_]) => Ok(()),
-        (0, [table, column]) if table == qualifier || table == "excluded" => {
-            used.qualified.push(column.clone());
-            Ok(())
+    fn add(
+        &mut self,
+        node: &Record,
+        parent: Option<&Record>,
+        qualifier: &str,
+    ) -> Result<(), KeyedRefusal> {
+        match node.kind {
+            "ColumnRef" => self.add_reference(node, parent, qualifier),
+            _ => node
+                .children()
+                .try_for_each(|(_, child)| self.add(child, Some(node), qualifier)),
         }
-        (1, []) if is_item => Ok(()),
-        (1, [table]) if is_item && table == qualifier => Ok(()),
-        (1, [] | [_]) => Err(KeyedRefusal::WholeRow),
-        _ => Err(KeyedRefusal::Alias),
+    }
+
+    fn add_reference(
+        &mut self,
+        reference: &Record,
+        parent: Option<&Record>,
+        qualifier: &str,
+    ) -> Result<(), KeyedRefusal> {
+        let names = reference.names("fields");
+        let stars = reference.list("fields").count() - names.len();
+        // Only as an item of its own, `*` stands for columns; elsewhere it is a row.
+        let is_item = parent.is_some_and(|parent| parent.kind == "ResTarget");
+        match (stars, names.as_slice()) {
+            (0, [column]) if column == qualifier => return Err(KeyedRefusal::WholeRow),
+            (0, [column]) => self.names.push(column.clone()),
+            (0, [table, column]) if table == qualifier || table == "excluded" => {
+                self.names.push(column.clone());
+                self.qualified.push(column.clone());
+            }
+            (1, []) if is_item => self.all = true,
+            (1, [table]) if is_item && table == qualifier => self.all = true,
+            (1, [] | [_]) => return Err(KeyedRefusal::WholeRow),
+            _ => return Err(KeyedRefusal::Alias),
+        }
+        Ok(())
     }
 }

@@ -2,7 +2,8 @@
 
 use super::key::source;
 use super::refusal::KeyedRefusal;
-use super::{KeyValues, OnConflict};
+use super::{KeyValues, KeyedConflict};
+use crate::merge::read_target;
 use crate::update::as_target;
 use pg_query::protobuf::{InsertStmt, OnConflictAction, OverridingKind, SetOperation};
 use pg_query::{Node, NodeEnum};
@@ -48,19 +49,21 @@ pub(super) fn values(insert: &InsertStmt) -> Result<KeyValues, KeyedRefusal> {
     })
 }
 
-/// What the INSERT does if the row exists, and what SET assigns then.
-pub(super) fn on_conflict(insert: &InsertStmt) -> Result<(OnConflict, &[Node]), KeyedRefusal> {
+/// The ON CONFLICT clause, and what SET assigns in it.
+pub(super) fn conflict(
+    insert: &InsertStmt,
+) -> Result<(Option<KeyedConflict>, &[Node]), KeyedRefusal> {
     let Some(clause) = insert.on_conflict_clause.as_deref() else {
-        return Ok((OnConflict::None, &[]));
+        return Ok((None, &[]));
     };
-    let names_constraint = clause
-        .infer
-        .as_deref()
-        .is_some_and(|infer| !infer.conname.is_empty());
-    match clause.action() {
-        _ if names_constraint => Err(KeyedRefusal::InsertForm),
-        OnConflictAction::OnconflictNothing => Ok((OnConflict::DoNothing, &[])),
-        OnConflictAction::OnconflictUpdate => Ok((OnConflict::DoUpdate, &clause.target_list)),
-        _ => Err(KeyedRefusal::InsertForm),
-    }
+    let target = match clause.infer.as_deref() {
+        Some(infer) => Some(read_target(infer).ok_or(KeyedRefusal::InsertForm)?),
+        None => None,
+    };
+    let (updates, targets) = match clause.action() {
+        OnConflictAction::OnconflictNothing => (false, &[][..]),
+        OnConflictAction::OnconflictUpdate => (true, &*clause.target_list),
+        _ => return Err(KeyedRefusal::InsertForm),
+    };
+    Ok((Some(KeyedConflict { target, updates }), targets))
 }
