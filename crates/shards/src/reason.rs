@@ -145,19 +145,21 @@ pub enum ServerProblem {
     #[error("not reachable: {0}")]
     Unreachable(String),
     /// The foreign server does not say where it is.
-    #[error("the foreign server has no option {0}; set it in [[databases.NAME.shards]]")]
+    #[error("the foreign server has no option {0}; set it in [[databases.NAME.shard_servers]]")]
     NoOption(&'static str),
     /// An option that Paceline does not follow.
     #[error(
-        "Paceline does not know the option {0} of the foreign server; set the address in [[databases.NAME.shards]]"
+        "Paceline does not know the option {0} of the foreign server; set the address in [[databases.NAME.shard_servers]]"
     )]
     UnknownOption(String),
     /// On the coordinator, the name means another machine than for Paceline.
-    #[error("host {0} means the coordinator's own machine; set host in [[databases.NAME.shards]]")]
+    #[error(
+        "host {0} means the coordinator's own machine; set host in [[databases.NAME.shard_servers]]"
+    )]
     Loopback(String),
     /// The monitor has no login.
     #[error(
-        "no login is known: the catalog shows no user mapping with user and password; set user and password in [[databases.NAME.shards]]"
+        "no login is known: the catalog shows no user mapping with user and password; set user and password in [[databases.NAME.shard_servers]]"
     )]
     NoLogin,
     /// It cannot write.
@@ -219,7 +221,7 @@ pub enum RoleProblem {
     },
     /// No user mapping.
     #[error(
-        "role {role} has no login on shard {server}: the catalog shows no user mapping with user and password; set them in [[databases.NAME.shards]]"
+        "role {role} has no login on shard {server}: the catalog shows no user mapping with user and password; set them in [[databases.NAME.shard_servers]]"
     )]
     NoLogin {
         /// The client's role.
