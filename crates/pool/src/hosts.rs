@@ -22,7 +22,7 @@ pub(crate) use positions::ReplicaNeeds;
 pub(crate) use primary::{NoPrimary, PrimaryState};
 pub use questions::ask_both;
 pub use readable_tables::spec as subscriber_spec;
-pub(crate) use readable_tables::{ReadableTables, SubscriberRead};
+pub(crate) use readable_tables::{ReadableTables, SubscriberRead, names_of};
 
 use crate::address::{Address, host_address};
 use crate::keyring::Keyring;

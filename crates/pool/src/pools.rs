@@ -4,16 +4,19 @@ pub mod admin_state;
 mod exclusive;
 mod monitors;
 mod replicas;
+mod shards;
 #[cfg(test)]
 mod tests;
 
 pub use exclusive::Exclusive;
+pub(crate) use shards::ShardPoolMaker;
 
 use crate::address::{Address, DatabaseAddress};
 use crate::hosts::{DatabaseHosts, PrimaryState};
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
 use crate::replicas::ReplicasInForce;
+use crate::sharding::{ShardSource, ShardsInForce};
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
@@ -61,6 +64,8 @@ struct Registry {
     by_name: ByName,
     /// The replicas beside each pool of `by_name`.
     replicas: HashMap<(String, String), ReplicasInForce>,
+    /// The shards beside each pool of `by_name`.
+    shards: HashMap<(String, String), ShardsInForce>,
     /// Pools for `auth_query`, by the database that clients name and `auth_user`.
     for_auth: ByName,
     admin: AdminState,
@@ -95,6 +100,11 @@ impl Registry {
         })
     }
 
+    /// The monitor of the shards of a database that clients name so, if it has any.
+    fn shard_source(&self, _config: &Config, _database: &str) -> Option<Arc<dyn ShardSource>> {
+        None
+    }
+
     /// Passes to a new pool the statements that need its database without other sessions.
     fn exclude(&self, pool: &Pool) {
         for (database, running) in &self.exclusive {
@@ -115,7 +125,12 @@ impl Registry {
             let pools = pools.unwrap_or_default().into_iter();
             pools.map(|pool| (database.as_str(), pool))
         });
-        primaries.chain(replicas)
+        let shards = self.shards.iter().flat_map(|((database, _), shards)| {
+            let shards = shards.load_full();
+            let pools = shards.map(|shards| shards.pools()).unwrap_or_default();
+            pools.into_iter().map(|pool| (database.as_str(), pool))
+        });
+        primaries.chain(replicas).chain(shards)
     }
 }
 
@@ -163,7 +178,11 @@ impl Pools {
                 let key = (database.clone(), user.clone());
                 if let Some(replicas) = registry.replicas.get(&key) {
                     let state = registry.admin.state(database);
-                    self.set_replicas(replicas, key, pool, &pool_config, state);
+                    self.set_replicas(replicas, key.clone(), pool, &pool_config, state);
+                }
+                if let Some(shards) = registry.shards.get(&key) {
+                    let source = registry.shard_source(&config, database);
+                    self.set_shards(shards, key, pool, &pool_config, source);
                 }
             }
         }
@@ -192,6 +211,10 @@ impl Pools {
         let replicas = ReplicasInForce::default();
         self.set_replicas(&replicas, key.clone(), &pool, &pool_config, state);
         registry.replicas.insert(key.clone(), replicas);
+        let shards = ShardsInForce::default();
+        let source = registry.shard_source(&config, database);
+        self.set_shards(&shards, key.clone(), &pool, &pool_config, source);
+        registry.shards.insert(key.clone(), shards);
         registry.by_name.insert(key, Arc::clone(&pool));
         Some(pool)
     }
@@ -280,6 +303,8 @@ impl Pools {
         let dropped: Vec<_> = dropped.collect();
         let replicas = &mut registry.replicas;
         replicas.retain(|(name, _), _| used.contains(name));
+        let shards = &mut registry.shards;
+        shards.retain(|(name, _), _| used.contains(name));
         let labelled = dropped.iter();
         let labelled = labelled.filter(|(_, pool)| pool.labels.get().is_some());
         self.labelled.fetch_sub(labelled.count(), Ordering::Relaxed);
@@ -433,6 +458,7 @@ impl Pools {
             hosts,
             no_primary,
             replica: None,
+            shard: None,
             address: Address {
                 user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
                 upstream,
@@ -465,8 +491,8 @@ impl Pools {
     }
 }
 
-/// The statistics of these pools. Those of replicas count with the pool of the primary.
+/// The statistics of these pools. Those of replicas and shards count with the pool beside which they are.
 fn stats_of(pools: &[Arc<Pool>]) -> Vec<&Stats> {
-    let own = pools.iter().filter(|pool| !pool.is_of_replica());
+    let own = pools.iter().filter(|pool| !pool.is_beside());
     own.map(|pool| &*pool.stats).collect()
 }

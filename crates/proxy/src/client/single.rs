@@ -28,6 +28,7 @@ impl Client {
     /// Handles a single statement in autocommit or in a deferred transaction.
     pub(super) async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
+        let mut may_use_shard = true;
         loop {
             let settings = request.settings.id;
             let (mut state, stats) = self.pool.analysis(&request.template, settings);
@@ -47,6 +48,13 @@ impl Client {
                     return Ok(());
                 }
                 request = Arc::unwrap_or_clone(planned);
+            }
+            if may_use_shard && let Some(statement) = self.shard_statement(&state, &request) {
+                // Boxed, because its state would be part of every client.
+                if Box::pin(self.run_on_shard(statement, &request)).await? {
+                    return Ok(());
+                }
+                may_use_shard = false;
             }
             if self.deferred.is_some() {
                 let bytes = self.begin_deferred(&state, request);

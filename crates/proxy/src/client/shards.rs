@@ -1,0 +1,73 @@
+//! Statements that run on a shard instead of the coordinator.
+
+use super::{Client, ClientEnd};
+use bytes::BytesMut;
+use paceline_batch::strategy::PlannedRequest;
+use paceline_pool::pool::{AnalysisState, DisconnectSignal, WaitResult};
+use paceline_pool::sharding::ShardStatement;
+use paceline_sql::Effect;
+use paceline_wire::Frames;
+use paceline_wire::backend::tag;
+
+impl Client {
+    /// The statement on its shard, if it may run there. In a transaction that has not begun, the coordinator executes it.
+    pub(super) fn shard_statement(
+        &self,
+        state: &AnalysisState,
+        request: &PlannedRequest,
+    ) -> Option<ShardStatement> {
+        let shards = self.shards.load();
+        let shards = shards.as_ref()?;
+        let AnalysisState::Done(analysis) = state else {
+            return None;
+        };
+        if self.deferred.is_some() || self.is_serializable() {
+            return None;
+        }
+        shards.route(request, analysis).ok()
+    }
+
+    /// Has a shard execute a statement. False: the shard has done nothing, and the coordinator executes it.
+    pub(super) async fn run_on_shard(
+        &mut self,
+        statement: ShardStatement,
+        request: &PlannedRequest,
+    ) -> Result<bool, ClientEnd> {
+        let ShardStatement {
+            pool,
+            request: on_shard,
+        } = statement;
+        let reads = on_shard.template.effect() == Some(&Effect::Read);
+        let Some((waiter, receiver)) = pool.submit(on_shard) else {
+            return Ok(false);
+        };
+        let Some(result) = self.wait_in(&pool, waiter, receiver, reads).await? else {
+            return Ok(false);
+        };
+        self.note_group_answer(request, &result);
+        match result {
+            WaitResult::Answer(answer) => {
+                let failed = Frames::new(&answer).any(|frame| frame.tag == tag::ERROR_RESPONSE);
+                self.send_answer(BytesMut::from(answer), failed).await?;
+                Ok(true)
+            }
+            WaitResult::Fatal(message) | WaitResult::QueryTimeout(message) => {
+                Err(ClientEnd::Error(message))
+            }
+            WaitResult::Server(server) => {
+                server.give_back();
+                Ok(false)
+            }
+            WaitResult::Elsewhere => {
+                let signal = *self.disconnect.borrow();
+                match signal {
+                    DisconnectSignal::Killed => Err(ClientEnd::Error(signal.message())),
+                    _ => Ok(false),
+                }
+            }
+            WaitResult::OfReplica(..) | WaitResult::Queued(_) | WaitResult::PlainRead(_) => {
+                Ok(false)
+            }
+        }
+    }
+}
