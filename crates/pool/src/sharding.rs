@@ -8,6 +8,7 @@ use crate::address::Address;
 use crate::pool::{Pool, PoolConfig, ShardHost};
 use crate::pools::ShardPoolMaker;
 use crate::routing::{RouteRefusal, RoutedStatement, Routes};
+use crate::shards::ShardSource;
 use arc_swap::ArcSwapOption;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::strategy::PlannedRequest;
@@ -21,22 +22,6 @@ const SEARCH_PATH: (&str, &str) = ("search_path", "pg_catalog");
 
 /// The shards of a database for one user; `None` if it has none. A reload may replace them.
 pub type ShardsInForce = Arc<ArcSwapOption<Shards>>;
-
-/// What the monitor of a database's shards has found.
-pub(crate) trait ShardSource: Send + Sync {
-    /// The map in force. `None`: it is not known, or it is too old.
-    fn map(&self) -> Option<Arc<dyn ShardMap>>;
-
-    /// Where connections to a server of this map lead for a role of the coordinator, with the user, the password and the database
-    /// there. `None`: the role has no login.
-    fn upstream(&self, map: &dyn ShardMap, server: ShardServerId, role: &str) -> Option<Upstream>;
-
-    /// The next map must contain the privileges of this role.
-    fn add_role(&self, role: &str);
-
-    /// The map may be out of date.
-    fn suspect(&self);
-}
 
 /// The shards of a database for one user.
 pub struct Shards {
@@ -88,7 +73,10 @@ impl Shards {
     /// The pools that exist.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
         let pools = self.lock();
-        pools.values().map(|known| Arc::clone(&known.pool)).collect()
+        pools
+            .values()
+            .map(|known| Arc::clone(&known.pool))
+            .collect()
     }
 
     /// The pools follow a new configuration of the coordinator's.
@@ -135,7 +123,10 @@ impl Shards {
     fn routes(&self) -> Option<Arc<Routes>> {
         let map = self.source.map()?;
         let known = self.routes.load_full();
-        if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(known.map(), &map)) {
+        if let Some(known) = known
+            .as_ref()
+            .filter(|known| Arc::ptr_eq(known.map(), &map))
+        {
             return Some(Arc::clone(known));
         }
         // Two clients may do so at a time; then the routes of one of them are found once more.
@@ -184,7 +175,10 @@ fn config_of(config: &PoolConfig, upstream: &Upstream, host: ShardHost) -> PoolC
     let of_coordinator = &config.address;
     PoolConfig {
         address: Address {
-            user: upstream.user.clone().unwrap_or_else(|| of_coordinator.user.clone()),
+            user: upstream
+                .user
+                .clone()
+                .unwrap_or_else(|| of_coordinator.user.clone()),
             database: upstream
                 .dbname
                 .clone()

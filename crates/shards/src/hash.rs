@@ -17,6 +17,11 @@ pub const HASH_PROBE: &str = "SELECT pg_catalog.concat_ws(' ', pg_catalog.hashte
 /// Whether a server with this answer to [`HASH_PROBE`] computes the same hashes as this crate.
 #[must_use]
 pub fn hashes_alike(answer: &str) -> bool {
+    answer == own_answer()
+}
+
+/// The answer to [`HASH_PROBE`] by this crate.
+pub(crate) fn own_answer() -> String {
     const PROBE_SEED: u64 = 5;
     let hashes = [
         hash_bytes(b"lookup3 takes 12 bytes at once", PROBE_SEED),
@@ -24,7 +29,7 @@ pub fn hashes_alike(answer: &str) -> bool {
         hash_int8(-7, PROBE_SEED),
     ];
     let own = hashes.map(|hash| hash.cast_signed().to_string());
-    answer == own.join(" ")
+    own.join(" ")
 }
 
 /// The hash of a key with these columns, in the order of the key.

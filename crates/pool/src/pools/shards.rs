@@ -2,8 +2,9 @@
 
 use super::Pools;
 use crate::pool::{Pool, PoolConfig};
+use crate::sharding::{Shards, ShardsInForce};
+use crate::shards::ShardSource;
 use crate::shared::Shared;
-use crate::sharding::{ShardSource, Shards, ShardsInForce};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Makes the pools of shards beside the pool of the coordinator.
