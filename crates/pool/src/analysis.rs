@@ -50,7 +50,10 @@ impl AnalysisTask {
             pool: Arc::clone(pool),
             template: Arc::clone(&request.template),
             settings: Arc::clone(&request.settings),
-            columns: request.shard.as_ref().map(|shard| Arc::clone(&shard.table.columns)),
+            columns: request
+                .shard
+                .as_ref()
+                .map(|shard| Arc::clone(&shard.table.columns)),
             result: None,
         }
     }

@@ -50,7 +50,9 @@ impl Routes {
     /// The routes by a map, which may take the place of that of `before`.
     pub fn new(map: Arc<dyn ShardMap>, role: String, before: Option<&Self>) -> Self {
         Self {
-            tables: before.map(|before| before.tables.clone()).unwrap_or_default(),
+            tables: before
+                .map(|before| before.tables.clone())
+                .unwrap_or_default(),
             templates: Mutex::default(),
             map,
             role,
@@ -105,7 +107,10 @@ impl Routes {
 
     /// What is known of the template of a request.
     fn template(&self, request: &Request) -> Arc<TemplateRoute> {
-        let mut templates = self.templates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut templates = self
+            .templates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let id = request.template.id;
         if let Some(known) = templates.get(&id) {
             return Arc::clone(known);

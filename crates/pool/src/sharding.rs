@@ -88,7 +88,10 @@ impl Shards {
     /// The pools that exist.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
         let pools = self.lock();
-        pools.values().map(|known| Arc::clone(&known.pool)).collect()
+        pools
+            .values()
+            .map(|known| Arc::clone(&known.pool))
+            .collect()
     }
 
     /// The pools follow a new configuration of the coordinator's.
@@ -135,7 +138,10 @@ impl Shards {
     fn routes(&self) -> Option<Arc<Routes>> {
         let map = self.source.map()?;
         let known = self.routes.load_full();
-        if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(known.map(), &map)) {
+        if let Some(known) = known
+            .as_ref()
+            .filter(|known| Arc::ptr_eq(known.map(), &map))
+        {
             return Some(Arc::clone(known));
         }
         // Two clients may do so at a time; then the routes of one of them are found once more.
@@ -184,7 +190,10 @@ fn config_of(config: &PoolConfig, upstream: &Upstream, host: ShardHost) -> PoolC
     let of_coordinator = &config.address;
     PoolConfig {
         address: Address {
-            user: upstream.user.clone().unwrap_or_else(|| of_coordinator.user.clone()),
+            user: upstream
+                .user
+                .clone()
+                .unwrap_or_else(|| of_coordinator.user.clone()),
             database: upstream
                 .dbname
                 .clone()

@@ -60,5 +60,8 @@ pub(super) async fn only_table(
         return Ok(None);
     };
     let answer = conn.query(&session::table_by_path_sql(relation)).await?;
-    Ok(answer.first().and_then(first).and_then(|oid| oid.parse().ok()))
+    Ok(answer
+        .first()
+        .and_then(first)
+        .and_then(|oid| oid.parse().ok()))
 }

@@ -176,9 +176,7 @@ impl GroupRun {
     ) -> Result<RunEnd, ServerError> {
         match self.replica.take() {
             Some(run) => Box::pin(self.receive_from_replica(run, pool, conn, out)).await,
-            None if pool.is_of_shard() => {
-                Box::pin(self.receive_from_shard(pool, conn, out)).await
-            }
+            None if pool.is_of_shard() => Box::pin(self.receive_from_shard(pool, conn, out)).await,
             None => self.receive_batch(pool, conn, out).await,
         }
     }
@@ -424,7 +422,10 @@ impl GroupRun {
         let pool = &guard.pool;
         Counters::count(&pool.shared.counters.errors);
         let in_time = !matches!(error, ServerError::QueryTimeout);
-        if pool.is_of_shard() && in_time && (self.is_single_read() || self.strategy.is_some_and(Strategy::reads)) {
+        if pool.is_of_shard()
+            && in_time
+            && (self.is_single_read() || self.strategy.is_some_and(Strategy::reads))
+        {
             let elsewhere = self.all_elsewhere(Fallback::Lost);
             self.count(pool, &elsewhere);
             return guard.connection_lost(self.take_again(&elsewhere));

@@ -25,8 +25,9 @@ impl GroupRun {
         out: &mut BytesMut,
     ) -> Result<(), ServerError> {
         let entries = self.entries.iter().flatten();
-        let requests: Option<Vec<&PlannedRequest>> =
-            entries.map(|entry| entry.request.request.as_deref()).collect();
+        let requests: Option<Vec<&PlannedRequest>> = entries
+            .map(|entry| entry.request.request.as_deref())
+            .collect();
         let Some(requests) = requests else {
             return Ok(());
         };
@@ -64,7 +65,13 @@ impl GroupRun {
         };
         let failed = self.strategy.is_none()
             && self.batch.as_ref().is_some_and(|batch| batch.failed())
-            && matches!(results.as_slice(), [MemberResult { outcome: MemberOutcome::Answer(_), .. }]);
+            && matches!(
+                results.as_slice(),
+                [MemberResult {
+                    outcome: MemberOutcome::Answer(_),
+                    ..
+                }]
+            );
         if failed
             && let Some(table) = self.table()
             && !is_same(&table, conn, out).await?

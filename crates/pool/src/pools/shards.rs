@@ -2,8 +2,8 @@
 
 use super::Pools;
 use crate::pool::{Pool, PoolConfig};
-use crate::shared::Shared;
 use crate::sharding::{ShardSource, Shards, ShardsInForce};
+use crate::shared::Shared;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Makes the pools of shards beside the pool of the coordinator.

@@ -25,7 +25,11 @@ impl Clone for KnownTables {
     fn clone(&self) -> Self {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let keeps = known.len() < TABLES_MAX;
-        Self(Mutex::new(if keeps { known.clone() } else { FxHashMap::default() }))
+        Self(Mutex::new(if keeps {
+            known.clone()
+        } else {
+            FxHashMap::default()
+        }))
     }
 }
 

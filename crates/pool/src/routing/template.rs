@@ -1,18 +1,17 @@
 //! What is known of a template by one map.
 
-use super::refusal::RouteRefusal;
 use super::Routes;
+use super::refusal::RouteRefusal;
 use crate::hosts::names_of;
 use paceline_batch::strategy::ShardTable;
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
 use paceline_relay::request::{Request, Values};
 use paceline_relay::template::{Template, Templates};
 use paceline_shards::{
-    Access, Column, ColumnDefault, Command, LeafId, Placement, Reason, ShardMap, ShardServerId, ShardedTable,
+    Access, Column, ColumnDefault, Command, LeafId, Placement, Reason, ShardMap, ShardServerId,
+    ShardedTable,
 };
-use paceline_sql::keyed::{
-    KeyValues, KeyedCommand, KeyedStatement, Moved, Replaced, in_original,
-};
+use paceline_sql::keyed::{KeyValues, KeyedCommand, KeyedStatement, Moved, Replaced, in_original};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -123,11 +122,11 @@ impl LeafStatement {
 }
 
 /// The statement of a template, if the map has its table and does not exclude all its statements.
-fn find(
-    template: &Template,
-    map: &dyn ShardMap,
-) -> Result<(KeyedStatement, usize), RouteRefusal> {
-    let parsed = template.statement.as_ref().ok_or(RouteRefusal::NotSharded)?;
+fn find(template: &Template, map: &dyn ShardMap) -> Result<(KeyedStatement, usize), RouteRefusal> {
+    let parsed = template
+        .statement
+        .as_ref()
+        .ok_or(RouteRefusal::NotSharded)?;
     let [relation] = parsed.relations.as_slice() else {
         return Err(RouteRefusal::NotSharded);
     };
@@ -150,7 +149,11 @@ fn find(
     if let Some(name) = qualified.find(|name| table.column(name).is_none()) {
         return Err(RouteRefusal::NoColumn(name.clone()));
     }
-    if statement.assigned.iter().any(|name| table.is_key_column(name)) {
+    if statement
+        .assigned
+        .iter()
+        .any(|name| table.is_key_column(name))
+    {
         return Err(RouteRefusal::MovesRow);
     }
     if let Some(column) = column_of_coordinator(table, &statement) {

@@ -68,7 +68,9 @@ impl<'r> Reading<'r> {
             KeySource::Value { value, cast } => (value, cast.as_ref()),
         };
         let cast = match cast {
-            Some(name) => Some(type_of_name(name).filter(|cast| are_alike(*cast, column.key_type))?),
+            Some(name) => {
+                Some(type_of_name(name).filter(|cast| are_alike(*cast, column.key_type))?)
+            }
             None => None,
         };
         if column.key_type == KeyType::Text && !self.request.settings.is_utf8() {
@@ -168,7 +170,11 @@ fn type_of_oid(oid: u32) -> Option<KeyType> {
 
 /// The type of a cast, under the parser's name.
 fn type_of_name(name: &Name) -> Option<KeyType> {
-    if name.schema.as_deref().is_some_and(|schema| schema != "pg_catalog") {
+    if name
+        .schema
+        .as_deref()
+        .is_some_and(|schema| schema != "pg_catalog")
+    {
         return None;
     }
     Some(match name.name.as_str() {
