@@ -4,6 +4,7 @@ use super::{Client, ClientEnd};
 use bytes::BytesMut;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_pool::pool::{AnalysisState, DisconnectSignal, WaitResult};
+use paceline_pool::routing::RouteRefusal;
 use paceline_pool::sharding::ShardStatement;
 use paceline_sql::Effect;
 use paceline_wire::Frames;
@@ -24,7 +25,16 @@ impl Client {
         if self.deferred.is_some() || self.is_serializable() {
             return None;
         }
-        shards.route(request, analysis).ok()
+        match shards.route(request, analysis) {
+            Ok(statement) => Some(statement),
+            Err(why) => {
+                if let Some(stats) = &request.stats {
+                    let shown = || (why != RouteRefusal::NotSharded).then(|| why.to_string());
+                    stats.count_on_coordinator(shown);
+                }
+                None
+            }
+        }
     }
 
     /// Has a shard execute a statement. False: the shard has done nothing, and the coordinator executes it.
@@ -59,6 +69,9 @@ impl Client {
                 Ok(false)
             }
             WaitResult::Elsewhere => {
+                if let Some(shards) = &*self.shards.load() {
+                    shards.suspect();
+                }
                 let signal = *self.disconnect.borrow();
                 match signal {
                     DisconnectSignal::Killed => Err(ClientEnd::Error(signal.message())),
