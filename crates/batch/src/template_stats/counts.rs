@@ -3,8 +3,8 @@
 use super::metric_names::{NAMED_AFTER_REQUESTS, OTHER};
 use crate::strategy::{Execution, Strategy};
 use paceline_relay::template::Template;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Why a request that had left with a group returned to the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -23,7 +23,10 @@ fn rows(seen: Vec<(&Arc<TemplateStats>, Option<&str>)>, leases: u64) -> Vec<Stri
     });
     let table = show_groups(seen.collect(), TemplateNaming::Text, leases);
     let line = |row: Vec<Option<String>>| {
-        let values = row.into_iter().take(12).map(|v| v.unwrap_or("-".to_owned()));
+        let values = row
+            .into_iter()
+            .take(12)
+            .map(|v| v.unwrap_or("-".to_owned()));
         values.collect::<Vec<_>>().join("|")
     };
     table.rows.into_iter().map(line).collect()

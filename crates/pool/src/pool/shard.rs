@@ -96,8 +96,9 @@ impl Pool {
         }
     }
 
-    /// Analyzes a template on a connection of its own: no client relays statements to a shard.
-    async fn analyze(self: Arc<Self>, task: AnalysisTask) {
+    /// Analyzes a template on a connection of its own: no client relays statements to a shard, and the coordinator may reject a statement
+    /// that a shard executes.
+    pub async fn analyze(self: Arc<Self>, task: AnalysisTask) {
         let server = match self.check_out(WaitSpec::default(), false, || None) {
             CheckoutResult::Server(server) => server,
             CheckoutResult::Refused(_) => return,
@@ -106,6 +107,6 @@ impl Pool {
                 _ => return,
             },
         };
-        task.run(server);
+        task.run_apart(server).await;
     }
 }

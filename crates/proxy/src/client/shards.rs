@@ -6,11 +6,19 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_pool::pool::{AnalysisState, DisconnectSignal, WaitResult};
 use paceline_pool::routing::RouteRefusal;
 use paceline_pool::sharding::ShardStatement;
+use paceline_relay::request::Request;
 use paceline_sql::Effect;
 use paceline_wire::Frames;
 use paceline_wire::backend::tag;
 
 impl Client {
+    /// Whether a statement may run on a shard, if its analysis permits it.
+    pub(super) fn may_use_shard(&self, request: &Request) -> bool {
+        let shards = self.shards.load();
+        let shards = shards.as_ref().filter(|_| self.deferred.is_none());
+        shards.is_some_and(|shards| shards.may_route(request))
+    }
+
     /// The statement on its shard, if it may run there. In a transaction that has not begun, the coordinator executes it.
     pub(super) fn shard_statement(
         &self,
