@@ -9,6 +9,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
 use crate::harness::until;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The columns and constraints of `accounts`, everywhere.
@@ -137,11 +138,11 @@ impl Sharded {
         let columns = reply.0[0].columns();
         let at = |name: &str| columns.iter().position(|known| known == name).unwrap();
         let (template, wanted) = (at("template"), at(column));
-        let mut counts = std::collections::BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for row in reply.rows() {
-            let count = row[wanted].as_deref().unwrap_or("0").parse().unwrap();
+            let count: i64 = row[wanted].as_deref().unwrap_or("0").parse().unwrap();
             counts.insert(row[template].clone(), count);
         }
-        counts.into_values().sum::<i64>()
+        counts.into_values().sum()
     }
 }

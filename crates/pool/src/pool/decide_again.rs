@@ -97,7 +97,7 @@ impl Pool {
         let reads = decision.joins_reads();
         let Some(waiter) = inner
             .line
-            .specify(now, waiter, self.permitted(decision.spec))
+            .specify(now, waiter, decision.spec)
         else {
             return;
         };

@@ -80,20 +80,7 @@ impl Pool {
                 GroupingDecision::without_analysis(request, policy)
             }
         };
-        self.permitted(decision.spec)
-    }
-
-    /// Of a shard, no connection probes for requests or waits for a row before their group is built: the definition of the table is
-    /// compared behind the statements of a group.
-    pub(super) fn permitted(&self, spec: WaitSpec) -> WaitSpec {
-        match self.is_of_shard() {
-            true => WaitSpec {
-                probe_group: None,
-                locks: false,
-                ..spec
-            },
-            false => spec,
-        }
+        decision.spec
     }
 
     /// Analyzes a template on a connection of its own: no client relays statements to a shard, and the coordinator may reject a statement

@@ -12,14 +12,6 @@ const STATEMENTS: usize = 400;
 /// INT4, INT8, NUMERIC, TEXT, and none.
 const TYPES: [u32; 6] = [0, 0, 20, 23, 1700, 25];
 
-/// A number that a test run can be repeated with.
-fn seed() -> u64 {
-    let given = std::env::var("PACELINE_SEED").ok();
-    let seed = given.map_or_else(rand::random, |seed| seed.parse().unwrap());
-    println!("PACELINE_SEED={seed}");
-    seed
-}
-
 /// A statement whose key is `$1`, and whose other value is `$2`.
 const FORMS: [&str; 14] = [
     "SELECT * FROM accounts WHERE id = $1 AND balance >= $2",
@@ -85,8 +77,8 @@ fn request(rng: &mut Rng) -> Vec<u8> {
         _ => (Some(number.to_string().into_bytes()), 0),
     };
     let other = rng.between(1, 60).to_string().into_bytes();
-    let values = [value.as_deref(), Some(&*other).filter(|_| rng.chance(90))];
-    let results = [i16::from(rng.chance(30))];
+    let values = [value, Some(other).filter(|_| rng.chance(90))];
+    let results = [u16::from(rng.chance(30))];
     let mut request = parse("", form, &types);
     request.extend(bind_formats("", "", &[format, 0], &values, &results));
     if rng.chance(60) {
@@ -120,7 +112,7 @@ fn rows(client: &mut RawClient) -> Reply {
 #[test]
 fn a_random_program_has_the_answers_of_one_server() {
     let sharded = Sharded::serving("hotspot_for_autocommit = true");
-    let mut rng = Rng::new(seed());
+    let mut rng = Rng::new(paceline_testing::seed());
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
     let mut coordinator = sharded.coordinator.client("postgres");
     let before = sharded.on_shards();

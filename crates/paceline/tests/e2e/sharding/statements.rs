@@ -70,7 +70,7 @@ fn prepared_statements_run_on_shards() {
     let requests = [
         vec![bind("", "read", &[Some("12")]), execute("", 0), sync()],
         vec![
-            bind_formats("", "read", &[1], &[Some(&binary)], &[1]),
+            bind_formats("", "read", &[1], &[Some(binary.to_vec())], &[1]),
             execute("", 0),
             sync(),
         ],
