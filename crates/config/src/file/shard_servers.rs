@@ -77,8 +77,8 @@ fn shard_server(
     let said = |text: &String| !text.is_empty();
     let user: Option<String> = user.filter(said);
     let server: Option<String> = server.filter(said);
-    if reader.problems.len() == before && (server.is_none() || password.is_some() > user.is_some())
-    {
+    let is_complete = server.is_some() && (password.is_none() || user.is_some());
+    if reader.problems.len() == before && !is_complete {
         reader.note(start, ConfigProblem::ShardServerKeys(table));
     }
     Some(ShardServer {
