@@ -61,30 +61,38 @@ impl AnalysisTask {
     /// Runs the analysis in the background, on the connection that has just served the template.
     pub fn run(self, mut server: Box<PooledServer>) {
         server.release_rows();
-        let (template, settings) = (self.template.id, self.settings.id);
-        self.pool.analysis_started(template, settings);
-        tokio::spawn(async move {
-            let mut analysis = self;
-            let Some(conn) = server.conn() else {
-                return;
-            };
-            let (template, settings) = (&analysis.template, &analysis.settings);
-            conn.side.primary_columns.clone_from(&analysis.columns);
-            let answer = ask(conn, template, settings, &analysis.pool).await;
-            conn.side.primary_columns = None;
-            match answer {
-                Ok(result) => {
-                    analysis.result = result;
-                    let pool = Arc::clone(&analysis.pool);
-                    let (template, settings) = (analysis.template.id, analysis.settings.id);
-                    drop(analysis);
-                    // Before the connection takes the next request.
-                    pool.decide_again(template, settings).await;
-                    server.give_back();
-                }
-                Err(error) => tracing::debug!(%error, "the analysis of a template failed"),
+        self.pool
+            .analysis_started(self.template.id, self.settings.id);
+        tokio::spawn(self.ask(server));
+    }
+
+    /// Runs the analysis on a connection that serves nobody else meanwhile.
+    pub(crate) async fn run_apart(self, server: Box<PooledServer>) {
+        self.pool
+            .analysis_started(self.template.id, self.settings.id);
+        self.ask(server).await;
+    }
+
+    async fn ask(mut self, mut server: Box<PooledServer>) {
+        let Some(conn) = server.conn() else {
+            return;
+        };
+        let (template, settings) = (&self.template, &self.settings);
+        conn.side.primary_columns.clone_from(&self.columns);
+        let answer = ask(conn, template, settings, &self.pool).await;
+        conn.side.primary_columns = None;
+        match answer {
+            Ok(result) => {
+                self.result = result;
+                let pool = Arc::clone(&self.pool);
+                let (template, settings) = (self.template.id, self.settings.id);
+                drop(self);
+                // Before the connection takes the next request.
+                pool.decide_again(template, settings).await;
+                server.give_back();
             }
-        });
+            Err(error) => tracing::debug!(%error, "the analysis of a template failed"),
+        }
     }
 }
 

@@ -38,6 +38,7 @@ pub use load::PoolLoad;
 pub use replication::ReplicationServer;
 pub(crate) use state::ExclusiveUse;
 pub use state::{DisconnectSignal, PoolState};
+pub(crate) use wait::ProbeResult;
 
 use crate::address::Address;
 use crate::credentials::{ServerCredentials, ShownCredential};

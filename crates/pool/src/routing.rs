@@ -105,6 +105,11 @@ impl Routes {
         })
     }
 
+    /// Whether the text of a request is a statement on a sharded table that may run on a shard.
+    pub fn has_table(&self, request: &Request) -> bool {
+        self.template(request).on_map(&*self.map).is_ok()
+    }
+
     /// What is known of the template of a request.
     fn template(&self, request: &Request) -> Arc<TemplateRoute> {
         let mut templates = self

@@ -13,6 +13,7 @@ use arc_swap::ArcSwapOption;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::Upstream;
+use paceline_relay::request::Request;
 use paceline_shards::{ShardMap, ShardServerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,6 +113,12 @@ impl Shards {
             pool: pool.ok_or(RouteRefusal::NoMap)?,
             request,
         })
+    }
+
+    /// Whether statements of the template may run on shards, if its analysis permits it.
+    pub fn may_route(&self, request: &Request) -> bool {
+        let routes = self.routes();
+        routes.is_some_and(|routes| routes.has_table(request))
     }
 
     /// A shard had another table than the map says.

@@ -14,14 +14,9 @@ const SEED: u64 = 0x7A5B_2236_7996_DCFD;
 pub const HASH_PROBE: &str = "SELECT pg_catalog.concat_ws(' ', pg_catalog.hashtextextended('lookup3 takes 12 bytes at once' COLLATE \"C\", 5), \
      pg_catalog.hashint4extended(-7, 5), pg_catalog.hashint8extended(-7, 5))";
 
-/// Whether a server with this answer to [`HASH_PROBE`] computes the same hashes as this crate.
+/// The answer to [`HASH_PROBE`] of a server that computes the same hashes as this crate.
 #[must_use]
-pub fn hashes_alike(answer: &str) -> bool {
-    answer == own_answer()
-}
-
-/// The answer to [`HASH_PROBE`] by this crate.
-pub(crate) fn own_answer() -> String {
+pub fn own_hashes() -> String {
     const PROBE_SEED: u64 = 5;
     let hashes = [
         hash_bytes(b"lookup3 takes 12 bytes at once", PROBE_SEED),
@@ -30,6 +25,12 @@ pub(crate) fn own_answer() -> String {
     ];
     let own = hashes.map(|hash| hash.cast_signed().to_string());
     own.join(" ")
+}
+
+/// Whether a server with this answer to [`HASH_PROBE`] computes the same hashes as this crate.
+#[must_use]
+pub fn hashes_alike(answer: &str) -> bool {
+    answer == own_hashes()
 }
 
 /// The hash of a key with these columns, in the order of the key.

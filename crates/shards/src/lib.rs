@@ -31,7 +31,7 @@ pub use facts::{
     KeyPartFacts, PartitionFacts, PartitionKeyFacts, RoleFacts, RootFacts, ServerFacts, ShardFacts,
     ShardTableFacts,
 };
-pub use hash::{HASH_PROBE, hashes_alike};
+pub use hash::{HASH_PROBE, hashes_alike, own_hashes};
 pub use key::{KeyType, KeyValue};
 pub use map::{PartitionMap, ShardMap};
 pub use reason::{KeyProblem, LeafProblem, Reason, RoleProblem, ServerProblem, TableProblem};

@@ -30,5 +30,5 @@ mod reads;
 mod replication;
 mod scripts;
 mod session;
-mod shards;
+mod sharding;
 mod tidy;

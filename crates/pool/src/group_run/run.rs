@@ -345,6 +345,9 @@ impl GroupRun {
             let request = entry.and_then(|entry| entry.request.request.as_ref());
             if let (Some(request), MemberOutcome::Answer(answer)) = (request, outcome) {
                 stats.add(request, answer, &pool.stats);
+                if let Some(template) = request.stats.as_ref().filter(|_| pool.is_of_shard()) {
+                    template.count_on_shard();
+                }
             }
             if let Some(template) = request.and_then(|request| request.stats.as_ref()) {
                 match (self.strategy, outcome) {

@@ -24,24 +24,35 @@ impl GroupRun {
         conn: &mut ServerConn,
         out: &mut BytesMut,
     ) -> Result<(), ServerError> {
+        if let (None, [Some(entry)]) = (self.strategy, self.entries.as_slice())
+            && let Some(request) = &entry.request.request
+        {
+            // Boxed: it is rare, and every run would pay for its state.
+            Box::pin(describe_first(request, conn)).await?;
+        }
+        self.build_described(pool, conn, out);
+        Ok(())
+    }
+
+    /// The same if the server need not describe the columns of a statement first.
+    pub(super) fn build_described(
+        &mut self,
+        pool: &Pool,
+        conn: &mut ServerConn,
+        out: &mut BytesMut,
+    ) {
         let entries = self.entries.iter().flatten();
         let requests: Option<Vec<&PlannedRequest>> = entries
             .map(|entry| entry.request.request.as_deref())
             .collect();
-        let Some(requests) = requests else {
-            return Ok(());
-        };
-        if let (None, [request]) = (self.strategy, requests.as_slice()) {
-            // Boxed: it is rare, and every run would pay for its state.
-            Box::pin(describe_first(request, conn)).await?;
-        }
         let context = BuildContext {
             prelude: &pool.shared.chain,
             now: Instant::now(),
             queue_reorder_time: pool.settings().grouping.queue_reorder_time,
         };
-        self.batch = build_on_shard(self.strategy, &requests, &context, &mut conn.side, out);
-        Ok(())
+        self.batch = requests.and_then(|requests| {
+            build_on_shard(self.strategy, &requests, &context, &mut conn.side, out)
+        });
     }
 
     /// Receives the answers. An error of a statement alone is its answer if the definition of the table is still the same: then it
@@ -150,7 +161,7 @@ async fn describe_first(
 }
 
 /// Whether the definition of a table is the same.
-async fn is_same(
+pub(super) async fn is_same(
     table: &ShardTable,
     conn: &mut ServerConn,
     out: &mut BytesMut,

@@ -80,24 +80,12 @@ impl Pool {
                 GroupingDecision::without_analysis(request, policy)
             }
         };
-        self.permitted(decision.spec)
+        decision.spec
     }
 
-    /// Of a shard, no connection probes for requests or waits for a row before their group is built: the definition of the table is
-    /// compared behind the statements of a group.
-    pub(super) fn permitted(&self, spec: WaitSpec) -> WaitSpec {
-        match self.is_of_shard() {
-            true => WaitSpec {
-                probe_group: None,
-                locks: false,
-                ..spec
-            },
-            false => spec,
-        }
-    }
-
-    /// Analyzes a template on a connection of its own: no client relays statements to a shard.
-    async fn analyze(self: Arc<Self>, task: AnalysisTask) {
+    /// Analyzes a template on a connection of its own: no client relays statements to a shard, and the coordinator may reject a statement
+    /// that a shard executes.
+    pub async fn analyze(self: Arc<Self>, task: AnalysisTask) {
         let server = match self.check_out(WaitSpec::default(), false, || None) {
             CheckoutResult::Server(server) => server,
             CheckoutResult::Refused(_) => return,
@@ -106,6 +94,6 @@ impl Pool {
                 _ => return,
             },
         };
-        task.run(server);
+        task.run_apart(server).await;
     }
 }

@@ -4,12 +4,21 @@ use super::{Client, ClientEnd};
 use bytes::BytesMut;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_pool::pool::{AnalysisState, DisconnectSignal, WaitResult};
+use paceline_pool::routing::RouteRefusal;
 use paceline_pool::sharding::ShardStatement;
+use paceline_relay::request::Request;
 use paceline_sql::Effect;
 use paceline_wire::Frames;
 use paceline_wire::backend::tag;
 
 impl Client {
+    /// Whether a statement may run on a shard, if its analysis permits it.
+    pub(super) fn may_use_shard(&self, request: &Request) -> bool {
+        let shards = self.shards.load();
+        let shards = shards.as_ref().filter(|_| self.deferred.is_none());
+        shards.is_some_and(|shards| shards.may_route(request))
+    }
+
     /// The statement on its shard, if it may run there. In a transaction that has not begun, the coordinator executes it.
     pub(super) fn shard_statement(
         &self,
@@ -24,7 +33,16 @@ impl Client {
         if self.deferred.is_some() || self.is_serializable() {
             return None;
         }
-        shards.route(request, analysis).ok()
+        match shards.route(request, analysis) {
+            Ok(statement) => Some(statement),
+            Err(why) => {
+                if let Some(stats) = &request.stats {
+                    let shown = || (why != RouteRefusal::NotSharded).then(|| why.to_string());
+                    stats.count_on_coordinator(shown);
+                }
+                None
+            }
+        }
     }
 
     /// Has a shard execute a statement. False: the shard has done nothing, and the coordinator executes it.
@@ -59,6 +77,9 @@ impl Client {
                 Ok(false)
             }
             WaitResult::Elsewhere => {
+                if let Some(shards) = &*self.shards.load() {
+                    shards.suspect();
+                }
                 let signal = *self.disconnect.borrow();
                 match signal {
                     DisconnectSignal::Killed => Err(ClientEnd::Error(signal.message())),

@@ -1,4 +1,0 @@
-//! Shards: what Paceline knows of them is what PostgreSQL says.
-
-mod check;
-mod keys;
