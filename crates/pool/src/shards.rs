@@ -68,6 +68,8 @@ pub(crate) struct ShardsConfig {
     /// The hosts, one of which is the coordinator.
     hosts: Option<Arc<DatabaseHosts>>,
     servers: Vec<ShardServer>,
+    /// The query that connections to the coordinator run first.
+    connect_query: String,
     max_age: Duration,
     connect_timeout: Duration,
 }
@@ -92,6 +94,7 @@ impl ShardsConfig {
             coordinator: Arc::new(monitored(upstream, name, tcp, keyring)),
             hosts,
             servers: database.shard_servers.clone(),
+            connect_query: database.connect_query.clone(),
             max_age: settings.servers.shard_map_max_age,
             connect_timeout: settings.timeouts.server_connect_timeout,
         })
@@ -102,7 +105,7 @@ impl ShardsConfig {
         let hosts = |config: &Self| config.hosts.as_ref().map(Arc::as_ptr);
         self.coordinator.leads_to(&other.coordinator)
             && hosts(self) == hosts(other)
-            && self.servers == other.servers
+            && (&self.servers, &self.connect_query) == (&other.servers, &other.connect_query)
             && (self.max_age, self.connect_timeout) == (other.max_age, other.connect_timeout)
     }
 

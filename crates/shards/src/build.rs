@@ -21,7 +21,8 @@ impl PartitionMap {
     /// [`Fingerprint`](crate::Fingerprint), and the age of the map limits for how long it may be behind the coordinator.
     #[must_use]
     pub fn build(coordinator: CoordinatorFacts, servers: Vec<ServerFacts>) -> Self {
-        let problem = coordinator.database.check().err();
+        let problem = coordinator.problem.clone();
+        let problem = problem.or_else(|| coordinator.database.check().err());
         let shards = Shards::new(&coordinator.database, &servers);
         let roots = coordinator.roots.iter();
         let tables: Vec<ShardedTable> = roots

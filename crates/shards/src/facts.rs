@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 pub struct CoordinatorFacts {
     /// The database.
     pub database: DatabaseFacts,
+    /// What keeps all statements on the coordinator, whatever the catalogs say.
+    pub problem: Option<ServerProblem>,
     /// The partitioned tables that are no partitions themselves, and have foreign tables among their leaves.
     pub roots: Vec<RootFacts>,
     /// The roles of clients, by name.

@@ -7,6 +7,9 @@
 
 use crate::key::KeyValue;
 
+#[cfg(test)]
+mod tests;
+
 /// `HASH_PARTITION_SEED`
 const SEED: u64 = 0x7A5B_2236_7996_DCFD;
 

@@ -34,9 +34,10 @@ pub use facts::{
 pub use hash::{HASH_PROBE, hashes_alike, own_hashes};
 pub use key::{KeyType, KeyValue};
 pub use map::{PartitionMap, ShardMap};
+pub use partitioning::LeafId;
 pub use reason::{KeyProblem, LeafProblem, Reason, RoleProblem, ServerProblem, TableProblem};
 pub use server::{ShardServer, ShardServerId};
 pub use table::{
-    Column, ColumnDefault, Fingerprint, KeyColumn, Leaf, LeafId, Placement, Route, ShardTable,
+    Column, ColumnDefault, Fingerprint, KeyColumn, Leaf, Placement, Route, ShardTable,
     ShardedTable, UniqueKey,
 };

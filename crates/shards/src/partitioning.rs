@@ -3,9 +3,12 @@
 use crate::hash::partition_hash;
 use crate::key::KeyValue;
 use crate::reason::{KeyProblem, Reason};
-use crate::table::LeafId;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
+
+/// The number of a leaf in its table, in one map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LeafId(pub usize);
 
 /// What has the row: a leaf, or a partition that is partitioned itself, by its place among the levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

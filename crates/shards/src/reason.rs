@@ -200,6 +200,9 @@ pub enum ServerProblem {
         /// The coordinator's value.
         coordinator: String,
     },
+    /// A query that only the coordinator's connections run may change what statements mean.
+    #[error("connect_query is set, and connections to shards do not run it")]
+    ConnectQuery,
     /// The machine has another order of bytes.
     #[error("the server computes other hashes than Paceline")]
     OtherHashes,

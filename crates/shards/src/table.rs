@@ -1,7 +1,7 @@
 //! A sharded table, its leaves, and where the row with a key is.
 
 use crate::key::{KeyType, KeyValue};
-use crate::partitioning::{Found, Partitioning};
+use crate::partitioning::{Found, LeafId, Partitioning};
 use crate::reason::{KeyProblem, LeafProblem, Reason, TableProblem};
 use crate::server::ShardServerId;
 use paceline_cluster::TableName;
@@ -61,10 +61,6 @@ pub struct KeyColumn {
     /// The type. The column has no type modifier, so PostgreSQL stores each value as it is.
     pub key_type: KeyType,
 }
-
-/// The number of a leaf in its table, in one map.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LeafId(pub usize);
 
 /// A partition that is not partitioned itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use paceline_pool::shards::{
     shard_questions, unreachable,
 };
 use paceline_shards::{Leaf, Placement, ServerProblem, ShardMap, ShardedTable};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Partitions that a line names; it counts the others.
@@ -20,6 +20,7 @@ pub(super) struct ShardsAttempt {
     database: String,
     hosts: Vec<Attempt>,
     servers: Vec<ShardServer>,
+    connect_query: String,
 }
 
 impl ShardsAttempt {
@@ -36,6 +37,7 @@ impl ShardsAttempt {
             database: name.to_owned(),
             hosts: database.all_hosts().map(attempt).collect(),
             servers: database.shard_servers.clone(),
+            connect_query: database.connect_query.clone(),
         })
     }
 
@@ -71,6 +73,7 @@ impl ShardsAttempt {
             if answer.is_in_recovery() {
                 continue;
             }
+            let answer = answer.with_connect_query(&self.connect_query);
             return Ok(self.ask_shards(answer, host, limit).await);
         }
         anyhow::bail!("no coordinator answers")
@@ -110,7 +113,8 @@ async fn ask(
     let address = address.map_err(|error| ServerProblem::Unreachable(error.to_string()))?;
     let asking = async {
         let mut conn = attempt.open(&address, limit).await?;
-        let asking = ask_shard(&mut conn, None, &question.tables, &question.users, limit);
+        let (tables, users) = (&question.tables, &question.users);
+        let asking = ask_shard(&mut conn, None, tables, users, HashMap::new(), limit);
         let asked = optional_timeout(limit, asking).await;
         let answer = asked.ok_or(ServerError::Timeout(limit))??;
         conn.terminate();

@@ -91,6 +91,7 @@ fn map() -> PartitionMap {
     };
     let coordinator = CoordinatorFacts {
         database: database.clone(),
+        problem: None,
         roots: vec![root],
         roles: BTreeMap::from([("app".to_owned(), role)]),
     };

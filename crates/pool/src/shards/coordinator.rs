@@ -6,7 +6,7 @@ use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_cluster::{SystemId, TableName};
 use paceline_shards::{
     Columns, CoordinatorFacts, ForeignFacts, KeyPartFacts, PARTITIONS_MAX, PartitionFacts,
-    PartitionKeyFacts, Privileges, RoleFacts, RootFacts,
+    PartitionKeyFacts, Privileges, RoleFacts, RootFacts, ServerProblem,
 };
 use paceline_sql::facts::sharding::{
     USER_MAPPINGS_SQL, foreign_servers_sql, partitions_sql, role_privileges_sql, role_settings_sql,
@@ -27,6 +27,15 @@ pub struct CoordinatorAnswer {
 }
 
 impl CoordinatorAnswer {
+    /// With the query that only connections to the coordinator run first; empty for none.
+    #[must_use]
+    pub fn with_connect_query(mut self, query: &str) -> Self {
+        if !query.is_empty() {
+            self.facts.problem = Some(ServerProblem::ConnectQuery);
+        }
+        self
+    }
+
     /// Whether the server is in recovery: then it is a replica of the coordinator.
     pub fn is_in_recovery(&self) -> bool {
         self.facts.database.in_recovery

@@ -8,8 +8,8 @@ use crate::address::Address;
 use crate::hosts::open_monitor;
 use crate::server::{ServerConn, ServerError};
 use crate::shared::Shared;
-use paceline_cluster::SystemId;
-use paceline_shards::ServerProblem;
+use paceline_cluster::{SystemId, TableName};
+use paceline_shards::{ServerProblem, ShardTableFacts};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -37,6 +37,8 @@ struct MonitorConn {
     /// [`Address::moves`] when it was opened.
     moves: u64,
     system: Option<SystemId>,
+    /// The tables of a shard that were found with it.
+    known: HashMap<TableName, ShardTableFacts>,
 }
 
 /// The connections of the monitor, by what they lead to.
@@ -118,6 +120,7 @@ impl Connections {
         let mut conn = open(kept, address, config.connect_timeout, shared).await?;
         let system = conn.system;
         let answer = ask_coordinator(&mut conn.conn, system, roles, limit).await?;
+        let answer = answer.with_connect_query(&config.connect_query);
         let host = &conn.address.upstream.host;
         let questions = shard_questions(&answer, &config.servers, host);
         self.coordinator = Some(conn);
@@ -177,7 +180,9 @@ async fn ask(
     let asking = async {
         let mut conn = open(kept, address, config.connect_timeout, shared).await?;
         let (system, tables, users) = (conn.system, &question.tables, &question.users);
-        let answer = ask_shard(&mut conn.conn, system, tables, users, limit).await?;
+        let known = std::mem::take(&mut conn.known);
+        let answer = ask_shard(&mut conn.conn, system, tables, users, known, limit).await?;
+        conn.known.clone_from(answer.tables());
         Ok((answer, conn))
     };
     asking
@@ -206,6 +211,7 @@ async fn open(
         address,
         moves,
         system,
+        known: HashMap::new(),
     })
 }
 

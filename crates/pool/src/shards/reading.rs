@@ -7,7 +7,7 @@ use crate::server::ServerError;
 use paceline_cluster::TableName;
 use paceline_config::{Host, ShardServer, Upstream};
 use paceline_shards::{PartitionMap, ServerFacts, ServerProblem};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The map, and where its servers are.
@@ -40,20 +40,21 @@ pub fn shard_questions(
     configured: &[ShardServer],
     coordinator: &Host,
 ) -> Vec<ShardQuestion> {
-    let mut tables = BTreeMap::<&str, Vec<TableName>>::new();
+    let mut tables = BTreeMap::<&str, HashSet<&TableName>>::new();
     let partitions = answer.facts.roots.iter().flat_map(|root| &root.partitions);
     for foreign in partitions.filter_map(|partition| partition.foreign.as_ref()) {
         let of_server = tables.entry(&foreign.server).or_default();
-        of_server.push(foreign.table.clone());
+        of_server.insert(&foreign.table);
     }
     let servers = reached(answer, configured, coordinator).into_iter();
     let questions = servers.map(|server| {
         let roles = answer.facts.roles.keys();
         let users = roles.filter_map(|role| server.upstream(role)?.user);
         let users: BTreeSet<String> = users.collect();
+        let tables = tables.remove(server.name.as_str()).unwrap_or_default();
         ShardQuestion {
             upstream: server.monitored(),
-            tables: tables.remove(server.name.as_str()).unwrap_or_default(),
+            tables: tables.into_iter().cloned().collect(),
             users: users.into_iter().collect(),
             server,
         }

@@ -1,3 +1,5 @@
+//! Texts of bounds.
+
 use super::*;
 
 fn values(texts: &[&str]) -> Vec<Limit> {

@@ -6,10 +6,10 @@ use crate::decode;
 use crate::facts::{KeyPartFacts, PartitionFacts, PartitionKeyFacts, RootFacts};
 use crate::key::{KeyType, KeyValue};
 use crate::partitioning::{
-    Edge, Found, HashPartitions, ListPartitions, Partitioning, Range, RangePartitions,
+    Edge, Found, HashPartitions, LeafId, ListPartitions, Partitioning, Range, RangePartitions,
 };
 use crate::reason::{KeyProblem, LeafProblem};
-use crate::table::{KeyColumn, Leaf, LeafId};
+use crate::table::{KeyColumn, Leaf};
 use paceline_cluster::TableName;
 use std::collections::{HashMap, VecDeque};
 

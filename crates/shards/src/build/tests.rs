@@ -1,3 +1,5 @@
+//! Maps from facts: where keys lead, and what keeps statements on the coordinator.
+
 use super::*;
 use crate::access::{Access, Columns, Command, Privileges};
 use crate::facts::{
@@ -141,6 +143,7 @@ fn map_of(root: RootFacts, shard: ShardFacts) -> PartitionMap {
     };
     let coordinator = CoordinatorFacts {
         database: database(),
+        problem: None,
         roots: vec![root],
         roles: [("app".to_owned(), role)].into(),
     };

@@ -1,3 +1,5 @@
+//! Texts and bytes that PostgreSQL reads in one way only, and those that it may read in another.
+
 use super::*;
 
 /// The value of a text, as one number where it has one.

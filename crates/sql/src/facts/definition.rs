@@ -75,8 +75,8 @@ pub(super) fn unfit_sql(cases: &str) -> String {
            WHEN c.relrowsecurity THEN 'it has row-level security' \
            WHEN c.relhasrules THEN 'it has rules' \
            {TRIGGERS}\
-           WHEN EXISTS (SELECT FROM pg_constraint k WHERE k.contype = 'f' AND c.oid IN (k.conrelid, k.confrelid)) THEN 'it has foreign keys, or foreign keys refer to it' \
-           WHEN EXISTS (SELECT FROM pg_proc p WHERE p.pronargs = 1 AND p.proargtypes[0] = c.reltype) THEN 'a function takes its rows' \
+           WHEN EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f') \
+             OR EXISTS (SELECT FROM pg_trigger g JOIN pg_constraint k ON k.oid = g.tgconstraint WHERE g.tgrelid = c.oid AND k.contype = 'f') THEN 'it has foreign keys, or foreign keys refer to it' \
            {types}{collations}{generated}\
            WHEN EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' AND {checks}) \
              THEN 'the result of a check may differ on another server' END",

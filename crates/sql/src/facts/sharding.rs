@@ -196,6 +196,15 @@ pub fn shard_tables_sql(tables: &[Name]) -> String {
     )
 }
 
+/// Query to a shard for these tables: place; the value of [`shard_fingerprint_sql`].
+pub fn shard_fingerprints_sql(tables: &[Name]) -> String {
+    format!(
+        "SELECT f.place, {} FROM {} JOIN {TABLE_OF_F}",
+        fingerprint_of("c.oid"),
+        tables_sql(tables)
+    )
+}
+
 /// SQL expression of type `text` for a shard: it has another value after each change of the definition of the table, if the name means
 /// another table, and on a server in recovery. NULL if there is no such table. It needs no settings and no privileges for the table.
 pub fn shard_fingerprint_sql(table: &Name) -> String {

@@ -207,11 +207,6 @@ fn what_the_table_has_keeps_it_on_the_coordinator() {
             "it has rules",
             "DROP RULE r ON t",
         ),
-        (
-            "CREATE FUNCTION f(t) RETURNS int LANGUAGE sql AS 'SELECT 1'",
-            "a function takes its rows",
-            "DROP FUNCTION f",
-        ),
     ] {
         coordinator.ok(statements);
         assert_eq!(
@@ -221,6 +216,14 @@ fn what_the_table_has_keeps_it_on_the_coordinator() {
         );
         coordinator.ok(undo);
     }
+}
+
+#[test]
+fn a_query_of_the_coordinators_connections_keeps_all_tables_there() {
+    let sharded = sharded();
+    let (code, lines) = check(&sharded, "connect_query = \"SET bytea_output = escape\"");
+    let stays = "sharded table public.t: stays on the coordinator: the coordinator: connect_query is set, and connections to shards do not run it";
+    assert_eq!((code, lines.last().unwrap().as_str()), (Some(0), stays));
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! Options, mappings and configuration: where a server is, and as whom roles log in.
+
 use super::*;
 use crate::shards::coordinator::ForeignServer;
 
