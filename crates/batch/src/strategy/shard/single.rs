@@ -34,6 +34,8 @@ pub(super) struct SingleBatch {
     part: ShardPart,
     injected: Injected,
     answer: BytesMut,
+    /// The description of the columns of a write by a simple query, which PostgreSQL sends after the execution.
+    description: Option<BytesMut>,
     /// The `CommandComplete` of a simple query, which PostgreSQL sends after the commit.
     complete: BytesMut,
     end: SingleEnd,
