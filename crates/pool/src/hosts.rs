@@ -20,6 +20,7 @@ mod subscriber;
 pub use failovers::{Failover, FailoverTotals};
 pub(crate) use positions::ReplicaNeeds;
 pub(crate) use primary::{NoPrimary, PrimaryState};
+pub(crate) use probe::open_monitor;
 pub use questions::ask_both;
 pub use readable_tables::spec as subscriber_spec;
 pub(crate) use readable_tables::{ReadableTables, SubscriberRead, names_of};

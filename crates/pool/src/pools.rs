@@ -16,7 +16,8 @@ use crate::hosts::{DatabaseHosts, PrimaryState};
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
 use crate::replicas::ReplicasInForce;
-use crate::sharding::{ShardSource, ShardsInForce};
+use crate::sharding::ShardsInForce;
+use crate::shards::{DatabaseShards, ShardSource};
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
@@ -71,6 +72,8 @@ struct Registry {
     admin: AdminState,
     /// Of databases that have several, by the entry of the configuration.
     hosts: BTreeMap<String, Arc<DatabaseHosts>>,
+    /// The maps of the shards of databases, by the entry of the configuration.
+    shard_maps: BTreeMap<String, Arc<DatabaseShards>>,
     /// Databases that statements need without other sessions; some statements may have ended.
     exclusive: Vec<(DatabaseAddress, Weak<ExclusiveUse>)>,
 }
@@ -101,8 +104,9 @@ impl Registry {
     }
 
     /// The monitor of the shards of a database that clients name so, if it has any.
-    fn shard_source(&self, _config: &Config, _database: &str) -> Option<Arc<dyn ShardSource>> {
-        None
+    fn shard_source(&self, config: &Config, database: &str) -> Option<Arc<dyn ShardSource>> {
+        let monitor = self.shard_maps.get(config.entry_name(database)?)?;
+        Some(Arc::clone(monitor) as Arc<dyn ShardSource>)
     }
 
     /// Passes to a new pool the statements that need its database without other sessions.
@@ -168,6 +172,7 @@ impl Pools {
         let mut registry = self.lock();
         let config = self.shared.config();
         self.monitor_hosts(&mut registry, &config);
+        self.monitor_shards(&mut registry, &config);
         for ((database, user), pool) in &registry.by_name {
             if let Some(of) = registry.database(&config, database) {
                 let pool_config = self.pool_config(&config, of, user);
@@ -351,9 +356,14 @@ impl Pools {
         self.lock().admin.admit(database)
     }
 
-    /// Changes the orders of operators. When this returns, every pool obeys them.
+    /// Changes the orders of operators. When this returns, every pool obeys them. What an operator has changed on a coordinator before is
+    /// part of the next map of its shards.
     pub fn order<T>(&self, order: impl FnOnce(&mut AdminState) -> T) -> T {
         let mut registry = self.lock();
+        registry
+            .shard_maps
+            .values()
+            .for_each(|map| map.read_again());
         let outcome = order(&mut registry.admin);
         for (database, pool) in registry.all() {
             pool.set_state(registry.admin.state(database));

@@ -8,6 +8,7 @@ use crate::address::Address;
 use crate::pool::{Pool, PoolConfig, ShardHost};
 use crate::pools::ShardPoolMaker;
 use crate::routing::{RouteRefusal, RoutedStatement, Routes};
+use crate::shards::ShardSource;
 use arc_swap::ArcSwapOption;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::strategy::PlannedRequest;
@@ -22,22 +23,6 @@ const SEARCH_PATH: (&str, &str) = ("search_path", "pg_catalog");
 
 /// The shards of a database for one user; `None` if it has none. A reload may replace them.
 pub type ShardsInForce = Arc<ArcSwapOption<Shards>>;
-
-/// What the monitor of a database's shards has found.
-pub(crate) trait ShardSource: Send + Sync {
-    /// The map in force. `None`: it is not known, or it is too old.
-    fn map(&self) -> Option<Arc<dyn ShardMap>>;
-
-    /// Where connections to a server of this map lead for a role of the coordinator, with the user, the password and the database
-    /// there. `None`: the role has no login.
-    fn upstream(&self, map: &dyn ShardMap, server: ShardServerId, role: &str) -> Option<Upstream>;
-
-    /// The next map must contain the privileges of this role.
-    fn add_role(&self, role: &str);
-
-    /// The map may be out of date.
-    fn suspect(&self);
-}
 
 /// The shards of a database for one user.
 pub struct Shards {

@@ -2,6 +2,8 @@
 
 mod levels;
 mod placement;
+#[cfg(test)]
+mod tests;
 
 use crate::facts::{ColumnFacts, CoordinatorFacts, RootFacts, ServerFacts};
 use crate::map::PartitionMap;

@@ -4,6 +4,8 @@
 //! functions return the value that PostgreSQL stores. `None` means that PostgreSQL may read another value, or raise an error.
 
 mod date_time;
+#[cfg(test)]
+mod tests;
 
 use crate::key::{KeyType, KeyValue};
 use date_time::{DATE_RANGE, TIMESTAMP_RANGE};

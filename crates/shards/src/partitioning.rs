@@ -83,6 +83,14 @@ impl Partitioning {
         key.iter().copied()
     }
 
+    /// Why no partition is found.
+    pub(crate) fn problem(&self) -> Option<&KeyProblem> {
+        match self {
+            Self::Unknown(problem) => Some(problem),
+            Self::Hash(_) | Self::List(_) | Self::Range(_) => None,
+        }
+    }
+
     /// The partition for this key.
     pub(crate) fn find(&self, key: &[KeyValue<'_>]) -> Result<Found, Reason> {
         let found = match self {

@@ -2,7 +2,7 @@
 
 use crate::key::{KeyType, KeyValue};
 use crate::partitioning::{Found, Partitioning};
-use crate::reason::{LeafProblem, Reason, TableProblem};
+use crate::reason::{KeyProblem, LeafProblem, Reason, TableProblem};
 use crate::server::ShardServerId;
 use paceline_cluster::TableName;
 
@@ -147,6 +147,11 @@ impl ShardedTable {
     #[must_use]
     pub fn is_key_column(&self, name: &str) -> bool {
         self.key.iter().any(|column| column.name == name)
+    }
+
+    /// Why Paceline does not find partitions of the table, or of partitions that are partitioned themselves.
+    pub fn key_problems(&self) -> impl Iterator<Item = &KeyProblem> {
+        self.levels.iter().filter_map(Partitioning::problem)
     }
 
     /// The column with this name.

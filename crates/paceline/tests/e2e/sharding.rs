@@ -1,8 +1,10 @@
 //! Statements on sharded tables: each answer is one that a single server with all partitions would give, to the byte.
 
+mod check;
 mod errors;
 mod generated;
 mod groups;
+mod keys;
 mod statements;
 
 use crate::harness::cluster::Cluster;

@@ -75,9 +75,9 @@ async fn run(
         let waiters = part.iter().map(|(waiter, _)| *waiter);
         let results: Vec<ProbeResult> = match &first.shard {
             // Alone each of them finds out that the shard has another table.
-            Some(shard) if !is_same(&shard.table, conn, out).await? => {
-                waiters.map(|waiter| (waiter, ProbeOutcome::Leaves)).collect()
-            }
+            Some(shard) if !is_same(&shard.table, conn, out).await? => waiters
+                .map(|waiter| (waiter, ProbeOutcome::Leaves))
+                .collect(),
             _ => waiters.zip(probe.results()).collect(),
         };
         let answered = pool.probed(results);

@@ -95,10 +95,7 @@ impl Pool {
             return;
         }
         let reads = decision.joins_reads();
-        let Some(waiter) = inner
-            .line
-            .specify(now, waiter, decision.spec)
-        else {
+        let Some(waiter) = inner.line.specify(now, waiter, decision.spec) else {
             return;
         };
         if decision.would_group {

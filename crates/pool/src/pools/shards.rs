@@ -2,7 +2,8 @@
 
 use super::Pools;
 use crate::pool::{Pool, PoolConfig};
-use crate::sharding::{ShardSource, Shards, ShardsInForce};
+use crate::sharding::{Shards, ShardsInForce};
+use crate::shards::ShardSource;
 use crate::shared::Shared;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

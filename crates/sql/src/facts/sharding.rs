@@ -76,8 +76,8 @@ const TREE: &str = "tree(root, id, parent, depth) AS (\
 const KEY: &str = "(SELECT json_agg(json_build_array(\
        (SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = k.number), \
        coalesce((SELECT o.oid < 16384::oid AND o.opcdefault FROM pg_opclass o WHERE o.oid = k.class), false), \
-       coalesce((SELECT l.collisdeterministic FROM pg_collation l WHERE l.oid = k.collation), true)) ORDER BY k.place)::text \
-     FROM unnest(p.partattrs::int2[], p.partclass::oid[], p.partcollation::oid[]) WITH ORDINALITY AS k(number, class, collation, place))";
+       coalesce((SELECT l.collisdeterministic FROM pg_collation l WHERE l.oid = k.coll), true)) ORDER BY k.place)::text \
+     FROM unnest(p.partattrs::int2[], p.partclass::oid[], p.partcollation::oid[]) WITH ORDINALITY AS k(number, class, coll, place))";
 
 /// Query to the coordinator for the sharded tables: OID; schema; name; whether another schema has a relation of its name; strategy; the
 /// key; why statements on it depend on more than their row, or NULL; the lines of its definition; its columns.
@@ -185,7 +185,7 @@ pub fn shard_tables_sql(tables: &[Name]) -> String {
             FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate \
               AND i.indpred IS NULL AND i.indexprs IS NULL \
               AND NOT EXISTS (SELECT FROM unnest(i.indclass::oid[]) AS k(class) JOIN pg_opclass o ON o.oid = k.class WHERE o.oid >= 16384::oid OR NOT o.opcdefault) \
-              AND NOT EXISTS (SELECT FROM unnest(i.indcollation::oid[]) AS k(collation) JOIN pg_collation l ON l.oid = k.collation WHERE NOT l.collisdeterministic)), \
+              AND NOT EXISTS (SELECT FROM unnest(i.indcollation::oid[]) AS k(coll) JOIN pg_collation l ON l.oid = k.coll WHERE NOT l.collisdeterministic)), \
            {fingerprint} \
          FROM {f} JOIN {TABLE_OF_F}",
         unfit = unfit_sql(cases),
