@@ -40,15 +40,15 @@ impl Sharded {
         let mut one = coordinator.client(&whole);
         // Other OIDs than on the coordinator.
         one.ok("CREATE TABLE first (id int)");
-        one.ok(&format!(
-            "CREATE TABLE accounts ({COLUMNS}, PRIMARY KEY (id)) PARTITION BY HASH (id)"
-        ));
         let mut of_coordinator = coordinator.client("postgres");
-        // Other numbers of columns than on the shards.
-        of_coordinator.ok(&format!(
-            "CREATE EXTENSION postgres_fdw; CREATE TABLE accounts (gone int, {COLUMNS}) PARTITION BY HASH (id)"
-        ));
-        of_coordinator.ok("ALTER TABLE accounts DROP COLUMN gone");
+        of_coordinator.ok("CREATE EXTENSION postgres_fdw");
+        for (server, more) in [(&mut one, ", PRIMARY KEY (id)"), (&mut of_coordinator, "")] {
+            // Other numbers of columns than on the shards.
+            server.ok(&format!(
+                "CREATE TABLE accounts (gone int, {COLUMNS}{more}) PARTITION BY HASH (id)"
+            ));
+            server.ok("ALTER TABLE accounts DROP COLUMN gone");
+        }
         for (place, shard) in shards.iter().enumerate() {
             let mut of_shard = shard.client("postgres");
             of_shard.ok("CREATE SCHEMA store");
@@ -131,20 +131,21 @@ impl Sharded {
 
     /// Requests that shards have answered.
     pub(super) fn on_shards(&self) -> i64 {
-        self.groups("on_shards")
+        on_shards(&mut self.client())
     }
+}
 
-    /// The sum of a column of `SHOW GROUPS` over all templates, each of which counts once.
-    fn groups(&self, column: &str) -> i64 {
-        let reply = self.client().ok("SHOW GROUPS");
-        let columns = reply.0[0].columns();
-        let at = |name: &str| columns.iter().position(|known| known == name).unwrap();
-        let (template, wanted) = (at("template"), at(column));
-        let mut counts = BTreeMap::new();
-        for row in reply.rows() {
-            let count: i64 = row[wanted].as_deref().unwrap_or("0").parse().unwrap();
-            counts.insert(row[template].clone(), count);
-        }
-        counts.into_values().sum()
+/// Requests that shards have answered, by a client of Paceline.
+pub(super) fn on_shards(client: &mut RawClient) -> i64 {
+    let reply = client.ok("SHOW GROUPS");
+    let columns = reply.0[0].columns();
+    let at = |name: &str| columns.iter().position(|known| known == name).unwrap();
+    let (template, wanted) = (at("template"), at("on_shards"));
+    // Each template counts once, however many rows it has.
+    let mut counts = BTreeMap::new();
+    for row in reply.rows() {
+        let count: i64 = row[wanted].as_deref().unwrap_or("0").parse().unwrap();
+        counts.insert(row[template].clone(), count);
     }
+    counts.into_values().sum()
 }

@@ -6,7 +6,8 @@ use crate::pool::Pool;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_batch::strategy::{
-    BuildContext, MemberOutcome, MemberResult, PlannedRequest, Retry, ShardTable, build_on_shard,
+    BuildContext, MemberOutcome, MemberResult, PlannedRequest, Retry, ShardTable, Strategy,
+    build_on_shard,
 };
 use paceline_batch::template_stats::Fallback;
 use paceline_relay::server::{Injected, Preparable};
@@ -24,6 +25,7 @@ impl GroupRun {
         conn: &mut ServerConn,
         out: &mut BytesMut,
     ) -> Result<(), ServerError> {
+        self.run_single_alone(pool);
         if let (None, [Some(entry)]) = (self.strategy, self.entries.as_slice())
             && let Some(request) = &entry.request.request
         {
@@ -41,6 +43,7 @@ impl GroupRun {
         conn: &mut ServerConn,
         out: &mut BytesMut,
     ) {
+        self.run_single_alone(pool);
         let entries = self.entries.iter().flatten();
         let requests: Option<Vec<&PlannedRequest>> = entries
             .map(|entry| entry.request.request.as_deref())
@@ -53,6 +56,16 @@ impl GroupRun {
         self.batch = requests.and_then(|requests| {
             build_on_shard(self.strategy, &requests, &context, &mut conn.side, out)
         });
+    }
+
+    /// A write without others is executed as its client sent it, as a relay would do.
+    fn run_single_alone(&mut self, pool: &Pool) {
+        if let [Some(entry)] = self.entries.as_slice()
+            && !self.strategy.is_some_and(Strategy::reads)
+            && !pool.groups_single(&entry.spec)
+        {
+            self.strategy = None;
+        }
     }
 
     /// Receives the answers. An error of a statement alone is its answer if the definition of the table is still the same: then it

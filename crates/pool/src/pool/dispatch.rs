@@ -389,7 +389,7 @@ impl Pool {
 
     /// Whether a request may be a group of its own, so that it does not read the whole queue. A half of a group that has failed
     /// may not.
-    fn groups_single(&self, spec: &WaitSpec) -> bool {
+    pub(crate) fn groups_single(&self, spec: &WaitSpec) -> bool {
         let takes = |id: GroupId| id.strategy == Strategy::Take && id.cohort == 0;
         spec.group.is_some_and(takes) && !self.settings().grouping.queue_reorder_time.is_zero()
     }

@@ -13,6 +13,7 @@ use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::RequestForm;
 use paceline_relay::server::{Injected, ServerSide};
+use paceline_sql::Effect;
 use paceline_wire::Frame;
 use paceline_wire::backend::tag;
 
@@ -34,8 +35,10 @@ pub(super) struct SingleBatch {
     part: ShardPart,
     injected: Injected,
     answer: BytesMut,
-    /// The `CommandComplete` of a simple query, which PostgreSQL sends after the commit.
-    complete: BytesMut,
+    /// Whether it writes.
+    writes: bool,
+    /// Messages that PostgreSQL sends later to a simple query: the columns of a write after its execution, the end after the commit.
+    held: BytesMut,
     end: SingleEnd,
 }
 
@@ -54,16 +57,23 @@ impl Batch for SingleBatch {
             tag::CLOSE_COMPLETE => self.injected.complete(),
             // The messages of the extended protocol that a simple query does not have.
             tag::BIND_COMPLETE | tag::NO_DATA if self.form == RequestForm::Simple => {}
+            tag::ROW_DESCRIPTION if self.form == RequestForm::Simple && self.writes => {
+                self.held.put_slice(frame.bytes);
+            }
             tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE
                 if self.form == RequestForm::Simple =>
             {
-                self.complete.put_slice(frame.bytes);
+                self.held.put_slice(frame.bytes);
+            }
+            tag::DATA_ROW => {
+                self.answer.unsplit(self.held.split());
+                self.answer.put_slice(frame.bytes);
             }
             tag::PARAMETER_STATUS => server.note_reported(frame.body()),
             tag::ERROR_RESPONSE => self.receive_error(frame, server),
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);
-                self.answer.unsplit(self.complete.split());
+                self.answer.unsplit(self.held.split());
                 self.answer.put_slice(frame.bytes);
                 self.finish(results);
                 return BatchProgress::Complete;
@@ -93,7 +103,8 @@ impl SingleBatch {
             part: *part,
             injected: writer.injected,
             answer: BytesMut::new(),
-            complete: BytesMut::new(),
+            writes: member.template.effect() == Some(&Effect::Write),
+            held: BytesMut::new(),
             end: SingleEnd::Done,
         })
     }
@@ -107,7 +118,7 @@ impl SingleBatch {
             true => SingleEnd::Refused,
             false => SingleEnd::Failed,
         };
-        self.complete.clear();
+        self.held.clear();
         write_error(frame.body(), &self.part, &mut self.answer);
     }
 

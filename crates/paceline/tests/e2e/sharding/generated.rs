@@ -1,7 +1,7 @@
 //! Random programs on sharded tables and on one server: the same answers, to the byte. A part of the statements only look as if they
 //! had a key.
 
-use super::Sharded;
+use super::{Sharded, on_shards};
 use crate::harness::message::{bind_formats, describe, execute, parse, query, sync};
 use crate::harness::raw::RawClient;
 use crate::harness::reply::transcript;
@@ -114,14 +114,16 @@ fn a_random_program_has_the_answers_of_one_server() {
     let sharded = Sharded::serving("hotspot_for_autocommit = true");
     let mut rng = Rng::new(paceline_testing::seed());
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
+    let mut shown = sharded.client();
     let mut coordinator = sharded.coordinator.client("postgres");
-    let before = sharded.on_shards();
+    let before = on_shards(&mut shown);
     let mut seen = before;
     for number in 0..STATEMENTS {
         let request = request(&mut rng);
         let what = format!("statement {number}: {}", request.escape_ascii());
+        println!("{what}");
         let here = client.ask(&request);
-        let now = sharded.on_shards();
+        let now = on_shards(&mut shown);
         if here.sqlstate() == "42P10" {
             // The coordinator cannot execute it, and has done nothing.
             continue;
