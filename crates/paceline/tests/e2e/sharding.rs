@@ -2,9 +2,11 @@
 
 mod check;
 mod errors;
+mod fingerprints;
 mod generated;
 mod groups;
 mod keys;
+mod map;
 mod statements;
 
 use crate::harness::cluster::Cluster;
