@@ -1,5 +1,6 @@
 //! Statements on sharded tables: each answer is one that a single server with all partitions would give, to the byte.
 
+mod changes;
 mod check;
 mod errors;
 mod fingerprints;
@@ -7,6 +8,7 @@ mod generated;
 mod groups;
 mod keys;
 mod map;
+mod outages;
 mod statements;
 
 use crate::harness::cluster::Cluster;
@@ -26,9 +28,10 @@ const PARTITIONS: usize = 4;
 /// A coordinator whose table `accounts` has its partitions on two shards, a database with the same table on one server, and Paceline
 /// in front of the coordinator.
 pub(super) struct Sharded {
+    /// Ends before the servers.
+    pub(super) paceline: Paceline,
     pub(super) coordinator: Arc<Cluster>,
     pub(super) shards: [Arc<Cluster>; 2],
-    pub(super) paceline: Paceline,
     /// The name of the database with all partitions, on the coordinator's server.
     whole: String,
 }
