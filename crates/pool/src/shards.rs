@@ -9,7 +9,7 @@ mod rows;
 mod servers;
 mod shard;
 
-pub use coordinator::{CoordinatorAnswer, ask_coordinator};
+pub use coordinator::{CoordinatorAnswer, KnownDefinition, KnownDefinitions, ask_coordinator};
 pub use reading::{MapReading, ShardQuestion, shard_questions, unreachable};
 pub use shard::{ShardAnswer, ask_shard};
 

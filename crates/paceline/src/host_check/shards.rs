@@ -5,8 +5,8 @@ use paceline_config::{Config, Database, ShardServer, Shards, Upstream};
 use paceline_net::optional_timeout;
 use paceline_pool::server::ServerError;
 use paceline_pool::shards::{
-    CoordinatorAnswer, MapReading, ShardAnswer, ShardQuestion, ask_coordinator, ask_shard,
-    shard_questions, unreachable,
+    CoordinatorAnswer, KnownDefinitions, MapReading, ShardAnswer, ShardQuestion, ask_coordinator,
+    ask_shard, shard_questions, unreachable,
 };
 use paceline_shards::{Leaf, Placement, ServerProblem, ShardMap, ShardedTable};
 use std::collections::{BTreeMap, HashMap};
@@ -66,7 +66,8 @@ impl ShardsAttempt {
                 continue;
             };
             let roles: Vec<String> = host.upstream.user.iter().cloned().collect();
-            let asking = ask_coordinator(&mut conn, None, &roles, limit);
+            let mut known = KnownDefinitions::new();
+            let asking = ask_coordinator(&mut conn, None, &roles, &mut known, limit);
             let asked = optional_timeout(limit, asking).await;
             let answer = asked.ok_or(ServerError::Timeout(limit))??;
             conn.terminate();

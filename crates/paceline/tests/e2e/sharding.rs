@@ -3,9 +3,11 @@
 mod changes;
 mod check;
 mod errors;
+mod fingerprints;
 mod generated;
 mod groups;
 mod keys;
+mod map;
 mod outages;
 mod statements;
 

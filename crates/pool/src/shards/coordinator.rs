@@ -5,14 +5,14 @@ use super::rows::{Row, unreadable};
 use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_cluster::{SystemId, TableName};
 use paceline_shards::{
-    Columns, CoordinatorFacts, ForeignFacts, KeyPartFacts, PARTITIONS_MAX, PartitionFacts,
-    PartitionKeyFacts, Privileges, RoleFacts, RootFacts, ServerProblem,
+    ColumnFacts, Columns, CoordinatorFacts, Definition, ForeignFacts, KeyPartFacts, PARTITIONS_MAX,
+    PartitionFacts, PartitionKeyFacts, Privileges, RoleFacts, RootFacts, ServerProblem,
 };
 use paceline_sql::facts::sharding::{
-    USER_MAPPINGS_SQL, foreign_servers_sql, partitions_sql, role_privileges_sql, role_settings_sql,
-    sharded_tables_sql,
+    USER_MAPPINGS_SQL, definitions_sql, foreign_servers_sql, partitions_sql, role_privileges_sql,
+    role_settings_sql, sharded_tables_sql,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Options of a foreign object, in the order of the catalog.
@@ -42,6 +42,20 @@ impl CoordinatorAnswer {
     }
 }
 
+/// Definitions of tables on the coordinator that were read before, by OID.
+pub type KnownDefinitions = HashMap<u32, KnownDefinition>;
+
+/// A definition.
+#[derive(Debug, Clone)]
+pub struct KnownDefinition {
+    /// Changes with each change of the definition.
+    version: String,
+    /// JSON array of the lines.
+    lines: String,
+    /// Those of a partitioned table.
+    columns: Vec<ColumnFacts>,
+}
+
 /// A foreign server.
 #[derive(Debug)]
 pub(super) struct ForeignServer {
@@ -59,7 +73,8 @@ pub(super) struct UserMapping {
     pub(super) options: Option<Options>,
 }
 
-/// Asks the coordinator, in one transaction.
+/// Asks the coordinator, in one transaction. Definitions in `known` whose version is the same have not changed, and are not asked for again;
+/// then `known` has those of all tables.
 ///
 /// # Errors
 /// The server answers with an error, or the connection is lost.
@@ -67,6 +82,7 @@ pub async fn ask_coordinator(
     conn: &mut ServerConn,
     system: Option<SystemId>,
     roles: &[String],
+    known: &mut KnownDefinitions,
     limit: Duration,
 ) -> Result<CoordinatorAnswer, ServerError> {
     let mut answer = CoordinatorAnswer::default();
@@ -86,7 +102,8 @@ pub async fn ask_coordinator(
     let [roots, partitions, servers, mappings, settings] = answers.as_slice() else {
         return Err(unreadable());
     };
-    answer.facts.roots = read_roots(roots, partitions)?;
+    update_definitions(conn, known, roots, partitions).await?;
+    answer.facts.roots = read_roots(roots, partitions, known)?;
     answer.servers = collect(servers, |row| {
         Ok(ForeignServer {
             name: row.required(0)?.to_owned(),
@@ -131,15 +148,56 @@ pub(super) fn option<'a>(options: &'a Options, name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-fn read_roots(roots: &ResultRows, partitions: &ResultRows) -> Result<Vec<RootFacts>, ServerError> {
+/// Reads the definitions of which the version is another one, and forgets those of tables that are gone.
+async fn update_definitions(
+    conn: &mut ServerConn,
+    known: &mut KnownDefinitions,
+    roots: &ResultRows,
+    partitions: &ResultRows,
+) -> Result<(), ServerError> {
+    let of_roots = roots.iter().map(|row| (Row(row), 0, 7));
+    let of_partitions = partitions.iter().map(|row| (Row(row), 1, 8));
+    let versions = of_roots.chain(of_partitions).map(|(row, oid, version)| {
+        let version = row.required(version)?.to_owned();
+        Ok((row.number(oid)?, version))
+    });
+    let versions: HashMap<u32, String> = versions.collect::<Result<_, ServerError>>()?;
+    known.retain(|oid, known| versions.get(oid) == Some(&known.version));
+    let others = versions.keys().filter(|oid| !known.contains_key(*oid));
+    let others: Vec<u32> = others.copied().collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let answers = conn.query(&definitions_sql(&others)).await?;
+    for row in answers.first().ok_or_else(unreadable)? {
+        let row = Row(row);
+        let oid = row.number(0)?;
+        let definition = KnownDefinition {
+            version: versions.get(&oid).cloned().ok_or_else(unreadable)?,
+            lines: row.required(1)?.to_owned(),
+            columns: database::columns(&row, 2)?,
+        };
+        known.insert(oid, definition);
+    }
+    Ok(())
+}
+
+fn read_roots(
+    roots: &ResultRows,
+    partitions: &ResultRows,
+    known: &KnownDefinitions,
+) -> Result<Vec<RootFacts>, ServerError> {
     let mut by_root = BTreeMap::<u32, Vec<PartitionFacts>>::new();
     for row in partitions {
         let row = Row(row);
-        let of_root = by_root.entry(row.number(0)?).or_default();
-        of_root.push(partition(&row)?);
+        let root: u32 = row.number(0)?;
+        let of_root = known.get(&root).ok_or_else(unreadable)?;
+        let partition = partition(&row, known, of_root)?;
+        by_root.entry(root).or_default().push(partition);
     }
     collect(roots, |row| {
         let oid = row.number(0)?;
+        let definition = known.get(&oid).ok_or_else(unreadable)?;
         let mut partitions = by_root.get(&oid).cloned().unwrap_or_default();
         let truncated = partitions.len() > PARTITIONS_MAX;
         partitions.truncate(PARTITIONS_MAX);
@@ -148,12 +206,16 @@ fn read_roots(roots: &ResultRows, partitions: &ResultRows) -> Result<Vec<RootFac
             name: name(&row, 1)?,
             ambiguous: row.is_true(3),
             key: key(&row, 4, 5)?.ok_or_else(unreadable)?,
-            definition: database::definition(&row, 6, 7)?,
-            columns: database::columns(&row, 8)?,
+            definition: Definition::new(row.text(6).map(str::to_owned), lines(&definition.lines)?),
+            columns: definition.columns.clone(),
             partitions,
             truncated,
         })
     })
+}
+
+fn lines(json: &str) -> Result<Vec<String>, ServerError> {
+    serde_json::from_str(json).map_err(|_| unreadable())
 }
 
 /// A schema, and in the next column the name.
@@ -186,15 +248,22 @@ fn key(
     }))
 }
 
-fn partition(row: &Row<'_>) -> Result<PartitionFacts, ServerError> {
+fn partition(
+    row: &Row<'_>,
+    known: &KnownDefinitions,
+    root: &KnownDefinition,
+) -> Result<PartitionFacts, ServerError> {
     let name = name(row, 3)?;
+    let oid = row.number(1)?;
+    let own = known.get(&oid).ok_or_else(unreadable)?;
+    let differs = own.lines != root.lines;
     Ok(PartitionFacts {
-        oid: row.number(1)?,
+        oid,
         parent: row.number(2)?,
         bound: row.required(5)?.to_owned(),
         detaching: row.is_true(6),
         unfit: row.text(7).map(|why| format!("on the coordinator, {why}")),
-        lines: row.json(8)?,
+        lines: differs.then(|| lines(&own.lines)).transpose()?,
         key: key(row, 9, 10)?,
         foreign: foreign(row, &name)?,
         name,

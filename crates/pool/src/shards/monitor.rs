@@ -1,6 +1,6 @@
 //! The task that reads the map of one database's shards.
 
-use super::coordinator::ask_coordinator;
+use super::coordinator::{KnownDefinitions, ask_coordinator};
 use super::reading::{MapReading, ShardQuestion, shard_questions, unreachable};
 use super::shard::{ShardAnswer, ask_shard};
 use super::{DatabaseShards, ShardsConfig};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Minimum time between two readings.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-/// Limits of the time of a reading, which is half of `shard_map_max_age`.
+/// Limits of the time of a reading. Between them it is half of `shard_map_max_age`, so that a map is never older than that.
 const LIMIT_MIN: Duration = Duration::from_millis(100);
 const LIMIT_MAX: Duration = Duration::from_secs(30);
 
@@ -37,8 +37,10 @@ struct MonitorConn {
     /// [`Address::moves`] when it was opened.
     moves: u64,
     system: Option<SystemId>,
-    /// The tables of a shard that were found with it.
-    known: HashMap<TableName, ShardTableFacts>,
+    /// What was found with it on a coordinator.
+    definitions: KnownDefinitions,
+    /// What was found with it on a shard.
+    tables: HashMap<TableName, ShardTableFacts>,
 }
 
 /// The connections of the monitor, by what they lead to.
@@ -69,7 +71,8 @@ async fn read_again_and_again(shards: Weak<DatabaseShards>, shared: Arc<Shared>)
         // If the task held the shards while it waits for servers, it would keep itself from ending.
         drop(present);
         let began = Instant::now();
-        let limit = (config.max_age / 2).clamp(LIMIT_MIN, LIMIT_MAX);
+        let pause = (config.max_age / 2).max(LIMIT_MIN);
+        let limit = pause.min(LIMIT_MAX);
         let reading = connections.read(&config, &roles, limit, &shared);
         let read = tokio::time::timeout(limit, reading).await;
         let read = read.unwrap_or(Err(ServerError::QueryTimeout));
@@ -89,7 +92,7 @@ async fn read_again_and_again(shards: Weak<DatabaseShards>, shared: Arc<Shared>)
         drop(present);
         tokio::time::sleep(PAUSE_MIN).await;
         tokio::select! {
-            () = tokio::time::sleep_until((began + limit).into()) => {}
+            () = tokio::time::sleep_until((began + pause).into()) => {}
             asked = wanted.changed() => if asked.is_err() { return },
         }
     }
@@ -119,7 +122,8 @@ impl Connections {
         let kept = self.coordinator.take();
         let mut conn = open(kept, address, config.connect_timeout, shared).await?;
         let system = conn.system;
-        let answer = ask_coordinator(&mut conn.conn, system, roles, limit).await?;
+        let known = &mut conn.definitions;
+        let answer = ask_coordinator(&mut conn.conn, system, roles, known, limit).await?;
         let answer = answer.with_connect_query(&config.connect_query);
         let host = &conn.address.upstream.host;
         let questions = shard_questions(&answer, &config.servers, host);
@@ -180,9 +184,9 @@ async fn ask(
     let asking = async {
         let mut conn = open(kept, address, config.connect_timeout, shared).await?;
         let (system, tables, users) = (conn.system, &question.tables, &question.users);
-        let known = std::mem::take(&mut conn.known);
+        let known = std::mem::take(&mut conn.tables);
         let answer = ask_shard(&mut conn.conn, system, tables, users, known, limit).await?;
-        conn.known.clone_from(answer.tables());
+        conn.tables.clone_from(answer.tables());
         Ok((answer, conn))
     };
     asking
@@ -211,7 +215,8 @@ async fn open(
         address,
         moves,
         system,
-        known: HashMap::new(),
+        definitions: KnownDefinitions::new(),
+        tables: HashMap::new(),
     })
 }
 

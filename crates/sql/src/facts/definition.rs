@@ -55,7 +55,7 @@ pub(super) fn columns_sql() -> String {
         "(SELECT json_agg(json_build_array(a.attname, a.attnum, a.atttypid::int8, a.atttypmod, \
              CASE WHEN a.attidentity = 'a' THEN 'always' WHEN a.attidentity = 'd' THEN 'by default' \
                WHEN a.attgenerated = '' AND f.adbin IS NOT NULL THEN 'expression' ELSE 'null' END, \
-             pg_get_expr(f.adbin, f.adrelid), coalesce({differs}, false)) ORDER BY a.attnum)::text \
+             CASE WHEN a.attgenerated = '' THEN pg_get_expr(f.adbin, 0::oid) END, coalesce({differs}, false)) ORDER BY a.attnum)::text \
            FROM pg_attribute a LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum WHERE {COLUMN_OF_C})",
         differs = may_differ("f.adbin"),
     )

@@ -80,43 +80,52 @@ const KEY: &str = "(SELECT json_agg(json_build_array(\
      FROM unnest(p.partattrs::int2[], p.partclass::oid[], p.partcollation::oid[]) WITH ORDINALITY AS k(number, class, coll, place))";
 
 /// Query to the coordinator for the sharded tables: OID; schema; name; whether another schema has a relation of its name; strategy; the
-/// key; why statements on it depend on more than their row, or NULL; the lines of its definition; its columns.
+/// key; why statements on it depend on more than their row, or NULL; a version of its definition.
 pub fn sharded_tables_sql() -> String {
     format!(
         "WITH RECURSIVE {TREE} SELECT c.oid, n.nspname, c.relname, \
            EXISTS (SELECT FROM pg_class o JOIN pg_namespace s ON s.oid = o.relnamespace WHERE o.relname = c.relname AND o.oid <> c.oid \
              AND NOT starts_with(s.nspname::text, 'pg_temp_') AND NOT starts_with(s.nspname::text, 'pg_toast')), \
-           p.partstrat, {KEY}, {unfit}, {lines}, {columns} \
+           p.partstrat, {KEY}, {unfit}, {version} \
          FROM sharded JOIN pg_class c ON c.oid = sharded.root JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_partitioned_table p ON p.partrelid = c.oid ORDER BY n.nspname, c.relname",
         unfit = unfit_sql(""),
+        version = fingerprint_of("c.oid"),
+    )
+}
+
+/// Query to the coordinator for the definitions of the tables with these OIDs: OID; the lines; for a partitioned table the columns. It
+/// waits for the locks of the tables, unlike the other queries: so it is for tables of which the version has changed.
+pub fn definitions_sql(tables: &[u32]) -> String {
+    let tables: Vec<String> = tables.iter().map(u32::to_string).collect();
+    format!(
+        "SELECT c.oid, {lines}, CASE WHEN c.relkind = 'p' THEN {columns} END FROM pg_class c WHERE c.oid = ANY ('{{{oids}}}'::oid[])",
         lines = lines_sql(),
         columns = columns_sql(),
+        oids = tables.join(","),
     )
 }
 
 /// Query to the coordinator for the partitions of the sharded tables, each behind the table of which it is a partition, at most `limit`
 /// of each sharded table: OID of the sharded table; OID; OID of the table above; schema; name; bounds; whether it is being detached; why
-/// statements depend on more than their row, or NULL; the lines of its definition, or NULL if they are those of the sharded table;
-/// strategy and key if it is partitioned; for a foreign table its server, whether it uses `postgres_fdw`, the options of the table and
+/// statements depend on more than their row, or NULL; a version of its definition; strategy and key if it is partitioned; for a foreign table its server, whether it uses `postgres_fdw`, the options of the table and
 /// of the server, and whether a column has another name on the shard.
 pub fn partitions_sql(limit: usize) -> String {
     format!(
         "WITH RECURSIVE {TREE}, \
-         defined(root, lines) AS MATERIALIZED (SELECT c.oid, {lines} FROM sharded JOIN pg_class c ON c.oid = sharded.root), \
          numbered AS (SELECT t.*, row_number() OVER (PARTITION BY t.root ORDER BY t.depth, t.id) AS place FROM tree t JOIN sharded USING (root) WHERE t.depth > 0) \
-         SELECT t.root, c.oid, t.parent, n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), i.inhdetachpending, \
-           CASE {TRIGGERS} END, NULLIF({lines}, d.lines), p.partstrat, CASE WHEN p.partrelid IS NOT NULL THEN {KEY} END, \
+         SELECT t.root, c.oid, t.parent, n.nspname, c.relname, pg_get_expr(c.relpartbound, 0::oid), i.inhdetachpending, \
+           CASE {TRIGGERS} END, {version}, p.partstrat, CASE WHEN p.partrelid IS NOT NULL THEN {KEY} END, \
            s.srvname, EXISTS (SELECT FROM pg_foreign_data_wrapper w JOIN pg_proc h ON h.oid = w.fdwhandler WHERE w.oid = s.srvfdw AND h.proname = 'postgres_fdw_handler'), \
            array_to_json(f.ftoptions), array_to_json(s.srvoptions), \
            EXISTS (SELECT FROM pg_attribute a, pg_options_to_table(a.attfdwoptions) AS o(option, value) \
              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND o.option = 'column_name' AND o.value <> a.attname::text) \
-         FROM numbered t JOIN defined d USING (root) JOIN pg_class c ON c.oid = t.id JOIN pg_namespace n ON n.oid = c.relnamespace \
+         FROM numbered t JOIN pg_class c ON c.oid = t.id JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_inherits i ON i.inhrelid = t.id AND i.inhparent = t.parent \
            LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
            LEFT JOIN pg_foreign_table f ON f.ftrelid = c.oid LEFT JOIN pg_foreign_server s ON s.oid = f.ftserver \
          WHERE t.place <= {limit} ORDER BY t.root, t.depth, t.id",
-        lines = lines_sql(),
+        version = fingerprint_of("c.oid"),
     )
 }
 
@@ -212,8 +221,8 @@ pub fn shard_fingerprint_sql(table: &Name) -> String {
     fingerprint_of(&format!("pg_catalog.to_regclass({class})::pg_catalog.oid"))
 }
 
-/// Columns, constraints, privileges, the first trigger or child, rules and row security change the row of `pg_class`, or rows of
-/// `pg_attribute` or `pg_index`. The flags for triggers and children stay when these are gone.
+/// Columns, defaults, privileges, the first trigger or child, rules and row security change the row of `pg_class`, or rows of
+/// `pg_attribute`. The flags for triggers and children stay when these are gone.
 fn fingerprint_of(class: &str) -> String {
     let versions = |table: &str, column: &str, order: &str| {
         format!(
@@ -221,11 +230,12 @@ fn fingerprint_of(class: &str) -> String {
         )
     };
     format!(
-        "(SELECT pg_catalog.concat_ws(' ', pg_catalog.pg_is_in_recovery(), z.oid, z.xmin, {columns}, {indexes}, \
+        "(SELECT pg_catalog.concat_ws(' ', pg_catalog.pg_is_in_recovery(), z.oid, z.xmin, {columns}, {indexes}, {constraints}, \
            CASE WHEN z.relhastriggers THEN {triggers} END, CASE WHEN z.relhassubclass THEN {children} END) \
          FROM pg_catalog.pg_class z WHERE z.oid OPERATOR(pg_catalog.=) {class})",
         columns = versions("pg_attribute", "attrelid", "attnum"),
         indexes = versions("pg_index", "indrelid", "indexrelid"),
+        constraints = versions("pg_constraint", "conrelid", "oid"),
         triggers = versions("pg_trigger", "tgrelid", "oid"),
         children = versions("pg_inherits", "inhparent", "inhrelid"),
     )
