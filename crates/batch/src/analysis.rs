@@ -31,6 +31,9 @@ pub struct TemplateAnalysis {
     /// Whether such a read has the same answer also on a logical subscriber that has its tables: it uses only what is PostgreSQL's own
     /// and the same on each server.
     pub reads_on_subscribers: bool,
+    /// The OID of its only table, if it means the same on another server that has the table: it uses only what is PostgreSQL's own.
+    /// Known only if the database has shards.
+    pub portable_table: Option<u32>,
     /// Whether it calls functions that may change the session.
     pub may_change_session: bool,
     /// What it may do with sequences.
@@ -114,6 +117,7 @@ impl TemplateAnalysis {
             plain_read: Err(why),
             reads_on_replicas: false,
             reads_on_subscribers: false,
+            portable_table: None,
             may_change_session: true,
             sequences: SequenceUse::ANY,
             reads_numbers: true,

@@ -35,6 +35,7 @@ mod queue_starts;
 mod row_key;
 pub mod row_lock;
 mod row_spread;
+mod shard;
 pub mod share;
 mod statement_batch;
 mod statement_progress;
@@ -50,6 +51,7 @@ pub use outcome::{Invalidation, MemberOutcome, MemberResult, Retry};
 use paceline_sql::Statement;
 pub use plan::{GroupPlan, PlannedRequest};
 pub use prelude::{ChainFacts, Prelude, STATEMENT_MAX};
+pub use shard::{ShardPart, ShardTable, TableNames, build_on_shard};
 
 #[cfg(test)]
 mod tests;

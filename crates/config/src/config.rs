@@ -6,6 +6,7 @@ use crate::overrides::PoolOverrides;
 use crate::peer::Peer;
 use crate::pool_settings::PoolSettings;
 use crate::settings::{PoolMode, Settings};
+use crate::shard_server::ShardServer;
 use crate::subscriber::Subscriber;
 use crate::upstream::Upstream;
 use std::collections::BTreeMap;
@@ -54,6 +55,8 @@ pub struct Database {
     pub users: BTreeMap<String, PoolOverrides>,
     /// Servers to which tables of it are replicated logically.
     pub subscribers: Vec<Subscriber>,
+    /// Foreign servers of which the configuration says more than the catalog.
+    pub shard_servers: Vec<ShardServer>,
 }
 
 /// Where Paceline looks up users of one database that the file of users does not contain. Each key replaces that of `[paceline]`.
@@ -79,6 +82,7 @@ impl Database {
             login: DatabaseLogin::default(),
             users: BTreeMap::new(),
             subscribers: Vec::new(),
+            shard_servers: Vec::new(),
         }
     }
 

@@ -174,6 +174,21 @@ pub(crate) enum ConfigProblem {
         /// The server.
         host: String,
     },
+    /// A shard without its name, or with a password for no user.
+    #[error("{0} needs server, and user if it has a password")]
+    ShardServerKeys(String),
+    /// A shard that is named twice.
+    #[error("foreign server {0} is named more than once; keep one entry")]
+    ShardServerTwice(String),
+    /// A password in two places.
+    #[error("{0} has password and password_file; keep one of the two")]
+    TwoShardPasswords(String),
+    /// No user as whom the map of shards could be read.
+    #[error(
+        "shards is auto for database {0}, but no user is known with whom Paceline could read the catalog; \
+         set monitor_user and monitor_password, or write a user into the URL"
+    )]
+    NoShardsUser(String),
     /// Subscribers of the entry for every name.
     #[error("subscribers need a database with a name: write [[databases.NAME.subscribers]]")]
     SubscribersOfAny,

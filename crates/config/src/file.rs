@@ -4,11 +4,13 @@ mod databases;
 mod functions;
 mod peers;
 mod reader;
+mod shard_servers;
 mod subscribers;
 
 pub(crate) use databases::keys_of;
 pub(crate) use functions::{FUNCTION_KEYS, TAKE_KEYS};
 pub(crate) use peers::PEER_KEYS;
+pub(crate) use shard_servers::{SHARD_SERVER_KEYS, SHARD_SERVER_REQUIRED};
 pub(crate) use subscribers::{REQUIRED_KEYS, SUBSCRIBER_KEYS};
 
 use crate::config::Config;

@@ -30,6 +30,7 @@ mod remark;
 mod schema;
 mod secret;
 mod settings;
+mod shard_server;
 mod ssl_mode;
 mod subscriber;
 mod suggest;
@@ -58,8 +59,9 @@ pub use secret::Secret;
 pub use settings::{
     AuthType, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening, Logging,
     Login, Operation, PoolMode, Pooling, Reads, ReplicasGone, Section, Servers, SessionState,
-    Settings, Side, State, Table, Tcp, Timeouts, keys, sections,
+    Settings, Shards, Side, State, Table, Tcp, Timeouts, keys, sections,
 };
+pub use shard_server::ShardServer;
 pub use ssl_mode::SslMode;
 pub use subscriber::Subscriber;
 pub use upstream::{Upstream, UpstreamTls};

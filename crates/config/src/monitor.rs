@@ -4,6 +4,7 @@ use crate::config::{ANY_DATABASE, Config, Database};
 use crate::error::ConfigProblem;
 use crate::hosts::ServerHost;
 use crate::pool_settings::PoolSettings;
+use crate::settings::Shards;
 use crate::subscriber::Subscriber;
 use crate::upstream::Upstream;
 
@@ -95,6 +96,19 @@ impl Config {
         without.map(|(name, _)| ConfigProblem::NoMonitorUser(name.clone()))
     }
 
+    /// A database with shards but without a user who could read its catalog. The entry for every name has no shards.
+    pub(crate) fn without_shards_user(&self) -> Option<ConfigProblem> {
+        let mut databases = self.databases.iter();
+        let without = databases.find(|(name, database)| {
+            let settings = self.database_settings(database);
+            name.as_str() != ANY_DATABASE
+                && settings.servers.shards == Shards::Auto
+                && database.primary.user.is_none()
+                && settings.servers.monitor_user.is_empty()
+        });
+        without.map(|(name, _)| ConfigProblem::NoShardsUser(name.clone()))
+    }
+
     /// A database whose number of zones is not that of its hosts.
     pub(crate) fn with_other_zones(&self) -> Option<ConfigProblem> {
         self.databases.iter().find_map(|(name, database)| {
@@ -164,6 +178,24 @@ mod tests {
         assert_eq!(refused(&SEVERAL.replace("pg1,", "app@pg1,")), None);
         let overridden = format!("[paceline]\n{PATRONI}{SINGLE}patroni = \"\"\n");
         assert_eq!(refused(&overridden), None);
+    }
+
+    #[test]
+    fn the_reader_of_the_map_needs_a_user() {
+        let auto = "shards = \"auto\"\n";
+        let message = refused(&format!("{SINGLE}{auto}")).unwrap();
+        assert!(
+            message.starts_with("test: shards is auto for database app, but no user"),
+            "{message}"
+        );
+        let everywhere = format!("[paceline]\n{auto}{SINGLE}");
+        assert!(refused(&everywhere).is_some());
+        assert_eq!(
+            refused(&format!("{SINGLE}{auto}monitor_user = \"mon\"\n")),
+            None
+        );
+        let any = everywhere.replace("app", "\"*\"");
+        assert_eq!(refused(&any), None);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! limits of values. `paceline check` reports what only the whole file can violate.
 
 use crate::file::{
-    FUNCTION_KEYS, LISTS, PEER_KEYS, REQUIRED_KEYS, SUBSCRIBER_KEYS, TABLES, TAKE_KEYS, keys_of,
+    FUNCTION_KEYS, LISTS, PEER_KEYS, REQUIRED_KEYS, SHARD_SERVER_KEYS, SHARD_SERVER_REQUIRED,
+    SUBSCRIBER_KEYS, TABLES, TAKE_KEYS, keys_of,
 };
 use crate::overrides;
 use crate::settings::{Key, Settings, Table, keys};
@@ -73,7 +74,23 @@ fn of_database(key: &str) -> Value {
             let properties = SUBSCRIBER_KEYS.map(|key| (key, of_subscriber(key)));
             json!({ "type": "array", "items": object(properties, &REQUIRED_KEYS) })
         }
+        "shard_servers" => {
+            let properties = SHARD_SERVER_KEYS.map(|key| (key, of_shard_server(key)));
+            json!({ "type": "array", "items": object(properties, &SHARD_SERVER_REQUIRED) })
+        }
         key => overriding(Table::Database, key),
+    }
+}
+
+fn of_shard_server(key: &str) -> Value {
+    match key {
+        "server" => text("The name of the foreign server on the coordinator"),
+        "host" => text("Where it listens, if Paceline reaches it elsewhere than the coordinator"),
+        "port" => json!({ "type": "integer", "minimum": 1, "maximum": 65535 }),
+        "dbname" => text("The database there"),
+        "user" => text("The user of all roles that have a user mapping"),
+        "password" => text("The password of this user"),
+        _ => text("The file that holds the password, and nothing else"),
     }
 }
 

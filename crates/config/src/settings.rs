@@ -27,7 +27,7 @@ pub use login::{AuthType, Login};
 pub use operation::Operation;
 pub(crate) use pooling::POOL_SIZE;
 pub use pooling::{PoolMode, Pooling};
-pub use servers::{Reads, ReplicasGone, Servers};
+pub use servers::{Reads, ReplicasGone, Servers, Shards};
 pub use state::{ListenLost, ListenMode, SessionState, State};
 pub use tcp::Tcp;
 pub use timeouts::Timeouts;

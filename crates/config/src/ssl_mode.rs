@@ -1,6 +1,6 @@
 //! `sslmode`, as libpq and PgBouncer have it.
 
-use crate::words::words;
+use crate::words::{Words as _, words};
 
 words! {
     /// Whether a connection is encrypted, and which part of the other side's certificate is checked (libpq's `sslmode`).
@@ -18,5 +18,13 @@ words! {
         VerifyCa = "verify-ca",
         /// As `VerifyCa`, and the certificate names the host that the connection was opened to.
         VerifyFull = "verify-full",
+    }
+}
+
+impl SslMode {
+    /// The mode of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::of_word(name)
     }
 }

@@ -15,9 +15,9 @@ pub use template::{analyze, why_parsed_alone};
 
 use crate::pool::{Pool, PooledServer};
 use crate::server::{ServerConn, ServerError};
-use crate::shared::Shared;
 use paceline_batch::analysis::TemplateAnalysis;
-use paceline_relay::request::Request;
+use paceline_batch::strategy::PlannedRequest;
+use paceline_relay::server::PrimaryColumns;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
 use paceline_wire::backend;
@@ -30,6 +30,8 @@ pub struct AnalysisTask {
     pool: Arc<Pool>,
     template: Arc<Template>,
     settings: Arc<SessionSettings>,
+    /// Where the coordinator has the columns, if the template is analyzed on a shard.
+    columns: Option<Arc<PrimaryColumns>>,
     result: Option<TemplateAnalysis>,
 }
 
@@ -43,11 +45,15 @@ impl Drop for AnalysisTask {
 
 impl AnalysisTask {
     /// An analysis of the template of this request, under its settings.
-    pub fn new(pool: &Arc<Pool>, request: &Request) -> Self {
+    pub fn new(pool: &Arc<Pool>, request: &PlannedRequest) -> Self {
         Self {
             pool: Arc::clone(pool),
             template: Arc::clone(&request.template),
             settings: Arc::clone(&request.settings),
+            columns: request
+                .shard
+                .as_ref()
+                .map(|shard| Arc::clone(&shard.table.columns)),
             result: None,
         }
     }
@@ -55,27 +61,38 @@ impl AnalysisTask {
     /// Runs the analysis in the background, on the connection that has just served the template.
     pub fn run(self, mut server: Box<PooledServer>) {
         server.release_rows();
-        let (template, settings) = (self.template.id, self.settings.id);
-        self.pool.analysis_started(template, settings);
-        tokio::spawn(async move {
-            let mut analysis = self;
-            let Some(conn) = server.conn() else {
-                return;
-            };
-            let (template, settings) = (&analysis.template, &analysis.settings);
-            match ask(conn, template, settings, &analysis.pool.shared).await {
-                Ok(result) => {
-                    analysis.result = result;
-                    let pool = Arc::clone(&analysis.pool);
-                    let (template, settings) = (analysis.template.id, analysis.settings.id);
-                    drop(analysis);
-                    // Before the connection takes the next request.
-                    pool.decide_again(template, settings).await;
-                    server.give_back();
-                }
-                Err(error) => tracing::debug!(%error, "the analysis of a template failed"),
+        self.pool
+            .analysis_started(self.template.id, self.settings.id);
+        tokio::spawn(self.ask(server));
+    }
+
+    /// Runs the analysis on a connection that serves nobody else meanwhile.
+    pub(crate) async fn run_apart(self, server: Box<PooledServer>) {
+        self.pool
+            .analysis_started(self.template.id, self.settings.id);
+        self.ask(server).await;
+    }
+
+    async fn ask(mut self, mut server: Box<PooledServer>) {
+        let Some(conn) = server.conn() else {
+            return;
+        };
+        let (template, settings) = (&self.template, &self.settings);
+        conn.side.primary_columns.clone_from(&self.columns);
+        let answer = ask(conn, template, settings, &self.pool).await;
+        conn.side.primary_columns = None;
+        match answer {
+            Ok(result) => {
+                self.result = result;
+                let pool = Arc::clone(&self.pool);
+                let (template, settings) = (self.template.id, self.settings.id);
+                drop(self);
+                // Before the connection takes the next request.
+                pool.decide_again(template, settings).await;
+                server.give_back();
             }
-        });
+            Err(error) => tracing::debug!(%error, "the analysis of a template failed"),
+        }
     }
 }
 
@@ -84,19 +101,26 @@ async fn ask(
     conn: &mut ServerConn,
     template: &Template,
     settings: &Arc<SessionSettings>,
-    shared: &Shared,
+    pool: &Pool,
 ) -> Result<Option<TemplateAnalysis>, ServerError> {
     let Some(statement) = &template.statement else {
         return Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED)));
     };
+    let shared = &pool.shared;
     let (templates, config) = (&shared.templates, Arc::clone(&shared.config()));
     let declared = &config.declared;
     match analyze(conn, template, statement, settings, templates, declared).await {
         Ok(mut analysis) => {
-            if analysis.reads_on_replicas && config.has_subscribers() {
+            let on_subscribers = analysis.reads_on_replicas && config.has_subscribers();
+            let on_shards = pool.has_shards() && statement.relations.len() == 1;
+            if on_subscribers || on_shards {
                 // Boxed: it is rare, and every analysis would pay for its state.
                 let asking = Box::pin(portable::is_portable(conn, template, statement));
-                analysis.reads_on_subscribers = asking.await?;
+                let is_portable = asking.await?;
+                analysis.reads_on_subscribers = on_subscribers && is_portable;
+                if is_portable && on_shards {
+                    analysis.portable_table = portable::only_table(conn, statement).await?;
+                }
             }
             Ok(Some(analysis))
         }

@@ -7,6 +7,7 @@ mod lock;
 mod probe;
 mod replica;
 mod run;
+mod shard;
 mod share;
 mod stats;
 

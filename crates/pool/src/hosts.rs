@@ -20,9 +20,10 @@ mod subscriber;
 pub use failovers::{Failover, FailoverTotals};
 pub(crate) use positions::ReplicaNeeds;
 pub(crate) use primary::{NoPrimary, PrimaryState};
+pub(crate) use probe::open_monitor;
 pub use questions::ask_both;
 pub use readable_tables::spec as subscriber_spec;
-pub(crate) use readable_tables::{ReadableTables, SubscriberRead};
+pub(crate) use readable_tables::{ReadableTables, SubscriberRead, names_of};
 
 use crate::address::{Address, host_address};
 use crate::keyring::Keyring;

@@ -9,6 +9,9 @@
 //! | [`pool`] | checkout and checkin, growth, eviction, administration |
 //! | [`hosts`] | the hosts of a database that has several: the primary, and the probes |
 //! | [`replicas`] | the choice of a replica for a read |
+//! | [`shards`] | reads the map of a database's shards |
+//! | [`sharding`] | the shards of a database, and their pools |
+//! | [`routing`] | which shard executes a statement, and as what |
 //! | `group_run` | a group on a server connection |
 //! | [`analysis`] | asks PostgreSQL about templates |
 //! | [`stats`], [`counters`] | statistics |
@@ -37,9 +40,12 @@ pub mod quota;
 pub mod replicas;
 pub mod replication;
 pub mod result_memory;
+pub mod routing;
 pub mod server;
 mod server_loads;
 pub mod settings;
+pub mod sharding;
+pub mod shards;
 pub mod shared;
 pub mod stats;
 mod status;

@@ -24,6 +24,7 @@ mod replica;
 mod replication;
 mod replication_queue;
 mod servers;
+mod shard;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -32,11 +33,12 @@ mod wait_timer;
 
 pub use analyses::AnalysisState;
 pub use checkout::RowsInFlight;
-pub(crate) use config::PoolConfig;
+pub(crate) use config::{PoolConfig, ShardHost};
 pub use load::PoolLoad;
 pub use replication::ReplicationServer;
 pub(crate) use state::ExclusiveUse;
 pub use state::{DisconnectSignal, PoolState};
+pub(crate) use wait::ProbeResult;
 
 use crate::address::Address;
 use crate::credentials::{ServerCredentials, ShownCredential};
@@ -60,7 +62,7 @@ use paceline_cluster::{CommitCounter, Lsn};
 use paceline_relay::request::PartialAnswer;
 use replication_queue::ReplicationQueue;
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
@@ -100,6 +102,10 @@ pub struct Pool {
     commits: ArcSwapOption<CommitCounter>,
     /// The host of a replica's pool; `None` if the pool leads to the primary.
     pub(crate) replica: Option<ReplicaHost>,
+    /// Whether the database has shards, of which this is the pool of the coordinator.
+    has_shards: AtomicBool,
+    /// The server of a shard's pool.
+    shard: Option<ShardHost>,
 }
 
 /// The pools of the process, for a pool that needs a server connection of another pool closed.
@@ -223,7 +229,7 @@ pub enum WaitResult {
     Answer(Bytes),
     /// The answer of a replica, and what it had replayed after that.
     OfReplica(Bytes, Lsn),
-    /// The read runs elsewhere: the replica cannot serve it; or the analysis of its template shows that a replica may answer it.
+    /// The request runs elsewhere: the replica or the shard cannot serve it, and has done nothing; or the analysis of its template shows that a replica may answer it.
     Elsewhere,
     /// Messages with which the client's connection ends.
     Fatal(Bytes),
@@ -291,7 +297,7 @@ enum Unwanted {
 }
 
 impl Pool {
-    /// A pool without connections. That of a replica is `beside` the pool of the primary, and counts and logs in with it.
+    /// A pool without connections. That of a replica or a shard is `beside` the pool that clients name, and counts and logs in with it.
     pub(crate) fn new(
         shared: Arc<Shared>,
         all_pools: Weak<dyn AllPools>,
@@ -364,6 +370,8 @@ impl Pool {
             },
             server_list: ServerList::default(),
             replica: config.replica,
+            has_shards: AtomicBool::new(false),
+            shard: config.shard,
             shared,
         }
     }

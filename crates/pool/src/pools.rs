@@ -4,16 +4,20 @@ pub mod admin_state;
 mod exclusive;
 mod monitors;
 mod replicas;
+mod shards;
 #[cfg(test)]
 mod tests;
 
 pub use exclusive::Exclusive;
+pub(crate) use shards::ShardPoolMaker;
 
 use crate::address::{Address, DatabaseAddress};
 use crate::hosts::{DatabaseHosts, PrimaryState};
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
 use crate::replicas::ReplicasInForce;
+use crate::sharding::ShardsInForce;
+use crate::shards::{DatabaseShards, ShardSource};
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
@@ -61,11 +65,15 @@ struct Registry {
     by_name: ByName,
     /// The replicas beside each pool of `by_name`.
     replicas: HashMap<(String, String), ReplicasInForce>,
+    /// The shards beside each pool of `by_name`.
+    shards: HashMap<(String, String), ShardsInForce>,
     /// Pools for `auth_query`, by the database that clients name and `auth_user`.
     for_auth: ByName,
     admin: AdminState,
     /// Of databases that have several, by the entry of the configuration.
     hosts: BTreeMap<String, Arc<DatabaseHosts>>,
+    /// The maps of the shards of databases, by the entry of the configuration.
+    shard_maps: BTreeMap<String, Arc<DatabaseShards>>,
     /// Databases that statements need without other sessions; some statements may have ended.
     exclusive: Vec<(DatabaseAddress, Weak<ExclusiveUse>)>,
 }
@@ -95,6 +103,12 @@ impl Registry {
         })
     }
 
+    /// The monitor of the shards of a database that clients name so, if it has any.
+    fn shard_source(&self, config: &Config, database: &str) -> Option<Arc<dyn ShardSource>> {
+        let monitor = self.shard_maps.get(config.entry_name(database)?)?;
+        Some(Arc::clone(monitor) as Arc<dyn ShardSource>)
+    }
+
     /// Passes to a new pool the statements that need its database without other sessions.
     fn exclude(&self, pool: &Pool) {
         for (database, running) in &self.exclusive {
@@ -115,7 +129,12 @@ impl Registry {
             let pools = pools.unwrap_or_default().into_iter();
             pools.map(|pool| (database.as_str(), pool))
         });
-        primaries.chain(replicas)
+        let shards = self.shards.iter().flat_map(|((database, _), shards)| {
+            let shards = shards.load_full();
+            let pools = shards.map(|shards| shards.pools()).unwrap_or_default();
+            pools.into_iter().map(|pool| (database.as_str(), pool))
+        });
+        primaries.chain(replicas).chain(shards)
     }
 }
 
@@ -153,6 +172,7 @@ impl Pools {
         let mut registry = self.lock();
         let config = self.shared.config();
         self.monitor_hosts(&mut registry, &config);
+        self.monitor_shards(&mut registry, &config);
         for ((database, user), pool) in &registry.by_name {
             if let Some(of) = registry.database(&config, database) {
                 let pool_config = self.pool_config(&config, of, user);
@@ -163,7 +183,11 @@ impl Pools {
                 let key = (database.clone(), user.clone());
                 if let Some(replicas) = registry.replicas.get(&key) {
                     let state = registry.admin.state(database);
-                    self.set_replicas(replicas, key, pool, &pool_config, state);
+                    self.set_replicas(replicas, key.clone(), pool, &pool_config, state);
+                }
+                if let Some(shards) = registry.shards.get(&key) {
+                    let source = registry.shard_source(&config, database);
+                    self.set_shards(shards, key, pool, &pool_config, source);
                 }
             }
         }
@@ -192,6 +216,10 @@ impl Pools {
         let replicas = ReplicasInForce::default();
         self.set_replicas(&replicas, key.clone(), &pool, &pool_config, state);
         registry.replicas.insert(key.clone(), replicas);
+        let shards = ShardsInForce::default();
+        let source = registry.shard_source(&config, database);
+        self.set_shards(&shards, key.clone(), &pool, &pool_config, source);
+        registry.shards.insert(key.clone(), shards);
         registry.by_name.insert(key, Arc::clone(&pool));
         Some(pool)
     }
@@ -280,6 +308,8 @@ impl Pools {
         let dropped: Vec<_> = dropped.collect();
         let replicas = &mut registry.replicas;
         replicas.retain(|(name, _), _| used.contains(name));
+        let shards = &mut registry.shards;
+        shards.retain(|(name, _), _| used.contains(name));
         let labelled = dropped.iter();
         let labelled = labelled.filter(|(_, pool)| pool.labels.get().is_some());
         self.labelled.fetch_sub(labelled.count(), Ordering::Relaxed);
@@ -326,9 +356,14 @@ impl Pools {
         self.lock().admin.admit(database)
     }
 
-    /// Changes the orders of operators. When this returns, every pool obeys them.
+    /// Changes the orders of operators. When this returns, every pool obeys them. What an operator has changed on a coordinator before is
+    /// part of the next map of its shards.
     pub fn order<T>(&self, order: impl FnOnce(&mut AdminState) -> T) -> T {
         let mut registry = self.lock();
+        registry
+            .shard_maps
+            .values()
+            .for_each(|map| map.read_again());
         let outcome = order(&mut registry.admin);
         for (database, pool) in registry.all() {
             pool.set_state(registry.admin.state(database));
@@ -433,6 +468,7 @@ impl Pools {
             hosts,
             no_primary,
             replica: None,
+            shard: None,
             address: Address {
                 user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
                 upstream,
@@ -465,8 +501,8 @@ impl Pools {
     }
 }
 
-/// The statistics of these pools. Those of replicas count with the pool of the primary.
+/// The statistics of these pools. Those of replicas and shards count with the pool beside which they are.
 fn stats_of(pools: &[Arc<Pool>]) -> Vec<&Stats> {
-    let own = pools.iter().filter(|pool| !pool.is_of_replica());
+    let own = pools.iter().filter(|pool| !pool.is_beside());
     own.map(|pool| &*pool.stats).collect()
 }

@@ -13,6 +13,7 @@ mod replicas;
 mod replication;
 mod requests;
 mod serve;
+mod shards;
 mod single;
 mod slot;
 mod wait;
@@ -32,6 +33,7 @@ use paceline_config::PoolMode;
 use paceline_net::Stream;
 use paceline_pool::pool::{DisconnectSignal, Pool, SettingsCache};
 use paceline_pool::replicas::{ReplicasInForce, Seen};
+use paceline_pool::sharding::ShardsInForce;
 use paceline_relay::request::RequestScanner;
 use paceline_relay::session::ClientSession;
 use paceline_wire::ErrorResponse;
@@ -60,6 +62,7 @@ pub(crate) struct Client {
     /// Present while the client listens through the shared connection.
     listening: Option<Box<ListeningClient>>,
     replicas: ReplicasInForce,
+    shards: ShardsInForce,
     /// What the client has seen of a database with replicas.
     seen: Seen,
     /// Present in a transaction that has not begun on a server.

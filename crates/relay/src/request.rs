@@ -13,7 +13,8 @@ use crate::template::Template;
 use bytes::{Bytes, BytesMut};
 use paceline_sql::{Literal, SequenceUse};
 use paceline_wire::backend;
-use paceline_wire::frontend::BindValues;
+use paceline_wire::frontend::{self, BindValues, tag};
+use paceline_wire::reader::Reader;
 use paceline_wire::{Frames, frame};
 use std::sync::Arc;
 
@@ -121,6 +122,40 @@ impl Request {
             Values::Bound(bound) => &bound.result_formats,
             Values::Literals(_) => &[],
         }
+    }
+
+    /// The same request for another server, on another table. `text`: that of a simple query there. In the extended protocol, the
+    /// template has the text.
+    #[must_use]
+    pub fn on_other_table(
+        &self,
+        template: Arc<Template>,
+        settings: Arc<SessionSettings>,
+        text: &str,
+    ) -> Self {
+        let bytes = match self.form {
+            RequestForm::Simple => {
+                let mut out = BytesMut::new();
+                frontend::write_query(&mut out, text);
+                out.freeze()
+            }
+            RequestForm::Extended { .. } => self.bytes.clone(),
+        };
+        Self {
+            bytes,
+            template,
+            settings,
+            ..self.clone()
+        }
+    }
+
+    /// The text of a simple query; `None` in the extended protocol.
+    pub fn query(&self) -> Option<&str> {
+        let query = self
+            .frames()
+            .next()
+            .filter(|frame| frame.tag == tag::QUERY)?;
+        Reader::new(query.body()).str().ok()
     }
 
     /// The messages.

@@ -63,7 +63,8 @@ pub struct ServerSide {
     pub process: u32,
     /// A statement may have sent a notification that the shared `LISTEN` may not have received yet.
     pub notified: bool,
-    /// If the server is a logical subscriber: its tables as the primary has them.
+    /// If the server is a logical subscriber, or while a template is analyzed on a shard: its tables as the primary, or the coordinator,
+    /// has them.
     pub primary_columns: Option<Arc<PrimaryColumns>>,
     /// The parameters that the server has reported.
     pub reported: BTreeMap<String, String>,

@@ -82,6 +82,11 @@ impl SessionSettings {
         self.sets.get(name).map(String::as_str)
     }
 
+    /// Whether the session has another role than that of its login.
+    pub fn change_identity(&self) -> bool {
+        IDENTITY.iter().any(|name| self.sets.contains_key(*name))
+    }
+
     /// Whether `search_path` names the temporary schema. Then a statement may create temporary objects although its text
     /// does not say so.
     pub fn name_temporaries(&self) -> bool {

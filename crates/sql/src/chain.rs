@@ -18,6 +18,7 @@ use crate::facts::{
 use crate::function::may_be_named;
 use crate::name::Name;
 use crate::operator::CONCAT;
+use crate::quote::quote_literal;
 use crate::statement::Statement;
 
 /// PostgreSQL's own functions that notify, change settings, execute a text, or read settings that a chain changes.
@@ -264,6 +265,15 @@ pub fn check_sql(catalog_version: &CatalogVersion) -> String {
         "WITH facts AS MATERIALIZED (SELECT {holds} AS same) \
          SELECT CASE WHEN facts.same THEN facts.same ELSE ('{MOVED}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END FROM facts",
         holds = catalog_version.holds(1),
+    )
+}
+
+/// Query for one boolean: whether the catalog version is still the same.
+pub fn same_sql(catalog_version: &CatalogVersion) -> String {
+    let CatalogVersion { sql, value } = catalog_version;
+    format!(
+        "SELECT {sql} OPERATOR(pg_catalog.=) {}",
+        quote_literal(value)
     )
 }
 

@@ -7,10 +7,12 @@
 mod catalog;
 mod catalog_version;
 mod checks;
+mod definition;
 mod grouped;
 mod names;
 mod numbers;
 pub mod session;
+pub mod sharding;
 mod subscription;
 mod table;
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub mod facts;
 pub mod fold;
 pub mod function;
 mod hints;
+pub mod keyed;
 mod lexis;
 mod literals;
 mod masked;

@@ -96,6 +96,9 @@ impl<'a> Parse<'a> {
 /// No parameter types, in the format of [`Parse::types`].
 pub const NO_PARAMETER_TYPES: &[u8] = &[0, 0];
 
+/// Length of a `Sync`.
+pub const SYNC_LEN: usize = frame::HEADER_LEN;
+
 /// Number and OIDs of parameter types in the format of [`Parse::types`].
 pub fn parameter_types(oids: &[u32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 + 4 * oids.len());

@@ -26,6 +26,7 @@ fn analysis() -> TemplateAnalysis {
         plain_read: Err("not plain".to_owned()),
         reads_on_replicas: false,
         reads_on_subscribers: false,
+        portable_table: None,
         may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,

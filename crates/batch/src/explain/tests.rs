@@ -47,6 +47,7 @@ fn analysis(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Templ
         plain_read: plain_read.then_some(()).ok_or(NOT_PLAIN.to_owned()),
         reads_on_replicas: false,
         reads_on_subscribers: false,
+        portable_table: None,
         may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,

@@ -49,6 +49,11 @@ pub trait Batch: Debug + Send + Sync {
         false
     }
 
+    /// Whether the definition of a table on the shard has changed, so that the batch has done nothing.
+    fn has_changed(&self) -> bool {
+        false
+    }
+
     /// Number of row versions that the group's one statement has written; 0 if the members' own statements ran.
     fn rows_written(&self) -> u64 {
         0

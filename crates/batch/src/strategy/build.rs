@@ -68,7 +68,7 @@ fn write(
 }
 
 /// Whether the server splits a member's text into the same tokens as the parser did.
-fn server_reads_alike(member: &PlannedRequest, server: &ServerSide) -> bool {
+pub(super) fn server_reads_alike(member: &PlannedRequest, server: &ServerSide) -> bool {
     let query = || member.frames().next().map(|frame| frame.body());
     let text = match member.form {
         RequestForm::Simple => query().and_then(|body| std::str::from_utf8(body).ok()),

@@ -49,6 +49,8 @@ pub enum Retry {
     FirstHalf,
     /// With the second half of its group.
     SecondHalf,
+    /// On the coordinator: the shard has done nothing.
+    Elsewhere,
 }
 
 /// Why the analysis of a template no longer holds.

@@ -7,6 +7,7 @@ use super::explain_lines::ExplainLines;
 use super::messages::{BatchWriter, InjectedStatement};
 use super::prelude::ChainFacts;
 use super::row_key::{RowKey, RowKeys};
+use super::shard::ShardPart;
 use crate::line::{GroupId, LineKeys};
 use crate::strategy::Strategy;
 use crate::template_stats::TemplateStats;
@@ -180,6 +181,8 @@ pub struct PlannedRequest {
     pub awaits_analysis: bool,
     /// Its client would have a replica answer it. Only of interest if it is decided again.
     pub prefers_replica: bool,
+    /// What concerns its shard, if it runs on one.
+    pub shard: Option<Box<ShardPart>>,
 }
 
 impl From<Box<Request>> for PlannedRequest {
@@ -191,6 +194,7 @@ impl From<Box<Request>> for PlannedRequest {
             stats: None,
             awaits_analysis: false,
             prefers_replica: false,
+            shard: None,
         }
     }
 }

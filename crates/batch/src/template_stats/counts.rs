@@ -3,8 +3,8 @@
 use super::metric_names::{NAMED_AFTER_REQUESTS, OTHER};
 use crate::strategy::{Execution, Strategy};
 use paceline_relay::template::Template;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Why a request that had left with a group returned to the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +82,14 @@ pub struct GroupStats {
     pub fallbacks: Vec<(&'static str, u64)>,
 }
 
+/// Requests of a database with shards.
+#[derive(Debug, Default)]
+pub(super) struct ShardCounts {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    reason: Mutex<Option<String>>,
+}
+
 /// Statistics of one template in one pool.
 #[derive(Debug, Default)]
 pub struct TemplateStats {
@@ -93,6 +101,7 @@ pub struct TemplateStats {
     pub(super) forgotten: AtomicBool,
     pub(super) alone: AtomicU64,
     pub(super) would_have_grouped: AtomicU64,
+    pub(super) shards: ShardCounts,
     /// In the order of [`Strategy::ALL`].
     pub(super) groups: [GroupCounts; Strategy::ALL.len()],
 }
@@ -116,6 +125,20 @@ impl TemplateStats {
     /// Counts a request that must wait alone, but could join a group with a hint or with `hotspot_for_autocommit`.
     pub fn count_would_have_grouped(&self) {
         self.would_have_grouped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that a shard has answered.
+    pub fn count_on_shard(&self) {
+        add(&self.shards.answered, 1);
+    }
+
+    /// Counts a request that the coordinator executes although its database has shards. `why` is asked for now and then; `None`: its
+    /// table is not sharded.
+    pub fn count_on_coordinator(&self, why: impl FnOnce() -> Option<String>) {
+        let before = self.shards.refused.fetch_add(1, Ordering::Relaxed);
+        if (before + 1).is_power_of_two() {
+            *self.shards.lock_reason() = why();
+        }
     }
 
     /// Counts a request that left with a group and returned to the line.
@@ -193,8 +216,33 @@ impl TemplateStats {
     pub(super) fn add(&self, other: &Self) {
         add(&self.alone, load(&other.alone));
         add(&self.would_have_grouped, load(&other.would_have_grouped));
+        self.shards.add(&other.shards);
         for (counts, more) in self.groups.iter().zip(&other.groups) {
             counts.add(more);
+        }
+    }
+}
+
+impl ShardCounts {
+    fn lock_reason(&self) -> MutexGuard<'_, Option<String>> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of requests that shards have answered.
+    pub(super) fn answered(&self) -> u64 {
+        load(&self.answered)
+    }
+
+    /// Why the coordinator has executed a request.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.lock_reason().clone()
+    }
+
+    fn add(&self, other: &Self) {
+        add(&self.answered, load(&other.answered));
+        add(&self.refused, load(&other.refused));
+        if let Some(reason) = other.reason() {
+            *self.lock_reason() = Some(reason);
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) const OTHERS: &str = "(other templates)";
 pub(super) const LEASES: &str = "(transactions, and what is not one read or write)";
 
 /// The columns, as described in docs/groups.md.
-pub(super) const COLUMNS: [&str; 12] = [
+pub(super) const COLUMNS: [&str; 14] = [
     "template",
     "strategy",
     "units",
@@ -30,6 +30,8 @@ pub(super) const COLUMNS: [&str; 12] = [
     "fallbacks",
     "would_have_grouped",
     "reason",
+    "on_shards",
+    "coordinator_reason",
 ];
 
 /// Statistics of a template, and why its requests run alone even if they must wait.
@@ -107,6 +109,8 @@ struct GroupsRow {
     share: Option<f64>,
     would_have_grouped: Option<u64>,
     reason: Option<String>,
+    on_shards: Option<u64>,
+    coordinator_reason: Option<String>,
 }
 
 impl GroupsRow {
@@ -117,6 +121,8 @@ impl GroupsRow {
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let share = (all > 0).then(|| (all - alone) as f64 / all as f64);
         let template = shortened(&text, TEMPLATE_CHARS_MAX);
+        let on_shards = Some(stats.shards.answered()).filter(|requests| *requests > 0);
+        let coordinator_reason = stats.shards.reason();
         let together = Strategy::ALL.into_iter().filter_map(|strategy| {
             let group_stats = stats.group_stats(strategy)?;
             Some(Self {
@@ -125,6 +131,8 @@ impl GroupsRow {
                 requests: group_stats.requests,
                 groups: Some(group_stats),
                 share,
+                on_shards,
+                coordinator_reason: coordinator_reason.clone(),
                 ..Self::default()
             })
         });
@@ -138,6 +146,8 @@ impl GroupsRow {
                 share,
                 would_have_grouped: Some(would_have_grouped),
                 reason: seen.why_alone,
+                on_shards,
+                coordinator_reason,
                 ..Self::default()
             });
         }
@@ -160,6 +170,8 @@ impl GroupsRow {
             groups.map(fallbacks),
             number(self.would_have_grouped),
             self.reason,
+            number(self.on_shards),
+            self.coordinator_reason,
         ]
     }
 }

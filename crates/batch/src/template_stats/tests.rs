@@ -15,7 +15,7 @@ fn served(members: &[&Arc<TemplateStats>]) -> AnsweredMembers {
     served
 }
 
-/// The rows of the table with values joined by `|`; NULL is `-`.
+/// The rows of the table with values joined by `|`, without those of shards; NULL is `-`.
 fn rows(seen: Vec<(&Arc<TemplateStats>, Option<&str>)>, leases: u64) -> Vec<String> {
     let seen = seen.into_iter().map(|(stats, why)| TemplateRow {
         stats: Arc::clone(stats),
@@ -23,7 +23,10 @@ fn rows(seen: Vec<(&Arc<TemplateStats>, Option<&str>)>, leases: u64) -> Vec<Stri
     });
     let table = show_groups(seen.collect(), TemplateNaming::Text, leases);
     let line = |row: Vec<Option<String>>| {
-        let values = row.into_iter().map(|v| v.unwrap_or("-".to_owned()));
+        let values = row
+            .into_iter()
+            .take(12)
+            .map(|v| v.unwrap_or("-".to_owned()));
         values.collect::<Vec<_>>().join("|")
     };
     table.rows.into_iter().map(line).collect()
@@ -427,4 +430,26 @@ fn sizes_of_groups_are_counted_in_buckets() {
         (folds.groups[2], folds.requests),
         (4, 2 * (15 + 1024 + 1025))
     );
+}
+
+#[test]
+fn what_shards_answer_and_why_the_coordinator_does_is_shown() {
+    let stats = stats(&Templates::default(), "u");
+    stats.count_alone();
+    let shown = || {
+        let seen = TemplateRow {
+            stats: Arc::clone(&stats),
+            why_alone: None,
+        };
+        let table = show_groups(vec![seen], TemplateNaming::Text, 0);
+        let row = table.rows.into_iter().next().unwrap_or_default();
+        row.into_iter().skip(12).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(), [None, None]);
+    stats.count_on_shard();
+    let reasons = ["one", "two", "three", "four", "five"];
+    for reason in reasons {
+        stats.count_on_coordinator(|| Some(reason.to_owned()));
+    }
+    assert_eq!(shown(), [Some("1".to_owned()), Some("four".to_owned())]);
 }

@@ -1,7 +1,7 @@
 //! The tables `[databases.NAME]`, `[databases.NAME.users.USER]` and `[users.USER]`.
 
 use super::reader::{Entry, Reader, toml_key};
-use super::subscribers;
+use super::{shard_servers, subscribers};
 use crate::config::{ANY_DATABASE, Database, DatabaseLogin, PGBOUNCER};
 use crate::error::ConfigProblem;
 use crate::hosts::HostList;
@@ -15,7 +15,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// The keys of `[databases.NAME]` that are read here, not by [`PoolOverrides`].
-const DATABASE_KEYS: [&str; 12] = [
+const DATABASE_KEYS: [&str; 13] = [
     "primary",
     "password_file",
     "client_encoding",
@@ -28,6 +28,7 @@ const DATABASE_KEYS: [&str; 12] = [
     "connect_query",
     "users",
     "subscribers",
+    "shard_servers",
 ];
 
 /// The startup parameters of server connections among them, in the order of the documentation.
@@ -96,6 +97,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
     let mut login = DatabaseLogin::default();
     let mut users = BTreeMap::new();
     let mut subscribers = Vec::new();
+    let mut shard_servers = Vec::new();
     let before = reader.problems.len();
     for (key, written) in reader.entries(&table, content) {
         match key.get_ref().as_ref() {
@@ -116,6 +118,10 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
             "subscribers" => {
                 let path = format!("{table}.subscribers");
                 subscribers = subscribers::read(reader, &path, written);
+            }
+            "shard_servers" => {
+                let path = format!("{table}.shard_servers");
+                shard_servers = shard_servers::read(reader, &path, written);
             }
             _ => read_override(
                 reader,
@@ -148,6 +154,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
         login,
         users,
         subscribers,
+        shard_servers,
     })
 }
 

@@ -28,6 +28,7 @@ fn values(key: &Key) -> [&'static str; 2] {
         ("listen_mode", _) => ["\"shared\"", "\"session\""],
         ("reads", _) => ["\"session\"", "\"any\""],
         ("replicas_gone", _) => ["\"error\"", "\"primary\""],
+        ("shards", _) => ["\"auto\"", "\"off\""],
         ("monitor_user" | "monitor_password" | "zone", _) => ["\"one\"", "\"two\""],
         ("zones", _) => ["[\"a\", \"b\"]", "\"b,a\""],
         ("patroni", _) => ["[\"http://one\"]", "\"http://two\""],

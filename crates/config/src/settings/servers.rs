@@ -1,5 +1,5 @@
 //! Databases with several servers: how Paceline finds the primary, how long requests wait in a failover, and which server serves a
-//! read.
+//! read. Databases with shards.
 
 use super::form::{choice, secret, text, time, timeout, urls, zones};
 use super::key::{ALL_TABLES, DATABASES_AND_THEIR_USERS, DATABASES_ONLY, section};
@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// Maximum of `replica_wait`: after so long the primary is the better choice.
 const REPLICA_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Maximum of `shard_map_max_age`.
+const SHARD_MAP_MAX_AGE_MAX: Duration = Duration::from_secs(3600);
 
 words! {
     /// Which server a read may use.
@@ -35,6 +38,16 @@ words! {
     }
 }
 
+words! {
+    /// Whether statements on one row of a sharded table go to its shard.
+    pub enum Shards {
+        /// They go to the coordinator, which is PostgreSQL's own way.
+        Off = "off",
+        /// They go to the shard if Paceline knows that the answer is the same.
+        Auto = "auto",
+    }
+}
+
 section! {
     /// Databases with several servers.
     pub struct Servers {
@@ -53,6 +66,12 @@ section! {
         zone: String = String::new(), text(), overridden(DATABASES_ONLY);
         /// The zone of each host, in the order of the URL; "" for none
         zones: Vec<String> = Vec::new(), zones(), overridden(DATABASES_ONLY);
+        /// Whether statements on one row of a partitioned table whose partitions are foreign tables (postgres_fdw) go straight to
+        /// the server that has the row (auto)
+        shards: Shards = Shards::Off, choice::<Shards>(), overridden(DATABASES_ONLY);
+        /// How long the map of shards may be behind the catalog; an older one is not used, and with 0 none
+        shard_map_max_age: Duration = Duration::from_secs(5), time(BareUnit::Seconds, SHARD_MAP_MAX_AGE_MAX),
+            overridden(DATABASES_ONLY);
         /// How long requests wait for a new primary after the old one was lost; 0 does not wait
         failover_timeout: Duration = Duration::from_secs(30), timeout(), overridden(DATABASES_ONLY);
         /// REST APIs of Patroni, which must agree with the choice of the primary; "" for none

@@ -30,4 +30,5 @@ mod reads;
 mod replication;
 mod scripts;
 mod session;
+mod sharding;
 mod tidy;

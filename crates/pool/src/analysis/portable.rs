@@ -1,10 +1,10 @@
-//! Whether a read that a replica may answer has the same answer on a logical subscriber.
+//! Whether a statement means the same on another server that has its tables: a logical subscriber, or a shard.
 
 use super::catalog::first;
 use crate::server::{ServerConn, ServerError};
 use paceline_relay::template::Template;
 use paceline_sql::Statement;
-use paceline_sql::facts::{self, FIRST_USER_DEFINED_OID};
+use paceline_sql::facts::{self, FIRST_USER_DEFINED_OID, session};
 
 /// `record` and `record[]`. Values of these types may contain others, with the OIDs of their types in the binary format.
 const RECORDS: [u32; 2] = [2249, 2287];
@@ -45,4 +45,22 @@ async fn ask(
     Ok(!described.warned
         && !described.parameters.into_iter().any(is_own)
         && !results.any(|oid| is_own(oid) || RECORDS.contains(&oid)))
+}
+
+/// The OID of the only table of a statement, by the search path of the session.
+///
+/// # Errors
+/// The server rejects the question, or the connection is lost.
+pub(super) async fn only_table(
+    conn: &mut ServerConn,
+    statement: &Statement,
+) -> Result<Option<u32>, ServerError> {
+    let [relation] = statement.relations.as_slice() else {
+        return Ok(None);
+    };
+    let answer = conn.query(&session::table_by_path_sql(relation)).await?;
+    Ok(answer
+        .first()
+        .and_then(first)
+        .and_then(|oid| oid.parse().ok()))
 }

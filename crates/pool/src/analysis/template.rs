@@ -136,6 +136,7 @@ async fn ask(
         plain_read,
         reads_on_replicas: read && plain_on_replicas && !called.needs_primary,
         reads_on_subscribers: false,
+        portable_table: None,
         may_change_session,
         timeouts: ClientTimeouts::default(),
         sequences,

@@ -95,7 +95,10 @@ fn go_on(
     if wait.since.elapsed() >= WAIT_UNCHECKED_MAX {
         run.outcome = LockOutcome::Contended;
     }
-    run.build(&guard.pool, conn, out);
+    match guard.pool.is_of_shard() {
+        true => run.build_described(&guard.pool, conn, out),
+        false => run.build(&guard.pool, conn, out),
+    }
     Some(Box::new(run))
 }
 

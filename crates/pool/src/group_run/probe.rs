@@ -3,13 +3,14 @@
 
 use super::exchange::{adopt, exchange, feed};
 use super::guard::RunGuard;
-use crate::pool::{Pool, ServerWork};
+use super::shard::is_same;
+use crate::pool::{Pool, ProbeResult, ServerWork};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
 use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::WaiterId;
 use paceline_batch::strategy::PlannedRequest;
-use paceline_batch::strategy::probe::Probe;
+use paceline_batch::strategy::probe::{Probe, ProbeOutcome};
 use paceline_batch::template_stats::AnsweredMembers;
 use std::sync::Arc;
 
@@ -72,7 +73,14 @@ async fn run(
             pool.set_analysis(first.template.id, first.settings.id, None);
         }
         let waiters = part.iter().map(|(waiter, _)| *waiter);
-        let answered = pool.probed(waiters.zip(probe.results()).collect());
+        let results: Vec<ProbeResult> = match &first.shard {
+            // Alone each of them finds out that the shard has another table.
+            Some(shard) if !is_same(&shard.table, conn, out).await? => waiters
+                .map(|waiter| (waiter, ProbeOutcome::Leaves))
+                .collect(),
+            _ => waiters.zip(probe.results()).collect(),
+        };
+        let answered = pool.probed(results);
         count(part, &answered);
     }
     Ok(())

@@ -153,7 +153,7 @@ impl GroupRun {
     }
 
     /// Records how long a read that ran alone took: no client relays it, as on the primary.
-    fn record_pace(&self, results: &[MemberResult]) {
+    pub(super) fn record_pace(&self, results: &[MemberResult]) {
         if let ([Some(entry)], Some(answer)) = (self.entries.as_slice(), answers(results).next())
             && let Some(request) = &entry.request.request
         {

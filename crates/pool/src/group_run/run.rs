@@ -13,6 +13,7 @@ use bytes::BytesMut;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::line::{Dispatch, LockOutcome, WaitEntry};
 use paceline_batch::strategy::Strategy;
+use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
 use paceline_batch::strategy::{
     self, Batch, BuildContext, Invalidation, MemberOutcome, MemberResult, PlannedRequest, Retry,
 };
@@ -41,7 +42,8 @@ pub(super) struct GroupRun {
     pub(super) entries: Vec<Option<WaitEntry<Waiter>>>,
     /// `None` if it could not be built, and while it runs.
     pub(super) batch: Option<Box<dyn Batch>>,
-    strategy: Option<Strategy>,
+    /// `None`: a statement alone on a shard.
+    pub(super) strategy: Option<Strategy>,
     /// Exists while the group is under way on a replica.
     pub(super) replica: Option<ReplicaRun>,
     served: AnsweredMembers,
@@ -115,9 +117,10 @@ impl GroupRun {
         if !adopt(&first, pool, conn).await? {
             return Ok(());
         }
-        match pool.is_of_replica() {
-            true => self.build_for_replica(pool, conn, out),
-            false => self.build(pool, conn, out),
+        match (pool.is_of_replica(), pool.is_of_shard()) {
+            (true, _) => self.build_for_replica(pool, conn, out),
+            (false, true) => self.build_for_shard(pool, conn, out).await?,
+            (false, false) => self.build(pool, conn, out),
         }
         conn.side.notified = true;
         conn.stream.write_now(out)?;
@@ -173,6 +176,7 @@ impl GroupRun {
     ) -> Result<RunEnd, ServerError> {
         match self.replica.take() {
             Some(run) => Box::pin(self.receive_from_replica(run, pool, conn, out)).await,
+            None if pool.is_of_shard() => Box::pin(self.receive_from_shard(pool, conn, out)).await,
             None => self.receive_batch(pool, conn, out).await,
         }
     }
@@ -200,7 +204,7 @@ impl GroupRun {
         while !feed(conn, |frame, side| {
             batch.receive(frame, side, &mut results).is_complete()
         })? {
-            if pipeline && !pool.is_of_replica() {
+            if pipeline && !pool.is_beside() {
                 // Members that must be tried again wait for the end.
                 let answered =
                     |result: &mut MemberResult| matches!(result.outcome, MemberOutcome::Answer(_));
@@ -222,8 +226,12 @@ impl GroupRun {
                     }
                 }
             }
-            if pipeline && conn.input.len() + batch.buffered_len() > PIPELINE_ANSWER_MAX {
+            let kept = conn.input.len() + batch.buffered_len();
+            if pipeline && kept > PIPELINE_ANSWER_MAX {
                 return Err(io::Error::other("an answer in a pipeline is too long").into());
+            }
+            if kept > ANSWER_BYTES_MAX && self.is_single_read() {
+                return Err(io::Error::other("an answer is too long to be kept").into());
             }
         }
         self.batch = Some(batch);
@@ -337,13 +345,19 @@ impl GroupRun {
             let request = entry.and_then(|entry| entry.request.request.as_ref());
             if let (Some(request), MemberOutcome::Answer(answer)) = (request, outcome) {
                 stats.add(request, answer, &pool.stats);
+                if let Some(template) = request.stats.as_ref().filter(|_| pool.is_of_shard()) {
+                    template.count_on_shard();
+                }
             }
-            if let Some(template) = request.and_then(|request| request.stats.as_ref())
-                && let Some(strategy) = self.strategy
-            {
-                match outcome {
-                    MemberOutcome::Answer(_) => self.served.add(template),
-                    MemberOutcome::Retry(_, why) => template.count_fallback(strategy, *why),
+            if let Some(template) = request.and_then(|request| request.stats.as_ref()) {
+                match (self.strategy, outcome) {
+                    (Some(_), MemberOutcome::Answer(_)) => self.served.add(template),
+                    (Some(strategy), MemberOutcome::Retry(_, why)) => {
+                        template.count_fallback(strategy, *why);
+                    }
+                    (None, MemberOutcome::Answer(_)) => template.count_alone(),
+                    // Its client relays it elsewhere.
+                    (None, MemberOutcome::Retry(..)) => {}
                 }
             }
         }
@@ -411,6 +425,14 @@ impl GroupRun {
         let pool = &guard.pool;
         Counters::count(&pool.shared.counters.errors);
         let in_time = !matches!(error, ServerError::QueryTimeout);
+        if pool.is_of_shard()
+            && in_time
+            && (self.is_single_read() || self.strategy.is_some_and(Strategy::reads))
+        {
+            let elsewhere = self.all_elsewhere(Fallback::Lost);
+            self.count(pool, &elsewhere);
+            return guard.connection_lost(self.take_again(&elsewhere));
+        }
         let reads = self.strategy.filter(|strategy| strategy.reads());
         if let Some(strategy) = reads.filter(|_| in_time) {
             let alone = self.all_alone(Fallback::Lost);

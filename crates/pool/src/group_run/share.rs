@@ -36,8 +36,8 @@ impl GroupRun {
             let fits = kept <= ANSWER_BYTES_MAX;
             if !(fits && memory.grow_to(kept)) {
                 match batch.hand_over(&conn.input) {
-                    _ if pool.is_of_replica() => {
-                        return Err(io::Error::other("an answer of a replica is too long").into());
+                    _ if pool.is_beside() => {
+                        return Err(io::Error::other("an answer is too long to be kept").into());
                     }
                     Some(underway) => return Ok(RunEnd::HandedOver(underway, memory)),
                     None if fits => {}

@@ -76,6 +76,13 @@ impl DatabaseHosts {
         })
     }
 
+    /// The address of the monitor at the primary; `None` while there is none.
+    pub(crate) fn monitored_primary(&self) -> Option<Arc<Address>> {
+        let primary = self.roles.load().primary?;
+        let address = self.config.monitored.get(primary.0)?;
+        Some(self.monitored_at_location(primary, address))
+    }
+
     /// The monitor has found the server of a host at this address.
     pub(super) fn located(&self, HostId(host): HostId, address: Option<SocketAddr>) {
         if let Some(location) = self.locations.get(host) {

@@ -141,7 +141,7 @@ async fn connect(
 }
 
 /// Opens a connection as the monitor.
-pub(super) async fn open_monitor(
+pub(crate) async fn open_monitor(
     address: &Arc<Address>,
     connect_timeout: Duration,
     shared: &Shared,

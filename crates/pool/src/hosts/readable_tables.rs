@@ -75,7 +75,7 @@ pub(crate) struct SubscriberRead<'a> {
     pub(crate) statement: &'a Statement,
 }
 
-pub(super) fn names_of(statement: &Statement) -> StatementNames<'_> {
+pub(crate) fn names_of(statement: &Statement) -> StatementNames<'_> {
     fn bare(names: &[Name]) -> Vec<&str> {
         names.iter().map(|name| name.name.as_str()).collect()
     }

@@ -5,6 +5,7 @@ use crate::hosts::{DatabaseHosts, NoPrimary, ReplicaHost};
 use crate::settings::SettingsInForce;
 use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
+use paceline_cluster::SystemId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -19,12 +20,21 @@ pub(crate) struct PoolConfig {
     pub hosts: Option<Arc<DatabaseHosts>>,
     /// The host of a replica's pool.
     pub replica: Option<ReplicaHost>,
+    /// The shard of a shard's pool.
+    pub shard: Option<ShardHost>,
     /// What may be grouped.
     pub policy: Policy,
     /// Limits and time-outs.
     pub settings: SettingsInForce,
     /// Limits of the line.
     pub limits: Limits,
+}
+
+/// The server of a shard's pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShardHost {
+    /// The system identifier that each connection must find; `None` if it is not known.
+    pub system: Option<SystemId>,
 }
 
 /// A policy that is read for every request and seldom changes.

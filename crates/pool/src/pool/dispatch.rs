@@ -276,7 +276,7 @@ impl Pool {
                 let _ = entry.request.answer.send(WaitResult::cancelled());
                 continue;
             }
-            if self.is_of_replica() {
+            if self.is_of_replica() || how == Retry::Elsewhere {
                 let _ = entry.request.answer.send(WaitResult::Elsewhere);
                 continue;
             }
@@ -291,7 +291,7 @@ impl Pool {
                         id
                     });
                 }
-                (Retry::Alone | Retry::Row, _) => *group = None,
+                (Retry::Alone | Retry::Row | Retry::Elsewhere, _) => *group = None,
                 (Retry::FirstHalf | Retry::SecondHalf, _) => {
                     let cohort = cohorts
                         .entry(how)
@@ -373,8 +373,8 @@ impl Pool {
         }
     }
 
-    /// Whether the client of a single request relays it. A read on a replica is never relayed: its client gets no part of an answer
-    /// that does not count. A consumer is relayed only if its group cannot start at a position in the queue, or has failed.
+    /// Whether the client of a single request relays it. A read on a replica and a statement on a shard are never relayed: their clients
+    /// get no part of an answer that does not count. A consumer is relayed only if its group cannot start at a position in the queue, or has failed.
     pub(crate) fn is_relayed(&self, group: &Dispatch<Waiter>) -> bool {
         let [entry] = group.entries.as_slice() else {
             return false;
@@ -382,12 +382,14 @@ impl Pool {
         let plan = || entry.request.request.as_ref()?.plan.as_ref();
         let positioned =
             self.groups_single(&entry.spec) && plan().is_some_and(|plan| plan.starts_at_position());
-        !positioned && !self.is_of_replica()
+        // Of a shard, only the analysis of a template checks out connections.
+        let is_kept = self.is_of_shard() && entry.request.request.is_some();
+        !positioned && !is_kept && !self.is_of_replica()
     }
 
     /// Whether a request may be a group of its own, so that it does not read the whole queue. A half of a group that has failed
     /// may not.
-    fn groups_single(&self, spec: &WaitSpec) -> bool {
+    pub(crate) fn groups_single(&self, spec: &WaitSpec) -> bool {
         let takes = |id: GroupId| id.strategy == Strategy::Take && id.cohort == 0;
         spec.group.is_some_and(takes) && !self.settings().grouping.queue_reorder_time.is_zero()
     }

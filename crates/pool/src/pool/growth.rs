@@ -61,6 +61,9 @@ impl Pool {
             conn.check_system(replica.hosts.system_at(replica.id), limit)
                 .await?;
         }
+        if let Some(shard) = &self.shard {
+            conn.check_system(shard.system, limit).await?;
+        }
         conn.slot = Some(slot);
         conn.checked = Some(Instant::now());
         conn.log = Some(self.server_log(&conn, generation));
@@ -151,7 +154,7 @@ impl Pool {
         servers.grow_not_before = backoff.until;
         let is_final = backoff.is_final();
         servers.backoff = Some(backoff);
-        if self.is_of_replica() {
+        if self.is_beside() {
             return self.send_elsewhere(inner, now);
         }
         if !is_final {

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// How long a request waits for an analysis of its template that runs.
 const ANALYSIS_AWAITED_MAX: Duration = Duration::from_millis(50);
 
+/// How long a request that may run on a shard waits for the analysis of its template.
+const SHARD_ANALYSIS_AWAITED_MAX: Duration = Duration::from_secs(1);
+
 impl Pool {
     /// The state of a template's analysis under these settings, and its statistics.
     pub fn analysis(
@@ -33,17 +36,37 @@ impl Pool {
     /// Waits for a running analysis. After a short time, returns [`AnalysisState::Pending`] instead. Without the result, requests on
     /// one row would occupy all connections of the pool.
     pub async fn analysis_soon(&self, template: &Arc<Template>, settings: u64) -> AnalysisState {
-        let ended = async {
-            loop {
-                let analyzed = self.signals.analyzed.notified();
-                match self.analysis(template, settings).0 {
-                    AnalysisState::Running => analyzed.await,
-                    other => return other,
-                }
-            }
-        };
+        let ended = self.analysis_when(template, settings, |state| {
+            !matches!(state, AnalysisState::Running)
+        });
         let analysis = tokio::time::timeout(ANALYSIS_AWAITED_MAX, ended).await;
         analysis.unwrap_or(AnalysisState::Pending)
+    }
+
+    /// Waits for the analysis that another client has taken on, also if it has not begun: until then the coordinator would execute
+    /// statements that run on shards.
+    pub async fn analysis_ended(&self, template: &Arc<Template>, settings: u64) -> AnalysisState {
+        let ended = self.analysis_when(template, settings, |state| {
+            matches!(state, AnalysisState::Done(_) | AnalysisState::Needed)
+        });
+        let analysis = tokio::time::timeout(SHARD_ANALYSIS_AWAITED_MAX, ended).await;
+        analysis.unwrap_or(AnalysisState::Pending)
+    }
+
+    async fn analysis_when(
+        &self,
+        template: &Arc<Template>,
+        settings: u64,
+        is_wanted: impl Fn(&AnalysisState) -> bool,
+    ) -> AnalysisState {
+        loop {
+            let analyzed = self.signals.analyzed.notified();
+            let state = self.analysis(template, settings).0;
+            if is_wanted(&state) {
+                return state;
+            }
+            analyzed.await;
+        }
     }
 
     /// Ends an analysis. `None`: there is no result, and the next client asks again.

@@ -63,7 +63,7 @@ impl Pool {
 
     /// Leads new connections elsewhere, and forgets what was found out from the former server.
     pub(super) fn change_address(&self, inner: &mut Inner, address: Address, why: &'static str) {
-        if !self.is_of_replica() {
+        if !self.is_beside() {
             self.shared.quotas.change_user(&self.quotas, &address.user);
         }
         inner.analyses.clear();

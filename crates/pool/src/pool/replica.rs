@@ -3,7 +3,6 @@
 
 use super::{Inner, Pool, Purpose, WaitResult, Waiter};
 use crate::close_reason;
-use bytes::Bytes;
 use paceline_batch::line::{GroupId, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_cluster::Lsn;
@@ -78,10 +77,15 @@ impl Pool {
         self.send_elsewhere(&mut inner, now);
     }
 
-    /// Sends the reads in the line to the primary.
+    /// Sends the requests in the line to the primary, or to the coordinator.
     pub(super) fn send_elsewhere(&self, inner: &mut Inner, now: Instant) {
-        let waiting = inner.line.drain(now);
-        self.reject(waiting, &Bytes::new());
+        let entries = inner.line.drain(now);
+        let waiting = &self.shared.counters.waiting;
+        waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
+        for entry in entries {
+            // A client that has left needs no answer.
+            let _ = entry.request.answer.send(WaitResult::Elsewhere);
+        }
     }
 
     /// Sends a read in the line of the primary to a replica.

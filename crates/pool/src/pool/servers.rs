@@ -30,6 +30,11 @@ impl Servers {
         backoff.and_then(|backoff| backoff.message.clone())
     }
 
+    /// Whether there is no connection, and none can be opened now.
+    pub(super) fn is_unreachable(&self, now: Instant) -> bool {
+        self.open == 0 && self.grow_not_before > now
+    }
+
     /// The next attempt may succeed although earlier ones failed.
     pub(super) fn forget_failures(&mut self) {
         self.backoff = None;

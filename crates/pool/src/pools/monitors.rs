@@ -1,16 +1,20 @@
-//! The hosts of databases that have several: their monitors, and the pools that follow the primary.
+//! The monitors of databases: those of hosts, and the pools that follow the primary; those that read the maps of shards.
 
 use super::replicas::follow_losses;
 use super::{Pools, Registry};
 use crate::hosts::{DatabaseHosts, HostsConfig, PrimaryState, monitor};
+use crate::shards::{self, DatabaseShards, ShardsConfig};
 use paceline_config::{Config, Database, Upstream};
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 
 impl Pools {
-    /// Begins to monitor the hosts of databases that have several. Without this, their first hosts are used as primaries.
+    /// Begins to monitor the hosts of databases that have several, and to read the maps of shards. Without this, first hosts are used as
+    /// primaries, and coordinators execute all statements.
     pub fn start_monitors(self: &Arc<Self>) {
-        self.monitor_hosts(&mut self.lock(), &self.shared.config());
+        let (mut registry, config) = (self.lock(), self.shared.config());
+        self.monitor_hosts(&mut registry, &config);
+        self.monitor_shards(&mut registry, &config);
     }
 
     /// Monitors the hosts that the configuration names, and no others.
@@ -25,6 +29,29 @@ impl Pools {
                 other => self.monitor(entry, wanted, other.as_deref()),
             };
             registry.hosts.insert(entry.clone(), hosts);
+        }
+    }
+
+    /// Reads the maps of the shards that the configuration names, and of no others.
+    pub(super) fn monitor_shards(&self, registry: &mut Registry, config: &Config) {
+        let mut before = std::mem::take(&mut registry.shard_maps);
+        for entry in config.databases.keys() {
+            let hosts = registry.hosts.get(entry).map(Arc::clone);
+            let Some(wanted) = ShardsConfig::of(config, entry, hosts, &self.shared.keyring) else {
+                continue;
+            };
+            let map = match before.remove(entry) {
+                Some(same) if same.are_those_of(&wanted) => {
+                    same.read_again();
+                    same
+                }
+                _ => {
+                    let map = Arc::new(DatabaseShards::new(entry, wanted));
+                    shards::start(&map, &self.shared);
+                    map
+                }
+            };
+            registry.shard_maps.insert(entry.clone(), map);
         }
     }
 

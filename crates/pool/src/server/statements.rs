@@ -139,6 +139,12 @@ impl ServerConn {
                 _ => {}
             }
         }
+        if let Some(columns) = &self.side.primary_columns {
+            for field in &mut description.fields {
+                let place = columns.place(field.table, field.column);
+                (field.table, field.column) = place.unwrap_or_default();
+            }
+        }
         refused.map_or(Ok(description), |error| Err(ServerError::Refused(error)))
     }
 }

@@ -94,6 +94,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
         }
         Ok(LoggedIn::Client(login)) => Some(LoginResult::Client(Client {
             replicas: proxy.pools.replicas_beside(&login.pool),
+            shards: proxy.pools.shards_beside(&login.pool),
             proxy,
             mode: login.pool.settings().pooling.pool_mode,
             budget: WorkBudget::default(),

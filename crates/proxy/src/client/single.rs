@@ -28,16 +28,24 @@ impl Client {
     /// Handles a single statement in autocommit or in a deferred transaction.
     pub(super) async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
+        let mut may_use_shard = true;
         loop {
             let settings = request.settings.id;
             let (mut state, stats) = self.pool.analysis(&request.template, settings);
-            if matches!(state, AnalysisState::Running) {
-                state = match Box::pin(self.await_analysis(&request)).await {
+            request.stats = Some(stats);
+            let awaits = match &state {
+                AnalysisState::Done(_) => false,
+                AnalysisState::Running => true,
+                AnalysisState::Pending | AnalysisState::Needed => {
+                    may_use_shard && self.may_use_shard(&request)
+                }
+            };
+            if awaits {
+                state = match Box::pin(self.await_analysis(state, &request)).await {
                     Some(state) => state,
                     None => return self.handle_wait_result(WaitResult::cancelled()).await,
                 };
             }
-            request.stats = Some(stats);
             if let Some(read) = self.replica_read(&state, &request) {
                 // Its group needs what is decided about it.
                 self.decide(&state, &mut request);
@@ -47,6 +55,13 @@ impl Client {
                     return Ok(());
                 }
                 request = Arc::unwrap_or_clone(planned);
+            }
+            if may_use_shard && let Some(statement) = self.shard_statement(&state, &request) {
+                // Boxed, because its state would be part of every client.
+                if Box::pin(self.run_on_shard(statement, &request)).await? {
+                    return Ok(());
+                }
+                may_use_shard = false;
             }
             if self.deferred.is_some() {
                 let bytes = self.begin_deferred(&state, request);
@@ -79,13 +94,27 @@ impl Client {
         }
     }
 
-    /// Waits shortly for the end of an analysis that runs. `None`: the client has cancelled its request.
-    async fn await_analysis(&self, request: &PlannedRequest) -> Option<AnalysisState> {
-        let entry = &self.registration.entry;
-        let soon = self
-            .pool
-            .analysis_soon(&request.template, request.settings.id);
-        entry.unless_cancelled(soon).await
+    /// Waits shortly for the end of an analysis that runs. If the statement may run on a shard, waits for it in any case, and begins
+    /// it. `None`: the client has cancelled its request.
+    async fn await_analysis(
+        &self,
+        state: AnalysisState,
+        request: &PlannedRequest,
+    ) -> Option<AnalysisState> {
+        let (pool, template) = (&self.pool, &request.template);
+        let settings = request.settings.id;
+        let ended = async {
+            match (state, self.may_use_shard(request)) {
+                (AnalysisState::Needed, true) => {
+                    let task = AnalysisTask::new(pool, request);
+                    Arc::clone(pool).analyze(task).await;
+                    pool.analysis(template, settings).0
+                }
+                (_, true) => pool.analysis_ended(template, settings).await,
+                (_, false) => pool.analysis_soon(template, settings).await,
+            }
+        };
+        self.registration.entry.unless_cancelled(ended).await
     }
 
     /// A statement with which a deferred transaction really begins. It joins no group, which would run outside of the transaction. The

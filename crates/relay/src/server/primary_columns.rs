@@ -42,13 +42,18 @@ impl PrimaryColumns {
                 return false;
             }
             if (field.table, field.column) != (0, 0) {
-                let Some(place) = self.places.get(&(field.table, field.column)) else {
+                let Some(place) = self.place(field.table, field.column) else {
                     return false;
                 };
-                (field.table, field.column) = *place;
+                (field.table, field.column) = place;
             }
         }
         backend::write_fields(out, &fields, &formats);
         true
+    }
+
+    /// The place of a column on the primary.
+    pub fn place(&self, table: u32, column: i16) -> Option<(u32, i16)> {
+        self.places.get(&(table, column)).copied()
     }
 }

@@ -92,6 +92,16 @@ impl SettingsInterner {
         self.intern(sets)
     }
 
+    /// The settings for a server on which the search path is fixed.
+    pub fn without_search_path(&self, settings: &Arc<SessionSettings>) -> Arc<SessionSettings> {
+        if settings.sql_of(SEARCH_PATH).is_none() {
+            return Arc::clone(settings);
+        }
+        let mut sets = settings.sets.clone();
+        sets.remove(SEARCH_PATH);
+        self.intern(sets)
+    }
+
     /// The settings with these names, and the SQL that sets each.
     pub fn intern(&self, sets: BTreeMap<String, String>) -> Arc<SessionSettings> {
         if sets.is_empty() {

@@ -169,6 +169,22 @@ impl Templates {
         own
     }
 
+    /// The template of a text that Paceline sends in place of a client's: the same statement on another table.
+    pub fn on_other_table(&self, template: &Template, text: &str) -> Arc<Template> {
+        // If a client sends this text, it means a table of its own server.
+        let key = [&template.types[..], b"other"].concat();
+        if let Some(CachedTemplate::Template(known)) = self.find(text, &key) {
+            return known;
+        }
+        let statement = self.understand(text).map(|statement| Statement {
+            update: statement.update.filter(|_| !statement.needs_constants),
+            ..statement
+        });
+        let other = self.create(text, &template.types, statement);
+        self.remember(text, &key, CachedTemplate::Template(Arc::clone(&other)));
+        other
+    }
+
     /// The template of a text of which Paceline reads only this beginning.
     pub fn long(&self, beginning: &str) -> Template {
         Template {

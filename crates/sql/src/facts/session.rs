@@ -3,7 +3,9 @@
 //! docs/group-settings.md lists for each setting of PostgreSQL why a group is exact under it, or that no group is
 //! formed.
 
+use super::catalog::regclass_literal;
 use crate::escapes::keeps_ascii;
+use crate::name::Name;
 
 /// Query for one row: `lock_timeout`, `statement_timeout` and `transaction_timeout` in milliseconds. 0 means no
 /// limit; so does NULL, which `transaction_timeout` is before PostgreSQL 17.
@@ -52,6 +54,14 @@ pub fn session_sql() -> String {
     let first = format!("({PATH})[1]");
     let all: Vec<String> = [first].into_iter().chain(settings).collect();
     format!("SELECT {}", all.join(", "))
+}
+
+/// Query for the OID of the table that a name means in the session. No row if `pg_catalog` is not searched first.
+pub fn table_by_path_sql(name: &Name) -> String {
+    let table = regclass_literal(name);
+    format!(
+        "SELECT pg_catalog.to_regclass({table})::pg_catalog.oid WHERE ({PATH})[1] OPERATOR(pg_catalog.=) 'pg_catalog'::pg_catalog.name"
+    )
 }
 
 /// Reason why no statement is analyzed or grouped if the search path does not begin with `pg_catalog`: user-defined

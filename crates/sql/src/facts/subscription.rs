@@ -6,7 +6,7 @@ use crate::quote::quote_literal;
 
 /// Functions of PostgreSQL that are not immutable, but whose result depends only on their arguments, on settings and on the clock:
 /// on nothing that a server has for itself.
-const PORTABLE_FUNCTIONS: [&str; 47] = [
+pub(super) const PORTABLE_FUNCTIONS: [&str; 47] = [
     "array_to_json",
     "array_to_string",
     "concat",
@@ -60,7 +60,7 @@ const PORTABLE_FUNCTIONS: [&str; 47] = [
 const SEARCH_OPERATORS: [&str; 2] = ["@@", "@@@"];
 
 /// SQL condition: values of type `t` are names of objects in the catalog.
-const NAMES_OBJECTS: &str = "(pg_catalog.starts_with(pg_catalog.ltrim(t.typname::pg_catalog.text, '_'), 'reg') \
+pub(super) const NAMES_OBJECTS: &str = "(pg_catalog.starts_with(pg_catalog.ltrim(t.typname::pg_catalog.text, '_'), 'reg') \
      OR t.typname IN ('aclitem', '_aclitem'))";
 
 /// Query for one row with one boolean: whether these functions, operators and types of casts mean the same on another server of the
@@ -82,7 +82,7 @@ pub fn portable_sql(functions: &[Name], operators: &[Name], types: &[Name]) -> S
 }
 
 /// `f(schema, name, place)`: these tables, with their places from 0.
-fn tables_sql(tables: &[Name]) -> String {
+pub(super) fn tables_sql(tables: &[Name]) -> String {
     let rows = tables.iter().enumerate().map(|(place, table)| {
         let schema = quote_literal(table.schema.as_deref().unwrap_or_default());
         let name = quote_literal(&table.name);
@@ -93,7 +93,7 @@ fn tables_sql(tables: &[Name]) -> String {
 }
 
 /// SQL join of `f` with its tables: `c` in schema `n`.
-const TABLE_OF_F: &str = "(pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace) ON n.nspname = f.schema AND c.relname = f.name";
+pub(super) const TABLE_OF_F: &str = "(pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace) ON n.nspname = f.schema AND c.relname = f.name";
 
 /// Which of the two servers is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -195,7 +195,7 @@ fn read_conflict(clause: &OnConflictClause, qualifier: &str) -> Option<Conflict>
 }
 
 /// The columns of a conflict target that contains only column names.
-fn read_target(infer: &InferClause) -> Option<Vec<String>> {
+pub(crate) fn read_target(infer: &InferClause) -> Option<Vec<String>> {
     let column = |node: &Node| match node.node.as_ref()? {
         NodeEnum::IndexElem(element) => {
             let plain = element.expr.is_none()

@@ -4,14 +4,14 @@ use paceline_pool::pool::{Pool, PoolName};
 use paceline_proxy::proxy::Proxy;
 use std::sync::Arc;
 
-/// The pools to which a client was admitted, in the order of their names. Those of replicas are not among them.
+/// The pools to which a client was admitted, in the order of their names. Those of replicas and shards are not among them.
 pub(super) fn named_pools(proxy: &Proxy) -> Vec<(PoolName, Arc<Pool>)> {
     let mut pools = with_replicas(proxy);
-    pools.retain(|(_, pool)| !pool.is_of_replica());
+    pools.retain(|(_, pool)| !pool.is_beside());
     pools
 }
 
-/// The pools to which a client was admitted, and those of their replicas.
+/// The pools to which a client was admitted, and those of their replicas and shards.
 pub(super) fn with_replicas(proxy: &Proxy) -> Vec<(PoolName, Arc<Pool>)> {
     let pools = proxy.pools.all().into_iter();
     let mut named: Vec<_> = pools

@@ -61,6 +61,8 @@ const GROUP_COLUMNS: &[ConsoleColumn<GroupRecord>] = &[
         r.number("would_have_grouped")
     }),
     ("reason", Text, |r| r.text("reason")),
+    ("on_shards", Int8, |r| r.number("on_shards")),
+    ("coordinator_reason", Text, |r| r.text("coordinator_reason")),
 ];
 
 pub(super) struct PoolRecord {

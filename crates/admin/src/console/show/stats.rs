@@ -149,8 +149,8 @@ fn by_databases(proxy: &Proxy) -> Vec<DatabaseStats> {
 
 fn totals(proxy: &Proxy) -> Vec<TotalRecord> {
     let mut pools = proxy.pools.all();
-    // Reads on replicas count in the pool of the primary.
-    pools.retain(|pool| !pool.is_of_replica());
+    // What replicas and shards answer counts in the pool beside which they are.
+    pools.retain(|pool| !pool.is_beside());
     let named = |prefix: &str, values: Totals| -> Vec<TotalRecord> {
         let record = |(name, value): (&str, u64)| TotalRecord {
             name: format!("{prefix}_{name}"),

@@ -160,6 +160,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         plain_read: plain_read.then_some(()).ok_or(String::new()),
         reads_on_replicas: false,
         reads_on_subscribers: false,
+        portable_table: None,
         may_change_session: false,
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,

@@ -53,6 +53,7 @@ async fn end_analysis(pool: &Arc<Pool>, request: &PlannedRequest) {
         plain_read: Ok(()),
         reads_on_replicas: true,
         reads_on_subscribers: false,
+        portable_table: None,
         ..TemplateAnalysis::refused("a test")
     };
     let (template, settings) = (request.template.id, request.settings.id);

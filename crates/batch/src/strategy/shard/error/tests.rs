@@ -1,0 +1,112 @@
+use super::*;
+use crate::strategy::shard::{ShardTable, TableNames};
+use paceline_relay::template::Templates;
+use paceline_sql::CatalogVersion;
+use paceline_sql::keyed::KeyedStatement;
+use std::sync::Arc;
+
+fn part() -> ShardPart {
+    let names = |schema: &str, table: &str| TableNames {
+        schema: schema.to_owned(),
+        table: table.to_owned(),
+    };
+    let sql = "SELECT * FROM accounts WHERE id = 'x'";
+    let moved = KeyedStatement::read(sql).unwrap().on(sql, 0, "s", "a1");
+    ShardPart {
+        table: Arc::new(ShardTable::new(
+            names("s", "a1"),
+            names("public", "accounts_1"),
+            Arc::default(),
+            CatalogVersion::default(),
+            &Templates::default(),
+        )),
+        replaced: moved.unwrap().replaced,
+    }
+}
+
+fn body(fields: &[(u8, &str)]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (code, text) in fields {
+        body.push(*code);
+        body.extend_from_slice(text.as_bytes());
+        body.push(0);
+    }
+    body.push(0);
+    body
+}
+
+fn rewritten(fields: &[(u8, &str)]) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    write_error(&body(fields), &part(), &mut out);
+    out.get(frame::HEADER_LEN..).unwrap_or_default().to_vec()
+}
+
+#[test]
+fn an_error_about_the_table_has_the_names_of_the_partition() {
+    let own = [
+        (b'C', "23505"),
+        (
+            b'M',
+            "duplicate key value violates unique constraint \"a1_pkey\"",
+        ),
+        (b'D', "Key (v)=(\"a1\") already exists."),
+        (b's', "s"),
+        (b't', "a1"),
+        (b'n', "a1_pkey"),
+    ];
+    let wanted = [
+        (b'C', "23505"),
+        (
+            b'M',
+            "duplicate key value violates unique constraint \"accounts_1_pkey\"",
+        ),
+        (b'D', "Key (v)=(\"a1\") already exists."),
+        (b's', "public"),
+        (b't', "accounts_1"),
+        (b'n', "accounts_1_pkey"),
+    ];
+    assert_eq!(rewritten(&own), body(&wanted));
+    let own = [
+        (
+            b'M',
+            "null value in column \"v\" of relation \"a1\" violates not-null constraint",
+        ),
+        (b's', "s"),
+        (b't', "a1"),
+        (b'c', "v"),
+    ];
+    let wanted = [
+        (
+            b'M',
+            "null value in column \"v\" of relation \"accounts_1\" violates not-null constraint",
+        ),
+        (b's', "public"),
+        (b't', "accounts_1"),
+        (b'c', "v"),
+    ];
+    assert_eq!(rewritten(&own), body(&wanted));
+}
+
+#[test]
+fn a_value_that_looks_like_a_name_stays() {
+    let fields = [(b'M', "invalid input syntax for type integer: \"a1\"")];
+    assert_eq!(rewritten(&fields), body(&fields));
+    let other = [
+        (b'M', "new row for relation \"a1\""),
+        (b's', "t"),
+        (b't', "a1"),
+    ];
+    assert_eq!(rewritten(&other), body(&other));
+}
+
+#[test]
+fn a_position_is_that_of_the_clients_text() {
+    let sql = "SELECT * FROM \"s\".\"a1\" AS \"accounts\" WHERE id = 'x'";
+    let there = (sql.find("'x'").unwrap() + 1).to_string();
+    let here = "SELECT * FROM accounts WHERE id = 'x'";
+    let here = (here.find("'x'").unwrap() + 1).to_string();
+    assert_eq!(
+        rewritten(&[(b'P', there.as_str())]),
+        body(&[(b'P', here.as_str())])
+    );
+}

@@ -1,0 +1,67 @@
+//! The table of a shard on which a request runs, and what differs between its terms and those of the coordinator.
+
+use crate::strategy::ChainFacts;
+use crate::strategy::messages::BatchWriter;
+use paceline_relay::server::PrimaryColumns;
+use paceline_relay::template::Templates;
+use paceline_sql::CatalogVersion;
+use paceline_sql::chain::same_sql;
+use paceline_sql::keyed::Replaced;
+use std::sync::Arc;
+
+/// A table of a shard.
+#[derive(Debug)]
+pub struct ShardTable {
+    /// The table on the shard.
+    pub own: TableNames,
+    /// The partition on the coordinator.
+    pub partition: TableNames,
+    /// Where the coordinator has the columns.
+    pub columns: Arc<PrimaryColumns>,
+    /// The version of its definition that was compared with the coordinator's.
+    version: ChainFacts,
+    /// A query for one boolean: whether the definition has this version.
+    pub question: String,
+}
+
+/// The names of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableNames {
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub table: String,
+}
+
+/// The part of a request that concerns its shard.
+#[derive(Debug, Clone)]
+pub struct ShardPart {
+    /// The table.
+    pub table: Arc<ShardTable>,
+    /// Where the text differs from the client's.
+    pub replaced: Replaced,
+}
+
+impl ShardTable {
+    /// A table whose definition has this version.
+    pub fn new(
+        own: TableNames,
+        partition: TableNames,
+        columns: Arc<PrimaryColumns>,
+        version: CatalogVersion,
+        templates: &Templates,
+    ) -> Self {
+        Self {
+            own,
+            partition,
+            columns,
+            question: same_sql(&version),
+            version: ChainFacts::new(version, templates),
+        }
+    }
+
+    /// Writes the statement that raises an error if the definition has changed.
+    pub(super) fn write_check(&self, writer: &mut BatchWriter<'_>) {
+        self.version.write(writer);
+    }
+}

@@ -1,0 +1,170 @@
+//! `[[databases.NAME.shard_servers]]`: where shards are and as whom to log in, if the coordinator's catalog does not say it to Paceline.
+
+use super::peers::{host, port_number};
+use super::reader::Reader;
+use crate::error::ConfigProblem;
+use crate::secret;
+use crate::shard_server::ShardServer;
+use crate::value;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The keys of such a table.
+pub(crate) const SHARD_SERVER_KEYS: [&str; 7] = [
+    "server",
+    "host",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "password_file",
+];
+/// The keys that each of them needs.
+pub(crate) const SHARD_SERVER_REQUIRED: [&str; 1] = ["server"];
+
+/// The servers in the list called `path`.
+pub(super) fn read(
+    reader: &mut Reader,
+    path: &str,
+    content: &Spanned<DeValue<'_>>,
+) -> Vec<ShardServer> {
+    let DeValue::Array(items) = content.get_ref() else {
+        let path = path.to_owned();
+        reader.note(content.span().start, ConfigProblem::NotAList(path));
+        return Vec::new();
+    };
+    let mut found = Vec::<ShardServer>::new();
+    for item in items.iter() {
+        let Some(shard) = shard_server(reader, path, item) else {
+            continue;
+        };
+        match found.iter().any(|other| other.server == shard.server) {
+            true => reader.note(
+                item.span().start,
+                ConfigProblem::ShardServerTwice(shard.server),
+            ),
+            false => found.push(shard),
+        }
+    }
+    found
+}
+
+fn shard_server(
+    reader: &mut Reader,
+    path: &str,
+    item: &Spanned<DeValue<'_>>,
+) -> Option<ShardServer> {
+    let table = format!("[{path}]");
+    let start = item.span().start;
+    let before = reader.problems.len();
+    let (mut server, mut name, mut port, mut dbname) = (None, None, None, None);
+    let (mut user, mut password) = (None, None);
+    for (key, written) in reader.entries(&table, item) {
+        match key.get_ref().as_ref() {
+            "server" => server = reader.value("server", written, value::text),
+            "host" => name = reader.value("host", written, host),
+            "port" => port = reader.value("port", written, port_number),
+            "dbname" => dbname = reader.value("dbname", written, value::text),
+            "user" => user = reader.value("user", written, value::text),
+            "password" | "password_file" if password.is_some() => {
+                reader.note(start, ConfigProblem::TwoShardPasswords(table.clone()));
+            }
+            "password" => password = reader.value("password", written, value::secret).flatten(),
+            "password_file" => password = password_in(reader, written),
+            _ => reader.unknown_key(key, &table, &SHARD_SERVER_KEYS),
+        }
+    }
+    let said = |text: &String| !text.is_empty();
+    let user: Option<String> = user.filter(said);
+    let server: Option<String> = server.filter(said);
+    let is_complete = server.is_some() && (password.is_none() || user.is_some());
+    if reader.problems.len() == before && !is_complete {
+        reader.note(start, ConfigProblem::ShardServerKeys(table));
+    }
+    Some(ShardServer {
+        server: server?,
+        host: name,
+        port,
+        dbname: dbname.filter(said),
+        user,
+        password,
+    })
+}
+
+fn password_in(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<secret::Secret> {
+    let file = reader.value("password_file", written, value::file)??;
+    let at = written.span().start;
+    let exposed = secret::exposed(&file);
+    reader.remarks.extend(exposed.map(|remark| (at, remark)));
+    reader.check(written, secret::read(&file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::hosts::Host;
+
+    const APP: &str = "[databases.app]\nprimary = \"postgres://app@pg1\"\n";
+
+    fn read(text: &str) -> Result<Vec<ShardServer>, String> {
+        let config = Config::from_toml(&format!("{APP}{text}"), "p.toml");
+        let config = config.map_err(|error| error.to_string())?;
+        Ok(config.databases["app"].shard_servers.clone())
+    }
+
+    #[test]
+    fn what_is_not_said_is_left_to_the_catalog() {
+        let found = read(
+            "[[databases.app.shard_servers]]\nserver = \"s1\"\n\
+             [[databases.app.shard_servers]]\nserver = \"s2\"\nhost = \"::1\"\nport = 7000\ndbname = \"d\"\nuser = \"u\"\npassword = \"pw\"",
+        );
+        let found = found.expect("servers");
+        let [one, two] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            (one.server.as_str(), one.port, &one.user),
+            ("s1", None, &None)
+        );
+        assert_eq!(two.host, Some(Host::Tcp("::1".to_owned())));
+        let password = two.password.as_ref().map(|secret| secret.reveal());
+        assert_eq!((two.user.as_deref(), password), (Some("u"), Some("pw")));
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        let list = "[[databases.app.shard_servers]]\n";
+        for (text, message) in [
+            (
+                format!("{list}host = \"a\""),
+                "p.toml:3: [databases.app.shard_servers] needs server, and user if it has a password",
+            ),
+            (
+                format!("{list}server = \"s\"\npassword = \"x\""),
+                "needs server, and user if it has a password",
+            ),
+            (
+                format!(
+                    "{list}server = \"s\"\nuser = \"u\"\npassword = \"x\"\npassword_file = \"/x\""
+                ),
+                "[databases.app.shard_servers] has password and password_file; keep one of the two",
+            ),
+            (
+                format!("{list}server = \"s\"\n{list}server = \"s\""),
+                "p.toml:5: foreign server s is named more than once",
+            ),
+            (
+                format!("{list}server = \"s\"\nslot = \"x\""),
+                "unknown key \"slot\"",
+            ),
+            (
+                "shard_servers = 1".to_owned(),
+                "\"databases.app.shard_servers\" must be a list of tables",
+            ),
+        ] {
+            let error = read(&text).expect_err(&text);
+            assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What the configuration says about a shard instead of the coordinator's catalog.
+
+use crate::hosts::Host;
+use crate::secret::Secret;
+
+/// A foreign server of the coordinator. What is `None` is what the catalog says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardServer {
+    /// Its name on the coordinator.
+    pub server: String,
+    /// Where it listens.
+    pub host: Option<Host>,
+    /// Its port.
+    pub port: Option<u16>,
+    /// The database there.
+    pub dbname: Option<String>,
+    /// The user of all roles that have a user mapping, and of the monitor.
+    pub user: Option<String>,
+    /// The password of this user.
+    pub password: Option<Secret>,
+}

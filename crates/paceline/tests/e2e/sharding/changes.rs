@@ -1,0 +1,151 @@
+//! Changes of tables and partitions while statements run on shards.
+
+use super::{COLUMNS, PARTITIONS, Sharded, on_shards};
+use crate::harness::raw::RawClient;
+use crate::harness::until;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+
+/// The rows that clients change.
+const ROWS: usize = 40;
+
+/// Adds 1 to rows, one after the other, until `over`. Counts what was acknowledged.
+fn add(sharded: &Sharded, first: usize, over: &AtomicBool, added: &AtomicI64) {
+    let mut client = sharded.client();
+    let mut row = first;
+    while !over.load(Ordering::Relaxed) {
+        row = row % ROWS + 1;
+        let sql = format!("UPDATE accounts SET balance = balance + 1 WHERE id = {row}");
+        assert_eq!(client.ok(&sql).tag(), "UPDATE 1");
+        let sql = format!("SELECT id FROM accounts WHERE id = {row}");
+        assert_eq!(client.value(&sql), row.to_string());
+        added.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs clients while `change` changes something, and until they have run for a while after it. All that was acknowledged must be in
+/// the table once.
+fn under_load(sharded: &Sharded, change: impl FnOnce()) {
+    let mut coordinator = sharded.coordinator.client("postgres");
+    let total = "SELECT sum(balance)::bigint FROM accounts";
+    let before = coordinator.number(total);
+    let (over, added) = (AtomicBool::new(false), AtomicI64::new(0));
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let (over, added) = (&over, &added);
+            scope.spawn(move || add(sharded, number * 5, over, added));
+        }
+        let progress = |what: &str| {
+            let now = added.load(Ordering::Relaxed);
+            until(what, || added.load(Ordering::Relaxed) > now + 200);
+        };
+        progress("the clients run");
+        change();
+        progress("the clients run after the change");
+        over.store(true, Ordering::Relaxed);
+    });
+    let after = coordinator.number(total);
+    assert_eq!(after - before, added.load(Ordering::Relaxed));
+}
+
+/// Moves the partition with this number to the other shard, by the procedure in docs/shards.md.
+fn move_partition(sharded: &Sharded, number: usize) {
+    let from = number % sharded.shards.len();
+    let to = 1 - from;
+    let mut coordinator = sharded.coordinator.client("postgres");
+    let mut old = sharded.shards[from].client("postgres");
+    let mut new = sharded.shards[to].client("postgres");
+    let table = format!("store.a{number}");
+    coordinator.ok("BEGIN");
+    coordinator.ok("LOCK TABLE ONLY accounts IN ACCESS EXCLUSIVE MODE");
+    old.ok("BEGIN");
+    old.ok(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"));
+    new.ok(&format!(
+        "CREATE TABLE {table} ({COLUMNS}, PRIMARY KEY (id))"
+    ));
+    copy(&mut old, &mut new, &table);
+    old.ok(&format!("DROP TABLE {table}"));
+    old.ok("COMMIT");
+    coordinator.ok(&format!(
+        "ALTER TABLE accounts DETACH PARTITION accounts_{number}; DROP FOREIGN TABLE accounts_{number}; \
+         CREATE FOREIGN TABLE accounts_{number} PARTITION OF accounts \
+           FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number}) \
+           SERVER shard{to} OPTIONS (schema_name 'store', table_name 'a{number}')"
+    ));
+    coordinator.ok("COMMIT");
+}
+
+fn copy(old: &mut RawClient, new: &mut RawClient, table: &str) {
+    let rows = old.ok(&format!("SELECT r::text FROM {table} r")).rows();
+    for row in rows {
+        let row = row[0].as_deref().unwrap().replace('\'', "''");
+        new.ok(&format!(
+            "INSERT INTO {table} SELECT (r).* FROM (SELECT '{row}'::{table} AS r) AS rows"
+        ));
+    }
+}
+
+#[test]
+fn moving_partitions_under_load_loses_and_doubles_nothing() {
+    let sharded = Sharded::serving("hotspot_for_autocommit = true\ndefault_pool_size = 4");
+    under_load(&sharded, || {
+        (0..PARTITIONS).for_each(|number| move_partition(&sharded, number));
+    });
+    // The map follows.
+    let mut client = sharded.client();
+    for row in 1..=ROWS {
+        let sql = format!("SELECT owner FROM accounts WHERE id = {row}");
+        until("the new shard answers", || {
+            let before = on_shards(&mut client);
+            client.ok(&sql);
+            on_shards(&mut client) > before
+        });
+    }
+}
+
+#[test]
+fn a_change_of_a_shards_table_is_noticed() {
+    let sharded = Sharded::serving("hotspot_for_autocommit = true\ndefault_pool_size = 4");
+    under_load(&sharded, || {
+        let mut shard = sharded.shards[0].client("postgres");
+        for number in (0..PARTITIONS).step_by(2) {
+            shard.ok(&format!(
+                "ALTER TABLE store.a{number} ADD COLUMN more int DEFAULT 5"
+            ));
+        }
+    });
+    let mut client = sharded.client();
+    // The coordinator does not have the column, and statements stay there.
+    let columns = client.ok("SELECT * FROM accounts WHERE id = 1").0[0].columns();
+    assert!(!columns.contains(&"more".to_owned()));
+}
+
+#[test]
+fn a_table_that_takes_the_place_of_another_gets_no_statement() {
+    let sharded = Sharded::serving("");
+    let mut client = sharded.client();
+    let sql = "UPDATE accounts SET balance = balance + 1 WHERE id = 1 RETURNING balance";
+    until("a shard answers", || {
+        let before = on_shards(&mut client);
+        client.ok(sql);
+        on_shards(&mut client) > before
+    });
+    // In one transaction, so that no map has been read between.
+    for (place, shard) in sharded.shards.iter().enumerate() {
+        let mut shard = shard.client("postgres");
+        for number in (place..PARTITIONS).step_by(2) {
+            shard.ok(&format!(
+                "BEGIN; ALTER TABLE store.a{number} RENAME TO old{number}; \
+                 CREATE TABLE store.a{number} (LIKE store.old{number} INCLUDING ALL); \
+                 INSERT INTO store.a{number} SELECT id, owner, -50 FROM store.old{number}; COMMIT"
+            ));
+        }
+    }
+    // The coordinator sees the new table, and so does the client at once.
+    assert_eq!(client.value(sql), "-49.00");
+    let mut whole = sharded.coordinator.client("postgres");
+    assert_eq!(
+        whole.value("SELECT balance FROM accounts WHERE id = 1"),
+        "-49.00"
+    );
+}

@@ -1,0 +1,99 @@
+//! A pool of connections to a shard. It serves single statements, in groups of one or more; one that certainly has done nothing may
+//! be sent to the coordinator by its client.
+
+use super::{AnalysisState, CheckoutResult, Pool, Purpose, WaitResult, Waiter};
+use crate::analysis::AnalysisTask;
+use paceline_batch::analysis::GroupingDecision;
+use paceline_batch::line::{WaitSpec, WaiterId};
+use paceline_batch::strategy::PlannedRequest;
+use paceline_cluster::Lsn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+impl Pool {
+    /// Whether the pool leads to a shard.
+    pub fn is_of_shard(&self) -> bool {
+        self.shard.is_some()
+    }
+
+    /// Whether the database has shards, of which this is the pool of the coordinator.
+    pub fn has_shards(&self) -> bool {
+        self.has_shards.load(Ordering::Relaxed)
+    }
+
+    /// From now on the database has shards, or none. What is known of templates must contain what shards need.
+    pub(crate) fn set_has_shards(&self, has_shards: bool) {
+        if has_shards && !self.has_shards.swap(true, Ordering::Relaxed) {
+            self.forget_analyses();
+        }
+        self.has_shards.store(has_shards, Ordering::Relaxed);
+    }
+
+    /// Whether the pool is beside the one that clients name, with which it counts.
+    pub fn is_beside(&self) -> bool {
+        self.is_of_shard() || self.is_of_replica()
+    }
+
+    /// Puts a statement into the line for connections to a shard. `None`: the pool has no connection and cannot open one now.
+    pub fn submit(
+        self: &Arc<Self>,
+        mut request: PlannedRequest,
+    ) -> Option<(WaiterId, oneshot::Receiver<WaitResult>)> {
+        let spec = self.decide_on_shard(&mut request);
+        let now = Instant::now();
+        let mut inner = self.lock();
+        if inner.servers.is_unreachable(now) {
+            return None;
+        }
+        let (answer, result) = oneshot::channel();
+        let waiter = Waiter {
+            purpose: Purpose::Request,
+            request: Some(Arc::new(request)),
+            answer,
+            queued_sent: false,
+            position: Lsn::ZERO,
+        };
+        let id = self.enter_line(&mut inner, now, spec, waiter);
+        if inner.servers.is_unreachable(now) {
+            self.send_elsewhere(&mut inner, now);
+            return None;
+        }
+        Some((id, result))
+    }
+
+    /// Decides how a statement enters the line, by the analysis of its template on the shard. The first statement begins it.
+    fn decide_on_shard(self: &Arc<Self>, request: &mut PlannedRequest) -> WaitSpec {
+        let policy = self.policy();
+        let (state, _) = self.analysis(&request.template, request.settings.id);
+        let decision = match state {
+            AnalysisState::Done(analysis) => analysis.decide(request, policy),
+            AnalysisState::Pending | AnalysisState::Running => {
+                request.awaits_analysis = true;
+                GroupingDecision::without_analysis(request, policy)
+            }
+            AnalysisState::Needed => {
+                request.awaits_analysis = true;
+                let task = AnalysisTask::new(self, request);
+                tokio::spawn(Arc::clone(self).analyze(task));
+                GroupingDecision::without_analysis(request, policy)
+            }
+        };
+        decision.spec
+    }
+
+    /// Analyzes a template on a connection of its own: no client relays statements to a shard, and the coordinator may reject a statement
+    /// that a shard executes.
+    pub async fn analyze(self: Arc<Self>, task: AnalysisTask) {
+        let server = match self.check_out(WaitSpec::default(), false, || None) {
+            CheckoutResult::Server(server) => server,
+            CheckoutResult::Refused(_) => return,
+            CheckoutResult::Waiting(_, result) => match result.await {
+                Ok(WaitResult::Server(server)) => server,
+                _ => return,
+            },
+        };
+        task.run_apart(server).await;
+    }
+}

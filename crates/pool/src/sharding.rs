@@ -1,0 +1,205 @@
+//! The shards of a database, for the statements of one user's clients: the map in force, the routes by it, and a pool for each server.
+//!
+//! A statement that may run on a shard joins a group on a server connection of the shard's own pool. In every other case it runs on
+//! the coordinator, also if the shard has certainly done nothing: if it is not reachable, rejects the statement, or has another table
+//! than the map says.
+
+use crate::address::Address;
+use crate::pool::{Pool, PoolConfig, ShardHost};
+use crate::pools::ShardPoolMaker;
+use crate::routing::{RouteRefusal, RoutedStatement, Routes};
+use crate::shards::ShardSource;
+use arc_swap::ArcSwapOption;
+use paceline_batch::analysis::TemplateAnalysis;
+use paceline_batch::strategy::PlannedRequest;
+use paceline_config::Upstream;
+use paceline_relay::request::Request;
+use paceline_shards::{ShardMap, ShardServerId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The search path of all connections to shards. Statements name the shard's table with its schema.
+const SEARCH_PATH: (&str, &str) = ("search_path", "pg_catalog");
+
+/// The shards of a database for one user; `None` if it has none. A reload may replace them.
+pub type ShardsInForce = Arc<ArcSwapOption<Shards>>;
+
+/// The shards of a database for one user.
+pub struct Shards {
+    source: Arc<dyn ShardSource>,
+    /// The user on the coordinator.
+    role: String,
+    routes: ArcSwapOption<Routes>,
+    /// By the names of the foreign servers.
+    pools: Mutex<HashMap<String, ShardPool>>,
+    maker: ShardPoolMaker,
+}
+
+/// A server's pool, and where it leads.
+struct ShardPool {
+    upstream: Upstream,
+    host: ShardHost,
+    pool: Arc<Pool>,
+}
+
+/// A statement for a shard, and the server connections to it.
+pub struct ShardStatement {
+    /// The connections.
+    pub pool: Arc<Pool>,
+    /// The statement on the shard's table.
+    pub request: PlannedRequest,
+}
+
+impl Shards {
+    pub(crate) fn new(source: Arc<dyn ShardSource>, role: String, maker: ShardPoolMaker) -> Self {
+        source.add_role(&role);
+        Self {
+            source,
+            role,
+            routes: ArcSwapOption::empty(),
+            pools: Mutex::default(),
+            maker,
+        }
+    }
+
+    /// Whether the monitor of these shards is this one.
+    pub(crate) fn are_of(&self, source: &Arc<dyn ShardSource>) -> bool {
+        Arc::ptr_eq(&self.source, source)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ShardPool>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pools that exist.
+    pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
+        let pools = self.lock();
+        pools
+            .values()
+            .map(|known| Arc::clone(&known.pool))
+            .collect()
+    }
+
+    /// The pools follow a new configuration of the coordinator's.
+    pub(crate) fn reconfigure(&self, config: &PoolConfig) {
+        self.maker.set_config(config.clone());
+        for known in self.lock().values() {
+            known
+                .pool
+                .reconfigure(config_of(config, &known.upstream, known.host));
+        }
+    }
+
+    /// Where a statement runs whose template has this analysis on the coordinator.
+    ///
+    /// # Errors
+    /// Why it runs on the coordinator.
+    pub fn route(
+        &self,
+        request: &PlannedRequest,
+        analysis: &TemplateAnalysis,
+    ) -> Result<ShardStatement, RouteRefusal> {
+        let routes = self.routes().ok_or(RouteRefusal::NoMap)?;
+        let shared = &self.maker.shared;
+        let routed = routes.route(
+            request,
+            analysis,
+            &shared.templates,
+            &shared.settings_interner,
+        )?;
+        let RoutedStatement { server, request } = routed;
+        let pool = self.pool(&**routes.map(), server);
+        Ok(ShardStatement {
+            pool: pool.ok_or(RouteRefusal::NoMap)?,
+            request,
+        })
+    }
+
+    /// Whether statements of the template may run on shards, if its analysis permits it.
+    pub fn may_route(&self, request: &Request) -> bool {
+        let routes = self.routes();
+        routes.is_some_and(|routes| routes.has_table(request))
+    }
+
+    /// A shard had another table than the map says.
+    pub fn suspect(&self) {
+        self.source.suspect();
+    }
+
+    /// The routes by the map in force.
+    fn routes(&self) -> Option<Arc<Routes>> {
+        let map = self.source.map()?;
+        let known = self.routes.load_full();
+        if let Some(known) = known
+            .as_ref()
+            .filter(|known| Arc::ptr_eq(known.map(), &map))
+        {
+            return Some(Arc::clone(known));
+        }
+        // Two clients may do so at a time; then the routes of one of them are found once more.
+        let routes = Arc::new(Routes::new(map, self.role.clone(), known.as_deref()));
+        self.routes.store(Some(Arc::clone(&routes)));
+        Some(routes)
+    }
+
+    /// The pool of a server. `None`: there is no login, or the process ends.
+    fn pool(&self, map: &dyn ShardMap, id: ShardServerId) -> Option<Arc<Pool>> {
+        let server = map.server(id)?;
+        let host = ShardHost {
+            system: server.system,
+        };
+        let upstream = self.source.upstream(map, id, &self.role)?;
+        let known = |pools: &HashMap<String, ShardPool>| {
+            let known = pools.get(&server.name)?;
+            let is_same = known.upstream == upstream && known.host == host;
+            is_same.then(|| Arc::clone(&known.pool))
+        };
+        if let Some(pool) = known(&self.lock()) {
+            return Some(pool);
+        }
+        self.maker.make(|config, new| {
+            let mut pools = self.lock();
+            known(&pools).unwrap_or_else(|| {
+                let pool = new(config_of(config, &upstream, host));
+                let upstream = upstream.clone();
+                let of_server = ShardPool {
+                    upstream,
+                    host,
+                    pool: Arc::clone(&pool),
+                };
+                pools.insert(server.name.clone(), of_server);
+                pool
+            })
+        })
+    }
+}
+
+/// The configuration of a shard's pool: that of the coordinator's, with the address of the shard.
+fn config_of(config: &PoolConfig, upstream: &Upstream, host: ShardHost) -> PoolConfig {
+    let mut startup = config.address.startup.clone();
+    startup.retain(|(name, _)| name != SEARCH_PATH.0);
+    startup.push((SEARCH_PATH.0.to_owned(), SEARCH_PATH.1.to_owned()));
+    let of_coordinator = &config.address;
+    PoolConfig {
+        address: Address {
+            user: upstream
+                .user
+                .clone()
+                .unwrap_or_else(|| of_coordinator.user.clone()),
+            database: upstream
+                .dbname
+                .clone()
+                .unwrap_or_else(|| of_coordinator.database.clone()),
+            upstream: upstream.clone(),
+            startup,
+            connect_query: String::new(),
+            location: None,
+            ..of_coordinator.clone()
+        },
+        no_primary: None,
+        hosts: None,
+        replica: None,
+        shard: Some(host),
+        ..config.clone()
+    }
+}

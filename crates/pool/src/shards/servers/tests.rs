@@ -1,0 +1,130 @@
+//! Options, mappings and configuration: where a server is, and as whom roles log in.
+
+use super::*;
+use crate::shards::coordinator::ForeignServer;
+
+fn server(options: &[(&str, &str)]) -> ForeignServer {
+    let options = options.iter();
+    let options = options.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    ForeignServer {
+        name: "s".to_owned(),
+        options: options.collect(),
+    }
+}
+
+fn configured() -> ShardServer {
+    ShardServer {
+        server: "s".to_owned(),
+        host: None,
+        port: None,
+        dbname: None,
+        user: None,
+        password: None,
+    }
+}
+
+fn tcp(name: &str) -> Host {
+    Host::Tcp(name.to_owned())
+}
+
+const WHOLE: [(&str, &str); 3] = [("host", "db1"), ("port", "7000"), ("dbname", "d")];
+
+#[test]
+fn options_say_where_a_server_is() {
+    let found = place(&server(&WHOLE), None, &tcp("pg")).unwrap();
+    assert_eq!((found.host, found.port), (tcp("db1"), 7000));
+    assert_eq!(found.dbname.as_deref(), Some("d"));
+    let [host, _, dbname] = WHOLE;
+    let usual = [host, dbname, ("sslmode", "require"), ("fetch_size", "9")];
+    let found = place(&server(&usual), None, &tcp("pg")).unwrap();
+    assert_eq!(
+        (found.port, found.tls.sslmode),
+        (5432, Some(SslMode::Require))
+    );
+}
+
+#[test]
+fn the_configuration_takes_the_place_of_options() {
+    let own = ShardServer {
+        host: Some(tcp("outside")),
+        port: Some(1),
+        dbname: Some("other".to_owned()),
+        ..configured()
+    };
+    for options in [&WHOLE[..], &[], &[("host", "localhost")]] {
+        let found = place(&server(options), Some(&own), &tcp("pg")).unwrap();
+        assert_eq!((found.host, found.port), (tcp("outside"), 1));
+        assert_eq!(shown(&server(options), Some(&own)), "outside:1/other");
+    }
+}
+
+#[test]
+fn a_place_that_is_not_certain_is_none() {
+    let [host, port, dbname] = WHOLE;
+    let problem = |options: &[(&str, &str)]| place(&server(options), None, &tcp("pg")).unwrap_err();
+    assert_eq!(problem(&[port, dbname]), ServerProblem::NoOption("host"));
+    assert_eq!(problem(&[host, port]), ServerProblem::NoOption("dbname"));
+    for (name, value) in [
+        ("options", "-c x=y"),
+        ("service", "s"),
+        ("hostaddr", "10.0.0.1"),
+    ] {
+        let unknown = ServerProblem::UnknownOption(name.to_owned());
+        assert_eq!(problem(&[host, dbname, (name, value)]), unknown);
+    }
+    for several in ["a,b", ""] {
+        assert!(matches!(
+            problem(&[("host", several), dbname]),
+            ServerProblem::NoOption(_)
+        ));
+    }
+    for own in ["localhost", "127.0.0.2", "::1", "/run/postgresql"] {
+        let loopback = ServerProblem::Loopback(own.to_owned());
+        assert_eq!(problem(&[("host", own), dbname]), loopback);
+        // Paceline is on the same machine.
+        for coordinator in [tcp("127.0.0.1"), Host::Unix("/run".into())] {
+            assert!(place(&server(&[("host", own), dbname]), None, &coordinator).is_ok());
+        }
+    }
+}
+
+#[test]
+fn only_a_role_with_a_mapping_has_a_login() {
+    let mapping = |role: Option<&str>, options: Option<&[(&str, &str)]>| UserMapping {
+        server: "s".to_owned(),
+        role: role.map(str::to_owned),
+        options: options.map(|options| server(options).options),
+    };
+    let answer = |mappings| CoordinatorAnswer {
+        servers: vec![server(&WHOLE)],
+        mappings,
+        ..CoordinatorAnswer::default()
+    };
+    let user = |answer: &CoordinatorAnswer, configured: &[ShardServer], role: &str| {
+        let reached = reached(answer, configured, &tcp("pg"));
+        reached[0].upstream(role).and_then(|upstream| upstream.user)
+    };
+    let without = ("password_required", "false");
+    let own = answer(vec![mapping(Some("app"), Some(&[("user", "u"), without]))]);
+    assert_eq!(user(&own, &[], "app").as_deref(), Some("u"));
+    assert_eq!(user(&own, &[], "other"), None);
+    let no_password = answer(vec![mapping(Some("app"), Some(&[("user", "u")]))]);
+    assert_eq!(user(&no_password, &[], "app"), None);
+    let public = answer(vec![
+        mapping(None, Some(&[("user", "all"), without])),
+        mapping(Some("app"), Some(&[("user", "u"), ("password", "p")])),
+    ]);
+    assert_eq!(user(&public, &[], "app").as_deref(), Some("u"));
+    assert_eq!(user(&public, &[], "other").as_deref(), Some("all"));
+    let hidden = answer(vec![mapping(Some("app"), None)]);
+    assert_eq!(user(&hidden, &[], "app"), None);
+    let problem = reached(&hidden, &[], &tcp("pg"))[0].monitored();
+    assert_eq!(problem.unwrap_err(), ServerProblem::NoLogin);
+    let written = ShardServer {
+        user: Some("owner".to_owned()),
+        ..configured()
+    };
+    let written = [written];
+    assert_eq!(user(&hidden, &written, "app").as_deref(), Some("owner"));
+    assert_eq!(user(&hidden, &written, "other"), None);
+}
