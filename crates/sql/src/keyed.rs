@@ -102,6 +102,15 @@ impl KeyedStatement {
         index.and_then(|index| self.parameters.get(index)) == Some(&1)
     }
 
+    /// The columns to which the text gives values, as far as it names them.
+    pub fn fixed_columns(&self) -> Vec<&str> {
+        match &self.values {
+            KeyValues::Conjuncts(found) => found.iter().map(|found| &*found.column).collect(),
+            KeyValues::Rows { columns, .. } if columns.is_empty() => vec!["the first columns"],
+            KeyValues::Rows { columns, .. } => columns.iter().map(String::as_str).collect(),
+        }
+    }
+
     /// Number of parameters in front of the name of the table.
     pub fn parameters_before(&self) -> usize {
         self.place.parameters_before
