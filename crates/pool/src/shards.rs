@@ -84,7 +84,9 @@ impl ShardsConfig {
     ) -> Option<Self> {
         let database = config.databases.get(entry)?;
         let settings = config.database_settings(database);
-        if settings.servers.shards == Shards::Off || entry == ANY_DATABASE {
+        let servers = &settings.servers;
+        let is_off = servers.shards == Shards::Off || servers.shard_map_max_age.is_zero();
+        if is_off || entry == ANY_DATABASE {
             return None;
         }
         let upstream = database.with_monitor_login(database.primary.clone(), &settings);

@@ -6,6 +6,9 @@ use crate::reason::{KeyProblem, Reason};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
+#[cfg(test)]
+mod tests;
+
 /// The number of a leaf in its table, in one map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeafId(pub usize);

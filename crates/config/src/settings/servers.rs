@@ -69,7 +69,7 @@ section! {
         /// Whether statements on one row of a partitioned table whose partitions are foreign tables (postgres_fdw) go straight to
         /// the server that has the row (auto)
         shards: Shards = Shards::Off, choice::<Shards>(), overridden(DATABASES_ONLY);
-        /// How long the map of shards may be behind the catalog; an older one is not used
+        /// How long the map of shards may be behind the catalog; an older one is not used, and with 0 none
         shard_map_max_age: Duration = Duration::from_secs(5), time(BareUnit::Seconds, SHARD_MAP_MAX_AGE_MAX),
             overridden(DATABASES_ONLY);
         /// How long requests wait for a new primary after the old one was lost; 0 does not wait

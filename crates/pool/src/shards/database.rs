@@ -4,7 +4,7 @@ use super::rows::{Row, unreadable};
 use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_cluster::{SystemId, UserDefinedNames};
 use paceline_shards::{ColumnFacts, DatabaseFacts, DefaultFacts, Definition, HASH_PROBE};
-use paceline_sql::facts::sharding::{VERSION_SQL, base_settings_sql, pinned_sql};
+use paceline_sql::facts::sharding::{SEARCH_PATH_SQL, VERSION_SQL, base_settings_sql, pinned_sql};
 use paceline_sql::facts::{DATABASE_SQL, user_defined_sql};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -40,6 +40,7 @@ pub(super) async fn begin(
     }
     let questions = [
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned(),
+        SEARCH_PATH_SQL.to_owned(),
         base_settings_sql(),
         pinned_sql(limit),
         VERSION_SQL.to_owned(),
@@ -48,7 +49,7 @@ pub(super) async fn begin(
         user_defined_sql(),
     ];
     let answers = conn.query(&questions.join("; ")).await?;
-    let [_, settings, .., server, database, hashes, names] = answers.as_slice() else {
+    let [_, _, settings, .., server, database, hashes, names] = answers.as_slice() else {
         return Err(unreadable());
     };
     let settings = settings.iter().map(|row| {

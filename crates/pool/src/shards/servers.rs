@@ -233,6 +233,10 @@ fn login(
     }
     let options = mapping.options.as_ref()?;
     let password = option(options, "password");
+    // postgres_fdw lets only superusers do without.
+    if password.is_none() && option(options, "password_required") != Some("false") {
+        return None;
+    }
     let login = Login {
         user: option(options, "user")?.to_owned(),
         password: password.map(|password| Secret::new(password.to_owned())),

@@ -304,6 +304,46 @@ fn a_partition_that_is_detached_makes_its_level_unknown() {
 }
 
 #[test]
+fn keys_must_be_stored_and_compared_as_paceline_knows() {
+    type Change = fn(&mut RootFacts);
+    let changes: [(Change, &str); 6] = [
+        (
+            |root| root.columns[1].type_modifier = 3,
+            "the type of key column id has a precision or length",
+        ),
+        (
+            |root| root.columns[1].type_oid = 1700,
+            "the key column id has a type that Paceline does not compare",
+        ),
+        (
+            |root| root.key.parts[0].column = None,
+            "the partition key of public.t has an expression",
+        ),
+        (
+            |root| root.key.parts[0].default_class = false,
+            "key column id has another operator class than the default",
+        ),
+        (
+            |root| root.key.parts[0].deterministic = false,
+            "the collation of key column id is not deterministic",
+        ),
+        (
+            |root| root.partitions[0].bound = "FOR VALUES IN ('x')".to_owned(),
+            "the bounds of partition public.p2 cannot be read",
+        ),
+    ];
+    for (change, shown) in changes {
+        let mut root = root();
+        change(&mut root);
+        let map = map_of(root, shard());
+        assert_eq!(route(&map, Some(1), None), shown);
+        let table = map.table(None, "t").unwrap();
+        let problems: Vec<_> = table.key_problems().map(ToString::to_string).collect();
+        assert_eq!(problems, [shown]);
+    }
+}
+
+#[test]
 fn servers_must_be_alike() {
     type Change = fn(&mut DatabaseFacts);
     let changes: [(Change, &str); 6] = [

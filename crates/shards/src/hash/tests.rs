@@ -20,6 +20,7 @@ fn values_have_the_hashes_of_postgresql() {
             -3975944308481839811,
         ),
         (KeyValue::Uuid(uuid), -1252132692482143582),
+        (text("eleven byte"), -9017477511533356579),
         (text(""), -5700645584453517373),
         (text("12 bytes now"), 4920747974324552595),
     ] {

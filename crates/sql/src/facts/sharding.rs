@@ -1,5 +1,5 @@
-//! Questions about sharded tables: to the coordinator, to a shard, and to both. They change nothing. [`pinned_sql`] comes first in the
-//! transaction, so that names are those of PostgreSQL, and values in texts have one form.
+//! Questions about sharded tables: to the coordinator, to a shard, and to both. They change nothing. [`SEARCH_PATH_SQL`] comes first in the
+//! transaction, so that names are those of PostgreSQL, and [`pinned_sql`] second, so that values in texts have one form.
 
 use super::catalog::{regclass_literal, text_array};
 use super::definition::{TRIGGERS, columns_sql, lines_sql, unfit_sql};
@@ -42,6 +42,9 @@ const SETTINGS: [&str; 30] = [
     "xmloption",
 ];
 
+/// Pins the search path of the transaction.
+pub const SEARCH_PATH_SQL: &str = "SET LOCAL search_path = pg_catalog";
+
 /// Query for the [`SETTINGS`]: name; the value that a role without settings of its own gets, or NULL if the session has a value of its
 /// role or its client. To be asked before [`pinned_sql`].
 pub fn base_settings_sql() -> String {
@@ -52,18 +55,15 @@ pub fn base_settings_sql() -> String {
     )
 }
 
-/// Statements that pin the settings of the transaction on which the meaning and the form of the other queries depend.
+/// Statements that pin the settings of the transaction on which the form of answers depends, and the time of a query.
 pub fn pinned_sql(limit: Duration) -> String {
     let limit = limit.as_millis();
     format!(
-        "SET LOCAL search_path = pg_catalog; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = postgres; SET LOCAL TimeZone = 'UTC'; \
+        "SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = postgres; SET LOCAL TimeZone = 'UTC'; \
          SET LOCAL standard_conforming_strings = on; SET LOCAL quote_all_identifiers = off; SET LOCAL bytea_output = hex; \
          SET LOCAL extra_float_digits = 1; SET LOCAL jit = off; SET LOCAL statement_timeout = {limit}"
     )
 }
-
-/// Number of statements in [`pinned_sql`].
-pub const PINNED: usize = 10;
 
 /// `tree(root, id, parent, depth)`: all sharded tables, which have a foreign table among their partitions, with all these.
 const TREE: &str = "tree(root, id, parent, depth) AS (\

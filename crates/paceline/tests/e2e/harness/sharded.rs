@@ -58,7 +58,7 @@ impl Sharded {
             let (port, database) = (shard.port(), &sharded.database);
             coordinator.ok(&format!(
                 "CREATE SERVER s{number} FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{port}', dbname '{database}');
-                 CREATE USER MAPPING FOR PUBLIC SERVER s{number} OPTIONS (user 'postgres')"
+                 CREATE USER MAPPING FOR PUBLIC SERVER s{number} OPTIONS (user 'postgres', password_required 'false')"
             ));
         }
         sharded
@@ -136,6 +136,9 @@ impl Sharded {
 
     /// Paceline with these settings in front of the coordinator.
     pub(crate) fn paceline(&self, settings: &str) -> Builder {
-        Paceline::configured(&format!("[paceline]\n{settings}\n{}", self.configured()))
+        Paceline::configured(&format!(
+            "[paceline]\nadmin_users = \"postgres\"\n{settings}\n{}",
+            self.configured()
+        ))
     }
 }

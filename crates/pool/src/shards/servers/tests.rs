@@ -104,11 +104,14 @@ fn only_a_role_with_a_mapping_has_a_login() {
         let reached = reached(answer, configured, &tcp("pg"));
         reached[0].upstream(role).and_then(|upstream| upstream.user)
     };
-    let own = answer(vec![mapping(Some("app"), Some(&[("user", "u")]))]);
+    let without = ("password_required", "false");
+    let own = answer(vec![mapping(Some("app"), Some(&[("user", "u"), without]))]);
     assert_eq!(user(&own, &[], "app").as_deref(), Some("u"));
     assert_eq!(user(&own, &[], "other"), None);
+    let no_password = answer(vec![mapping(Some("app"), Some(&[("user", "u")]))]);
+    assert_eq!(user(&no_password, &[], "app"), None);
     let public = answer(vec![
-        mapping(None, Some(&[("user", "all")])),
+        mapping(None, Some(&[("user", "all"), without])),
         mapping(Some("app"), Some(&[("user", "u"), ("password", "p")])),
     ]);
     assert_eq!(user(&public, &[], "app").as_deref(), Some("u"));
