@@ -47,7 +47,12 @@ pub(crate) async fn explain(arguments: &Explain) -> anyhow::Result<String> {
     };
     let Some(upstream) = &arguments.upstream else {
         let summary = shape::summary(statement, &arguments.declared);
-        return Ok(answer::of_shape(&simple, summary, policy));
+        return Ok(answer::of_shape(
+            &simple,
+            summary,
+            policy,
+            settings.servers.shards,
+        ));
     };
     let address = Arc::new(address(upstream, settings)?);
     let analysis = analyze(&address, arguments, &simple.template, statement, &templates).await?;
@@ -56,6 +61,7 @@ pub(crate) async fn explain(arguments: &Explain) -> anyhow::Result<String> {
         &simple,
         &analysis,
         policy,
+        settings.servers.shards,
         &server,
         arguments.verbose,
     ))

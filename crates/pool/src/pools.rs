@@ -9,7 +9,6 @@ mod shards;
 mod tests;
 
 pub use exclusive::Exclusive;
-pub(crate) use shards::ShardPoolMaker;
 
 use crate::address::{Address, DatabaseAddress};
 use crate::hosts::{DatabaseHosts, PrimaryState};

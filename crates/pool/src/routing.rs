@@ -21,7 +21,7 @@ use paceline_shards::{ShardMap, ShardServerId};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use table::KnownTables;
-use template::TemplateRoute;
+use template::{RoutedBy, TemplateRoute};
 
 /// Maximum number of templates whose routes are known. If there are more, all are read again.
 const TEMPLATES_MAX: usize = 4_096;
@@ -84,7 +84,13 @@ impl Routes {
             return Err(RouteRefusal::Identity);
         }
         let leaf = values::leaf(table, statement, request)?;
-        let leaf = template.on_leaf(self, leaf, request, templates)?;
+        let by = RoutedBy {
+            map: &*self.map,
+            role: &self.role,
+            tables: &self.tables,
+            templates,
+        };
+        let leaf = template.on_leaf(by, leaf, request)?;
         let moved = leaf.text(statement, request)?;
         let own_settings = settings.without_search_path(&request.settings);
         let other = Request::on_other_table(

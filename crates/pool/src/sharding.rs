@@ -6,9 +6,9 @@
 
 use crate::address::Address;
 use crate::pool::{Pool, PoolConfig, ShardHost};
-use crate::pools::ShardPoolMaker;
 use crate::routing::{RouteRefusal, RoutedStatement, Routes};
 use crate::shards::ShardSource;
+use crate::shared::Shared;
 use arc_swap::ArcSwapOption;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::strategy::PlannedRequest;
@@ -24,6 +24,22 @@ const SEARCH_PATH: (&str, &str) = ("search_path", "pg_catalog");
 /// The shards of a database for one user; `None` if it has none. A reload may replace them.
 pub type ShardsInForce = Arc<ArcSwapOption<Shards>>;
 
+/// Makes the pools of shards beside the pool of the coordinator.
+pub(crate) trait ShardPoolMaker: Send + Sync {
+    /// What all pools share.
+    fn shared(&self) -> &Shared;
+
+    /// The pools that are made from now on follow this configuration of the coordinator's pool.
+    fn set_config(&self, config: PoolConfig);
+
+    /// Has `choose` return a pool, which it may make, under the lock of all pools: a new pool obeys the orders of operators from its
+    /// beginning. `None`: the process ends.
+    fn make(&self, choose: &dyn Fn(&PoolConfig, &NewPool<'_>) -> Arc<Pool>) -> Option<Arc<Pool>>;
+}
+
+/// Makes a pool.
+pub(crate) type NewPool<'a> = dyn Fn(PoolConfig) -> Arc<Pool> + 'a;
+
 /// The shards of a database for one user.
 pub struct Shards {
     source: Arc<dyn ShardSource>,
@@ -32,7 +48,7 @@ pub struct Shards {
     routes: ArcSwapOption<Routes>,
     /// By the names of the foreign servers.
     pools: Mutex<HashMap<String, ShardPool>>,
-    maker: ShardPoolMaker,
+    maker: Box<dyn ShardPoolMaker>,
 }
 
 /// A server's pool, and where it leads.
@@ -51,7 +67,11 @@ pub struct ShardStatement {
 }
 
 impl Shards {
-    pub(crate) fn new(source: Arc<dyn ShardSource>, role: String, maker: ShardPoolMaker) -> Self {
+    pub(crate) fn new(
+        source: Arc<dyn ShardSource>,
+        role: String,
+        maker: Box<dyn ShardPoolMaker>,
+    ) -> Self {
         source.add_role(&role);
         Self {
             source,
@@ -100,7 +120,7 @@ impl Shards {
         analysis: &TemplateAnalysis,
     ) -> Result<ShardStatement, RouteRefusal> {
         let routes = self.routes().ok_or(RouteRefusal::NoMap)?;
-        let shared = &self.maker.shared;
+        let shared = self.maker.shared();
         let routed = routes.route(
             request,
             analysis,
@@ -157,7 +177,7 @@ impl Shards {
         if let Some(pool) = known(&self.lock()) {
             return Some(pool);
         }
-        self.maker.make(|config, new| {
+        self.maker.make(&|config, new| {
             let mut pools = self.lock();
             known(&pools).unwrap_or_else(|| {
                 let pool = new(config_of(config, &upstream, host));

@@ -18,7 +18,8 @@ use crate::parser;
 use crate::tree::Record;
 use crate::update::as_target;
 pub use columns::UsedColumns;
-pub use key::{KeySource, KeyedColumn};
+pub use insert::KeyedConflict;
+pub use key::{KeySource, KeyValues, KeyedColumn};
 use pg_query::protobuf::{DeleteStmt, InsertStmt, RangeVar, SelectStmt, SetOperation, UpdateStmt};
 use pg_query::{Node, NodeEnum};
 use place::Place;
@@ -36,29 +37,6 @@ pub enum KeyedCommand {
     Update,
     /// DELETE.
     Delete,
-}
-
-/// What a text says of the values of columns, by which a partition key may be found.
-#[derive(Debug, Clone, PartialEq)]
-pub enum KeyValues {
-    /// `column = value` among the conjuncts of WHERE.
-    Conjuncts(Vec<KeyedColumn>),
-    /// The rows of an INSERT. Without a list of columns, `columns` is empty, and the values belong to the first columns of the table.
-    Rows {
-        /// The list of columns.
-        columns: Vec<String>,
-        /// The values; `None` for an expression or DEFAULT.
-        rows: Vec<Vec<Option<KeySource>>>,
-    },
-}
-
-/// ON CONFLICT: what an INSERT does if the row exists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyedConflict {
-    /// The columns of the unique key; `None` for any key.
-    pub target: Option<Vec<String>>,
-    /// `DO UPDATE`, not `DO NOTHING`.
-    pub updates: bool,
 }
 
 /// One statement on one table.
@@ -122,6 +100,15 @@ impl KeyedStatement {
     pub fn has_once(&self, parameter: u32) -> bool {
         let index = (parameter as usize).checked_sub(1);
         index.and_then(|index| self.parameters.get(index)) == Some(&1)
+    }
+
+    /// The columns to which the text gives values, as far as it names them.
+    pub fn fixed_columns(&self) -> Vec<&str> {
+        match &self.values {
+            KeyValues::Conjuncts(found) => found.iter().map(|found| &*found.column).collect(),
+            KeyValues::Rows { columns, .. } if columns.is_empty() => vec!["the first columns"],
+            KeyValues::Rows { columns, .. } => columns.iter().map(String::as_str).collect(),
+        }
     }
 
     /// Number of parameters in front of the name of the table.

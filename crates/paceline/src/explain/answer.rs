@@ -3,7 +3,9 @@
 use paceline_batch::analysis::{Policy, TemplateAnalysis};
 use paceline_batch::explain::{AnalysisSummary, Forecast};
 use paceline_batch::strategy::ExplainLines;
+use paceline_config::Shards;
 use paceline_relay::template::{Simple, Template};
+use paceline_sql::keyed::KeyedStatement;
 use paceline_sql::{LiteralKind, quote_literal};
 
 fn about(simple: &Simple) -> ExplainLines {
@@ -30,12 +32,18 @@ pub(super) fn lease(simple: &Simple, why: &str) -> String {
 }
 
 /// The answer for a statement if no server is named, so that only its text is known.
-pub(super) fn of_shape(simple: &Simple, summary: AnalysisSummary<'_>, policy: Policy) -> String {
+pub(super) fn of_shape(
+    simple: &Simple,
+    summary: AnalysisSummary<'_>,
+    policy: Policy,
+    shards: Shards,
+) -> String {
     let mut lines = about(simple);
     lines.say(
         "catalog",
         "not asked (no server is named): the tables may prevent what follows",
     );
+    route(&mut lines, &simple.template, shards);
     forecasts(&mut lines, &simple.template, summary, policy);
     lines.finish()
 }
@@ -45,16 +53,38 @@ pub(super) fn of_analysis(
     simple: &Simple,
     analysis: &TemplateAnalysis,
     policy: Policy,
+    shards: Shards,
     place: &str,
     verbose: bool,
 ) -> String {
     let mut lines = about(simple);
     lines.say("catalog", format!("asked at {place}"));
+    route(&mut lines, &simple.template, shards);
     forecasts(&mut lines, &simple.template, analysis.into(), policy);
     if let Ok(plan) = &analysis.plan {
         plan.explain(&mut lines, verbose);
     }
     lines.finish()
+}
+
+/// Appends whether the text permits shards to execute the statement. `paceline check --connect` prints which tables are sharded, and
+/// SHOW GROUPS where a template has run.
+fn route(lines: &mut ExplainLines, template: &Template, shards: Shards) {
+    if shards == Shards::Off {
+        return;
+    }
+    let read = KeyedStatement::read(&template.text);
+    lines.say(
+        "shards",
+        match read {
+            Err(why) => format!("the coordinator executes it: {why}"),
+            Ok(statement) => format!(
+                "if {} is a sharded table whose key is among {}: the shard of the row executes it",
+                statement.relation,
+                statement.fixed_columns().join(", "),
+            ),
+        },
+    );
 }
 
 /// Appends how requests of the template run as it is, and what a hint or `hotspot_for_autocommit` would change.

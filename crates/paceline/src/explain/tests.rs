@@ -1,7 +1,7 @@
 //! Answers without a server. The e2e module `explaining` tests answers with one.
 
 use super::*;
-use paceline_config::{Config, Settings};
+use paceline_config::{Config, Settings, Shards};
 
 fn question(sql: &str, upstream: Option<&str>) -> Explain {
     let upstream = upstream.map(|url| Config::upstream("--upstream", url).unwrap());
@@ -177,4 +177,23 @@ fn texts_that_cannot_be_explained_are_errors() {
     );
     let error = explained(&question("SELECT 1", Some("postgres://db"))).unwrap_err();
     assert!(error.contains("names no user"), "{error}");
+}
+
+#[test]
+fn a_text_that_fixes_a_key_may_run_on_a_shard() {
+    let shards = |sql: &str, shards| {
+        let mut question = question(sql, None);
+        question.settings.servers.shards = shards;
+        line(&question, "shards")
+    };
+    let by_key = "UPDATE t SET n = 1 WHERE id = 7 AND k = 2";
+    assert_eq!(shards(by_key, Shards::Off), None);
+    assert_eq!(
+        shards(by_key, Shards::Auto).unwrap(),
+        "if t is a sharded table whose key is among id, k: the shard of the row executes it"
+    );
+    assert_eq!(
+        shards("SELECT count(*) FROM t", Shards::Auto).unwrap(),
+        "the coordinator executes it: WHERE has no column = value"
+    );
 }

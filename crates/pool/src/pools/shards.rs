@@ -2,14 +2,14 @@
 
 use super::Pools;
 use crate::pool::{Pool, PoolConfig};
-use crate::sharding::{Shards, ShardsInForce};
+use crate::sharding::{NewPool, ShardPoolMaker, Shards, ShardsInForce};
 use crate::shards::ShardSource;
 use crate::shared::Shared;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Makes the pools of shards beside the pool of the coordinator.
-pub(crate) struct ShardPoolMaker {
-    pub(crate) shared: Arc<Shared>,
+/// Makes the pools of shards for one user.
+struct BesideCoordinator {
+    shared: Arc<Shared>,
     all_pools: Weak<Pools>,
     /// The database and the user that clients name.
     key: (String, String),
@@ -19,18 +19,16 @@ pub(crate) struct ShardPoolMaker {
     config: Mutex<PoolConfig>,
 }
 
-impl ShardPoolMaker {
-    /// The pools that are made from now on follow this configuration.
-    pub(crate) fn set_config(&self, config: PoolConfig) {
+impl ShardPoolMaker for BesideCoordinator {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn set_config(&self, config: PoolConfig) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Has `choose` return a pool, which it may make, under the lock of all pools: a new pool obeys the orders of operators from its
-    /// beginning. `None`: the process ends.
-    pub(crate) fn make(
-        &self,
-        choose: impl FnOnce(&PoolConfig, &dyn Fn(PoolConfig) -> Arc<Pool>) -> Arc<Pool>,
-    ) -> Option<Arc<Pool>> {
+    fn make(&self, choose: &dyn Fn(&PoolConfig, &NewPool<'_>) -> Arc<Pool>) -> Option<Arc<Pool>> {
         let (all_pools, coordinator) = (self.all_pools.upgrade()?, self.coordinator.upgrade()?);
         let registry = all_pools.lock();
         let (database, user) = &self.key;
@@ -79,7 +77,7 @@ impl Pools {
         if let Some(same) = present.as_ref().filter(|present| present.are_of(&source)) {
             return same.reconfigure(config);
         }
-        let maker = ShardPoolMaker {
+        let maker = BesideCoordinator {
             shared: Arc::clone(&self.shared),
             all_pools: Arc::downgrade(self),
             key,
@@ -87,6 +85,6 @@ impl Pools {
             config: Mutex::new(config.clone()),
         };
         let role = config.address.user.clone();
-        shards.store(Some(Arc::new(Shards::new(source, role, maker))));
+        shards.store(Some(Arc::new(Shards::new(source, role, Box::new(maker)))));
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of a template by one map.
 
-use super::Routes;
 use super::refusal::RouteRefusal;
+use super::table::KnownTables;
 use crate::hosts::names_of;
 use paceline_batch::strategy::ShardTable;
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
@@ -14,6 +14,16 @@ use paceline_shards::{
 use paceline_sql::keyed::{KeyValues, KeyedCommand, KeyedStatement, Moved, Replaced, in_original};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whose statements are routed, and by what.
+#[derive(Clone, Copy)]
+pub(super) struct RoutedBy<'a> {
+    pub(super) map: &'a dyn ShardMap,
+    /// The role on the coordinator.
+    pub(super) role: &'a str,
+    pub(super) tables: &'a KnownTables,
+    pub(super) templates: &'a Templates,
+}
 
 /// The statements of a template on shards.
 #[derive(Debug)]
@@ -53,10 +63,9 @@ impl TemplateRoute {
     /// The statement on the table of a leaf.
     pub(super) fn on_leaf(
         &self,
-        routes: &Routes,
+        by: RoutedBy<'_>,
         leaf: LeafId,
         request: &Request,
-        templates: &Templates,
     ) -> Result<Arc<LeafStatement>, RouteRefusal> {
         // Bytes of the last answer, wherever it came from.
         if request.template.pace.last_bytes() > ANSWER_BYTES_MAX {
@@ -65,37 +74,34 @@ impl TemplateRoute {
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
         let known = leaves
             .entry(leaf)
-            .or_insert_with(|| self.make(routes, leaf, request, templates).map(Arc::new));
+            .or_insert_with(|| self.make(by, leaf, request).map(Arc::new));
         known.clone()
     }
 
     fn make(
         &self,
-        routes: &Routes,
+        by: RoutedBy<'_>,
         leaf: LeafId,
         request: &Request,
-        templates: &Templates,
     ) -> Result<LeafStatement, RouteRefusal> {
-        let (table, statement) = self.on_map(&*routes.map)?;
+        let (table, statement) = self.on_map(by.map)?;
         let leaf = table.leaf(leaf).ok_or(Reason::NoPartition)?;
         let Placement::Shard(own) = &leaf.placement else {
             return Err(Reason::NoPartition.into());
         };
         let access = access(table, statement);
-        routes
-            .map
-            .check_role(&routes.role, table, own.server, &access)?;
+        by.map.check_role(by.role, table, own.server, &access)?;
         if let Some(parsed) = &request.template.statement {
             let names = names_of(parsed);
-            routes.map.check_names(own.server, &names)?;
+            by.map.check_names(own.server, &names)?;
         }
         let text = &request.template.text;
         let moved = statement.on(text, 0, &own.name.schema, &own.name.name);
         let moved = moved.ok_or(RouteRefusal::NotPortable)?;
         Ok(LeafStatement {
             server: own.server,
-            template: templates.on_other_table(&request.template, &moved.text),
-            table: routes.tables.of(table, leaf, own, templates),
+            template: by.templates.on_other_table(&request.template, &moved.text),
+            table: by.tables.of(table, leaf, own, by.templates),
             replaced: moved.replaced,
         })
     }

@@ -1,3 +1,5 @@
+//! Routes by a map of three partitions.
+
 use super::*;
 use bytes::{Bytes, BytesMut};
 use paceline_batch::analysis::TemplateAnalysis;

@@ -1,12 +1,20 @@
 //! The values and the ON CONFLICT clause of an INSERT.
 
-use super::key::source;
+use super::key::{KeyValues, source};
 use super::refusal::KeyedRefusal;
-use super::{KeyValues, KeyedConflict};
 use crate::merge::read_target;
 use crate::update::as_target;
 use pg_query::protobuf::{InsertStmt, OnConflictAction, OverridingKind, SetOperation};
 use pg_query::{Node, NodeEnum};
+
+/// ON CONFLICT: what an INSERT does if the row exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedConflict {
+    /// The columns of the unique key; `None` for any key.
+    pub target: Option<Vec<String>>,
+    /// `DO UPDATE`, not `DO NOTHING`.
+    pub updates: bool,
+}
 
 /// The rows of VALUES.
 pub(super) fn values(insert: &InsertStmt) -> Result<KeyValues, KeyedRefusal> {

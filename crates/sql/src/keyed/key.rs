@@ -31,6 +31,20 @@ pub struct KeyedColumn {
     pub value: KeySource,
 }
 
+/// What a text says of the values of columns, by which a partition key may be found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyValues {
+    /// `column = value` among the conjuncts of WHERE.
+    Conjuncts(Vec<KeyedColumn>),
+    /// The rows of an INSERT. Without a list of columns, `columns` is empty, and the values belong to the first columns of the table.
+    Rows {
+        /// The list of columns.
+        columns: Vec<String>,
+        /// The values; `None` for an expression or DEFAULT.
+        rows: Vec<Vec<Option<KeySource>>>,
+    },
+}
+
 /// The conjuncts of a WHERE clause that have the form `column = value` or `column IN (value)`.
 pub(super) fn conjuncts(condition: &Node, qualifier: &str) -> Vec<KeyedColumn> {
     let mut conjuncts = Vec::new();

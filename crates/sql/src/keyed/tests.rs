@@ -1,3 +1,5 @@
+//! Which texts are accepted, and the same text on another table.
+
 use super::*;
 use crate::literals::{LiteralKind, take_out_literals};
 use crate::value::KeyValue;

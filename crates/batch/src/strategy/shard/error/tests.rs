@@ -1,3 +1,5 @@
+//! Names and positions in errors.
+
 use super::*;
 use crate::strategy::shard::{ShardTable, TableNames};
 use paceline_relay::template::Templates;
