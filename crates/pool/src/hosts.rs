@@ -129,6 +129,7 @@ impl HostsConfig {
                 connect_query: String::new(),
                 tcp: config.paceline.tcp.clone(),
                 keyring: Arc::clone(keyring),
+                compression: None,
                 location: None,
             })
         };

@@ -30,4 +30,5 @@ mod reads;
 mod replication;
 mod scripts;
 mod session;
+mod thin_link;
 mod tidy;
