@@ -2,6 +2,7 @@
 //! with the bench.
 
 mod database;
+mod thin_link;
 
 use crate::connection::{Connection, Result};
 use crate::paceline::Paceline;
@@ -10,6 +11,7 @@ use anyhow::Context;
 use paceline_postgres::{Options, Server};
 use std::path::Path;
 use std::sync::Arc;
+use thin_link::ThinLink;
 
 /// `max_connections` of the embedded PostgreSQL, unless there are more clients; usual for a small server.
 const CONNECTIONS: usize = 400;
@@ -27,6 +29,8 @@ const SERVER_SETTINGS: [(&str, &str); 3] = [
 pub struct Demo {
     /// One for each list of further settings. Dropped before the server, so that Paceline ends first.
     pacelines: Vec<(Settings, Paceline)>,
+    /// Started for variants that need it. Dropped before the server, too.
+    thin_link: Option<ThinLink>,
     server: Server,
 }
 
@@ -58,7 +62,22 @@ impl Demo {
             let paceline = Paceline::start(program, &server.url(""), settings)?;
             pacelines.push((settings, paceline));
         }
-        Ok(Self { pacelines, server })
+        Ok(Self {
+            pacelines,
+            thin_link: None,
+            server,
+        })
+    }
+
+    /// Starts an imitated link with a Paceline at each end. Returns the targets behind it.
+    ///
+    /// # Errors
+    /// Paceline does not start.
+    pub fn start_thin_link(&mut self, program: &Path) -> anyhow::Result<Vec<Arc<Target>>> {
+        let link = ThinLink::start(program, &self.server)?;
+        let targets = link.targets(self.server.superuser());
+        self.thin_link = Some(link);
+        Ok(targets)
     }
 
     /// PostgreSQL as a direct target, and through the Paceline with these further settings, if it was started.
@@ -95,6 +114,7 @@ impl Demo {
     /// PostgreSQL does not stop.
     pub fn stop(self) -> anyhow::Result<()> {
         drop(self.pacelines);
+        drop(self.thin_link);
         self.server.stop().context("PostgreSQL does not stop")
     }
 }

@@ -31,6 +31,7 @@ mod script;
 mod server_stats;
 mod session;
 mod show;
+mod slow_link;
 mod statement;
 mod summary;
 mod table;

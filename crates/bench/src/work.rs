@@ -4,7 +4,7 @@
 use crate::connection::{Connection, Result};
 use crate::script::{Program, Script};
 use crate::workload::failover::{Failover, Replication};
-use crate::workload::{AnyWorkload, Sizes, Variant, schema};
+use crate::workload::{AnyWorkload, Sizes, Topology, Variant, schema};
 use std::sync::Arc;
 
 /// The work of clients.
@@ -33,6 +33,11 @@ impl Work {
     /// Whether each run starts its own servers.
     pub(crate) fn starts_servers(&self) -> bool {
         matches!(self, Self::OnReplicas(_) | Self::Failover(_))
+    }
+
+    /// Whether the lab starts a thin link with two Pacelines for the work, unless targets are named.
+    pub fn is_behind_a_thin_link(&self) -> bool {
+        matches!(self, Self::Variant(variant) if variant.topology == Topology::ThinLink)
     }
 
     /// Further settings of the Paceline that the lab starts.

@@ -11,6 +11,7 @@
 //! for its database and user.
 
 mod access;
+mod compression;
 mod config;
 mod duration;
 mod environment;
@@ -41,6 +42,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use compression::CompressionMethod;
 pub use config::{ANY_DATABASE, Config, Database, DatabaseLogin, PACELINE, PGBOUNCER};
 pub use environment::PREFIX;
 pub use error::{ConfigError, Problem};
@@ -57,9 +59,9 @@ pub use remark::Remark;
 pub use schema::schema;
 pub use secret::Secret;
 pub use settings::{
-    AuthType, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening, Logging,
-    Login, Operation, PoolMode, Pooling, Reads, ReplicasGone, Section, Servers, SessionState,
-    Settings, Shards, Side, State, Table, Tcp, Timeouts, keys, sections,
+    AuthType, Compression, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening,
+    Logging, Login, Operation, PoolMode, Pooling, Reads, ReplicasGone, Section, Servers,
+    SessionState, Settings, Shards, Side, State, Table, Tcp, Timeouts, keys, sections,
 };
 pub use shard_server::ShardServer;
 pub use ssl_mode::SslMode;

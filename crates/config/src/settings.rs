@@ -1,6 +1,7 @@
 //! The `[paceline]` table: checked values, and the list of keys that reads, shows and documents them. Each theme has a file,
 //! in which an entry of `section!` declares a key; the documentation of that macro, in `key.rs`, describes an entry.
 
+mod compression;
 mod encryption;
 pub(crate) mod form;
 mod grouping;
@@ -17,6 +18,7 @@ mod tcp;
 mod tests;
 mod timeouts;
 
+pub use compression::Compression;
 pub use encryption::{Encryption, Side};
 pub use grouping::Grouping;
 pub use key::Table;
@@ -86,6 +88,8 @@ settings! {
     login: Login, "Login";
     /// TLS, towards clients and servers.
     encryption: Encryption, "TLS";
+    /// Compression between two Pacelines.
+    compression: Compression, "Compression";
     /// The number of connections, and how clients share them.
     pooling: Pooling, "Pooling";
     /// Limits of time.

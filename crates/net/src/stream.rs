@@ -1,18 +1,20 @@
-//! A byte stream to a client or server over TCP or a Unix socket, plain or encrypted. Non-blocking. The stream buffers nothing, except
-//! that TLS keeps incomplete records.
+//! A byte stream to a client or server over TCP or a Unix socket, plain or encrypted, compressed or not. Non-blocking. The stream
+//! buffers nothing, except that TLS keeps incomplete records, and compression what it has not decompressed yet.
 
+use crate::compression::{CompressionSession, Compressor, FindEnd};
 use crate::peer::Peer;
 use crate::socket::Socket;
 use crate::tls::Cipher;
 use crate::tls::session::{PeerIdentity, TlsSession};
+use crate::transport::Transport;
 use bytes::{Buf, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
 use std::cell::RefCell;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{fmt, io};
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -49,24 +51,11 @@ pub struct TcpSettings {
 /// A connection.
 #[derive(Debug)]
 pub struct Stream {
-    socket: Socket,
-    security: Security,
-}
-
-#[derive(Debug)]
-enum Security {
-    /// None. The flag says whether the last message is only partly written.
-    Plain(AtomicBool),
-    /// The handshake is not complete: the caller can neither read nor write.
-    Handshake,
-    Tls(Box<Tls>),
-}
-
-/// The TLS session of a connection, and the identity of the peer.
-struct Tls {
+    transport: Transport,
     // The lock is never contended: a connection belongs to one task.
-    session: Mutex<TlsSession>,
-    identity: PeerIdentity,
+    compression: Option<Box<Mutex<CompressionSession>>>,
+    /// Whether the last message is only partly written.
+    partial: AtomicBool,
 }
 
 impl Stream {
@@ -85,19 +74,20 @@ impl Stream {
 
     fn plain(socket: Socket) -> Self {
         Self {
-            socket,
-            security: Security::Plain(AtomicBool::new(false)),
+            transport: Transport::plain(socket),
+            compression: None,
+            partial: AtomicBool::new(false),
         }
     }
 
     /// Returns the peer as the operating system reports it.
     pub fn peer(&self) -> Peer {
-        Peer::of(&self.socket)
+        self.transport.peer()
     }
 
     /// Sets the options of a TCP socket. Failures are logged and ignored: the connection works without the options.
     pub fn set_tcp_options(&self, settings: &TcpSettings) {
-        if let Socket::Tcp(stream) = &self.socket
+        if let Socket::Tcp(stream) = self.transport.socket()
             && let Err(error) = set_tcp_options(&SockRef::from(stream), settings)
         {
             tracing::debug!(%error, "TCP keepalive could not be set");
@@ -106,63 +96,72 @@ impl Stream {
 
     /// Forbids plain text from now on, whether or not the handshake succeeds, and returns the socket for the handshake.
     pub(crate) fn begin_handshake(&mut self) -> &Socket {
-        self.security = Security::Handshake;
-        &self.socket
+        self.transport.begin_handshake()
     }
 
     /// Encrypts everything from now on.
     pub(crate) fn encrypt(&mut self, session: TlsSession, identity: PeerIdentity) {
-        self.security = Security::Tls(Box::new(Tls {
-            session: Mutex::new(session),
-            identity,
-        }));
+        self.transport.encrypt(session, identity);
     }
 
-    fn tls(&self) -> Option<&Tls> {
-        match &self.security {
-            Security::Tls(tls) => Some(tls),
-            Security::Plain(_) | Security::Handshake => None,
-        }
+    /// Compresses everything from now on, in both directions. `received` is what has been read behind the peer's last byte that was not
+    /// compressed; it is left empty. `find_end` finds the ends of exchanges in what is written.
+    pub fn compress(
+        &mut self,
+        compressor: Arc<Compressor>,
+        find_end: FindEnd,
+        received: &mut BytesMut,
+    ) {
+        let session = CompressionSession::new(compressor, find_end, std::mem::take(received));
+        self.compression = Some(Box::new(Mutex::new(session)));
+    }
+
+    fn compression(&self) -> Option<MutexGuard<'_, CompressionSession>> {
+        let session = self.compression.as_deref()?;
+        Some(session.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the connection is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.compression.is_some()
     }
 
     #[cfg(test)]
     pub(crate) fn socket(&self) -> &Socket {
-        &self.socket
+        self.transport.socket()
     }
 
     #[cfg(test)]
     pub(crate) fn session_mut(&mut self) -> &mut TlsSession {
-        match &mut self.security {
-            Security::Tls(tls) => tls.session.get_mut().unwrap(),
-            security => panic!("{security:?}"),
-        }
+        self.transport.session_mut()
     }
 
     /// Whether the connection is encrypted.
     pub fn is_encrypted(&self) -> bool {
-        self.tls().is_some()
+        self.transport.tls().is_some()
     }
 
     /// Returns the TLS version and cipher suite of an encrypted connection.
     pub fn cipher(&self) -> Option<Cipher> {
-        self.tls()?.session().cipher()
+        self.transport.tls()?.session().cipher()
     }
 
     /// Whether this is a Unix socket, which needs no encryption.
     pub fn is_unix(&self) -> bool {
-        matches!(self.socket, Socket::Unix(_))
+        matches!(self.transport.socket(), Socket::Unix(_))
     }
 
     /// Returns the channel binding data for SCRAM-SHA-256-PLUS: `tls-server-end-point` (RFC 5929). `None` if the connection is not
     /// encrypted, or if the certificate's signature has no hash function (Ed25519).
     pub fn channel_binding(&self) -> Option<&[u8]> {
-        self.tls()?.identity.channel_binding.as_deref()
+        self.transport.tls()?.identity.channel_binding.as_deref()
     }
 
     /// Returns the names in a verified client certificate, the common name first; none if the client has shown no certificate of a
     /// known authority.
     pub fn certified_names(&self) -> &[String] {
-        self.tls().map_or(&[], |tls| &tls.identity.names)
+        let tls = self.transport.tls();
+        tls.map_or(&[], |tls| &tls.identity.names)
     }
 
     /// Returns another descriptor of the same socket.
@@ -170,22 +169,21 @@ impl Stream {
     /// # Errors
     /// The process has no descriptor left.
     pub fn duplicate(&self) -> io::Result<OwnedFd> {
-        self.socket.duplicate()
+        self.transport.socket().duplicate()
     }
 
-    /// Waits until the socket is ready for any of `interest`.
+    /// Waits until the stream is ready for any of `interest`.
     ///
     /// # Errors
     /// The runtime is shutting down.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        // The peer's last TLS message may have arrived together with the bytes of an earlier read.
-        if let Some(tls) = self.tls()
-            && interest.is_readable()
-            && tls.session().has_ended()
-        {
+        let has_block = |session: MutexGuard<'_, CompressionSession>| session.has_block();
+        if interest.is_readable() && self.compression().is_some_and(has_block) {
+            // No wait for the socket lets other tasks run.
+            tokio::task::consume_budget().await;
             return Ok(Ready::READABLE);
         }
-        self.socket.ready(interest).await
+        self.transport.ready(interest).await
     }
 
     /// Waits until bytes arrive or the peer disconnects.
@@ -199,12 +197,12 @@ impl Stream {
     /// Appends the bytes that have arrived; `Ok(false)` if there are none.
     ///
     /// # Errors
-    /// The socket's, or TLS's ([`io::ErrorKind::InvalidData`]). The end of the stream is [`io::ErrorKind::UnexpectedEof`].
+    /// The socket's, or those of TLS and compression ([`io::ErrorKind::InvalidData`]). The end of the stream is
+    /// [`io::ErrorKind::UnexpectedEof`].
     pub fn read_now(&self, buf: &mut BytesMut) -> io::Result<bool> {
-        SCRATCH.with_borrow_mut(|scratch| match &self.security {
-            Security::Plain(_) => self.socket.read_now(scratch, buf),
-            Security::Handshake => Err(io::ErrorKind::NotConnected.into()),
-            Security::Tls(tls) => tls.session().read(&self.socket, scratch, buf),
+        SCRATCH.with_borrow_mut(|scratch| match self.compression() {
+            None => self.transport.read_now(scratch, buf),
+            Some(mut session) => session.read(&self.transport, scratch, buf),
         })
     }
 
@@ -213,30 +211,23 @@ impl Stream {
     /// # Errors
     /// The socket's, or TLS's.
     pub fn write_now(&self, buf: &mut impl Buf) -> io::Result<()> {
-        match &self.security {
-            Security::Plain(partial) => {
-                let written = self.socket.write_now(buf);
-                partial.store(buf.has_remaining(), Ordering::Relaxed);
-                written
-            }
-            Security::Handshake => Err(io::ErrorKind::NotConnected.into()),
-            Security::Tls(tls) => tls.session().write(&self.socket, buf),
-        }
+        let written = match self.compression() {
+            None => self.transport.write_now(buf),
+            Some(mut session) => session.write(&self.transport, buf),
+        };
+        self.partial.store(buf.has_remaining(), Ordering::Relaxed);
+        written
     }
 
     /// Whether the last message is only partly written, so that no other message can be sent.
     pub fn has_partial_write(&self) -> bool {
-        match &self.security {
-            Security::Plain(partial) => partial.load(Ordering::Relaxed),
-            Security::Handshake => true,
-            Security::Tls(tls) => tls.session().has_partial_write(),
-        }
+        self.transport.is_in_handshake() || self.partial.load(Ordering::Relaxed)
     }
 
     /// Whether the TLS keys are nearly used up, so that the connection should be replaced.
     pub fn needs_replacement(&self) -> bool {
-        self.tls()
-            .is_some_and(|tls| tls.session().keys_nearly_used_up())
+        let tls = self.transport.tls();
+        tls.is_some_and(|tls| tls.session().keys_nearly_used_up())
     }
 
     /// Writes all of `buf`.
@@ -267,9 +258,7 @@ impl Stream {
             return self.write_now(buf);
         }
         let written = self.write_now(&mut (&mut *buf).take(WRITE_BYTES_MAX));
-        if let Security::Plain(partial) = &self.security {
-            partial.store(true, Ordering::Relaxed);
-        }
+        self.partial.store(true, Ordering::Relaxed);
         written
     }
 
@@ -329,26 +318,6 @@ fn set_tcp_options(socket: &SockRef<'_>, settings: &TcpSettings) -> io::Result<(
         keepalive = keepalive.with_retries(count);
     }
     socket.set_tcp_keepalive(&keepalive)
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        if let Some(tls) = self.tls() {
-            tls.session().send_close_notify(&self.socket);
-        }
-    }
-}
-
-impl Tls {
-    fn session(&self) -> MutexGuard<'_, TlsSession> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Tls")
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod servers;
 pub(crate) mod session;
 mod settings;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod verify;
 
 pub use cipher::Cipher;

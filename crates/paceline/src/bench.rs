@@ -11,7 +11,7 @@ use paceline_bench::{
 };
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,10 +31,10 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
     // Before anything is started, so that an interrupt stops what has been started.
     let mut signals = InterruptSignals::new()?;
     let interrupt = Interrupt::default();
-    let demo = start(&bench, &mut signals, &interrupt).await?;
+    let mut demo = start(&bench, &mut signals, &interrupt).await?;
     let measured = match interrupt.is_set() {
         true => Ok(()),
-        false => measure(&mut bench, demo.as_ref(), signals, &interrupt, &mut results).await,
+        false => measure(&mut bench, demo.as_mut(), signals, &interrupt, &mut results).await,
     };
     let shown = results.show(bench.html.as_deref());
     if let Some(demo) = demo {
@@ -59,7 +59,7 @@ async fn start(
         return Ok(None);
     };
     eprintln!("starting PostgreSQL and Paceline");
-    let program = std::env::current_exe().context("cannot find the program paceline")?;
+    let program = program()?;
     // With the sizes of the sources, the server must accept all clients of a storm. Otherwise it rejects some.
     let clients = match bench.plan.sizes.full {
         true => bench.plan.most_clients(),
@@ -85,10 +85,15 @@ async fn start(
     started?.map(Some)
 }
 
+/// The executable of Paceline.
+fn program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find the program paceline")
+}
+
 /// Runs the plan until it is complete or the second interrupt arrives.
 async fn measure(
     bench: &mut Bench,
-    demo: Option<&Demo>,
+    demo: Option<&mut Demo>,
     signals: InterruptSignals,
     interrupt: &Interrupt,
     results: &mut Results,
@@ -97,7 +102,9 @@ async fn measure(
         bench.plan.targets = targets(demo, bench).await?;
         for choice in &mut bench.plan.choices {
             let settings = choice.work.settings();
-            if !settings.is_empty() {
+            if choice.work.is_behind_a_thin_link() {
+                choice.own_targets = demo.start_thin_link(&program()?)?;
+            } else if !settings.is_empty() {
                 choice.own_targets = demo.targets(settings);
             }
         }

@@ -92,6 +92,7 @@ fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> 
     )?));
     Ok(Address {
         keyring: Arc::new(keyring),
+        compression: None,
         location: None,
         database: upstream.dbname.clone().unwrap_or_else(|| user.clone()),
         upstream: upstream.clone(),

@@ -1,5 +1,6 @@
 //! Where server connections lead.
 
+use crate::compression::ServerCompression;
 use crate::keyring::Keyring;
 use crate::location::Location;
 use paceline_cluster::HostAddress;
@@ -23,6 +24,8 @@ pub struct Address {
     pub tcp: Tcp,
     /// Keys and certificates.
     pub keyring: Arc<Keyring>,
+    /// Compression, if a Paceline answers there; `None` if it is not offered.
+    pub compression: Option<ServerCompression>,
     /// Where the monitor has found the server; `None` if the name alone decides.
     pub location: Option<Arc<Location>>,
 }
@@ -40,6 +43,7 @@ impl Address {
                 connect_query,
                 tcp,
                 keyring: _,
+                compression,
                 location,
             } = address.clone();
             let location = location.as_ref().map(Arc::as_ptr);
@@ -50,6 +54,7 @@ impl Address {
                 startup,
                 connect_query,
                 tcp,
+                compression,
                 location,
             )
         };

@@ -130,6 +130,7 @@ impl HostsConfig {
                 connect_query: String::new(),
                 tcp: config.paceline.tcp.clone(),
                 keyring: Arc::clone(keyring),
+                compression: None,
                 location: None,
             })
         };

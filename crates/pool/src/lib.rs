@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`address`], [`location`] | where server connections lead |
 //! | [`server`] | one connection to PostgreSQL, logged in |
-//! | [`credentials`], [`keyring`] | credentials and keys for logins and TLS |
+//! | [`credentials`], [`keyring`], [`compression`] | credentials, keys for TLS, and compressors |
 //! | [`pool`] | checkout and checkin, growth, eviction, administration |
 //! | [`hosts`] | the hosts of a database that has several: the primary, and the probes |
 //! | [`replicas`] | the choice of a replica for a read |
@@ -25,6 +25,7 @@ pub mod address;
 pub mod analysis;
 pub mod clock;
 pub mod close_reason;
+pub mod compression;
 pub mod counters;
 pub mod credentials;
 mod group_run;

@@ -11,6 +11,7 @@ mod tests;
 pub use exclusive::Exclusive;
 
 use crate::address::{Address, DatabaseAddress};
+use crate::compression::ServerCompression;
 use crate::hosts::{DatabaseHosts, PrimaryState};
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
@@ -168,6 +169,7 @@ impl Pools {
             || present.has_subscribers() != config.has_subscribers();
         drop(present);
         self.shared.set_config(config);
+        self.shared.compressors.forget_refusals();
         let mut registry = self.lock();
         let config = self.shared.config();
         self.monitor_hosts(&mut registry, &config);
@@ -476,6 +478,10 @@ impl Pools {
                 connect_query: database.connect_query.clone(),
                 tcp: config.paceline.tcp.clone(),
                 keyring: Arc::clone(&self.shared.keyring),
+                compression: ServerCompression::new(
+                    &settings.compression,
+                    &self.shared.compressors,
+                ),
                 location,
             },
             policy: Policy {

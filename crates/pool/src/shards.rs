@@ -140,6 +140,7 @@ fn monitored(upstream: Upstream, database: String, tcp: &Tcp, keyring: &Arc<Keyr
         connect_query: String::new(),
         tcp: tcp.clone(),
         keyring: Arc::clone(keyring),
+        compression: None,
         location: None,
     }
 }

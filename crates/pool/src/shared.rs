@@ -1,6 +1,7 @@
 //! What all pools of the process share.
 
 use crate::clock::CoarseClock;
+use crate::compression::Compressors;
 use crate::counters::Counters;
 use crate::credentials::CredentialStore;
 use crate::keyring::Keyring;
@@ -37,6 +38,8 @@ pub struct Shared {
     pub result_memory: Arc<ResultMemory>,
     /// Keys and certificates.
     pub keyring: Arc<Keyring>,
+    /// Compressors of connections.
+    pub compressors: Arc<Compressors>,
     /// Credentials for logins to servers.
     pub credentials: CredentialStore,
     /// Names of templates in metrics.
@@ -69,6 +72,7 @@ impl Shared {
             counters: Counters::default(),
             result_memory: Arc::default(),
             keyring: Arc::default(),
+            compressors: Arc::default(),
             credentials: CredentialStore::default(),
             template_names: Arc::default(),
             busy_poll: BusyPoll::default(),

@@ -18,6 +18,8 @@ pub struct ClientInfo {
     pub peer: Peer,
     /// How TLS encrypts the connection; `None` without TLS.
     pub cipher: Option<Cipher>,
+    /// Whether the connection is compressed from the login on.
+    pub compressed: bool,
     /// The kind of a replication client.
     pub replication: Option<Replication>,
     /// Time of the login, by the clock.
@@ -40,6 +42,7 @@ impl ClientInfo {
             pool: Arc::clone(pool),
             peer,
             cipher,
+            compressed: false,
             replication: None,
             since: now,
             requested: AtomicU32::new(now),
@@ -47,6 +50,12 @@ impl ClientInfo {
             task: OnceLock::new(),
             killed: AtomicBool::new(false),
         }
+    }
+
+    /// Notes whether the connection is compressed from the login on.
+    pub(crate) fn compressed(mut self, compressed: bool) -> Self {
+        self.compressed = compressed;
+        self
     }
 
     /// Marks the client as a replication client.

@@ -143,6 +143,7 @@ fn address(shared: &Shared, peer: &Peer) -> Address {
         connect_query: String::new(),
         tcp: shared.config().paceline.tcp.clone(),
         keyring: Arc::clone(&shared.keyring),
+        compression: None,
         location: None,
     }
 }

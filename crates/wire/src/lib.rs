@@ -9,8 +9,10 @@
 
 pub mod auth;
 pub mod backend;
+pub mod compression;
 pub mod error;
 pub mod error_response;
+pub mod exchange;
 pub mod frame;
 pub mod frontend;
 pub mod md5;

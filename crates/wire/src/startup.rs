@@ -59,17 +59,12 @@ impl Startup {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether the client requests a minor version above 0 or protocol extensions: the server then sends
-    /// `NegotiateProtocolVersion`.
-    pub fn must_negotiate(&self) -> bool {
-        self.minor > 0 || !self.extensions().is_empty()
-    }
-
-    /// Requested protocol extensions (`_pq_.…`); none is supported.
-    pub fn extensions(&self) -> Vec<String> {
+    /// Requested protocol extensions (`_pq_.…`) that are not `supported`. If there are any, or [`Startup::minor`] is above 0, the server
+    /// sends `NegotiateProtocolVersion` with them.
+    pub fn unsupported_extensions(&self, supported: &[&str]) -> Vec<String> {
         let names = self.parameters.iter().map(|(name, _)| name);
         names
-            .filter(|name| name.starts_with("_pq_."))
+            .filter(|name| name.starts_with("_pq_.") && !supported.contains(&name.as_str()))
             .cloned()
             .collect()
     }

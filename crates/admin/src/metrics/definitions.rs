@@ -36,6 +36,9 @@ pub(super) enum MetricSource {
     Hosts(fn(&HostStatus) -> Option<Number>),
     /// The value for each database with several hosts.
     Failovers(fn(&FailoverTotals) -> u64),
+    /// The value for each side and direction of compressed connections. The arguments are the bytes before compression, and those that
+    /// are transmitted.
+    Compression(fn(u64, u64) -> u64),
     /// Always 1; this is the value of the only label.
     Info(&'static str),
 }
@@ -44,10 +47,11 @@ const STRATEGY_AND_TEMPLATE: &[&str] = &["database", "user", "strategy", "templa
 const POOL: &[&str] = &["database", "user"];
 const HOST: &[&str] = &["database", "host"];
 const DATABASE: &[&str] = &["database"];
+const LINK: &[&str] = &["side", "direction"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];
 const POOL_REASON: &[&str] = &["database", "user", "reason"];
 
-pub(super) static METRICS: [Metric; 35] = [
+pub(super) static METRICS: [Metric; 37] = [
     Metric {
         name: "paceline_units",
         metric_type: MetricType::Counter,
@@ -351,6 +355,20 @@ pub(super) static METRICS: [Metric; 35] = [
         labels: DATABASE,
         help: "Acknowledged commits that promotions have lost, upper bound",
         source: MetricSource::Failovers(|totals| totals.missing.at_most),
+    },
+    Metric {
+        name: "paceline_compression_plain_bytes",
+        metric_type: MetricType::Counter,
+        labels: LINK,
+        help: "Bytes on compressed connections of clients and to servers, sent or received, as they are without compression",
+        source: MetricSource::Compression(|plain, _| plain),
+    },
+    Metric {
+        name: "paceline_compression_transmitted_bytes",
+        metric_type: MetricType::Counter,
+        labels: LINK,
+        help: "The same bytes as they are transmitted, without what TLS adds",
+        source: MetricSource::Compression(|_, transmitted| transmitted),
     },
     Metric {
         name: "paceline_worker_threads",

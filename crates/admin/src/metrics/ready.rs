@@ -86,6 +86,7 @@ fn configured_login(proxy: &Proxy, upstream: &Upstream, name: &str) -> Option<Ar
         database: upstream.dbname.clone().unwrap_or(name.to_owned()),
         upstream: upstream.clone(),
         keyring: Arc::clone(&proxy.shared.keyring),
+        compression: None,
         location: None,
         startup: Vec::new(),
         connect_query: String::new(),

@@ -17,6 +17,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 /// All metrics at this moment.
 pub(super) fn text(proxy: &Proxy) -> Result<String, fmt::Error> {
@@ -32,7 +33,7 @@ pub(super) fn text(proxy: &Proxy) -> Result<String, fmt::Error> {
 enum MetricValues {
     Process(Number),
     Pools(SeriesMap),
-    /// The labels of a host or a database, and its value.
+    /// The labels of a host, a database or a link, and its value.
     Labelled(Vec<(Vec<String>, Number)>),
     Info(&'static str),
 }
@@ -48,6 +49,7 @@ impl Scrape {
             MetricSource::Pools(_) => MetricValues::Pools(SeriesMap::new()),
             MetricSource::Hosts(value) => MetricValues::Labelled(of_hosts(proxy, value)),
             MetricSource::Failovers(value) => MetricValues::Labelled(of_failovers(proxy, value)),
+            MetricSource::Compression(value) => MetricValues::Labelled(of_links(proxy, value)),
             MetricSource::Info(label) => MetricValues::Info(label),
         };
         let mut scrape = Self(METRICS.iter().map(empty).collect());
@@ -95,6 +97,28 @@ fn of_failovers(proxy: &Proxy, value: fn(&FailoverTotals) -> u64) -> Vec<(Vec<St
     series
         .map(|(database, total)| (vec![database], Number::Whole(total)))
         .collect()
+}
+
+/// The values of a metric of compression. Its labels are the side and the direction.
+fn of_links(proxy: &Proxy, value: fn(u64, u64) -> u64) -> Vec<(Vec<String>, Number)> {
+    let compressors = &proxy.shared.compressors;
+    let sides = [
+        ("clients", &compressors.client_bytes),
+        ("servers", &compressors.server_bytes),
+    ];
+    let mut values = Vec::new();
+    for (side, bytes) in sides {
+        for (direction, plain, transmitted) in [
+            ("sent", &bytes.sent, &bytes.sent_compressed),
+            ("received", &bytes.received, &bytes.received_compressed),
+        ] {
+            let labels = vec![side.to_owned(), direction.to_owned()];
+            let [plain, transmitted] =
+                [plain, transmitted].map(|bytes| bytes.load(Ordering::Relaxed));
+            values.push((labels, Number::Whole(value(plain, transmitted))));
+        }
+    }
+    values
 }
 
 impl Collector for Scrape {

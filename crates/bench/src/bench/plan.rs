@@ -64,7 +64,7 @@ impl Choice {
     ) -> Self {
         let work = match variant.topology {
             Topology::Replicated if !has_targets => Work::OnReplicas(*variant),
-            Topology::Replicated | Topology::Single => Work::Variant(*variant),
+            Topology::Replicated | Topology::Single | Topology::ThinLink => Work::Variant(*variant),
         };
         Self::new(*scenario, work, clients)
     }

@@ -42,6 +42,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         "jsonb", "all rows of a key in one jsonb", |sizes| KeyedRead::new(Layout::Jsonb, sizes);
         "binary", "clustered, answers in binary (text in the simple protocol, which has no binary format)",
             |sizes| KeyedRead::new(Layout::Clustered, sizes).in_binary();
+        "thin-link", "clustered, over a link of 100 Mbit/s that the lab imitates: alone, and between two Pacelines, compressed or not", on ThinLink,
+            |sizes| KeyedRead::new(Layout::Clustered, sizes);
         "replicas", "every key is read equally often; one turn of 16 changes a key, which the client reads next", on Replicated,
             |sizes| KeyedRead::new(Layout::Spacious, sizes).with_own_changes(sizes);
     },

@@ -49,6 +49,8 @@ pub enum Topology {
     Single,
     /// A primary with two replicas. Without named targets each run starts them.
     Replicated,
+    /// A server behind a thin link, with a Paceline at each end of the link. Without named targets the lab imitates the link.
+    ThinLink,
 }
 
 impl Topology {

@@ -31,6 +31,7 @@ fn values(key: &Key) -> [&'static str; 2] {
         ("shards", _) => ["\"auto\"", "\"off\""],
         ("monitor_user" | "monitor_password" | "zone", _) => ["\"one\"", "\"two\""],
         ("zones", _) => ["[\"a\", \"b\"]", "\"b,a\""],
+        ("server_compression", _) => ["\"zstd\"", "\"zstd:1\""],
         ("patroni", _) => ["[\"http://one\"]", "\"http://two\""],
         (_, "–") => ["true", "false"],
         (_, "seconds") => ["3", "\"4s\""],

@@ -1,5 +1,6 @@
 //! The forms of a value: how Paceline reads, shows and documents it. A key names its form; a new kind of value is one more function.
 
+use crate::compression::CompressionMethod;
 use crate::duration::{self, BareUnit};
 use crate::protocols::{self, Protocols};
 use crate::secret::Secret;
@@ -336,5 +337,17 @@ pub(crate) fn tls_versions() -> Form<Protocols> {
         wanted,
         Protocols::parse,
         Protocols::to_string,
+    )
+}
+
+/// A method of compression, with or without a level.
+pub(crate) fn compression_method() -> Form<CompressionMethod> {
+    let wanted = ["a method of compression", "off, zstd or zstd:LEVEL"];
+    Form::parsed(
+        "–",
+        CompressionMethod::MEANING,
+        wanted,
+        CompressionMethod::parse,
+        CompressionMethod::to_string,
     )
 }

@@ -32,7 +32,7 @@ async fn tcp_options_are_set_unless_they_are_zero() {
     let set = async |settings: &TcpSettings| {
         let stream = Stream::tcp(TcpStream::connect(address).await.unwrap());
         stream.set_tcp_options(settings);
-        let Socket::Tcp(socket) = &stream.socket else {
+        let Socket::Tcp(socket) = stream.socket() else {
             panic!("{stream:?}")
         };
         let socket = SockRef::from(socket);

@@ -125,11 +125,6 @@ impl TlsSession {
         self.chunks >= CHUNKS_MAX
     }
 
-    /// Whether records of the last write still wait for the socket.
-    pub(crate) fn has_partial_write(&self) -> bool {
-        self.partial > 0
-    }
-
     /// Completes the handshake. Plain text that follows it is appended to `input`.
     pub(super) async fn handshake(
         &mut self,

@@ -5,7 +5,7 @@ mod certificates;
 use super::*;
 use crate::stream::Stream;
 use bytes::BytesMut;
-pub(super) use certificates::{Certificates, settings};
+pub(crate) use certificates::{Certificates, settings};
 use std::io;
 use tokio::net::UnixStream;
 

@@ -31,4 +31,5 @@ mod replication;
 mod scripts;
 mod session;
 mod sharding;
+mod thin_link;
 mod tidy;

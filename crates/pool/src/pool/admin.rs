@@ -102,6 +102,7 @@ impl Pool {
 
     pub(super) fn replace_connections(&self, inner: &mut Inner, why: &'static str) {
         let address = Arc::clone(&inner.servers.generation.address);
+        self.shared.compressors.forget_refusals();
         let next = Generation::new(address, &self.signals.closed);
         self.begin_generation(inner, next, why);
     }

@@ -54,6 +54,31 @@ impl ServerError {
         self.sqlstate() == Some(INVALID_AUTHORIZATION)
     }
 
+    /// Whether a protocol option in the startup packet may be the reason: something in front of the server may close the connection, or
+    /// answer with an error that has no other known reason.
+    pub(super) fn may_be_of_an_option(&self) -> bool {
+        match self {
+            Self::Refused(_) => {
+                // Authorization, no such database, no resources, and an operator's order.
+                let others = ["28", "3D", "53", "57"];
+                let sqlstate = self.sqlstate().unwrap_or_default();
+                !others.iter().any(|class| sqlstate.starts_with(class))
+            }
+            Self::Io(error) => matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::BrokenPipe
+            ),
+            Self::Wire(_)
+            | Self::Timeout(_)
+            | Self::QueryTimeout
+            | Self::Standby
+            | Self::OtherSystem
+            | Self::Replaced => false,
+        }
+    }
+
     /// Whether the server rejected the password.
     pub(crate) fn is_wrong_password(&self) -> bool {
         self.sqlstate() == Some(INVALID_PASSWORD)

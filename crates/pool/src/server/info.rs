@@ -13,6 +13,8 @@ pub struct ServerInfo {
     pub peer: Peer,
     /// How TLS encrypts it; `None` without TLS.
     pub cipher: Option<Cipher>,
+    /// Whether it is compressed.
+    pub compressed: bool,
     /// The process id of the backend.
     pub process: u32,
     /// Its kind, if it is a replication connection.
@@ -32,6 +34,7 @@ impl ServerInfo {
         Arc::new(Self {
             peer: stream.peer(),
             cipher: stream.cipher(),
+            compressed: stream.is_compressed(),
             process,
             replication,
             connected: AtomicU32::new(0),

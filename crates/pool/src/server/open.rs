@@ -2,6 +2,7 @@
 
 use super::{ServerConn, ServerError, ServerInfo, connect, defaults};
 use crate::address::Address;
+use crate::compression::ServerLink;
 use crate::credentials::{ServerCredentials, random};
 use bytes::BytesMut;
 use paceline_cluster::SystemId;
@@ -10,14 +11,15 @@ use paceline_relay::settings::{SessionSettings, read_milliseconds};
 use paceline_sql::IDLE_SESSION_TIMEOUT;
 use paceline_wire::auth::{Login, Progress};
 use paceline_wire::backend::{self, tag};
+use paceline_wire::compression;
+use paceline_wire::exchange::ExchangeEnds;
 use paceline_wire::startup::Startup;
 use paceline_wire::{WireError, frame};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl ServerConn {
-    /// Connects and logs in. If `pg_hba.conf` rejects the user with TLS, or without, and `sslmode` allows both, tries the other
-    /// way, too.
+    /// Connects and logs in. If the server may have refused the offer of compression with the whole login, tries once more without it.
     pub(super) async fn open(
         address: &Arc<Address>,
         credentials: &ServerCredentials,
@@ -25,13 +27,47 @@ impl ServerConn {
         prepared_max: usize,
         more: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
+        let open = |offer| {
+            let none = Arc::clone(&none);
+            Self::open_encrypted_or_not(address, credentials, none, prepared_max, more, offer)
+        };
+        let compression = address.compression.as_ref();
+        let link = compression.map(|compression| compression.towards(&address.upstream));
+        let Some(link) = link.filter(|link| link.offers(Instant::now())) else {
+            return open(None).await;
+        };
+        match open(Some(&link)).await {
+            Err(refusal) if refusal.may_be_of_an_option() => {
+                let opened = open(None).await?;
+                link.is_refused(Instant::now());
+                let server = &address.upstream;
+                tracing::info!(%server, %refusal, "the server refuses logins with an offer of compression; for a while they have none");
+                Ok(opened)
+            }
+            other => other,
+        }
+    }
+
+    /// Connects and logs in. If `pg_hba.conf` rejects the user with TLS, or without, and `sslmode` allows both, tries the other
+    /// way, too.
+    async fn open_encrypted_or_not(
+        address: &Arc<Address>,
+        credentials: &ServerCredentials,
+        none: Arc<SessionSettings>,
+        prepared_max: usize,
+        more: &[(&str, &str)],
+        offer: Option<&ServerLink>,
+    ) -> Result<Self, ServerError> {
         let stream = connect(address).await?;
         let encrypted = stream.is_encrypted();
-        let fresh = |stream| Self::new(stream, address, &none, prepared_max);
-        match fresh(stream).logged_in(address, credentials, more).await {
+        let log_in = |stream| {
+            let fresh = Self::new(stream, address, &none, prepared_max);
+            fresh.logged_in(address, credentials, more, offer)
+        };
+        match log_in(stream).await {
             Err(refusal) if refusal.is_of_authorization() => {
                 match address.connect_otherwise(encrypted).await {
-                    Some(stream) => fresh(stream).logged_in(address, credentials, more).await,
+                    Some(stream) => log_in(stream).await,
                     None => Err(refusal),
                 }
             }
@@ -91,8 +127,22 @@ impl ServerConn {
         address: &Address,
         credentials: &ServerCredentials,
         more: &[(&str, &str)],
+        offer: Option<&ServerLink>,
     ) -> Result<Self, ServerError> {
-        self.log_in(address, credentials, more).await?;
+        let value = offer
+            .map(|_| random().map(u64::from_ne_bytes))
+            .transpose()?;
+        let value = value.map(compression::offer);
+        self.log_in(address, credentials, more, value.as_deref())
+            .await?;
+        // Clients of the pool must not take it for an answer to them.
+        let confirmed = self.side.reported.remove(compression::CONFIRMATION);
+        if let Some(link) = offer.filter(|_| confirmed == value) {
+            let compressor = Arc::clone(&link.compressor);
+            let mut ends = ExchangeEnds::of_requests();
+            let find_end = Box::new(move |bytes: &[u8]| ends.next_end(bytes));
+            self.stream.compress(compressor, find_end, &mut self.input);
+        }
         self.info = ServerInfo::new(&self.stream, self.key.process, None);
         self.side.process = self.key.process;
         Ok(self)
@@ -152,6 +202,7 @@ impl ServerConn {
         address: &Address,
         credentials: &ServerCredentials,
         more: &[(&str, &str)],
+        offer: Option<&str>,
     ) -> Result<(), ServerError> {
         let mut out = BytesMut::new();
         let mut parameters = vec![
@@ -159,9 +210,9 @@ impl ServerConn {
             ("database".to_owned(), address.database.clone()),
         ];
         parameters.extend(address.startup.iter().cloned());
-        let more = more
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let offer = offer.map(|offer| (compression::OPTION, offer));
+        let more = more.iter().copied().chain(offer);
+        let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
         parameters.extend(more);
         let startup = Startup {
             minor: 0,

@@ -1,4 +1,5 @@
-//! Opens the server connection of a replication client. No query is run on it: a physical replication connection accepts none.
+//! Opens the server connection of a replication client. No query is run on it: a physical replication connection accepts none. It is
+//! not compressed: its exchanges have no ends.
 
 use super::{ServerConn, ServerError, ServerInfo};
 use crate::address::Address;
@@ -23,7 +24,11 @@ impl ServerConn {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect();
-        let opening = Self::open(address, credentials, none, 0, &parameters);
+        let address = Arc::new(Address {
+            compression: None,
+            ..Address::clone(address)
+        });
+        let opening = Self::open(&address, credentials, none, 0, &parameters);
         let opened = optional_timeout(limit, opening).await;
         let mut conn = opened.unwrap_or(Err(ServerError::Timeout(limit)))?;
         conn.info = ServerInfo::new(&conn.stream, conn.key.process, Some(kind));

@@ -31,6 +31,7 @@ async fn relaying() -> (TcpListener, Arc<ClientEntry>) {
         database: "app".to_owned(),
         user: "app".to_owned(),
         keyring: Arc::default(),
+        compression: None,
         location: None,
         startup: Vec::new(),
         connect_query: String::new(),

@@ -1,6 +1,7 @@
 //! Login of a client: encryption, cancel requests, startup packet, authentication, and the parameters of the session.
 
 mod attempt;
+mod compression;
 mod console;
 mod encryption;
 mod startup_settings;

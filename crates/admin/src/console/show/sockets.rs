@@ -22,10 +22,11 @@ pub(super) static CLIENTS: ConsoleTable<ConnectionRecord> =
         clients(proxy, &all_servers(proxy))
     });
 
-pub(super) static SERVERS: ConsoleTable<ConnectionRecord> =
-    ConsoleTable::new("servers", &[COLUMNS, SERVER_COLUMNS], |proxy| {
-        servers(proxy, &all_servers(proxy))
-    });
+pub(super) static SERVERS: ConsoleTable<ConnectionRecord> = ConsoleTable::new(
+    "servers",
+    &[COLUMNS, SERVER_COLUMNS, &[COMPRESSION]],
+    |proxy| servers(proxy, &all_servers(proxy)),
+);
 
 pub(super) static SOCKETS: ConsoleTable<ConnectionRecord> =
     ConsoleTable::new("sockets", &[COLUMNS, BUFFER_COLUMNS], sockets);
@@ -63,11 +64,18 @@ const COLUMNS: &[ConsoleColumn<ConnectionRecord>] = &[
 ];
 
 /// Not in PgBouncer.
-const CLIENT_COLUMNS: &[ConsoleColumn<ConnectionRecord>] =
-    &[("server_pid", Int4, |r| r.server_process.into())];
+const CLIENT_COLUMNS: &[ConsoleColumn<ConnectionRecord>] = &[
+    ("server_pid", Int4, |r| r.server_process.into()),
+    COMPRESSION,
+];
 
 /// Not in PgBouncer.
 const SERVER_COLUMNS: &[ConsoleColumn<ConnectionRecord>] = &host_columns();
+
+/// Not in PgBouncer.
+const COMPRESSION: ConsoleColumn<ConnectionRecord> = ("compression", Text, |r| {
+    if r.compressed { "zstd" } else { "" }.into()
+});
 
 /// Contents of PgBouncer's buffers. Paceline does not read sockets ahead.
 const BUFFER_COLUMNS: &[ConsoleColumn<ConnectionRecord>] = &[
@@ -107,6 +115,7 @@ pub(super) struct ConnectionRecord {
     id: u32,
     /// `None`: not encrypted.
     cipher: Option<Cipher>,
+    compressed: bool,
     /// The connection is replaced when it becomes free.
     close_needed: bool,
     /// The host of a server connection, if its database has several.
@@ -236,6 +245,7 @@ fn client_record(
         prepared: info.prepared(),
         id,
         cipher: info.cipher,
+        compressed: info.compressed,
         close_needed: false,
         host: None,
     }
@@ -275,6 +285,7 @@ fn server_record(server: &ListedServer, clients: &RelayingClients) -> Connection
         prepared: info.prepared(),
         id: server.seen.id,
         cipher: info.cipher,
+        compressed: info.compressed,
         close_needed: server.seen.close_needed,
         host: host_of(server),
     }

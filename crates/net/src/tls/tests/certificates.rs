@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// An authority, and a folder of certificates that it has signed.
-pub(in crate::tls) struct Certificates {
+pub(crate) struct Certificates {
     authority: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
 }
 
 /// TLS in this mode, without files.
-pub(in crate::tls) fn settings(sslmode: SslMode) -> TlsSettings {
+pub(crate) fn settings(sslmode: SslMode) -> TlsSettings {
     TlsSettings {
         sslmode,
         key_file: None,
@@ -27,7 +27,7 @@ pub(in crate::tls) fn settings(sslmode: SslMode) -> TlsSettings {
 }
 
 impl Certificates {
-    pub(in crate::tls) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Two authorities of one test must differ by name: a verifier looks for the issuer by its name.
         let mut params = params(&format!("authority {}", folder.path().display()), &[]);
@@ -39,24 +39,19 @@ impl Certificates {
     }
 
     /// The file with the authority's certificate.
-    pub(in crate::tls) fn authority_file(&self) -> PathBuf {
+    pub(crate) fn authority_file(&self) -> PathBuf {
         self.folder.path().join("ca.crt")
     }
 
     /// Writes a key, and a certificate that the authority has signed, to files of this name.
-    pub(in crate::tls) fn signed(&self, file: &str, common: &str, names: &[&str]) -> TlsSettings {
+    pub(crate) fn signed(&self, file: &str, common: &str, names: &[&str]) -> TlsSettings {
         let key = KeyPair::generate().unwrap();
         let cert = params(common, names).signed_by(&key, &self.authority);
         self.write(file, &cert.unwrap().pem(), &key)
     }
 
     /// As [`Certificates::signed`], but self-signed, itself an authority, and valid until the end of a year.
-    pub(in crate::tls) fn self_signed(
-        &self,
-        file: &str,
-        name: &str,
-        last_year: i32,
-    ) -> TlsSettings {
+    pub(crate) fn self_signed(&self, file: &str, name: &str, last_year: i32) -> TlsSettings {
         let key = KeyPair::generate().unwrap();
         let mut params = params(name, &[name]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -66,7 +61,7 @@ impl Certificates {
     }
 
     /// As [`Certificates::signed`], but self-signed and of X.509 version 1, as `openssl x509 -req` makes it without an extension file.
-    pub(in crate::tls) fn version_1(&self, file: &str, common: &str) -> TlsSettings {
+    pub(crate) fn version_1(&self, file: &str, common: &str) -> TlsSettings {
         let key = KeyPair::generate().unwrap();
         let cert = params(common, &[]).self_signed(&key).unwrap();
         let signed = as_version_1(cert.der(), &key);

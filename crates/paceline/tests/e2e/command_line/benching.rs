@@ -285,6 +285,22 @@ fn a_variant_with_settings_has_a_paceline_of_its_own() {
     assert_eq!(trends, 1, "{}", output.out);
 }
 
+#[test]
+fn a_thin_link_has_a_paceline_at_each_end() {
+    let data = caretaker::folder("d").join("data");
+    let (file, json) = results();
+    let mut arguments = vec!["keyed-read", "--variant", "thin-link", "--clients", "2"];
+    arguments.extend(["--rows", "2000", "--data-dir", data.to_str().unwrap()]);
+    arguments.extend(["--json", &json]);
+    arguments.extend(SHORT);
+    let output = run(&arguments);
+    assert_eq!(output.code, Some(0), "{}\n{}", output.out, output.err);
+    let results = std::fs::read_to_string(file).unwrap();
+    let targets = ["direct", "paceline", "zstd"];
+    assert_eq!(fields(&results, "target"), targets);
+    assert_eq!(fields(&results, "holds"), ["true"; 3]);
+}
+
 /// Runs a bench that starts servers of its own, and returns what it has written: its output, and its records. Nothing of the
 /// servers may remain.
 pub(super) fn on_own_servers(arguments: &[&str]) -> (BenchOutput, String) {

@@ -5,6 +5,7 @@
 //! target runs for that long (`make fuzz`). `PACELINE_SEED` repeats a run. An input that fails is kept under
 //! `target/fuzz`: with the fix it belongs into the corpus, all of which is tried first, as it is.
 
+mod blocks;
 mod mutate;
 mod stream;
 mod targets;

@@ -17,7 +17,7 @@ use paceline_wire::{Frames, WireError, backend};
 /// What a client's nonce is made of.
 const RANDOM: [u8; scram::NONCE_LEN] = [7; scram::NONCE_LEN];
 
-fn outcome(seen: impl Hash) -> u64 {
+pub(super) fn outcome(seen: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     seen.hash(&mut hasher);
     hasher.finish()
@@ -223,7 +223,10 @@ pub(super) fn startup_packets(input: &[u8]) -> u64 {
         let again = startup::read(&written).unwrap();
         assert_eq!(again.map(|(packet, _)| packet).as_ref(), Some(packet));
         if let Packet::Startup(startup) = packet {
-            return outcome((startup.parameters.len(), startup.extensions().len()));
+            return outcome((
+                startup.parameters.len(),
+                startup.unsupported_extensions(&[]).len(),
+            ));
         }
     }
     outcome(kind(&read))

@@ -28,11 +28,13 @@ impl Target {
     }
 }
 
-/// A database with Paceline in front of it.
+/// A database with Paceline in front of it. With `PACELINE_E2E_LINK` in the environment, a second Paceline is beside the server, and the
+/// connections between both are compressed.
 pub(crate) struct Stage {
     pub(crate) database: String,
     pub(crate) cluster: Arc<Cluster>,
     paceline: Option<Paceline>,
+    _far: Option<Paceline>,
 }
 
 /// How to set a stage.
@@ -212,16 +214,20 @@ impl StageBuilder {
 
     #[track_caller]
     pub(crate) fn open(self) -> Stage {
+        let far = far(&self.cluster);
         let paceline = match Target::chosen() {
             Target::Bare => None,
             Target::Paceline => {
-                let upstream = format!("postgres://127.0.0.1:{}", self.cluster.port());
+                let port = far.as_ref().map_or(self.cluster.port(), Paceline::port);
+                let upstream = format!("postgres://127.0.0.1:{port}");
                 let start = match self.declared.as_str() {
                     "" => Paceline::start(&upstream),
                     declared => Paceline::configured(&format!(
                         "[databases.\"*\"]\nprimary = \"{upstream}\"\n{declared}"
                     )),
                 };
+                let link = far.as_ref().map(|_| "server_compression=zstd");
+                let start = link.into_iter().fold(start, Builder::set);
                 let start = self
                     .settings
                     .iter()
@@ -234,8 +240,19 @@ impl StageBuilder {
             database: self.cluster.database(),
             cluster: self.cluster,
             paceline,
+            _far: far,
         }
     }
+}
+
+/// A Paceline beside the server that gives each of its clients a server connection, and groups nothing: it only compresses.
+fn far(cluster: &Cluster) -> Option<Paceline> {
+    std::env::var_os("PACELINE_E2E_LINK")?;
+    let far = Paceline::start(&format!("postgres://127.0.0.1:{}", cluster.port()))
+        .set("client_compression=zstd")
+        .set("pool_mode=session")
+        .set("default_pool_size=100");
+    Some(far.spawn())
 }
 
 impl Counters {

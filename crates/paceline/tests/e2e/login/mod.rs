@@ -2,4 +2,4 @@
 
 mod authentication;
 mod startup;
-mod tls;
+pub(crate) mod tls;

@@ -1,5 +1,6 @@
 //! The steps of a login, from the first packet to the first ReadyForQuery.
 
+use super::compression::{AcceptedOffer, supported};
 use super::console;
 use super::encryption::{self, Opening};
 use super::startup_settings::settings_of;
@@ -63,6 +64,7 @@ struct SessionRequest<'a> {
     database: &'a str,
     user: &'a str,
     pool: Arc<Pool>,
+    offer: Option<AcceptedOffer>,
 }
 
 impl LoginAttempt<'_> {
@@ -80,9 +82,11 @@ impl LoginAttempt<'_> {
             }
         };
         let kind = Replication::of(&startup)?;
-        if startup.must_negotiate() {
+        let offer = AcceptedOffer::new(proxy, &startup, kind);
+        let unsupported = startup.unsupported_extensions(supported(offer.as_ref()));
+        if startup.minor > 0 || !unsupported.is_empty() {
             let mut out = BytesMut::new();
-            backend::write_negotiate_version(&mut out, &startup.extensions());
+            backend::write_negotiate_version(&mut out, &unsupported);
             self.stream.write_all(&mut out).await?;
         }
         let (database, user) = names(&startup)?;
@@ -103,6 +107,7 @@ impl LoginAttempt<'_> {
             database,
             user: &identity.user,
             pool,
+            offer,
         };
         match kind {
             // Boxed because it is rare: its state would be part of every login.
@@ -151,6 +156,7 @@ impl LoginAttempt<'_> {
             database,
             user,
             pool,
+            offer: _,
         } = request;
         self.slot.replicates(&pool);
         self.awaits_server.store(true, Ordering::Relaxed);
@@ -184,10 +190,12 @@ impl LoginAttempt<'_> {
             database,
             user,
             pool,
+            offer,
         } = request;
         let (proxy, stream) = (self.proxy, &*self.stream);
         let mut sets = settings_of(startup, &proxy.config().paceline.state)?;
         let info = ClientInfo::new(&pool, stream.peer(), stream.cipher());
+        let info = info.compressed(offer.is_some());
         let registration = proxy
             .cancel_keys
             .register(info)
@@ -209,13 +217,17 @@ impl LoginAttempt<'_> {
             }
         };
         let parameters = stream.unless_closed(&mut self.input, welcomed).await;
-        let parameters = parameters.ok_or(LoginRefusal::Left)??;
+        let mut parameters = parameters.ok_or(LoginRefusal::Left)??;
+        parameters.extend(offer.as_ref().map(AcceptedOffer::confirmation));
         self.awaits_server.store(false, Ordering::Relaxed);
         let mut out = first_messages(proxy, &parameters, &registration);
         pool.stats.logged_in();
         proxy.login_addresses.add(pool.address());
         proxy.pools.label(&pool, database, user);
         stream.write_all(&mut out).await?;
+        if let Some(offer) = offer {
+            offer.begin(self.stream, &mut self.input);
+        }
         let session = new_session(proxy, settings, &parameters, registration.process);
         Ok(LoggedIn::Client(ClientParts {
             pool,

@@ -3,7 +3,7 @@
 mod bulk;
 mod clients;
 mod line;
-mod papers;
+pub(crate) mod papers;
 mod servers;
 
 use std::sync::{Arc, OnceLock};

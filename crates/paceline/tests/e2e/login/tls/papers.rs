@@ -9,12 +9,12 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use crate::harness::caretaker;
 
 /// A folder with an authority and what it has signed; and an unknown authority.
-pub(super) struct Papers {
+pub(crate) struct Papers {
     folder: PathBuf,
 }
 
 /// What all tests share: `server` (for `localhost`), `postgres` and `certified` (clients), `stranger` (by another authority).
-pub(super) fn papers() -> &'static Papers {
+pub(crate) fn papers() -> &'static Papers {
     static SHARED: OnceLock<Papers> = OnceLock::new();
     SHARED.get_or_init(|| {
         let papers = Papers {
@@ -31,11 +31,11 @@ pub(super) fn papers() -> &'static Papers {
 }
 
 impl Papers {
-    pub(super) fn cert(&self, name: &str) -> String {
+    pub(crate) fn cert(&self, name: &str) -> String {
         self.path(&format!("{name}.crt"))
     }
 
-    pub(super) fn key(&self, name: &str) -> String {
+    pub(crate) fn key(&self, name: &str) -> String {
         self.path(&format!("{name}.key"))
     }
 

@@ -139,6 +139,8 @@ fn columns_of_our_own_come_last() {
         ("stats", "NNNN", 25),
         ("stats_totals", "NN", 13),
         ("stats_averages", "NN", 13),
+        ("clients", "is", 21),
+        ("servers", "sqqqss", 21),
         ("pools", "qqis", 17),
         ("failovers", "ssssqqsqq", 0),
     ];
