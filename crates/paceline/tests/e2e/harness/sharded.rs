@@ -35,11 +35,6 @@ impl Sharded {
         Self::on(servers())
     }
 
-    /// New databases on servers for one test.
-    pub(crate) fn private() -> Self {
-        Self::on(std::array::from_fn(|_| Cluster::private()))
-    }
-
     fn on([coordinator, first, second]: [Arc<Cluster>; 3]) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
