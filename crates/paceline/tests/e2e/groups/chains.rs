@@ -4,7 +4,7 @@
 use crate::harness::cluster::Cluster;
 use crate::harness::message::{query, unit};
 use crate::harness::raw::RawClient;
-use crate::harness::stage::Target;
+use crate::harness::stage::{REASON, Target};
 use crate::harness::{Gate, Reply, Stage, until};
 
 const CLIENTS: usize = 6;
@@ -60,7 +60,7 @@ fn reason(stage: &Stage, part: &str) -> String {
     let row = rows
         .iter()
         .find(|row| row[0].as_ref().is_some_and(|t| t.contains(part)));
-    let reason = row.and_then(|row| row.last().cloned().flatten());
+    let reason = row.and_then(|row| row[REASON].clone());
     reason.unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@
 
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::{query, unit};
-use crate::harness::stage::Target;
+use crate::harness::stage::{REASON, Target};
 use crate::harness::{Gate, Stage, assert_same, until};
 
 const SETUP: &str = "
@@ -237,8 +237,7 @@ fn a_default_needs_its_right() {
             let rows = status.ok("SHOW GROUPS").rows();
             let mut rows = rows.iter().filter(|row| row[0].as_deref() == Some(&sql));
             rows.all(|row| {
-                row.last()
-                    .unwrap()
+                row[REASON]
                     .as_deref()
                     .is_none_or(|why| !why.contains("asked"))
             })

@@ -11,6 +11,9 @@ use super::paceline::{Builder, Paceline};
 use super::raw::RawClient;
 use super::wait::until;
 
+/// The place of the column `reason` in `SHOW GROUPS`.
+pub(crate) const REASON: usize = 11;
+
 /// Whom the clients of a test talk to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -182,7 +185,7 @@ impl Stage {
         let mut client = self.client();
         until("the analysis has ended", || {
             let rows = client.ok("SHOW GROUPS").rows();
-            let mut reasons = rows.iter().map(|row| row.last().cloned().flatten());
+            let mut reasons = rows.iter().map(|row| row[REASON].clone());
             !reasons.any(|reason| reason.is_some_and(|why| why.contains("has not been asked")))
         });
     }
