@@ -12,6 +12,13 @@ const VERSION_MIN: u32 = 15;
 /// The encoding in which Paceline hashes and compares text.
 const ENCODING: &str = "UTF8";
 
+/// Settings without which no statement runs on a shard: the comparison of definitions behind a statement must see the catalog as it is
+/// then, and names in texts are read as UTF-8.
+const WANTED_SETTINGS: [(&str, &str); 2] = [
+    ("default_transaction_isolation", "read committed"),
+    ("client_encoding", ENCODING),
+];
+
 impl DatabaseFacts {
     /// What keeps a server from being the coordinator of sharded tables, or a shard.
     pub(crate) fn check(&self) -> Result<(), ServerProblem> {
@@ -26,6 +33,17 @@ impl DatabaseFacts {
         }
         if self.converts {
             return Err(ServerProblem::Converts);
+        }
+        for (name, wanted) in WANTED_SETTINGS {
+            if let Some(Some(value)) = self.settings.get(name)
+                && value != wanted
+            {
+                return Err(ServerProblem::Setting {
+                    name,
+                    value: value.clone(),
+                    wanted,
+                });
+            }
         }
         match hashes_alike(&self.hashes) {
             true => Ok(()),

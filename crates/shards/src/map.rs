@@ -47,8 +47,11 @@ pub trait ShardMap: fmt::Debug + Send + Sync {
     fn check_names(&self, server: ShardServerId, names: &StatementNames<'_>) -> Result<(), Reason>;
 }
 
+/// Settings that may differ from what shards need if a role has defaults of its own for them.
+const UNFIT_SETTINGS: [&str; 2] = ["default_transaction_isolation", "client_encoding"];
+
 /// The map of the partitioned tables of a coordinator.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct PartitionMap {
     pub(crate) tables: Vec<ShardedTable>,
     pub(crate) by_name: HashMap<TableName, usize>,
@@ -99,6 +102,13 @@ impl ShardMap for PartitionMap {
             return Err(Reason::Role(RoleProblem::Privilege {
                 role: role.to_owned(),
                 table: table.name.clone(),
+            }));
+        }
+        let mut unfit = UNFIT_SETTINGS.iter();
+        if let Some(name) = unfit.find(|name| facts.settings.contains(**name)) {
+            return Err(Reason::Role(RoleProblem::Setting {
+                role: role.to_owned(),
+                name,
             }));
         }
         let server = self.server(server).map_or("", |server| &server.name);

@@ -21,7 +21,7 @@ pub(crate) enum Found {
 }
 
 /// One table with partitions. Key columns are places in the key of the whole tree.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Partitioning {
     Hash(HashPartitions),
     List(ListPartitions),
@@ -31,7 +31,7 @@ pub(crate) enum Partitioning {
 }
 
 /// Partitions by hash.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HashPartitions {
     pub(crate) key: Vec<usize>,
     pub(crate) moduli: BTreeSet<u64>,
@@ -40,7 +40,7 @@ pub(crate) struct HashPartitions {
 }
 
 /// Partitions by list.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ListPartitions {
     pub(crate) key: usize,
     /// NULL may be among the values.
@@ -49,7 +49,7 @@ pub(crate) struct ListPartitions {
 }
 
 /// Partitions by range.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RangePartitions {
     pub(crate) key: Vec<usize>,
     /// By lower bound. They do not overlap.
@@ -58,7 +58,7 @@ pub(crate) struct RangePartitions {
 }
 
 /// A partition by range.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     /// Included.
     pub(crate) from: Vec<Edge<'static>>,

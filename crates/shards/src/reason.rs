@@ -126,6 +126,9 @@ pub enum LeafProblem {
     /// A line of the definition that the coordinator does not have.
     #[error("only the shard has: {0}")]
     OnlyShard(String),
+    /// Its columns have another order.
+    #[error("the shard has another column in the place of column {0}")]
+    OtherOrder(String),
     /// A column has another default.
     #[error("the default of column {column} is {coordinator}, on the shard {shard}")]
     OtherDefault {
@@ -190,6 +193,16 @@ pub enum ServerProblem {
     /// A statement may convert or compare in another way.
     #[error("users have defined implicit casts or default operator classes for PostgreSQL's types")]
     Converts,
+    /// A setting without which no statement runs on a shard.
+    #[error("the default of {name} is {value}, not {wanted}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The value that is needed.
+        wanted: &'static str,
+    },
     /// The text of an answer, or the meaning of a statement, may differ.
     #[error("the setting {name} is {own}, on the coordinator {coordinator}")]
     OtherSetting {
@@ -231,6 +244,14 @@ pub enum RoleProblem {
         role: String,
         /// The shard.
         server: String,
+    },
+    /// The role has a default of its own for a setting that must have PostgreSQL's.
+    #[error("role {role} has a default of its own for {name}")]
+    Setting {
+        /// The client's role.
+        role: String,
+        /// The setting.
+        name: &'static str,
     },
     /// A default setting of the role is not that of the mapped user.
     #[error(

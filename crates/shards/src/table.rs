@@ -7,7 +7,7 @@ use crate::server::ShardServerId;
 use paceline_cluster::TableName;
 
 /// A partitioned table of the coordinator that is not a partition itself, and has a foreign table among its leaves.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ShardedTable {
     /// Its OID on the coordinator.
     pub oid: u32,

@@ -111,6 +111,11 @@ impl KeyedStatement {
         }
     }
 
+    /// The highest number of a parameter.
+    pub fn parameters(&self) -> usize {
+        self.parameters.len()
+    }
+
     /// Number of parameters in front of the name of the table.
     pub fn parameters_before(&self) -> usize {
         self.place.parameters_before

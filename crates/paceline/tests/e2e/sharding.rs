@@ -9,6 +9,7 @@ mod groups;
 mod keys;
 mod map;
 mod outages;
+mod refusals;
 mod statements;
 
 use crate::harness::cluster::Cluster;

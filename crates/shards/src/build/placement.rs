@@ -117,13 +117,13 @@ fn on_shard(
     })
 }
 
-/// The numbers of the columns on the shard and on the coordinator. Their definitions are equal.
+/// The numbers of the columns on the shard and on the coordinator. Their definitions are equal; their order must be, too, because `*`,
+/// an INSERT without a list of columns, and the texts of errors depend on it.
 fn columns(root: &[ColumnFacts], shard: &[ColumnFacts]) -> Result<Vec<(i16, i16)>, LeafProblem> {
-    let by_name = shard.iter().map(|column| (column.name.as_str(), column));
-    let by_name: HashMap<&str, &ColumnFacts> = by_name.collect();
-    let pairs = root.iter().map(|column| {
-        let missing = || LeafProblem::OnlyCoordinator(format!("column {}", column.name));
-        let own = by_name.get(column.name.as_str()).ok_or_else(missing)?;
+    let pairs = root.iter().zip(shard).map(|(column, own)| {
+        if own.name != column.name {
+            return Err(LeafProblem::OtherOrder(column.name.clone()));
+        }
         compare_defaults(column, own)?;
         Ok((own.number, column.number))
     });

@@ -106,8 +106,8 @@ fn shard_table(oid: u32) -> ShardTableFacts {
         oid,
         definition: Definition::new(None, lines()),
         columns: vec![
-            column("id", 1, KeyType::Int8),
             column("note", 2, KeyType::Text),
+            column("id", 4, KeyType::Int8),
         ],
         keys: vec![UniqueKey {
             columns: vec!["id".to_owned(), "note".to_owned()],
@@ -186,13 +186,26 @@ fn levels_ask_only_for_the_columns_on_the_way() {
 }
 
 #[test]
-fn columns_are_matched_by_name() {
+fn columns_in_another_order_mean_the_coordinator() {
+    let mut other = shard();
+    for table in other.tables.values_mut() {
+        table.columns.reverse();
+    }
+    let shown = route(&map_of(root(), other), Some(1), None);
+    assert_eq!(
+        shown,
+        "partition public.p2: the shard has another column in the place of column note"
+    );
+}
+
+#[test]
+fn columns_have_the_numbers_of_both_sides() {
     let map = map_of(root(), shard());
     let table = map.table(Some("public"), "t").unwrap();
     let Placement::Shard(leaf) = &table.leaves()[0].placement else {
         panic!("{:?}", table.leaves());
     };
-    assert_eq!(leaf.columns, [(2, 1), (1, 3)]);
+    assert_eq!(leaf.columns, [(2, 1), (4, 3)]);
     assert_eq!((leaf.server, leaf.oid), (ShardServerId(0), 2));
     assert!(map.table(Some("other"), "t").is_none());
 }
@@ -420,6 +433,18 @@ fn roles_need_privileges_and_a_login() {
     let table = other.table(None, "t").unwrap();
     let checked = other.check_role("app", table, ShardServerId(0), &access(Command::Select));
     assert!(matches!(problem(checked), RoleProblem::Settings { .. }));
+    for setting in [
+        "client_encoding=latin1",
+        "default_transaction_isolation=serializable",
+    ] {
+        let mut other = map_of(root(), shard());
+        let role = other.roles.get_mut("app").unwrap();
+        role.settings = setting.to_owned();
+        role.logins.insert("s".to_owned(), setting.to_owned());
+        let table = other.table(None, "t").unwrap();
+        let checked = other.check_role("app", table, ShardServerId(0), &access(Command::Select));
+        assert!(matches!(problem(checked), RoleProblem::Setting { .. }));
+    }
     let checked = other.check_role("app", table, ShardServerId(7), &access(Command::Select));
     assert!(matches!(problem(checked), RoleProblem::NoLogin { .. }));
 }

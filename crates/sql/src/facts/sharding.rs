@@ -9,10 +9,11 @@ use std::time::Duration;
 
 /// Settings that decide what a statement means, does, or answers. A shard must have the values of the coordinator. The search path is
 /// not among them: on a shard, it is `pg_catalog`.
-const SETTINGS: [&str; 30] = [
+const SETTINGS: [&str; 31] = [
     "array_nulls",
     "backslash_quote",
     "bytea_output",
+    "client_encoding",
     "client_min_messages",
     "DateStyle",
     "default_text_search_config",

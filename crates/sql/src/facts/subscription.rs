@@ -64,18 +64,20 @@ pub(super) const NAMES_OBJECTS: &str = "(pg_catalog.starts_with(pg_catalog.ltrim
      OR t.typname IN ('aclitem', '_aclitem'))";
 
 /// Query for one row with one boolean: whether these functions, operators and types of casts mean the same on another server of the
-/// same major version, and are PostgreSQL's own. What [`harmless_sql`](super::harmless_sql) answers is known.
+/// same major version, and are PostgreSQL's own. With privileges of its own, a function does not: the other server may not check them. What [`harmless_sql`](super::harmless_sql) answers is known.
 pub fn portable_sql(functions: &[Name], operators: &[Name], types: &[Name]) -> String {
     let searches = |name: &&Name| SEARCH_OPERATORS.contains(&name.name.as_str());
     let unfit = operators.iter().filter(searches).count()
         + types.iter().filter(|name| !name.may_be_system()).count();
     format!(
         "SELECT {unfit} = 0 \
-         AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({functions}) AND ({NOT_POSTGRESQLS} OR (p.provolatile <> 'i' AND p.proname <> ALL ({portable})) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({functions}) AND ({NOT_POSTGRESQLS} OR p.proacl IS NOT NULL OR (p.provolatile <> 'i' AND p.proname <> ALL ({portable})) \
            OR EXISTS (SELECT FROM pg_catalog.unnest(p.proargtypes::pg_catalog.oid[]) AS a(id) JOIN pg_catalog.pg_type t ON t.oid = a.id WHERE {NAMES_OBJECTS}))) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode::pg_catalog.oid WHERE o.oprname = ANY ({operators}) AND p.proacl IS NOT NULL) \
          AND NOT EXISTS (SELECT FROM pg_catalog.unnest({types}) AS f(name) WHERE NOT EXISTS \
            (SELECT FROM pg_catalog.pg_type t WHERE t.typname = f.name AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace AND NOT {NAMES_OBJECTS}))",
         functions = name_array(functions),
+        operators = name_array(operators),
         portable = text_array(PORTABLE_FUNCTIONS),
         types = name_array(types),
     )

@@ -11,6 +11,8 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Place {
     range: Range<usize>,
+    /// The text there.
+    name: String,
     /// The name by which the rest of the text refers to the table, if the text gives no alias.
     alias: Option<String>,
     pub(super) parameters_before: usize,
@@ -56,8 +58,11 @@ impl Place {
             // `accounts *`: an alias would have to be behind it.
             return Err(KeyedRefusal::Only);
         }
+        let range = start..range_of(last).end;
+        let name = sql.get(range.clone()).ok_or(KeyedRefusal::NotParsed)?;
         Ok(Self {
-            range: start..range_of(last).end,
+            name: name.to_owned(),
+            range,
             alias: match &relation.alias {
                 Some(_) => None,
                 None => Some(relation.relname.clone()),
@@ -77,6 +82,9 @@ impl Place {
         let start = self.range.start.checked_add_signed(shift)?;
         let end = self.range.end.checked_add_signed(shift)?;
         let (before, name, after) = (sql.get(..start)?, sql.get(start..end)?, sql.get(end..)?);
+        if name != self.name {
+            return None;
+        }
         let mut text = format!("{before}{}.{}", quote_ident(schema), quote_ident(table));
         if let Some(alias) = &self.alias {
             text.push_str(" AS ");

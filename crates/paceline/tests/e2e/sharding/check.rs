@@ -82,6 +82,13 @@ fn what_differs_on_a_shard_keeps_the_partition_on_the_coordinator() {
         ),
         (
             At::Shard(1),
+            "ALTER TABLE t_1 DROP COLUMN owner; ALTER TABLE t_1 ADD COLUMN owner text DEFAULT 'x'",
+            "the shard has another column in the place of column owner",
+            "DROP TABLE t_1; CREATE TABLE t_1 (id bigint NOT NULL, owner text DEFAULT 'x', amount numeric(10, 2) NOT NULL DEFAULT 0, \
+               at timestamptz DEFAULT now(), twice int GENERATED ALWAYS AS (2) STORED, CONSTRAINT positive CHECK (amount >= 0), PRIMARY KEY (id))",
+        ),
+        (
+            At::Shard(1),
             "ALTER TABLE t_1 ALTER COLUMN amount DROP NOT NULL",
             "only the coordinator has: column amount numeric(10,2) not null",
             "ALTER TABLE t_1 ALTER COLUMN amount SET NOT NULL",
