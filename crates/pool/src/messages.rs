@@ -65,6 +65,14 @@ pub fn no_replica() -> BytesMut {
     answer(&error).into()
 }
 
+/// The answer to a statement whose shard cannot be reached, while others like it wait on the coordinator. The SQLSTATE is that of
+/// `postgres_fdw`.
+pub fn no_shard() -> BytesMut {
+    let error = ErrorResponse::error("08001", "could not connect to the shard of the statement")
+        .with_hint("SHOW GROUPS, and paceline check --connect, name the shard and the reason.");
+    answer(&error).into()
+}
+
 /// The answer to `SHOW paceline.position` if the primary does not answer, or its timeline is not known.
 pub fn no_position() -> BytesMut {
     let error = ErrorResponse::error("57P03", "the position of the primary is not known")

@@ -14,7 +14,7 @@ pub use refusal::RouteRefusal;
 
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::strategy::{PlannedRequest, ShardPart};
-use paceline_relay::request::Request;
+use paceline_relay::request::{Request, Values};
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
 use paceline_shards::{ShardMap, ShardServerId};
@@ -80,8 +80,13 @@ impl Routes {
         if analysis.portable_table != Some(table.oid) {
             return Err(RouteRefusal::NotPortable);
         }
-        if request.settings.change_identity() {
-            return Err(RouteRefusal::Identity);
+        if let Some(why) = refusal::of_settings(&request.settings) {
+            return Err(why);
+        }
+        if let Values::Literals(literals) = &request.values
+            && statement.parameters() > literals.len()
+        {
+            return Err(RouteRefusal::Parameter);
         }
         let leaf = values::leaf(table, statement, request)?;
         let by = RoutedBy {

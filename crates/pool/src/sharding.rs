@@ -17,9 +17,14 @@ use paceline_relay::request::Request;
 use paceline_shards::{ShardMap, ShardServerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The search path of all connections to shards. Statements name the shard's table with its schema.
 const SEARCH_PATH: (&str, &str) = ("search_path", "pg_catalog");
+
+/// Maximum number of statements of a user that the coordinator executes at a time because their shards cannot be reached. There they may
+/// wait for as long as `postgres_fdw` does, and more of them would take all connections from statements for other shards.
+const OUTAGE_STATEMENTS_MAX: usize = 4;
 
 /// The shards of a database for one user; `None` if it has none. A reload may replace them.
 pub type ShardsInForce = Arc<ArcSwapOption<Shards>>;
@@ -49,6 +54,8 @@ pub struct Shards {
     /// By the names of the foreign servers.
     pools: Mutex<HashMap<String, ShardPool>>,
     maker: Box<dyn ShardPoolMaker>,
+    /// Statements that the coordinator executes because their shard cannot be reached.
+    outage: Arc<Semaphore>,
 }
 
 /// A server's pool, and where it leads.
@@ -79,6 +86,7 @@ impl Shards {
             routes: ArcSwapOption::empty(),
             pools: Mutex::default(),
             maker,
+            outage: Arc::new(Semaphore::new(OUTAGE_STATEMENTS_MAX)),
         }
     }
 
@@ -139,6 +147,12 @@ impl Shards {
     pub fn may_route(&self, request: &Request) -> bool {
         let routes = self.routes();
         routes.is_some_and(|routes| routes.has_table(request))
+    }
+
+    /// The permission to execute a statement on the coordinator while its shard cannot be reached, until it is dropped. `None`: there are
+    /// too many such statements.
+    pub fn outage_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.outage).try_acquire_owned().ok()
     }
 
     /// A shard had another table than the map says.

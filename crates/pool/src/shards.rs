@@ -181,11 +181,37 @@ impl DatabaseShards {
         (began.elapsed() <= self.config.max_age).then(|| Arc::clone(reading))
     }
 
-    /// Puts a reading into force that began then, with this generation.
+    /// Puts a reading into force that began then, with this generation. If it is equal to the one in force, that one remains: what is
+    /// known of templates by its map remains, too.
     fn put_in_force(&self, reading: MapReading, began: Instant, generation: u64) {
         let mut state = self.lock();
         if state.generation == generation {
+            let before = state.reading.take().map(|(before, _)| before);
+            let same = before.as_ref().filter(|before| ***before == reading);
+            if let Some(same) = same {
+                state.reading = Some((Arc::clone(same), began));
+                return;
+            }
+            self.log_servers(before.as_deref(), &reading);
             state.reading = Some((Arc::new(reading), began));
+        }
+    }
+
+    /// Logs the shards to which statements go from now on, or no more.
+    fn log_servers(&self, before: Option<&MapReading>, now: &MapReading) {
+        let database = self.entry.as_str();
+        for server in now.map.servers() {
+            let mut known = before.iter().flat_map(|before| before.map.servers());
+            let known = known.find(|known| known.name == server.name);
+            match (&server.problem, known.map(|known| &known.problem)) {
+                (problem, Some(same)) if problem == same => {}
+                (Some(problem), _) => {
+                    tracing::warn!(database, shard = server.name, %problem, "a shard executes no statements");
+                }
+                (None, _) => {
+                    tracing::info!(database, shard = server.name, "a shard executes statements")
+                }
+            }
         }
     }
 }

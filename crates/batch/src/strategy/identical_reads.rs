@@ -60,7 +60,7 @@ pub(super) fn write_read(request: &Request, writer: &mut BatchWriter<'_>) {
 }
 
 /// Writes a `Describe` of the client's statement, prepared if need be, if the client knows its columns, by which it reads the rows, and
-/// the server does not.
+/// the server is not known to have the same. If it has others, the read fails, and runs elsewhere.
 fn describe_known_columns(request: &Request, writer: &mut BatchWriter<'_>) {
     let Some(client_parse) = &request.client_parse else {
         return;
@@ -68,7 +68,7 @@ fn describe_known_columns(request: &Request, writer: &mut BatchWriter<'_>) {
     let Some(known) = client_parse.columns else {
         return;
     };
-    if writer.server.has_described_columns(request).is_some() {
+    if writer.server.has_described_columns(request) == Some(true) {
         return;
     }
     let statement = (&*request.template).into();

@@ -53,6 +53,11 @@ impl GroupRun {
             now: Instant::now(),
             queue_reorder_time: pool.settings().grouping.queue_reorder_time,
         };
+        // The client would read the rows of a single statement by columns that they do not have.
+        let alike = |request: &&PlannedRequest| {
+            self.strategy.is_some() || conn.side.has_described_columns(request) != Some(false)
+        };
+        let requests = requests.filter(|requests| requests.iter().all(alike));
         self.batch = requests.and_then(|requests| {
             build_on_shard(self.strategy, &requests, &context, &mut conn.side, out)
         });
@@ -144,7 +149,7 @@ async fn describe_first(
     else {
         return Ok(());
     };
-    if conn.side.has_described_columns(request).is_some() {
+    if conn.side.has_described_columns(request) == Some(true) {
         return Ok(());
     }
     let (mut out, mut injected) = (BytesMut::new(), Injected::default());

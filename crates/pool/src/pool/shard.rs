@@ -36,6 +36,11 @@ impl Pool {
         self.is_of_shard() || self.is_of_replica()
     }
 
+    /// Whether there is no connection, and none can be opened now.
+    pub fn is_unreachable(&self) -> bool {
+        self.lock().servers.is_unreachable(Instant::now())
+    }
+
     /// Puts a statement into the line for connections to a shard. `None`: the pool has no connection and cannot open one now.
     pub fn submit(
         self: &Arc<Self>,

@@ -1,8 +1,12 @@
 //! Why a statement runs on the coordinator.
 
-use paceline_shards::Reason;
+use paceline_relay::settings::SessionSettings;
+use paceline_shards::{LeafProblem, Reason, ServerProblem};
 use paceline_sql::keyed::KeyedRefusal;
 use std::fmt;
+
+/// The settings that give a statement in autocommit its isolation level.
+const ISOLATION: [&str; 2] = ["default_transaction_isolation", "transaction_isolation"];
 
 /// Why, in the words of `SHOW GROUPS` and `paceline explain`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +35,32 @@ pub enum RouteRefusal {
     Target,
     /// The client has another role than that of its login.
     Identity,
+    /// The client's texts are not in UTF-8, so that the names in them are not known.
+    Encoding,
+    /// In another isolation level than READ COMMITTED, the comparison behind the statement would see the catalog as it was before.
+    Isolation,
+    /// A simple query has a parameter, which PostgreSQL rejects.
+    Parameter,
+    /// The meaning of the text depends on settings or on the time of its analysis, so that the name in it cannot be replaced.
+    Text,
     /// The last answer was too long to be kept until it counts.
     TooLong,
+}
+
+impl RouteRefusal {
+    /// Whether the shard of the statement cannot be reached.
+    pub fn is_outage(&self) -> bool {
+        let Self::Map(Reason::Leaf { problem, .. }) = self else {
+            return false;
+        };
+        matches!(
+            **problem,
+            LeafProblem::Server {
+                problem: ServerProblem::Unreachable(_),
+                ..
+            }
+        )
+    }
 }
 
 impl fmt::Display for RouteRefusal {
@@ -54,9 +82,26 @@ impl fmt::Display for RouteRefusal {
             Self::NoKey => "not all shards have the unique key of ON CONFLICT with the partition key in it",
             Self::Target => "its hint demands a number of rows",
             Self::Identity => "SET ROLE or SET SESSION AUTHORIZATION",
+            Self::Encoding => "client_encoding is not UTF8",
+            Self::Isolation => "the isolation level is not read committed",
+            Self::Parameter => "it is a simple query with a parameter",
+            Self::Text => "the meaning of its text depends on settings or on the time of its analysis",
             Self::TooLong => "its answers are longer than 8 MiB",
         })
     }
+}
+
+/// Why no statement under these settings runs on a shard.
+pub(super) fn of_settings(settings: &SessionSettings) -> Option<RouteRefusal> {
+    if settings.change_identity() {
+        return Some(RouteRefusal::Identity);
+    }
+    if !settings.is_utf8() {
+        return Some(RouteRefusal::Encoding);
+    }
+    let isolation = ISOLATION.iter().filter_map(|name| settings.sql_of(name));
+    let mut others = isolation.filter(|sql| !sql.to_ascii_lowercase().contains("read committed"));
+    others.next().map(|_| RouteRefusal::Isolation)
 }
 
 impl From<KeyedRefusal> for RouteRefusal {

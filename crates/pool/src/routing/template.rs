@@ -25,6 +25,9 @@ pub(super) struct RoutedBy<'a> {
     pub(super) templates: &'a Templates,
 }
 
+/// Maximum number of leaves for which the text of a template is known. If there are more, all are written again.
+const LEAVES_MAX: usize = 1_024;
+
 /// The statements of a template on shards.
 #[derive(Debug)]
 pub(super) struct TemplateRoute {
@@ -72,6 +75,9 @@ impl TemplateRoute {
             return Err(RouteRefusal::TooLong);
         }
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        if leaves.len() >= LEAVES_MAX && !leaves.contains_key(&leaf) {
+            leaves.clear();
+        }
         let known = leaves
             .entry(leaf)
             .or_insert_with(|| self.make(by, leaf, request).map(Arc::new));
@@ -97,7 +103,7 @@ impl TemplateRoute {
         }
         let text = &request.template.text;
         let moved = statement.on(text, 0, &own.name.schema, &own.name.name);
-        let moved = moved.ok_or(RouteRefusal::NotPortable)?;
+        let moved = moved.ok_or(RouteRefusal::Text)?;
         Ok(LeafStatement {
             server: own.server,
             template: by.templates.on_other_table(&request.template, &moved.text),
@@ -108,7 +114,7 @@ impl TemplateRoute {
 }
 
 impl LeafStatement {
-    /// The text of a request on the shard's table; in the extended protocol that of the template.
+    /// The text of a request on the shard's table; empty in the extended protocol, in which the template has it.
     pub(super) fn text(
         &self,
         statement: &KeyedStatement,
@@ -123,7 +129,7 @@ impl LeafStatement {
         let own = &self.table.own;
         let shift = in_original(literals, statement.parameters_before());
         let moved = statement.on(query, shift, &own.schema, &own.table);
-        moved.ok_or(RouteRefusal::NotPortable)
+        moved.ok_or(RouteRefusal::Text)
     }
 }
 
@@ -148,7 +154,7 @@ fn find(template: &Template, map: &dyn ShardMap) -> Result<(KeyedStatement, usiz
         return Err(RouteRefusal::Target);
     }
     if template.is_parsed_alone() {
-        return Err(RouteRefusal::NotPortable);
+        return Err(RouteRefusal::Text);
     }
     let statement = KeyedStatement::read(&template.text)?;
     let mut qualified = statement.columns.qualified.iter();
@@ -214,18 +220,17 @@ fn has_conflict_key(table: &ShardedTable, statement: &KeyedStatement) -> bool {
     has_partition_key && table.leaves().iter().all(has_key)
 }
 
-/// What the statement does with the columns of its table.
+/// What the statement does with the columns of its table. A write also reads all of them: the shard's user may be the owner of the table,
+/// so an error shows the whole row, which PostgreSQL shows only to a role that may read it.
 fn access<'a>(table: &'a ShardedTable, statement: &'a KeyedStatement) -> Access<'a> {
     let all = || table.columns.iter().map(|column| column.name.as_str());
     let known = |name: &&String| table.column(name).is_some();
     let named = statement.columns.names.iter();
-    let mut reads: Vec<&str> = match statement.columns.all {
+    let writes = statement.command != KeyedCommand::Select;
+    let reads = match writes || statement.columns.all {
         true => all().collect(),
         false => named.filter(known).map(String::as_str).collect(),
     };
-    let target = statement.conflict.as_ref();
-    let target = target.and_then(|conflict| conflict.target.as_deref());
-    reads.extend(target.unwrap_or_default().iter().map(String::as_str));
     let inserts = match &statement.values {
         KeyValues::Rows { columns, .. } if columns.is_empty() => all().collect(),
         KeyValues::Rows { columns, .. } => columns.iter().map(String::as_str).collect(),

@@ -21,6 +21,7 @@ pub(super) fn leaf(
         .value(source, column)
     };
     match &statement.values {
+        // If the text compares a column with several values, no row satisfies it unless they are equal, so any of them will do.
         KeyValues::Conjuncts(found) => found_leaf(table.route(|column| {
             let mut of_column = found.iter().filter(|found| found.column == column.name);
             of_column.find_map(|found| read(&found.value, column, false))

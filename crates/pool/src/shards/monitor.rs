@@ -15,7 +15,8 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Minimum time between two readings.
+/// Minimum time between two readings; a reading that takes longer is followed by a pause of its own length. So statements that shards
+/// reject do not keep the coordinator busy with its catalog.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// Limits of the time of a reading. Between them it is half of `shard_map_max_age`, so that a map is never older than that.
@@ -90,7 +91,7 @@ async fn read_again_and_again(shards: Weak<DatabaseShards>, shared: Arc<Shared>)
             }
         }
         drop(present);
-        tokio::time::sleep(PAUSE_MIN).await;
+        tokio::time::sleep(began.elapsed().max(PAUSE_MIN)).await;
         tokio::select! {
             () = tokio::time::sleep_until((began + pause).into()) => {}
             asked = wanted.changed() => if asked.is_err() { return },

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The map, and where its servers are.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct MapReading {
     /// The map.
     pub map: Arc<PartitionMap>,

@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// Whether the client's statements run as SERIALIZABLE transactions, which a replica rejects.
-    pub(super) fn is_serializable(&self) -> bool {
+    fn is_serializable(&self) -> bool {
         let isolation = self.session.settings.sql_of(ISOLATION);
         isolation.is_some_and(|sql| sql.to_ascii_lowercase().contains("serializable"))
     }

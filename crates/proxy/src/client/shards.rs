@@ -3,6 +3,8 @@
 use super::{Client, ClientEnd};
 use bytes::BytesMut;
 use paceline_batch::strategy::PlannedRequest;
+use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
+use paceline_pool::messages;
 use paceline_pool::pool::{AnalysisState, DisconnectSignal, WaitResult};
 use paceline_pool::routing::RouteRefusal;
 use paceline_pool::sharding::ShardStatement;
@@ -10,6 +12,16 @@ use paceline_relay::request::Request;
 use paceline_sql::Effect;
 use paceline_wire::Frames;
 use paceline_wire::backend::tag;
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// What has become of a statement that might run on a shard.
+pub(super) enum ShardEnd {
+    /// Its client has the answer.
+    Answered,
+    /// No shard has done anything, and the coordinator executes it; if the shard cannot be reached, with a permission to be kept meanwhile.
+    Coordinator(Option<OwnedSemaphorePermit>),
+}
 
 impl Client {
     /// Whether a statement may run on a shard, if its analysis permits it.
@@ -19,34 +31,48 @@ impl Client {
         shards.is_some_and(|shards| shards.may_route(request))
     }
 
-    /// The statement on its shard, if it may run there. In a transaction that has not begun, the coordinator executes it.
-    pub(super) fn shard_statement(
-        &self,
+    /// Has the shard of a statement execute it, if it may run there. In a transaction that has not begun, the coordinator executes it.
+    pub(super) async fn try_shard(
+        &mut self,
         state: &AnalysisState,
         request: &PlannedRequest,
-    ) -> Option<ShardStatement> {
-        let shards = self.shards.load();
-        let shards = shards.as_ref()?;
+    ) -> Result<ShardEnd, ClientEnd> {
         let AnalysisState::Done(analysis) = state else {
-            return None;
+            return Ok(ShardEnd::Coordinator(None));
         };
-        if self.deferred.is_some() || self.is_serializable() {
-            return None;
-        }
-        match shards.route(request, analysis) {
-            Ok(statement) => Some(statement),
+        let shards = self.shards.load_full();
+        let Some(shards) = shards.filter(|_| self.deferred.is_none()) else {
+            return Ok(ShardEnd::Coordinator(None));
+        };
+        let is_outage = match shards.route(request, analysis) {
+            Ok(statement) => {
+                let pool = Arc::clone(&statement.pool);
+                if self.run_on_shard(statement, request).await? {
+                    return Ok(ShardEnd::Answered);
+                }
+                pool.is_unreachable()
+            }
             Err(why) => {
                 if let Some(stats) = &request.stats {
                     let shown = || (why != RouteRefusal::NotSharded).then(|| why.to_string());
                     stats.count_on_coordinator(shown);
                 }
-                None
+                why.is_outage()
             }
+        };
+        if !is_outage {
+            return Ok(ShardEnd::Coordinator(None));
         }
+        let permit = shards.outage_permit();
+        if permit.is_none() {
+            self.send_answer(messages::no_shard(), true).await?;
+            return Ok(ShardEnd::Answered);
+        }
+        Ok(ShardEnd::Coordinator(permit))
     }
 
     /// Has a shard execute a statement. False: the shard has done nothing, and the coordinator executes it.
-    pub(super) async fn run_on_shard(
+    async fn run_on_shard(
         &mut self,
         statement: ShardStatement,
         request: &PlannedRequest,
@@ -65,6 +91,11 @@ impl Client {
         self.note_group_answer(request, &result);
         match result {
             WaitResult::Answer(answer) => {
+                if answer.len() > ANSWER_BYTES_MAX {
+                    // The coordinator's connection does not keep the next one.
+                    let bytes = u32::try_from(answer.len()).unwrap_or(u32::MAX);
+                    request.template.pace.record(0, bytes);
+                }
                 let failed = Frames::new(&answer).any(|frame| frame.tag == tag::ERROR_RESPONSE);
                 self.send_answer(BytesMut::from(answer), failed).await?;
                 Ok(true)

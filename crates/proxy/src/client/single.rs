@@ -2,6 +2,7 @@
 //! if it can start at once; else it may join a group.
 
 use super::relay::SingleRequest;
+use super::shards::ShardEnd;
 use super::{Client, ClientEnd};
 use bytes::Bytes;
 use paceline_batch::analysis::GroupingDecision;
@@ -29,6 +30,8 @@ impl Client {
     pub(super) async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
         let mut may_use_shard = true;
+        // Kept until the statement has ended.
+        let mut _outage = None;
         loop {
             let settings = request.settings.id;
             let (mut state, stats) = self.pool.analysis(&request.template, settings);
@@ -56,12 +59,13 @@ impl Client {
                 }
                 request = Arc::unwrap_or_clone(planned);
             }
-            if may_use_shard && let Some(statement) = self.shard_statement(&state, &request) {
-                // Boxed, because its state would be part of every client.
-                if Box::pin(self.run_on_shard(statement, &request)).await? {
-                    return Ok(());
-                }
+            if may_use_shard && self.shards.load().is_some() {
                 may_use_shard = false;
+                // Boxed, because its state would be part of every client.
+                match Box::pin(self.try_shard(&state, &request)).await? {
+                    ShardEnd::Answered => return Ok(()),
+                    ShardEnd::Coordinator(permit) => _outage = permit,
+                }
             }
             if self.deferred.is_some() {
                 let bytes = self.begin_deferred(&state, request);

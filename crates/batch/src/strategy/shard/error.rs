@@ -2,7 +2,7 @@
 //!
 //! Names of constraints and indexes that begin with the name of the table, as those do that PostgreSQL chooses, begin with the name
 //! of the partition instead. Within the text of the message only names in double quotes are replaced, and only if the error says by
-//! its fields that it is about the table: a value that looks like a name stays.
+//! its fields that it is about the table: a value that looks like a name does not change.
 
 use super::table::ShardPart;
 use bytes::{BufMut, BytesMut};
@@ -40,6 +40,7 @@ pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
                         false => text.replace(&quoted(constraint), &quoted(&new)),
                     })
                 }
+                b'W' => Some(renamed_context(text, &own.table, &partition.table)),
                 _ => None,
             });
             out.put_u8(code);
@@ -48,6 +49,18 @@ pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
         }
         out.put_u8(0);
     });
+}
+
+/// The context with the name of the partition in the lines that end with the name of the locked table (`XactLockTableWait` in
+/// PostgreSQL's `lmgr.c`). The error has no fields for it.
+fn renamed_context(context: &str, own: &str, partition: &str) -> String {
+    let ending = |name| format!(" in relation {}", quoted(name));
+    let line = |line: &str| match line.strip_suffix(&ending(own)) {
+        Some(rest) if rest.starts_with("while ") => format!("{rest}{}", ending(partition)),
+        _ => line.to_owned(),
+    };
+    let lines: Vec<String> = context.split('\n').map(line).collect();
+    lines.join("\n")
 }
 
 fn quoted(name: &str) -> String {

@@ -1,6 +1,8 @@
 //! Changes of tables and partitions while statements run on shards.
 
 use super::{COLUMNS, PARTITIONS, Sharded, on_shards};
+use crate::harness::assert_same;
+use crate::harness::message::{bind, describe, execute, parse, sync};
 use crate::harness::raw::RawClient;
 use crate::harness::until;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -148,4 +150,58 @@ fn a_table_that_takes_the_place_of_another_gets_no_statement() {
         whole.value("SELECT balance FROM accounts WHERE id = 1"),
         "-49.00"
     );
+}
+
+#[test]
+fn a_client_that_was_told_other_columns_gets_no_rows() {
+    let sharded = Sharded::serving("");
+    let (mut client, mut whole) = (sharded.client(), sharded.whole());
+    let statements = [
+        ("read", "SELECT * FROM accounts WHERE id = $1"),
+        (
+            "write",
+            "UPDATE accounts SET owner = owner WHERE id = $1 RETURNING *",
+        ),
+    ];
+    let prepare =
+        statements.map(|(name, sql)| [parse(name, sql, &[]), describe(b'S', name)].concat());
+    let prepare = [prepare.concat(), sync()].concat();
+    let run = |name| [bind("", name, &[Some("7")]), execute("", 0), sync()].concat();
+    assert_same("prepared", &whole.ask(&prepare).0, &client.ask(&prepare).0);
+    for (name, _) in statements {
+        until("a shard answers", || {
+            let before = on_shards(&mut client);
+            assert_same(name, &whole.ask(&run(name)).0, &client.ask(&run(name)).0);
+            on_shards(&mut client) > before
+        });
+    }
+    let alter = |table: &str| format!("ALTER TABLE {table} ADD COLUMN more text DEFAULT 'm'");
+    sharded.whole().ok(&alter("accounts"));
+    sharded
+        .coordinator
+        .client("postgres")
+        .ok(&alter("accounts"));
+    for number in 0..PARTITIONS {
+        let shard = &sharded.shards[number % sharded.shards.len()];
+        shard
+            .client("postgres")
+            .ok(&alter(&format!("store.a{number}")));
+    }
+    let mut other = sharded.client();
+    for sql in [
+        "SELECT more FROM accounts WHERE id = 7",
+        // On the same connections as the first client's statements.
+        "SELECT * FROM accounts WHERE id = 7",
+    ] {
+        until("the map has the new column", || {
+            let before = on_shards(&mut other);
+            other.ok(sql);
+            on_shards(&mut other) > before
+        });
+    }
+    for (name, _) in statements {
+        let here = client.ask(&run(name));
+        assert_eq!(here.sqlstate(), "0A000", "{name}");
+        assert_same(name, &whole.ask(&run(name)).0, &here.0);
+    }
 }

@@ -102,6 +102,14 @@ fn a_value_that_looks_like_a_name_stays() {
 }
 
 #[test]
+fn the_context_of_a_wait_names_the_partition() {
+    let own =
+        "while updating tuple (0,85) in relation \"a1\"\nSQL statement \"x in relation \"a1\"";
+    let wanted = "while updating tuple (0,85) in relation \"accounts_1\"\nSQL statement \"x in relation \"a1\"";
+    assert_eq!(rewritten(&[(b'W', own)]), body(&[(b'W', wanted)]));
+}
+
+#[test]
 fn a_position_is_that_of_the_clients_text() {
     let sql = "SELECT * FROM \"s\".\"a1\" AS \"accounts\" WHERE id = 'x'";
     let there = (sql.find("'x'").unwrap() + 1).to_string();
