@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours thin-link cost clean
+.PHONY: help setup run demo profile dist package production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours compressed thin-link cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -34,6 +34,7 @@ help:
 	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
 	@echo 'make inventory measure sales of one article with sysbench, 1 to 1,024 threads, beside PgBouncer'
 	@echo 'make neighbours measure what one client costs another: long pipelines, nested comments, many rows'
+	@echo 'make compressed run more of the end-to-end tests through compressed connections between two Pacelines'
 	@echo 'make thin-link measure two Pacelines with a compressed link of 100 Mbit/s and of 1 Gbit/s between them, in network namespaces, as root'
 	@echo 'make cost    count instructions of Paceline per request, by workload'
 	@echo 'make clean   remove what was built'
@@ -64,7 +65,7 @@ test:
 	@echo 'instructions per request of the build for tests, which has no optimisations; make cost counts those of the release build'
 	PACELINE=target/debug/paceline ROUNDS=50 ONLY='SELECT 1, simple|statement of a transaction|hot row, prepared' scripts/cost.sh
 	@echo 'a part once more with a second Paceline beside the server, and compressed connections between both'
-	PACELINE_E2E_LINK=1 cargo test -p paceline --test e2e -- clients::volume clients::cancel clients::leaving session::walk prepared groups::equivalence groups::settings pipelines
+	PACELINE_E2E_LINK=1 cargo test -p paceline --test e2e -- clients::volume session::walk pipelines
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
 	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors groups::settings outsider hotspot queue order merge upsert corners share declared claims session prepared authentication pooling console
 
@@ -126,6 +127,10 @@ neighbours:
 	@scripts/setup.sh bench
 	@scripts/dist.sh target/dist
 	@scripts/neighbours.sh
+
+compressed:
+	@scripts/setup.sh test
+	PACELINE_E2E_LINK=1 cargo test -p paceline --test e2e -- clients::volume clients::cancel clients::leaving session::walk prepared groups::equivalence groups::settings pipelines
 
 thin-link:
 	@scripts/setup.sh bench

@@ -71,6 +71,7 @@ impl Attempt {
         )?));
         Ok(Arc::new(Address {
             keyring: Arc::new(keyring),
+            compression: None,
             location: None,
             database: self.database.clone(),
             upstream: self.upstream.clone(),
