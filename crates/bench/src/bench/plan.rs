@@ -64,7 +64,8 @@ impl Choice {
     ) -> Self {
         let work = match variant.topology {
             Topology::Replicated if !has_targets => Work::OnReplicas(*variant),
-            Topology::Replicated | Topology::Single => Work::Variant(*variant),
+            Topology::Sharded if !has_targets => Work::OnShards(*variant),
+            Topology::Replicated | Topology::Sharded | Topology::Single => Work::Variant(*variant),
         };
         Self::new(*scenario, work, clients)
     }
