@@ -155,7 +155,7 @@ impl<'a> Bench<'a> {
             server: &server,
             status: &status,
             reads: workload.reads(),
-            own: own.as_ref().map(|own| &own.replicated),
+            own: own.as_ref().and_then(OwnServers::replicated),
         };
         let load = self.plan.load(run.clients, &*workload);
         let (mut readings, mut samples) = (StatsReadings::default(), Vec::new());
@@ -232,11 +232,11 @@ impl<'a> Bench<'a> {
         } = *run;
         let start = OwnServers::start(Replication::Asynchronous, &choice.work, target, clients);
         let own = start.await?;
-        let mut conn = Connection::open(&own.replicated.primary()).await?;
+        let mut conn = Connection::open(&own.primary()).await?;
         *facts = ServerFacts::of(&mut conn).await?;
         let workload = run.choice.work.prepare(&self.plan.sizes, &mut conn).await?;
         conn.close().await;
-        own.await_replicas().await?;
+        own.distribute(&run.choice.work).await?;
         Ok((workload, Some(own)))
     }
 
@@ -290,7 +290,7 @@ impl<'a> Bench<'a> {
 /// The server whose counters are read and whose tables are checked: the target, or the primary of the run's own servers.
 fn server(run: &Run<'_>, own: Option<&OwnServers>) -> Target {
     match own {
-        Some(own) => own.replicated.primary(),
+        Some(own) => own.primary(),
         None => Target::clone(run.target),
     }
 }

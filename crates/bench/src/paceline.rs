@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
 
 /// Limit for Paceline to listen.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -23,6 +24,8 @@ pub const PACELINE_SETTINGS: [&str; 2] = ["hotspot_for_autocommit=true", "defaul
 pub(crate) struct Paceline {
     child: Child,
     address: SocketAddr,
+    /// Its configuration, if it has a file.
+    _file: Option<NamedTempFile>,
 }
 
 impl Paceline {
@@ -32,9 +35,35 @@ impl Paceline {
     /// # Errors
     /// Paceline does not start. No process is left running.
     pub(crate) fn start(program: &Path, upstream: &str, settings: &[&str]) -> anyhow::Result<Self> {
+        Self::run(program, &["--upstream", upstream], settings, None)
+    }
+
+    /// The same for clients of this database only, so that the database may have shards.
+    ///
+    /// # Errors
+    /// As for [`Paceline::start`]; or its configuration cannot be written.
+    pub(crate) fn start_for(
+        program: &Path,
+        database: &str,
+        upstream: &str,
+        settings: &[&str],
+    ) -> anyhow::Result<Self> {
+        let file = tempfile::Builder::new().suffix(".toml").tempfile();
+        let mut file = file.context("cannot create a temporary file")?;
+        writeln!(file, "[databases.{database}]\nprimary = \"{upstream}\"")?;
+        let path = file.path().display().to_string();
+        Self::run(program, &["--config", &path], settings, Some(file))
+    }
+
+    fn run(
+        program: &Path,
+        upstream: &[&str],
+        settings: &[&str],
+        file: Option<NamedTempFile>,
+    ) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"]);
-        command.args(["--upstream", upstream]);
+        command.args(upstream);
         let settings = PACELINE_SETTINGS.iter().chain(settings);
         command.args(settings.flat_map(|setting| ["--set", setting]));
         command
@@ -47,6 +76,7 @@ impl Paceline {
         let mut paceline = Self {
             child,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            _file: file,
         };
         let stderr = paceline.child.stderr.take();
         let (sender, lines) = mpsc::channel();

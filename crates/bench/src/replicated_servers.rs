@@ -2,28 +2,14 @@
 //! primary is lost: promote a replica, and let the other one follow it. Dropping the value ends the servers and removes the
 //! folders.
 
-use crate::connection::{Connection, Failure, Result};
+use crate::connection::{Connection, Result};
 use crate::target::Target;
+use crate::temporary_server::{DATABASE, TemporaryServer, connections_for};
 use crate::workload::failover::Replication;
 use anyhow::Context;
-use paceline_postgres::{Options, Server};
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
-/// Minimum of `max_connections`.
-const CONNECTIONS: usize = 400;
-/// Connections that are not available to clients: those of the lab, of Paceline and of the replicas, and the reserve.
-const CONNECTIONS_RESERVED: usize = 40;
-/// Other settings: no checkpoint during a run, enough log for a replica that follows another primary, and short pauses before
-/// it tries again to connect.
-const SETTINGS: [(&str, &str); 5] = [
-    ("shared_buffers", "128MB"),
-    ("max_wal_size", "4GB"),
-    ("checkpoint_timeout", "15min"),
-    ("wal_keep_size", "1GB"),
-    ("wal_retrieve_retry_interval", "100ms"),
-];
 /// A commit waits for one of the two replicas, whichever is faster.
 const SYNCHRONOUS: &str = "ANY 1 (*)";
 /// The state of a replica that the primary waits for.
@@ -31,8 +17,6 @@ const SYNCHRONOUS_STATE: &str = "quorum";
 /// Limit for the replicas to follow the primary.
 const FOLLOW_LIMIT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// The database of the lab.
-pub(crate) const DATABASE: &str = "postgres";
 /// Number of replicas.
 pub(crate) const REPLICAS: usize = 2;
 
@@ -51,7 +35,7 @@ impl ReplicatedServers {
     /// # Errors
     /// A server does not start or cannot be copied. No server is left running.
     pub(crate) async fn start(replication: Replication, clients: usize) -> anyhow::Result<Self> {
-        let connections = CONNECTIONS.max(2 * clients + CONNECTIONS_RESERVED);
+        let connections = connections_for(clients);
         let start = move || TemporaryServer::start(connections);
         let primary = tokio::task::spawn_blocking(start).await??;
         if replication == Replication::Synchronous {
@@ -60,7 +44,7 @@ impl ReplicatedServers {
             primary.connect().await?.execute(&setting).await?;
         }
         let copy = move || {
-            let replicas = primary.replicas(connections)?;
+            let replicas = replicas_of(&primary, connections)?;
             anyhow::Ok((primary, replicas))
         };
         let (primary, replicas) = tokio::task::spawn_blocking(copy).await??;
@@ -192,70 +176,16 @@ async fn received_at_end(replica: &mut Connection) -> Result<i64> {
     replica.number(received).await
 }
 
-/// A server with a temporary folder.
-#[derive(Debug)]
-struct TemporaryServer {
-    /// Dropped before the folder.
-    server: Server,
-    _folder: TempDir,
-}
-
-impl TemporaryServer {
-    fn start(connections: usize) -> anyhow::Result<Self> {
-        let folder = folder()?;
-        Ok(Self {
-            server: Server::start(options(&folder, connections))?,
-            _folder: folder,
-        })
-    }
-
-    /// Makes both replicas at the same time.
-    fn replicas(&self, connections: usize) -> anyhow::Result<[Self; REPLICAS]> {
-        let (one, other) = thread::scope(|scope| {
-            let one = scope.spawn(|| self.replica(connections));
-            let other = self.replica(connections);
-            (one.join(), other)
-        });
-        let one = one.map_err(|_| anyhow::anyhow!("a thread that makes a replica has ended"))?;
-        Ok([one?, other?])
-    }
-
-    fn replica(&self, connections: usize) -> anyhow::Result<Self> {
-        let folder = folder()?;
-        Ok(Self {
-            server: self.server.replica(options(&folder, connections))?,
-            _folder: folder,
-        })
-    }
-
-    fn target(&self, name: &str, port: u16) -> Target {
-        Target::on_loopback(name, port, self.server.superuser(), DATABASE)
-    }
-
-    async fn connect(&self) -> Result<Connection, Failure> {
-        Connection::open(&self.target("server", self.server.port())).await
-    }
-}
-
-impl Drop for TemporaryServer {
-    fn drop(&mut self) {
-        // Its data is not needed any more, so it need not be stopped in an orderly way.
-        let _ = self.server.kill();
-        let _ = std::fs::remove_dir_all(self.server.socket_dir());
-    }
-}
-
-fn folder() -> anyhow::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("paceline-bench-").tempdir();
-    folder.context("cannot create a temporary folder")
-}
-
-fn options(folder: &TempDir, connections: usize) -> Options {
-    let mut options = Options::new(folder.path());
-    let connections = connections.to_string();
-    let settings = SETTINGS.into_iter();
-    let settings = settings.chain([("max_connections", connections.as_str())]);
-    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    options.settings.extend(settings.map(owned));
-    options
+/// Makes both replicas at the same time.
+fn replicas_of(
+    primary: &TemporaryServer,
+    connections: usize,
+) -> anyhow::Result<[TemporaryServer; REPLICAS]> {
+    let (one, other) = thread::scope(|scope| {
+        let one = scope.spawn(|| primary.replica(connections));
+        let other = primary.replica(connections);
+        (one.join(), other)
+    });
+    let one = one.map_err(|_| anyhow::anyhow!("a thread that makes a replica has ended"))?;
+    Ok([one?, other?])
 }

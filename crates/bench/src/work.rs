@@ -14,6 +14,8 @@ pub enum Work {
     Variant(Variant),
     /// A variant of a scenario, on a primary with two replicas that the run starts.
     OnReplicas(Variant),
+    /// A variant of a scenario, on a coordinator with two shards that the run starts.
+    OnShards(Variant),
     /// A script of a user, which brings its own tables.
     Script(Arc<Script>),
     /// The load of a failover, on servers that the run starts.
@@ -24,7 +26,9 @@ impl Work {
     /// Name in results.
     pub fn name(&self) -> &str {
         match self {
-            Self::Variant(variant) | Self::OnReplicas(variant) => variant.name,
+            Self::Variant(variant) | Self::OnReplicas(variant) | Self::OnShards(variant) => {
+                variant.name
+            }
             Self::Script(script) => script.name(),
             Self::Failover(replication) => replication.name(),
         }
@@ -32,7 +36,10 @@ impl Work {
 
     /// Whether each run starts its own servers.
     pub(crate) fn starts_servers(&self) -> bool {
-        matches!(self, Self::OnReplicas(_) | Self::Failover(_))
+        matches!(
+            self,
+            Self::OnReplicas(_) | Self::OnShards(_) | Self::Failover(_)
+        )
     }
 
     /// Whether the lab starts a thin link with two Pacelines for the work, unless targets are named.
@@ -44,13 +51,16 @@ impl Work {
     pub fn settings(&self) -> &'static [&'static str] {
         match self {
             Self::Variant(variant) => variant.settings,
-            Self::OnReplicas(_) | Self::Script(_) | Self::Failover(_) => &[],
+            Self::OnReplicas(_) | Self::OnShards(_) | Self::Script(_) | Self::Failover(_) => &[],
         }
     }
 
     /// Whether the work uses only the schema of the lab. Only then there is a check.
     pub(crate) fn is_on_own_schema(&self) -> bool {
-        matches!(self, Self::Variant(_) | Self::OnReplicas(_))
+        matches!(
+            self,
+            Self::Variant(_) | Self::OnReplicas(_) | Self::OnShards(_)
+        )
     }
 
     /// Brings the tables of a variant into the state in which a run starts. Does nothing for a script.
@@ -60,7 +70,7 @@ impl Work {
         conn: &mut Connection,
     ) -> Result<Arc<dyn AnyWorkload>> {
         let mut workload: Box<dyn AnyWorkload> = match self {
-            Self::Variant(variant) | Self::OnReplicas(variant) => {
+            Self::Variant(variant) | Self::OnReplicas(variant) | Self::OnShards(variant) => {
                 schema::open(conn).await?;
                 (variant.build)(sizes)
             }

@@ -19,6 +19,7 @@ mod values;
 pub(crate) use interface::{AnyClient, AnyWorkload, Client, Outcome, Turn, Workload};
 pub(crate) use known::CheckedReads;
 pub use scenario::{Scenario, Sizes, Topology, Variant};
+pub(crate) use tables::SCHEMA;
 
 /// The scenarios, in the order in which they run.
 pub const SCENARIOS: [Scenario; 5] = [

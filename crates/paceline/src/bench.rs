@@ -229,7 +229,7 @@ fn print_scripts(plan: &Plan) {
 fn scripts(plan: &Plan) -> impl Iterator<Item = &Script> {
     plan.choices.iter().filter_map(|choice| match &choice.work {
         Work::Script(script) => Some(script.as_ref()),
-        Work::Variant(_) | Work::OnReplicas(_) | Work::Failover(_) => None,
+        Work::Variant(_) | Work::OnReplicas(_) | Work::OnShards(_) | Work::Failover(_) => None,
     })
 }
 

@@ -43,7 +43,7 @@ impl<'a> Bench<'a> {
                 ..
             } = *run;
             let servers = OwnServers::start(replication, &choice.work, target, clients).await?;
-            let mut conn = Connection::open(&servers.replicated.primary()).await?;
+            let mut conn = Connection::open(&servers.primary()).await?;
             *facts = ServerFacts::of(&mut conn).await?;
             Workload::prepare(&mut workload, &mut conn).await?;
             conn.close().await;
@@ -82,7 +82,7 @@ impl<'a> Bench<'a> {
                 () = interrupt.requested() => return Ok(()),
             }
             workload.begin_failover();
-            let promotion = async { Ok(servers.replicated.fail_over().await) };
+            let promotion = async { Ok(servers.fail_over().await) };
             PROMOTION.with(interrupt, promotion).await?
         };
         let both = async {
@@ -111,7 +111,7 @@ impl<'a> Bench<'a> {
             None => None,
         };
         self.observer.on_stage(run, Stage::Checking);
-        let primary = servers.replicated.primary();
+        let primary = servers.primary();
         let check = check(&*any, &primary, measured.outcome, interrupt).await;
         Ok(Some(Ran {
             seconds: measured.lasted.as_secs_f64(),

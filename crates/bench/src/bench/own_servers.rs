@@ -1,13 +1,17 @@
-//! The servers of a run that starts its own, a primary and two replicas, and how the clients of its targets reach them.
+//! The servers of a run that starts its own, a primary and two replicas or a coordinator and two shards, and how the clients of its
+//! targets reach them.
 
+use crate::connection::Connection;
 use crate::hosts::{self, HostReads};
 use crate::paceline::Paceline;
 use crate::record::ReadsResult;
-use crate::replicated_servers::{DATABASE, REPLICAS, ReplicatedServers};
+use crate::replicated_servers::{REPLICAS, ReplicatedServers};
+use crate::sharded_servers::ShardedServers;
 use crate::target::Target;
+use crate::temporary_server::DATABASE;
 use crate::work::Work;
-use crate::workload::CheckedReads;
 use crate::workload::failover::Replication;
+use crate::workload::{CheckedReads, SCHEMA};
 use anyhow::Context;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,26 +23,51 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The targets of a failover: clients that look for the primary by themselves, and clients of Paceline.
 const FAILOVER: [(&str, Access); 2] = [
     ("direct", Access::AllServers),
-    ("paceline", Access::Paceline { reads: "session" }),
+    (
+        "paceline",
+        Access::Paceline {
+            setting: "reads=session",
+        },
+    ),
 ];
 /// The targets of the variants on replicas: all requests on the primary, without Paceline and with it, and reads on replicas.
 const ON_REPLICAS: [(&str, Access); 3] = [
     ("direct", Access::Primary),
-    ("primary", Access::Paceline { reads: "primary" }),
-    ("session", Access::Paceline { reads: "session" }),
+    (
+        "primary",
+        Access::Paceline {
+            setting: "reads=primary",
+        },
+    ),
+    (
+        "session",
+        Access::Paceline {
+            setting: "reads=session",
+        },
+    ),
+];
+/// The targets of the variants on shards: all requests on the coordinator, without Paceline, and those by key on shards.
+const ON_SHARDS: [(&str, Access); 2] = [
+    ("coordinator", Access::Primary),
+    (
+        "paceline",
+        Access::Paceline {
+            setting: "shards=auto",
+        },
+    ),
 ];
 
 /// How the clients of a target reach the servers.
 #[derive(Debug, Clone, Copy)]
 enum Access {
-    /// They connect to the primary.
+    /// They connect to the primary, or to the coordinator.
     Primary,
     /// They know all servers, and look for the primary.
     AllServers,
     /// They connect to a Paceline in front of all servers.
     Paceline {
-        /// The setting `reads`.
-        reads: &'static str,
+        /// Its setting.
+        setting: &'static str,
     },
 }
 
@@ -47,6 +76,7 @@ fn named(work: &Work) -> &'static [(&'static str, Access)] {
     match work {
         Work::Failover(_) => &FAILOVER,
         Work::OnReplicas(_) => &ON_REPLICAS,
+        Work::OnShards(_) => &ON_SHARDS,
         Work::Variant(_) | Work::Script(_) => &[],
     }
 }
@@ -68,7 +98,7 @@ pub(super) fn address(work: &Work, target: &Target) -> String {
     match access(work, target) {
         None => target.to_string(),
         Some(Access::Primary | Access::AllServers) => "servers of the run".to_owned(),
-        Some(Access::Paceline { reads }) => format!("servers of the run, reads={reads}"),
+        Some(Access::Paceline { setting }) => format!("servers of the run, {setting}"),
     }
 }
 
@@ -76,9 +106,15 @@ pub(super) fn address(work: &Work, target: &Target) -> String {
 pub(super) struct OwnServers {
     /// Dropped before the servers, so that Paceline ends first.
     paceline: Option<Paceline>,
-    pub(super) replicated: ReplicatedServers,
+    servers: Servers,
     /// What the clients connect to.
     pub(super) target: Arc<Target>,
+}
+
+/// The PostgreSQL servers.
+enum Servers {
+    Replicated(ReplicatedServers),
+    Sharded(ShardedServers),
 }
 
 impl OwnServers {
@@ -92,33 +128,121 @@ impl OwnServers {
         let access =
             access(work, target).context("the run starts servers, but has no such target")?;
         let name = target.name.clone();
-        let replicated = ReplicatedServers::start(replication, clients).await?;
-        let mut target = replicated.primary();
-        let mut paceline = None;
-        match access {
-            Access::Primary => {}
-            Access::AllServers => target = replicated.all(),
-            Access::Paceline { reads } => {
-                let program =
-                    std::env::current_exe().context("cannot find the program paceline")?;
-                let (url, setting) = (replicated.url(), format!("reads={reads}"));
-                let start = move || Paceline::start(&program, &url, &[&setting]);
-                let started = tokio::task::spawn_blocking(start).await??;
-                target.port = started.port();
-                paceline = Some(started);
+        let (servers, url, all) = match work {
+            Work::OnShards(_) => {
+                let sharded = ShardedServers::start(clients).await?;
+                let (url, all) = (sharded.url(), sharded.coordinator());
+                (Servers::Sharded(sharded), url, all)
             }
+            _ => {
+                let replicated = ReplicatedServers::start(replication, clients).await?;
+                let (url, all) = (replicated.url(), replicated.all());
+                (Servers::Replicated(replicated), url, all)
+            }
+        };
+        let mut own = Self {
+            paceline: None,
+            servers,
+            target: Arc::new(Target::clone(target)),
+        };
+        let mut target = match access {
+            Access::Primary | Access::Paceline { .. } => own.primary(),
+            Access::AllServers => all,
+        };
+        if let Access::Paceline { setting } = access {
+            let program = std::env::current_exe().context("cannot find the program paceline")?;
+            let is_sharded = matches!(own.servers, Servers::Sharded(_));
+            let start = move || match is_sharded {
+                true => Paceline::start_for(&program, DATABASE, &url, &[setting]),
+                false => Paceline::start(&program, &url, &[setting]),
+            };
+            let started = tokio::task::spawn_blocking(start).await??;
+            target.port = started.port();
+            own.paceline = Some(started);
         }
         target.name = name;
-        Ok(Self {
-            paceline,
-            replicated,
-            target: Arc::new(target),
-        })
+        own.target = Arc::new(target);
+        Ok(own)
+    }
+
+    /// The primary, or the coordinator.
+    pub(super) fn primary(&self) -> Target {
+        match &self.servers {
+            Servers::Replicated(replicated) => replicated.primary(),
+            Servers::Sharded(sharded) => sharded.coordinator(),
+        }
+    }
+
+    /// The primary and its replicas; `None` if these are shards.
+    pub(super) fn replicated(&self) -> Option<&ReplicatedServers> {
+        match &self.servers {
+            Servers::Replicated(replicated) => Some(replicated),
+            Servers::Sharded(_) => None,
+        }
+    }
+
+    /// Lets a replica take the place of the primary.
+    ///
+    /// # Errors
+    /// As for [`ReplicatedServers::fail_over`]; or these are shards.
+    pub(super) async fn fail_over(&mut self) -> anyhow::Result<()> {
+        match &mut self.servers {
+            Servers::Replicated(replicated) => replicated.fail_over().await,
+            Servers::Sharded(_) => anyhow::bail!("shards have no replicas"),
+        }
+    }
+
+    /// Brings the tables of a work to their places: shards those that have a key, or waits for the replicas.
+    pub(super) async fn distribute(&self, work: &Work) -> anyhow::Result<()> {
+        match (&self.servers, work) {
+            (Servers::Sharded(sharded), Work::OnShards(variant)) => {
+                for (table, key) in variant.keys {
+                    sharded.shard(SCHEMA, table, key).await?;
+                    self.await_shard(table, key).await?;
+                }
+                Ok(())
+            }
+            _ => self.await_replicas().await,
+        }
+    }
+
+    /// Returns when Paceline, if there is one, sends reads of this table to a shard. It starts with each run, so no other statement
+    /// counts.
+    async fn await_shard(&self, table: &str, key: &str) -> anyhow::Result<()> {
+        if self.paceline.is_none() {
+            return Ok(());
+        }
+        let read = format!("SELECT {key} FROM {SCHEMA}.{table} WHERE {key} = 1 LIMIT 1");
+        let mut conn = Connection::open(&self.target).await?;
+        let deadline = Instant::now() + DISCOVERY_LIMIT;
+        loop {
+            conn.value(&read).await?;
+            let (columns, rows) = conn.table("SHOW GROUPS").await?;
+            let place = |name: &str| columns.iter().position(|column| column == name);
+            let values = |name: &str| {
+                let place = place(name);
+                let values = rows.iter().filter_map(|row| row.get(place?)?.as_deref());
+                values.collect::<Vec<_>>()
+            };
+            if !values("on_shards").is_empty() {
+                break;
+            }
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "Paceline sends no statement to a shard: {}",
+                values("coordinator_reason").join(", ")
+            );
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        conn.close().await;
+        Ok(())
     }
 
     /// Returns when the replicas have what the primary has, and Paceline, if there is one, knows that they may serve reads.
     pub(super) async fn await_replicas(&self) -> anyhow::Result<()> {
-        self.replicated.await_replay().await?;
+        if let Some(replicated) = self.replicated() {
+            replicated.await_replay().await?;
+        }
         let deadline = Instant::now() + DISCOVERY_LIMIT;
         while let Some(reads) = self.host_reads().await? {
             if reads.serving == REPLICAS {
@@ -136,8 +260,8 @@ impl OwnServers {
     /// What Paceline says about reads on replicas; `None` without Paceline.
     async fn host_reads(&self) -> anyhow::Result<Option<HostReads>> {
         Ok(match &self.paceline {
-            Some(_) => Some(hosts::reads(&self.target).await?),
-            None => None,
+            Some(_) if self.replicated().is_some() => Some(hosts::reads(&self.target).await?),
+            _ => None,
         })
     }
 

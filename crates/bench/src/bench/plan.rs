@@ -64,7 +64,10 @@ impl Choice {
     ) -> Self {
         let work = match variant.topology {
             Topology::Replicated if !has_targets => Work::OnReplicas(*variant),
-            Topology::Replicated | Topology::Single | Topology::ThinLink => Work::Variant(*variant),
+            Topology::Sharded if !has_targets => Work::OnShards(*variant),
+            Topology::Replicated | Topology::Sharded | Topology::Single | Topology::ThinLink => {
+                Work::Variant(*variant)
+            }
         };
         Self::new(*scenario, work, clients)
     }

@@ -25,6 +25,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
         "guarded", "with a guard (AND qty >= 1) and RETURNING", |sizes| HotRow::new(GUARDED, 1, sizes);
         "8-rows", "hinted, eight articles", |sizes| HotRow::new(HINTED, 8, sizes);
         "64-rows", "hinted, 64 articles", |sizes| HotRow::new(HINTED, 64, sizes);
+        "sharded", "the UPDATE without a hint, of one article on a shard", on Sharded, by [("stock", "id")],
+            |sizes| HotRow::new(PLAIN, 1, sizes);
     },
     clients: &[256],
     clients_full: &[256],

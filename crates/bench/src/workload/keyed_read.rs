@@ -46,6 +46,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
             |sizes| KeyedRead::new(Layout::Clustered, sizes);
         "replicas", "every key is read equally often; one turn of 16 changes a key, which the client reads next", on Replicated,
             |sizes| KeyedRead::new(Layout::Spacious, sizes).with_own_changes(sizes);
+        "sharded", "clustered, each key on one of two shards", on Sharded, by [("fares", "typeid")],
+            |sizes| KeyedRead::new(Layout::Clustered, sizes);
     },
     clients: &[64],
     clients_full: &[64, 100],

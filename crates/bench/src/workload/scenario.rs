@@ -38,6 +38,8 @@ pub struct Variant {
     pub topology: Topology,
     /// Further settings of the Paceline that the lab starts for the variant.
     pub settings: &'static [&'static str],
+    /// The tables that are sharded, each with its key.
+    pub(crate) keys: &'static [(&'static str, &'static str)],
     /// Creates the workload of one run.
     pub(crate) build: fn(&Sizes) -> Box<dyn AnyWorkload>,
 }
@@ -51,6 +53,8 @@ pub enum Topology {
     Replicated,
     /// A server behind a thin link, with a Paceline at each end of the link. Without named targets the lab imitates the link.
     ThinLink,
+    /// A coordinator with two shards. Without named targets each run starts them.
+    Sharded,
 }
 
 impl Topology {
@@ -64,9 +68,9 @@ impl Topology {
 }
 
 /// Variants, each with its name, how it differs from the others, the topology that it needs, if it is not a single server,
-/// further settings of Paceline, if it needs any, and a closure that returns its workload.
+/// the keys of tables that are sharded, further settings of Paceline, if it needs any, and a closure that returns its workload.
 macro_rules! variants {
-    ($($name:literal, $about:expr, $(on $topology:ident,)? $(with $settings:expr,)? |$sizes:ident| $workload:expr;)*) => {
+    ($($name:literal, $about:expr, $(on $topology:ident,)? $(by $keys:expr,)? $(with $settings:expr,)? |$sizes:ident| $workload:expr;)*) => {
         &[$($crate::workload::Variant {
             name: $name,
             about: $about,
@@ -74,6 +78,10 @@ macro_rules! variants {
             settings: {
                 const SETTINGS: &[&[&str]] = &[$(&$settings)?];
                 match SETTINGS { [first, ..] => first, [] => &[] }
+            },
+            keys: {
+                const KEYS: &[&[(&str, &str)]] = &[$(&$keys)?];
+                match KEYS { [first, ..] => first, [] => &[] }
             },
             build: |$sizes| Box::new($workload),
         }),*]

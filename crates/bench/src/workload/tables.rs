@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Result};
 
 /// The schema that contains every table of the lab.
-pub(super) const SCHEMA: &str = "paceline_lab";
+pub(crate) const SCHEMA: &str = "paceline_lab";
 /// Precedes DDL in the same query string, and so in the same transaction: suppresses notices and limits the wait for locks.
 pub(super) const FOR_DDL: &str =
     "SET LOCAL client_min_messages = warning; SET LOCAL lock_timeout = '10s'";

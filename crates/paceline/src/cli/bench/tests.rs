@@ -290,6 +290,17 @@ fn variants_with_replicas_have_servers_of_their_own_unless_targets_are_named() {
 }
 
 #[test]
+fn variants_on_shards_have_servers_of_their_own() {
+    for scenario in ["hot-row", "keyed-read"] {
+        let bench = bench(&[scenario, "--variant", "sharded"]);
+        let [choice] = bench.plan.choices.as_slice() else {
+            panic!("{:?}", bench.plan.choices);
+        };
+        assert_eq!(own_targets(choice), ["coordinator", "paceline"]);
+    }
+}
+
+#[test]
 fn the_number_of_rows_is_limited_by_scenario() {
     let order = bench(&["queue", "--rows", "1000"]).plan;
     assert_eq!(order.sizes.rows, Some(1_000));

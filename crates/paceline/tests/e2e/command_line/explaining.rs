@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::harness::caretaker;
 use crate::harness::message::{query, unit};
-use crate::harness::stage::Target;
+use crate::harness::stage::{REASON, Target};
 use crate::harness::{Gate, Stage};
 
 const SETUP: &str = "
@@ -467,5 +467,5 @@ fn reason(stage: &Stage, sql: &str) -> String {
     stage.await_analysis();
     let rows = client.ok("SHOW GROUPS").rows();
     let row = rows.iter().find(|row| row[0].as_ref() == Some(&template));
-    row.unwrap().last().unwrap().clone().unwrap()
+    row.unwrap()[REASON].clone().unwrap()
 }
