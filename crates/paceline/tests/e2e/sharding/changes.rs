@@ -16,7 +16,12 @@ fn add(sharded: &Sharded, first: usize, over: &AtomicBool, added: &AtomicI64) {
     while !over.load(Ordering::Relaxed) {
         row = row % ROWS + 1;
         let sql = format!("UPDATE accounts SET balance = balance + 1 WHERE id = {row}");
-        assert_eq!(client.ok(&sql).tag(), "UPDATE 1");
+        let reply = client.simple(&sql);
+        if reply.sqlstate() == "40001" {
+            // On the coordinator, where a transaction on a shard is REPEATABLE READ. It has done nothing.
+            continue;
+        }
+        assert_eq!(reply.tag(), "UPDATE 1", "{reply:#?}");
         let sql = format!("SELECT id FROM accounts WHERE id = {row}");
         assert_eq!(client.value(&sql), row.to_string());
         added.fetch_add(1, Ordering::Relaxed);
