@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours compressed thin-link cost clean
+.PHONY: help setup run demo profile dist package production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -36,6 +36,7 @@ help:
 	@echo 'make neighbours measure what one client costs another: long pipelines, nested comments, many rows'
 	@echo 'make compressed run more of the end-to-end tests through compressed connections between two Pacelines'
 	@echo 'make thin-link measure two Pacelines with a compressed link of 100 Mbit/s and of 1 Gbit/s between them, in network namespaces, as root'
+	@echo 'make sharded measure a coordinator with two shards, alone and through Paceline'
 	@echo 'make cost    count instructions of Paceline per request, by workload'
 	@echo 'make clean   remove what was built'
 
@@ -136,6 +137,11 @@ thin-link:
 	@scripts/setup.sh bench
 	@scripts/dist.sh target/dist
 	@scripts/thin-link.sh
+
+sharded:
+	@scripts/setup.sh bench
+	@scripts/dist.sh target/dist
+	@scripts/sharded.sh
 
 cost:
 	@scripts/setup.sh bench

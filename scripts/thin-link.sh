@@ -89,7 +89,7 @@ make_tables() {
 # Bytes that have crossed the link so far, in both directions.
 link_bytes() {
     local card=/sys/class/net/$near_card/statistics
-    in_near cat "$card/rx_bytes" "$card/tx_bytes" | awk '{ sum += $1 } END { print sum }'
+    in_near cat "$card/rx_bytes" "$card/tx_bytes" | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
 }
 
 # lab PORT VARIANT: prints reads per second of paceline bench keyed-read, whose check fails if a row is missing.
