@@ -66,7 +66,7 @@ impl AnalysisTask {
         tokio::spawn(self.ask(server));
     }
 
-    /// Runs the analysis on a connection that serves nobody else meanwhile.
+    /// Runs the analysis on a connection that serves no other client meanwhile.
     pub(crate) async fn run_apart(self, server: Box<PooledServer>) {
         self.pool
             .analysis_started(self.template.id, self.settings.id);

@@ -61,7 +61,7 @@ impl Cursor<'_> {
         Some(Bound::Hash { modulus, remainder })
     }
 
-    /// Whether the text goes on with this word, behind which it continues then.
+    /// Whether the next word is this one; then the cursor moves behind it.
     fn word(&mut self, word: &str) -> bool {
         let rest = self.0.trim_start().strip_prefix(word);
         let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';

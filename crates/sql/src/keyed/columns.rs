@@ -44,7 +44,7 @@ impl UsedColumns {
     ) -> Result<(), KeyedRefusal> {
         let names = reference.names("fields");
         let stars = reference.list("fields").count() - names.len();
-        // Only as an item of its own, `*` stands for columns; elsewhere it is a row.
+        // Only as an item of its own, `*` means columns; elsewhere it is a row.
         let is_item = parent.is_some_and(|parent| parent.kind == "ResTarget");
         match (stars, names.as_slice()) {
             (0, [column]) if column == qualifier => return Err(KeyedRefusal::WholeRow),
