@@ -86,7 +86,11 @@ impl Client {
             return Ok(false);
         };
         let Some(result) = self.wait_in(&pool, waiter, receiver, reads).await? else {
-            return Ok(false);
+            // The group has ended without a result. A write may have been committed.
+            return match reads {
+                true => Ok(false),
+                false => Err(ClientEnd::Error(messages::connection_lost())),
+            };
         };
         self.note_group_answer(request, &result);
         match result {
