@@ -1,4 +1,5 @@
-//! Who compresses with whom: both Pacelines must be set; PostgreSQL declines; what refuses the login is asked once more.
+//! Negotiation: a connection is compressed if both Pacelines have it set. PostgreSQL declines the option. If a login is refused,
+//! Paceline logs in once more without it.
 
 use super::wire::{Manner, Wire};
 use super::{Link, client, far, listed, near};
