@@ -9,10 +9,12 @@ mod bench;
 mod command;
 mod error;
 mod explain;
+mod help;
 #[cfg(feature = "embedded")]
 mod home;
 #[cfg(feature = "bench")]
 mod lab_command;
+pub(crate) mod man;
 mod pgbouncer;
 mod process_environment;
 #[cfg(feature = "bench")]
@@ -26,8 +28,9 @@ pub(crate) use error::CliError;
 #[cfg(feature = "bench")]
 pub(crate) use lab_command::{Bench, Compare, LabCommand, Report};
 
-use arguments::{Arguments, CommandArguments};
-use clap::{CommandFactory, FromArgMatches};
+use arguments::{Arguments, CommandArguments, HelpArguments};
+use clap::FromArgMatches;
+use clap_complete::Shell;
 use paceline_admin::config_snapshot::ConfigSnapshot;
 use paceline_config::{Config, Database, Format};
 use process_environment::ProcessEnvironment;
@@ -55,8 +58,7 @@ impl Command {
         }
         #[cfg(feature = "bench")]
         let command = bench::command(&arguments);
-        let matches =
-            arguments::with_details(Arguments::command()).try_get_matches_from(arguments)?;
+        let matches = help::command().try_get_matches_from(arguments)?;
         let arguments = Arguments::from_arg_matches(&matches)?;
         let serve = match arguments.command {
             Some(CommandArguments::Check { file, connect }) => {
@@ -66,6 +68,13 @@ impl Command {
                 return Ok(Command::Import { file, password_dir });
             }
             Some(CommandArguments::Schema) => return Ok(Command::Schema),
+            Some(CommandArguments::Help(HelpArguments { topic })) => {
+                return help::text(&topic).map(Command::Help);
+            }
+            Some(CommandArguments::Completions { shell }) => {
+                return Ok(Command::Completions(shell));
+            }
+            Some(CommandArguments::ManPages { dir }) => return Ok(Command::ManPages(dir)),
             Some(CommandArguments::Explain(explain)) => {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
             }
@@ -82,6 +91,13 @@ impl Command {
             .resolve(process)
             .map(|serve| Command::Serve(Box::new(serve)))
     }
+}
+
+/// The script by which a shell completes command lines of `paceline`.
+pub(crate) fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut help::command(), "paceline", &mut script);
+    script
 }
 
 /// A configuration file without errors.

@@ -17,6 +17,7 @@ use daemon::WhenListening;
 use mimalloc::MiMalloc;
 use paceline_admin::config_source::ConfigSource;
 use paceline_admin::{file_limit, log};
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -38,6 +39,9 @@ fn main() -> ExitCode {
             import(&file, password_dir.as_deref()).map(success)
         }
         Command::Schema => schema().map(success),
+        Command::Help(text) => print_all(text.as_bytes()).map(success),
+        Command::Completions(shell) => print_all(&cli::completions(shell)).map(success),
+        Command::ManPages(folder) => man_pages(&folder).map(success),
         Command::Explain(arguments) => explain(&arguments).map(success),
         #[cfg(feature = "bench")]
         Command::Lab(command) => lab(command),
@@ -82,6 +86,24 @@ fn import(file: &Path, password_dir: Option<&Path>) -> anyhow::Result<()> {
 #[expect(clippy::print_stdout, reason = "the output of the command")]
 fn schema() -> anyhow::Result<()> {
     println!("{:#}", paceline_config::schema());
+    Ok(())
+}
+
+/// Prints a text; that the reader stops reading is no error.
+fn print_all(text: &[u8]) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.context("cannot print"),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the output of the command")]
+fn man_pages(folder: &Path) -> anyhow::Result<()> {
+    let pages = cli::man::write_pages(folder);
+    let pages = pages.with_context(|| format!("cannot write into {}", folder.display()))?;
+    for page in pages {
+        println!("{}", page.display());
+    }
     Ok(())
 }
 

@@ -136,11 +136,13 @@ mod refused {
 
     #[test]
     fn the_help_names_neither_feature() {
-        let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
-        assert!(help.contains("Examples:\n  paceline --upstream"), "{help}");
-        assert!(
-            !help.contains("bench") && !help.contains("--data-dir"),
-            "{help}"
-        );
+        for arguments in [&["--help"][..], &["help", "serve"]] {
+            let help = String::from_utf8(run(arguments).stdout).unwrap();
+            assert!(help.contains("Examples:\n  paceline --upstream"), "{help}");
+            assert!(
+                !help.contains("bench") && !help.contains("--data-dir"),
+                "{help}"
+            );
+        }
     }
 }

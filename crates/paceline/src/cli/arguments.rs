@@ -1,57 +1,34 @@
 //! The arguments and the help of the command line, for clap.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 #[cfg(feature = "bench")]
 use super::bench::BenchArguments;
-use paceline_config::{Settings, keys};
 
 const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
                      and requests that must wait for the database are grouped";
 
-/// The example of the embedded PostgreSQL.
-#[cfg(feature = "embedded")]
-const EMBEDDED_EXAMPLE: &str = "
-  paceline
-      Starts a PostgreSQL of its own and listens on 127.0.0.1:6432.";
-#[cfg(not(feature = "embedded"))]
-const EMBEDDED_EXAMPLE: &str = "";
-
-const EXAMPLES: &str = "
-  paceline --upstream postgres://app:secret@10.0.0.5:5432/app
-      Every database name leads to that server; Paceline logs in as app.
-  paceline --upstream 'postgres:///?host=/run/postgresql' --set default_pool_size=50 --set server_idle_timeout=5min
-      The same over a Unix socket, with two settings changed.
-  paceline --config paceline.toml
-      Several servers, settings per database and user.
-  paceline --config pgbouncer.ini
-      Instead of PgBouncer; paceline import pgbouncer.ini prints it as a paceline.toml.
-  paceline check paceline.toml
-      Checks the file and prints its errors; starts nothing. With --connect, also connects to every host.
-  paceline explain 'UPDATE stock SET qty = qty - 1 WHERE id = 1' --upstream postgres://app@10.0.0.5:5432/app
-      Prints whether this statement can be grouped with others, and why not.";
-
-/// The example of the lab.
-#[cfg(feature = "bench")]
-const BENCH_EXAMPLE: &str = "
-  paceline bench
-      Measures five overload scenarios, PostgreSQL alone and through Paceline, in about a minute.
-  paceline bench failover
-      Kills a primary under load and promotes a replica; shows what clients see with Paceline and without.";
-#[cfg(not(feature = "bench"))]
-const BENCH_EXAMPLE: &str = "";
-
 /// The command line. Without a subcommand, the command is `serve`.
 #[derive(Debug, Parser)]
-#[command(name = "paceline", version, about = ABOUT, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "paceline",
+    version,
+    about = ABOUT,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    disable_help_flag = true
+)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Option<CommandArguments>,
     #[command(flatten)]
     pub(super) serve: ServeArguments,
+    /// Print this help
+    #[arg(long, short, action = clap::ArgAction::HelpShort)]
+    pub(super) help: Option<bool>,
 }
 
 /// The subcommands.
@@ -92,6 +69,21 @@ pub(super) enum CommandArguments {
     /// Measure PostgreSQL alone and through Paceline, side by side; exits with 1 if a check fails
     #[cfg(feature = "bench")]
     Bench(Box<BenchArguments>),
+    /// Print the settings, or the options of a command
+    Help(HelpArguments),
+    /// Print a script that completes command lines of paceline, for a shell
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Write the man pages into a folder, for packages
+    #[command(hide = true)]
+    ManPages {
+        /// The folder, which must exist
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
     /// Not available: this build has no lab
     #[cfg(not(feature = "bench"))]
     #[command(hide = true, disable_help_flag = true)]
@@ -99,6 +91,14 @@ pub(super) enum CommandArguments {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
+}
+
+/// The arguments of `help`.
+#[derive(Debug, Args)]
+pub(super) struct HelpArguments {
+    /// settings, or settings and a part of a name; or a command, as in: help explain
+    #[arg(value_name = "TOPIC")]
+    pub(super) topic: Vec<String>,
 }
 
 /// The arguments of `explain`.
@@ -191,40 +191,4 @@ pub(super) struct ServeArguments {
     /// environment variable PACELINE_LOG.
     #[arg(verbatim_doc_comment, long, value_name = "LEVEL")]
     pub(super) log_level: Option<String>,
-}
-
-/// Adds the list of settings and the examples to the help of `command` and of its `serve`.
-pub(super) fn with_details(command: clap::Command) -> clap::Command {
-    let details = format!(
-        "{}\nExamples:{EMBEDDED_EXAMPLE}{EXAMPLES}{BENCH_EXAMPLE}",
-        settings()
-    );
-    command
-        .after_help("More with --help.")
-        .after_long_help(details.clone())
-        .mut_subcommand("serve", |serve| {
-            serve
-                .after_help("More with --help.")
-                .after_long_help(details)
-        })
-}
-
-fn settings() -> String {
-    let mut text =
-        "Settings, for --set, for [paceline] in the configuration file, and as PACELINE_… in the environment:\n"
-            .to_owned();
-    let defaults = Settings::default();
-    for key in keys() {
-        let default = key.show(&defaults);
-        let values = key.values();
-        // Writing to a String does not fail.
-        let _ = writeln!(
-            text,
-            "  {}={}  ({values})\n      {}",
-            key.name,
-            default.trim_matches('"'),
-            key.meaning
-        );
-    }
-    text
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "bench")]
 use super::lab_command::LabCommand;
+use clap_complete::Shell;
 use paceline_admin::config_inputs::ConfigInputs;
 use paceline_config::{Config, Declared, Remark, Settings, Upstream};
 use std::path::PathBuf;
@@ -27,6 +28,12 @@ pub(crate) enum Command {
     },
     /// Print the JSON schema of the configuration file: see [`paceline_config::schema`].
     Schema,
+    /// Print a help text.
+    Help(String),
+    /// Print the script of a shell: see [`completions`](super::completions).
+    Completions(Shell),
+    /// Write the man pages into this folder: see [`write_pages`](super::man::write_pages).
+    ManPages(PathBuf),
     /// Explain how Paceline would treat a statement: see [`crate::explain`].
     Explain(Box<Explain>),
     /// Measure, or show earlier results: see [`crate::bench`].

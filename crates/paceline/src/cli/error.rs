@@ -15,6 +15,9 @@ pub(crate) enum CliError {
     /// The same for PgBouncer's command line.
     #[error(transparent)]
     PgBouncerUsage(clap::Error),
+    /// `help` of something that does not exist.
+    #[error("there is no help for \"{0}\"; try: paceline help, paceline help settings")]
+    NoTopic(String),
     /// A `pgbouncer.ini` without a database.
     #[error("{0} names no database")]
     NoDatabases(String),
@@ -78,6 +81,10 @@ impl CliError {
             CliError::PgBouncerUsage(usage) => {
                 let _ = usage.print();
                 std::process::exit(usage.exit_code().min(1))
+            }
+            CliError::NoTopic(_) => {
+                eprintln!("paceline: {self}");
+                std::process::exit(2)
             }
             error => {
                 eprintln!("paceline: {error}");

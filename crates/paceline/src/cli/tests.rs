@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 #[cfg(feature = "embedded")]
 use super::home::Home;
 use super::*;
-use paceline_config::Settings;
+use paceline_config::{Key, Settings};
 use std::path::PathBuf;
 
 #[cfg(feature = "embedded")]
@@ -68,7 +68,7 @@ impl Drop for Folder {
 
 #[test]
 fn the_arguments_are_consistent() {
-    arguments::with_details(Arguments::command()).debug_assert();
+    help::command().debug_assert();
 }
 
 #[test]
@@ -192,21 +192,94 @@ fn check_reads_the_named_files() {
 }
 
 #[test]
-fn help_shows_every_setting_with_its_default() {
-    let help = rejected(&["--help"]);
-    assert!(help.contains("paceline --upstream postgres://app:secret@10.0.0.5:5432/app"));
-    for key in paceline_config::keys() {
-        let default = key.show(&Settings::default());
-        assert!(
-            help.contains(&format!("  {}={}", key.name, default.trim_matches('"'))),
-            "{}",
-            key.name
-        );
+fn the_help_fits_on_a_screen() {
+    for option in ["--help", "-h"] {
+        let help = rejected(&[option]);
+        assert!(help.lines().count() <= 40, "{help}");
+        for command in ["serve", "check", "import", "explain", "help"] {
+            assert!(help.contains(&format!("\n  {command} ")), "{help}");
+        }
     }
+    assert_eq!(help(&[]), rejected(&["--help"]));
     assert_eq!(
         rejected(&["--version"]).trim(),
         format!("paceline {}", env!("CARGO_PKG_VERSION"))
     );
+}
+
+/// The text of `paceline help TOPIC…`.
+fn help(topic: &[&str]) -> String {
+    let mut line = vec!["help"];
+    line.extend(topic);
+    match resolve(&line) {
+        Ok(Command::Help(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn mentions(text: &str, key: &Key) -> bool {
+    let default = key.show(&Settings::default());
+    text.contains(&format!("  {}={}", key.name, default.trim_matches('"')))
+}
+
+#[test]
+fn the_help_lists_every_setting_with_its_default() {
+    let all = help(&["settings"]);
+    let some = help(&["settings", "Pool-Size"]);
+    for key in paceline_config::keys() {
+        assert!(mentions(&all, key), "{}", key.name);
+        let expected = key.name.contains("pool_size");
+        assert_eq!(mentions(&some, key), expected, "{}", key.name);
+    }
+}
+
+#[test]
+fn the_help_of_a_command_has_its_options_and_examples() {
+    assert!(help(&["explain"]).contains("--upstream <URL>"));
+    let example = "paceline --upstream postgres://app:secret@10.0.0.5:5432/app";
+    assert!(help(&["serve"]).contains(example));
+    for unknown in [
+        &["nothing"][..],
+        &["explain", "nothing"],
+        &["settings", "no_such_key"],
+        &["settings", "pool", "size"],
+        &["man-pages"],
+    ] {
+        let mut line = vec!["help"];
+        line.extend(unknown);
+        let error = rejected(&line);
+        assert!(error.contains(&unknown.join(" ")), "{error}");
+    }
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let folder = Folder::new("man");
+    let pages = man::write_pages(&folder.0).unwrap();
+    let names = pages.iter().map(|page| page.file_name().unwrap());
+    let names: Vec<&str> = names.map(|name| name.to_str().unwrap()).collect();
+    for command in ["serve", "check", "import", "schema", "explain"] {
+        let page = format!("paceline-{command}.1");
+        assert!(names.contains(&page.as_str()), "{names:?}");
+    }
+    let read = |name| std::fs::read_to_string(folder.0.join(name)).unwrap();
+    assert!(read("paceline.1").contains(".SH SYNOPSIS"));
+    let settings = read("paceline.toml.5");
+    for key in paceline_config::keys() {
+        let name = key.name.replace('-', r"\-");
+        assert!(settings.contains(&format!("\\fB{name}\\fR = ")), "{name}");
+    }
+}
+
+#[test]
+fn the_shells_complete_commands() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let script = String::from_utf8(completions(shell)).unwrap();
+        assert!(
+            script.contains("explain") && script.contains("upstream"),
+            "{script}"
+        );
+    }
 }
 
 #[test]
