@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
+.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test drivers regress soak soak-queue simulate failover fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -30,6 +30,11 @@ help:
 	@echo 'make profile record which code of Paceline runs how often, for the builds with every optimisation; takes about 10 minutes'
 	@echo 'make dist    build with every optimisation, target/dist/paceline, its symbols beside it; the commands that measure use it'
 	@echo 'make package the same for production, in target/package: without the lab and the embedded PostgreSQL, it downloads nothing'
+	@echo 'make deb     build a Debian package, target/paceline_VERSION_ARCHITECTURE.deb; it begins with make package'
+	@echo 'make test-deb install, start, upgrade and remove the Debian package in a container with systemd, as root'
+	@echo 'make docs    build the documents as a site, target/docs/index.html, and check its links'
+	@echo 'make sbom    write the software bill of materials, target/paceline.cdx.json'
+	@echo 'make lint-deploy check the Dockerfile, the compose file and the Helm chart'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
 	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
 	@echo 'make inventory measure sales of one article with sysbench, 1 to 1,024 threads, beside PgBouncer'
@@ -157,6 +162,26 @@ dist: setup
 
 package: production
 	@scripts/dist.sh target/package --no-default-features
+
+deb: package
+	@scripts/setup.sh package
+	@scripts/deb.sh
+
+# The package of the upgrade differs in its revision only. The mail address of the maintainer is a placeholder; configuration files are
+# readable for the service only.
+test-deb: deb
+	lintian --allow-root --fail-on error,warning --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog,initial-upload-closes-no-bugs,non-standard-file-perm target/paceline_*-1_*.deb
+	@DEB_REVISION=2 scripts/deb.sh
+	@scripts/test-deb.sh target/paceline_*-1_*.deb target/paceline_*-2_*.deb
+
+sbom:
+	@scripts/sbom.sh target/paceline.cdx.json
+
+docs:
+	@scripts/docs.sh
+
+lint-deploy:
+	@scripts/lint-deploy.sh
 
 # Not part of `make test`: it compiles most crates once more, with other features.
 production: setup

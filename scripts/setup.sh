@@ -7,6 +7,7 @@
 #                            queue-clients.sh, drivers.sh)
 #   scripts/setup.sh bench   the same as build, a PostgreSQL server with psql and pgbench, PgBouncer, Python 3,
 #                            OpenSSL's command, sysbench and valgrind
+#   scripts/setup.sh package the same as build, and what builds and tests a Debian package: dpkg-dev, lintian, mmdebstrap, systemd-container
 #
 # Packages are installed by apt-get if the script runs as root or if sudo requires no password. Otherwise a message lists them.
 # No installed service is left running or enabled at boot.
@@ -235,19 +236,32 @@ has_openssl() { command -v openssl >/dev/null; }
 has_sysbench() { command -v sysbench >/dev/null; }
 has_valgrind() { command -v valgrind >/dev/null; }
 
-# --- the three levels -----------------------------------------------------------------------------------------------------------
+# --- requirements of the Debian package -----------------------------------------------------------------------------------------
+
+has_shlibdeps() { command -v dpkg-shlibdeps >/dev/null; }
+has_lintian() { command -v lintian >/dev/null; }
+has_mmdebstrap() { command -v mmdebstrap >/dev/null; }
+has_nspawn() { command -v systemd-nspawn >/dev/null; }
+
+# --- the levels -----------------------------------------------------------------------------------------------------------------
 
 level=${1:-build}
 case $level in
-    build | test | bench) ;;
-    *) die "there is no level \"$level\"; write build, test or bench" ;;
+    build | test | bench | package) ;;
+    *) die "there is no level \"$level\"; write build, test, bench or package" ;;
 esac
 
 need_rust
 need "a C compiler" has_c_compiler gcc libc6-dev make
 need "libclang" has_libclang libclang-dev
 say "C compiler and libclang"
-if [[ $level != build ]]; then
+if [[ $level == package ]]; then
+    need "dpkg-shlibdeps" has_shlibdeps dpkg-dev
+    need "lintian" has_lintian lintian
+    need "mmdebstrap" has_mmdebstrap mmdebstrap
+    need "systemd-nspawn" has_nspawn systemd-container
+fi
+if [[ $level == test || $level == bench ]]; then
     need_postgres
     need "Python 3" has_python python3
     need "valgrind" has_valgrind valgrind
