@@ -150,6 +150,16 @@ impl Forecast {
         Self::Alone(why.to_owned())
     }
 
+    /// The same for readers who know no strategies, as a clause.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Together(strategy) | Self::OnceShort(strategy) => {
+                strategy.properties().in_words.to_owned()
+            }
+            Self::Alone(why) => format!("each request runs alone ({why})"),
+        }
+    }
+
     /// Why requests that must wait leave alone. `None` if they do not.
     pub fn why_alone(self) -> Option<String> {
         match self {

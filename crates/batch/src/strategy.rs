@@ -76,6 +76,8 @@ pub enum Execution {
 pub struct Properties {
     /// The name in `SHOW GROUPS`, metrics and `paceline explain`.
     pub name: &'static str,
+    /// What happens to requests that wait, as a clause, for `paceline explain`.
+    pub in_words: &'static str,
     /// What the members become.
     pub execution: Execution,
     /// Whether the text of a statement has the form that the strategy executes for a group. The catalog may still forbid it. For
@@ -94,6 +96,7 @@ pub struct Properties {
 
 const MEMBER_READS: Properties = Properties {
     name: "",
+    in_words: "",
     execution: Execution::MemberReads,
     recognizes: |_| false,
     waits_for_predecessors: false,
@@ -139,14 +142,29 @@ macro_rules! strategies {
 
 strategies! {
     /// Short reads one after the other, each with its own Sync ([`pipeline`]).
-    Pipeline: Properties { name: "pipeline", waits_for_predecessors: true, ..MEMBER_READS };
+    Pipeline: Properties {
+        name: "pipeline",
+        in_words: "short reads that wait are sent together, in one round trip",
+        waits_for_predecessors: true,
+        ..MEMBER_READS
+    };
     /// Identical reads, of which PostgreSQL executes one ([`share`]).
-    Share: Properties { name: "share", only_duplicates: true, ..MEMBER_READS };
+    Share: Properties {
+        name: "share",
+        in_words: "of identical reads that wait, one runs, and each client gets its answer",
+        only_duplicates: true,
+        ..MEMBER_READS
+    };
     /// Writes in one implicit transaction ([`chain`]).
-    Chain: Properties { name: "chain", ..MEMBER_WRITES };
+    Chain: Properties {
+        name: "chain",
+        in_words: "short writes that wait run one after the other in one transaction, with one commit",
+        ..MEMBER_WRITES
+    };
     /// Updates of single rows in one statement ([`fold`]).
     Fold: Properties {
         name: "fold",
+        in_words: "updates that wait for a row or a connection run as one statement, with one commit",
         recognizes: |statement| statement.update.is_some(),
         checks_target: true,
         ..ONE_STATEMENT
@@ -154,12 +172,14 @@ strategies! {
     /// Statements that take rows from a queue, in one statement ([`distribute`]).
     Take: Properties {
         name: "take",
+        in_words: "consumers that wait get their rows from one statement, with one commit",
         recognizes: |statement| statement.take.is_some(),
         ..ONE_STATEMENT
     };
     /// Inserts in one statement ([`distribute`]; with ON CONFLICT [`upsert`], and [`multi_row`] for several rows each).
     Merge: Properties {
         name: "merge",
+        in_words: "inserts that wait run as one statement, with one commit",
         recognizes: |statement| statement.insert.is_some(),
         ..ONE_STATEMENT
     };

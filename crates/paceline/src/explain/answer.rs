@@ -27,6 +27,12 @@ fn about(simple: &Simple) -> ExplainLines {
 /// The answer for a text that is always relayed.
 pub(super) fn lease(simple: &Simple, why: &str) -> String {
     let mut lines = about(simple);
+    lines.say(
+        "in words",
+        format!(
+            "the client gets a server connection to itself until the end of its transaction ({why})"
+        ),
+    );
     lines.say("as it is", format!("lease: {why}"));
     lines.finish()
 }
@@ -87,7 +93,8 @@ fn route(lines: &mut ExplainLines, template: &Template, shards: Shards) {
     );
 }
 
-/// Appends how requests of the template run as it is, and what a hint or `hotspot_for_autocommit` would change.
+/// Appends how requests of the template run as it is, and what a hint or `hotspot_for_autocommit` would change: in words, and by the
+/// names of the strategies.
 fn forecasts(
     lines: &mut ExplainLines,
     template: &Template,
@@ -96,20 +103,41 @@ fn forecasts(
 ) {
     let hinted = template.hints().commit_on_success;
     let now = Forecast::of(template, summary, policy, hinted);
-    lines.say("as it is", now.to_string());
     let with_hint = Forecast::of(template, summary, policy, true);
+    let switched = Policy {
+        for_autocommit: true,
+        ..policy
+    };
+    let switched = Forecast::of(template, summary, switched, hinted);
+    lines.say("in words", in_words(&now, &with_hint, &switched));
+    lines.say("as it is", now.to_string());
     if with_hint != now {
         lines.say(
             "hint",
             format!("{with_hint}; with /*+ COMMIT_ON_SUCCESS */"),
         );
     }
-    let switched = Policy {
-        for_autocommit: true,
-        ..policy
-    };
-    let switched = Forecast::of(template, summary, switched, hinted);
     if switched != now {
         lines.say("switch", format!("{switched}; with hotspot_for_autocommit"));
     }
+}
+
+/// What happens now, and what the hint or the setting would change.
+fn in_words(now: &Forecast, with_hint: &Forecast, switched: &Forecast) -> String {
+    let alone = |forecast: &Forecast| matches!(forecast, Forecast::Alone(_));
+    let remedy = match (
+        with_hint != now && !alone(with_hint),
+        switched != now && !alone(switched),
+    ) {
+        (false, false) => return now.in_words(),
+        (true, true) if with_hint == switched => "with the hint or hotspot_for_autocommit",
+        (true, _) => "with the hint",
+        (false, true) => "with hotspot_for_autocommit",
+    };
+    let then = if remedy == "with hotspot_for_autocommit" {
+        switched
+    } else {
+        with_hint
+    };
+    format!("{}; {remedy}, {}", now.in_words(), then.in_words())
 }

@@ -39,6 +39,7 @@ fn the_template_and_its_literals_are_listed() {
 template    UPDATE t SET n = n - $1, s = $2 WHERE id = $3
 literals    $1 = 1.5, $2 = 'it''s', $3 = 7
 catalog     not asked (no server is named): the tables may prevent what follows
+in words    each request runs alone (it has no hint, and hotspot_for_autocommit is off); with the hint or hotspot_for_autocommit, updates that wait for a row or a connection run as one statement, with one commit
 as it is    solo: it has no hint, and hotspot_for_autocommit is off
 hint        fold; with /*+ COMMIT_ON_SUCCESS */
 switch      fold; with hotspot_for_autocommit";
@@ -71,6 +72,32 @@ fn each_shape_has_its_strategy() {
     let chain = "chain, once it is known to be short; with /*+ COMMIT_ON_SUCCESS */";
     assert_eq!(line(&other, "hint").as_deref(), Some(chain));
     assert_eq!(line(&other, "switch"), None);
+}
+
+#[test]
+fn the_forecast_is_also_given_in_words() {
+    for (sql, expected) in [
+        (
+            "UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = 1 WHERE id = 1",
+            "updates that wait for a row or a connection run as one statement, with one commit",
+        ),
+        (
+            "DELETE FROM t WHERE n = 1",
+            "with the hint, short writes that wait run one after the other in one transaction, with one commit",
+        ),
+        (
+            "SELECT n FROM t",
+            "of identical reads that wait, one runs, and each client gets its answer",
+        ),
+        ("SELECT f(n) FROM t", "each request runs alone ("),
+        (
+            "BEGIN",
+            "the client gets a server connection to itself until the end of its transaction (",
+        ),
+    ] {
+        let words = line(&question(sql, None), "in words").unwrap();
+        assert!(words.contains(expected), "{sql}: {words}");
+    }
 }
 
 #[test]
@@ -161,7 +188,7 @@ fn other_texts_than_a_read_or_write_are_leases() {
         ("SELECT 1; SELECT 2", "it holds 2 statements"),
         (" ; ", "it is empty"),
         ("SET search_path = x", "it may change the session"),
-        ("SELECT pg_advisory_lock(1)", "it may change the session"),
+        ("SELECT f(n) FROM t", "it may change the session"),
     ] {
         let found = line(&question(sql, None), "as it is");
         assert_eq!(found, Some(format!("lease: {why}")), "{sql}");
