@@ -22,11 +22,16 @@ const TOML: [&str; 2] = ["#", ""];
 /// Most characters in a line of a comment.
 const COMMENT_WIDTH: usize = 130;
 
+/// `text` so that Markdown shows what would be a tag of HTML.
+fn in_markdown(text: &str) -> String {
+    text.replace('<', "\\<")
+}
+
 fn table(section: &Section) -> String {
     let defaults = Settings::default();
     let row = |key: &Key| {
         let (name, unit, limits) = (key.name, key.unit(), key.limits());
-        let (default, meaning) = (key.show(&defaults), key.meaning);
+        let (default, meaning) = (key.show(&defaults), in_markdown(key.meaning));
         format!("| `{name}` | {unit} | `{default}` | {limits} | {meaning} |\n")
     };
     let rows: String = section.keys.iter().map(row).collect();
@@ -43,7 +48,7 @@ fn overrides() -> String {
         let alias = key.override_alias.map_or(String::new(), |alias| {
             format!("; `{alias}` is another name for it")
         });
-        let (name, meaning) = (key.override_name, key.meaning);
+        let (name, meaning) = (key.override_name, in_markdown(key.meaning));
         format!("| `{name}` | {database} | {there} | {everywhere} | {meaning}{alias} |\n")
     };
     let rows: String = keys()

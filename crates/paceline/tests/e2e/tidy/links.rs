@@ -102,6 +102,21 @@ fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Otherwise the site does not have the page.
+#[test]
+fn every_document_is_in_the_table_of_contents() {
+    let docs = joined(Path::new(env!("CARGO_MANIFEST_DIR")), "../../docs");
+    let contents = docs.join("SUMMARY.md");
+    let listed = targets(&std::fs::read_to_string(&contents).unwrap());
+    let listed: BTreeSet<PathBuf> = listed.iter().map(|link| joined(&docs, link)).collect();
+    let mut files = Vec::new();
+    for folder in ["", "scenarios"] {
+        documents(&docs.join(folder), &mut files);
+    }
+    files.retain(|file| *file != contents && !listed.contains(file));
+    assert!(files.is_empty(), "not in docs/SUMMARY.md: {files:?}");
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     let root = joined(Path::new(env!("CARGO_MANIFEST_DIR")), "../..");
