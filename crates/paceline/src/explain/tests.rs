@@ -89,7 +89,10 @@ fn the_forecast_is_also_given_in_words() {
             "SELECT n FROM t",
             "of identical reads that wait, one runs, and each client gets its answer",
         ),
-        ("SELECT f(n) FROM t", "each request runs alone ("),
+        (
+            "SELECT n FROM t TABLESAMPLE system (1)",
+            "each request runs alone (",
+        ),
         (
             "BEGIN",
             "the client gets a server connection to itself until the end of its transaction (",
@@ -188,7 +191,7 @@ fn other_texts_than_a_read_or_write_are_leases() {
         ("SELECT 1; SELECT 2", "it holds 2 statements"),
         (" ; ", "it is empty"),
         ("SET search_path = x", "it may change the session"),
-        ("SELECT f(n) FROM t", "it may change the session"),
+        ("SELECT pg_advisory_lock(1)", "it may change the session"),
     ] {
         let found = line(&question(sql, None), "as it is");
         assert_eq!(found, Some(format!("lease: {why}")), "{sql}");
