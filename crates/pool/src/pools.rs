@@ -72,7 +72,7 @@ struct Registry {
     admin: AdminState,
     /// Of databases that have several, by the entry of the configuration.
     hosts: BTreeMap<String, Arc<DatabaseHosts>>,
-    /// The maps of the shards of databases, by the entry of the configuration.
+    /// The maps of the shards of databases, by the names that clients use.
     shard_maps: BTreeMap<String, Arc<DatabaseShards>>,
     /// Databases that statements need without other sessions; some statements may have ended.
     exclusive: Vec<(DatabaseAddress, Weak<ExclusiveUse>)>,
@@ -101,12 +101,6 @@ impl Registry {
             on_server,
             hosts: hosts.map(Arc::clone),
         })
-    }
-
-    /// The monitor of the shards of a database that clients name so, if it has any.
-    fn shard_source(&self, config: &Config, database: &str) -> Option<Arc<dyn ShardSource>> {
-        let monitor = self.shard_maps.get(config.entry_name(database)?)?;
-        Some(Arc::clone(monitor) as Arc<dyn ShardSource>)
     }
 
     /// Passes to a new pool the statements that need its database without other sessions.
@@ -187,7 +181,8 @@ impl Pools {
                     self.set_replicas(replicas, key.clone(), pool, &pool_config, state);
                 }
                 if let Some(shards) = registry.shards.get(&key) {
-                    let source = registry.shard_source(&config, database);
+                    let source = registry.shard_maps.get(database).map(Arc::clone);
+                    let source = source.map(|map| map as Arc<dyn ShardSource>);
                     self.set_shards(shards, key, pool, &pool_config, source);
                 }
             }
@@ -218,7 +213,7 @@ impl Pools {
         self.set_replicas(&replicas, key.clone(), &pool, &pool_config, state);
         registry.replicas.insert(key.clone(), replicas);
         let shards = ShardsInForce::default();
-        let source = registry.shard_source(&config, database);
+        let source = self.shard_source(&mut registry, &config, database);
         self.set_shards(&shards, key.clone(), &pool, &pool_config, source);
         registry.shards.insert(key.clone(), shards);
         registry.by_name.insert(key, Arc::clone(&pool));
@@ -311,6 +306,8 @@ impl Pools {
         replicas.retain(|(name, _), _| used.contains(name));
         let shards = &mut registry.shards;
         shards.retain(|(name, _), _| used.contains(name));
+        let maps = &mut registry.shard_maps;
+        maps.retain(|name, _| config.listed(name).is_some() || used.contains(name));
         let labelled = dropped.iter();
         let labelled = labelled.filter(|(_, pool)| pool.labels.get().is_some());
         self.labelled.fetch_sub(labelled.count(), Ordering::Relaxed);

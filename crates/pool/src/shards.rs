@@ -18,7 +18,7 @@ pub(crate) use monitor::start;
 use crate::address::Address;
 use crate::hosts::DatabaseHosts;
 use crate::keyring::Keyring;
-use paceline_config::{ANY_DATABASE, Config, ShardServer, Shards, Tcp, Upstream};
+use paceline_config::{Config, ShardServer, Shards, Tcp, Upstream};
 use paceline_shards::{ShardMap, ShardServerId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,9 +41,10 @@ pub(crate) trait ShardSource: Send + Sync {
     fn suspect(&self);
 }
 
-/// The shards of one entry of the configuration.
+/// The shards of one database.
 pub(crate) struct DatabaseShards {
-    entry: String,
+    /// Its name, as clients use it.
+    name: String,
     config: ShardsConfig,
     state: Mutex<State>,
     /// Changed when the map should be read now.
@@ -75,25 +76,25 @@ pub(crate) struct ShardsConfig {
 }
 
 impl ShardsConfig {
-    /// The shards of an entry; `None` if Paceline looks for none.
+    /// The shards of a database that clients name so; `None` if Paceline looks for none.
     pub(crate) fn of(
         config: &Config,
-        entry: &str,
+        name: &str,
         hosts: Option<Arc<DatabaseHosts>>,
         keyring: &Arc<Keyring>,
     ) -> Option<Self> {
-        let database = config.databases.get(entry)?;
+        let (database, on_server) = config.database(name)?;
         let settings = config.database_settings(database);
         let servers = &settings.servers;
         let is_off = servers.shards == Shards::Off || servers.shard_map_max_age.is_zero();
-        if is_off || entry == ANY_DATABASE {
+        let upstream = database.with_monitor_login(database.primary.clone(), &settings);
+        // Without a file, nothing has asked for a user.
+        if is_off || upstream.user.is_none() {
             return None;
         }
-        let upstream = database.with_monitor_login(database.primary.clone(), &settings);
-        let name = config.monitor_database(entry, database);
         let tcp = &config.paceline.tcp;
         Some(Self {
-            coordinator: Arc::new(monitored(upstream, name, tcp, keyring)),
+            coordinator: Arc::new(monitored(upstream, on_server, tcp, keyring)),
             hosts,
             servers: database.shard_servers.clone(),
             connect_query: database.connect_query.clone(),
@@ -113,10 +114,19 @@ impl ShardsConfig {
 
     /// Where the coordinator is now; `None` while no host is the primary.
     fn coordinator(&self) -> Option<Arc<Address>> {
-        match &self.hosts {
-            Some(hosts) => hosts.monitored_primary(),
-            None => Some(Arc::clone(&self.coordinator)),
+        let Some(hosts) = &self.hosts else {
+            return Some(Arc::clone(&self.coordinator));
+        };
+        let primary = hosts.monitored_primary()?;
+        let database = &self.coordinator.database;
+        if primary.database == *database {
+            return Some(primary);
         }
+        // The hosts of the entry for every name are asked in another database.
+        Some(Arc::new(Address {
+            database: database.clone(),
+            ..(*primary).clone()
+        }))
     }
 
     /// The address of a shard for the monitor.
@@ -147,9 +157,9 @@ fn monitored(upstream: Upstream, database: String, tcp: &Tcp, keyring: &Arc<Keyr
 
 impl DatabaseShards {
     /// Shards whose map has not been read. [`start`] begins to read it.
-    pub(crate) fn new(entry: &str, config: ShardsConfig) -> Self {
+    pub(crate) fn new(name: &str, config: ShardsConfig) -> Self {
         Self {
-            entry: entry.to_owned(),
+            name: name.to_owned(),
             config,
             state: Mutex::default(),
             wanted: watch::Sender::new(()),
@@ -199,7 +209,7 @@ impl DatabaseShards {
 
     /// Logs the shards to which statements go from now on, or no more.
     fn log_servers(&self, before: Option<&MapReading>, now: &MapReading) {
-        let database = self.entry.as_str();
+        let database = self.name.as_str();
         for server in now.map.servers() {
             let mut known = before.iter().flat_map(|before| before.map.servers());
             let known = known.find(|known| known.name == server.name);

@@ -24,7 +24,7 @@ pub(super) struct ShardsAttempt {
 }
 
 impl ShardsAttempt {
-    /// `None` if Paceline looks for no shards of the database.
+    /// `None` if Paceline looks for no shards of the database, or if clients name the database.
     pub(super) fn new(config: &Config, name: &str, database: &Database) -> Option<Self> {
         let settings = config.database_settings(database);
         let is_wanted =

@@ -3,8 +3,9 @@
 use super::replicas::follow_losses;
 use super::{Pools, Registry};
 use crate::hosts::{DatabaseHosts, HostsConfig, PrimaryState, monitor};
-use crate::shards::{self, DatabaseShards, ShardsConfig};
-use paceline_config::{Config, Database, Upstream};
+use crate::shards::{self, DatabaseShards, ShardSource, ShardsConfig};
+use paceline_config::{ANY_DATABASE, Config, Database, Upstream};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 
@@ -32,27 +33,58 @@ impl Pools {
         }
     }
 
-    /// Reads the maps of the shards that the configuration names, and of no others.
+    /// Reads the maps of the shards of databases that the configuration names or that have a pool, and of no others.
     pub(super) fn monitor_shards(&self, registry: &mut Registry, config: &Config) {
         let mut before = std::mem::take(&mut registry.shard_maps);
-        for entry in config.databases.keys() {
-            let hosts = registry.hosts.get(entry).map(Arc::clone);
-            let Some(wanted) = ShardsConfig::of(config, entry, hosts, &self.shared.keyring) else {
-                continue;
-            };
-            let map = match before.remove(entry) {
-                Some(same) if same.are_those_of(&wanted) => {
-                    same.read_again();
-                    same
-                }
-                _ => {
-                    let map = Arc::new(DatabaseShards::new(entry, wanted));
-                    shards::start(&map, &self.shared);
-                    map
-                }
-            };
-            registry.shard_maps.insert(entry.clone(), map);
+        let listed = config.databases.keys().filter(|name| *name != ANY_DATABASE);
+        let in_use = registry.by_name.keys().map(|(database, _)| database);
+        let names: BTreeSet<String> = listed.chain(in_use).cloned().collect();
+        for name in names {
+            let before = before.remove(&name);
+            if let Some(same) = self.read_map(registry, config, &name, before) {
+                same.read_again();
+            }
         }
+    }
+
+    /// The monitor of the shards of a database that clients name so, if Paceline looks for any. For a database without an entry of its own,
+    /// it begins with the first pool.
+    pub(super) fn shard_source(
+        &self,
+        registry: &mut Registry,
+        config: &Config,
+        database: &str,
+    ) -> Option<Arc<dyn ShardSource>> {
+        let known = registry.shard_maps.get(database).map(Arc::clone);
+        if known.is_none() && config.listed(database).is_none() {
+            self.read_map(registry, config, database, None);
+        }
+        let map = known.or_else(|| registry.shard_maps.get(database).map(Arc::clone))?;
+        Some(map as Arc<dyn ShardSource>)
+    }
+
+    /// Begins to read the map of a database's shards, unless `before` does so. The monitor that was there before, if it stays.
+    fn read_map(
+        &self,
+        registry: &mut Registry,
+        config: &Config,
+        database: &str,
+        before: Option<Arc<DatabaseShards>>,
+    ) -> Option<Arc<DatabaseShards>> {
+        let entry = config.entry_name(database)?;
+        let hosts = registry.hosts.get(entry).map(Arc::clone);
+        let wanted = ShardsConfig::of(config, database, hosts, &self.shared.keyring)?;
+        let same = before.filter(|before| before.are_those_of(&wanted));
+        let map = same.as_ref().map_or_else(
+            || {
+                let map = Arc::new(DatabaseShards::new(database, wanted));
+                shards::start(&map, &self.shared);
+                map
+            },
+            Arc::clone,
+        );
+        registry.shard_maps.insert(database.to_owned(), map);
+        same
     }
 
     fn monitor(

@@ -104,7 +104,7 @@ impl DatabaseShards {
     fn log(&self, error: &ServerError, last: &mut String) {
         let now = error.to_string();
         if *last != now {
-            let database = self.entry.as_str();
+            let database = self.name.as_str();
             tracing::warn!(database, %error, "the map of the shards cannot be read: all statements use the coordinator");
             *last = now;
         }

@@ -154,3 +154,32 @@ fn nothing_is_read_without_shards() {
     });
     await_shard(&mut client, READ);
 }
+
+/// Each database that a client names has a map of its own, from its first client on.
+#[test]
+fn a_database_without_an_entry_has_shards_too() {
+    let (one, other) = (sharded(), sharded());
+    let port = one.coordinator.port();
+    assert_eq!(port, other.coordinator.port(), "databases of one server");
+    let paceline = Paceline::start(&format!("postgres://postgres@127.0.0.1:{port}/"))
+        .set("shards=auto")
+        .set("server_idle_timeout=1s")
+        .set("autodb_idle_timeout=1s")
+        .spawn();
+    let mut of_one = client(&one, &paceline, "postgres");
+    await_shard(&mut of_one, READ);
+    let monitors = |sharded: &Sharded| {
+        sharded.on_coordinator().number(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'paceline: monitor' AND datname = current_database()",
+        )
+    };
+    assert_eq!((monitors(&one), monitors(&other)), (1, 0));
+    let mut of_other = client(&other, &paceline, "postgres");
+    await_shard(&mut of_other, READ);
+    drop(of_one);
+    until(
+        "the map of a database without clients is read no more",
+        || monitors(&one) == 0,
+    );
+    assert_on_shard(&mut of_other, READ);
+}
