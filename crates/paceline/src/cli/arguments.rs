@@ -18,17 +18,13 @@ const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few s
     version,
     about = ABOUT,
     args_conflicts_with_subcommands = true,
-    disable_help_subcommand = true,
-    disable_help_flag = true
+    disable_help_subcommand = true
 )]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Option<CommandArguments>,
     #[command(flatten)]
     pub(super) serve: ServeArguments,
-    /// Print this help
-    #[arg(long, short, action = clap::ArgAction::HelpShort)]
-    pub(super) help: Option<bool>,
 }
 
 /// The subcommands.

@@ -42,9 +42,12 @@ Settings: paceline help settings.";
 /// The command line with its examples.
 pub(super) fn command() -> Command {
     let examples = format!("Examples:{EMBEDDED_EXAMPLE}{SERVE_EXAMPLES}");
-    Arguments::command()
-        .after_help(AFTER_HELP)
+    let mut command = Arguments::command()
         .mut_subcommand("serve", |serve| serve.after_long_help(examples))
+        .after_help(AFTER_HELP);
+    // The long help would describe the options of `serve` by paragraphs.
+    let short = command.render_help().to_string();
+    command.override_help(short.replace(" (see more with '--help')", ""))
 }
 
 /// The text of a topic: `settings`, `settings PART_OF_A_NAME`, or the names of a command and its subcommands. Without a topic: that

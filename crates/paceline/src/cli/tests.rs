@@ -201,6 +201,18 @@ fn the_help_fits_on_a_screen() {
         }
     }
     assert_eq!(help(&[]), rejected(&["--help"]));
+    for command in [
+        "serve",
+        "check",
+        "import",
+        "schema",
+        "explain",
+        "help",
+        "completions",
+    ] {
+        let usage = format!("Usage: paceline {command}");
+        assert!(rejected(&[command, "--help"]).contains(&usage), "{command}");
+    }
     assert_eq!(
         rejected(&["--version"]).trim(),
         format!("paceline {}", env!("CARGO_PKG_VERSION"))
