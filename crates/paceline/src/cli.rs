@@ -3,6 +3,7 @@
 //! This module starts nothing and prints nothing, except in [`CliError::exit`]. The meaning of a command line depends on the process
 //! (environment, user, home folder): [`ProcessEnvironment`] reads these once, and tests pass their own.
 
+mod advise;
 mod arguments;
 #[cfg(feature = "bench")]
 mod bench;
@@ -23,6 +24,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use advise::{Advise, AdviseFormat};
 pub(crate) use command::{Command, Daemon, Explain, Serve, Service};
 pub(crate) use error::CliError;
 #[cfg(feature = "bench")]
@@ -77,6 +79,9 @@ impl Command {
             Some(CommandArguments::ManPages { dir }) => return Ok(Command::ManPages(dir)),
             Some(CommandArguments::Explain(explain)) => {
                 return Ok(Command::Explain(Box::new(explain.resolve()?)));
+            }
+            Some(CommandArguments::Advise(advise)) => {
+                return Ok(Command::Advise(Box::new(advise.resolve()?)));
             }
             #[cfg(feature = "bench")]
             Some(CommandArguments::Bench(bench)) => {

@@ -7,13 +7,12 @@ mod shape;
 mod tests;
 
 use crate::cli::Explain;
-use anyhow::{Context, anyhow, bail};
+use crate::server_address::server_address;
+use anyhow::{anyhow, bail};
 use paceline_batch::analysis::{Policy, TemplateAnalysis};
-use paceline_config::{Settings, Upstream};
 use paceline_pool::address::Address;
 use paceline_pool::analysis;
 use paceline_pool::credentials::ServerCredentials;
-use paceline_pool::keyring::{Keyring, TlsKeys};
 use paceline_pool::server::ServerConn;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Template, Templates, without_bare_hints};
@@ -54,7 +53,7 @@ pub(crate) async fn explain(arguments: &Explain) -> anyhow::Result<String> {
             settings.servers.shards,
         ));
     };
-    let address = Arc::new(address(upstream, settings)?);
+    let address = Arc::new(server_address(upstream, settings)?);
     let analysis = analyze(&address, arguments, &simple.template, statement, &templates).await?;
     let server = format!("{upstream} as {}", address.user);
     Ok(answer::of_analysis(
@@ -77,30 +76,6 @@ fn why_lease(statement: &Statement) -> Option<String> {
         (_, many) => format!("it holds {many} statements"),
     };
     Some(why)
-}
-
-/// The server and the login.
-fn address(upstream: &Upstream, settings: &Settings) -> anyhow::Result<Address> {
-    let user = upstream.user.clone();
-    let user = user.context(
-        "the URL names no user; write postgres://USER@HOST:PORT/DATABASE, or add --user NAME",
-    )?;
-    let keyring = Keyring::default();
-    keyring.replace(Arc::new(TlsKeys::for_servers(
-        &settings.encryption,
-        [upstream],
-    )?));
-    Ok(Address {
-        keyring: Arc::new(keyring),
-        compression: None,
-        location: None,
-        database: upstream.dbname.clone().unwrap_or_else(|| user.clone()),
-        upstream: upstream.clone(),
-        user,
-        startup: Vec::new(),
-        connect_query: String::new(),
-        tcp: settings.tcp.clone(),
-    })
 }
 
 async fn analyze(

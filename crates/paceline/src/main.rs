@@ -1,5 +1,6 @@
 //! The program `paceline`: reads the command line and runs the command.
 
+mod advise;
 #[cfg(feature = "bench")]
 mod bench;
 mod cli;
@@ -9,6 +10,7 @@ mod embedded;
 mod explain;
 mod host_check;
 mod serve;
+mod server_address;
 mod worker_threads;
 
 use anyhow::Context;
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
         Command::Completions(shell) => print_all(&cli::completions(shell)).map(success),
         Command::ManPages(folder) => man_pages(&folder).map(success),
         Command::Explain(arguments) => explain(&arguments).map(success),
+        Command::Advise(arguments) => {
+            runtime(1).and_then(|runtime| runtime.block_on(advise::advise(&arguments)))
+        }
         #[cfg(feature = "bench")]
         Command::Lab(command) => lab(command),
         Command::Serve(serve) => run(*serve, started),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::advise::AdviseArguments;
 #[cfg(feature = "bench")]
 use super::bench::BenchArguments;
 
@@ -62,6 +63,8 @@ pub(super) enum CommandArguments {
     },
     /// Explain how Paceline would treat a statement, run nothing; exits with 1 if it cannot
     Explain(ExplainArguments),
+    /// Find out which overload patterns a database shows, and what to do; exits with 3 if there are any
+    Advise(AdviseArguments),
     /// Measure PostgreSQL alone and through Paceline, side by side; exits with 1 if a check fails
     #[cfg(feature = "bench")]
     Bench(Box<BenchArguments>),

@@ -1,5 +1,6 @@
 //! The commands of `paceline`, with all arguments resolved.
 
+use super::advise::Advise;
 #[cfg(feature = "bench")]
 use super::lab_command::LabCommand;
 use clap_complete::Shell;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     ManPages(PathBuf),
     /// Explain how Paceline would treat a statement: see [`crate::explain`].
     Explain(Box<Explain>),
+    /// Find overload patterns: see [`crate::advise`].
+    Advise(Box<Advise>),
     /// Measure, or show earlier results: see [`crate::bench`].
     #[cfg(feature = "bench")]
     Lab(LabCommand),

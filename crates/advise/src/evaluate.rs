@@ -1,0 +1,39 @@
+//! The findings of an observation, in the order of what they cost.
+
+use crate::attribution::{Attribution, attribute};
+use crate::finding::Finding;
+use crate::observation::Observation;
+use crate::patterns;
+
+/// A pattern that costs a smaller part of the database's time is not printed.
+pub(crate) const SHARE_MIN: f64 = 0.05;
+
+/// What an observation shows.
+#[derive(Debug)]
+pub(crate) struct Evaluated<'a> {
+    pub(crate) observation: &'a Observation,
+    pub(crate) attribution: Attribution,
+}
+
+/// The findings, that which costs most first; and what the reader should know about the observation itself.
+pub fn evaluate(observation: &Observation) -> (Vec<Finding>, Vec<String>) {
+    let evaluated = Evaluated {
+        observation,
+        attribution: attribute(observation),
+    };
+    let mut findings = patterns::find(&evaluated);
+    findings.retain(|finding| finding.share >= SHARE_MIN);
+    findings.sort_by(|one, other| other.share.total_cmp(&one.share));
+    (findings, notes(&evaluated.attribution))
+}
+
+fn notes(attribution: &Attribution) -> Vec<String> {
+    let mut notes = Vec::new();
+    if attribution.hidden > 0 {
+        notes.push(
+            "this role cannot see what other sessions execute; GRANT pg_read_all_stats TO it for complete findings"
+                .to_owned(),
+        );
+    }
+    notes
+}

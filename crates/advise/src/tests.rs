@@ -1,0 +1,319 @@
+//! Observations as they would be read, and their findings. The e2e module `advising` has real ones.
+
+use crate::finding::{Finding, Pattern};
+use crate::format;
+use crate::observation::{
+    Counters, Facts, Holder, IndexFacts, Observation, Session, TableCounters, TableFacts,
+};
+use crate::{Apply, Severity, evaluate};
+
+const TABLE: u32 = 7;
+
+/// 100 moments within 10 s, in each of which these sessions were seen; and a table `t` whose counters rise from nothing.
+fn observed(sessions: &[Session], t: TableCounters) -> Observation {
+    let now = TableCounters {
+        id: TABLE,
+        schema: "public".to_owned(),
+        name: "t".to_owned(),
+        qualified: "public.t".to_owned(),
+        ..t
+    };
+    let counters = |at, tables| Counters {
+        at,
+        version: 150_000,
+        connections: 20,
+        connections_max: 100,
+        recent: 20,
+        sessions: Some(10),
+        commits: 0,
+        tables,
+    };
+    let table = TableFacts {
+        id: TABLE,
+        rows: 10_000.0,
+        pages: 100.0,
+        columns: 3,
+        options: Vec::new(),
+        indexes: vec![IndexFacts {
+            name: "public.t_key".to_owned(),
+            columns: vec![Some("k".to_owned())],
+            unique: true,
+            pages: 30.0,
+            scans: 5,
+            correlation: Some(0.01),
+        }],
+    };
+    Observation {
+        before: counters(100.0, Vec::new()),
+        after: counters(110.0, vec![now]),
+        samples: vec![sessions.to_vec(); 100],
+        facts: Facts {
+            tables: vec![table],
+            ..Facts::default()
+        },
+        pinned_after: 60.0,
+    }
+}
+
+fn sessions(count: i32, statement: &str, wait: Option<&str>) -> Vec<Session> {
+    let session = |pid| Session {
+        pid,
+        state: Some("active".to_owned()),
+        wait: wait.map(str::to_owned),
+        // Each statement has a transaction of its own.
+        transaction: Some(format!("{pid} {statement}")),
+        statement: Some(statement.to_owned()),
+    };
+    (0..count).map(session).collect()
+}
+
+fn patterns(observation: &Observation) -> Vec<Pattern> {
+    let (findings, _) = evaluate(observation);
+    findings.iter().map(|finding| finding.pattern).collect()
+}
+
+fn only(observation: &Observation) -> Finding {
+    let (mut findings, _) = evaluate(observation);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    findings.remove(0)
+}
+
+fn advises(finding: &Finding, text: &str) -> bool {
+    let mut advice = finding.advice.iter();
+    advice.any(|advice| advice.sql.as_ref().is_some_and(|sql| sql.contains(text)))
+}
+
+const UPDATE: &str = "UPDATE t SET n = n - 1 WHERE k = 5";
+
+#[test]
+fn sessions_that_wait_for_a_row_are_a_hot_row() {
+    let mut seen = sessions(20, UPDATE, Some("Lock:tuple"));
+    seen.extend(sessions(1, "SELECT 1", None));
+    let table = TableCounters {
+        updated: 5_000,
+        hot_updated: 100,
+        ..TableCounters::default()
+    };
+    let finding = only(&observed(&seen, table));
+    assert_eq!(finding.pattern, Pattern::HotRow);
+    assert_eq!(finding.severity, Severity::High);
+    assert_eq!(finding.table.as_deref(), Some("public.t"));
+    assert_eq!(
+        finding.statement.as_deref(),
+        Some("UPDATE t SET n = n - $1 WHERE k = $2")
+    );
+    assert!(
+        finding.advice[0].gain.contains("one update takes 2.0 ms"),
+        "{finding:?}"
+    );
+    // Sessions that wait for the list of those that wait for the row.
+    let mut crowd = seen.clone();
+    crowd.extend(sessions(200, UPDATE, Some("LWLock:LockManager")));
+    assert_eq!(
+        patterns(&observed(&crowd, TableCounters::default())),
+        [Pattern::HotRow]
+    );
+    assert!(advises(&finding, "SET (fillfactor = 70)"));
+}
+
+#[test]
+fn a_few_waits_are_no_pattern() {
+    let seen = sessions(3, UPDATE, Some("Lock:transactionid"));
+    assert_eq!(patterns(&observed(&seen, TableCounters::default())), []);
+    // Many in all, but less than 5 % of the time.
+    let mut seen = sessions(5, UPDATE, Some("Lock:tuple"));
+    seen.extend(sessions(120, "SELECT * FROM t WHERE k = 1", None));
+    assert_eq!(
+        patterns(&observed(&seen, TableCounters::default())),
+        [Pattern::Storm]
+    );
+}
+
+#[test]
+fn consumers_are_a_queue_in_one_statement_or_in_steps() {
+    let take = "DELETE FROM t WHERE k = (SELECT k FROM t ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING *";
+    let pick = "SELECT k FROM t ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED";
+    let naive = "SELECT k FROM t ORDER BY k LIMIT 1 FOR UPDATE";
+    let advisory = "SELECT k FROM t WHERE pg_try_advisory_xact_lock(k) ORDER BY k LIMIT 1";
+    for (sql, in_steps) in [(take, false), (pick, true), (naive, true), (advisory, true)] {
+        let seen = sessions(30, sql, Some("Lock:transactionid"));
+        let finding = only(&observed(&seen, TableCounters::default()));
+        assert_eq!(finding.pattern, Pattern::Queue, "{sql}");
+        assert_eq!(advises(&finding, "DELETE FROM public.t"), in_steps, "{sql}");
+        assert!(
+            advises(&finding, "autovacuum_vacuum_cost_delay = 0"),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn a_read_and_a_write_of_a_transaction_are_an_upsert() {
+    let upsert = "INSERT INTO t VALUES (1, 2) ON CONFLICT (k) DO UPDATE SET n = EXCLUDED.n";
+    let seen = sessions(30, upsert, None);
+    let finding = only(&observed(&seen, TableCounters::default()));
+    assert_eq!(finding.pattern, Pattern::UpsertStore);
+    assert!(!advises(&finding, "ON CONFLICT"));
+
+    let in_one = |mut sessions: Vec<Session>| {
+        let all = sessions.iter_mut();
+        all.for_each(|session| session.transaction = Some(session.pid.to_string()));
+        sessions
+    };
+    let read = in_one(sessions(30, "SELECT n FROM t WHERE k = 5 FOR UPDATE", None));
+    let write = in_one(sessions(30, "INSERT INTO t VALUES (5, 1)", None));
+    let mut both = observed(&read, TableCounters::default());
+    both.samples.extend(vec![write.clone(); 100]);
+    let finding = only(&both);
+    assert_eq!(finding.pattern, Pattern::UpsertStore);
+    assert!(advises(&finding, "INSERT INTO public.t AS t (k, …)"));
+
+    // First written, then read: as in TPC-B.
+    let mut other = observed(&write, TableCounters::default());
+    let read = in_one(sessions(30, "SELECT n FROM t WHERE k = 5", None));
+    other.samples.extend(vec![read; 100]);
+    assert!(!patterns(&other).contains(&Pattern::UpsertStore));
+}
+
+#[test]
+fn reads_of_many_blocks_are_scattered() {
+    let seen = sessions(8, "SELECT * FROM t WHERE k = 5", Some("IO:DataFileRead"));
+    let scans = |rows, blocks| TableCounters {
+        index_scans: 10,
+        index_rows: rows,
+        blocks,
+        ..TableCounters::default()
+    };
+    let finding = only(&observed(&seen, scans(10_000, 9_500)));
+    assert_eq!(finding.pattern, Pattern::ScatteredRead);
+    assert!(advises(&finding, "CLUSTER public.t USING t_key"));
+    assert_eq!(finding.advice[0].apply, Apply::Cluster);
+    assert!(
+        finding.advice[0]
+            .gain
+            .starts_with("11 blocks per read instead of 950"),
+        "{finding:?}"
+    );
+    // Rows that are stored together, and single rows.
+    assert_eq!(patterns(&observed(&seen, scans(10_000, 200))), []);
+    assert_eq!(patterns(&observed(&seen, scans(10, 10))), []);
+    // The index in whose order the rows are is not the one that is scanned.
+    let mut ordered = observed(&seen, scans(10_000, 9_500));
+    ordered.facts.tables[0].indexes[0].correlation = Some(0.99);
+    assert_eq!(patterns(&ordered), []);
+}
+
+#[test]
+fn many_active_sessions_or_new_connections_are_a_storm() {
+    let seen = sessions(
+        40,
+        "UPDATE t SET n = 1 WHERE k = 5",
+        Some("LWLock:WALWrite"),
+    );
+    let finding = only(&observed(&seen, TableCounters::default()));
+    assert_eq!(finding.pattern, Pattern::Storm);
+    assert!(
+        finding.evidence[0].fact.contains("LWLock:WALWrite 40"),
+        "{finding:?}"
+    );
+    let few = sessions(8, "SELECT 1", None);
+    let mut opened = observed(&few, TableCounters::default());
+    assert_eq!(patterns(&opened), []);
+    opened.after.sessions = Some(1_010);
+    assert_eq!(patterns(&opened), [Pattern::Storm]);
+    let mut crowd = observed(&few, TableCounters::default());
+    crowd.after.recent = 200;
+    assert_eq!(only(&crowd).severity, Severity::Low);
+    let mut full = observed(&few, TableCounters::default());
+    full.after.connections = 97;
+    assert_eq!(patterns(&full), [Pattern::Storm]);
+}
+
+#[test]
+fn a_snapshot_pins_only_if_it_is_old_and_rows_die() {
+    let holder = |seconds| Holder {
+        kind: "prepared transaction".to_owned(),
+        name: "it's".to_owned(),
+        seconds: Some(seconds),
+        transactions: 500,
+        ..Holder::default()
+    };
+    let table = |dead| TableCounters {
+        deleted: 1_000,
+        dead,
+        live: 20_000,
+        ..TableCounters::default()
+    };
+    let mut pinned = observed(&[], table(60_000));
+    pinned.facts.holders = vec![holder(90.0)];
+    let finding = only(&pinned);
+    assert_eq!(finding.pattern, Pattern::PinnedHorizon);
+    assert!(
+        finding
+            .summary
+            .contains("it's has held a snapshot for 90 s"),
+        "{finding:?}"
+    );
+    assert!(advises(&finding, "ROLLBACK PREPARED 'it''s'"));
+    pinned.facts.holders = vec![holder(30.0)];
+    assert_eq!(patterns(&pinned), []);
+    let mut clean = observed(&[], table(100));
+    clean.facts.holders = vec![holder(90.0)];
+    assert_eq!(patterns(&clean), []);
+}
+
+#[test]
+fn a_role_that_sees_nothing_finds_nothing_and_says_so() {
+    let hidden = vec![Session::default(); 30];
+    let observation = observed(&hidden, TableCounters::default());
+    let (findings, notes) = evaluate(&observation);
+    assert_eq!(findings, []);
+    assert!(notes[0].contains("pg_read_all_stats"), "{notes:?}");
+}
+
+#[test]
+fn outputs_escape_what_the_server_says() {
+    let evil = "UPDATE \"<b>\n;DROP TABLE x\" SET n = 1 WHERE k = 5";
+    let mut observation = observed(
+        &sessions(20, evil, Some("Lock:tuple")),
+        TableCounters::default(),
+    );
+    observation.after.tables[0].name = "<b>\n;DROP TABLE x".to_owned();
+    observation.after.tables[0].qualified = "public.\"<b>\n;DROP TABLE x\"".to_owned();
+    let (findings, _) = evaluate(&observation);
+    assert_eq!(
+        findings[0].table.as_deref(),
+        Some("public.\"<b>\n;DROP TABLE x\"")
+    );
+    let page = format::html(&findings);
+    assert!(
+        page.contains("&lt;b&gt;") && !page.contains("<b>"),
+        "{page}"
+    );
+    let script = format::sql(&findings);
+    assert!(
+        !script.lines().any(|line| line.starts_with(';')),
+        "{script}"
+    );
+    let parsed: serde_json::Value = serde_json::from_str(&format::json(&findings)).unwrap();
+    assert_eq!(parsed[0]["pattern"], "hot-row");
+    assert_eq!(parsed[0]["severity"], "high");
+    assert!(parsed[0]["advice"][0]["configuration"].is_string());
+    assert_eq!(format::json(&[]), "[]");
+    assert!(format::text(&findings).starts_with("high   hot-row"));
+}
+
+#[test]
+fn counters_that_were_reset_say_nothing() {
+    let seen = sessions(8, "SELECT * FROM t WHERE k = 5", None);
+    let table = TableCounters {
+        index_scans: 10,
+        index_rows: 10_000,
+        blocks: 9_500,
+        ..TableCounters::default()
+    };
+    let mut reset = observed(&seen, table);
+    reset.before.tables = reset.after.tables.clone();
+    reset.after.tables[0].blocks = 100;
+    assert_eq!(patterns(&reset), []);
+}

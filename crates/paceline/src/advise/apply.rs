@@ -1,0 +1,109 @@
+//! Carries out advice that is safe, one at a time, after a question each, and observes again.
+
+use super::observe::{Observer, connect};
+use crate::cli::Advise;
+use anyhow::{anyhow, bail};
+use paceline_advise::{Advice, Apply, Finding, evaluate};
+use std::io::{IsTerminal, Write as _};
+
+/// How long a statement waits for a lock before it gives up: others that want the table wait behind it.
+const LOCK_TIMEOUT: &str =
+    "SET application_name = 'paceline advise'; SET lock_timeout = '2s'; SET statement_timeout = 0";
+
+/// Asks about each advice that may be applied, carries out those that are confirmed, and prints what has changed.
+pub(super) async fn apply(
+    observer: &mut Observer,
+    arguments: &Advise,
+    findings: &[Finding],
+) -> anyhow::Result<()> {
+    let wanted: Vec<&Advice> = findings
+        .iter()
+        .flat_map(|finding| &finding.advice)
+        .filter(|advice| may_apply(advice, arguments))
+        .collect();
+    if wanted.is_empty() {
+        eprintln!("nothing of this can be applied here");
+        return Ok(());
+    }
+    if !arguments.yes && !std::io::stdin().is_terminal() {
+        bail!(
+            "--apply asks before each change, but standard input is no terminal; add --yes to confirm all"
+        );
+    }
+    let mut applied = 0;
+    for advice in wanted {
+        let Some(sql) = &advice.sql else { continue };
+        eprintln!(
+            "\n{}\n  {sql};\n  risk: {}\n  undo: {}",
+            advice.what, advice.risk, advice.undo
+        );
+        if arguments.yes || confirmed()? {
+            run(arguments, sql).await?;
+            applied += 1;
+            eprintln!("done");
+        }
+    }
+    if applied > 0 {
+        compare(observer, arguments, findings).await?;
+    }
+    Ok(())
+}
+
+fn may_apply(advice: &Advice, arguments: &Advise) -> bool {
+    match advice.apply {
+        Apply::No => false,
+        Apply::Safe => true,
+        Apply::Cluster => arguments.allow_cluster,
+    }
+}
+
+fn confirmed() -> anyhow::Result<bool> {
+    eprint!("apply? [y/N] ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Runs a statement on a connection of its own: that of the observer only reads.
+async fn run(arguments: &Advise, sql: &str) -> anyhow::Result<()> {
+    let mut conn = connect(arguments).await?;
+    let mut ran = conn.query(LOCK_TIMEOUT).await;
+    if ran.is_ok() {
+        ran = conn.query(sql).await;
+    }
+    ran.map_err(|error| anyhow!("{sql}: {error}"))?;
+    conn.terminate();
+    Ok(())
+}
+
+/// Observes again, and prints the share of each finding before and after, with what was seen.
+async fn compare(
+    observer: &mut Observer,
+    arguments: &Advise,
+    before: &[Finding],
+) -> anyhow::Result<()> {
+    eprintln!("\nobserving again");
+    let observation = observer.observe(arguments.interval).await?;
+    let (after, _) = evaluate(&observation);
+    for finding in before {
+        let same =
+            |other: &&Finding| (other.pattern, &other.table) == (finding.pattern, &finding.table);
+        let share = |finding: &Finding| finding.share * 100.0;
+        match after.iter().find(same) {
+            Some(now) => eprintln!(
+                "{}: {:.0} % before, {:.0} % now; now {}",
+                finding.pattern,
+                share(finding),
+                share(now),
+                now.summary
+            ),
+            None => eprintln!(
+                "{}: {:.0} % before, not found now",
+                finding.pattern,
+                share(finding)
+            ),
+        }
+    }
+    Ok(())
+}
