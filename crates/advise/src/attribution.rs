@@ -98,35 +98,25 @@ pub(crate) fn attribute(observation: &Observation) -> Attribution {
             analyzed.push((session, statements.of(text)));
         }
     }
-    let sequences = read_then_write(&analyzed);
-    let row_waits = waiting_for_rows(&analyzed);
+    let rules = Rules::of(&analyzed);
+    let habits = rules.habits(&analyzed);
     let mut found = HashMap::<(Pattern, *const Known), Share>::new();
     let mut reads = HashMap::<*const Known, Share>::new();
     for (session, known) in analyzed.iter().filter(|(session, _)| session.is_active()) {
         attribution.active += 1;
-        let (pattern, table) = match &known.kind {
-            Kind::Take(table) | Kind::Pick(table) => (Some(Pattern::Queue), Some(table)),
-            kind if sequences.contains(&known.text) => {
-                (Some(Pattern::UpsertStore), first_table(kind))
-            }
-            Kind::Upsert(table) => (Some(Pattern::UpsertStore), Some(table)),
-            // Those that wait for the list of waiting sessions (LockManager) wait for the row, too.
-            kind if session.waits_for_row()
-                || (session.waits_in_lock_manager() && row_waits.contains(&known.text)) =>
-            {
-                (Some(Pattern::HotRow), first_table(kind))
-            }
-            kind => (None, first_table(kind)),
+        let habit = || habits.get(&session.pid).copied();
+        let pattern = rules.pattern(session, known);
+        let pattern = pattern.or_else(|| habit().filter(|_| known.kind == Kind::Other));
+        let new = || {
+            let table = first_table(&known.kind).and_then(|table| tables.find(table));
+            new_share(known, table)
         };
         let share = match pattern {
             Some(pattern) => found
                 .entry((pattern, Rc::as_ptr(known)))
-                .or_insert_with(|| new_share(known, table.and_then(|table| tables.find(table)))),
+                .or_insert_with(new),
             None if matches!(known.kind, Kind::Read { .. }) => {
-                let table = table.and_then(|table| tables.find(table));
-                reads
-                    .entry(Rc::as_ptr(known))
-                    .or_insert_with(|| new_share(known, table))
+                reads.entry(Rc::as_ptr(known)).or_insert_with(new)
             }
             None => {
                 let wait = session.wait.clone().unwrap_or_else(|| "CPU".to_owned());
@@ -171,6 +161,91 @@ fn first_table(kind: &Kind) -> Option<&Name> {
     }
 }
 
+/// What all samples together say about each.
+struct Rules<'a> {
+    behind_picks: BehindPicks<'a>,
+    /// Statements of transactions that read and then write.
+    sequences: HashSet<String>,
+    /// Statements of which any session waited for a row.
+    row_waits: HashSet<String>,
+}
+
+impl<'a> Rules<'a> {
+    fn of(analyzed: &'a [(&'a Session, Rc<Known>)]) -> Self {
+        Self {
+            behind_picks: BehindPicks::of(analyzed),
+            sequences: read_then_write(analyzed),
+            row_waits: waiting_for_rows(analyzed),
+        }
+    }
+
+    /// The pattern of a sample; `None` if it shows none by itself.
+    fn pattern(&self, session: &Session, known: &Known) -> Option<Pattern> {
+        let waits = || {
+            // Those that wait for the list of waiting sessions (LockManager) wait for the row, too.
+            session.waits_for_row()
+                || (session.waits_in_lock_manager() && self.row_waits.contains(&known.text))
+        };
+        match &known.kind {
+            Kind::Take(_) | Kind::Pick(_) => Some(Pattern::Queue),
+            _ if self.behind_picks.contains(session, known) => Some(Pattern::Queue),
+            Kind::Upsert(_) => Some(Pattern::UpsertStore),
+            _ if self.sequences.contains(&known.text) => Some(Pattern::UpsertStore),
+            _ if waits() => Some(Pattern::HotRow),
+            _ => None,
+        }
+    }
+
+    /// The pattern that each session shows most: that of its COMMITs, too.
+    fn habits(&self, analyzed: &[(&Session, Rc<Known>)]) -> HashMap<i32, Pattern> {
+        let mut counts = HashMap::<i32, BTreeMap<Pattern, usize>>::new();
+        for (session, known) in analyzed {
+            if let Some(pattern) = self.pattern(session, known) {
+                let of_session = counts.entry(session.pid).or_default();
+                *of_session.entry(pattern).or_default() += 1;
+            }
+        }
+        let most = |(pid, patterns): (i32, BTreeMap<Pattern, usize>)| {
+            let most = patterns.into_iter().max_by_key(|(_, samples)| *samples);
+            most.map(|(pattern, _)| (pid, pattern))
+        };
+        counts.into_iter().filter_map(most).collect()
+    }
+}
+
+/// What follows a pick in its transaction: the take in steps.
+struct BehindPicks<'a> {
+    transactions: HashSet<(i32, &'a str)>,
+    /// Writes, which were seen in such a transaction at least once. Those of other transactions were seen without their pick.
+    statements: HashSet<&'a str>,
+}
+
+impl<'a> BehindPicks<'a> {
+    fn of(analyzed: &'a [(&'a Session, Rc<Known>)]) -> Self {
+        let picks = analyzed
+            .iter()
+            .filter(|(_, known)| matches!(known.kind, Kind::Pick(_)));
+        let transactions: HashSet<_> = picks
+            .filter_map(|(session, _)| session.transaction_id())
+            .collect();
+        let behind = analyzed.iter().filter(|(session, known)| {
+            let transaction = session.transaction_id();
+            matches!(known.kind, Kind::Write(..))
+                && transaction.is_some_and(|id| transactions.contains(&id))
+        });
+        Self {
+            statements: behind.map(|(_, known)| known.text.as_str()).collect(),
+            transactions,
+        }
+    }
+
+    fn contains(&self, session: &Session, known: &Known) -> bool {
+        let transaction = session.transaction_id();
+        self.statements.contains(known.text.as_str())
+            || transaction.is_some_and(|id| self.transactions.contains(&id))
+    }
+}
+
 /// The statements of which any session waited for a row.
 fn waiting_for_rows(analyzed: &[(&Session, Rc<Known>)]) -> HashSet<String> {
     let waiting = analyzed
@@ -184,8 +259,8 @@ fn waiting_for_rows(analyzed: &[(&Session, Rc<Known>)]) -> HashSet<String> {
 fn read_then_write(analyzed: &[(&Session, Rc<Known>)]) -> HashSet<String> {
     let mut transactions = HashMap::<(i32, &str), Vec<&Rc<Known>>>::new();
     for (session, known) in analyzed {
-        if let Some(began) = session.transaction.as_deref() {
-            let seen = transactions.entry((session.pid, began)).or_default();
+        if let Some(id) = session.transaction_id() {
+            let seen = transactions.entry(id).or_default();
             seen.push(known);
         }
     }

@@ -76,6 +76,11 @@ impl Session {
         self.state.as_deref() == Some("active")
     }
 
+    /// Its transaction, if it has one.
+    pub(crate) fn transaction_id(&self) -> Option<(i32, &str)> {
+        Some((self.pid, self.transaction.as_deref()?))
+    }
+
     /// Whether it waits for a row that another transaction has changed or locked.
     pub(crate) fn waits_for_row(&self) -> bool {
         matches!(

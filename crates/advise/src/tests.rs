@@ -148,6 +148,31 @@ fn consumers_are_a_queue_in_one_statement_or_in_steps() {
 }
 
 #[test]
+fn what_follows_a_pick_is_part_of_the_take() {
+    let in_one = |mut sessions: Vec<Session>| {
+        let all = sessions.iter_mut();
+        all.for_each(|session| session.transaction = Some(session.pid.to_string()));
+        sessions
+    };
+    let pick = "SELECT k FROM t ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED";
+    let mut taken = observed(&in_one(sessions(30, pick, None)), TableCounters::default());
+    let delete = "DELETE FROM t WHERE k = 5";
+    taken
+        .samples
+        .extend(vec![in_one(sessions(30, delete, None)); 50]);
+    // Seen without its pick.
+    taken.samples.extend(vec![sessions(30, delete, None); 50]);
+    taken
+        .samples
+        .extend(vec![sessions(30, "COMMIT", Some("IO:WALSync")); 50]);
+    let finding = only(&taken);
+    assert_eq!(
+        (finding.pattern, finding.share > 0.99),
+        (Pattern::Queue, true)
+    );
+}
+
+#[test]
 fn a_read_and_a_write_of_a_transaction_are_an_upsert() {
     let upsert = "INSERT INTO t VALUES (1, 2) ON CONFLICT (k) DO UPDATE SET n = EXCLUDED.n";
     let seen = sessions(30, upsert, None);
