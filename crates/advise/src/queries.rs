@@ -24,12 +24,13 @@ SELECT json_build_object(
     FROM pg_stat_user_tables s JOIN pg_statio_user_tables io USING (relid)
     WHERE s.n_tup_ins + s.n_tup_upd + s.n_tup_del + io.heap_blks_read + io.heap_blks_hit > 0) t))";
 
-/// A list of [`Session`](crate::observation::Session): those of this database that are not idle.
+/// A list of [`Session`](crate::observation::Session): those of this database that are not idle, and those of which the role may see
+/// nothing.
 pub const SESSIONS: &str = "\
 SELECT coalesce(json_agg(s), '[]') FROM (
   SELECT pid, state, wait_event_type || ':' || wait_event AS wait, xact_start::text AS transaction, query AS statement
   FROM pg_stat_activity
-  WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+  WHERE datname = current_database() AND coalesce(backend_type, 'client backend') = 'client backend' AND pid <> pg_backend_pid()
     AND state IS DISTINCT FROM 'idle') s";
 
 /// [`Facts`](crate::observation::Facts) about the tables with these OIDs.

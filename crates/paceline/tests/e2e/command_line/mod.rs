@@ -1,6 +1,8 @@
 //! Subcommands of the binary.
 
 #[cfg(feature = "bench")]
+mod advising;
+#[cfg(feature = "bench")]
 mod benching;
 #[cfg(feature = "bench")]
 mod benching_replicas;
