@@ -330,15 +330,20 @@ fn outputs_escape_what_the_server_says() {
 
 #[test]
 fn counters_that_were_reset_say_nothing() {
-    let seen = sessions(8, "SELECT * FROM t WHERE k = 5", None);
     let table = TableCounters {
-        index_scans: 10,
-        index_rows: 10_000,
-        blocks: 9_500,
+        updated: 5_000,
+        blocks: 9_000,
         ..TableCounters::default()
     };
-    let mut reset = observed(&seen, table);
-    reset.before.tables = reset.after.tables.clone();
-    reset.after.tables[0].blocks = 100;
-    assert_eq!(patterns(&reset), []);
+    let seen = sessions(20, UPDATE, Some("Lock:tuple"));
+    let observation = observed(&seen, table);
+    assert_eq!(only(&observation).table.as_deref(), Some("public.t"));
+    let resets: [fn(&mut TableCounters); 2] = [|now| now.updated = 4_000, |now| now.blocks = 100];
+    for reset in resets {
+        let mut observation = observation.clone();
+        observation.before.tables = observation.after.tables.clone();
+        reset(&mut observation.after.tables[0]);
+        let finding = only(&observation);
+        assert_eq!((finding.pattern, finding.table), (Pattern::HotRow, None));
+    }
 }
