@@ -1,19 +1,10 @@
 //! The findings of an observation, in the order of what they cost.
 
 use crate::attribution::{Attribution, attribute};
+use crate::evaluated::{Evaluated, SHARE_MIN};
 use crate::finding::Finding;
 use crate::observation::Observation;
 use crate::patterns;
-
-/// A pattern that costs a smaller part of the database's time is not printed.
-pub(crate) const SHARE_MIN: f64 = 0.05;
-
-/// What an observation shows.
-#[derive(Debug)]
-pub(crate) struct Evaluated<'a> {
-    pub(crate) observation: &'a Observation,
-    pub(crate) attribution: Attribution,
-}
 
 /// The findings, that which costs most first; and what the reader should know about the observation itself.
 pub fn evaluate(observation: &Observation) -> (Vec<Finding>, Vec<String>) {

@@ -9,6 +9,7 @@
 
 mod attribution;
 mod evaluate;
+mod evaluated;
 mod finding;
 pub mod format;
 pub mod observation;

@@ -1,7 +1,9 @@
 //! Sessions that wait for the lock of a row that others change.
 
-use super::{Claim, counted, fillfactor, float, group};
-use crate::evaluate::Evaluated;
+use super::advice::{fillfactor, group};
+use super::claim::Claim;
+use super::numbers::{counted, float};
+use crate::evaluated::Evaluated;
 use crate::finding::{Advice, Apply, Evidence, Finding, Pattern};
 use crate::observation::TableFacts;
 use crate::queries::facts;

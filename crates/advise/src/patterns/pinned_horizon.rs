@@ -1,7 +1,7 @@
 //! Something that keeps vacuum from removing dead rows.
 
-use super::{counted, float};
-use crate::evaluate::Evaluated;
+use super::numbers::{counted, float};
+use crate::evaluated::Evaluated;
 use crate::finding::{Advice, Apply, Evidence, Finding, Pattern, Severity};
 use crate::observation::{Holder, TableChange};
 use crate::queries::facts;

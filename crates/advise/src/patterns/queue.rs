@@ -1,7 +1,9 @@
 //! Consumers that take rows from a table.
 
-use super::{Claim, counted, float, group, table_setting};
-use crate::evaluate::Evaluated;
+use super::advice::{group, table_setting};
+use super::claim::Claim;
+use super::numbers::{counted, float};
+use crate::evaluated::Evaluated;
 use crate::finding::{Advice, Apply, Finding, Pattern};
 use crate::observation::TableChange;
 use crate::statements::Kind;

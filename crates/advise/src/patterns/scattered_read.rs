@@ -1,8 +1,8 @@
 //! Reads by a key whose rows are distributed over the table.
 
-use super::{counted, float};
+use super::numbers::{counted, float};
 use crate::attribution::Share;
-use crate::evaluate::{Evaluated, SHARE_MIN};
+use crate::evaluated::{Evaluated, SHARE_MIN};
 use crate::finding::{Advice, Apply, Evidence, Finding, Pattern, Severity};
 use crate::observation::{IndexFacts, TableChange, TableFacts};
 use crate::queries::{SESSIONS, facts};

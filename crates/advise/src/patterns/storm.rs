@@ -1,7 +1,7 @@
 //! More sessions than the server can run.
 
-use super::{counted, float};
-use crate::evaluate::{Evaluated, SHARE_MIN};
+use super::numbers::{counted, float};
+use crate::evaluated::{Evaluated, SHARE_MIN};
 use crate::finding::{Advice, Apply, Evidence, Finding, Pattern, Severity};
 use crate::queries::SESSIONS;
 

@@ -1,8 +1,10 @@
 //! Rows that are inserted if they are not there, else updated.
 
-use super::{Claim, counted, fillfactor, float, group};
+use super::advice::{fillfactor, group};
+use super::claim::Claim;
+use super::numbers::{counted, float};
 use crate::attribution::Share;
-use crate::evaluate::Evaluated;
+use crate::evaluated::Evaluated;
 use crate::finding::{Advice, Apply, Finding, Pattern};
 use crate::observation::TableChange;
 use crate::observation::TableFacts;

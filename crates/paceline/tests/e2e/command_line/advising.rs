@@ -48,7 +48,7 @@ struct Advised {
 impl Advised {
     /// The patterns of the findings, in order, each with its table.
     fn found(&self) -> Vec<(String, Option<String>)> {
-        let findings: Value = serde_json::from_str(&self.out).expect(&self.out);
+        let findings: Value = serde_json::from_str(&self.out).unwrap();
         let text = |finding: &Value, name: &str| finding[name].as_str().map(str::to_owned);
         let findings = findings.as_array().unwrap().iter();
         findings

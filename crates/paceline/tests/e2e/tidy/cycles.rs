@@ -39,13 +39,15 @@ fn an_import_that_closes_a_cycle_is_found() {
 
 /// The crates from the bottom up, without those for tests. Cargo keeps dependencies free of cycles; the order says what a crate must
 /// not know.
-const LAYERS: [&str; 14] = [
-    "wire", "sql", "relay", "batch", "config", "net", "cluster", "shards", "pool", "proxy",
-    "admin", "postgres", "bench", "paceline",
+const LAYERS: [&str; 15] = [
+    "wire", "sql", "relay", "batch", "config", "net", "cluster", "shards", "advise", "pool",
+    "proxy", "admin", "postgres", "bench", "paceline",
 ];
 
 /// Crates that know neither sockets nor a runtime.
-const PURE: [&str; 6] = ["wire", "sql", "relay", "batch", "cluster", "shards"];
+const PURE: [&str; 7] = [
+    "wire", "sql", "relay", "batch", "cluster", "shards", "advise",
+];
 
 /// The entries of `[dependencies]` in the manifest of a crate.
 fn dependencies(crates: &Path, name: &str) -> Vec<String> {

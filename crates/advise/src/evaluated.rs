@@ -1,0 +1,14 @@
+//! What the patterns look at.
+
+use crate::attribution::Attribution;
+use crate::observation::Observation;
+
+/// A pattern that costs a smaller part of the database's time is not printed.
+pub(crate) const SHARE_MIN: f64 = 0.05;
+
+/// What an observation shows.
+#[derive(Debug)]
+pub(crate) struct Evaluated<'a> {
+    pub(crate) observation: &'a Observation,
+    pub(crate) attribution: Attribution,
+}
