@@ -219,10 +219,15 @@ impl OwnServers {
             conn.value(&read).await?;
             let (columns, rows) = conn.table("SHOW GROUPS").await?;
             let place = |name: &str| columns.iter().position(|column| column == name);
+            let of = |row: &[Option<String>], name: &str| row.get(place(name)?)?.clone();
+            // Other tables may be on shards already.
+            let is_read = |row: &&Vec<Option<String>>| {
+                let template = of(row, "template").unwrap_or_default();
+                template.contains(&format!(".{table} "))
+            };
             let values = |name: &str| {
-                let place = place(name);
-                let values = rows.iter().filter_map(|row| row.get(place?)?.as_deref());
-                values.collect::<Vec<_>>()
+                let rows = rows.iter().filter(is_read);
+                rows.filter_map(|row| of(row, name)).collect::<Vec<_>>()
             };
             if !values("on_shards").is_empty() {
                 break;

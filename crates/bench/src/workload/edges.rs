@@ -53,6 +53,9 @@ pub(crate) const SCENARIO: Scenario = Scenario {
                 reads: Some(EdgeReads::Fresh(FreshReads::new(sizes.protocol))),
                 ..Edges::new(Writing::upsert(sizes.protocol), Connections::Kept, sizes)
             };
+        "sharded", "five statements through the coordinator (the count in two); through Paceline two upserts on the shard of the edge",
+            on Sharded, by [("edge", "id"), ("degree", "id")],
+            |sizes| Edges::new(Writing::sharded(sizes.protocol), Connections::Kept, sizes);
     },
     clients: &[160],
     clients_full: &[160],

@@ -4,6 +4,7 @@ use super::verifier::{Edge, Write};
 use crate::connection::{Connection, Result};
 use crate::statement::{Protocol, Statement, Value};
 use crate::workload::values::row;
+use std::sync::OnceLock;
 
 const UPSERT: &str = "INSERT INTO paceline_lab.edge (id, target, unixnano, status) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status \
@@ -35,6 +36,21 @@ const FIVE: [&str; 6] = [
     "SELECT unixnano, status FROM paceline_lab.edge WHERE id = $1 AND target = $2",
 ];
 
+/// The same with the count in two statements: `postgres_fdw` cannot execute ON CONFLICT DO UPDATE.
+const COUNT_BY_COORDINATOR: [&str; 2] = [
+    "UPDATE paceline_lab.degree SET degree = degree + $2 WHERE id = $1 RETURNING id",
+    "INSERT INTO paceline_lab.degree (id, degree) VALUES ($1, $2)",
+];
+
+/// What goes to the shard of the edge: an upsert that returns the change of the degree, and the upsert of the degree.
+const BY_SHARD: [&str; 2] = [
+    "INSERT INTO paceline_lab.edge (id, target, unixnano, status) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano, was = edge.status, status = EXCLUDED.status \
+     WHERE edge.unixnano < EXCLUDED.unixnano RETURNING CASE WHEN status = 0 THEN 1 ELSE 0 END - CASE WHEN was = 0 THEN 1 ELSE 0 END",
+    "INSERT INTO paceline_lab.degree (id, degree) VALUES ($1, $2) \
+     ON CONFLICT (id) DO UPDATE SET degree = degree.degree + $2",
+];
+
 /// How a client writes one end of an edge.
 #[derive(Debug)]
 pub(super) enum Writing {
@@ -44,6 +60,14 @@ pub(super) enum Writing {
     Counted(Statement),
     /// A transaction that also updates the degree, with the statements of [`FIVE`].
     Five(Box<[Statement; 6]>),
+    /// On sharded tables: such a transaction through the coordinator alone, the statements of [`BY_SHARD`] through Paceline.
+    Sharded {
+        five: Box<[Statement; 6]>,
+        count: Box<[Statement; 2]>,
+        by_shard: Box<[Statement; 2]>,
+        /// Known from the first unit on.
+        through_paceline: OnceLock<bool>,
+    },
 }
 
 impl Writing {
@@ -61,6 +85,23 @@ impl Writing {
         Self::Five(Box::new(FIVE.map(number)))
     }
 
+    pub(super) fn sharded(protocol: Protocol) -> Self {
+        let mut numbers = 0..;
+        let mut number =
+            |sql, protocol| Statement::new(numbers.next().unwrap_or_default(), sql, protocol);
+        // The coordinator would reject the statements when they are prepared.
+        let unprepared = match protocol {
+            Protocol::Prepared => Protocol::Extended,
+            other => other,
+        };
+        Self::Sharded {
+            five: Box::new(FIVE.map(|sql| number(sql, protocol))),
+            count: Box::new(COUNT_BY_COORDINATOR.map(|sql| number(sql, protocol))),
+            by_shard: Box::new(BY_SHARD.map(|sql| number(sql, unprepared))),
+            through_paceline: OnceLock::new(),
+        }
+    }
+
     /// Whether the degree always equals the number of set edges.
     pub(super) fn keeps_degrees(&self) -> bool {
         !matches!(self, Self::Upsert(_))
@@ -69,7 +110,7 @@ impl Writing {
     /// The definition of an additional column of the table, with a comma.
     pub(super) fn extra_column(&self) -> &'static str {
         match self {
-            Self::Counted(_) => "was int NOT NULL DEFAULT 1, ",
+            Self::Counted(_) | Self::Sharded { .. } => "was int NOT NULL DEFAULT 1, ",
             Self::Upsert(_) | Self::Five(_) => "",
         }
     }
@@ -77,7 +118,16 @@ impl Writing {
     pub(super) async fn run(&self, conn: &mut Connection, edge: Edge, write: Write) -> Result<()> {
         let values = [edge.0, edge.1, write.unixnano, write.status].map(Value::Int);
         match self {
-            Self::Five(statements) => transaction(conn, statements, values, write).await,
+            Self::Five(statements) => transaction(conn, statements, None, values, write).await,
+            Self::Sharded {
+                five,
+                count,
+                by_shard,
+                through_paceline,
+            } => match is_paceline(conn, through_paceline).await {
+                true => on_shard(conn, by_shard, values).await,
+                false => transaction(conn, five, Some(count), values, write).await,
+            },
             Self::Upsert(statement) | Self::Counted(statement) => {
                 conn.run(statement, &values, |_| ()).await.map(drop)
             }
@@ -85,10 +135,37 @@ impl Writing {
     }
 }
 
-/// If two clients insert the same edge at the same time, one gets an error (23505), as in the source.
+/// Whether a connection leads to Paceline. PostgreSQL has no such setting.
+async fn is_paceline(conn: &mut Connection, known: &OnceLock<bool>) -> bool {
+    if let Some(known) = known.get() {
+        return *known;
+    }
+    let found = conn.table("SHOW GROUPS").await.is_ok();
+    *known.get_or_init(|| found)
+}
+
+/// Each statement is a transaction of its own: if the second fails, the degree is wrong, and the check fails.
+async fn on_shard(
+    conn: &mut Connection,
+    [upsert, count]: &[Statement; 2],
+    [id, target, unixnano, status]: [Value<'_>; 4],
+) -> Result<()> {
+    let mut more = 0;
+    let found = |body: &[u8]| more = row(body).map_or(0, |[more]| more);
+    conn.run(upsert, &[id, target, unixnano, status], found)
+        .await?;
+    if more != 0 {
+        conn.run(count, &[id, Value::Int(more)], |_| ()).await?;
+    }
+    Ok(())
+}
+
+/// If two clients insert the same edge at the same time, one gets an error (23505), as in the source. `count_by` replaces the statement that
+/// counts.
 async fn transaction(
     conn: &mut Connection,
     [look, insert, touch, change, count, look_again]: &[Statement; 6],
+    count_by: Option<&[Statement; 2]>,
     [id, target, unixnano, status]: [Value<'_>; 4],
     write: Write,
 ) -> Result<()> {
@@ -109,8 +186,17 @@ async fn transaction(
         conn.run(statement, values, |_| ()).await?;
     }
     let more = more_set(before, write);
-    if more != 0 {
-        conn.run(count, &[id, Value::Int(more)], |_| ()).await?;
+    let degree = [id, Value::Int(more)];
+    match (more, count_by) {
+        (0, _) => {}
+        (_, None) => drop(conn.run(count, &degree, |_| ()).await?),
+        (_, Some([update, insert])) => {
+            let mut exists = false;
+            conn.run(update, &degree, |_| exists = true).await?;
+            if !exists {
+                conn.run(insert, &degree, |_| ()).await?;
+            }
+        }
     }
     conn.run(look_again, &key, |_| ()).await?;
     conn.execute("COMMIT").await

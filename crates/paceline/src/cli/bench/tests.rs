@@ -291,7 +291,7 @@ fn variants_with_replicas_have_servers_of_their_own_unless_targets_are_named() {
 
 #[test]
 fn variants_on_shards_have_servers_of_their_own() {
-    for scenario in ["hot-row", "keyed-read"] {
+    for scenario in ["hot-row", "keyed-read", "edges"] {
         let bench = bench(&[scenario, "--variant", "sharded"]);
         let [choice] = bench.plan.choices.as_slice() else {
             panic!("{:?}", bench.plan.choices);
