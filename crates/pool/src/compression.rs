@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long compression is not offered to a server that has refused a startup packet with the offer. It is short: a server that was
-/// starting when it closed the connection has refused nothing.
+/// For how long compression is not offered to a server that has refused a startup packet with the offer.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
 
 /// The compressors of the process.

@@ -39,6 +39,13 @@ impl ServerConn {
         match open(Some(&link)).await {
             Err(refusal) if refusal.may_be_of_an_option() => {
                 let opened = open(None).await?;
+                // A server that was being restarted also closes a connection without an answer.
+                if !matches!(refusal, ServerError::Refused(_))
+                    && let Ok(offered) = open(Some(&link)).await
+                {
+                    opened.terminate();
+                    return Ok(offered);
+                }
                 link.is_refused(Instant::now());
                 let server = &address.upstream;
                 tracing::info!(%server, %refusal, "the server refuses logins with an offer of compression; for a while they have none");

@@ -65,14 +65,15 @@ fn a_database_may_differ_from_the_others() {
 /// What refuses the startup packet is asked once more without the option. That is remembered until the connections are replaced.
 #[test]
 fn a_refused_startup_packet_is_sent_once_more_without_the_option() {
-    for manner in [Manner::Close, Manner::Refuse] {
+    // A connection that is closed without an answer is tried with the option once more.
+    for (manner, offered) in [(Manner::Close, 2), (Manner::Refuse, 1)] {
         let link = Link::with(&["default_pool_size=3"]);
         link.wire.set(manner);
         let mut clients = [(); 2].map(|()| link.client());
         for client in &mut clients {
             client.ok("BEGIN");
         }
-        assert_eq!(link.wire.startups()[0], 1, "{manner:?}");
+        assert_eq!(link.wire.startups()[0], offered, "{manner:?}");
         assert!(link.wire.startups()[1] >= 2, "{manner:?}");
         let listed_servers = || listed(&link.near, "SHOW SERVERS", &link.database);
         assert!(listed_servers().iter().all(String::is_empty));
@@ -91,6 +92,17 @@ fn a_refused_startup_packet_is_sent_once_more_without_the_option() {
             listed_servers().iter().all(|listed| listed == "zstd")
         });
     }
+}
+
+/// A server that is restarted closes connections, too.
+#[test]
+fn a_connection_that_is_closed_once_is_no_refusal() {
+    let link = Link::with(&[]);
+    link.wire.set(Manner::CloseOnce);
+    assert_eq!(link.client().value("SELECT 1"), "1");
+    assert_eq!(listed(&link.near, "SHOW SERVERS", &link.database), ["zstd"]);
+    let refused = "refuses logins with an offer of compression";
+    assert!(!link.near.logged(refused));
 }
 
 /// A login that fails for another reason is not tried twice.

@@ -18,6 +18,8 @@ pub(super) enum Manner {
     Pass,
     /// The connection is closed without an answer.
     Close,
+    /// The first connection is closed without an answer; the others are passed on.
+    CloseOnce,
     /// It is answered with an error.
     Refuse,
     /// The option is taken out, and the answer has the confirmation of another login.
@@ -124,6 +126,10 @@ impl Shared {
         match (offers, manner) {
             (None, _) | (_, Manner::Pass) => {}
             (Some(_), Manner::Close) => return,
+            (Some(_), Manner::CloseOnce) => {
+                *self.manner.lock().unwrap() = Manner::Pass;
+                return;
+            }
             (Some(_), Manner::Refuse) => {
                 let error = b"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter\0\0";
                 let _ = client.write_all(&message::any(b'E', error));
