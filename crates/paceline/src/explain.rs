@@ -3,6 +3,7 @@
 
 mod answer;
 mod shape;
+mod shards;
 #[cfg(test)]
 mod tests;
 
@@ -10,12 +11,13 @@ use crate::cli::Explain;
 use crate::server_address::server_address;
 use anyhow::{anyhow, bail};
 use paceline_batch::analysis::{Policy, TemplateAnalysis};
+use paceline_config::Shards;
 use paceline_pool::address::Address;
 use paceline_pool::analysis;
 use paceline_pool::credentials::ServerCredentials;
 use paceline_pool::server::ServerConn;
 use paceline_relay::settings::SettingsInterner;
-use paceline_relay::template::{Template, Templates, without_bare_hints};
+use paceline_relay::template::{Simple, Templates, without_bare_hints};
 use paceline_sql::{Effect, Statement};
 use std::sync::Arc;
 
@@ -46,21 +48,17 @@ pub(crate) async fn explain(arguments: &Explain) -> anyhow::Result<String> {
     };
     let Some(upstream) = &arguments.upstream else {
         let summary = shape::summary(statement, &arguments.declared);
-        return Ok(answer::of_shape(
-            &simple,
-            summary,
-            policy,
-            settings.servers.shards,
-        ));
+        let place = shards::of_text(&simple.template, settings.servers.shards);
+        return Ok(answer::of_shape(&simple, summary, policy, place));
     };
     let address = Arc::new(server_address(upstream, settings)?);
-    let analysis = analyze(&address, arguments, &simple.template, statement, &templates).await?;
+    let (analysis, place) = analyze(&address, arguments, &simple, statement, &templates).await?;
     let server = format!("{upstream} as {}", address.user);
     Ok(answer::of_analysis(
         &simple,
         &analysis,
         policy,
-        settings.servers.shards,
+        place,
         &server,
         arguments.verbose,
     ))
@@ -81,10 +79,11 @@ fn why_lease(statement: &Statement) -> Option<String> {
 async fn analyze(
     address: &Arc<Address>,
     arguments: &Explain,
-    template: &Template,
+    simple: &Simple,
     statement: &Statement,
     templates: &Templates,
-) -> anyhow::Result<TemplateAnalysis> {
+) -> anyhow::Result<(TemplateAnalysis, Option<String>)> {
+    let template = &*simple.template;
     let (settings, declared) = (&arguments.settings, &arguments.declared);
     let none = SettingsInterner::default().none();
     let limit = settings.timeouts.server_connect_timeout;
@@ -104,10 +103,20 @@ async fn analyze(
     let refused = |error| anyhow!("PostgreSQL refuses the statement: {error}");
     let analysis =
         analysis::analyze(&mut conn, template, statement, &none, templates, declared).await;
-    let analysis = analysis.map_err(refused)?;
-    // The analysis does not describe every statement.
+    let mut analysis = analysis.map_err(refused)?;
+    let place = match settings.servers.shards {
+        Shards::Off => None,
+        Shards::Auto => {
+            let portable = analysis::portable_table(&mut conn, template, statement).await;
+            analysis.portable_table = portable.map_err(refused)?;
+            Some(shards::place(arguments, address, simple, &analysis, templates).await)
+        }
+    };
+    // The analysis does not describe every statement. The coordinator cannot describe all that a shard executes.
     let described = conn.describe(&template.text, &template.types).await;
-    described.map_err(refused)?;
+    if !place.as_ref().is_some_and(shards::Place::is_shard) {
+        described.map_err(refused)?;
+    }
     conn.terminate();
-    Ok(analysis)
+    Ok((analysis, place.map(|place| place.to_string())))
 }

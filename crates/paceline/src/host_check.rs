@@ -3,12 +3,15 @@
 mod attempt;
 mod shards;
 
+use crate::cli::Explain;
 use attempt::Attempt;
-use paceline_config::{Config, Database, Subscriber};
+use paceline_config::{Config, Database, PoolSettings, Subscriber, Upstream};
 use paceline_net::optional_timeout;
 use paceline_pool::hosts::{ask_both, subscriber_spec};
 use paceline_pool::server::ServerError;
+use paceline_shards::ShardMap;
 use shards::ShardsAttempt;
+use std::sync::Arc;
 
 /// What the hosts answered.
 pub(crate) struct HostsReport {
@@ -55,6 +58,28 @@ pub(crate) async fn check_hosts(config: &Config) -> HostsReport {
         report.all_answered &= answered;
     }
     report
+}
+
+/// The map of the shards of a database, as the front end would read it, with the privileges of a role. `upstream` has the login that
+/// reads the catalog.
+///
+/// # Errors
+/// The coordinator cannot be reached, or does not answer.
+pub(crate) async fn shard_map(
+    upstream: Upstream,
+    database: String,
+    explain: &Explain,
+    role: &str,
+) -> anyhow::Result<Arc<dyn ShardMap>> {
+    let attempt = ShardsAttempt::at(
+        upstream,
+        database,
+        PoolSettings::from(explain.settings.clone()),
+        explain.shard_servers.clone(),
+        explain.connect_query.clone(),
+    );
+    let reading = attempt.read(&[role.to_owned()]).await?;
+    Ok(reading.map)
 }
 
 /// How to reach a subscriber, and the hosts one of which is its primary.

@@ -20,6 +20,7 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::server::PrimaryColumns;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
+use paceline_sql::Statement;
 use paceline_wire::backend;
 use reasons::NOT_DESCRIBED;
 use std::sync::Arc;
@@ -128,6 +129,22 @@ async fn ask(
         // A concurrent DDL statement or a missing privilege; the template is not grouped.
         Err(ServerError::Refused(_)) => Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED))),
         Err(error) => Err(error),
+    }
+}
+
+/// The only table of a statement that has the same meaning on other servers with the same table; `None` for other statements.
+///
+/// # Errors
+/// The server rejects a question, or the connection is lost.
+pub async fn portable_table(
+    conn: &mut ServerConn,
+    template: &Template,
+    statement: &Statement,
+) -> Result<Option<u32>, ServerError> {
+    let may = statement.relations.len() == 1;
+    match may && portable::is_portable(conn, template, statement).await? {
+        true => portable::only_table(conn, statement).await,
+        false => Ok(None),
     }
 }
 

@@ -86,6 +86,27 @@ pub struct Request {
 }
 
 impl Request {
+    /// A simple query of a client that has changed nothing in its session: what `paceline explain` asks about.
+    pub fn of_query(
+        sql: &str,
+        template: Arc<Template>,
+        literals: Vec<Literal>,
+        settings: Arc<SessionSettings>,
+    ) -> Self {
+        let mut bytes = BytesMut::new();
+        frontend::write_query(&mut bytes, sql);
+        Self {
+            bytes: bytes.freeze(),
+            form: RequestForm::Simple,
+            sequences: template.sequences(),
+            values: Values::Literals(literals),
+            template,
+            settings,
+            may_change_session: false,
+            client_parse: None,
+        }
+    }
+
     /// Whether these parameters have the same format, so that they can form one array.
     pub fn is_even(&self, numbers: &[u32]) -> bool {
         let mut formats = numbers

@@ -5,7 +5,7 @@ use super::advise::Advise;
 use super::lab_command::LabCommand;
 use clap_complete::Shell;
 use paceline_admin::config_inputs::ConfigInputs;
-use paceline_config::{Config, Declared, Remark, Settings, Upstream};
+use paceline_config::{Config, Declared, Remark, Settings, ShardServer, Upstream};
 use std::path::PathBuf;
 
 /// A command.
@@ -51,6 +51,10 @@ pub(crate) struct Explain {
     pub(crate) sql: String,
     /// The server whose catalog is read; `None`: only the text is analyzed.
     pub(crate) upstream: Option<Upstream>,
+    /// What the configuration says about foreign servers of the database.
+    pub(crate) shard_servers: Vec<ShardServer>,
+    /// The query that connections to the database run first.
+    pub(crate) connect_query: String,
     /// The settings that the client's database and user would have.
     pub(crate) settings: Settings,
     /// Functions that the configuration declares.

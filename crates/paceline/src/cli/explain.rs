@@ -22,11 +22,11 @@ impl ExplainArguments {
         let mut settings = config.paceline.clone();
         if let Some((database, _)) = chosen {
             let user = self.user.as_deref().or(database.primary.user.as_deref());
-            settings.grouping.hotspot_for_autocommit = config
-                .pool_settings(database, user.unwrap_or_default())
-                .grouping
-                .hotspot_for_autocommit;
+            let of_pool = config.pool_settings(database, user.unwrap_or_default());
+            settings.grouping.hotspot_for_autocommit = of_pool.grouping.hotspot_for_autocommit;
+            settings.servers = of_pool.servers.clone();
         }
+        let database = chosen.as_ref().map(|(database, _)| *database);
         let of_file = chosen.map(|(database, on_server)| Upstream {
             dbname: Some(on_server),
             ..database.primary.clone()
@@ -42,6 +42,8 @@ impl ExplainArguments {
         Ok(Explain {
             sql: self.sql,
             upstream,
+            shard_servers: database.map_or_else(Vec::new, |own| own.shard_servers.clone()),
+            connect_query: database.map_or_else(String::new, |own| own.connect_query.clone()),
             settings,
             declared: config.declared,
             verbose: self.verbose,

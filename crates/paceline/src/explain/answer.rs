@@ -3,9 +3,7 @@
 use paceline_batch::analysis::{Policy, TemplateAnalysis};
 use paceline_batch::explain::{AnalysisSummary, Forecast};
 use paceline_batch::strategy::ExplainLines;
-use paceline_config::Shards;
 use paceline_relay::template::{Simple, Template};
-use paceline_sql::keyed::KeyedStatement;
 use paceline_sql::{LiteralKind, quote_literal};
 
 fn about(simple: &Simple) -> ExplainLines {
@@ -42,14 +40,16 @@ pub(super) fn of_shape(
     simple: &Simple,
     summary: AnalysisSummary<'_>,
     policy: Policy,
-    shards: Shards,
+    shards: Option<String>,
 ) -> String {
     let mut lines = about(simple);
     lines.say(
         "catalog",
         "not asked (no server is named): the tables may prevent what follows",
     );
-    route(&mut lines, &simple.template, shards);
+    if let Some(place) = shards {
+        lines.say("shards", place);
+    }
     forecasts(&mut lines, &simple.template, summary, policy);
     lines.finish()
 }
@@ -59,38 +59,20 @@ pub(super) fn of_analysis(
     simple: &Simple,
     analysis: &TemplateAnalysis,
     policy: Policy,
-    shards: Shards,
+    shards: Option<String>,
     place: &str,
     verbose: bool,
 ) -> String {
     let mut lines = about(simple);
     lines.say("catalog", format!("asked at {place}"));
-    route(&mut lines, &simple.template, shards);
+    if let Some(place) = shards {
+        lines.say("shards", place);
+    }
     forecasts(&mut lines, &simple.template, analysis.into(), policy);
     if let Ok(plan) = &analysis.plan {
         plan.explain(&mut lines, verbose);
     }
     lines.finish()
-}
-
-/// Appends whether the text permits shards to execute the statement. `paceline check --connect` prints which tables are sharded, and
-/// SHOW GROUPS where a template has run.
-fn route(lines: &mut ExplainLines, template: &Template, shards: Shards) {
-    if shards == Shards::Off {
-        return;
-    }
-    let read = KeyedStatement::read(&template.text);
-    lines.say(
-        "shards",
-        match read {
-            Err(why) => format!("the coordinator executes it: {why}"),
-            Ok(statement) => format!(
-                "if {} is a sharded table whose key is among {}: the shard of the row executes it",
-                statement.relation,
-                statement.fixed_columns().join(", "),
-            ),
-        },
-    );
 }
 
 /// Appends how requests of the template run as it is, and what a hint or `hotspot_for_autocommit` would change: in words, and by the

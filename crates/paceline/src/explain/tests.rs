@@ -9,6 +9,8 @@ fn question(sql: &str, upstream: Option<&str>) -> Explain {
         sql: sql.to_owned(),
         upstream,
         declared: Vec::new(),
+        shard_servers: Vec::new(),
+        connect_query: String::new(),
         settings: Settings::default(),
         verbose: false,
     }

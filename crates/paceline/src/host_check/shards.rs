@@ -1,7 +1,7 @@
 //! The map of a database's shards: what Paceline would send where, and what keeps the rest on the coordinator.
 
 use super::attempt::Attempt;
-use paceline_config::{Config, Database, ShardServer, Shards, Upstream};
+use paceline_config::{Config, Database, PoolSettings, ShardServer, Shards, Upstream};
 use paceline_net::optional_timeout;
 use paceline_pool::server::ServerError;
 use paceline_pool::shards::{
@@ -41,10 +41,35 @@ impl ShardsAttempt {
         })
     }
 
+    /// The same for the server of `paceline explain`.
+    pub(super) fn at(
+        upstream: Upstream,
+        database: String,
+        settings: PoolSettings,
+        servers: Vec<ShardServer>,
+        connect_query: String,
+    ) -> Self {
+        let about = String::new();
+        let host = Attempt {
+            about,
+            upstream,
+            database: database.clone(),
+            settings,
+        };
+        Self {
+            database,
+            hosts: vec![host],
+            servers,
+            connect_query,
+        }
+    }
+
     /// Lines that show the map, and whether all servers have answered.
     pub(super) async fn report(self) -> (Vec<String>, bool) {
         let about = format!("database {}", self.database);
-        match self.read().await {
+        let user = |host: &Attempt| host.upstream.user.clone();
+        let roles: Vec<String> = self.hosts.iter().find_map(user).into_iter().collect();
+        match self.read(&roles).await {
             Ok(reading) => {
                 let map = &*reading.map;
                 let answered = |server: &paceline_shards::ShardServer| {
@@ -58,16 +83,16 @@ impl ShardsAttempt {
         }
     }
 
-    async fn read(&self) -> anyhow::Result<MapReading> {
+    /// Reads the map, with the privileges of these roles.
+    pub(super) async fn read(&self, roles: &[String]) -> anyhow::Result<MapReading> {
         for host in &self.hosts {
             let limit = host.settings.timeouts.server_connect_timeout;
             // The line of a host says what is wrong with it.
             let Ok(mut conn) = host.open(&host.address()?, limit).await else {
                 continue;
             };
-            let roles: Vec<String> = host.upstream.user.iter().cloned().collect();
             let mut known = KnownDefinitions::new();
-            let asking = ask_coordinator(&mut conn, None, &roles, &mut known, limit);
+            let asking = ask_coordinator(&mut conn, None, roles, &mut known, limit);
             let asked = optional_timeout(limit, asking).await;
             let answer = asked.ok_or(ServerError::Timeout(limit))??;
             conn.terminate();

@@ -335,3 +335,70 @@ fn a_server_that_is_not_like_the_coordinator_executes_nothing() {
     let (_, line) = second(&sharded, &own);
     assert!(line.contains("no login is known"), "{line}");
 }
+
+/// The line about shards, if the statement is explained.
+fn place(sharded: &Sharded, sql: &str, more: &[&str]) -> Result<String, String> {
+    let url = format!(
+        "postgres://postgres@127.0.0.1:{}/{}",
+        sharded.coordinator.port(),
+        sharded.database
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command.args(["explain", sql, "--upstream", &url, "--set", "shards=auto"]);
+    let output = command.args(more).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if !output.status.success() {
+        return Err(text(output.stderr));
+    }
+    let printed = text(output.stdout);
+    let line = printed.lines().find_map(|line| line.strip_prefix("shards"));
+    Ok(line.unwrap().trim().to_owned())
+}
+
+#[test]
+fn a_statement_is_explained_by_the_map() {
+    let sharded = sharded();
+    let by_key = "SELECT amount FROM t WHERE id = 1";
+    let shard = place(&sharded, by_key, &[]).unwrap();
+    // The row is where explain says.
+    let mut coordinator = sharded.on_coordinator();
+    coordinator.ok("INSERT INTO t (id, amount) VALUES (1, 5)");
+    let server = coordinator.value(
+        "SELECT s.srvname FROM t JOIN pg_foreign_table f ON f.ftrelid = t.tableoid JOIN pg_foreign_server s ON s.oid = f.ftserver WHERE id = 1",
+    );
+    assert_eq!(shard, format!("the shard {server} executes it"));
+    let upsert = "INSERT INTO t (id, amount) VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET amount = excluded.amount";
+    assert_eq!(place(&sharded, upsert, &[]).unwrap(), shard);
+    let expected =
+        "the shard of the row that the parameters fix executes it, if their types are known";
+    let by_parameter = "SELECT amount FROM t WHERE id = $1";
+    assert_eq!(place(&sharded, by_parameter, &[]).unwrap(), expected);
+    for (sql, why) in [
+        ("SELECT count(*) FROM t", "the coordinator executes it: "),
+        (
+            "SELECT 1 FROM pg_class WHERE relname = 'x'",
+            "the coordinator executes it: it names no sharded table",
+        ),
+        (
+            "UPDATE t SET id = 2 WHERE id = 1",
+            "the coordinator executes it: it changes a column of the partition key",
+        ),
+    ] {
+        let found = place(&sharded, sql, &[]).unwrap();
+        assert!(found.starts_with(why), "{sql}: {found}");
+    }
+    let refused = place(&sharded, "SELECT nothing FROM t WHERE id = 1", &[]).unwrap_err();
+    assert!(
+        refused.contains("column \"nothing\" does not exist"),
+        "{refused}"
+    );
+    // A difference on the shard keeps its partitions on the coordinator.
+    for number in 0..2 {
+        sharded.on_shard(number).ok(&format!(
+            "ALTER DATABASE {} SET bytea_output = escape",
+            sharded.database
+        ));
+    }
+    let differs = place(&sharded, by_key, &[]).unwrap();
+    assert!(differs.contains("bytea_output is escape"), "{differs}");
+}
