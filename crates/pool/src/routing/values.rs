@@ -66,6 +66,7 @@ impl<'r> Reading<'r> {
     fn value(self, source: &'r KeySource, column: &KeyColumn) -> Option<KeyValue<'r>> {
         let (value, cast) = match source {
             KeySource::Null => return self.null(),
+            KeySource::Negative(number) => return self.negative(*number, column.key_type),
             KeySource::Value { value, cast } => (value, cast.as_ref()),
         };
         let cast = match cast {
@@ -88,6 +89,19 @@ impl<'r> Reading<'r> {
                 Values::Bound(_) => self.bound(*number, read_as),
             },
         }
+    }
+
+    /// A literal behind a minus sign. A parameter there has a type that PostgreSQL chooses by the operator.
+    fn negative(self, number: u32, read_as: KeyType) -> Option<KeyValue<'r>> {
+        let Values::Literals(literals) = &self.request.values else {
+            return None;
+        };
+        let literal = literals.get((number as usize).checked_sub(1)?)?;
+        if !matches!(literal.kind, LiteralKind::Int4 | LiteralKind::Int8) || !is_integer(read_as) {
+            return None;
+        }
+        let value = literal.text.parse::<i64>().ok()?;
+        fits(KeyValue::Int(value.checked_neg()?), read_as)
     }
 
     fn null(self) -> Option<KeyValue<'r>> {

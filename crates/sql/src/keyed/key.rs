@@ -1,11 +1,13 @@
 //! The values that a text gives to columns.
 
+use crate::literals::LiteralKind;
 use crate::name::Name;
 use crate::parser::{is_equality, string};
 use crate::tree::Record;
 use crate::update::flatten;
 use crate::value::{KeyValue, key_value};
-use pg_query::protobuf::{AExprKind, TypeCast};
+use pg_query::protobuf::a_const::Val;
+use pg_query::protobuf::{AExpr, AExprKind, TypeCast};
 use pg_query::{Node, NodeEnum};
 
 /// The value of a column, as the text says it.
@@ -20,6 +22,8 @@ pub enum KeySource {
         /// The type of the cast.
         cast: Option<Name>,
     },
+    /// A parameter behind a minus sign: a negative number, if the parameter stands for a literal.
+    Negative(u32),
 }
 
 /// `column = value`, in either order.
@@ -98,6 +102,10 @@ fn column<'a>(node: &'a NodeEnum, qualifier: &str) -> Option<&'a str> {
 pub(super) fn source(node: &NodeEnum) -> Option<KeySource> {
     match node {
         NodeEnum::AConst(constant) if constant.isnull => Some(KeySource::Null),
+        NodeEnum::AConst(constant) if let Some(Val::Boolval(value)) = &constant.val => {
+            Some(boolean(value.boolval))
+        }
+        NodeEnum::AExpr(minus) => Some(KeySource::Negative(negated(minus)?)),
         NodeEnum::TypeCast(cast) => Some(KeySource::Value {
             value: key_value(cast.arg.as_ref()?.node.as_ref()?)?,
             cast: Some(plain_type(cast)?),
@@ -106,6 +114,27 @@ pub(super) fn source(node: &NodeEnum) -> Option<KeySource> {
             value: key_value(other)?,
             cast: None,
         }),
+    }
+}
+
+/// `true` and `false` have a type of their own.
+fn boolean(value: bool) -> KeySource {
+    let cast = Name::from_parts(vec!["pg_catalog".to_owned(), "bool".to_owned()]);
+    let text = if value { "t" } else { "f" }.to_owned();
+    let kind = LiteralKind::Unknown;
+    KeySource::Value {
+        value: KeyValue::Constant { kind, text },
+        cast,
+    }
+}
+
+/// The number of the parameter in `-$n`.
+fn negated(minus: &AExpr) -> Option<u32> {
+    let is_minus = minus.kind() == AExprKind::AexprOp && minus.lexpr.is_none();
+    let is_minus = is_minus && crate::parser::strings(&minus.name).as_deref() == Some(&["-"]);
+    match minus.rexpr.as_ref()?.node.as_ref()? {
+        NodeEnum::ParamRef(parameter) if is_minus => u32::try_from(parameter.number).ok(),
+        _ => None,
     }
 }
 

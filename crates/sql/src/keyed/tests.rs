@@ -64,6 +64,38 @@ fn a_cast_belongs_to_the_value() {
 }
 
 #[test]
+fn signs_and_truth_values_belong_to_literals() {
+    let value = |sql: &str| {
+        let KeyValues::Conjuncts(found) = read(sql).values else {
+            panic!("no conjuncts");
+        };
+        found.into_iter().next().map(|found| found.value)
+    };
+    let boolean = |text: &str| KeySource::Value {
+        value: KeyValue::Constant {
+            kind: LiteralKind::Unknown,
+            text: text.to_owned(),
+        },
+        cast: Name::from_parts(vec!["pg_catalog".to_owned(), "bool".to_owned()]),
+    };
+    assert_eq!(value("SELECT 1 FROM t WHERE b = true"), Some(boolean("t")));
+    assert_eq!(value("SELECT 1 FROM t WHERE FALSE = b"), Some(boolean("f")));
+    assert_eq!(
+        value("SELECT 1 FROM t WHERE id = -$2"),
+        Some(KeySource::Negative(2))
+    );
+    for sql in [
+        "SELECT 1 FROM t WHERE id = +$1",
+        "SELECT 1 FROM t WHERE id = 1 - $1",
+        "SELECT 1 FROM t WHERE id = -$1::int",
+        "SELECT 1 FROM t WHERE id = -v",
+        "SELECT 1 FROM t WHERE id OPERATOR(s.=) -$1",
+    ] {
+        assert!(KeyedStatement::read(sql).is_err(), "{sql}");
+    }
+}
+
+#[test]
 fn what_may_mean_something_else_is_refused() {
     use KeyedRefusal::*;
     for (sql, why) in [

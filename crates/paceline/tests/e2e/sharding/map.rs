@@ -1,9 +1,10 @@
 //! The map in force: when it is read, and what counts before it is read again.
 
+use super::on_shards;
 use crate::failover::console;
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
-use crate::harness::{Sharded, assert_same, until};
+use crate::harness::{At, Sharded, assert_same, until};
 
 /// The map is read only once, unless something asks for it.
 const ONCE: &str = "shard_map_max_age = \"1h\"";
@@ -23,16 +24,6 @@ fn sharded() -> Sharded {
 fn client(sharded: &Sharded, paceline: &Paceline, user: &str) -> RawClient {
     let parameters = [("user", user), ("database", sharded.database.as_str())];
     RawClient::connect(paceline.port(), &parameters)
-}
-
-/// Requests that shards have answered.
-fn on_shards(client: &mut RawClient) -> i64 {
-    let reply = client.ok("SHOW GROUPS");
-    let columns = reply.0[0].columns();
-    let place = columns.iter().position(|name| name == "on_shards").unwrap();
-    let counts = reply.rows().into_iter();
-    let counts = counts.map(|row| row[place].as_deref().unwrap_or("0").parse::<i64>().unwrap());
-    counts.max().unwrap_or(0)
 }
 
 /// Runs this read until a shard answers it.
@@ -182,4 +173,44 @@ fn a_database_without_an_entry_has_shards_too() {
         || monitors(&one) == 0,
     );
     assert_on_shard(&mut of_other, READ);
+}
+
+#[test]
+fn negative_and_boolean_literals_are_keys() {
+    let sharded = sharded();
+    let lists = [
+        ("FOR VALUES IN (true)", At::Shard(0)),
+        ("FOR VALUES IN (false)", At::Shard(1)),
+    ];
+    sharded.table(
+        "b",
+        "flag boolean NOT NULL, n int",
+        "",
+        "LIST (flag)",
+        &lists,
+    );
+    sharded.on_coordinator().ok(
+        "INSERT INTO b VALUES (true, 1), (false, 2); INSERT INTO t VALUES (-7, 70), (7, -70), (-9223372, 5)",
+    );
+    let paceline = sharded.paceline("").spawn();
+    let mut client = client(&sharded, &paceline, "postgres");
+    await_shard(&mut client, "SELECT n FROM t WHERE id = 7");
+    for (sql, expected) in [
+        ("SELECT n FROM t WHERE id = -7", "70"),
+        ("SELECT n FROM t WHERE - 7 = id", "70"),
+        ("SELECT n FROM t WHERE id = -9223372", "5"),
+        ("SELECT n FROM b WHERE flag = true", "1"),
+        ("SELECT n FROM b WHERE flag = FALSE", "2"),
+    ] {
+        await_shard(&mut client, sql);
+        assert_eq!(client.value(sql), expected, "{sql}");
+        assert_on_shard(&mut client, sql);
+    }
+    assert_on_shard(&mut client, "INSERT INTO t (id, n) VALUES (-8, 80)");
+    assert_on_shard(&mut client, "UPDATE b SET n = n + 1 WHERE flag = true");
+    let mut coordinator = sharded.on_coordinator();
+    assert_eq!(coordinator.number("SELECT n FROM t WHERE id = -8"), 80);
+    assert_eq!(coordinator.number("SELECT n FROM b WHERE flag"), 2);
+    // PostgreSQL chooses the type of a number that is not an integer, and that of a parameter behind the sign.
+    assert_on_coordinator(&mut client, "SELECT n FROM t WHERE id = -7.0");
 }
