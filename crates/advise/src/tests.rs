@@ -148,6 +148,52 @@ fn consumers_are_a_queue_in_one_statement_or_in_steps() {
 }
 
 #[test]
+fn vacuum_needs_memory_for_all_dead_rows() {
+    let take =
+        "DELETE FROM t WHERE k = (SELECT k FROM t ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED)";
+    let dead = TableCounters {
+        dead: 50_000_000,
+        ..TableCounters::default()
+    };
+    let mut queue = observed(&sessions(30, take, None), dead);
+    let settings = [
+        ("autovacuum_work_mem", "-1kB"),
+        ("maintenance_work_mem", "65536kB"),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    queue.facts.settings = settings.into_iter().collect();
+    let finding = only(&queue);
+    assert!(
+        advises(&finding, "SET autovacuum_work_mem = '287MB'"),
+        "{finding:?}"
+    );
+    let own = queue.facts.settings.get_mut("autovacuum_work_mem");
+    *own.unwrap() = "524288kB".to_owned();
+    assert!(!advises(&only(&queue), "autovacuum_work_mem"));
+}
+
+#[test]
+fn an_index_that_nothing_uses_is_named() {
+    let upsert = "INSERT INTO t VALUES (1, 2) ON CONFLICT (k) DO UPDATE SET n = EXCLUDED.n";
+    let mut store = observed(&sessions(30, upsert, None), TableCounters::default());
+    assert!(!advises(&only(&store), "DROP INDEX"));
+    let mut unused = store.facts.tables[0].indexes[0].clone();
+    unused.unique = false;
+    unused.scans = 0;
+    unused.name = "public.\"It's\"".to_owned();
+    store.facts.tables[0].indexes.push(unused);
+    let finding = only(&store);
+    assert!(advises(&finding, "DROP INDEX CONCURRENTLY public.\"It's\""));
+    let undo = "pg_get_indexdef('public.\"It''s\"'::regclass)";
+    assert!(
+        finding
+            .advice
+            .iter()
+            .any(|advice| advice.undo.contains(undo))
+    );
+}
+
+#[test]
 fn what_follows_a_pick_is_part_of_the_take() {
     let in_one = |mut sessions: Vec<Session>| {
         let all = sessions.iter_mut();

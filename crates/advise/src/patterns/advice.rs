@@ -48,6 +48,29 @@ pub(super) fn table_setting(
     })
 }
 
+/// Indexes that no query has used since the statistics were reset, and that each write maintains.
+pub(super) fn unused_indexes(facts: &TableFacts) -> Vec<Advice> {
+    let unused = facts.indexes.iter();
+    let unused = unused.filter(|index| !index.unique && index.scans == 0);
+    let advice = unused.map(|index| Advice {
+        what: format!(
+            "Drop the index {}, which no query has used since the statistics were reset",
+            index.name
+        ),
+        sql: Some(format!("DROP INDEX CONCURRENTLY {}", index.name)),
+        configuration: None,
+        gain: "Each write has one index less to maintain".to_owned(),
+        risk: "Queries that run once a month, and those of replicas, may need it: look there first"
+            .to_owned(),
+        undo: format!(
+            "Create it again: SELECT pg_get_indexdef('{}'::regclass) before you drop it",
+            index.name.replace('\'', "''")
+        ),
+        apply: Apply::No,
+    });
+    advice.collect()
+}
+
 /// Leaves room in each block, so that a new version of a row fits beside the old one.
 pub(super) fn fillfactor(change: &TableChange<'_>, facts: &TableFacts) -> Option<Advice> {
     let hot = float(change.hot_updated) / float(change.updated.max(1));

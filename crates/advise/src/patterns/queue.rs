@@ -5,7 +5,7 @@ use super::claim::Claim;
 use super::numbers::{counted, float};
 use crate::evaluated::Evaluated;
 use crate::finding::{Advice, Apply, Finding, Pattern};
-use crate::observation::TableChange;
+use crate::observation::{Facts, TableChange};
 use crate::statements::Kind;
 
 pub(super) fn find(evaluated: &Evaluated<'_>) -> Option<Finding> {
@@ -61,7 +61,40 @@ pub(super) fn find(evaluated: &Evaluated<'_>) -> Option<Finding> {
             ),
         ));
     }
+    if let Some(change) = &change {
+        advice.extend(vacuum_memory(change, &evaluated.observation.facts));
+    }
     Some(claim.finding(summary, evidence, advice))
+}
+
+/// Bytes that vacuum keeps for each dead row before version 17.
+const BYTES_PER_DEAD_ROW: i64 = 6;
+
+/// Memory in which vacuum can keep all dead rows: with less, it reads every index of the table once more each time it is full.
+fn vacuum_memory(change: &TableChange<'_>, facts: &Facts) -> Option<Advice> {
+    let kilobytes = |name: &str| {
+        let value = facts.settings.get(name)?.strip_suffix("kB")?;
+        value.parse::<i64>().ok().filter(|value| *value > 0)
+    };
+    let own = kilobytes("autovacuum_work_mem");
+    let present = own.or_else(|| kilobytes("maintenance_work_mem"))?;
+    let needed = change.now.dead * BYTES_PER_DEAD_ROW / 1024;
+    if needed <= present {
+        return None;
+    }
+    let wanted = (needed + 1023) / 1024;
+    Some(Advice {
+        what: format!("Give vacuum memory for the {} dead rows: it has {present} kB", change.now.dead),
+        sql: Some(format!("ALTER SYSTEM SET autovacuum_work_mem = '{wanted}MB'")),
+        configuration: None,
+        gain: format!(
+            "Vacuum reads each index of the table once in place of {} times",
+            (needed + present - 1) / present
+        ),
+        risk: "Each of the autovacuum_max_workers may use as much; from version 17 on, vacuum needs far less".to_owned(),
+        undo: "ALTER SYSTEM RESET autovacuum_work_mem".to_owned(),
+        apply: Apply::No,
+    })
 }
 
 fn as_one_statement(change: Option<&TableChange<'_>>) -> Advice {

@@ -1,6 +1,6 @@
 //! Rows that are inserted if they are not there, else updated.
 
-use super::advice::{fillfactor, group};
+use super::advice::{fillfactor, group, unused_indexes};
 use super::claim::Claim;
 use super::numbers::{counted, float};
 use crate::attribution::Share;
@@ -49,6 +49,7 @@ pub(super) fn find(evaluated: &Evaluated<'_>) -> Option<Finding> {
     ));
     if let (Some(change), Some(facts)) = (&change, claim.facts()) {
         advice.extend(fillfactor(change, facts));
+        advice.extend(unused_indexes(facts));
     }
     Some(claim.finding(summary, evidence, advice))
 }

@@ -80,7 +80,7 @@ fn scenario(server: &Cluster, arguments: &[&str], active: i64) -> Load {
     until("the load runs", || {
         observer.number(
             "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() \
-             AND state_change > now() - interval '1s' AND query LIKE '%paceline_lab%' AND query NOT LIKE '%generate_series%'",
+             AND (state = 'active' OR state_change > now() - interval '1s') AND query LIKE '%paceline_lab%' AND query NOT LIKE '%generate_series%'",
         ) >= active
     });
     load
