@@ -86,48 +86,58 @@ fn scenario(server: &Cluster, arguments: &[&str], active: i64) -> Load {
     load
 }
 
-#[test]
-fn each_scenario_is_found_first_and_alone() {
+/// A scenario is found first, and nothing else is.
+#[track_caller]
+fn assert_only(arguments: &[&str], active: i64, pattern: &str, table: Option<&str>) {
     let server = server();
-    for (arguments, active, pattern, table) in [
-        (
-            &["hot-row", "--clients", "64"][..],
-            60,
-            "hot-row",
-            Some("stock"),
-        ),
-        (
-            &["queue", "--clients", "64"],
-            60,
-            "queue",
-            Some("t_order_q"),
-        ),
-        (
-            &["edges", "--clients", "64"],
-            60,
-            "upsert-store",
-            Some("edge"),
-        ),
-        (&["storm", "--clients", "200"], 190, "storm", None),
-        (
-            &["keyed-read", "--variant", "scattered", "--clients", "16"],
-            14,
-            "scattered-read",
-            Some("fares_scattered"),
-        ),
-    ] {
-        let load = scenario(&server, arguments, active);
-        let advised = advise(&url(&server, "postgres"), &["--format", "json"]);
-        drop(load);
-        let table = table.map(|table| format!("paceline_lab.{table}"));
-        assert_eq!(
-            advised.found(),
-            [(pattern.to_owned(), table)],
-            "{}",
-            advised.out
-        );
-        assert_eq!((advised.code, advised.err.as_str()), (FOUND, ""));
-    }
+    let load = scenario(&server, arguments, active);
+    let advised = advise(&url(&server, "postgres"), &["--format", "json"]);
+    drop(load);
+    let table = table.map(|table| format!("paceline_lab.{table}"));
+    let expected = [(pattern.to_owned(), table)];
+    assert_eq!(advised.found(), expected, "{}", advised.out);
+    assert_eq!((advised.code, advised.err.as_str()), (FOUND, ""));
+}
+
+#[test]
+fn updates_of_a_row_are_a_hot_row() {
+    assert_only(
+        &["hot-row", "--clients", "64"],
+        60,
+        "hot-row",
+        Some("stock"),
+    );
+}
+
+#[test]
+fn consumers_are_a_queue() {
+    assert_only(
+        &["queue", "--clients", "64"],
+        60,
+        "queue",
+        Some("t_order_q"),
+    );
+}
+
+#[test]
+fn writes_of_edges_are_an_upsert_store() {
+    assert_only(
+        &["edges", "--clients", "64"],
+        60,
+        "upsert-store",
+        Some("edge"),
+    );
+}
+
+#[test]
+fn many_clients_are_a_storm() {
+    assert_only(&["storm", "--clients", "200"], 190, "storm", None);
+}
+
+#[test]
+fn reads_of_rows_in_many_blocks_are_scattered() {
+    let arguments = ["keyed-read", "--variant", "scattered", "--clients", "16"];
+    assert_only(&arguments, 14, "scattered-read", Some("fares_scattered"));
 }
 
 /// The tool alone brings the rows of a key together, under load.
@@ -191,7 +201,7 @@ fn healthy_and_empty_databases_have_no_finding() {
             .stderr(Stdio::null());
         Load(command.spawn().unwrap())
     };
-    let filled = pgbench(&["-i", "-q", "-s", "20"]).0.wait().unwrap();
+    let filled = pgbench(&["-i", "-q", "-s", "10"]).0.wait().unwrap();
     assert!(filled.success());
     let load = pgbench(&["-n", "-c", "4", "-j", "1", "-T", "60"]);
     let mut observer = server.client("postgres");
