@@ -155,6 +155,8 @@ pub struct Holder {
     pub name: String,
     /// More about it.
     pub detail: String,
+    /// The present or last statement of a session, as far as the server keeps it.
+    pub statement: Option<String>,
     /// For how many seconds; `None` if the server does not know it.
     pub seconds: Option<f64>,
     /// For how many transactions.

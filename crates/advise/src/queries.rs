@@ -56,19 +56,19 @@ SELECT json_build_object(
     WHERE c.oid = ANY ('{{{tables}}}'::oid[])) t),
   'holders', (SELECT coalesce(json_agg(h), '[]') FROM (
     SELECT 'session' AS kind, pid::text AS name,
-      format('%s, application %s, %s: %s', usename, coalesce(nullif(application_name, ''), 'without a name'), state, left(query, 80)) AS detail,
+      format('%s, application %s, %s', usename, coalesce(nullif(application_name, ''), 'without a name'), state) AS detail, query AS statement,
       extract(epoch FROM clock_timestamp() - xact_start) AS seconds, greatest(age(backend_xmin), age(backend_xid))::int8 AS transactions
     FROM pg_stat_activity
     WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
       AND backend_type = 'client backend' AND datname = current_database()
     UNION ALL
-    SELECT 'prepared transaction', gid, 'owner ' || owner, extract(epoch FROM clock_timestamp() - prepared), age(transaction)::int8
+    SELECT 'prepared transaction', gid, 'owner ' || owner, NULL, extract(epoch FROM clock_timestamp() - prepared), age(transaction)::int8
     FROM pg_prepared_xacts WHERE database = current_database()
     UNION ALL
-    SELECT 'replication slot', slot_name, CASE WHEN active THEN 'active' ELSE 'inactive' END, NULL, age(xmin)::int8
+    SELECT 'replication slot', slot_name, CASE WHEN active THEN 'active' ELSE 'inactive' END, NULL, NULL, age(xmin)::int8
     FROM pg_replication_slots WHERE xmin IS NOT NULL
     UNION ALL
-    SELECT 'standby', coalesce(nullif(application_name, ''), client_addr::text, pid::text), 'hot_standby_feedback', NULL, age(backend_xmin)::int8
+    SELECT 'standby', coalesce(nullif(application_name, ''), client_addr::text, pid::text), 'hot_standby_feedback', NULL, NULL, age(backend_xmin)::int8
     FROM pg_stat_replication WHERE backend_xmin IS NOT NULL) h),
   'settings', (SELECT json_object_agg(name, setting || coalesce(unit, '')) FROM pg_settings WHERE name IN
     ('autovacuum', 'autovacuum_naptime', 'autovacuum_work_mem', 'maintenance_work_mem', 'autovacuum_vacuum_cost_delay',

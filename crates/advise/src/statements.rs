@@ -1,6 +1,6 @@
 //! What a statement does, by the same analysis of its text as in the front end.
 
-use paceline_sql::{Effect, Name, Statement, parse, take_out_literals};
+use paceline_sql::{Effect, Name, Statement, masked, parse, take_out_literals};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -21,9 +21,13 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// A statement with parameters in place of values.
+/// What a text is called of which the server keeps only the beginning, so that its values are not known.
+const UNREADABLE: &str = "(a statement of which the server keeps only the beginning)";
+
+/// A statement without values.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Known {
+    /// Its text: parameters in place of values, or `?`.
     pub(crate) text: String,
     pub(crate) kind: Kind,
     /// Whether the front end could execute waiting requests of it together, if the catalog permits it.
@@ -36,16 +40,17 @@ pub(crate) struct Statements(HashMap<String, Rc<Known>>);
 
 impl Statements {
     pub(crate) fn of(&mut self, sql: &str) -> Rc<Known> {
-        let template = take_out_literals(sql, true).map(|normalized| normalized.text);
-        let template = template.unwrap_or_else(|| sql.to_owned());
-        let known = self.0.entry(template);
-        let known = known.or_insert_with_key(|template| Rc::new(read(template)));
+        let normalized = take_out_literals(sql, true).map(|normalized| normalized.text);
+        let template = normalized.as_deref().unwrap_or(sql);
+        let shown = masked(template).unwrap_or_else(|| UNREADABLE.to_owned());
+        let known = self.0.entry(shown);
+        let known = known.or_insert_with_key(|shown| Rc::new(read(template, shown)));
         Rc::clone(known)
     }
 }
 
-fn read(template: &str) -> Known {
-    let text = template.split_whitespace().collect::<Vec<_>>().join(" ");
+fn read(template: &str, shown: &str) -> Known {
+    let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let Ok(statement) = parse(template) else {
         return Known {
             text,

@@ -343,6 +343,45 @@ fn a_role_that_sees_nothing_finds_nothing_and_says_so() {
 }
 
 #[test]
+fn no_value_of_a_statement_is_printed() {
+    let seen = [
+        "UPDATE t SET n = 1 WHERE k = 'secret'",
+        "UPDATE t SET n = $1 WHERE k = E'secret'",
+        "UPDATE t SET n = 1 WHERE k = 'secret",
+    ];
+    for sql in seen {
+        let observation = observed(
+            &sessions(20, sql, Some("Lock:tuple")),
+            TableCounters::default(),
+        );
+        let finding = only(&observation);
+        assert_eq!(finding.pattern, Pattern::HotRow, "{sql}");
+        assert!(!format!("{finding:?}").contains("secret"), "{finding:?}");
+    }
+    let table = TableCounters {
+        deleted: 1_000,
+        dead: 60_000,
+        live: 1_000,
+        ..TableCounters::default()
+    };
+    let mut pinned = observed(&[], table);
+    pinned.facts.holders = vec![Holder {
+        kind: "session".to_owned(),
+        name: "7".to_owned(),
+        statement: Some("SELECT * FROM t WHERE k = 'secret'".to_owned()),
+        seconds: Some(90.0),
+        ..Holder::default()
+    }];
+    let finding = only(&pinned);
+    assert!(
+        finding.evidence[0]
+            .fact
+            .ends_with("SELECT * FROM t WHERE k = ?"),
+        "{finding:?}"
+    );
+}
+
+#[test]
 fn outputs_escape_what_the_server_says() {
     let evil = "UPDATE \"<b>\n;DROP TABLE x\" SET n = 1 WHERE k = 5";
     let mut observation = observed(

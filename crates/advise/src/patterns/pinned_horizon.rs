@@ -50,7 +50,13 @@ pub(super) fn find(evaluated: &Evaluated<'_>) -> Option<Finding> {
         statement: None,
         evidence: vec![
             Evidence {
-                fact: format!("{} {}: {}", holder.kind, holder.name, holder.detail),
+                fact: format!(
+                    "{} {}: {}{}",
+                    holder.kind,
+                    holder.name,
+                    holder.detail,
+                    statement(holder)
+                ),
                 query: facts(&[worst.now.id]),
             },
             counted(format!(
@@ -62,6 +68,12 @@ pub(super) fn find(evaluated: &Evaluated<'_>) -> Option<Finding> {
         ],
         advice: vec![end(holder)],
     })
+}
+
+/// The statement of a session without its values.
+fn statement(holder: &Holder) -> String {
+    let masked = holder.statement.as_deref().and_then(paceline_sql::masked);
+    masked.map_or_else(String::new, |text| format!(", its statement: {text}"))
 }
 
 fn end(holder: &Holder) -> Advice {
