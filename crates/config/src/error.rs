@@ -180,6 +180,9 @@ pub(crate) enum ConfigProblem {
     /// A shard that is named twice.
     #[error("foreign server {0} is named more than once; keep one entry")]
     ShardServerTwice(String),
+    /// Ports that cannot be those of the hosts.
+    #[error("{0} needs one port, or as many ports as hosts")]
+    ShardServerPorts(String),
     /// A password in two places.
     #[error("{0} has password and password_file; keep one of the two")]
     TwoShardPasswords(String),

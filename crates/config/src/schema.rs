@@ -85,8 +85,10 @@ fn of_database(key: &str) -> Value {
 fn of_shard_server(key: &str) -> Value {
     match key {
         "server" => text("The name of the foreign server on the coordinator"),
-        "host" => text("Where it listens, if Paceline reaches it elsewhere than the coordinator"),
-        "port" => json!({ "type": "integer", "minimum": 1, "maximum": 65535 }),
+        "host" => one_or_more(text(
+            "Where it listens, if Paceline reaches it elsewhere than the coordinator: its host, or its primary and replicas in any order",
+        )),
+        "port" => one_or_more(json!({ "type": "integer", "minimum": 1, "maximum": 65535 })),
         "dbname" => text("The database there"),
         "user" => text("The user of all roles that have a user mapping"),
         "password" => text("The password of this user"),
@@ -160,6 +162,10 @@ fn of_function(key: &str) -> Value {
 
 fn text(description: &str) -> Value {
     json!({ "type": "string", "description": description })
+}
+
+fn one_or_more(item: Value) -> Value {
+    json!({ "anyOf": [item, { "type": "array", "items": item, "minItems": 1 }] })
 }
 
 /// Tables of names of one's own.

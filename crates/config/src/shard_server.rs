@@ -8,10 +8,10 @@ use crate::secret::Secret;
 pub struct ShardServer {
     /// Its name on the coordinator.
     pub server: String,
-    /// Where it listens.
-    pub host: Option<Host>,
-    /// Its port.
-    pub port: Option<u16>,
+    /// Where it listens. If there are several hosts, one of them is the primary, and the others are its replicas.
+    pub hosts: Option<Vec<Host>>,
+    /// One port for each host, or one for all.
+    pub ports: Option<Vec<u16>>,
     /// The database there.
     pub dbname: Option<String>,
     /// The user of all roles that have a user mapping, and of the monitor.

@@ -53,6 +53,19 @@ pub struct Upstream {
     pub tls: UpstreamTls,
 }
 
+impl Upstream {
+    /// Another host, with the login and the database of this one.
+    #[must_use]
+    pub fn on_host(&self, other: &Self) -> Self {
+        Self {
+            host: other.host.clone(),
+            port: other.port,
+            tls: other.tls.clone(),
+            ..self.clone()
+        }
+    }
+}
+
 /// What a URL says of TLS; where it says nothing, `server_tls_…` holds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpstreamTls {

@@ -61,6 +61,29 @@ impl Address {
         parts(self) == parts(other)
     }
 
+    /// An address for a monitor.
+    pub(crate) fn of_monitor(
+        upstream: Upstream,
+        database: String,
+        tcp: &Tcp,
+        keyring: &Arc<Keyring>,
+    ) -> Self {
+        Self {
+            user: upstream.user.clone().unwrap_or_default(),
+            database,
+            upstream,
+            startup: vec![(
+                "application_name".to_owned(),
+                "paceline: monitor".to_owned(),
+            )],
+            connect_query: String::new(),
+            tcp: tcp.clone(),
+            keyring: Arc::clone(keyring),
+            compression: None,
+            location: None,
+        }
+    }
+
     /// A number that changes when the monitor finds that the name of the server leads elsewhere, and again when it finds the server there.
     pub(crate) fn moves(&self) -> u64 {
         let location = self.location.as_ref();

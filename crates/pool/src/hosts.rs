@@ -5,6 +5,7 @@
 
 mod asker;
 mod commits;
+mod config;
 mod failovers;
 mod lookup;
 pub(crate) mod monitor;
@@ -17,6 +18,7 @@ mod readable_tables;
 mod reads;
 mod subscriber;
 
+pub(crate) use config::{HostsConfig, ShardHostLimits, is_same_server};
 pub use failovers::{Failover, FailoverTotals};
 pub(crate) use positions::ReplicaNeeds;
 pub(crate) use primary::{NoPrimary, PrimaryState};
@@ -25,8 +27,7 @@ pub use questions::ask_both;
 pub use readable_tables::spec as subscriber_spec;
 pub(crate) use readable_tables::{ReadableTables, SubscriberRead, names_of};
 
-use crate::address::{Address, host_address};
-use crate::keyring::Keyring;
+use crate::address::host_address;
 use crate::location::Location;
 use crate::shared::Shared;
 use arc_swap::ArcSwap;
@@ -35,7 +36,7 @@ use paceline_cluster::{
     Cluster, ClusterSettings, Event, HostAddress, HostId, HostSpec, HostStatus, Lsn, Observation,
     PatroniView, Position, ReadableReplica, SystemId,
 };
-use paceline_config::{Config, Database, Subscriber, Upstream};
+use paceline_config::Upstream;
 use positions::Positions;
 use readable_tables::Subscribers;
 use std::fmt;
@@ -52,7 +53,7 @@ const PROBE_OFTEN: Duration = Duration::from_millis(20);
 
 /// The hosts of one entry of the configuration.
 pub struct DatabaseHosts {
-    /// The key of the entry in [`Config::databases`].
+    /// The key of the entry in [`paceline_config::Config::databases`]; for a shard, the name of the database as clients use it.
     pub entry: String,
     config: HostsConfig,
     cluster: Mutex<Cluster>,
@@ -89,115 +90,6 @@ struct Roles {
     readable: Vec<ReadableReplica>,
     /// The subscribers that may serve reads.
     subscribers: Vec<Arc<ReadableTables>>,
-}
-
-/// What the configuration says about the hosts of a database.
-#[derive(Debug, Clone)]
-pub(crate) struct HostsConfig {
-    /// Where pools connect to: the hosts in the order of the URL, and the subscribers behind them.
-    upstreams: Vec<Upstream>,
-    /// Where the monitor connects to, in the same order.
-    monitored: Vec<Arc<Address>>,
-    /// The subscribers.
-    subscribers: Vec<Subscriber>,
-    patroni: Vec<String>,
-    /// The zone of this process; empty for none.
-    zone: String,
-    /// The zones of the hosts; none if they are not configured.
-    zones: Vec<String>,
-    failover_timeout: Duration,
-    /// Limits an attempt to connect; zero means no limit.
-    connect_timeout: Duration,
-}
-
-impl HostsConfig {
-    /// The hosts of an entry; `None` if its only host is the primary without being asked.
-    pub(crate) fn of(config: &Config, entry: &str, keyring: &Arc<Keyring>) -> Option<Self> {
-        let database = config.databases.get(entry)?;
-        let settings = config.database_settings(database);
-        if !database.is_monitored(&settings) {
-            return None;
-        }
-        let monitored = |upstream: Upstream, name| {
-            Arc::new(Address {
-                user: upstream.user.clone().unwrap_or_default(),
-                database: name,
-                upstream,
-                startup: vec![(
-                    "application_name".to_owned(),
-                    "paceline: monitor".to_owned(),
-                )],
-                connect_query: String::new(),
-                tcp: config.paceline.tcp.clone(),
-                keyring: Arc::clone(keyring),
-                compression: None,
-                location: None,
-            })
-        };
-        let hosts = database.all_hosts().map(|at| {
-            let upstream = database.monitor_upstream(&at, &settings);
-            monitored(upstream, config.monitor_database(entry, database))
-        });
-        let subscribers = database.subscribers.iter().map(|subscriber| {
-            let upstream = database.subscriber_upstream(subscriber);
-            let upstream = database.with_monitor_login(upstream, &settings);
-            let name = config.subscriber_database(entry, database, subscriber);
-            monitored(upstream, name)
-        });
-        Some(Self {
-            upstreams: upstreams(database),
-            monitored: hosts.chain(subscribers).collect(),
-            subscribers: database.subscribers.clone(),
-            patroni: settings.servers.patroni.clone(),
-            zone: settings.servers.zone.clone(),
-            zones: settings.servers.zones.clone(),
-            failover_timeout: settings.servers.failover_timeout,
-            connect_timeout: settings.timeouts.server_connect_timeout,
-        })
-    }
-
-    /// The hosts of the URL.
-    fn hosts(&self) -> &[Upstream] {
-        let hosts = self.upstreams.len() - self.subscribers.len();
-        self.upstreams.get(..hosts).unwrap_or_default()
-    }
-
-    /// The subscriber with this number; `None` if it is the number of a host of the URL.
-    fn subscriber(&self, HostId(id): HostId) -> Option<&Subscriber> {
-        let place = id.checked_sub(self.hosts().len())?;
-        self.subscribers.get(place)
-    }
-
-    /// The one of the hosts that listens where `upstream` does.
-    fn same_server(&self, upstream: &Upstream) -> Option<&Upstream> {
-        let mut servers = self.hosts().iter();
-        servers.find(|server| is_same_server(server, upstream))
-    }
-
-    /// Whether both monitor the same hosts in the same way.
-    fn is_same(&self, other: &Self) -> bool {
-        let pairs = || self.monitored.iter().zip(&other.monitored);
-        (&self.upstreams, &self.subscribers) == (&other.upstreams, &other.subscribers)
-            && self.patroni == other.patroni
-            && (&self.zone, &self.zones) == (&other.zone, &other.zones)
-            && self.failover_timeout == other.failover_timeout
-            && self.connect_timeout == other.connect_timeout
-            && pairs().all(|(one, other)| one.leads_to(other))
-    }
-}
-
-/// Whether both are the same server, whatever the login.
-pub(crate) fn is_same_server(one: &Upstream, other: &Upstream) -> bool {
-    (&one.host, one.port) == (&other.host, other.port)
-}
-
-/// The servers at all hosts of a database, and its subscribers.
-fn upstreams(database: &Database) -> Vec<Upstream> {
-    let hosts = database.all_hosts();
-    let hosts = hosts.map(|at| database.upstream_at(&at));
-    let subscribers = database.subscribers.iter();
-    let subscribers = subscribers.map(|subscriber| database.subscriber_upstream(subscriber));
-    hosts.chain(subscribers).collect()
 }
 
 impl DatabaseHosts {
@@ -248,6 +140,11 @@ impl DatabaseHosts {
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The foreign server of which these are the hosts; `None` for those of the database itself.
+    pub fn shard(&self) -> Option<&str> {
+        self.config.shard.as_deref()
+    }
+
     /// Whether the configuration still says the same.
     pub(crate) fn are_those_of(&self, config: &HostsConfig) -> bool {
         self.config.is_same(config)
@@ -278,9 +175,13 @@ impl DatabaseHosts {
         }
     }
 
-    /// The state of each host, in the order of the URL, and of each subscriber.
+    /// The state of each host, in the order of the URL, and of each subscriber. Replicas of a shard serve no reads.
     pub fn statuses(&self) -> Vec<HostStatus> {
-        self.lock().statuses()
+        let mut statuses = self.lock().statuses();
+        if self.shard().is_some() {
+            statuses.iter_mut().for_each(|host| host.reads = None);
+        }
+        statuses
     }
 
     /// The state of the host that listens where `upstream` does; `None` if there is none.
@@ -418,11 +319,11 @@ impl DatabaseHosts {
     }
 
     fn log(&self, event: &Event) {
-        let database = self.entry.as_str();
+        let (database, shard) = (self.entry.as_str(), self.shard());
         let shown = |host: &HostId| self.name(*host);
         match event {
             Event::PrimaryLost { host, reason } => {
-                tracing::warn!(database, host = %shown(host), %reason, "the primary is lost: requests wait");
+                tracing::warn!(database, shard, host = %shown(host), %reason, "the primary is lost: requests wait");
             }
             Event::PrimaryFound {
                 host,
@@ -432,28 +333,35 @@ impl DatabaseHosts {
             } => {
                 let timeline = timeline.map(|timeline| timeline.0);
                 let before = before.map(|before| before.0);
-                tracing::info!(database, host = %shown(host), timeline, before, ?waited, "this host is the primary");
+                tracing::info!(database, shard, host = %shown(host), timeline, before, ?waited, "this host is the primary");
             }
             Event::PrimaryNotFound => {
-                tracing::warn!(database, "no host is the primary: requests wait");
+                tracing::warn!(database, shard, "no host is the primary: requests wait");
                 for host in self.statuses() {
                     let address = &host.spec.address;
                     match host.reason {
                         Some(reason) => {
-                            tracing::warn!(database, host = %address, %reason, "a host is not the primary");
+                            tracing::warn!(database, shard, host = %address, %reason, "a host is not the primary");
                         }
-                        None => tracing::warn!(database, host = %address, "a host is a replica"),
+                        None => {
+                            tracing::warn!(database, shard, host = %address, "a host is a replica");
+                        }
                     }
                 }
             }
             Event::Removed { host, reason } => {
-                tracing::warn!(database, host = %shown(host), %reason, "a host is not in use");
+                tracing::warn!(database, shard, host = %shown(host), %reason, "a host is not in use");
             }
             Event::Returned(host) => {
-                tracing::info!(database, host = %shown(host), "a host is in use")
+                tracing::info!(database, shard, host = %shown(host), "a host is in use");
             }
             Event::TimelineRose(timeline) => {
-                tracing::info!(database, timeline = timeline.0, "a new timeline was seen");
+                tracing::info!(
+                    database,
+                    shard,
+                    timeline = timeline.0,
+                    "a new timeline was seen"
+                );
             }
         }
     }

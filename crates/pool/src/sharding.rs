@@ -5,14 +5,14 @@
 //! than the map says.
 
 use crate::address::Address;
+use crate::hosts::PrimaryState;
 use crate::pool::{Pool, PoolConfig, ShardHost};
 use crate::routing::{RouteRefusal, RoutedStatement, Routes};
-use crate::shards::ShardSource;
+use crate::shards::{ShardPlace, ShardSource};
 use crate::shared::Shared;
 use arc_swap::ArcSwapOption;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::strategy::PlannedRequest;
-use paceline_config::Upstream;
 use paceline_relay::request::Request;
 use paceline_shards::{ShardMap, ShardServerId};
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ pub struct Shards {
 
 /// A server's pool, and where it leads.
 struct ShardPool {
-    upstream: Upstream,
+    place: ShardPlace,
     host: ShardHost,
     pool: Arc<Pool>,
 }
@@ -114,7 +114,7 @@ impl Shards {
         for known in self.lock().values() {
             known
                 .pool
-                .reconfigure(config_of(config, &known.upstream, known.host));
+                .reconfigure(config_of(config, &known.place, known.host));
         }
     }
 
@@ -182,10 +182,10 @@ impl Shards {
         let host = ShardHost {
             system: server.system,
         };
-        let upstream = self.source.upstream(map, id, &self.role)?;
+        let place = self.source.place(map, id, &self.role)?;
         let known = |pools: &HashMap<String, ShardPool>| {
             let known = pools.get(&server.name)?;
-            let is_same = known.upstream == upstream && known.host == host;
+            let is_same = known.place.is_same(&place) && known.host == host;
             is_same.then(|| Arc::clone(&known.pool))
         };
         if let Some(pool) = known(&self.lock()) {
@@ -194,10 +194,9 @@ impl Shards {
         self.maker.make(&|config, new| {
             let mut pools = self.lock();
             known(&pools).unwrap_or_else(|| {
-                let pool = new(config_of(config, &upstream, host));
-                let upstream = upstream.clone();
+                let pool = new(config_of(config, &place, host));
                 let of_server = ShardPool {
-                    upstream,
+                    place: place.clone(),
                     host,
                     pool: Arc::clone(&pool),
                 };
@@ -208,30 +207,34 @@ impl Shards {
     }
 }
 
-/// The configuration of a shard's pool: that of the coordinator's, with the address of the shard.
-fn config_of(config: &PoolConfig, upstream: &Upstream, host: ShardHost) -> PoolConfig {
+/// The configuration of a shard's pool: that of the coordinator's, with the address of the shard, or of its primary.
+fn config_of(config: &PoolConfig, place: &ShardPlace, host: ShardHost) -> PoolConfig {
     let mut startup = config.address.startup.clone();
     startup.retain(|(name, _)| name != SEARCH_PATH.0);
     startup.push((SEARCH_PATH.0.to_owned(), SEARCH_PATH.1.to_owned()));
+    let ShardPlace { upstream, hosts } = place;
+    let (primary, no_primary) = match hosts.as_ref().map(|hosts| hosts.primary_for_pools()) {
+        Some(PrimaryState::Known(primary)) => (Some(primary), None),
+        Some(PrimaryState::Unknown(none)) => (None, Some(none)),
+        None => (None, None),
+    };
+    let upstream = primary.map_or_else(|| upstream.clone(), |primary| upstream.on_host(&primary));
+    let location = hosts.as_ref().and_then(|hosts| hosts.location(&upstream));
     let of_coordinator = &config.address;
+    let user = upstream.user.as_ref();
+    let dbname = upstream.dbname.as_ref();
     PoolConfig {
         address: Address {
-            user: upstream
-                .user
-                .clone()
-                .unwrap_or_else(|| of_coordinator.user.clone()),
-            database: upstream
-                .dbname
-                .clone()
-                .unwrap_or_else(|| of_coordinator.database.clone()),
-            upstream: upstream.clone(),
+            user: user.unwrap_or(&of_coordinator.user).clone(),
+            database: dbname.unwrap_or(&of_coordinator.database).clone(),
+            upstream,
             startup,
             connect_query: String::new(),
-            location: None,
+            location,
             ..of_coordinator.clone()
         },
-        no_primary: None,
-        hosts: None,
+        no_primary,
+        hosts: hosts.clone(),
         replica: None,
         shard: Some(host),
         ..config.clone()

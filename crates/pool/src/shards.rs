@@ -16,11 +16,11 @@ pub use shard::{ShardAnswer, ask_shard};
 pub(crate) use monitor::start;
 
 use crate::address::Address;
-use crate::hosts::DatabaseHosts;
+use crate::hosts::{DatabaseHosts, HostsConfig, ShardHostLimits};
 use crate::keyring::Keyring;
-use paceline_config::{Config, ShardServer, Shards, Tcp, Upstream};
+use paceline_config::{Config, ShardServer, Shards, Upstream};
 use paceline_shards::{ShardMap, ShardServerId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -30,9 +30,8 @@ pub(crate) trait ShardSource: Send + Sync {
     /// The map in force. `None`: it is not known, or it is too old.
     fn map(&self) -> Option<Arc<dyn ShardMap>>;
 
-    /// Where connections to a server of this map lead for a role of the coordinator, with the user, the password and the database
-    /// there. `None`: the role has no login.
-    fn upstream(&self, map: &dyn ShardMap, server: ShardServerId, role: &str) -> Option<Upstream>;
+    /// Where connections to a server of this map lead for a role of the coordinator. `None`: the role has no login.
+    fn place(&self, map: &dyn ShardMap, server: ShardServerId, role: &str) -> Option<ShardPlace>;
 
     /// The next map must contain the privileges of this role.
     fn add_role(&self, role: &str);
@@ -40,6 +39,30 @@ pub(crate) trait ShardSource: Send + Sync {
     /// The map may be out of date.
     fn suspect(&self);
 }
+
+/// Where the connections to a shard lead for a role.
+#[derive(Clone)]
+pub(crate) struct ShardPlace {
+    /// With the user, the password and the database there. If there are several hosts, the first of them.
+    pub(crate) upstream: Upstream,
+    /// The hosts, if there are several.
+    pub(crate) hosts: Option<Arc<DatabaseHosts>>,
+}
+
+impl ShardPlace {
+    /// Whether both are the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let hosts = |place: &Self| place.hosts.as_ref().map(Arc::as_ptr);
+        self.upstream == other.upstream && hosts(self) == hosts(other)
+    }
+}
+
+/// The hosts of shards that have several, by the names of the foreign servers.
+type HostsOfShards = BTreeMap<String, Arc<DatabaseHosts>>;
+
+/// Begins to monitor the hosts of a shard; the second argument are the hosts of the same shard before. `None`: the process ends.
+pub(crate) type MonitorHosts =
+    dyn Fn(HostsConfig, Option<&DatabaseHosts>) -> Option<Arc<DatabaseHosts>> + Send + Sync;
 
 /// The shards of one database.
 pub(crate) struct DatabaseShards {
@@ -59,6 +82,8 @@ struct State {
     reading: Option<(Arc<MapReading>, Instant)>,
     /// A reading counts only if it began with this number.
     generation: u64,
+    /// Those of the last reading.
+    hosts: Arc<HostsOfShards>,
 }
 
 /// What the configuration says about the shards of a database.
@@ -72,7 +97,7 @@ pub(crate) struct ShardsConfig {
     /// The query that connections to the coordinator run first.
     connect_query: String,
     max_age: Duration,
-    connect_timeout: Duration,
+    limits: ShardHostLimits,
 }
 
 impl ShardsConfig {
@@ -94,12 +119,15 @@ impl ShardsConfig {
         }
         let tcp = &config.paceline.tcp;
         Some(Self {
-            coordinator: Arc::new(monitored(upstream, on_server, tcp, keyring)),
+            coordinator: Arc::new(Address::of_monitor(upstream, on_server, tcp, keyring)),
             hosts,
             servers: database.shard_servers.clone(),
             connect_query: database.connect_query.clone(),
             max_age: settings.servers.shard_map_max_age,
-            connect_timeout: settings.timeouts.server_connect_timeout,
+            limits: ShardHostLimits {
+                failover_timeout: settings.servers.failover_timeout,
+                connect_timeout: settings.timeouts.server_connect_timeout,
+            },
         })
     }
 
@@ -109,7 +137,7 @@ impl ShardsConfig {
         self.coordinator.leads_to(&other.coordinator)
             && hosts(self) == hosts(other)
             && (&self.servers, &self.connect_query) == (&other.servers, &other.connect_query)
-            && (self.max_age, self.connect_timeout) == (other.max_age, other.connect_timeout)
+            && (self.max_age, self.limits) == (other.max_age, other.limits)
     }
 
     /// Where the coordinator is now; `None` while no host is the primary.
@@ -133,25 +161,7 @@ impl ShardsConfig {
     fn shard(&self, upstream: Upstream) -> Arc<Address> {
         let Address { tcp, keyring, .. } = &*self.coordinator;
         let name = upstream.dbname.clone().unwrap_or_default();
-        Arc::new(monitored(upstream, name, tcp, keyring))
-    }
-}
-
-/// An address for the monitor.
-fn monitored(upstream: Upstream, database: String, tcp: &Tcp, keyring: &Arc<Keyring>) -> Address {
-    Address {
-        user: upstream.user.clone().unwrap_or_default(),
-        database,
-        upstream,
-        startup: vec![(
-            "application_name".to_owned(),
-            "paceline: monitor".to_owned(),
-        )],
-        connect_query: String::new(),
-        tcp: tcp.clone(),
-        keyring: Arc::clone(keyring),
-        compression: None,
-        location: None,
+        Arc::new(Address::of_monitor(upstream, name, tcp, keyring))
     }
 }
 
@@ -180,6 +190,12 @@ impl DatabaseShards {
         self.wanted.send_replace(());
     }
 
+    /// The hosts of shards that have several.
+    pub(crate) fn hosts(&self) -> Vec<Arc<DatabaseHosts>> {
+        let hosts = Arc::clone(&self.lock().hosts);
+        hosts.values().map(Arc::clone).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -193,9 +209,16 @@ impl DatabaseShards {
 
     /// Puts a reading into force that began then, with this generation. If it is equal to the one in force, that one remains: what is
     /// known of templates by its map remains, too.
-    fn put_in_force(&self, reading: MapReading, began: Instant, generation: u64) {
+    fn put_in_force(
+        &self,
+        reading: MapReading,
+        hosts: Arc<HostsOfShards>,
+        began: Instant,
+        generation: u64,
+    ) {
         let mut state = self.lock();
         if state.generation == generation {
+            state.hosts = hosts;
             let before = state.reading.take().map(|(before, _)| before);
             let same = before.as_ref().filter(|before| ***before == reading);
             if let Some(same) = same {
@@ -232,9 +255,14 @@ impl ShardSource for DatabaseShards {
         Some(Arc::clone(&reading.map) as Arc<dyn ShardMap>)
     }
 
-    fn upstream(&self, map: &dyn ShardMap, server: ShardServerId, role: &str) -> Option<Upstream> {
+    fn place(&self, map: &dyn ShardMap, server: ShardServerId, role: &str) -> Option<ShardPlace> {
         let name = &map.server(server)?.name;
-        self.reading()?.upstream(name, role).cloned()
+        let reading = self.reading()?;
+        let hosts = Arc::clone(&self.lock().hosts);
+        Some(ShardPlace {
+            upstream: reading.upstream(name, role)?.clone(),
+            hosts: hosts.get(name).map(Arc::clone),
+        })
     }
 
     fn add_role(&self, role: &str) {

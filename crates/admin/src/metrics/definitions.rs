@@ -45,7 +45,7 @@ pub(super) enum MetricSource {
 
 const STRATEGY_AND_TEMPLATE: &[&str] = &["database", "user", "strategy", "template"];
 const POOL: &[&str] = &["database", "user"];
-const HOST: &[&str] = &["database", "host"];
+const HOST: &[&str] = &["database", "host", "shard"];
 const DATABASE: &[&str] = &["database"];
 const LINK: &[&str] = &["side", "direction"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];

@@ -73,12 +73,14 @@ impl Scrape {
     }
 }
 
-/// The values of a metric of hosts. Its labels are the entry of the configuration, and `host:port`.
+/// The values of a metric of hosts. Its labels are the entry of the configuration, `host:port`, and the foreign server; empty for the hosts
+/// of the database itself.
 fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<Number>) -> Vec<(Vec<String>, Number)> {
     let mut values = Vec::new();
     for hosts in proxy.pools.hosts() {
         for host in hosts.statuses() {
-            let labels = vec![hosts.entry.clone(), host.spec.address.to_string()];
+            let shard = hosts.shard().unwrap_or_default().to_owned();
+            let labels = vec![hosts.entry.clone(), host.spec.address.to_string(), shard];
             values.extend(value(&host).map(|value| (labels, value)));
         }
     }

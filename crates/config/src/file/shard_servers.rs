@@ -5,7 +5,7 @@ use super::reader::Reader;
 use crate::error::ConfigProblem;
 use crate::secret;
 use crate::shard_server::ShardServer;
-use crate::value;
+use crate::value::{self, ValueError, Written};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -57,13 +57,15 @@ fn shard_server(
     let table = format!("[{path}]");
     let start = item.span().start;
     let before = reader.problems.len();
-    let (mut server, mut name, mut port, mut dbname) = (None, None, None, None);
+    let (mut server, mut hosts, mut ports, mut dbname) = (None, None, None, None);
     let (mut user, mut password) = (None, None);
     for (key, written) in reader.entries(&table, item) {
         match key.get_ref().as_ref() {
             "server" => server = reader.value("server", written, value::text),
-            "host" => name = reader.value("host", written, host),
-            "port" => port = reader.value("port", written, port_number),
+            "host" => hosts = reader.value("host", written, |value| one_or_more(value, host)),
+            "port" => {
+                ports = reader.value("port", written, |value| one_or_more(value, port_number))
+            }
             "dbname" => dbname = reader.value("dbname", written, value::text),
             "user" => user = reader.value("user", written, value::text),
             "password" | "password_file" if password.is_some() => {
@@ -79,16 +81,38 @@ fn shard_server(
     let server: Option<String> = server.filter(said);
     let is_complete = server.is_some() && (password.is_none() || user.is_some());
     if reader.problems.len() == before && !is_complete {
-        reader.note(start, ConfigProblem::ShardServerKeys(table));
+        reader.note(start, ConfigProblem::ShardServerKeys(table.clone()));
+    }
+    let count = |hosts: &Option<Vec<_>>| hosts.as_ref().map(Vec::len);
+    if let (Some(hosts), Some(ports)) = (count(&hosts), ports.as_ref().map(Vec::len))
+        && ![1, hosts].contains(&ports)
+    {
+        reader.note(start, ConfigProblem::ShardServerPorts(table));
     }
     Some(ShardServer {
         server: server?,
-        host: name,
-        port,
+        hosts,
+        ports,
         dbname: dbname.filter(said),
         user,
         password,
     })
+}
+
+/// One value, or a list of at least one.
+fn one_or_more<T>(
+    written: Written<'_>,
+    one: impl Fn(Written<'_>) -> Result<T, ValueError>,
+) -> Result<Vec<T>, ValueError> {
+    match written {
+        Written::List(list) if !list.is_empty() => {
+            let items = list.iter();
+            items
+                .map(|item| one(Written::in_toml(item.get_ref())))
+                .collect()
+        }
+        other => Ok(vec![one(other)?]),
+    }
 }
 
 fn password_in(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<secret::Secret> {
@@ -124,12 +148,35 @@ mod tests {
             panic!("{found:?}");
         };
         assert_eq!(
-            (one.server.as_str(), one.port, &one.user),
+            (one.server.as_str(), one.ports.clone(), &one.user),
             ("s1", None, &None)
         );
-        assert_eq!(two.host, Some(Host::Tcp("::1".to_owned())));
+        assert_eq!(two.hosts, Some(vec![Host::Tcp("::1".to_owned())]));
+        assert_eq!(two.ports, Some(vec![7000]));
         let password = two.password.as_ref().map(|secret| secret.reveal());
         assert_eq!((two.user.as_deref(), password), (Some("u"), Some("pw")));
+    }
+
+    #[test]
+    fn a_server_may_have_several_hosts() {
+        let several = |ports: &str| {
+            read(&format!(
+                "[[databases.app.shard_servers]]\nserver = \"s\"\nhost = [\"a\", \"/run\"]\nport = {ports}"
+            ))
+        };
+        let hosts = vec![Host::Tcp("a".to_owned()), Host::Unix("/run".into())];
+        for (ports, wanted) in [("7", vec![7]), ("[7, 8]", vec![7, 8])] {
+            let found = several(ports).expect("servers");
+            assert_eq!(found[0].hosts.as_ref(), Some(&hosts));
+            assert_eq!(found[0].ports, Some(wanted));
+        }
+        for (ports, message) in [
+            ("[7, 8, 9]", "as many ports as hosts"),
+            ("[]", "a list is not a whole number"),
+        ] {
+            let error = several(ports).expect_err(ports);
+            assert!(error.contains(message), "{error}");
+        }
     }
 
     #[test]

@@ -113,14 +113,31 @@ impl ShardsAttempt {
     ) -> MapReading {
         let mut shards = Vec::new();
         for question in shard_questions(&answer, &self.servers, &host.upstream.host) {
-            let found = match question.upstream.clone() {
-                Ok(upstream) => ask(&question, upstream, host, limit).await,
+            let found = match question.upstreams.clone() {
+                Ok(upstreams) => ask_primary(&question, upstreams, host, limit).await,
                 Err(problem) => Err(problem),
             };
             shards.push((question, found));
         }
         MapReading::new(answer, shards)
     }
+}
+
+/// Asks the host of a shard that is no replica. If there is none, the answer is that of the last host.
+async fn ask_primary(
+    question: &ShardQuestion,
+    upstreams: Vec<Upstream>,
+    host: &Attempt,
+    limit: Duration,
+) -> Result<ShardAnswer, ServerProblem> {
+    let mut last = Err(ServerProblem::NoOption("host"));
+    for upstream in upstreams {
+        last = ask(question, upstream, host, limit).await;
+        if last.as_ref().is_ok_and(|answer| !answer.is_in_recovery()) {
+            break;
+        }
+    }
+    last
 }
 
 async fn ask(

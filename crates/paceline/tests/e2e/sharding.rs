@@ -6,6 +6,7 @@ mod errors;
 mod fingerprints;
 mod generated;
 mod groups;
+mod hosts;
 mod keys;
 mod map;
 mod outages;

@@ -49,7 +49,7 @@ pub(super) struct GroupRun {
     served: AnsweredMembers,
     since: Instant,
     /// The position of the primary that was known last when the batch was built.
-    sent_at: SentAt,
+    pub(super) sent_at: SentAt,
     /// How the flight of the rows ends.
     pub(super) outcome: LockOutcome,
 }
@@ -366,9 +366,11 @@ impl GroupRun {
 
     /// Counts the commits of members that are about to be answered.
     fn count_commits(&self, pool: &Pool, results: &[MemberResult]) {
-        let writes = self.strategy.filter(|strategy| !strategy.reads());
-        if let Some(strategy) = writes.filter(|_| pool.counts_commits()) {
-            pool.committed(self.sent_at, commits(results, strategy));
+        let reads = self
+            .strategy
+            .map_or_else(|| self.is_single_read(), Strategy::reads);
+        if !reads && pool.counts_commits() {
+            pool.committed(self.sent_at, commits(results, self.strategy));
         }
     }
 

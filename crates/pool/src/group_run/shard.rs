@@ -43,6 +43,7 @@ impl GroupRun {
         conn: &mut ServerConn,
         out: &mut BytesMut,
     ) {
+        self.sent_at = pool.sent_at();
         self.run_single_alone(pool);
         let entries = self.entries.iter().flatten();
         let requests: Option<Vec<&PlannedRequest>> = entries

@@ -40,12 +40,13 @@ impl RunStats {
     }
 }
 
-/// The commits of members of a group of writes.
-pub(super) fn commits(results: &[MemberResult], strategy: Strategy) -> CommitCounts {
+/// The commits of members of a group of writes; `None`: of a statement alone.
+pub(super) fn commits(results: &[MemberResult], strategy: Option<Strategy>) -> CommitCounts {
+    let exact = strategy.is_some_and(Strategy::rewrites);
     let mut commits = CommitCounts::default();
     for result in results {
         if let MemberOutcome::Answer(answer) = &result.outcome {
-            commits += Writes::of_answer(answer, strategy.rewrites());
+            commits += Writes::of_answer(answer, exact);
         }
     }
     commits

@@ -117,9 +117,9 @@ impl DatabaseHosts {
         if self.is_readable(id) || ![connected, located].into_iter().flatten().any(is_left) {
             return false;
         }
-        let database = self.entry.as_str();
+        let (database, shard) = (self.entry.as_str(), self.shard());
         let name = self.name(id);
-        tracing::warn!(database, host = %name, ?addresses, "the name of a host leads elsewhere");
+        tracing::warn!(database, shard, host = %name, ?addresses, "the name of a host leads elsewhere");
         location.moved();
         // What the old server has said is not true of the new one.
         let why = "the name of the host leads elsewhere".to_owned();

@@ -37,6 +37,7 @@ impl Pool {
             return;
         }
         let address = Arc::clone(&inner.servers.generation.address);
+        let upstream = &self.with_login(&address.upstream, upstream);
         let is_other = address.upstream != *upstream;
         if is_other || inner.servers.generation.has_moved() {
             let none = &mut inner.servers.no_primary;
@@ -120,9 +121,21 @@ impl Pool {
         self.cut_others(inner);
     }
 
-    /// If there has been no primary for too long, ends the connections of the clients that wait.
+    /// The address of a host, with the login of this pool: those of a shard's hosts have none.
+    pub(super) fn with_login(&self, own: &Upstream, host: &Upstream) -> Upstream {
+        match self.is_of_shard() {
+            true => own.on_host(host),
+            false => host.clone(),
+        }
+    }
+
+    /// If there has been no primary for too long, ends the connections of the clients that wait. The coordinator executes statements for
+    /// a shard.
     pub(super) fn give_up_failover(&self, inner: &mut Inner, now: Instant) {
         if let Some(message) = inner.gave_up(now) {
+            if self.is_of_shard() {
+                return self.send_elsewhere(inner, now);
+            }
             let waiting = inner.line.drain(now);
             self.reject(waiting, &message);
             inner.replication.reject(&message);

@@ -154,7 +154,7 @@ impl Pool {
         servers.grow_not_before = backoff.until;
         let is_final = backoff.is_final();
         servers.backoff = Some(backoff);
-        if self.is_beside() {
+        if self.is_beside() && (is_final || inner.servers.hosts.is_none()) {
             return self.send_elsewhere(inner, now);
         }
         if !is_final {

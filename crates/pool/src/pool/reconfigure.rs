@@ -39,7 +39,7 @@ impl Pool {
         {
             // The host may be found to be the primary again.
             address.location = hosts.location(&upstream);
-            address.upstream = upstream;
+            address.upstream = self.with_login(&address.upstream, &upstream);
         }
         if !present.leads_to(&address) {
             let why = close_reason::CONFIGURATION_CHANGED;

@@ -30,9 +30,16 @@ impl Servers {
         backoff.and_then(|backoff| backoff.message.clone())
     }
 
-    /// Whether there is no connection, and none can be opened now.
+    /// Whether there is no connection, and none can be opened now. If there are several hosts, requests wait for a primary while
+    /// `failover_timeout` permits it.
     pub(super) fn is_unreachable(&self, now: Instant) -> bool {
-        self.open == 0 && self.grow_not_before > now
+        match &self.hosts {
+            Some(_) => {
+                let gave_up = self.no_primary.is_some_and(|none| none.until <= now);
+                gave_up || self.refusal(now).is_some()
+            }
+            None => self.open == 0 && self.grow_not_before > now,
+        }
     }
 
     /// The next attempt may succeed although earlier ones failed.

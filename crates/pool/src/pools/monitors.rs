@@ -34,7 +34,7 @@ impl Pools {
     }
 
     /// Reads the maps of the shards of databases that the configuration names or that have a pool, and of no others.
-    pub(super) fn monitor_shards(&self, registry: &mut Registry, config: &Config) {
+    pub(super) fn monitor_shards(self: &Arc<Self>, registry: &mut Registry, config: &Config) {
         let mut before = std::mem::take(&mut registry.shard_maps);
         let listed = config.databases.keys().filter(|name| *name != ANY_DATABASE);
         let in_use = registry.by_name.keys().map(|(database, _)| database);
@@ -50,7 +50,7 @@ impl Pools {
     /// The monitor of the shards of a database that clients name so, if Paceline looks for any. For a database without an entry of its own,
     /// it begins with the first pool.
     pub(super) fn shard_source(
-        &self,
+        self: &Arc<Self>,
         registry: &mut Registry,
         config: &Config,
         database: &str,
@@ -65,7 +65,7 @@ impl Pools {
 
     /// Begins to read the map of a database's shards, unless `before` does so. The monitor that was there before, if it stays.
     fn read_map(
-        &self,
+        self: &Arc<Self>,
         registry: &mut Registry,
         config: &Config,
         database: &str,
@@ -78,7 +78,11 @@ impl Pools {
         let map = same.as_ref().map_or_else(
             || {
                 let map = Arc::new(DatabaseShards::new(database, wanted));
-                shards::start(&map, &self.shared);
+                let (pools, entry) = (Arc::downgrade(self), database.to_owned());
+                let monitor = move |config, before: Option<&DatabaseHosts>| {
+                    Some(pools.upgrade()?.monitor(&entry, config, before))
+                };
+                shards::start(&map, &self.shared, Box::new(monitor));
                 map
             },
             Arc::clone,
@@ -87,6 +91,7 @@ impl Pools {
         same
     }
 
+    /// Begins to monitor hosts, whose pools follow the primary from now on.
     fn monitor(
         self: &Arc<Self>,
         entry: &str,
@@ -110,9 +115,12 @@ impl Pools {
         hosts
     }
 
-    /// The hosts of databases that have several, in the order of their entries in the configuration.
+    /// The hosts of databases that have several, in the order of their entries in the configuration; behind them those of shards.
     pub fn hosts(&self) -> Vec<Arc<DatabaseHosts>> {
-        self.lock().hosts.values().map(Arc::clone).collect()
+        let registry = self.lock();
+        let hosts = registry.hosts.values().map(Arc::clone);
+        let maps = registry.shard_maps.values();
+        hosts.chain(maps.flat_map(|map| map.hosts())).collect()
     }
 
     /// The hosts of a database that clients name so; `None` if it has one that is not monitored.

@@ -3,14 +3,14 @@
 use super::coordinator::{KnownDefinitions, ask_coordinator};
 use super::reading::{MapReading, ShardQuestion, shard_questions, unreachable};
 use super::shard::{ShardAnswer, ask_shard};
-use super::{DatabaseShards, ShardsConfig};
+use super::{DatabaseShards, HostsOfShards, MonitorHosts, ShardsConfig};
 use crate::address::Address;
-use crate::hosts::open_monitor;
+use crate::hosts::{DatabaseHosts, HostsConfig, open_monitor};
 use crate::server::{ServerConn, ServerError};
 use crate::shared::Shared;
 use paceline_cluster::{SystemId, TableName};
 use paceline_shards::{ServerProblem, ShardTableFacts};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -24,10 +24,22 @@ const LIMIT_MIN: Duration = Duration::from_millis(100);
 const LIMIT_MAX: Duration = Duration::from_secs(30);
 
 /// Starts the task. It ends when the shards are dropped.
-pub(crate) fn start(shards: &Arc<DatabaseShards>, shared: &Arc<Shared>) {
+pub(crate) fn start(
+    shards: &Arc<DatabaseShards>,
+    shared: &Arc<Shared>,
+    monitor_hosts: Box<MonitorHosts>,
+) {
+    let connections = Connections {
+        coordinator: None,
+        shards: HashMap::new(),
+        hosts: Arc::default(),
+        answers: HashMap::new(),
+        monitor_hosts,
+    };
     tokio::spawn(read_again_and_again(
         Arc::downgrade(shards),
         Arc::clone(shared),
+        connections,
     ));
 }
 
@@ -45,15 +57,21 @@ struct MonitorConn {
 }
 
 /// The connections of the monitor, by what they lead to.
-#[derive(Default)]
 struct Connections {
     coordinator: Option<MonitorConn>,
     /// By the names of the foreign servers.
     shards: HashMap<String, MonitorConn>,
+    hosts: Arc<HostsOfShards>,
+    /// The last answers of shards that have several hosts, and when they came.
+    answers: HashMap<String, (ShardAnswer, Instant)>,
+    monitor_hosts: Box<MonitorHosts>,
 }
 
-async fn read_again_and_again(shards: Weak<DatabaseShards>, shared: Arc<Shared>) {
-    let mut connections = Connections::default();
+async fn read_again_and_again(
+    shards: Weak<DatabaseShards>,
+    shared: Arc<Shared>,
+    mut connections: Connections,
+) {
     let mut failure = String::new();
     let Some(mut wanted) = shards.upgrade().map(|shards| shards.wanted.subscribe()) else {
         return;
@@ -83,7 +101,8 @@ async fn read_again_and_again(shards: Weak<DatabaseShards>, shared: Arc<Shared>)
         match read {
             Ok(reading) => {
                 failure.clear();
-                present.put_in_force(reading, began, generation);
+                let hosts = Arc::clone(&connections.hosts);
+                present.put_in_force(reading, hosts, began, generation);
             }
             Err(error) => {
                 connections.coordinator = None;
@@ -121,7 +140,7 @@ impl Connections {
     ) -> Result<MapReading, ServerError> {
         let address = config.coordinator().ok_or_else(no_coordinator)?;
         let kept = self.coordinator.take();
-        let mut conn = open(kept, address, config.connect_timeout, shared).await?;
+        let mut conn = open(kept, address, config.limits.connect_timeout, shared).await?;
         let system = conn.system;
         let known = &mut conn.definitions;
         let answer = ask_coordinator(&mut conn.conn, system, roles, known, limit).await?;
@@ -129,8 +148,30 @@ impl Connections {
         let host = &conn.address.upstream.host;
         let questions = shard_questions(&answer, &config.servers, host);
         self.coordinator = Some(conn);
+        self.find_hosts(config, &questions);
         let shards = self.ask_shards(config, questions, limit, shared).await;
         Ok(MapReading::new(answer, shards))
+    }
+
+    /// Monitors the hosts of the shards that have several, and of no others.
+    fn find_hosts(&mut self, config: &ShardsConfig, questions: &[ShardQuestion]) {
+        let mut hosts = BTreeMap::new();
+        for question in questions {
+            let Some(several) = question.upstreams.as_ref().ok().filter(|all| all.len() > 1) else {
+                continue;
+            };
+            let addresses = several.iter().cloned().map(|host| config.shard(host));
+            let name = question.name();
+            let wanted = HostsConfig::of_shard(name, addresses.collect(), config.limits);
+            let before = self.hosts.get(name);
+            let found = match before.filter(|before| before.are_those_of(&wanted)) {
+                Some(same) => Some(Arc::clone(same)),
+                None => (self.monitor_hosts)(wanted, before.map(|before| &**before)),
+            };
+            hosts.extend(found.map(|found| (name.to_owned(), found)));
+        }
+        self.answers.retain(|name, _| hosts.contains_key(name));
+        self.hosts = Arc::new(hosts);
     }
 
     /// Asks all shards at the same time. A shard has half of the time that is left to the coordinator and to all shards together, so that
@@ -146,10 +187,11 @@ impl Connections {
         let mut kept = std::mem::take(&mut self.shards);
         let tasks = questions.into_iter().map(|question| {
             let before = kept.remove(question.name());
+            let hosts = self.hosts.get(question.name()).map(Arc::clone);
             let config = config.clone();
             let shared = Arc::clone(shared);
             tokio::spawn(async move {
-                let asking = ask(before, &question, &config, limit, &shared);
+                let asking = ask(before, &question, &config, hosts, limit, &shared);
                 let asked = tokio::time::timeout(limit, asking).await;
                 let asked = asked.unwrap_or(Err(ServerProblem::Unreachable(
                     ServerError::QueryTimeout.to_string(),
@@ -168,9 +210,39 @@ impl Connections {
                 self.shards.insert(question.name().to_owned(), conn);
                 answer
             });
+            let answer = self.or_last_answer(config, question.name(), answer);
             answers.push((question, answer));
         }
         answers
+    }
+
+    /// The answer of a shard. If a shard with several hosts gives none, its last one holds for `failover_timeout`: statements wait for its
+    /// next primary, which compares the definitions of their tables, in place of using the coordinator.
+    fn or_last_answer(
+        &mut self,
+        config: &ShardsConfig,
+        name: &str,
+        answer: Result<ShardAnswer, ServerProblem>,
+    ) -> Result<ShardAnswer, ServerProblem> {
+        let Some(hosts) = self.hosts.get(name) else {
+            return answer;
+        };
+        let now = Instant::now();
+        match answer {
+            Ok(answer) => {
+                let last = (answer.clone(), now);
+                self.answers.insert(name.to_owned(), last);
+                Ok(answer)
+            }
+            Err(problem) => {
+                hosts.suspect();
+                let last = self.answers.get(name);
+                let holds = last.filter(|(_, at)| {
+                    now.duration_since(*at) <= config.limits.failover_timeout + config.max_age
+                });
+                holds.map_or(Err(problem), |(answer, _)| Ok(answer.clone()))
+            }
+        }
     }
 }
 
@@ -178,12 +250,19 @@ async fn ask(
     kept: Option<MonitorConn>,
     question: &ShardQuestion,
     config: &ShardsConfig,
+    hosts: Option<Arc<DatabaseHosts>>,
     limit: Duration,
     shared: &Arc<Shared>,
 ) -> Result<(ShardAnswer, MonitorConn), ServerProblem> {
-    let address = config.shard(question.upstream.clone()?);
+    let upstreams = question.upstreams.as_ref().map_err(Clone::clone)?;
+    let address = match (hosts, upstreams.first()) {
+        (Some(hosts), _) => primary_of(&hosts).await,
+        (None, Some(only)) => Some(config.shard(only.clone())),
+        (None, None) => None,
+    };
+    let address = address.ok_or(ServerProblem::NoOption("host"))?;
     let asking = async {
-        let mut conn = open(kept, address, config.connect_timeout, shared).await?;
+        let mut conn = open(kept, address, config.limits.connect_timeout, shared).await?;
         let (system, tables, users) = (conn.system, &question.tables, &question.users);
         let known = std::mem::take(&mut conn.tables);
         let answer = ask_shard(&mut conn.conn, system, tables, users, known, limit).await?;
@@ -193,6 +272,17 @@ async fn ask(
     asking
         .await
         .map_err(|error: ServerError| unreachable(&error))
+}
+
+/// The address of the monitor at the primary, once there is one. `None`: the hosts are not monitored any more.
+async fn primary_of(hosts: &DatabaseHosts) -> Option<Arc<Address>> {
+    let mut changes = hosts.primary_changes();
+    loop {
+        if let Some(primary) = hosts.monitored_primary() {
+            return Some(primary);
+        }
+        changes.changed().await.ok()?;
+    }
 }
 
 /// The connection that was kept, if it leads there and is alive; else a new one.

@@ -23,11 +23,11 @@ pub struct MapReading {
 #[derive(Debug)]
 pub struct ShardQuestion {
     server: Reached,
-    /// Where the connection leads.
+    /// Where the connection leads: to one of these hosts, the primary.
     ///
     /// # Errors
     /// Why there can be none.
-    pub upstream: Result<Upstream, ServerProblem>,
+    pub upstreams: Result<Vec<Upstream>, ServerProblem>,
     /// The tables that its foreign tables name.
     pub tables: Vec<TableName>,
     /// The users of the roles.
@@ -53,7 +53,7 @@ pub fn shard_questions(
         let users: BTreeSet<String> = users.collect();
         let tables = tables.remove(server.name.as_str()).unwrap_or_default();
         ShardQuestion {
-            upstream: server.monitored(),
+            upstreams: server.monitored(),
             tables: tables.into_iter().cloned().collect(),
             users: users.into_iter().collect(),
             server,

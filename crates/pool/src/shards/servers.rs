@@ -15,7 +15,7 @@ const PORT: u16 = 5432;
 
 /// Options that change neither where the server is nor what a statement means: those of `postgres_fdw` itself, and those of libpq for the
 /// coordinator's own connections. Files for TLS are the coordinator's; Paceline has its own (`server_tls_…`).
-const WITHOUT_EFFECT: [&str; 31] = [
+const WITHOUT_EFFECT: [&str; 30] = [
     "analyze_sampling",
     "application_name",
     "async_capable",
@@ -46,17 +46,16 @@ const WITHOUT_EFFECT: [&str; 31] = [
     "updatable",
     "use_remote_estimate",
     "use_scram_passthrough",
-    "target_session_attrs",
 ];
 
 /// A foreign server, as Paceline reaches it.
 #[derive(Debug)]
 pub(super) struct Reached {
     pub(super) name: String,
-    /// For operators: `HOST:PORT/DATABASE`.
+    /// For operators: `HOST:PORT/DATABASE`, or `HOST:PORT,HOST:PORT/DATABASE`.
     pub(super) address: String,
-    /// Where it is, without a login.
-    place: Result<Upstream, ServerProblem>,
+    /// Its hosts, without logins; one of them is the primary. There is at least one.
+    places: Result<Vec<Upstream>, ServerProblem>,
     /// The logins of roles; those of `None` hold for every other role.
     logins: BTreeMap<Option<String>, Login>,
 }
@@ -83,7 +82,7 @@ pub(super) fn reached(
         Reached {
             name: server.name.clone(),
             address: shown(server, own),
-            place: place(server, own, coordinator),
+            places: places(server, own, coordinator),
             logins: mappings.filter_map(|mapping| login(mapping, own)).collect(),
         }
     });
@@ -91,68 +90,83 @@ pub(super) fn reached(
 }
 
 impl Reached {
-    /// Where connections for a role lead; `None` if it has no login.
+    /// Where connections for a role lead, to its first host; `None` if the role has no login.
     pub(super) fn upstream(&self, role: &str) -> Option<Upstream> {
         let own = self.logins.get(&Some(role.to_owned()));
         let login = own.or_else(|| self.logins.get(&None))?;
-        self.with(login).ok()
+        self.with(login).ok()?.into_iter().next()
     }
 
-    /// Where the connection leads that asks for the definitions: any login will do, as every user may read the catalog.
-    pub(super) fn monitored(&self) -> Result<Upstream, ServerProblem> {
+    /// Where the connections lead that ask for the definitions, to each of its hosts: any login will do, as every user may read the
+    /// catalog.
+    pub(super) fn monitored(&self) -> Result<Vec<Upstream>, ServerProblem> {
         let of_public = self.logins.get(&None);
         let login = of_public.or_else(|| self.logins.values().next());
-        match &self.place {
+        match &self.places {
             Ok(_) => self.with(login.ok_or(ServerProblem::NoLogin)?),
             Err(problem) => Err(problem.clone()),
         }
     }
 
-    fn with(&self, login: &Login) -> Result<Upstream, ServerProblem> {
-        let place = self.place.as_ref().map_err(Clone::clone)?;
-        Ok(Upstream {
+    fn with(&self, login: &Login) -> Result<Vec<Upstream>, ServerProblem> {
+        let places = self.places.as_ref().map_err(Clone::clone)?;
+        let with_login = |place: &Upstream| Upstream {
             user: Some(login.user.clone()),
             password: login.password.clone(),
             ..place.clone()
-        })
+        };
+        Ok(places.iter().map(with_login).collect())
     }
 }
 
 fn shown(server: &ForeignServer, configured: Option<&ShardServer>) -> String {
-    let host = configured.and_then(|own| own.host.as_ref());
-    let host = host.map(|host| match host {
-        Host::Tcp(host) => host.clone(),
-        Host::Unix(folder) => folder.display().to_string(),
-    });
-    let said = |name: &str| option(&server.options, name).unwrap_or("?").to_owned();
-    let port = configured.and_then(|own| own.port);
-    let port = port.map(|port| port.to_string());
+    let own = |hosts: &Vec<Host>| -> Vec<String> { hosts.iter().map(name_of).collect() };
+    let hosts = configured.and_then(|own| own.hosts.as_ref()).map(own);
+    let hosts = hosts.unwrap_or_else(|| listed(option(&server.options, "host").unwrap_or("?")));
+    let own = |ports: &Vec<u16>| -> Vec<String> { ports.iter().map(u16::to_string).collect() };
+    let ports = configured.and_then(|own| own.ports.as_ref()).map(own);
+    let ports = ports.unwrap_or_else(|| listed(option(&server.options, "port").unwrap_or("5432")));
     let dbname = configured.and_then(|own| own.dbname.clone());
-    format!(
-        "{}:{}/{}",
-        host.unwrap_or_else(|| said("host")),
-        port.unwrap_or_else(|| option(&server.options, "port").unwrap_or("5432").to_owned()),
-        dbname.unwrap_or_else(|| said("dbname")),
-    )
+    let dbname = dbname.or_else(|| option(&server.options, "dbname").map(str::to_owned));
+    let addresses = hosts.iter().enumerate().map(|(place, host)| {
+        let port = ports.get(place).or(ports.last());
+        let port = port.filter(|port| !port.is_empty());
+        format!("{host}:{}", port.map_or("5432", String::as_str))
+    });
+    let addresses: Vec<String> = addresses.collect();
+    let dbname = dbname.unwrap_or_else(|| "?".to_owned());
+    format!("{}/{dbname}", addresses.join(","))
 }
 
-fn place(
+/// The parts of an option with one value for each host.
+fn listed(option: &str) -> Vec<String> {
+    option
+        .split(',')
+        .map(|part| part.trim().to_owned())
+        .collect()
+}
+
+fn name_of(host: &Host) -> String {
+    match host {
+        Host::Tcp(host) => host.clone(),
+        Host::Unix(folder) => folder.display().to_string(),
+    }
+}
+
+/// The hosts of a server, in the order of libpq's `host` and `port`.
+fn places(
     server: &ForeignServer,
     configured: Option<&ShardServer>,
     coordinator: &Host,
-) -> Result<Upstream, ServerProblem> {
+) -> Result<Vec<Upstream>, ServerProblem> {
     let options = &server.options;
-    let host = match configured.and_then(|own| own.host.clone()) {
-        Some(host) => host,
-        None => host_of(options, coordinator)?,
+    let hosts = match configured.and_then(|own| own.hosts.clone()) {
+        Some(hosts) => hosts,
+        None => hosts_of(options, coordinator)?,
     };
-    let port = match configured.and_then(|own| own.port) {
-        Some(port) => port,
-        None => match option(options, "port").map(str::parse) {
-            Some(Ok(port)) => port,
-            Some(Err(_)) => return Err(ServerProblem::NoOption("port that is a number")),
-            None => PORT,
-        },
+    let ports = match configured.and_then(|own| own.ports.clone()) {
+        Some(ports) => ports,
+        None => ports_of(options)?,
     };
     let dbname = configured.and_then(|own| own.dbname.clone());
     let dbname = dbname.or_else(|| option(options, "dbname").map(str::to_owned));
@@ -161,48 +175,73 @@ fn place(
     let dbname = dbname
         .filter(is_name)
         .ok_or(ServerProblem::NoOption("dbname"))?;
-    let mut unknown = options.iter().map(|(name, _)| name.as_str());
-    let is_unknown = |name: &&str| {
-        !WITHOUT_EFFECT.contains(name) && !["host", "port", "dbname", "sslmode"].contains(name)
-    };
-    if let Some(name) = unknown.find(is_unknown) {
-        return Err(ServerProblem::UnknownOption(name.to_owned()));
+    if let Some(name) = options.iter().find(|(name, value)| !is_known(name, value)) {
+        return Err(ServerProblem::UnknownOption(name.0.to_owned()));
     }
     let sslmode = match option(options, "sslmode").map(SslMode::of_name) {
         Some(None) => return Err(ServerProblem::UnknownOption("sslmode".to_owned())),
         Some(mode) => mode,
         None => None,
     };
-    Ok(Upstream {
-        host,
-        port,
-        user: None,
-        password: None,
-        dbname: Some(dbname),
-        tls: UpstreamTls {
-            sslmode,
-            ..UpstreamTls::default()
-        },
-    })
+    let port = |place: usize| match ports.as_slice() {
+        [port] => Some(*port),
+        ports if ports.len() == hosts.len() => ports.get(place).copied(),
+        _ => None,
+    };
+    let places = hosts.iter().enumerate().map(|(place, host)| {
+        Ok(Upstream {
+            host: host.clone(),
+            port: port(place).ok_or(ServerProblem::NoOption("port for each host"))?,
+            user: None,
+            password: None,
+            dbname: Some(dbname.clone()),
+            tls: UpstreamTls {
+                sslmode,
+                ..UpstreamTls::default()
+            },
+        })
+    });
+    places.collect()
 }
 
-/// The host that the foreign server names, if it is the same for Paceline as for the coordinator.
-fn host_of(options: &Options, coordinator: &Host) -> Result<Host, ServerProblem> {
-    let host = option(options, "host").ok_or(ServerProblem::NoOption("host"))?;
-    if host.is_empty() || host.contains(',') {
-        return Err(ServerProblem::NoOption("host that is one name"));
+/// Whether Paceline does what an option says, or need not.
+fn is_known(name: &str, value: &str) -> bool {
+    match name {
+        "host" | "port" | "dbname" | "sslmode" => true,
+        // Paceline uses the primary; other values say that the coordinator's own sessions must not.
+        "target_session_attrs" => ["any", "read-write", "primary"].contains(&value),
+        name => WITHOUT_EFFECT.contains(&name),
     }
-    let host = match host.starts_with('/') {
-        true => Host::Unix(host.into()),
-        false => Host::Tcp(host.to_owned()),
+}
+
+fn ports_of(options: &Options) -> Result<Vec<u16>, ServerProblem> {
+    let Some(ports) = option(options, "port") else {
+        return Ok(vec![PORT]);
     };
-    match is_own_machine(&host) && !is_own_machine(coordinator) {
-        true => Err(ServerProblem::Loopback(match host {
-            Host::Tcp(host) => host,
-            Host::Unix(folder) => folder.display().to_string(),
-        })),
-        false => Ok(host),
-    }
+    // As in libpq, an empty part means the default.
+    let ports = listed(ports).into_iter().map(|port| match port.as_str() {
+        "" => Some(PORT),
+        port => port.parse().ok(),
+    });
+    let ports: Option<Vec<u16>> = ports.collect();
+    ports.ok_or(ServerProblem::NoOption("port that is a number"))
+}
+
+/// The hosts that the foreign server names, if they are the same for Paceline as for the coordinator.
+fn hosts_of(options: &Options, coordinator: &Host) -> Result<Vec<Host>, ServerProblem> {
+    let hosts = option(options, "host").ok_or(ServerProblem::NoOption("host"))?;
+    let hosts = listed(hosts).into_iter().map(|host| {
+        let host = match host.as_str() {
+            "" => return Err(ServerProblem::NoOption("host that is a name")),
+            folder if folder.starts_with('/') => Host::Unix(folder.into()),
+            _ => Host::Tcp(host),
+        };
+        match is_own_machine(&host) && !is_own_machine(coordinator) {
+            true => Err(ServerProblem::Loopback(name_of(&host))),
+            false => Ok(host),
+        }
+    });
+    hosts.collect()
 }
 
 /// Whether a host means the machine of the process that connects to it.

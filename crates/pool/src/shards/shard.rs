@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// What a shard answers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ShardAnswer {
     pub(super) facts: ShardFacts,
     /// The default settings of the users, by name.
@@ -21,6 +21,11 @@ pub struct ShardAnswer {
 }
 
 impl ShardAnswer {
+    /// Whether the server is a replica.
+    pub fn is_in_recovery(&self) -> bool {
+        self.facts.database.in_recovery
+    }
+
     /// The tables that exist.
     pub(super) fn tables(&self) -> &HashMap<TableName, ShardTableFacts> {
         &self.facts.tables

@@ -44,20 +44,27 @@ impl Client {
         let Some(shards) = shards.filter(|_| self.deferred.is_none()) else {
             return Ok(ShardEnd::Coordinator(None));
         };
-        let is_outage = match shards.route(request, analysis) {
-            Ok(statement) => {
-                let pool = Arc::clone(&statement.pool);
-                if self.run_on_shard(statement, request).await? {
-                    return Ok(ShardEnd::Answered);
+        let mut may_try_again = true;
+        let is_outage = loop {
+            match shards.route(request, analysis) {
+                Ok(statement) => {
+                    let pool = Arc::clone(&statement.pool);
+                    if self.run_on_shard(statement, request).await? {
+                        return Ok(ShardEnd::Answered);
+                    }
+                    // A read that was lost with the primary of a shard waits for the next primary; once, as it may be what ends servers.
+                    if pool.hosts().is_none() || pool.is_unreachable() || !may_try_again {
+                        break pool.is_unreachable();
+                    }
+                    may_try_again = false;
                 }
-                pool.is_unreachable()
-            }
-            Err(why) => {
-                if let Some(stats) = &request.stats {
-                    let shown = || (why != RouteRefusal::NotSharded).then(|| why.to_string());
-                    stats.count_on_coordinator(shown);
+                Err(why) => {
+                    if let Some(stats) = &request.stats {
+                        let shown = || (why != RouteRefusal::NotSharded).then(|| why.to_string());
+                        stats.count_on_coordinator(shown);
+                    }
+                    break why.is_outage();
                 }
-                why.is_outage()
             }
         };
         if !is_outage {

@@ -11,6 +11,7 @@ pub(super) static HOSTS: ConsoleTable<HostRecord> =
 
 const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
     ("database", Text, |r| r.database.clone().into()),
+    ("shard", Text, |r| r.shard.clone().into()),
     ("host", Text, |r| r.status.spec.address.host.clone().into()),
     ("port", Int4, |r| r.status.spec.address.port.into()),
     ("zone", Text, |r| r.zone.clone().into()),
@@ -31,8 +32,10 @@ const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
 
 /// A host of an entry of the configuration.
 pub(super) struct HostRecord {
-    /// The name of the entry.
+    /// The name of the entry; for a shard, that of the database.
     database: String,
+    /// The foreign server, if it is a host of a shard.
+    shard: Option<String>,
     status: HostStatus,
     /// The zone, if it is configured.
     zone: Option<String>,
@@ -46,6 +49,7 @@ fn hosts(proxy: &Proxy) -> Vec<HostRecord> {
         let statuses = hosts.statuses().into_iter();
         statuses.map(|status| HostRecord {
             database: hosts.entry.clone(),
+            shard: hosts.shard().map(str::to_owned),
             reads: hosts.reads(status.id),
             zone: hosts.zone(status.id).map(str::to_owned),
             status,

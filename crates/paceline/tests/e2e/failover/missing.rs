@@ -98,6 +98,9 @@ fn lose(pair: &Pair, kept: i64, lost: i64) -> (i64, i64) {
     pair.await_probes(2);
     pair.detach();
     add(1_000, lost);
+    // More than the new primary writes before it is probed.
+    let mut primary = pair.primary.client("postgres");
+    primary.ok("SELECT pg_logical_emit_message(false, 'gap', repeat('x', 4000000))");
     pair.await_probes(2);
     add(2_000, lost);
     pair.primary.kill();

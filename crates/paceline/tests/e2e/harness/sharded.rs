@@ -35,6 +35,11 @@ impl Sharded {
         Self::on(servers())
     }
 
+    /// New databases on servers of their own.
+    pub(crate) fn alone() -> Self {
+        Self::on(std::array::from_fn(|_| Cluster::private()))
+    }
+
     fn on([coordinator, first, second]: [Arc<Cluster>; 3]) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

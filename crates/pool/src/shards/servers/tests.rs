@@ -15,8 +15,8 @@ fn server(options: &[(&str, &str)]) -> ForeignServer {
 fn configured() -> ShardServer {
     ShardServer {
         server: "s".to_owned(),
-        host: None,
-        port: None,
+        hosts: None,
+        ports: None,
         dbname: None,
         user: None,
         password: None,
@@ -28,6 +28,17 @@ fn tcp(name: &str) -> Host {
 }
 
 const WHOLE: [(&str, &str); 3] = [("host", "db1"), ("port", "7000"), ("dbname", "d")];
+
+/// The place of a server that has one host.
+fn place(
+    server: &ForeignServer,
+    configured: Option<&ShardServer>,
+    coordinator: &Host,
+) -> Result<Upstream, ServerProblem> {
+    let mut places = places(server, configured, coordinator)?;
+    assert_eq!(places.len(), 1, "{places:?}");
+    Ok(places.remove(0))
+}
 
 #[test]
 fn options_say_where_a_server_is() {
@@ -44,10 +55,32 @@ fn options_say_where_a_server_is() {
 }
 
 #[test]
+fn a_server_may_have_several_hosts() {
+    let [.., dbname] = WHOLE;
+    let found = |ports: &str| {
+        let options = [("host", "a, b"), ("port", ports), dbname];
+        let options = [&options[..], &[("target_session_attrs", "read-write")]].concat();
+        let server = server(&options);
+        let found = places(&server, None, &tcp("pg")).unwrap().into_iter();
+        let found: Vec<_> = found.map(|place| (place.host, place.port)).collect();
+        (found, shown(&server, None))
+    };
+    for (ports, first, second, text) in [
+        ("7000,7001", 7000, 7001, "a:7000,b:7001/d"),
+        ("7000", 7000, 7000, "a:7000,b:7000/d"),
+        ("7000,", 7000, 5432, "a:7000,b:5432/d"),
+    ] {
+        let (found, shown) = found(ports);
+        assert_eq!(found, [(tcp("a"), first), (tcp("b"), second)]);
+        assert_eq!(shown, text);
+    }
+}
+
+#[test]
 fn the_configuration_takes_the_place_of_options() {
     let own = ShardServer {
-        host: Some(tcp("outside")),
-        port: Some(1),
+        hosts: Some(vec![tcp("outside")]),
+        ports: Some(vec![1]),
         dbname: Some("other".to_owned()),
         ..configured()
     };
@@ -72,12 +105,17 @@ fn a_place_that_is_not_certain_is_none() {
         let unknown = ServerProblem::UnknownOption(name.to_owned());
         assert_eq!(problem(&[host, dbname, (name, value)]), unknown);
     }
-    for several in ["a,b", ""] {
-        assert!(matches!(
-            problem(&[("host", several), dbname]),
-            ServerProblem::NoOption(_)
-        ));
+    for (host, port) in [("", "1"), ("a,", "1"), ("a,b", "1,2,3"), ("a", "x")] {
+        let options = [("host", host), ("port", port), dbname];
+        let found = places(&server(&options), None, &tcp("pg"));
+        assert!(
+            matches!(found, Err(ServerProblem::NoOption(_))),
+            "{host} {port}"
+        );
     }
+    let reads = ("target_session_attrs", "prefer-standby");
+    let unknown = ServerProblem::UnknownOption(reads.0.to_owned());
+    assert_eq!(problem(&[host, dbname, reads]), unknown);
     for own in ["localhost", "127.0.0.2", "::1", "/run/postgresql"] {
         let loopback = ServerProblem::Loopback(own.to_owned());
         assert_eq!(problem(&[("host", own), dbname]), loopback);
