@@ -8,6 +8,7 @@ use crate::harness::message::query;
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
 use crate::harness::{Sharded, until};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The first shard has a replica, which is the first host of the foreign server.
@@ -80,6 +81,29 @@ impl Hosts {
         });
     }
 
+    /// Returns when the map was read so often.
+    fn await_readings(&self, count: usize) {
+        let mut other = self.sharded.shards[1].client("postgres");
+        let mut seen = BTreeSet::new();
+        until("the map is read", || {
+            let reply = other.ok(
+                "SELECT query_start FROM pg_stat_activity WHERE application_name = 'paceline: monitor' AND query = 'COMMIT'",
+            );
+            seen.extend(reply.rows());
+            seen.len() > count
+        });
+    }
+
+    /// What the failover has lost, once it was compared.
+    fn missing(&self, column: &str) -> String {
+        until("the failover was compared", || {
+            let failovers = console(&self.paceline).ok("SHOW FAILOVERS");
+            !failovers.rows().is_empty()
+        });
+        let host = ("database", self.sharded.database.as_str());
+        shown_in(&self.paceline, "SHOW FAILOVERS", host, &[column])
+    }
+
     fn promote(&self) {
         self.replica.client("postgres").ok("SELECT pg_promote()");
     }
@@ -100,7 +124,7 @@ fn await_shard(client: &mut RawClient, sql: &str) {
 
 #[test]
 fn the_promoted_replica_of_a_shard_executes_its_statements() {
-    let Some(hosts) = Hosts::start("") else {
+    let Some(hosts) = Hosts::start("shard_map_max_age = \"1s\"") else {
         return;
     };
     let [row, other] = hosts.rows();
@@ -119,6 +143,8 @@ fn the_promoted_replica_of_a_shard_executes_its_statements() {
     hosts.await_replay();
     hosts.primary().kill();
     hosts.await_loss();
+    // The map without an answer of this shard, too, says that its statements wait.
+    hosts.await_readings(3);
     client.send(&query(&add(row)));
     reader.send(&query(&format!("SELECT count(*) FROM t WHERE id = {row}")));
     let mut beside = hosts.client();
@@ -135,17 +161,38 @@ fn the_promoted_replica_of_a_shard_executes_its_statements() {
     ));
     assert_eq!(found, before + 1);
     await_shard(&mut client, &add(row));
-    let missing = |column: &str| {
-        let host = ("database", database.as_str());
-        shown_in(&hosts.paceline, "SHOW FAILOVERS", host, &[column])
+    assert_eq!(hosts.missing("missing_max"), "0");
+}
+
+#[test]
+fn the_commits_that_a_failover_of_a_shard_has_lost_are_counted() {
+    let Some(hosts) = Hosts::start("") else {
+        return;
     };
-    until("the failover was compared", || {
-        !console(&hosts.paceline)
-            .ok("SHOW FAILOVERS")
-            .rows()
-            .is_empty()
+    let [row, other] = hosts.rows();
+    let mut client = hosts.client();
+    hosts.await_replay();
+    let mut replica = hosts.replica.client("postgres");
+    replica.ok("ALTER SYSTEM SET primary_conninfo = ''");
+    replica.ok("SELECT pg_reload_conf()");
+    until("the replica is detached", || {
+        replica.value("SELECT count(*) FROM pg_stat_wal_receiver") == "0"
     });
-    assert_eq!(missing("missing_max"), "0");
+    let before = on_shards(&mut client);
+    let group = format!("UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + 1 WHERE id = {row}");
+    for _ in 0..10 {
+        client.ok(&add(row));
+        client.ok(&group);
+        client.ok(&add(other));
+        client.ok(&format!("SELECT n FROM t WHERE id = {row}"));
+    }
+    assert_eq!(on_shards(&mut client), before + 40);
+    hosts.primary().kill();
+    hosts.await_loss();
+    hosts.promote();
+    assert_eq!(hosts.missing("missing_max"), "20");
+    let at_least: i64 = hosts.missing("missing_min").parse().unwrap();
+    assert!(at_least <= 20, "{at_least}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
