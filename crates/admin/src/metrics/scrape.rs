@@ -73,8 +73,8 @@ impl Scrape {
     }
 }
 
-/// The values of a metric of hosts. Its labels are the entry of the configuration, `host:port`, and the foreign server; empty for the hosts
-/// of the database itself.
+/// The values of a metric of hosts. Its labels are the entry of the configuration, `host:port`, and the foreign server; empty, and so not
+/// written, for the hosts of the database itself.
 fn of_hosts(proxy: &Proxy, value: fn(&HostStatus) -> Option<Number>) -> Vec<(Vec<String>, Number)> {
     let mut values = Vec::new();
     for hosts in proxy.pools.hosts() {
@@ -145,7 +145,9 @@ fn encode(metric: &Metric, values: &MetricValues, mut out: MetricEncoder<'_>) ->
         MetricValues::Labelled(values) => {
             for (labels, value) in values {
                 let labels = labels.iter().map(String::as_str);
-                let labels: Vec<_> = metric.labels.iter().copied().zip(labels).collect();
+                // To Prometheus, an empty label is none.
+                let labels = metric.labels.iter().copied().zip(labels);
+                let labels: Vec<_> = labels.filter(|(_, value)| !value.is_empty()).collect();
                 encode_number(metric, *value, out.encode_family(&labels)?)?;
             }
             Ok(())
