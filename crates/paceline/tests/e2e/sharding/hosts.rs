@@ -140,13 +140,16 @@ fn the_promoted_replica_of_a_shard_executes_its_statements() {
         .sharded
         .on_coordinator()
         .number(&format!("SELECT n FROM t WHERE id = {row}"));
+    // A statement that is not known yet may use the coordinator.
+    let read = format!("SELECT count(*) FROM t WHERE id = {row}");
+    await_shard(&mut reader, &read);
     hosts.await_replay();
     hosts.primary().kill();
     hosts.await_loss();
     // The map without an answer of this shard, too, says that its statements wait.
     hosts.await_readings(3);
     client.send(&query(&add(row)));
-    reader.send(&query(&format!("SELECT count(*) FROM t WHERE id = {row}")));
+    reader.send(&query(&read));
     let mut beside = hosts.client();
     for _ in 0..10 {
         assert_eq!(beside.ok(&add(other)).tag(), "UPDATE 1");
