@@ -11,7 +11,6 @@ pub(super) static HOSTS: ConsoleTable<HostRecord> =
 
 const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
     ("database", Text, |r| r.database.clone().into()),
-    ("shard", Text, |r| r.shard.clone().into()),
     ("host", Text, |r| r.status.spec.address.host.clone().into()),
     ("port", Int4, |r| r.status.spec.address.port.into()),
     ("zone", Text, |r| r.zone.clone().into()),
@@ -28,6 +27,7 @@ const HOST_COLUMNS: &[ConsoleColumn<HostRecord>] = &[
         let probed = r.status.observed;
         probed.map(|at| milliseconds(at.elapsed())).into()
     }),
+    ("shard", Text, |r| r.shard.clone().into()),
 ];
 
 /// A host of an entry of the configuration.
