@@ -1,6 +1,7 @@
 //! All pools: created when a client first names their database and user, changed by a reload, dropped when they are not used.
 
 pub mod admin_state;
+mod config;
 mod exclusive;
 mod monitors;
 mod replicas;
@@ -10,9 +11,8 @@ mod tests;
 
 pub use exclusive::Exclusive;
 
-use crate::address::{Address, DatabaseAddress};
-use crate::compression::ServerCompression;
-use crate::hosts::{DatabaseHosts, PrimaryState};
+use crate::address::DatabaseAddress;
+use crate::hosts::DatabaseHosts;
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
 use crate::replicas::ReplicasInForce;
@@ -21,9 +21,6 @@ use crate::shards::{DatabaseShards, ShardSource};
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
-use paceline_batch::analysis::Policy;
-use paceline_batch::group_limit::GroupsMax;
-use paceline_batch::line::Limits;
 use paceline_config::{Config, Database};
 use paceline_wire::ErrorResponse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,9 +31,6 @@ use tokio::sync::{Notify, watch};
 
 /// Maximum number of pools for `auth_query` that are kept when they are not used: clients may name any database.
 const AUTH_POOLS_MAX: usize = 256;
-
-/// Maximum number of reads in a pipeline.
-const PIPELINE_DEPTH_MAX: usize = 32;
 
 /// How often all pools are maintained …
 const MAINTAIN_EVERY: Duration = Duration::from_secs(1);
@@ -421,85 +415,6 @@ impl Pools {
             let earlier = self.labelled.fetch_add(1, Ordering::Relaxed);
             PoolLabels::new(earlier, database, user)
         });
-    }
-
-    /// The configuration of a pool for `auth_query`, in which nothing is grouped.
-    fn auth_pool_config(
-        &self,
-        config: &Config,
-        database: DatabaseOnServer<'_>,
-        user: &str,
-    ) -> PoolConfig {
-        let mut pool_config = self.pool_config(config, database, user);
-        user.clone_into(&mut pool_config.address.user);
-        pool_config.policy = Policy {
-            hotspot: false,
-            for_autocommit: false,
-            lock_type: false,
-            pipeline: false,
-        };
-        pool_config
-    }
-
-    /// The configuration of the pool of a database and the user that clients name.
-    fn pool_config(
-        &self,
-        config: &Config,
-        database: DatabaseOnServer<'_>,
-        user: &str,
-    ) -> PoolConfig {
-        let DatabaseOnServer {
-            database,
-            on_server,
-            hosts,
-        } = database;
-        let (known, no_primary) = match hosts.as_ref().map(|hosts| hosts.primary_for_pools()) {
-            Some(PrimaryState::Known(upstream)) => (Some(upstream), None),
-            Some(PrimaryState::Unknown(none)) => (None, Some(none)),
-            None => (None, None),
-        };
-        let upstream = known.unwrap_or_else(|| database.primary.clone());
-        let grouping = &config.paceline.grouping;
-        let settings = config.pool_settings(database, user);
-        let location = hosts.as_ref().and_then(|hosts| hosts.location(&upstream));
-        PoolConfig {
-            hosts,
-            no_primary,
-            replica: None,
-            shard: None,
-            address: Address {
-                user: upstream.user.clone().unwrap_or_else(|| user.to_owned()),
-                upstream,
-                database: on_server,
-                startup: database.startup.clone(),
-                connect_query: database.connect_query.clone(),
-                tcp: config.paceline.tcp.clone(),
-                keyring: Arc::clone(&self.shared.keyring),
-                compression: ServerCompression::new(
-                    &settings.compression,
-                    &self.shared.compressors,
-                ),
-                location,
-            },
-            policy: Policy {
-                hotspot: grouping.hotspot,
-                for_autocommit: settings.grouping.hotspot_for_autocommit,
-                lock_type: grouping.hotspot_lock_type,
-                pipeline: grouping.pipeline,
-            },
-            limits: Limits {
-                group_size_max: grouping.group_size_max,
-                pipeline_depth_max: PIPELINE_DEPTH_MAX,
-                groups_max: settings
-                    .grouping
-                    .max_groups_in_flight
-                    .map_or(GroupsMax::Auto, GroupsMax::Fixed),
-                connections_max: settings.size,
-                max_wait: grouping.hotspot_update_max_wait_time,
-                query_timeout: settings.timeouts.query_timeout,
-            },
-            settings: settings.into(),
-        }
     }
 }
 

@@ -213,11 +213,7 @@ fn config_of(config: &PoolConfig, place: &ShardPlace, host: ShardHost) -> PoolCo
     startup.retain(|(name, _)| name != SEARCH_PATH.0);
     startup.push((SEARCH_PATH.0.to_owned(), SEARCH_PATH.1.to_owned()));
     let ShardPlace { upstream, hosts } = place;
-    let (primary, no_primary) = match hosts.as_ref().map(|hosts| hosts.primary_for_pools()) {
-        Some(PrimaryState::Known(primary)) => (Some(primary), None),
-        Some(PrimaryState::Unknown(none)) => (None, Some(none)),
-        None => (None, None),
-    };
+    let (primary, no_primary) = PrimaryState::of(hosts.as_ref());
     let upstream = primary.map_or_else(|| upstream.clone(), |primary| upstream.on_host(&primary));
     let location = hosts.as_ref().and_then(|hosts| hosts.location(&upstream));
     let of_coordinator = &config.address;

@@ -4,7 +4,7 @@
 use super::DatabaseHosts;
 use paceline_cluster::{Cluster, HostId, PrimaryTarget};
 use paceline_config::Upstream;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time for which a pool waits at most until all pools have left the old primary.
@@ -17,6 +17,17 @@ pub(crate) enum PrimaryState {
     Known(Upstream),
     /// There is no primary.
     Unknown(NoPrimary),
+}
+
+impl PrimaryState {
+    /// For the configuration of a pool: the primary, or the time without one. Neither, if the only host is the primary without being asked.
+    pub(crate) fn of(hosts: Option<&Arc<DatabaseHosts>>) -> (Option<Upstream>, Option<NoPrimary>) {
+        match hosts.map(|hosts| hosts.primary_for_pools()) {
+            Some(Self::Known(primary)) => (Some(primary), None),
+            Some(Self::Unknown(none)) => (None, Some(none)),
+            None => (None, None),
+        }
+    }
 }
 
 /// A time without a primary.
@@ -66,7 +77,7 @@ impl DatabaseHosts {
     }
 
     /// The primary for a pool that is new or gets another configuration: none yet if other pools may not have left the old one.
-    pub(crate) fn primary_for_pools(&self) -> PrimaryState {
+    fn primary_for_pools(&self) -> PrimaryState {
         let cluster = self.lock();
         if cluster.primary().is_none() || self.is_followed(&cluster) {
             return self.primary_in(&cluster);
