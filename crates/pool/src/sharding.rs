@@ -90,9 +90,9 @@ impl Shards {
         }
     }
 
-    /// Whether the monitor of these shards is this one.
-    pub(crate) fn are_of(&self, source: &Arc<dyn ShardSource>) -> bool {
-        Arc::ptr_eq(&self.source, source)
+    /// Whether the monitor of these shards is this one, for this user on the coordinator.
+    pub(crate) fn are_of(&self, source: &Arc<dyn ShardSource>, role: &str) -> bool {
+        Arc::ptr_eq(&self.source, source) && self.role == role
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, ShardPool>> {
@@ -106,6 +106,11 @@ impl Shards {
             .values()
             .map(|known| Arc::clone(&known.pool))
             .collect()
+    }
+
+    /// These shards are used no more.
+    pub(crate) fn leave(&self) {
+        self.pools().iter().for_each(|pool| pool.leave_shard());
     }
 
     /// The pools follow a new configuration of the coordinator's.
@@ -193,16 +198,31 @@ impl Shards {
         }
         self.maker.make(&|config, new| {
             let mut pools = self.lock();
-            known(&pools).unwrap_or_else(|| {
-                let pool = new(config_of(config, &place, host));
-                let of_server = ShardPool {
-                    place: place.clone(),
-                    host,
-                    pool: Arc::clone(&pool),
-                };
-                pools.insert(server.name.clone(), of_server);
-                pool
-            })
+            if let Some(pool) = known(&pools) {
+                return pool;
+            }
+            let config = config_of(config, &place, host);
+            let present = pools
+                .get(&server.name)
+                .filter(|present| present.host == host);
+            let pool = match present {
+                // Statements that wait or are under way follow, too.
+                Some(present) => {
+                    present.pool.reconfigure(config);
+                    Arc::clone(&present.pool)
+                }
+                None => new(config),
+            };
+            let of_server = ShardPool {
+                place: place.clone(),
+                host,
+                pool: Arc::clone(&pool),
+            };
+            let before = pools.insert(server.name.clone(), of_server);
+            if let Some(before) = before.filter(|before| !Arc::ptr_eq(&before.pool, &pool)) {
+                before.pool.leave_shard();
+            }
+            pool
         })
     }
 }

@@ -18,6 +18,7 @@ pub(crate) use monitor::start;
 use crate::address::Address;
 use crate::hosts::{DatabaseHosts, HostsConfig, ShardHostLimits};
 use crate::keyring::Keyring;
+use arc_swap::ArcSwap;
 use paceline_config::{Config, ShardServer, Shards, Upstream};
 use paceline_shards::{ShardMap, ShardServerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +69,8 @@ pub(crate) type MonitorHosts =
 pub(crate) struct DatabaseShards {
     /// Its name, as clients use it.
     name: String,
-    config: ShardsConfig,
+    /// A reload replaces it.
+    config: ArcSwap<ShardsConfig>,
     state: Mutex<State>,
     /// Changed when the map should be read now.
     wanted: watch::Sender<()>,
@@ -131,15 +133,6 @@ impl ShardsConfig {
         })
     }
 
-    /// Whether both say the same.
-    fn is_same(&self, other: &Self) -> bool {
-        let hosts = |config: &Self| config.hosts.as_ref().map(Arc::as_ptr);
-        self.coordinator.leads_to(&other.coordinator)
-            && hosts(self) == hosts(other)
-            && (&self.servers, &self.connect_query) == (&other.servers, &other.connect_query)
-            && (self.max_age, self.limits) == (other.max_age, other.limits)
-    }
-
     /// Where the coordinator is now; `None` while no host is the primary.
     fn coordinator(&self) -> Option<Arc<Address>> {
         let Some(hosts) = &self.hosts else {
@@ -170,15 +163,15 @@ impl DatabaseShards {
     pub(crate) fn new(name: &str, config: ShardsConfig) -> Self {
         Self {
             name: name.to_owned(),
-            config,
+            config: ArcSwap::from_pointee(config),
             state: Mutex::default(),
             wanted: watch::Sender::new(()),
         }
     }
 
-    /// Whether the configuration still says the same.
-    pub(crate) fn are_those_of(&self, config: &ShardsConfig) -> bool {
-        self.config.is_same(config)
+    /// The next map follows this configuration. What is known of the hosts of shards remains.
+    pub(crate) fn reconfigure(&self, config: ShardsConfig) {
+        self.config.store(Arc::new(config));
     }
 
     /// No map that was read before is used any more: an operator may have changed the coordinator.
@@ -204,7 +197,7 @@ impl DatabaseShards {
     fn reading(&self) -> Option<Arc<MapReading>> {
         let state = self.lock();
         let (reading, began) = state.reading.as_ref()?;
-        (began.elapsed() <= self.config.max_age).then(|| Arc::clone(reading))
+        (began.elapsed() <= self.config.load().max_age).then(|| Arc::clone(reading))
     }
 
     /// Puts a reading into force that began then, with this generation. If it is equal to the one in force, that one remains: what is

@@ -142,6 +142,15 @@ impl Sharded {
     }
 }
 
+/// Executes this until a shard does.
+pub(super) fn await_shard(client: &mut RawClient, sql: &str) {
+    until("a shard answers", || {
+        let before = on_shards(client);
+        client.ok(sql);
+        on_shards(client) > before
+    });
+}
+
 /// Requests that shards have answered, by a client of Paceline.
 pub(super) fn on_shards(client: &mut RawClient) -> i64 {
     let reply = client.ok("SHOW GROUPS");

@@ -68,6 +68,11 @@ impl Pool {
         Some((id, result))
     }
 
+    /// The pool is used no more: the coordinator executes the statements in its line. Those under way end on their connections.
+    pub(crate) fn leave_shard(&self) {
+        self.send_elsewhere(&mut self.lock(), Instant::now());
+    }
+
     /// Decides how a statement enters the line, by the analysis of its template on the shard. The first statement begins it.
     fn decide_on_shard(self: &Arc<Self>, request: &mut PlannedRequest) -> WaitSpec {
         let policy = self.policy();

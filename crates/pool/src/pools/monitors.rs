@@ -41,8 +41,8 @@ impl Pools {
         let names: BTreeSet<String> = listed.chain(in_use).cloned().collect();
         for name in names {
             let before = before.remove(&name);
-            if let Some(same) = self.read_map(registry, config, &name, before) {
-                same.read_again();
+            if let Some(map) = self.read_map(registry, config, &name, before) {
+                map.read_again();
             }
         }
     }
@@ -56,14 +56,17 @@ impl Pools {
         database: &str,
     ) -> Option<Arc<dyn ShardSource>> {
         let known = registry.shard_maps.get(database).map(Arc::clone);
-        if known.is_none() && config.listed(database).is_none() {
-            self.read_map(registry, config, database, None);
-        }
-        let map = known.or_else(|| registry.shard_maps.get(database).map(Arc::clone))?;
-        Some(map as Arc<dyn ShardSource>)
+        let map = match known {
+            None if config.listed(database).is_none() => {
+                self.read_map(registry, config, database, None)
+            }
+            known => known,
+        };
+        Some(map? as Arc<dyn ShardSource>)
     }
 
-    /// Begins to read the map of a database's shards, unless `before` does so. The monitor that was there before, if it stays.
+    /// The monitor that reads the map of a database's shards by this configuration: `before`, or a new one. `None`: Paceline looks for no
+    /// shards.
     fn read_map(
         self: &Arc<Self>,
         registry: &mut Registry,
@@ -74,21 +77,28 @@ impl Pools {
         let entry = config.entry_name(database)?;
         let hosts = registry.hosts.get(entry).map(Arc::clone);
         let wanted = ShardsConfig::of(config, database, hosts, &self.shared.keyring)?;
-        let same = before.filter(|before| before.are_those_of(&wanted));
-        let map = same.as_ref().map_or_else(
-            || {
-                let map = Arc::new(DatabaseShards::new(database, wanted));
-                let (pools, entry) = (Arc::downgrade(self), database.to_owned());
-                let monitor = move |config, before: Option<&DatabaseHosts>| {
-                    Some(pools.upgrade()?.monitor(&entry, config, before))
-                };
-                shards::start(&map, &self.shared, Box::new(monitor));
-                map
-            },
-            Arc::clone,
-        );
-        registry.shard_maps.insert(database.to_owned(), map);
-        same
+        let map = match before {
+            Some(before) => {
+                before.reconfigure(wanted);
+                before
+            }
+            None => self.start_map(database, wanted),
+        };
+        registry
+            .shard_maps
+            .insert(database.to_owned(), Arc::clone(&map));
+        Some(map)
+    }
+
+    /// Begins to read the map of a database's shards.
+    fn start_map(self: &Arc<Self>, database: &str, config: ShardsConfig) -> Arc<DatabaseShards> {
+        let map = Arc::new(DatabaseShards::new(database, config));
+        let (pools, entry) = (Arc::downgrade(self), database.to_owned());
+        let monitor = move |config, before: Option<&DatabaseHosts>| {
+            Some(pools.upgrade()?.monitor(&entry, config, before))
+        };
+        shards::start(&map, &self.shared, Box::new(monitor));
+        map
     }
 
     /// Begins to monitor hosts, whose pools follow the primary from now on.

@@ -70,11 +70,16 @@ impl Pools {
         source: Option<Arc<dyn ShardSource>>,
     ) {
         coordinator.set_has_shards(source.is_some());
+        let present = shards.load_full();
         let Some(source) = source else {
-            return shards.store(None);
+            shards.store(None);
+            return present.iter().for_each(|present| present.leave());
         };
-        let present = shards.load();
-        if let Some(same) = present.as_ref().filter(|present| present.are_of(&source)) {
+        let role = &config.address.user;
+        if let Some(same) = present
+            .as_ref()
+            .filter(|present| present.are_of(&source, role))
+        {
             return same.reconfigure(config);
         }
         let maker = BesideCoordinator {
@@ -84,7 +89,8 @@ impl Pools {
             coordinator: Arc::downgrade(coordinator),
             config: Mutex::new(config.clone()),
         };
-        let role = config.address.user.clone();
+        let role = role.clone();
         shards.store(Some(Arc::new(Shards::new(source, role, Box::new(maker)))));
+        present.iter().for_each(|present| present.leave());
     }
 }

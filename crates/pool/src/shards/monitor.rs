@@ -86,7 +86,7 @@ async fn read_again_and_again(
             (roles, state.generation)
         };
         wanted.borrow_and_update();
-        let config = present.config.clone();
+        let config = present.config.load_full();
         // If the task held the shards while it waits for servers, it would keep itself from ending.
         drop(present);
         let began = Instant::now();
@@ -228,21 +228,18 @@ impl Connections {
             return answer;
         };
         let now = Instant::now();
-        match answer {
-            Ok(answer) => {
-                let last = (answer.clone(), now);
-                self.answers.insert(name.to_owned(), last);
-                Ok(answer)
-            }
-            Err(problem) => {
-                hosts.suspect();
-                let last = self.answers.get(name);
-                let holds = last.filter(|(_, at)| {
-                    now.duration_since(*at) <= config.limits.failover_timeout + config.max_age
-                });
-                holds.map_or(Err(problem), |(answer, _)| Ok(answer.clone()))
-            }
+        if let Ok(answer) = &answer
+            && !answer.is_in_recovery()
+        {
+            self.answers.insert(name.to_owned(), (answer.clone(), now));
+        } else {
+            hosts.suspect();
         }
+        let limit = config.limits.failover_timeout;
+        let limit = limit.saturating_add(config.max_age);
+        let last = self.answers.get(name);
+        let last = last.filter(|(_, at)| now.duration_since(*at) <= limit);
+        last.map_or(answer, |(last, _)| Ok(last.clone()))
     }
 }
 

@@ -40,12 +40,14 @@ impl Client {
         let AnalysisState::Done(analysis) = state else {
             return Ok(ShardEnd::Coordinator(None));
         };
-        let shards = self.shards.load_full();
-        let Some(shards) = shards.filter(|_| self.deferred.is_none()) else {
+        if self.deferred.is_some() {
             return Ok(ShardEnd::Coordinator(None));
-        };
+        }
         let mut may_try_again = true;
-        let is_outage = loop {
+        let (is_outage, shards) = loop {
+            let Some(shards) = self.shards.load_full() else {
+                return Ok(ShardEnd::Coordinator(None));
+            };
             match shards.route(request, analysis) {
                 Ok(statement) => {
                     let pool = Arc::clone(&statement.pool);
@@ -54,7 +56,7 @@ impl Client {
                     }
                     // A read that was lost with the primary of a shard waits for the next primary; once, as it may be what ends servers.
                     if pool.hosts().is_none() || pool.is_unreachable() || !may_try_again {
-                        break pool.is_unreachable();
+                        break (pool.is_unreachable(), shards);
                     }
                     may_try_again = false;
                 }
@@ -63,7 +65,7 @@ impl Client {
                         let shown = || (why != RouteRefusal::NotSharded).then(|| why.to_string());
                         stats.count_on_coordinator(shown);
                     }
-                    break why.is_outage();
+                    break (why.is_outage(), shards);
                 }
             }
         };

@@ -1,6 +1,6 @@
 //! A shard with several hosts: Paceline finds its primary, and only statements on its rows wait while there is none.
 
-use super::on_shards;
+use super::{await_shard, on_shards};
 use crate::failover::{console, shown, shown_in};
 use crate::harness::cluster::Cluster;
 use crate::harness::load::{Load, ROWS};
@@ -113,15 +113,6 @@ fn add(row: i64) -> String {
     format!("UPDATE t SET n = n + 1 WHERE id = {row}")
 }
 
-/// Executes this until a shard does.
-fn await_shard(client: &mut RawClient, sql: &str) {
-    until("a shard answers", || {
-        let before = on_shards(client);
-        client.ok(sql);
-        on_shards(client) > before
-    });
-}
-
 #[test]
 fn the_promoted_replica_of_a_shard_executes_its_statements() {
     let Some(hosts) = Hosts::start("shard_map_max_age = \"1s\"") else {
@@ -174,6 +165,11 @@ fn the_commits_that_a_failover_of_a_shard_has_lost_are_counted() {
     };
     let [row, other] = hosts.rows();
     let mut client = hosts.client();
+    let group = format!("UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + 1 WHERE id = {row}");
+    let read = format!("SELECT n FROM t WHERE id = {row}");
+    for sql in [&group, &read] {
+        await_shard(&mut client, sql);
+    }
     hosts.await_replay();
     let mut replica = hosts.replica.client("postgres");
     replica.ok("ALTER SYSTEM SET primary_conninfo = ''");
@@ -182,12 +178,11 @@ fn the_commits_that_a_failover_of_a_shard_has_lost_are_counted() {
         replica.value("SELECT count(*) FROM pg_stat_wal_receiver") == "0"
     });
     let before = on_shards(&mut client);
-    let group = format!("UPDATE /*+ COMMIT_ON_SUCCESS */ t SET n = n + 1 WHERE id = {row}");
     for _ in 0..10 {
         client.ok(&add(row));
         client.ok(&group);
         client.ok(&add(other));
-        client.ok(&format!("SELECT n FROM t WHERE id = {row}"));
+        client.ok(&read);
     }
     assert_eq!(on_shards(&mut client), before + 40);
     hosts.primary().kill();
@@ -260,4 +255,42 @@ fn the_coordinator_executes_statements_of_a_shard_that_has_no_primary_for_too_lo
         again.simple(&add(row)).error().is_none()
     });
     await_shard(&mut again, &add(row));
+}
+
+/// A statement waits for the primary of the first shard, and the configuration is read again with another text in place of this one.
+fn reload_while_waiting(before: &str, after: &str) -> Option<(Hosts, RawClient)> {
+    let hosts = Hosts::start("failover_timeout = \"40s\"")?;
+    let [row, _] = hosts.rows();
+    let mut client = hosts.client();
+    hosts.await_replay();
+    hosts.primary().kill();
+    hosts.await_loss();
+    client.send(&query(&add(row)));
+    until("the statement waits", || {
+        let user = ("user", "postgres");
+        shown_in(&hosts.paceline, "SHOW CLIENTS", user, &["state"]) == "waiting"
+    });
+    let text = std::fs::read_to_string(hosts.paceline.file()).unwrap();
+    let text = text.replace(before, after);
+    hosts.paceline.reload(&text, "Reload: done");
+    Some((hosts, client))
+}
+
+#[test]
+fn a_reload_while_a_shard_has_no_primary_forgets_neither_statements_nor_hosts() {
+    let Some((hosts, mut client)) = reload_while_waiting("40s", "50s") else {
+        return;
+    };
+    hosts.promote();
+    assert_eq!(client.reply().tag(), "UPDATE 1");
+    assert_eq!(hosts.missing("missing_max"), "0");
+}
+
+#[test]
+fn the_coordinator_executes_statements_that_wait_when_shards_are_turned_off() {
+    let turned_off = reload_while_waiting("shards = \"auto\"", "shards = \"off\"");
+    let Some((_hosts, mut client)) = turned_off else {
+        return;
+    };
+    client.reply().expect_error("08001");
 }

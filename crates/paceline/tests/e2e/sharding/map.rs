@@ -1,6 +1,6 @@
 //! The map in force: when it is read, and what counts before it is read again.
 
-use super::on_shards;
+use super::{await_shard, on_shards};
 use crate::failover::console;
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
@@ -24,15 +24,6 @@ fn sharded() -> Sharded {
 fn client(sharded: &Sharded, paceline: &Paceline, user: &str) -> RawClient {
     let parameters = [("user", user), ("database", sharded.database.as_str())];
     RawClient::connect(paceline.port(), &parameters)
-}
-
-/// Runs this read until a shard answers it.
-fn await_shard(client: &mut RawClient, sql: &str) {
-    let before = on_shards(client);
-    until("a shard answers", || {
-        client.ok(sql);
-        on_shards(client) > before
-    });
 }
 
 #[track_caller]

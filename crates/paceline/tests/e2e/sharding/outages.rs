@@ -1,6 +1,6 @@
 //! Shards that do not answer: only statements on their own rows suffer.
 
-use super::{Sharded, on_shards};
+use super::{Sharded, await_shard, on_shards};
 use crate::harness::raw::RawClient;
 use crate::harness::until;
 
@@ -17,14 +17,6 @@ fn rows(sharded: &Sharded) -> [i64; 2] {
 
 fn add(row: i64) -> String {
     format!("UPDATE accounts SET balance = balance + 1 WHERE id = {row}")
-}
-
-fn await_shard(client: &mut RawClient, sql: &str) {
-    until("a shard answers", || {
-        let before = on_shards(client);
-        client.ok(sql);
-        on_shards(client) > before
-    });
 }
 
 #[test]
