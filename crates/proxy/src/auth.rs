@@ -10,6 +10,7 @@ mod fields;
 mod hba;
 mod ident;
 mod mock;
+mod password;
 mod peer;
 mod query;
 mod target;
@@ -19,6 +20,7 @@ mod user_files;
 mod userlist;
 
 use crate::login_refusal::LoginRefusal;
+pub use password::{check_password, console_access};
 pub(crate) use target::LoginTarget;
 pub use user_files::{UserFiles, UserFilesError};
 

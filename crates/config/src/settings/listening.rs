@@ -25,5 +25,7 @@ section! {
         peer_id: usize = 0, count("number", 0..=PEER_ID_MAX), pgbouncer("0");
         /// Address of /metrics, /health and /ready, without a password; "" turns them off
         metrics_listen: Option<SocketAddr> = None, address(), needs_restart();
+        /// Address of the web console, for users in admin_users and stats_users; "" turns it off
+        web_console_listen: Option<SocketAddr> = None, address(), needs_restart();
     }
 }

@@ -18,6 +18,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+/// The name of HTTP/1.1 in ALPN.
+const HTTP_ALPN: &[u8] = b"http/1.1";
+
 /// Accepts TLS from clients.
 pub struct Acceptor {
     config: Arc<ServerConfig>,
@@ -75,6 +78,19 @@ impl Acceptor {
             verifier,
             channel_binding: channel_binding.map(Arc::from),
         })
+    }
+
+    /// The same for HTTP/1.1: browsers name this protocol by ALPN, and not PostgreSQL's.
+    #[must_use]
+    pub fn for_http(&self) -> Self {
+        let mut config = (*self.config).clone();
+        config.alpn_protocols = vec![HTTP_ALPN.to_vec()];
+        Self {
+            config: Arc::new(config),
+            mode: self.mode,
+            verifier: self.verifier.clone(),
+            channel_binding: self.channel_binding.clone(),
+        }
     }
 
     /// Whether a client that connects over TCP must use TLS.

@@ -80,55 +80,17 @@ impl AuthExchange<'_> {
         secret: Option<&StoredSecret>,
         prevailing: PrevailingSecret,
     ) -> Result<Credential, LoginRefusal> {
-        if !self.peer.is_encrypted() && !self.peer.peer.is_local() {
-            let message = "a password is not taken over an unencrypted connection";
-            let hint = "Connect with TLS, or let auth_type be scram-sha-256.";
-            return Err(ErrorResponse::fatal("28000", message)
-                .with_hint(hint)
-                .into());
-        }
+        check_channel(self.peer)?;
         let mut request = BytesMut::new();
         backend::write_cleartext_request(&mut request);
         let body = self.ask(&mut request).await?;
         let given = password_in(&body)?;
-        let right = match secret {
-            Some(StoredSecret::Plain(password)) => same(password.reveal().as_bytes(), given),
-            Some(StoredSecret::Md5(stored)) => same(
-                stored.reveal().as_bytes(),
-                md5::stored(self.user, given).as_bytes(),
-            ),
-            Some(StoredSecret::Scram(verifier)) => {
-                return self.plain_against(verifier, given).await;
-            }
-            Some(StoredSecret::None) | None => {
-                if prevailing == PrevailingSecret::ForScram {
-                    let verifier = self.mock.verifier(self.user)?;
-                    self.plain_against(&verifier, given).await?;
-                }
-                false
-            }
+        let comparison = PasswordComparison {
+            user: self.user,
+            mock: self.mock,
+            deriver: self.deriver,
         };
-        match right {
-            true => Ok(secret.map(Credential::of).unwrap_or_default()),
-            false => Err(self.wrong_password()),
-        }
-    }
-
-    /// Compares a password with a SCRAM verifier. The resulting keys are also valid for logins to the server.
-    async fn plain_against(
-        &self,
-        verifier: &Verifier,
-        given: &[u8],
-    ) -> Result<Credential, LoginRefusal> {
-        let keys = self
-            .deriver
-            .keys_of_guess(given, verifier.stretch())
-            .await?;
-        if !verifier.is_of(&keys) {
-            return Err(self.wrong_password());
-        }
-        self.deriver.cache(given, verifier.stretch(), &keys)?;
-        Ok(Credential::Keys(keys))
+        comparison.compare(secret, given, prevailing).await
     }
 
     /// Authenticates by SCRAM, which also proves to the client that Paceline knows its password.
@@ -197,11 +159,87 @@ impl AuthExchange<'_> {
         }
     }
 
-    /// The error for a wrong password and for an unknown user.
     fn wrong_password(&self) -> LoginRefusal {
-        let message = format!("password authentication failed for user \"{}\"", self.user);
-        ErrorResponse::fatal("28P01", message).into()
+        wrong_password(self.user)
     }
+}
+
+/// Compares a password that has arrived in clear text with a stored secret.
+pub(super) struct PasswordComparison<'a> {
+    /// The user name that the client claims.
+    pub(super) user: &'a str,
+    pub(super) mock: &'a Mock,
+    pub(super) deriver: &'a Deriver,
+}
+
+impl PasswordComparison<'_> {
+    /// A client that cannot log in takes as long as one of `prevailing`.
+    pub(super) async fn compare(
+        &self,
+        secret: Option<&StoredSecret>,
+        given: &[u8],
+        prevailing: PrevailingSecret,
+    ) -> Result<Credential, LoginRefusal> {
+        let right = match secret {
+            Some(StoredSecret::Plain(password)) => same(password.reveal().as_bytes(), given),
+            Some(StoredSecret::Md5(stored)) => same(
+                stored.reveal().as_bytes(),
+                md5::stored(self.user, given).as_bytes(),
+            ),
+            Some(StoredSecret::Scram(verifier)) => {
+                return self.compare_keys(verifier, given).await;
+            }
+            Some(StoredSecret::None) | None => {
+                if prevailing == PrevailingSecret::ForScram {
+                    let verifier = self.mock.verifier(self.user)?;
+                    self.compare_keys(&verifier, given).await?;
+                }
+                false
+            }
+        };
+        match right {
+            true => Ok(secret.map(Credential::of).unwrap_or_default()),
+            false => Err(wrong_password(self.user)),
+        }
+    }
+
+    /// Compares a password with a SCRAM verifier. The resulting keys are also valid for logins to the server.
+    async fn compare_keys(
+        &self,
+        verifier: &Verifier,
+        given: &[u8],
+    ) -> Result<Credential, LoginRefusal> {
+        let keys = self
+            .deriver
+            .keys_of_guess(given, verifier.stretch())
+            .await?;
+        if !verifier.is_of(&keys) {
+            return Err(wrong_password(self.user));
+        }
+        self.deriver.cache(given, verifier.stretch(), &keys)?;
+        Ok(Credential::Keys(keys))
+    }
+}
+
+/// Rejects a password in clear text from another machine without encryption.
+///
+/// # Errors
+/// The connection is neither encrypted nor local.
+pub(super) fn check_channel(peer: &LoginPeer) -> Result<(), LoginRefusal> {
+    if peer.is_encrypted() || peer.peer.is_local() {
+        return Ok(());
+    }
+    let message = "a password is not taken over an unencrypted connection";
+    let hint = "Connect with TLS, or let auth_type be scram-sha-256.";
+    Err(ErrorResponse::fatal("28000", message)
+        .with_hint(hint)
+        .into())
+}
+
+/// The error for a wrong password and for an unknown user.
+fn wrong_password(user: &str) -> LoginRefusal {
+    let message = format!("password authentication failed for user \"{user}\"");
+    ErrorResponse::fatal("28P01", message).into()
 }
 
 fn check(header: Header) -> Result<(), LoginRefusal> {

@@ -5,7 +5,7 @@ use crate::cancel::{ConsoleAccess, ConsoleGrant, own_peer_id};
 use crate::login_refusal::LoginRefusal;
 use crate::proxy::Proxy;
 use bytes::BytesMut;
-use paceline_config::{AuthType, Config, PACELINE, PGBOUNCER};
+use paceline_config::{PACELINE, PGBOUNCER};
 use paceline_net::Stream;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) async fn log_in(
             };
             // With `auth_type = any` the identity would be a server's user; the console uses the client's own name.
             auth::authenticate(&proxy.auth, &proxy.pools, stream, input, target, user).await?;
-            allowed(&proxy.config(), user, stream.peer().is_local())
+            auth::console_access(&proxy.config(), user, stream.peer().is_local())
         }
     };
     let access = access.ok_or_else(|| {
@@ -49,26 +49,12 @@ fn is_own(stream: &Stream, user: &str) -> bool {
     matches!(user, PGBOUNCER | PACELINE) && stream.peer().user() == Some(own)
 }
 
-/// What other users may do. If no user is configured and no proof is required, local clients may use SHOW. With `auth_type = any`
-/// names prove nothing, so local and listed users may only use SHOW.
-pub(super) fn allowed(config: &Config, user: &str, is_local: bool) -> Option<ConsoleAccess> {
-    let operation = &config.paceline.operation;
-    let (admins, stats_users) = (&operation.admin_users, &operation.stats_users);
-    let named = |users: &[String]| users.iter().any(|name| name == user);
-    let none_configured = admins.is_empty() && stats_users.is_empty();
-    let may_look = match config.paceline.login.auth_type {
-        AuthType::Any => is_local || named(admins) || named(stats_users),
-        _ if named(admins) => return Some(ConsoleAccess::Admin),
-        AuthType::Trust => named(stats_users) || (none_configured && is_local),
-        _ => named(stats_users),
-    };
-    may_look.then_some(ConsoleAccess::Stats)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::console_access as allowed;
     use crate::cancel::CancelKey;
+    use paceline_config::Config;
 
     #[test]
     fn named_users_may_use_the_console() {
