@@ -16,4 +16,6 @@ mod tests;
 mod version;
 
 pub use session::run;
+pub(crate) use show::find as table;
+pub(crate) use table::ConsoleValue;
 pub use version::VERSION;

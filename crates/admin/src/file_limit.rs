@@ -1,6 +1,6 @@
 //! The limit of open files. Each connection needs at least one.
 
-use crate::metrics;
+use crate::{metrics, web};
 use paceline_config::Config;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -38,8 +38,12 @@ fn needed(config: &Config) -> usize {
         .listening
         .metrics_listen
         .map_or(0, |_| metrics::CONNECTIONS_MAX);
+    let web = settings
+        .listening
+        .web_console_listen
+        .map_or(0, |_| web::CONNECTIONS_MAX);
     let pools = sizes.sum::<usize>().max(settings.pooling.default_pool_size);
-    settings.pooling.max_client_conn + FILES_PER_SERVER * pools + metrics + OTHER_FILES
+    settings.pooling.max_client_conn + FILES_PER_SERVER * pools + metrics + web + OTHER_FILES
 }
 
 #[cfg(test)]

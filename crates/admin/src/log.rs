@@ -6,12 +6,16 @@
 //! full pipe at standard error or as `logfile` blocks the process, as it blocks PgBouncer.
 
 mod priority;
+mod recent;
 mod standard_error;
 mod syslog;
 mod targets;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use recent::record;
+#[cfg(test)]
+pub(crate) use recent::recorders;
 pub use targets::{LogError, Targets};
 
 use paceline_config::Logging;
@@ -133,6 +137,7 @@ impl Log {
     /// Writes a line that consists of level, module and message.
     fn write(&self, level: Level, line: &str) {
         let time = now();
+        recent::add(level, &time, line);
         if let Some(standard_error) = &self.standard_error {
             standard_error.write(level, &time, line);
         }

@@ -12,6 +12,8 @@ mod series;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use pool_sample::PoolSample;
+
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE};

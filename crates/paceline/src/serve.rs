@@ -11,7 +11,7 @@ use listen::Listeners;
 use paceline_admin::admin::Admin;
 use paceline_admin::config_snapshot::ConfigSnapshot;
 use paceline_admin::config_source::ConfigSource;
-use paceline_admin::{console, log, metrics, systemd};
+use paceline_admin::{console, log, metrics, systemd, web};
 use paceline_config::Config;
 use paceline_net::Stream;
 use paceline_net::listen::{Sharing, accept_failed, close_tcp, close_unix};
@@ -61,6 +61,18 @@ pub(crate) async fn serve(
         let address = listener.local_addr()?;
         tokio::spawn(metrics::serve(Arc::clone(&proxy), listener));
         log::print_line(&format!("metrics at http://{address}/metrics"));
+    }
+    if let Some(listener) = listeners.web_console.take() {
+        let address = listener.local_addr()?;
+        let is_encrypted = proxy.shared.keyring.acceptor().is_some();
+        let scheme = if is_encrypted { "https" } else { "http" };
+        if !is_encrypted && !address.ip().is_loopback() {
+            tracing::warn!(
+                "without client_tls_sslmode, the web console accepts logins from this machine only"
+            );
+        }
+        tokio::spawn(web::serve(Arc::clone(&admin), listener));
+        log::print_line(&format!("web console at {scheme}://{address}/"));
     }
     proxy.pools.start_monitors();
     tokio::spawn(Arc::clone(&proxy).follow_primaries());

@@ -30,6 +30,7 @@ pub mod counters;
 pub mod credentials;
 mod group_run;
 pub mod hosts;
+pub mod hot_rows;
 pub mod keyring;
 pub mod labels;
 pub mod location;

@@ -50,6 +50,6 @@ pub(super) fn all() -> impl Iterator<Item = &'static dyn AnyTable> {
 }
 
 /// The table of this name, which is in lower case.
-pub(super) fn find(name: &str) -> Option<&'static dyn AnyTable> {
+pub(crate) fn find(name: &str) -> Option<&'static dyn AnyTable> {
     TABLES.into_iter().find(|table| table.name() == name)
 }

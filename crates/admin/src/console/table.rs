@@ -13,7 +13,7 @@ use std::fmt;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ColumnType {
+pub(crate) enum ColumnType {
     /// `text`.
     Text,
     /// `int4`.
@@ -40,7 +40,7 @@ pub(super) struct ConsoleTable<R: 'static> {
 }
 
 /// A [`ConsoleTable`] of any record type.
-pub(super) trait AnyTable: Sync {
+pub(crate) trait AnyTable: Sync {
     /// The word after `SHOW`, in lower case.
     fn name(&self) -> &'static str;
     /// Names and types of the columns.
@@ -66,14 +66,14 @@ impl fmt::Debug for dyn AnyTable {
 
 /// Name and type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Heading {
-    pub(super) name: &'static str,
-    pub(super) column_type: ColumnType,
+pub(crate) struct Heading {
+    pub(crate) name: &'static str,
+    pub(crate) column_type: ColumnType,
 }
 
 /// A value. A number that does not fit into the type of its column is written as the largest number that fits.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum ConsoleValue {
+pub(crate) enum ConsoleValue {
     Null,
     Text(String),
     Number(u64),
@@ -81,7 +81,7 @@ pub(super) enum ConsoleValue {
 }
 
 /// A row: one value for each column.
-pub(super) type ConsoleRow = Vec<ConsoleValue>;
+pub(crate) type ConsoleRow = Vec<ConsoleValue>;
 
 impl From<&str> for ConsoleValue {
     fn from(text: &str) -> Self {

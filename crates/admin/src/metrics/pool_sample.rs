@@ -6,41 +6,41 @@ use paceline_pool::labels::PoolLabels;
 use paceline_pool::pool::{Pool, PoolLoad};
 use paceline_pool::stats::{Stats, Totals};
 
-pub(super) struct PoolSample<'a> {
-    pub(super) labels: &'a PoolLabels,
-    pub(super) load: PoolLoad,
+pub(crate) struct PoolSample<'a> {
+    pub(crate) labels: &'a PoolLabels,
+    pub(crate) load: PoolLoad,
     /// For counts that a single metric reads.
-    pub(super) stats: &'a Stats,
-    pub(super) totals: Totals,
-    pub(super) templates: Vec<TemplateSample>,
+    pub(crate) stats: &'a Stats,
+    pub(crate) totals: Totals,
+    pub(crate) templates: Vec<TemplateSample>,
     /// By template and strategy.
-    pub(super) groups: Vec<StrategySample>,
+    pub(crate) groups: Vec<StrategySample>,
     /// SizeHistogram of groups by strategy.
-    pub(super) sizes: Vec<(&'static str, SizeHistogram)>,
+    pub(crate) sizes: Vec<(&'static str, SizeHistogram)>,
     /// Requests that were neither a single read nor a single write, and transactions.
-    pub(super) leases: u64,
+    pub(crate) leases: u64,
 }
 
 /// The counts of a template.
-pub(super) struct TemplateSample {
+pub(crate) struct TemplateSample {
     /// The value of the label `template`.
-    pub(super) name: String,
-    pub(super) requests: u64,
-    pub(super) solo: u64,
+    pub(crate) name: String,
+    pub(crate) requests: u64,
+    pub(crate) solo: u64,
     /// Requests that a hint or `hotspot_for_autocommit` would have grouped.
-    pub(super) missed: u64,
+    pub(crate) missed: u64,
 }
 
 /// The counts of a template under one strategy.
-pub(super) struct StrategySample {
-    pub(super) template: String,
-    pub(super) strategy: &'static str,
-    pub(super) counted: GroupStats,
+pub(crate) struct StrategySample {
+    pub(crate) template: String,
+    pub(crate) strategy: &'static str,
+    pub(crate) counted: GroupStats,
 }
 
 impl<'a> PoolSample<'a> {
     /// `None` if no client has logged in: such a pool has counted nothing, and clients can name any pool without logging in.
-    pub(super) fn read(pool: &'a Pool) -> Option<Self> {
+    pub(crate) fn read(pool: &'a Pool) -> Option<Self> {
         let labels = pool.labels.get()?;
         let (load, snapshot) = pool.load();
         let stats = &pool.stats;

@@ -16,6 +16,8 @@ pub(super) struct Listeners {
     pub(super) unix: Vec<UnixListener>,
     /// The socket for metrics.
     pub(super) metrics: Option<TcpListener>,
+    /// The socket for browsers.
+    pub(super) web_console: Option<TcpListener>,
     /// Which processes share the sockets for clients.
     pub(super) sharing: Sharing,
     socket_file: Option<SocketFile>,
@@ -30,6 +32,7 @@ impl Listeners {
             tcp: taken.tcp,
             unix: taken.unix,
             metrics: taken.metrics,
+            web_console: None,
             sharing: Sharing::Systemd,
             socket_file: None,
         };
@@ -41,6 +44,9 @@ impl Listeners {
         }
         if let (None, Some(address)) = (&listeners.metrics, settings.metrics_listen) {
             listeners.metrics = Some(listen(address, settings, "metrics_listen")?);
+        }
+        if let Some(address) = settings.web_console_listen {
+            listeners.web_console = Some(listen(address, settings, "web_console_listen")?);
         }
         Ok(listeners)
     }

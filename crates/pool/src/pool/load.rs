@@ -3,8 +3,13 @@
 use super::Pool;
 use paceline_batch::group_limit::LimitReason;
 use paceline_batch::template_stats::StatsSnapshot;
+use paceline_relay::template::Template;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// Maximum number of requests of the line that [`Pool::awaited_rows`] reads: the lock of the pool is held meanwhile.
+const REQUESTS_READ_MAX: usize = 512;
 
 /// Clients and server connections of a pool, by what they do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +42,21 @@ impl PoolLoad {
 }
 
 impl Pool {
+    /// The row and the template of requests in the line, of those that arrived first.
+    pub(crate) fn awaited_rows(&self) -> Vec<(u64, Arc<Template>)> {
+        let inner = self.lock();
+        let first = inner.line.waiting_after(None).take(REQUESTS_READ_MAX);
+        let row = |(waiter, _)| {
+            let (spec, waiting) = inner.line.get(waiter)?;
+            let [key] = spec.keys.as_slice() else {
+                return None;
+            };
+            let planned = waiting.request.as_ref()?;
+            Some((key.0, Arc::clone(&planned.request.template)))
+        };
+        first.filter_map(row).collect()
+    }
+
     /// The load of the pool, and the statistics of its templates.
     pub fn load(&self) -> (PoolLoad, StatsSnapshot) {
         let inner = self.lock();

@@ -1,0 +1,70 @@
+//! The web console: one page, and its data, over HTTP/1.1 on a listener of its own (`web_console_listen`). `docs/web-console.md`
+//! describes it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `connection` | one connection: TLS, time limits, HTTP |
+//! | `routes` | which request gets which answer, and what it must prove |
+//! | `sessions`, `login_limit` | sessions of browsers; how often passwords may be tried |
+//! | `sampler`, `snapshot`, `rates` | what the page shows, collected once per second while a browser looks |
+//! | `clients`, `actions` | the list of clients; commands of operators |
+//! | `page`, `response` | the page with its policy; answers |
+//!
+//! Without a session, a browser gets the page, which has no data, and may try a password.
+
+mod actions;
+mod clients;
+mod connection;
+mod login_limit;
+mod page;
+mod rates;
+mod response;
+mod routes;
+mod sampler;
+mod sessions;
+mod snapshot;
+mod table_json;
+
+use crate::admin::Admin;
+use login_limit::LoginLimit;
+use paceline_net::listen::accept_failed;
+use sampler::Sampler;
+use sessions::Sessions;
+use std::sync::{Arc, Mutex};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// Maximum number of connections that are served at a time. Further connections wait to be accepted.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// The state that all connections share.
+struct WebConsole {
+    admin: Arc<Admin>,
+    sessions: Mutex<Sessions>,
+    login_limit: Mutex<LoginLimit>,
+    sampler: Arc<Sampler>,
+}
+
+/// Serves browsers until the process ends.
+pub async fn serve(admin: Arc<Admin>, listener: TcpListener) {
+    let console = Arc::new(WebConsole {
+        sampler: Sampler::new(&admin.proxy),
+        admin,
+        sessions: Mutex::default(),
+        login_limit: Mutex::default(),
+    });
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // The semaphore is never closed, so this loop does not end.
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let console = Arc::clone(&console);
+                tokio::spawn(async move {
+                    connection::serve(console, stream).await;
+                    drop(slot);
+                });
+            }
+            Err(error) => accept_failed(&error).await,
+        }
+    }
+}
