@@ -1,10 +1,11 @@
 //! The statistics of one pool at the moment of a scrape, read once, for all metrics.
 
 use paceline_batch::strategy::Strategy;
-use paceline_batch::template_stats::{GroupStats, SizeHistogram, TemplateStats};
+use paceline_batch::template_stats::{GroupStats, SizeHistogram, StatsSnapshot, TemplateStats};
 use paceline_pool::labels::PoolLabels;
 use paceline_pool::pool::{Pool, PoolLoad};
 use paceline_pool::stats::{Stats, Totals};
+use std::sync::Arc;
 
 pub(crate) struct PoolSample<'a> {
     pub(crate) labels: &'a PoolLabels,
@@ -41,6 +42,18 @@ pub(crate) struct StrategySample {
 impl<'a> PoolSample<'a> {
     /// `None` if no client has logged in: such a pool has counted nothing, and clients can name any pool without logging in.
     pub(crate) fn read(pool: &'a Pool) -> Option<Self> {
+        Self::new(pool, StatsSnapshot::by_name)
+    }
+
+    /// As [`PoolSample::read`], but each template counts under its name from its first request on. Such sums may fall.
+    pub(crate) fn by_template(pool: &'a Pool) -> Option<Self> {
+        Self::new(pool, StatsSnapshot::by_template)
+    }
+
+    fn new(
+        pool: &'a Pool,
+        templates: fn(StatsSnapshot) -> Vec<Arc<TemplateStats>>,
+    ) -> Option<Self> {
         let labels = pool.labels.get()?;
         let (load, snapshot) = pool.load();
         let stats = &pool.stats;
@@ -55,7 +68,7 @@ impl<'a> PoolSample<'a> {
             sizes: Strategy::ALL.into_iter().filter_map(sizes).collect(),
             leases: stats.transactions_begun(),
         };
-        for template in snapshot.by_name() {
+        for template in templates(snapshot) {
             sample.read_template(&template);
         }
         Some(sample)

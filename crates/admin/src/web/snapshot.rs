@@ -179,7 +179,7 @@ struct TemplateSums {
 
 impl Sums {
     fn add(&mut self, pool: &Pool) {
-        let (Some(sample), Some(name)) = (PoolSample::read(pool), pool.name.get()) else {
+        let (Some(sample), Some(name)) = (PoolSample::by_template(pool), pool.name.get()) else {
             return;
         };
         let key = |template: &str| [&name.database, &name.user, template].map(ToOwned::to_owned);

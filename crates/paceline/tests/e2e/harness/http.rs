@@ -41,6 +41,23 @@ pub(crate) fn ask(address: &str, method: &str, path: &str) -> Answer {
     let mut stream = open(address);
     let request = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
+    answer(stream)
+}
+
+/// A request with these headers and this body.
+#[track_caller]
+pub(crate) fn send(address: &str, first: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let mut stream = open(address);
+    let mut request = format!("{first} HTTP/1.1\r\nHost: {address}\r\n");
+    for (name, value) in headers {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+    stream.write_all(request.as_bytes()).unwrap();
+    answer(stream)
+}
+
+fn answer(mut stream: TcpStream) -> Answer {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -120,12 +120,23 @@ impl Paceline {
     /// Where it serves metrics: address and port.
     #[track_caller]
     pub(crate) fn metrics(&self) -> String {
+        let url = self.announced("metrics at http://");
+        url.strip_suffix("/metrics").unwrap().to_owned()
+    }
+
+    /// The URL of the web console, without the last slash.
+    #[track_caller]
+    pub(crate) fn web_console(&self) -> String {
+        let url = self.announced("web console at ");
+        url.strip_suffix('/').unwrap().to_owned()
+    }
+
+    /// The rest of the line with this text.
+    #[track_caller]
+    fn announced(&self, text: &str) -> String {
         let log = self.log.lock().unwrap();
-        let mut found = log.iter().filter_map(|line| {
-            let (_, url) = line.split_once("metrics at http://")?;
-            url.strip_suffix("/metrics")
-        });
-        found.next().unwrap().to_owned()
+        let mut found = log.iter().filter_map(|line| line.split_once(text));
+        found.next().unwrap().1.to_owned()
     }
 
     /// Resident memory in KiB: now, or the most it ever was (`VmRSS`, `VmHWM`).
