@@ -1,9 +1,7 @@
 //! Rows for which most requests wait, for the web console. A row is known by its key in the line, without its values.
 
 use crate::pool::Pool;
-use paceline_relay::template::Template;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Requests of one template that wait for one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,17 +17,17 @@ pub struct HotRow {
 impl Pool {
     /// The rows for which at least two requests wait.
     pub fn hot_rows(&self) -> Vec<HotRow> {
-        let mut rows: HashMap<(u64, u64), (Arc<Template>, u64)> = HashMap::new();
+        let mut rows: HashMap<(u64, String), u64> = HashMap::new();
         for (key, template) in self.awaited_rows() {
-            let row = rows.entry((key, template.id)).or_insert((template, 0));
-            row.1 += 1;
+            // Templates of one name differ in the types of their literals only.
+            *rows.entry((key, template.name().to_owned())).or_default() += 1;
         }
-        let rows = rows.into_iter().filter(|(_, (_, waiting))| *waiting > 1);
-        let row = |((key, _), (template, waiting)): (_, (Arc<Template>, _))| HotRow {
-            template: template.name().to_owned(),
+        let rows = rows.into_iter().filter(|(_, waiting)| *waiting > 1);
+        rows.map(|((key, template), waiting)| HotRow {
+            template,
             key,
             waiting,
-        };
-        rows.map(row).collect()
+        })
+        .collect()
     }
 }

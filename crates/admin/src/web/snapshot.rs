@@ -2,7 +2,6 @@
 
 use super::rates::{Rates, approximate};
 use super::table_json::{JsonRow, number, rows, text};
-use crate::console::VERSION;
 use crate::metrics::PoolSample;
 use paceline_batch::template_stats::{SIZE_BOUNDS, SizeHistogram};
 use paceline_pool::hot_rows::HotRow;
@@ -11,7 +10,7 @@ use paceline_pool::stats::Durations;
 use paceline_proxy::proxy::Proxy;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
@@ -117,7 +116,7 @@ struct TemplateRow {
     units: Growth,
     grouped: Growth,
     largest: u64,
-    strategies: Vec<&'static str>,
+    strategies: BTreeSet<&'static str>,
     would_have_grouped: Growth,
     #[serde(skip)]
     grown: u64,
@@ -174,7 +173,7 @@ struct TemplateSums {
     grouped: u64,
     missed: u64,
     largest: u64,
-    strategies: Vec<&'static str>,
+    strategies: BTreeSet<&'static str>,
 }
 
 impl Sums {
@@ -196,7 +195,7 @@ impl Sums {
             let sums = self.templates.entry(key(&group.template)).or_default();
             sums.grouped += counted.requests;
             sums.largest = sums.largest.max(counted.largest_group);
-            sums.strategies.push(group.strategy);
+            sums.strategies.insert(group.strategy);
         }
         *self.units.entry("lease").or_default() += sample.leases;
         for (_, sizes) in &sample.sizes {
@@ -237,7 +236,7 @@ impl SnapshotReader {
             (*strategy, growth.per_second)
         });
         Snapshot {
-            version: VERSION,
+            version: env!("CARGO_PKG_VERSION"),
             time: milliseconds(SystemTime::now()),
             started: milliseconds(proxy.started),
             state: match proxy.pools.state_of(None) {

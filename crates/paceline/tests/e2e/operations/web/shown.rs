@@ -6,8 +6,11 @@ use crate::harness::load::Load;
 use crate::operations::table;
 use serde_json::json;
 
-const LARGE: (u32, u32) = (1_280, 1_000);
-const SMALL: (u32, u32) = (390, 1_400);
+const LARGE: (u32, u32) = (1_100, 860);
+const SMALL: (u32, u32) = (390, 844);
+/// The whole page.
+const TALL: (u32, u32) = (1_100, 2_400);
+const TALL_SMALL: (u32, u32) = (390, 4_600);
 
 /// Elements that end beyond the right edge of the page, except those in boxes that scroll.
 const WIDE: &str = "[...document.querySelectorAll('body *')]
@@ -35,11 +38,13 @@ async fn the_page_fits_large_and_small_screens() {
     browser.await_sample();
     shot(&mut browser, LARGE, "light", "empty-large");
     let load = Load::start(&scene.stage.url(), 48);
-    browser.until("samples.length >= 12");
+    browser.until("samples.length >= 25");
     for (theme, size, name) in [
         ("light", LARGE, "load-large"),
         ("dark", LARGE, "load-large-dark"),
         ("dark", SMALL, "load-small"),
+        ("light", TALL, "load-tall"),
+        ("light", TALL_SMALL, "load-tall-small"),
     ] {
         shot(&mut browser, size, theme, name);
     }
