@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `connection` | one connection: TLS, time limits, HTTP |
 //! | `routes` | which request gets which answer, and what it must prove |
+//! | `shared` | the state that all connections share |
 //! | `sessions`, `login_limit` | sessions of browsers; how often passwords may be tried |
 //! | `sampler`, `snapshot`, `rates` | what the page shows, collected once per second while a browser looks |
 //! | `clients`, `actions` | the list of clients; commands of operators |
@@ -22,37 +23,23 @@ mod response;
 mod routes;
 mod sampler;
 mod sessions;
+mod shared;
 mod snapshot;
 mod table_json;
 
 use crate::admin::Admin;
-use login_limit::LoginLimit;
 use paceline_net::listen::accept_failed;
-use sampler::Sampler;
-use sessions::Sessions;
-use std::sync::{Arc, Mutex};
+use shared::WebConsole;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 /// Maximum number of connections that are served at a time. Further connections wait to be accepted.
 pub const CONNECTIONS_MAX: usize = 64;
 
-/// The state that all connections share.
-struct WebConsole {
-    admin: Arc<Admin>,
-    sessions: Mutex<Sessions>,
-    login_limit: Mutex<LoginLimit>,
-    sampler: Arc<Sampler>,
-}
-
 /// Serves browsers until the process ends.
 pub async fn serve(admin: Arc<Admin>, listener: TcpListener) {
-    let console = Arc::new(WebConsole {
-        sampler: Sampler::new(&admin.proxy),
-        admin,
-        sessions: Mutex::default(),
-        login_limit: Mutex::default(),
-    });
+    let console = Arc::new(WebConsole::new(admin));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // The semaphore is never closed, so this loop does not end.
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {

@@ -1,7 +1,7 @@
 //! One connection of a browser. It carries one request: an event stream occupies its connection, and other requests are rare.
 
-use super::WebConsole;
 use super::routes::{self, Browser};
+use super::shared::WebConsole;
 use bytes::BytesMut;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;

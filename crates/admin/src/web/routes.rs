@@ -1,13 +1,13 @@
 //! Which request gets which answer, and what it must prove. Every request except those for the page and for a login needs a
 //! session; every POST needs an `Origin` that is the page's own, and, with a session, its second token.
 
-use super::WebConsole;
 use super::actions::Action;
 use super::clients::{self, ClientFilter};
 use super::page::page;
 use super::response::{WebResponse, events, header, json, text};
 use super::sampler::Sample;
-use super::sessions::SessionInfo;
+use super::sessions::AGE_MAX;
+use super::shared::{Permitted, WebConsole};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -15,14 +15,14 @@ use hyper::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderVal
 use hyper::header::{ORIGIN, SET_COOKIE};
 use hyper::{Method, Request, StatusCode};
 use paceline_net::Stream;
-use paceline_proxy::auth::{check_password, console_access};
+use paceline_proxy::auth::check_password;
 use paceline_proxy::cancel::ConsoleAccess;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json as object;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
@@ -57,13 +57,6 @@ impl Browser {
 struct Login {
     user: String,
     password: String,
-}
-
-/// A session, and what its user may do now.
-struct Permitted {
-    session: SessionInfo,
-    access: ConsoleAccess,
-    cookie: String,
 }
 
 /// Why a request gets no answer: the answer that it gets instead.
@@ -105,7 +98,8 @@ async fn route(
         (true, "/login") => return log_in(console, browser, read(headers, body).await?).await,
         _ => {}
     }
-    let permitted = console.permitted(browser, headers);
+    let is_local = browser.stream.peer().is_local();
+    let permitted = cookie(headers).and_then(|cookie| console.permitted(is_local, cookie));
     let permitted = permitted.ok_or_else(|| refuse(StatusCode::UNAUTHORIZED, "log in"))?;
     if is_post {
         let token = headers.get(TOKEN_HEADER).and_then(|t| t.to_str().ok());
@@ -191,7 +185,7 @@ async fn log_in(
     let begun = console.lock_sessions().begin(Instant::now(), user);
     let cookie =
         begun.map_err(|error| refuse(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()))?;
-    let seconds = super::sessions::AGE_MAX.as_secs();
+    let seconds = AGE_MAX.as_secs();
     Ok(with_cookie(json(&object!({})), browser, &cookie, seconds))
 }
 
@@ -275,7 +269,7 @@ impl EventSender {
                 changed = self.samples.changed() => if changed.is_err() { return },
             }
             let sample = self.samples.borrow_and_update().clone();
-            let permitted = self.console.permitted_by(self.is_local, &self.cookie);
+            let permitted = self.console.permitted(self.is_local, &self.cookie);
             let Some(permitted) = permitted else {
                 return;
             };
@@ -294,35 +288,6 @@ impl EventSender {
 /// An event whose data are one line, as JSON is.
 fn event(name: &str, data: &[u8]) -> Vec<u8> {
     [b"event: ", name.as_bytes(), b"\ndata: ", data, b"\n\n"].concat()
-}
-
-impl WebConsole {
-    fn lock_sessions(&self) -> MutexGuard<'_, super::sessions::Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_limit(&self) -> MutexGuard<'_, super::login_limit::LoginLimit> {
-        self.login_limit
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn permitted(&self, browser: &Browser, headers: &HeaderMap) -> Option<Permitted> {
-        let is_local = browser.stream.peer().is_local();
-        self.permitted_by(is_local, cookie(headers)?)
-    }
-
-    /// The session of a cookie. What its user may do follows from the configuration in force.
-    fn permitted_by(&self, is_local: bool, cookie: &str) -> Option<Permitted> {
-        let session = self.lock_sessions().touch(Instant::now(), cookie)?;
-        let config = self.admin.proxy.config();
-        let access = console_access(&config, &session.user, is_local)?;
-        Some(Permitted {
-            session,
-            access,
-            cookie: cookie.to_owned(),
-        })
-    }
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {

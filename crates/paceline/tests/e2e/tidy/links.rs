@@ -78,10 +78,10 @@ fn broken(file: &Path, text: &str) -> Vec<String> {
             link => joined(file.parent().unwrap(), link),
         };
         let is_document = there.extension().is_some_and(|extension| extension == "md");
-        match std::fs::read_to_string(&there) {
-            Ok(there) if is_document => anchor.is_empty() || anchors(&there).contains(anchor),
-            Ok(_) => anchor.is_empty(),
-            Err(_) => there.is_dir(),
+        match is_document {
+            true => std::fs::read_to_string(&there)
+                .is_ok_and(|there| anchor.is_empty() || anchors(&there).contains(anchor)),
+            false => anchor.is_empty() && there.exists(),
         }
     };
     let of_this_site = targets(text)

@@ -47,7 +47,7 @@ impl Browser {
             command.status().is_ok_and(|status| status.success())
         };
         let name = BROWSERS.into_iter().find(runs);
-        let name = name.expect("Chromium is missing; run scripts/setup.sh test");
+        let name = name.unwrap_or_else(|| panic!("Chromium is missing; run scripts/setup.sh test"));
         let mut command = Command::new("sh");
         command.args(["-c", START, "sh", name]);
         // As root, Chromium requires --no-sandbox.
@@ -106,7 +106,7 @@ impl Browser {
             let mut message = Vec::new();
             self.output.read_until(0, &mut message).unwrap();
             message.pop();
-            let mut message: Value = serde_json::from_slice(&message).expect("the browser ended");
+            let mut message: Value = serde_json::from_slice(&message).unwrap();
             if message["id"] == self.sent {
                 assert!(message["error"].is_null(), "{method}: {message}");
                 return message["result"].take();
