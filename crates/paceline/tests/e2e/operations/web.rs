@@ -21,11 +21,16 @@ struct Scene {
 
 /// `None` if PostgreSQL is the target.
 fn scene(settings: &[&str]) -> Option<Scene> {
-    let file = users();
+    scene_with("", settings)
+}
+
+/// With this line in the list of users.
+fn scene_with(user: &str, settings: &[&str]) -> Option<Scene> {
+    let file = users(user);
     let builder = Stage::on_shared()
         .set("web_console_listen=127.0.0.1:0")
         .set("admin_users=ann, absent")
-        .set("stats_users=stan")
+        .set("stats_users=stan, sam")
         .set(&format!("auth_file={}", file.display()));
     let builder = settings
         .iter()
@@ -36,7 +41,7 @@ fn scene(settings: &[&str]) -> Option<Scene> {
 }
 
 /// A list of users: one with a plain password, one with an md5 password, and those of the tests' other clients.
-fn users() -> PathBuf {
+fn users(more: &str) -> PathBuf {
     let folder = caretaker::folder("web");
     let file = folder.join("users.txt");
     let plain = ANN.1.replace('"', "\"\"");
@@ -46,6 +51,7 @@ fn users() -> PathBuf {
         format!("\"stan\" \"{md5}\""),
         "\"postgres\" \"unused\"".to_owned(),
         "\"eve\" \"eve\"".to_owned(),
+        more.to_owned(),
     ];
     std::fs::write(&file, lines.join("\n")).unwrap();
     file

@@ -44,6 +44,11 @@ async fn an_operator_sees_load_arrive_pauses_and_resumes() {
     browser.until("document.getElementById('state').innerText.includes('paused')");
     browser
         .until("document.querySelector('#numbers [data-key=waiting] dd span').innerText === '16'");
+    browser.until("document.querySelector('#rows tbody tr')");
+    let waiting = browser.value(
+        "[...document.querySelectorAll('#rows [data-name=Waiting]')].reduce((sum, cell) => sum + Number(cell.textContent), 0)",
+    );
+    assert!((2..=16).contains(&waiting.as_i64().unwrap()), "{waiting}");
     let before = load.tally.acknowledged();
     browser.click(&row.replace("Pause", "Resume"));
     browser.click("#confirm-no");

@@ -1,8 +1,10 @@
 //! Requests that the page would not send, and the same over TLS.
 
 use super::browser::Browser;
-use super::{ANN, STAN, Scene, scene};
+use super::{ANN, STAN, Scene, scene, scene_with};
+use crate::harness::cluster;
 use crate::harness::http::{self, Answer};
+use crate::harness::raw::RawClient;
 use serde_json::{Value, json};
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -162,6 +164,35 @@ fn logins_are_refused_alike_and_limited() {
         assert_eq!(answer.header("set-cookie"), None);
     }
     assert_eq!(log_in(&scene, &scene.url, ANN).status, 429);
+}
+
+#[test]
+fn a_password_is_checked_against_a_scram_verifier() {
+    let mut direct = cluster::shared().client("postgres");
+    direct.ok("CREATE ROLE web_sam PASSWORD 'sam''s'");
+    let verifier = direct.value("SELECT rolpassword FROM pg_authid WHERE rolname = 'web_sam'");
+    direct.ok("DROP ROLE web_sam");
+    assert!(verifier.starts_with("SCRAM-SHA-256"), "{verifier}");
+    let Some(scene) = scene_with(&format!("\"sam\" \"{verifier}\""), &[]) else {
+        return;
+    };
+    assert_eq!(log_in(&scene, &scene.url, ("sam", "sams")).status, 403);
+    session(&scene, ("sam", "sam's"));
+}
+
+#[test]
+fn a_session_ends_when_its_user_loses_access() {
+    let Some(scene) = scene(&[]) else {
+        return;
+    };
+    let (cookie, _) = session(&scene, STAN);
+    let status = || http::send(scene.address(), "GET /session", &[("Cookie", &cookie)], "").status;
+    assert_eq!(status(), 200);
+    // With auth_type = trust, the admin console asks for no password.
+    let parameters = [("user", ANN.0), ("database", "pgbouncer")];
+    let mut console = RawClient::connect(scene.stage.port(), &parameters);
+    console.ok("SET stats_users = 'sam'");
+    assert_eq!(status(), 401);
 }
 
 #[test]
