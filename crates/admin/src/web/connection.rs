@@ -63,12 +63,12 @@ pub(super) async fn serve(console: Arc<WebConsole>, stream: TcpStream) {
         }
     };
     let exchange = async {
-        // HTTP drops its end of the pipe when the answer is complete; then the rest of the answer is passed on.
+        // HTTP drops its end of the pipe when the answer is complete; then a browser that still reads gets the rest of it.
         let http = async {
             if let Err(error) = served.await {
                 tracing::debug!(%error, "a request to the web console failed");
             }
-            std::future::pending::<()>().await;
+            tokio::time::sleep(CONNECTION_TIME_MAX).await;
         };
         tokio::select! {
             () = http => {}
