@@ -29,7 +29,7 @@ const PARTITIONS: usize = 4;
 
 /// A coordinator whose table `accounts` has its partitions on two shards, a database with the same table on one server, and Paceline
 /// in front of the coordinator.
-pub(super) struct Sharded {
+pub(super) struct ShardedAccounts {
     /// Ends before the servers.
     pub(super) paceline: Paceline,
     pub(super) coordinator: Arc<Cluster>,
@@ -38,7 +38,7 @@ pub(super) struct Sharded {
     whole: String,
 }
 
-impl Sharded {
+impl ShardedAccounts {
     /// With these settings of `[paceline]`.
     pub(super) fn start(settings: &str) -> Self {
         let servers = || Cluster::with(&[("password_encryption", "scram-sha-256")]);

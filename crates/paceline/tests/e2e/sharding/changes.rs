@@ -1,6 +1,6 @@
 //! Changes of tables and partitions while statements run on shards.
 
-use super::{COLUMNS, PARTITIONS, Sharded, on_shards};
+use super::{COLUMNS, PARTITIONS, ShardedAccounts, on_shards};
 use crate::harness::assert_same;
 use crate::harness::message::{bind, describe, execute, parse, sync};
 use crate::harness::raw::RawClient;
@@ -12,7 +12,7 @@ use std::thread;
 const ROWS: usize = 40;
 
 /// Adds 1 to rows, one after the other, until `over`. Counts what was acknowledged.
-fn add(sharded: &Sharded, first: usize, over: &AtomicBool, added: &AtomicI64) {
+fn add(sharded: &ShardedAccounts, first: usize, over: &AtomicBool, added: &AtomicI64) {
     let mut client = sharded.client();
     let mut row = first;
     while !over.load(Ordering::Relaxed) {
@@ -32,7 +32,7 @@ fn add(sharded: &Sharded, first: usize, over: &AtomicBool, added: &AtomicI64) {
 
 /// Runs clients while `change` changes something, and until they have run for a while after it. All that was acknowledged must be in
 /// the table once.
-fn under_load(sharded: &Sharded, change: impl FnOnce()) {
+fn under_load(sharded: &ShardedAccounts, change: impl FnOnce()) {
     let mut coordinator = sharded.coordinator.client("postgres");
     let total = "SELECT sum(balance)::bigint FROM accounts";
     let before = coordinator.number(total);
@@ -65,7 +65,7 @@ fn await_answer(client: &mut RawClient, sql: &str) {
 }
 
 /// Moves the partition with this number to the other shard, by the procedure in docs/shards.md.
-fn move_partition(sharded: &Sharded, number: usize) {
+fn move_partition(sharded: &ShardedAccounts, number: usize) {
     let from = number % sharded.shards.len();
     let to = 1 - from;
     let mut coordinator = sharded.coordinator.client("postgres");
@@ -103,7 +103,7 @@ fn copy(old: &mut RawClient, new: &mut RawClient, table: &str) {
 
 #[test]
 fn moving_partitions_under_load_loses_and_doubles_nothing() {
-    let sharded = Sharded::serving("hotspot_for_autocommit = true\ndefault_pool_size = 4");
+    let sharded = ShardedAccounts::serving("hotspot_for_autocommit = true\ndefault_pool_size = 4");
     under_load(&sharded, || {
         (0..PARTITIONS).for_each(|number| move_partition(&sharded, number));
     });
@@ -117,7 +117,7 @@ fn moving_partitions_under_load_loses_and_doubles_nothing() {
 
 #[test]
 fn a_change_of_a_shards_table_is_noticed() {
-    let sharded = Sharded::serving("hotspot_for_autocommit = true\ndefault_pool_size = 4");
+    let sharded = ShardedAccounts::serving("hotspot_for_autocommit = true\ndefault_pool_size = 4");
     under_load(&sharded, || {
         let mut shard = sharded.shards[0].client("postgres");
         for number in (0..PARTITIONS).step_by(2) {
@@ -135,7 +135,7 @@ fn a_change_of_a_shards_table_is_noticed() {
 /// Between the change and the next map, a statement finds the changed table.
 #[test]
 fn a_changed_table_gives_no_answer() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let mut client = sharded.client();
     let statements = [
         "SELECT * FROM accounts WHERE id = 1",
@@ -164,7 +164,7 @@ fn a_changed_table_gives_no_answer() {
 
 #[test]
 fn a_client_that_was_told_other_columns_gets_no_rows() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
     let statements = [
         ("read", "SELECT * FROM accounts WHERE id = $1"),

@@ -1,12 +1,12 @@
 //! Errors of shards, in the coordinator's terms.
 
-use super::Sharded;
+use super::ShardedAccounts;
 use crate::harness::assert_same;
 use crate::harness::until;
 
 #[test]
 fn errors_are_those_of_one_server() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
     for sql in [
         "INSERT INTO accounts (id, owner) VALUES (7, 'twice')",

@@ -1,7 +1,7 @@
 //! Random programs on sharded tables and on one server: the same answers, to the byte. A part of the statements only look as if they
 //! had a key.
 
-use super::{Sharded, on_shards};
+use super::{ShardedAccounts, on_shards};
 use crate::harness::message::{bind_formats, describe, execute, parse, query, sync};
 use crate::harness::raw::RawClient;
 use crate::harness::reply::transcript;
@@ -111,7 +111,7 @@ fn rows(client: &mut RawClient) -> Reply {
 
 #[test]
 fn a_random_program_has_the_answers_of_one_server() {
-    let sharded = Sharded::serving("hotspot_for_autocommit = true");
+    let sharded = ShardedAccounts::serving("hotspot_for_autocommit = true");
     let mut rng = Rng::new(paceline_testing::seed());
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
     let mut shown = sharded.client();

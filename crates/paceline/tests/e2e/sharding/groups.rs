@@ -1,10 +1,10 @@
 //! Statements on shards leave in groups like any other.
 
-use super::Sharded;
+use super::ShardedAccounts;
 use std::thread;
 
 /// The units of a template that left with this strategy.
-fn units(sharded: &Sharded, template: &str, strategy: &str) -> i64 {
+fn units(sharded: &ShardedAccounts, template: &str, strategy: &str) -> i64 {
     let reply = sharded.client().ok("SHOW GROUPS");
     let rows = reply.rows();
     let mut found = rows.iter().filter(|row| {
@@ -21,7 +21,7 @@ fn units(sharded: &Sharded, template: &str, strategy: &str) -> i64 {
 fn a_hot_row_on_a_shard_is_folded() {
     const CLIENTS: usize = 32;
     const EACH: usize = 50;
-    let sharded = Sharded::serving("hotspot_for_autocommit = true");
+    let sharded = ShardedAccounts::serving("hotspot_for_autocommit = true");
     let sql = "UPDATE accounts SET balance = balance + 1 WHERE id = 21";
     let mut first = sharded.client();
     (0..5).for_each(|_| drop(first.ok(sql)));
@@ -45,7 +45,7 @@ fn a_hot_row_on_a_shard_is_folded() {
 fn reads_and_inserts_travel_together() {
     const CLIENTS: usize = 32;
     const EACH: usize = 40;
-    let sharded = Sharded::serving("hotspot_for_autocommit = true\ndefault_pool_size = 2");
+    let sharded = ShardedAccounts::serving("hotspot_for_autocommit = true\ndefault_pool_size = 2");
     thread::scope(|scope| {
         for number in 0..CLIENTS {
             let sharded = &sharded;

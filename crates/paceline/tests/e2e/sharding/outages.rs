@@ -1,11 +1,11 @@
 //! Shards that do not answer: only statements on their own rows suffer.
 
-use super::{Sharded, await_shard, on_shards};
+use super::{ShardedAccounts, await_shard, on_shards};
 use crate::harness::raw::RawClient;
 use crate::harness::until;
 
 /// A row of each shard.
-fn rows(sharded: &Sharded) -> [i64; 2] {
+fn rows(sharded: &ShardedAccounts) -> [i64; 2] {
     [0, 1].map(|place| {
         let mut shard = sharded.shards[place].client("postgres");
         shard.number(&format!(
@@ -21,7 +21,7 @@ fn add(row: i64) -> String {
 
 #[test]
 fn a_shard_that_is_killed_fails_only_statements_on_its_rows() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let mut client = sharded.client();
     let [lost, kept] = rows(&sharded);
     await_shard(&mut client, &add(lost));
@@ -45,7 +45,7 @@ fn a_shard_that_is_killed_fails_only_statements_on_its_rows() {
 
 #[test]
 fn a_shard_that_is_stopped_delays_only_statements_on_its_rows() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let mut client = sharded.client();
     let [lost, kept] = rows(&sharded);
     await_shard(&mut client, &add(lost));
@@ -62,7 +62,7 @@ fn a_shard_that_is_stopped_delays_only_statements_on_its_rows() {
 
 #[test]
 fn a_statement_that_waits_on_a_shard_can_be_cancelled_and_times_out() {
-    let sharded = Sharded::serving("hotspot_for_autocommit = true");
+    let sharded = ShardedAccounts::serving("hotspot_for_autocommit = true");
     let mut client = sharded.client();
     let [row, _] = rows(&sharded);
     await_shard(&mut client, &add(row));
@@ -91,7 +91,7 @@ fn a_statement_that_waits_on_a_shard_can_be_cancelled_and_times_out() {
 
 #[test]
 fn a_role_needs_the_privileges_on_the_coordinator() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let mut admin = sharded.coordinator.client("postgres");
     admin
         .ok("CREATE ROLE app LOGIN; GRANT SELECT (id, owner), UPDATE (balance) ON accounts TO app");
@@ -134,7 +134,8 @@ fn a_role_needs_the_privileges_on_the_coordinator() {
 
 #[test]
 fn a_shard_that_is_stopped_leaves_the_coordinator_to_others() {
-    let sharded = Sharded::serving("default_pool_size = 6\nserver_connect_timeout = \"1s\"");
+    let sharded =
+        ShardedAccounts::serving("default_pool_size = 6\nserver_connect_timeout = \"1s\"");
     let mut client = sharded.client();
     let [lost, kept] = rows(&sharded);
     await_shard(&mut client, &add(lost));

@@ -1,6 +1,6 @@
 //! Sessions and statements that no shard serves, although the text has a key.
 
-use super::{Sharded, on_shards};
+use super::{ShardedAccounts, on_shards};
 use crate::harness::assert_same;
 use crate::harness::raw::RawClient;
 use crate::harness::until;
@@ -29,7 +29,7 @@ fn on_coordinator(client: &mut RawClient, sql: &str) -> String {
 
 #[test]
 fn sessions_of_another_isolation_level_or_encoding_use_the_coordinator() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let mut client = sharded.client();
     assert_on_shard(&mut client, ADD);
     for (set, reset) in [
@@ -52,7 +52,7 @@ fn sessions_of_another_isolation_level_or_encoding_use_the_coordinator() {
 
 #[test]
 fn functions_with_privileges_of_their_own_use_the_coordinator() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let mut admin = sharded.coordinator.client("postgres");
     admin.ok("REVOKE EXECUTE ON FUNCTION pg_catalog.upper(text), pg_catalog.int8mi(bigint, bigint) FROM PUBLIC");
     let mut client = sharded.client();
@@ -70,7 +70,7 @@ fn functions_with_privileges_of_their_own_use_the_coordinator() {
 
 #[test]
 fn a_parameter_of_a_simple_query_is_rejected_as_by_one_server() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
     for sql in [
         "SELECT $1 FROM accounts WHERE id = 7",

@@ -1,13 +1,13 @@
 //! Statements by key, by each form of the protocol.
 
-use super::Sharded;
+use super::ShardedAccounts;
 use crate::harness::assert_same;
 use crate::harness::message::{bind, bind_formats, describe, execute, parse, query, sync};
 use crate::harness::until;
 
 /// Runs a request until a shard has answered it, each time also on the server with all partitions, and compares the answers.
 #[track_caller]
-fn assert_on_shard(sharded: &Sharded, what: &str, request: &[u8]) {
+fn assert_on_shard(sharded: &ShardedAccounts, what: &str, request: &[u8]) {
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
     until(&format!("a shard answers {what}"), || {
         let before = sharded.on_shards();
@@ -19,7 +19,7 @@ fn assert_on_shard(sharded: &Sharded, what: &str, request: &[u8]) {
 
 #[test]
 fn statements_by_key_run_on_the_shard_of_their_row() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     for sql in [
         "SELECT * FROM accounts WHERE id = 7",
         "SELECT a.owner, a.balance * 2 AS twice, 'literal' FROM accounts AS a WHERE a.id = 8 ORDER BY twice",
@@ -45,7 +45,7 @@ fn statements_by_key_run_on_the_shard_of_their_row() {
 
 #[test]
 fn prepared_statements_run_on_shards() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
     let statements = [
         (
@@ -99,7 +99,7 @@ fn prepared_statements_run_on_shards() {
 
 #[test]
 fn other_statements_run_on_the_coordinator() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let mut client = sharded.client();
     for sql in [
         "SELECT count(*) FROM accounts",
@@ -121,7 +121,7 @@ fn other_statements_run_on_the_coordinator() {
 
 #[test]
 fn settings_of_the_client_hold_on_shards() {
-    let sharded = Sharded::serving("");
+    let sharded = ShardedAccounts::serving("");
     let (mut client, mut whole) = (sharded.client(), sharded.whole());
     for set in [
         "SET TimeZone TO 'Asia/Tokyo'",
