@@ -48,12 +48,13 @@ async fn the_page_fits_large_and_small_screens() {
     ] {
         shot(&mut browser, size, theme, name);
     }
-    let mut direct = scene.stage.direct();
-    direct.ok("BEGIN; LOCK TABLE t");
+    // Before the lock: updates that wait for it may occupy both connections of the pool.
     let mut client = scene.stage.client();
     for sql in ["SELECT 1 / 0", "SELECT * FROM missing", "SELECT 1 / 0"] {
         client.simple(sql);
     }
+    let mut direct = scene.stage.direct();
+    direct.ok("BEGIN; LOCK TABLE t");
     browser.until("document.getElementById('state').innerText.startsWith('requests wait')");
     for (theme, size, name) in [
         ("light", LARGE, "trouble-large"),
