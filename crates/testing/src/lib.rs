@@ -1,5 +1,5 @@
-//! What unit tests of several crates share: messages, messages as text, files that are made from the code ([`kept`]), and
-//! seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
+//! What unit tests of several crates share: messages, messages as text, files that are made from the code ([`kept`]), a
+//! checker for [`histories`] of transactions, and seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
 //! `0x`) repeats a run.
 
 #![allow(
@@ -9,6 +9,7 @@
     reason = "a test that cannot run says so"
 )]
 
+pub mod histories;
 pub mod messages;
 pub mod read_out;
 

@@ -1,0 +1,84 @@
+//! Histories: what clients did, and what they were answered.
+
+/// A list or register.
+pub type Key = u32;
+/// A value that is written once, by one transaction, in the whole history.
+pub type Value = u32;
+/// A moment, counted by one counter for all clients.
+pub type Tick = u64;
+
+/// An isolation level of PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Each statement has a snapshot.
+    ReadCommitted,
+    /// The transaction has a snapshot.
+    RepeatableRead,
+    /// The same, and the transaction's dependencies have no cycle.
+    Serializable,
+}
+
+/// What the client knows of a transaction's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its commit was acknowledged.
+    Committed,
+    /// It was rolled back, or its COMMIT was never sent.
+    Aborted,
+    /// The connection was lost before the answer.
+    Unknown,
+}
+
+/// What a statement has shown of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// The list, oldest value first.
+    List(Vec<Value>),
+    /// How often the register was written, and by which value last. A register that was never written has no value.
+    Register(usize, Option<Value>),
+}
+
+/// What a statement does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Appends the value to a list, or writes it to a register. With the state after it, if the statement returns that.
+    Write(Key, Value, Option<State>),
+    /// Reads some keys.
+    Read(Vec<(Key, State)>),
+}
+
+/// A statement. Those that have failed only say what they would have written.
+#[derive(Debug, Clone)]
+pub struct Operation {
+    /// Before the request was sent.
+    pub began: Tick,
+    /// After the answer arrived; [`Tick::MAX`] if it was lost.
+    pub ended: Tick,
+    /// What it did and showed.
+    pub effect: Effect,
+}
+
+/// A transaction of one client.
+#[derive(Debug, Clone)]
+pub struct Transaction {
+    /// Its isolation level.
+    pub level: Level,
+    /// How it ended, as far as its client knows.
+    pub outcome: Outcome,
+    /// Its statements in order, without BEGIN and its end.
+    pub operations: Vec<Operation>,
+    /// After the answer to its COMMIT, or to its only statement; [`Tick::MAX`] if it was lost.
+    pub ended: Tick,
+}
+
+/// The values that these operations write to a key, in order.
+pub(super) fn writes_to(
+    operations: &[Operation],
+    key: Key,
+) -> impl DoubleEndedIterator<Item = Value> {
+    let written = move |operation: &Operation| match &operation.effect {
+        Effect::Write(to, value, _) if *to == key => Some(*value),
+        Effect::Write(..) | Effect::Read(_) => None,
+    };
+    operations.iter().filter_map(written)
+}
