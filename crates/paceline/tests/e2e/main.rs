@@ -20,6 +20,7 @@ mod from_pgbouncer;
 mod fuzz;
 mod groups;
 mod harness;
+mod histories;
 mod listening;
 mod login;
 mod operations;

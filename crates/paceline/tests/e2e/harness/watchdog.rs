@@ -22,9 +22,10 @@ const LONGER: [(&str, u32); 5] = [
 ];
 
 /// Tests that go on for as long as a variable of the environment says: what their names begin with, and the variable.
-const UNLIMITED: [(&str, &str); 5] = [
+const UNLIMITED: [(&str, &str); 6] = [
     ("failover::missing::repeated", "PACELINE_FAILOVERS"),
     ("failover::repeated", "PACELINE_FAILOVERS"),
+    ("histories::", "PACELINE_TRANSACTIONS"),
     ("reads::pairs", "PACELINE_READS"),
     ("fuzz::", "FUZZ_SECONDS"),
     ("groups::orders::", "PACELINE_E2E_ORDERS"),
