@@ -6,6 +6,7 @@ mod later;
 mod looked_up;
 mod methods;
 mod rules;
+mod strangers;
 
 use std::path::PathBuf;
 use std::process::Command;
