@@ -4,6 +4,7 @@
 mod tests;
 
 use crate::admin::Admin;
+use paceline_config::GroupingTarget;
 use paceline_pool::pool::Pool;
 use paceline_pool::pools::Pools;
 use paceline_pool::pools::admin_state::{AdminError, AdminState, OrderId};
@@ -28,6 +29,15 @@ pub enum AdminCommand {
     Kill(Option<String>),
     /// Waits until every server connection that `Reconnect` or `Reload` replaces is closed.
     WaitClose(Option<String>),
+    /// Allows or denies the grouping of statements; `None` returns to what the configuration says.
+    Grouping {
+        /// The database.
+        database: String,
+        /// Its table, or the statement.
+        target: GroupingTarget,
+        /// Whether grouping is allowed.
+        allowed: Option<bool>,
+    },
     /// Lets no transaction begin. Complete when every server connection is free; they stay open.
     Suspend,
     /// Reads the configuration again.
@@ -88,6 +98,15 @@ impl Admin {
             AdminCommand::WaitClose(database) => {
                 let pools = self.pools_named(database.as_deref(), "wait in")?;
                 replaced(&pools).await;
+                Ok(())
+            }
+            AdminCommand::Grouping {
+                database,
+                target,
+                allowed,
+            } => {
+                self.check_named(Some(&database), "group in")?;
+                self.proxy.pools.decide_grouping(&database, target, allowed);
                 Ok(())
             }
             AdminCommand::Suspend => self.suspend().await,

@@ -1,11 +1,12 @@
 //! The result of the catalog analysis of a template, and the groups that its requests may join because of it.
 
 use crate::line::{ClientTimeouts, GroupId, LineKeys, TableId, WaitSpec};
+use crate::policy::{Permission, Policy};
 use crate::strategy::{
     ChainFacts, GroupPlan, PlannedRequest, STATEMENT_MAX, chain, pipeline, share,
 };
 use paceline_relay::request::Request;
-use paceline_sql::{Effect, SequenceUse};
+use paceline_sql::{Effect, Name, SequenceUse};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -45,19 +46,10 @@ pub struct TemplateAnalysis {
     pub declared: bool,
     /// The time-outs in force under these settings.
     pub timeouts: ClientTimeouts,
-}
-
-/// The grouping that the configuration permits for a database and user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
-    /// Requests with a hint join groups (`hotspot`).
-    pub hotspot: bool,
-    /// Requests in autocommit without a hint, too (`hotspot_for_autocommit`).
-    pub for_autocommit: bool,
-    /// One statement executes a group and locks each row once; otherwise only chains are used (`hotspot_lock_type`).
-    pub lock_type: bool,
-    /// Plain reads join groups: short ones in pipelines, others with identical reads.
-    pub pipeline: bool,
+    /// The tables that its text names, each with its schema.
+    pub tables: Vec<Name>,
+    /// Whether its requests may join groups.
+    pub permission: Permission,
 }
 
 /// How a request enters the line.
@@ -123,6 +115,8 @@ impl TemplateAnalysis {
             reads_numbers: true,
             declared: false,
             timeouts: ClientTimeouts::default(),
+            tables: Vec::new(),
+            permission: Permission::Default,
         }
     }
 
@@ -130,9 +124,16 @@ impl TemplateAnalysis {
     pub fn decide(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
         request.may_change_session = self.may_change_session && request.template.calls_functions();
         request.sequences = self.sequences;
+        // Requests that may not join groups keep their order with those that do.
+        let barriers = policy;
+        let permission = self.permission_of(request);
+        let policy = permission.apply(policy);
         match request.template.effect() {
+            Some(Effect::Write) if permission == Permission::Denied => {
+                alone_or(None).with_barrier(request, barriers)
+            }
             Some(Effect::Read) if self.is_requested(request, policy) && self.writes(request) => {
-                self.decide_write(request, policy)
+                self.decide_write(request, policy, barriers)
             }
             Some(Effect::Read)
                 if policy.pipeline
@@ -141,8 +142,16 @@ impl TemplateAnalysis {
             {
                 alone_or(group_of_read(request))
             }
-            Some(Effect::Write) => self.decide_write(request, policy),
+            Some(Effect::Write) => self.decide_write(request, policy, barriers),
             _ => GroupingDecision::default(),
+        }
+    }
+
+    /// Operators decide on the table of the coordinator, not on that of the shard.
+    fn permission_of(&self, request: &PlannedRequest) -> Permission {
+        match &request.shard {
+            Some(part) => part.permission.or(self.permission),
+            None => self.permission,
         }
     }
 
@@ -154,7 +163,15 @@ impl TemplateAnalysis {
             && template.hints().target_affect_row.is_none();
         let may = reads && self.reads_on_replicas;
         let fits = template.pace.last_bytes() <= share::ANSWER_BYTES_MAX;
-        (may && fits).then(|| group_of_read(request)).flatten()
+        match self.permission {
+            // In a pipeline each read is executed, and has its own answer.
+            Permission::Denied => {
+                (may && template.pace.is_short()).then(|| pipeline::group_of(request))
+            }
+            Permission::Default | Permission::Hinted | Permission::Allowed => {
+                (may && fits).then(|| group_of_read(request)).flatten()
+            }
+        }
     }
 
     /// Whether a hint or a declaration asks for groups.
@@ -167,10 +184,15 @@ impl TemplateAnalysis {
         self.declared || (self.may_change_session && request.template.calls_functions())
     }
 
-    fn decide_write(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
+    fn decide_write(
+        &self,
+        request: &mut PlannedRequest,
+        policy: Policy,
+        barriers: Policy,
+    ) -> GroupingDecision {
         if self.timeouts.transaction.is_some() {
             // If a group exceeded this limit, it would lose its connection, and its members' outcome would be unknown.
-            return alone_or(None).with_barrier(request, policy);
+            return alone_or(None).with_barrier(request, barriers);
         }
         let asked = self.is_requested(request, policy);
         let chain_facts = self.chain_facts.as_ref().ok();
@@ -184,12 +206,16 @@ impl TemplateAnalysis {
         let plan = plan.filter(|plan| policy.lock_type || plan.orders_requests_outside_groups());
         let together = plan.and_then(|plan| Some((plan, plan.group_and_keys(request)?)));
         let Some((plan, (plan_group, keys))) = together else {
-            return alone_or(chain).with_barrier(request, policy);
+            return alone_or(chain).with_barrier(request, barriers);
         };
         if !asked && !policy.for_autocommit {
+            let alone = match barriers.for_autocommit {
+                true => alone_or(None).with_barrier(request, barriers),
+                false => GroupingDecision::default(),
+            };
             return GroupingDecision {
                 would_group: true,
-                ..GroupingDecision::default()
+                ..alone
             };
         }
         let group = match policy.lock_type {

@@ -4,7 +4,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::{Policy, TemplateAnalysis};
+use crate::analysis::TemplateAnalysis;
+use crate::policy::{Permission, Policy};
 use crate::strategy::Strategy;
 use crate::strategy::share::ANSWER_BYTES_MAX;
 use paceline_relay::template::Template;
@@ -24,6 +25,8 @@ pub struct AnalysisSummary<'a> {
     pub may_change_session: bool,
     /// Whether it calls a function that the configuration declares.
     pub declared: bool,
+    /// Whether its requests may join groups.
+    pub permission: Permission,
 }
 
 impl<'a> From<&'a TemplateAnalysis> for AnalysisSummary<'a> {
@@ -41,6 +44,7 @@ impl<'a> From<&'a TemplateAnalysis> for AnalysisSummary<'a> {
             },
             may_change_session: analysis.may_change_session,
             declared: analysis.declared,
+            permission: analysis.permission,
         }
     }
 }
@@ -57,6 +61,9 @@ pub enum Forecast {
 }
 
 const NO_HINT: &str = "it has no hint, and hotspot_for_autocommit is off";
+const CAPTURED: &str =
+    "it has no hint, and its table is in a publication or behind a logical replication slot";
+const DENIED: &str = "an operator or the configuration denies grouping";
 const HOTSPOT_OFF: &str = "its hint does not count: hotspot is off";
 const DECLARED_OFF: &str = "its declaration does not count: hotspot is off";
 const CHAINS_ONLY: &str = "hotspot_lock_type is off: only hinted writes share a commit";
@@ -77,6 +84,10 @@ impl Forecast {
         policy: Policy,
         hinted: bool,
     ) -> Self {
+        if summary.permission == Permission::Denied {
+            return Self::alone(DENIED);
+        }
+        let policy = summary.permission.apply(policy);
         let asked = hinted || summary.declared;
         let of_write = || Self::of_write(template, summary, policy, hinted);
         let writes = summary.declared || (summary.may_change_session && template.calls_functions());
@@ -132,7 +143,10 @@ impl Forecast {
             Ok(_) if !counts && !policy.for_autocommit => match (hinted, summary.declared) {
                 (true, _) => Self::alone(HOTSPOT_OFF),
                 (false, true) => Self::alone(DECLARED_OFF),
-                (false, false) => Self::alone(NO_HINT),
+                (false, false) => Self::alone(match summary.permission {
+                    Permission::Hinted => CAPTURED,
+                    _ => NO_HINT,
+                }),
             },
             Ok(strategy) if policy.lock_type => Self::Together(strategy),
             Ok(_) => or_chain(CHAINS_ONLY),

@@ -94,6 +94,7 @@ pub mod analysis;
 pub mod explain;
 pub mod group_limit;
 pub mod line;
+pub mod policy;
 pub mod strategy;
 pub mod template_stats;
 

@@ -1,6 +1,7 @@
 //! A configuration: its checked values, and the values for a database or a user.
 
 use crate::function::Declared;
+use crate::grouping::GroupingDecisions;
 use crate::hosts::{HostList, ServerHost};
 use crate::overrides::PoolOverrides;
 use crate::peer::Peer;
@@ -57,6 +58,8 @@ pub struct Database {
     pub subscribers: Vec<Subscriber>,
     /// Foreign servers of which the configuration says more than the catalog.
     pub shard_servers: Vec<ShardServer>,
+    /// Tables and templates that may or must not be grouped.
+    pub grouping: GroupingDecisions,
 }
 
 /// Where Paceline looks up users of one database that the file of users does not contain. Each key replaces that of `[paceline]`.
@@ -83,6 +86,7 @@ impl Database {
             users: BTreeMap::new(),
             subscribers: Vec::new(),
             shard_servers: Vec::new(),
+            grouping: GroupingDecisions::new(),
         }
     }
 

@@ -94,6 +94,8 @@ pub(crate) enum ConfigProblem {
     #[error("[{0}] names no function; add function = \"SCHEMA.NAME\"")]
     NoFunction(String),
     /// A function that is declared again, perhaps as something else.
+    #[error("grouping of {0} is both allowed and denied; keep one of the entries")]
+    AllowedAndDenied(String),
     #[error("function {0} is declared more than once; keep one of its entries")]
     DeclaredTwice(String),
     /// A subscriber of which something is missing.

@@ -18,6 +18,7 @@ mod environment;
 mod error;
 mod file;
 mod function;
+mod grouping;
 mod hosts;
 mod import;
 mod ini;
@@ -47,6 +48,7 @@ pub use config::{ANY_DATABASE, Config, Database, DatabaseLogin, PACELINE, PGBOUN
 pub use environment::PREFIX;
 pub use error::{ConfigError, Problem};
 pub use function::{Declared, Role};
+pub use grouping::{GroupingDecisions, GroupingTarget};
 pub use hosts::{Host, HostList, ServerHost};
 pub use import::{ImportError, Imported, import};
 pub use ini::{Mapping, pgbouncer_mapping};

@@ -74,6 +74,16 @@ fn of_database(key: &str) -> Value {
             let properties = SUBSCRIBER_KEYS.map(|key| (key, of_subscriber(key)));
             json!({ "type": "array", "items": object(properties, &REQUIRED_KEYS) })
         }
+        "allow_grouping" => json!({
+            "type": "array",
+            "items": text("A table: schema.table, or the id of a statement: template 0123abcd"),
+            "description": "Statements that may join groups without a hint",
+        }),
+        "deny_grouping" => json!({
+            "type": "array",
+            "items": text("A table: schema.table, or the id of a statement: template 0123abcd"),
+            "description": "Statements that join no groups",
+        }),
         "shard_servers" => {
             let properties = SHARD_SERVER_KEYS.map(|key| (key, of_shard_server(key)));
             json!({ "type": "array", "items": object(properties, &SHARD_SERVER_REQUIRED) })

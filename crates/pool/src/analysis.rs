@@ -4,6 +4,7 @@
 mod catalog;
 mod declared;
 mod describe;
+mod named_tables;
 mod plan;
 mod portable;
 mod reasons;
@@ -123,6 +124,7 @@ async fn ask(
                     analysis.portable_table = portable::only_table(conn, statement).await?;
                 }
             }
+            pool.permit(template, &mut analysis);
             Ok(Some(analysis))
         }
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),

@@ -19,6 +19,8 @@ mod janitor;
 mod load;
 mod login_backoff;
 mod lookup;
+mod permit;
+mod permits;
 mod reconfigure;
 mod replica;
 mod replication;
@@ -60,6 +62,7 @@ use paceline_batch::line::{Dispatch, Line, LineKey, LineKeys, WaitSpec, WaiterId
 use paceline_batch::strategy::PlannedRequest;
 use paceline_cluster::{CommitCounter, Lsn};
 use paceline_relay::request::PartialAnswer;
+use permits::Permits;
 use replication_queue::ReplicationQueue;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -76,6 +79,7 @@ pub struct Pool {
     pub shared: Arc<Shared>,
     all_pools: Weak<dyn AllPools>,
     policy: PolicyCell,
+    permits: Permits,
     /// The credential of the last client that logged in, for logins of the pool.
     shown: Arc<ShownCredential>,
     /// The labels in metrics, from the first login of a client on.
@@ -317,6 +321,7 @@ impl Pool {
             commits: ArcSwapOption::new(config.commit_counter()),
             all_pools,
             policy: PolicyCell::new(config.policy),
+            permits: Permits::new(Arc::clone(&config.grouping)),
             shown: match &beside {
                 Some(primary) => Arc::clone(&primary.shown),
                 None => Arc::default(),

@@ -3,6 +3,7 @@
 pub mod admin_state;
 mod config;
 mod exclusive;
+mod grouping;
 mod monitors;
 mod replicas;
 mod shards;
@@ -10,6 +11,7 @@ mod shards;
 mod tests;
 
 pub use exclusive::Exclusive;
+pub use grouping::GroupingDecision;
 
 use crate::address::DatabaseAddress;
 use crate::hosts::DatabaseHosts;
@@ -21,7 +23,7 @@ use crate::shards::{DatabaseShards, ShardSource};
 use crate::shared::Shared;
 use crate::stats::{Periods, Stats, Totals};
 use admin_state::{AdminState, OrderId};
-use paceline_config::{Config, Database};
+use paceline_config::{Config, Database, GroupingDecisions};
 use paceline_wire::ErrorResponse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,6 +70,8 @@ struct Registry {
     hosts: BTreeMap<String, Arc<DatabaseHosts>>,
     /// The maps of the shards of databases, by the names that clients use.
     shard_maps: BTreeMap<String, Arc<DatabaseShards>>,
+    /// What operators have decided on grouping since the start, by the names of databases that clients use.
+    grouping: BTreeMap<String, GroupingDecisions>,
     /// Databases that statements need without other sessions; some statements may have ended.
     exclusive: Vec<(DatabaseAddress, Weak<ExclusiveUse>)>,
 }
@@ -81,6 +85,8 @@ struct DatabaseOnServer<'a> {
     on_server: String,
     /// The hosts, if there are several.
     hosts: Option<Arc<DatabaseHosts>>,
+    /// What operators have decided on grouping.
+    grouping: Arc<GroupingDecisions>,
 }
 
 impl Registry {
@@ -94,6 +100,7 @@ impl Registry {
             database,
             on_server,
             hosts: hosts.map(Arc::clone),
+            grouping: self.decisions(name, database),
         })
     }
 
@@ -162,13 +169,22 @@ impl Pools {
         let config = self.shared.config();
         self.monitor_hosts(&mut registry, &config);
         self.monitor_shards(&mut registry, &config);
+        self.reconfigure_all(&mut registry);
+        if declares_others {
+            registry
+                .by_name
+                .values()
+                .for_each(|pool| pool.forget_analyses());
+        }
+    }
+
+    /// Applies the configuration and the orders of operators to all pools.
+    fn reconfigure_all(self: &Arc<Self>, registry: &mut Registry) {
+        let config = self.shared.config();
         for ((database, user), pool) in &registry.by_name {
             if let Some(of) = registry.database(&config, database) {
                 let pool_config = self.pool_config(&config, of, user);
                 pool.reconfigure(pool_config.clone());
-                if declares_others {
-                    pool.forget_analyses();
-                }
                 let key = (database.clone(), user.clone());
                 if let Some(replicas) = registry.replicas.get(&key) {
                     let state = registry.admin.state(database);

@@ -109,6 +109,7 @@ impl Routes {
         planned.shard = Some(Box::new(ShardPart {
             table: Arc::clone(&leaf.table),
             replaced: moved.replaced,
+            permission: analysis.permission,
         }));
         Ok(RoutedStatement {
             server: leaf.server,

@@ -9,6 +9,7 @@ mod catalog_version;
 mod checks;
 mod definition;
 mod grouped;
+mod named_tables;
 mod names;
 mod numbers;
 pub mod session;
@@ -31,6 +32,7 @@ pub use checks::{
     plain_collations_sql, plain_tables_sql, plain_types_sql, same_on_replicas_sql,
 };
 pub use grouped::{fits_groups_sql, no_names_sql};
+pub use named_tables::named_tables_sql;
 pub use names::Names;
 pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
 pub use session::TIMEOUTS_SQL;

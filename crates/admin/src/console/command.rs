@@ -5,6 +5,7 @@ use super::error::console_error;
 use super::show;
 use super::table::AnyTable;
 use crate::commands::{AdminCommand, Shutdown};
+use paceline_config::GroupingTarget;
 use paceline_wire::ErrorResponse;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,13 @@ const TRANSACTIONS: [(&str, &str); 4] = [
     ("rollback", "ROLLBACK"),
 ];
 
+/// The commands that decide on grouping, with their command tags.
+const GROUPING: [(&str, Option<bool>, &str); 3] = [
+    ("allow", Some(true), "ALLOW"),
+    ("deny", Some(false), "DENY"),
+    ("reset", None, "RESET"),
+];
+
 impl ConsoleCommand {
     /// Parses a text.
     ///
@@ -78,6 +86,10 @@ impl ConsoleCommand {
         let word = cursor.word().ok_or_else(invalid)?.to_ascii_lowercase();
         if word == "set" {
             return set(cursor).ok_or_else(invalid);
+        }
+        if let Some((_, allowed, tag)) = GROUPING.iter().find(|(name, ..)| *name == word) {
+            let command = grouping(cursor, *allowed).ok_or_else(invalid)?;
+            return Ok(Self::AdminCommand(command, tag));
         }
         let argument = cursor.argument();
         if !cursor.is_at_end() {
@@ -168,6 +180,22 @@ fn set(mut cursor: Cursor<'_>) -> Option<ConsoleCommand> {
     Some(match PARAMETERS.iter().any(is_key) {
         true => ConsoleCommand::SetParameter,
         false => ConsoleCommand::Set { key, value },
+    })
+}
+
+/// Parses `GROUPING database target` after ALLOW, DENY or RESET. `None`: the text is something else.
+fn grouping(mut cursor: Cursor<'_>, allowed: Option<bool>) -> Option<AdminCommand> {
+    let word = cursor.argument()?;
+    if !word.eq_ignore_ascii_case("grouping") {
+        return None;
+    }
+    let database = cursor.argument()?;
+    let rest = cursor.0.trim_end();
+    let target = rest.strip_suffix(';').unwrap_or(rest);
+    Some(AdminCommand::Grouping {
+        database,
+        target: GroupingTarget::parse(target)?,
+        allowed,
     })
 }
 

@@ -4,6 +4,7 @@
 mod config;
 mod databases;
 mod failovers;
+mod grouping;
 mod hosts;
 mod named_pools;
 mod pools;
@@ -17,11 +18,12 @@ pub(super) use utc::format_utc;
 
 use super::table::AnyTable;
 
-static TABLES: [&dyn AnyTable; 23] = [
+static TABLES: [&dyn AnyTable; 24] = [
     &config::CONFIG,
     &databases::DATABASES,
     &databases::USERS,
     &failovers::FAILOVERS,
+    &grouping::GROUPING,
     &hosts::HOSTS,
     &pools::GROUPS,
     &pools::POOLS,

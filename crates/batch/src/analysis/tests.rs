@@ -1,6 +1,6 @@
 //! Decisions by the analysis of a template and by the policy of the user.
 
-use super::{GroupingDecision, Policy, TemplateAnalysis};
+use super::{GroupingDecision, Permission, Policy, TemplateAnalysis};
 use crate::line::{ClientTimeouts, LineKeys};
 use crate::strategy::Strategy;
 use crate::testing::fold_statement::{INT4, INT8, chain_facts, single, table};
@@ -32,6 +32,8 @@ fn analysis() -> TemplateAnalysis {
         reads_numbers: false,
         declared: false,
         timeouts: ClientTimeouts::default(),
+        tables: Vec::new(),
+        permission: Permission::Default,
     }
 }
 
@@ -187,4 +189,39 @@ fn no_write_joins_a_group_under_a_transaction_timeout() {
     known.timeouts.transaction = None;
     let unlimited = decide(hinted, &known, ALLOWED);
     assert_eq!(strategy(&unlimited), Some(Strategy::Chain));
+}
+
+/// Requests on a table keep their order, whether or not they may join groups.
+#[test]
+fn a_write_that_may_not_join_groups_is_a_barrier() {
+    let text = "INSERT INTO t VALUES (1)";
+    for permission in [Permission::Hinted, Permission::Denied] {
+        let analysis = TemplateAnalysis {
+            permission,
+            ..analysis()
+        };
+        let decision = decide(text, &analysis, ALLOWED);
+        assert_eq!((strategy(&decision), decision.spec.barrier), (None, true));
+    }
+}
+
+/// A replica executes each read of a table for which grouping is denied; long ones run on the primary.
+#[test]
+fn reads_that_may_not_join_groups_share_no_answer_on_replicas() {
+    let (templates, none) = (Templates::default(), SettingsInterner::default().none());
+    let text = query("SELECT n FROM t WHERE id = 1");
+    let request = single(&mut ClientSession::new(none), &templates, text);
+    let group = |permission| {
+        let analysis = TemplateAnalysis {
+            permission,
+            reads_on_replicas: true,
+            ..analysis()
+        };
+        let group = analysis.group_on_replica(&request);
+        group.map(|group| group.strategy)
+    };
+    assert_eq!(group(Permission::Default), Some(Strategy::Share));
+    assert_eq!(group(Permission::Denied), None);
+    (0..3).for_each(|_| request.template.pace.record(100, 100));
+    assert_eq!(group(Permission::Denied), Some(Strategy::Pipeline));
 }

@@ -53,6 +53,8 @@ fn analysis(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Templ
         reads_numbers: false,
         declared: false,
         timeouts: crate::line::ClientTimeouts::default(),
+        tables: Vec::new(),
+        permission: Permission::Default,
     }
 }
 
@@ -88,8 +90,8 @@ const HINTS: [&str; 4] = [
     "/*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(2) */",
 ];
 
-#[test]
-fn the_forecast_is_the_decision() {
+/// Statements of all kinds, with what is known of them.
+fn cases() -> Vec<(TemplateAnalysis, PlannedRequest)> {
     let writes = HINTS.iter().flat_map(|hints| {
         let other = format!("DELETE {hints} FROM t WHERE n = 1");
         let moment = format!("DELETE {hints} FROM t WHERE at < timestamptz E'now'");
@@ -110,7 +112,24 @@ fn the_forecast_is_the_decision() {
         });
         cases.into_iter().flatten()
     });
-    for case in writes.chain(reads).chain(calls) {
+    writes.chain(reads).chain(calls).collect()
+}
+
+#[test]
+fn the_forecast_is_the_decision() {
+    let permissions = [
+        Permission::Default,
+        Permission::Hinted,
+        Permission::Allowed,
+        Permission::Denied,
+    ];
+    let permitted = permissions.map(|permission| {
+        cases().into_iter().map(move |(mut analysis, request)| {
+            analysis.permission = permission;
+            (analysis, request)
+        })
+    });
+    for case in permitted.into_iter().flatten() {
         let early: Vec<_> = policies()
             .map(|policy| forecast_of(&case, policy))
             .collect();
@@ -256,6 +275,8 @@ fn every_reason_is_documented() {
     let page = include_str!("../../../../docs/groups.md");
     let reasons = [
         NO_HINT,
+        CAPTURED,
+        DENIED,
         HOTSPOT_OFF,
         DECLARED_OFF,
         CHAINS_ONLY,

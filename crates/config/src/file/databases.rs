@@ -4,6 +4,7 @@ use super::reader::{Entry, Reader, toml_key};
 use super::{shard_servers, subscribers};
 use crate::config::{ANY_DATABASE, Database, DatabaseLogin, PGBOUNCER};
 use crate::error::ConfigProblem;
+use crate::grouping::{GroupingDecisions, GroupingTarget};
 use crate::hosts::HostList;
 use crate::overrides::{self, PoolOverrides};
 use crate::secret;
@@ -15,7 +16,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// The keys of `[databases.NAME]` that are read here, not by [`PoolOverrides`].
-const DATABASE_KEYS: [&str; 13] = [
+const DATABASE_KEYS: [&str; 15] = [
     "primary",
     "password_file",
     "client_encoding",
@@ -26,6 +27,8 @@ const DATABASE_KEYS: [&str; 13] = [
     "auth_query",
     "auth_dbname",
     "connect_query",
+    "allow_grouping",
+    "deny_grouping",
     "users",
     "subscribers",
     "shard_servers",
@@ -98,6 +101,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
     let mut users = BTreeMap::new();
     let mut subscribers = Vec::new();
     let mut shard_servers = Vec::new();
+    let mut grouping = GroupingDecisions::new();
     let before = reader.problems.len();
     for (key, written) in reader.entries(&table, content) {
         match key.get_ref().as_ref() {
@@ -111,6 +115,19 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
             "auth_query" => login.auth_query = reader.value("auth_query", written, value::text),
             "auth_dbname" => login.auth_dbname = reader.value("auth_dbname", written, value::text),
             "connect_query" => connect_query = reader.value("connect_query", written, value::text),
+            key @ ("allow_grouping" | "deny_grouping") => {
+                let targets = reader.value(key, written, targets).unwrap_or_default();
+                let allowed = key == "allow_grouping";
+                for target in targets {
+                    if grouping.insert(target.clone(), allowed) == Some(!allowed) {
+                        let target = target.to_string();
+                        reader.note(
+                            written.span().start,
+                            ConfigProblem::AllowedAndDenied(target),
+                        );
+                    }
+                }
+            }
             "users" => {
                 let path = format!("{table}.users");
                 users = read_users(reader, &path, Table::UserOfDatabase, written);
@@ -155,7 +172,19 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
         users,
         subscribers,
         shard_servers,
+        grouping,
     })
+}
+
+/// Tables with their schemas, and ids of templates.
+fn targets(written: Written<'_>) -> Result<Vec<GroupingTarget>, ValueError> {
+    let wanted = "a table with its schema, or a template";
+    let example = "a list of \"SCHEMA.TABLE\" and \"template ID\"";
+    let target = |text: &str| GroupingTarget::parse(text);
+    let texts = value::list(written, wanted, example, |text| {
+        target(text).map(|target| target.to_string())
+    })?;
+    Ok(texts.iter().filter_map(|text| target(text)).collect())
 }
 
 /// Reads one key of the table called `name` as an override.

@@ -1,7 +1,8 @@
 //! The answer of `paceline explain` for one statement. Each line has a label and a text.
 
-use paceline_batch::analysis::{Policy, TemplateAnalysis};
+use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::explain::{AnalysisSummary, Forecast};
+use paceline_batch::policy::Policy;
 use paceline_batch::strategy::ExplainLines;
 use paceline_relay::template::{Simple, Template};
 use paceline_sql::{LiteralKind, quote_literal};

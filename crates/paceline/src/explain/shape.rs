@@ -1,6 +1,7 @@
 //! What can be derived from the text of a statement if no server is named.
 
 use paceline_batch::explain::{AnalysisSummary, NOT_PLAIN};
+use paceline_batch::policy::Permission;
 use paceline_batch::strategy::Strategy;
 use paceline_config::Declared;
 use paceline_pool::analysis::{NO_SHAPE, OTHER_CALL, why_parsed_alone};
@@ -22,6 +23,7 @@ pub(super) fn summary(statement: &Statement, declared: &[Declared]) -> AnalysisS
         plain_read,
         may_change_session: false,
         declared: false,
+        permission: Permission::Default,
     };
     let called = |declared: &&Declared| {
         declared.role.groups() && statement.functions.contains(&declared.function)

@@ -3,6 +3,7 @@
 use super::catalog::{ask_session, first, read_timeouts};
 use super::declared::{DeclaredCalls, ask_declared, takes_many};
 use super::describe::VALUES_OF_ROWS;
+use super::named_tables::NamedTables;
 use super::plan::ask_plan;
 use super::reasons::{ESCAPES, MOMENT, NOT_DESCRIBED, READ_OTHERWISE};
 use super::silence::ask_silence;
@@ -79,7 +80,14 @@ async fn ask(
         facts::harmless_sql(&called.others, operators, &[], &[]),
         facts::same_on_replicas_sql(&statement.relations, &called.others),
     ];
-    let answers = conn.query(&questions.join("; ")).await?;
+    let named = facts::named_tables_sql(&statement.relations);
+    let answers = conn
+        .query(&format!("{named}; {}", questions.join("; ")))
+        .await?;
+    let Some((named, answers)) = answers.split_first() else {
+        return Ok(TemplateAnalysis::refused(NOT_DESCRIBED));
+    };
+    let named = NamedTables::read(named);
     let yes: Vec<bool> = answers
         .iter()
         .map(|rows| first(rows) == Some("t"))
@@ -141,6 +149,8 @@ async fn ask(
         timeouts: ClientTimeouts::default(),
         sequences,
         reads_numbers: !unread,
+        permission: named.permission(),
+        tables: named.names,
     })
 }
 

@@ -22,6 +22,9 @@ const PARAMETERS_MAX: usize = 1_024;
 /// After this time a template that cannot be grouped is analyzed again.
 const REFUSAL_LASTS: Duration = Duration::from_secs(60);
 
+/// After this time also those that can be grouped are: a publication may contain their tables now.
+const PLANS_LAST: Duration = Duration::from_secs(600);
+
 /// A template under settings, by their ids.
 type AnalysisKey = (u64, u64);
 
@@ -36,6 +39,8 @@ pub(super) struct Analyses {
     parameters: FxHashMap<u64, ReportedParameters>,
     /// The parameters are those of an earlier generation; the next connection may lead to another server.
     pub(super) parameters_are_old: bool,
+    /// When plans were forgotten last.
+    plans_since: Instant,
 }
 
 /// The parameters that PostgreSQL reports under settings.
@@ -94,6 +99,7 @@ impl Analyses {
             accepted: FxHashMap::default(),
             parameters: FxHashMap::default(),
             parameters_are_old: false,
+            plans_since: Instant::now(),
         }
     }
 
@@ -101,6 +107,20 @@ impl Analyses {
     pub(super) fn clear(&mut self) {
         self.by_template.clear();
         self.accepted.clear();
+    }
+
+    /// Forgets plans that may be out of date, all at a time: requests do not read the clock for it.
+    pub(super) fn forget_old_plans(&mut self, now: Instant) {
+        if now.duration_since(self.plans_since) < PLANS_LAST {
+            return;
+        }
+        self.plans_since = now;
+        let has_plan = |progress: &AnalysisProgress| match progress {
+            AnalysisProgress::Done(analysis, _) => analysis.plan.is_ok(),
+            AnalysisProgress::Pending | AnalysisProgress::Running => false,
+        };
+        self.by_template
+            .retain(|_, entry| !has_plan(&entry.progress));
     }
 
     /// A connection of the current generation was opened.

@@ -3,9 +3,10 @@
 use crate::address::Address;
 use crate::hosts::{DatabaseHosts, NoPrimary, ReplicaHost};
 use crate::settings::SettingsInForce;
-use paceline_batch::analysis::Policy;
 use paceline_batch::line::Limits;
+use paceline_batch::policy::Policy;
 use paceline_cluster::SystemId;
+use paceline_config::GroupingDecisions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -24,6 +25,8 @@ pub(crate) struct PoolConfig {
     pub shard: Option<ShardHost>,
     /// What may be grouped.
     pub policy: Policy,
+    /// What operators have decided for tables and templates.
+    pub grouping: Arc<GroupingDecisions>,
     /// Limits and time-outs.
     pub settings: SettingsInForce,
     /// Limits of the line.

@@ -15,6 +15,7 @@ impl Pool {
         let (now, settings) = (Instant::now(), self.settings());
         let mut inner = self.lock();
         let closed = inner.take_due(&settings, now);
+        inner.analyses.forget_old_plans(now);
         self.keep_min_size(&mut inner, &settings, now);
         let used = inner.servers.open > 0 || self.clients.load(Ordering::Relaxed) > 0;
         inner.unused_since = match used {

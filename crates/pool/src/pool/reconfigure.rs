@@ -4,7 +4,7 @@ use super::{Inner, Pool, PoolConfig};
 use crate::address::Address;
 use crate::close_reason;
 use crate::server::Generation;
-use paceline_batch::analysis::Policy;
+use paceline_batch::policy::Policy;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,6 +23,7 @@ impl Pool {
     pub(crate) fn reconfigure(self: &Arc<Self>, config: PoolConfig) {
         self.commits.store(config.commit_counter());
         self.policy.set(config.policy);
+        self.set_decisions(&config);
         let open_max = config.settings.open_max();
         let settings = Arc::new(config.settings);
         self.settings.store(Arc::clone(&settings));

@@ -5,9 +5,9 @@ use crate::address::Address;
 use crate::compression::ServerCompression;
 use crate::hosts::PrimaryState;
 use crate::pool::PoolConfig;
-use paceline_batch::analysis::Policy;
 use paceline_batch::group_limit::GroupsMax;
 use paceline_batch::line::Limits;
+use paceline_batch::policy::Policy;
 use paceline_config::Config;
 use std::sync::Arc;
 
@@ -44,6 +44,7 @@ impl Pools {
             database,
             on_server,
             hosts,
+            grouping: decisions,
         } = database;
         let (known, no_primary) = PrimaryState::of(hosts.as_ref());
         let upstream = known.unwrap_or_else(|| database.primary.clone());
@@ -75,6 +76,7 @@ impl Pools {
                 lock_type: grouping.hotspot_lock_type,
                 pipeline: grouping.pipeline,
             },
+            grouping: decisions,
             limits: Limits {
                 group_size_max: grouping.group_size_max,
                 pipeline_depth_max: PIPELINE_DEPTH_MAX,

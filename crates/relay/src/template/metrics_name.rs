@@ -6,6 +6,14 @@ use super::Template;
 pub const NAME_CHARS_MAX: usize = 120;
 
 impl Template {
+    /// The id with which its name in metrics begins.
+    pub fn text_id(&self) -> u32 {
+        let digits = self.name().get(..8);
+        digits
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+            .unwrap_or_default()
+    }
+
     /// The name in metrics: an id that is the same in every process, and the beginning of the text, both without values.
     /// Texts that differ only in values have the same name.
     pub fn name(&self) -> &str {

@@ -1,5 +1,6 @@
 //! The table of a shard on which a request runs, and what differs between its terms and those of the coordinator.
 
+use crate::policy::Permission;
 use crate::strategy::ChainFacts;
 use crate::strategy::messages::BatchWriter;
 use paceline_relay::server::PrimaryColumns;
@@ -40,6 +41,8 @@ pub struct ShardPart {
     pub table: Arc<ShardTable>,
     /// Where the text differs from the client's.
     pub replaced: Replaced,
+    /// What operators have decided on the client's statement.
+    pub permission: Permission,
 }
 
 impl ShardTable {

@@ -2,8 +2,9 @@
 //! becomes too long.
 
 use super::{ANSWER_BYTES_MAX, group_of};
-use crate::analysis::{Policy, TemplateAnalysis};
+use crate::analysis::TemplateAnalysis;
 use crate::line::GroupId;
+use crate::policy::{Permission, Policy};
 use crate::strategy::Prelude;
 use crate::strategy::Strategy;
 use crate::strategy::{MemberOutcome, PlannedRequest};
@@ -166,6 +167,8 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         reads_numbers: false,
         declared: false,
         timeouts: crate::line::ClientTimeouts::default(),
+        tables: Vec::new(),
+        permission: Permission::Default,
     };
     let mut strategy = |plain, on| {
         let group = analysis(plain).decide(&mut request, policy(on)).spec.group;

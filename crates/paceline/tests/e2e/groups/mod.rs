@@ -2,6 +2,7 @@
 //! of the catalog that do not touch a table, constraints that are deferred, what functions do unseen. In each case the
 //! members get the answers of bare PostgreSQL.
 
+mod allow_deny;
 mod backslashes;
 mod blocked_take;
 mod catalog;

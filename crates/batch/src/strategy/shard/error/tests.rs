@@ -1,6 +1,7 @@
 //! Names and positions in errors.
 
 use super::*;
+use crate::policy::Permission;
 use crate::strategy::shard::{ShardTable, TableNames};
 use paceline_relay::template::Templates;
 use paceline_sql::CatalogVersion;
@@ -23,6 +24,7 @@ fn part() -> ShardPart {
             &Templates::default(),
         )),
         replaced: moved.unwrap().replaced,
+        permission: Permission::Default,
     }
 }
 
