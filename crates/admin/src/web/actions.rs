@@ -2,6 +2,7 @@
 
 use crate::admin::Admin;
 use crate::commands::AdminCommand;
+use paceline_config::GroupingTarget;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -15,6 +16,9 @@ pub(super) enum Action {
     Kill { database: Option<String> },
     Reload,
     KillClient { id: u32 },
+    AllowGrouping { database: String, target: String },
+    DenyGrouping { database: String, target: String },
+    ResetGrouping { database: String, target: String },
 }
 
 impl Action {
@@ -29,6 +33,9 @@ impl Action {
             Self::Reconnect { database } => AdminCommand::Reconnect(database),
             Self::Kill { database } => AdminCommand::Kill(database),
             Self::Reload => AdminCommand::Reload,
+            Self::AllowGrouping { database, target } => grouping(database, &target, Some(true))?,
+            Self::DenyGrouping { database, target } => grouping(database, &target, Some(false))?,
+            Self::ResetGrouping { database, target } => grouping(database, &target, None)?,
             Self::KillClient { id } => {
                 return match admin.proxy.cancel_keys.kill(id) {
                     true => Ok(()),
@@ -39,6 +46,15 @@ impl Action {
         let executed = admin.execute(command).await;
         executed.map_err(|error| error.message)
     }
+}
+
+fn grouping(database: String, target: &str, allowed: Option<bool>) -> Result<AdminCommand, String> {
+    let parsed = GroupingTarget::parse(target);
+    Ok(AdminCommand::Grouping {
+        database,
+        target: parsed.ok_or_else(|| format!("\"{target}\" is neither a table nor a template"))?,
+        allowed,
+    })
 }
 
 #[cfg(test)]

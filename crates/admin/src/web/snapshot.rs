@@ -54,6 +54,7 @@ const HOST_COLUMNS: [&str; 8] = [
     "lag_ms",
     "reads",
 ];
+const GROUPING_COLUMNS: [&str; 4] = ["database", "target", "decision", "source"];
 const DATABASE_COLUMNS: [&str; 3] = ["name", "paused", "disabled"];
 
 /// What the page shows.
@@ -83,6 +84,8 @@ pub(super) struct Snapshot {
     servers: Vec<JsonRow>,
     hosts: Vec<JsonRow>,
     databases: Vec<JsonRow>,
+    /// As in `SHOW GROUPING`.
+    grouping: Vec<JsonRow>,
 }
 
 /// Groups since the last sample.
@@ -259,6 +262,7 @@ impl SnapshotReader {
             servers: servers(proxy),
             hosts: rows(proxy, "hosts", &HOST_COLUMNS),
             databases: rows(proxy, "databases", &DATABASE_COLUMNS),
+            grouping: rows(proxy, "grouping", &GROUPING_COLUMNS),
         }
     }
 

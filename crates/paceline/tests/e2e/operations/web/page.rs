@@ -3,7 +3,9 @@
 use super::browser::Browser;
 use super::{ANN, STAN, Scene, scene};
 use crate::harness::load::Load;
-use crate::harness::until;
+use crate::harness::message::unit;
+use crate::harness::stage::REASON;
+use crate::harness::{Gate, until};
 use crate::operations::table;
 use serde_json::json;
 
@@ -59,6 +61,58 @@ async fn an_operator_sees_load_arrive_pauses_and_resumes() {
     load.progress(100).await;
     browser.until("document.getElementById('state').innerText === 'active'");
     load.stop().await.check(&mut scene.stage.direct());
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+/// A statement that would have been grouped is, from the moment at which an operator allows it.
+#[test]
+fn an_operator_turns_grouping_on_for_a_template() {
+    let Some(scene) = scene(&["default_pool_size=1"]) else {
+        return;
+    };
+    table(&mut scene.stage.direct());
+    let add = "UPDATE t SET n = n + 1 WHERE id = $1";
+    let round = |expected: i64| {
+        let mut clients = scene.stage.clients(4);
+        let mut gate = Gate::close(&scene.stage);
+        for client in &mut clients {
+            gate.submit(client, &unit(add, &[Some("1")]));
+        }
+        let before = scene.stage.counters().members;
+        gate.open();
+        for client in &mut clients {
+            assert_eq!(client.reply().tag(), "UPDATE 1");
+        }
+        assert_eq!(scene.stage.counters().members - before, expected);
+    };
+    let learn = || {
+        until("the statement is analyzed", || {
+            scene.stage.client().ask(&unit(add, &[Some("1")]));
+            let rows = scene.stage.client().ok("SHOW GROUPS").rows();
+            let row = rows.iter().find(|row| row[0].as_deref() == Some(add));
+            let reason = row.and_then(|row| row[REASON].clone());
+            !reason.is_some_and(|why| why.contains("has not been asked"))
+        });
+    };
+    learn();
+    round(0);
+    let mut browser = Browser::open(&scene.url);
+    browser.log_in(ANN);
+    browser.await_sample();
+    for (command, expected) in [
+        ("allow_grouping", 4),
+        ("reset_grouping", 0),
+        ("deny_grouping", 0),
+        ("reset_grouping", 0),
+    ] {
+        let button = format!("#templates [data-command={command}]");
+        browser.until(&format!("document.querySelector('{button}')"));
+        browser.click(&button);
+        browser.click("#confirm-yes");
+        browser.until("document.getElementById('notice').innerText.endsWith(': done')");
+        learn();
+        round(expected);
+    }
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
