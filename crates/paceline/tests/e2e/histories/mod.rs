@@ -5,8 +5,9 @@
 mod client;
 mod plan;
 
+use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
-use crate::harness::stage::Target;
+use crate::harness::stage::{Target, counters};
 use crate::harness::{Rng, Stage};
 use client::{Clock, Recorder, carry_out, states};
 use paceline_testing::histories::{
@@ -25,7 +26,8 @@ const CALM: u32 = 100;
 /// What the clients of a run share.
 struct Run<'a> {
     stage: &'a Stage,
-    target: Target,
+    /// Where clients connect to, in turn.
+    ports: Vec<u16>,
     transactions: u32,
     begun: AtomicU32,
     values: AtomicU32,
@@ -35,21 +37,58 @@ struct Run<'a> {
     disturber: Mutex<RawClient>,
 }
 
+/// The number of transactions of a run.
+fn transactions() -> u32 {
+    let transactions = std::env::var("PACELINE_TRANSACTIONS");
+    transactions.map_or(3_000, |number| number.parse().unwrap())
+}
+
+fn settings(rng: &mut Rng) -> [String; 3] {
+    [
+        format!("default_pool_size={}", rng.between(1, 2)),
+        "hotspot_for_autocommit=true".to_owned(),
+        "server_login_retry=50ms".to_owned(),
+    ]
+}
+
 #[test]
 fn clients_see_nothing_that_postgresql_prevents() {
-    let transactions = std::env::var("PACELINE_TRANSACTIONS");
-    let transactions = transactions.map_or(3_000, |number| number.parse().unwrap());
     let seed = paceline_testing::seed();
-    let mut rng = Rng::new(seed);
-    let stage = Stage::on_shared()
-        .set(&format!("default_pool_size={}", rng.between(1, 2)))
-        .set("hotspot_for_autocommit=true")
-        .set("server_login_retry=50ms")
-        .open();
-    let run = Run::new(&stage, stage.target(), transactions);
+    let settings = settings(&mut Rng::new(seed));
+    let stage = Stage::on_shared();
+    let stage = settings.iter().fold(stage, |stage, set| stage.set(set));
+    let stage = stage.open();
+    let run = Run::new(&stage, vec![stage.port()], transactions());
     assert_possible(&run.carry_out(seed));
     println!("{:?}", stage.counters());
-    stage.assert_grouped(i64::from(transactions) / 100, 2);
+    stage.assert_grouped(i64::from(transactions()) / 100, 2);
+}
+
+/// Each of two processes groups what its own clients send, on the same rows.
+#[test]
+fn clients_of_two_processes_see_nothing_that_postgresql_prevents() {
+    let seed = paceline_testing::seed();
+    let mut rng = Rng::new(seed);
+    let stage = Stage::on_shared().open();
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let upstream = format!("postgres://127.0.0.1:{}", stage.cluster.port());
+    let processes = [(); 2].map(|()| {
+        let start = Paceline::start(&upstream);
+        let settings = settings(&mut rng);
+        let start = settings.iter().fold(start, |start, set| start.set(set));
+        start.spawn()
+    });
+    let ports = processes.iter().map(Paceline::port).collect();
+    let run = Run::new(&stage, ports, transactions());
+    assert_possible(&run.carry_out(seed));
+    for process in &processes {
+        let login = [("user", "postgres"), ("database", &*stage.database)];
+        let counters = counters(&mut RawClient::connect(process.port(), &login));
+        println!("{counters:?}");
+        assert!(counters.members >= i64::from(transactions()) / 200);
+    }
 }
 
 /// The checker finds nothing either if Paceline is not involved.
@@ -57,7 +96,7 @@ fn clients_see_nothing_that_postgresql_prevents() {
 fn clients_of_postgresql_see_nothing_that_it_prevents() {
     let seed = paceline_testing::seed();
     let stage = Stage::on_shared().open();
-    let run = Run::new(&stage, Target::Bare, 1_000);
+    let run = Run::new(&stage, vec![stage.cluster.port()], 1_000);
     assert_possible(&run.carry_out(seed));
 }
 
@@ -83,7 +122,7 @@ fn a_write_skew_in_postgresql_is_found() {
 /// The history of two transactions at a level, one during the other. It claims another level.
 fn write_skew(level: Level, claimed: Level) -> Vec<Transaction> {
     let stage = Stage::on_shared().open();
-    let run = Run::new(&stage, Target::Bare, 0);
+    let run = Run::new(&stage, Vec::new(), 0);
     let [outer, inner] = [(1, 2), (2, 1)].map(|(read, write)| Plan::skew(level, read, write));
     let mut client = stage.direct();
     let mut recorder = Recorder::new(&run.clock, &outer);
@@ -104,7 +143,7 @@ fn write_skew(level: Level, claimed: Level) -> Vec<Transaction> {
 }
 
 impl<'a> Run<'a> {
-    fn new(stage: &'a Stage, target: Target, transactions: u32) -> Self {
+    fn new(stage: &'a Stage, ports: Vec<u16>, transactions: u32) -> Self {
         let mut disturber = stage.direct();
         disturber.ok(SETUP);
         // Transactions of several rows in any order often deadlock.
@@ -114,7 +153,7 @@ impl<'a> Run<'a> {
         ));
         Self {
             stage,
-            target,
+            ports,
             transactions,
             begun: AtomicU32::new(0),
             values: AtomicU32::new(1),
@@ -140,9 +179,9 @@ impl<'a> Run<'a> {
     }
 
     fn work(&self, number: usize, mut rng: Rng) {
-        let target = match number.is_multiple_of(5) {
-            true => Target::Bare,
-            false => self.target,
+        let port = match number.is_multiple_of(5) {
+            true => self.stage.cluster.port(),
+            false => self.ports[number % self.ports.len()],
         };
         let default = match rng.chance(70) {
             true => Level::ReadCommitted,
@@ -157,7 +196,7 @@ impl<'a> Run<'a> {
             }
             let client = connected
                 .take()
-                .unwrap_or_else(|| self.connect(target, default));
+                .unwrap_or_else(|| self.connect(port, default));
             let value = || self.values.fetch_add(1, Ordering::SeqCst);
             let plan = planner.plan(number, value);
             let (client, transaction) = carry_out(client, &plan, &self.clock);
@@ -166,11 +205,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn connect(&self, target: Target, default: Level) -> RawClient {
-        let port = match target {
-            Target::Bare => self.stage.cluster.port(),
-            Target::Paceline => self.stage.port(),
-        };
+    fn connect(&self, port: u16, default: Level) -> RawClient {
         let login = [("user", "postgres"), ("database", &*self.stage.database)];
         loop {
             // The server process that serves the client may be ended at any time.
