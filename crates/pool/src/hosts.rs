@@ -175,13 +175,9 @@ impl DatabaseHosts {
         }
     }
 
-    /// The state of each host, in the order of the URL, and of each subscriber. Replicas of a shard serve no reads.
+    /// The state of each host, in the order of the URL, and of each subscriber.
     pub fn statuses(&self) -> Vec<HostStatus> {
-        let mut statuses = self.lock().statuses();
-        if self.shard().is_some() {
-            statuses.iter_mut().for_each(|host| host.reads = None);
-        }
-        statuses
+        self.lock().statuses()
     }
 
     /// The state of the host that listens where `upstream` does; `None` if there is none.

@@ -1,11 +1,16 @@
-//! The replicas of a database, for the reads of one user's clients.
+//! The replicas of a database or of a shard, for the reads of one user's clients.
 //!
 //! A read that a replica may serve joins a group on a server connection of that replica's own pool. The replica's answers count
 //! only if it had replayed what the read needs (`group_run/replica.rs`). In every other case, also if the replica rejects the
 //! statement or is lost, the read runs on the primary: a client gets errors only from the primary.
 
-use crate::hosts::{DatabaseHosts, ReadableTables, ReplicaNeeds, SubscriberRead};
-use crate::pool::Pool;
+mod shards_seen;
+
+pub use shards_seen::ShardsSeen;
+
+use crate::address::Address;
+use crate::hosts::{DatabaseHosts, ReadableTables, ReplicaHost, ReplicaNeeds, SubscriberRead};
+use crate::pool::{Pool, PoolConfig};
 use arc_swap::ArcSwapOption;
 use paceline_cluster::{HostId, Lsn, Position};
 use paceline_config::Servers;
@@ -22,13 +27,15 @@ pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 /// The replicas of a database for one user; `None` if it has one host. A reload may replace them.
 pub type ReplicasInForce = Arc<ArcSwapOption<Replicas>>;
 
-/// The hosts of a database and one pool for each, in the order of the URL: each host may become a replica. The pools of its
-/// subscribers are behind them.
+/// The hosts of a database or of a shard and one pool for each, in the order of the URL or of the foreign server: each host may
+/// become a replica. The pools of subscribers are behind them.
 pub struct Replicas {
     hosts: Arc<DatabaseHosts>,
     pools: Vec<Arc<Pool>>,
     /// The user on the servers.
     user: String,
+    /// The foreign server; empty for the hosts of the database itself.
+    shard: Arc<str>,
 }
 
 /// How much of the primary's log a replica must have replayed.
@@ -87,8 +94,24 @@ pub struct WantedRead<'a> {
 }
 
 impl Replicas {
-    pub(crate) fn new(hosts: Arc<DatabaseHosts>, pools: Vec<Arc<Pool>>, user: String) -> Self {
-        Self { hosts, pools, user }
+    /// Beside the pool of the primary that has this configuration. `new` makes a pool.
+    pub(crate) fn new(
+        hosts: &Arc<DatabaseHosts>,
+        config: &PoolConfig,
+        new: impl Fn(PoolConfig) -> Arc<Pool>,
+    ) -> Self {
+        Self {
+            hosts: Arc::clone(hosts),
+            pools: configs(config, hosts).map(new).collect(),
+            user: config.address.user.clone(),
+            shard: hosts.shard().unwrap_or_default().into(),
+        }
+    }
+
+    /// The pools follow a new configuration of the primary's.
+    pub(crate) fn reconfigure(&self, config: &PoolConfig) {
+        let pairs = self.pools.iter().zip(configs(config, &self.hosts));
+        pairs.for_each(|(pool, config)| pool.reconfigure(config));
     }
 
     /// Whether these are the pools for these hosts.
@@ -207,4 +230,44 @@ impl Replicas {
             .filter(|(host, _)| !self.hosts.is_readable(HostId(*host)))
             .for_each(|(_, pool)| pool.leave_replica());
     }
+}
+
+/// The configurations of the pools for these hosts, beside that of the primary's pool.
+fn configs(config: &PoolConfig, hosts: &Arc<DatabaseHosts>) -> impl Iterator<Item = PoolConfig> {
+    let hosts_of = 0..hosts.upstreams().len();
+    hosts_of.filter_map(|host| of_host(config, hosts, HostId(host)))
+}
+
+/// The configuration of the pool for one host: that of the primary's pool, with the address of the host. A read on a replica waits
+/// for a lock only if replay has it, perhaps for as long as replay is paused: the primary, where the lock may be free, serves such
+/// a read after `replica_wait`.
+fn of_host(config: &PoolConfig, hosts: &Arc<DatabaseHosts>, id: HostId) -> Option<PoolConfig> {
+    let host = hosts.upstreams().get(id.0)?;
+    let upstream = match hosts.shard() {
+        // The hosts of a shard have no login.
+        Some(_) => config.address.upstream.on_host(host),
+        None => host.clone(),
+    };
+    let database = hosts.database_at(id);
+    let mut address = Address {
+        upstream,
+        database: database.unwrap_or(&config.address.database).to_owned(),
+        // A name may stand for several replicas: each connection asks its own server what it has replayed.
+        location: None,
+        ..config.address.clone()
+    };
+    let limit = config.settings.servers.replica_wait.as_millis().max(1);
+    address.startup.retain(|(name, _)| name != LOCK_TIMEOUT);
+    let startup = &mut address.startup;
+    startup.push((LOCK_TIMEOUT.to_owned(), limit.to_string()));
+    Some(PoolConfig {
+        address,
+        no_primary: None,
+        hosts: None,
+        replica: Some(ReplicaHost {
+            hosts: Arc::clone(hosts),
+            id,
+        }),
+        ..config.clone()
+    })
 }

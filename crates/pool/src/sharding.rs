@@ -7,6 +7,7 @@
 use crate::address::Address;
 use crate::hosts::PrimaryState;
 use crate::pool::{Pool, PoolConfig, ShardHost};
+use crate::replicas::{Replicas, ShardsSeen};
 use crate::routing::{RouteRefusal, RoutedStatement, Routes};
 use crate::shards::{ShardPlace, ShardSource};
 use crate::shared::Shared;
@@ -16,6 +17,7 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::request::Request;
 use paceline_shards::{ShardMap, ShardServerId};
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -37,9 +39,9 @@ pub(crate) trait ShardPoolMaker: Send + Sync {
     /// The pools that are made from now on follow this configuration of the coordinator's pool.
     fn set_config(&self, config: PoolConfig);
 
-    /// Has `choose` return a pool, which it may make, under the lock of all pools: a new pool obeys the orders of operators from its
+    /// Has `choose` return pools, which it may make, under the lock of all pools: a new pool obeys the orders of operators from its
     /// beginning. `None`: the process ends.
-    fn make(&self, choose: &dyn Fn(&PoolConfig, &NewPool<'_>) -> Arc<Pool>) -> Option<Arc<Pool>>;
+    fn make(&self, choose: &dyn Fn(&PoolConfig, &NewPool<'_>) -> ShardPools) -> Option<ShardPools>;
 }
 
 /// Makes a pool.
@@ -50,19 +52,69 @@ pub struct Shards {
     source: Arc<dyn ShardSource>,
     /// The user on the coordinator.
     role: String,
-    routes: ArcSwapOption<Routes>,
+    routes: ArcSwapOption<NumberedRoutes>,
     /// By the names of the foreign servers.
-    pools: Mutex<HashMap<String, ShardPool>>,
+    pools: Mutex<HashMap<String, PlacedPools>>,
     maker: Box<dyn ShardPoolMaker>,
     /// Statements that the coordinator executes because their shard cannot be reached.
     outage: Arc<Semaphore>,
 }
 
-/// A server's pool, and where it leads.
-struct ShardPool {
+/// The routes by a map.
+struct NumberedRoutes {
+    routes: Routes,
+    /// Differs from that of each other map, in the whole process. It is also the number of questions for positions that had begun:
+    /// the answer to a later one includes all that the map says.
+    number: u64,
+}
+
+/// A server's pools, and where they lead.
+struct PlacedPools {
     place: ShardPlace,
     host: ShardHost,
+    pools: ShardPools,
+}
+
+/// The pools of a server.
+#[derive(Clone)]
+pub(crate) struct ShardPools {
+    /// That of the primary.
     pool: Arc<Pool>,
+    /// The replicas, if there are several hosts.
+    replicas: Option<Arc<Replicas>>,
+}
+
+impl ShardPools {
+    fn new(config: PoolConfig, new: &NewPool<'_>) -> Self {
+        Self {
+            replicas: replicas_of(&config, None, new),
+            pool: new(config),
+        }
+    }
+
+    /// The same pools with another configuration; the replicas may be others.
+    fn reconfigured(&self, config: PoolConfig, new: &NewPool<'_>) -> Self {
+        let replicas = replicas_of(&config, self.replicas.as_ref(), new);
+        self.pool.reconfigure(config);
+        Self {
+            pool: Arc::clone(&self.pool),
+            replicas,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Pool>> {
+        let replicas = self.replicas.iter();
+        let replicas = replicas.flat_map(|replicas| replicas.pools());
+        [&self.pool].into_iter().chain(replicas)
+    }
+
+    /// Leaves the pools that are not among `others`.
+    fn leave_except(&self, others: &Self) {
+        let is_left = |pool: &&Arc<Pool>| !others.all().any(|other| Arc::ptr_eq(other, pool));
+        self.all()
+            .filter(is_left)
+            .for_each(|pool| pool.leave_shard());
+    }
 }
 
 /// A statement for a shard, and the server connections to it.
@@ -71,6 +123,10 @@ pub struct ShardStatement {
     pub pool: Arc<Pool>,
     /// The statement on the shard's table.
     pub request: PlannedRequest,
+    /// The replicas of the shard, if it has several hosts.
+    pub replicas: Option<Arc<Replicas>>,
+    /// The number of the map by which it was routed.
+    pub map: u64,
 }
 
 impl Shards {
@@ -95,7 +151,7 @@ impl Shards {
         Arc::ptr_eq(&self.source, source) && self.role == role
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, ShardPool>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PlacedPools>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,8 +160,18 @@ impl Shards {
         let pools = self.lock();
         pools
             .values()
-            .map(|known| Arc::clone(&known.pool))
+            .flat_map(|known| known.pools.all())
+            .map(Arc::clone)
             .collect()
+    }
+
+    /// The replicas of the shards that have several hosts.
+    pub(crate) fn replicas(&self) -> Vec<Arc<Replicas>> {
+        let pools = self.lock();
+        let replicas = pools
+            .values()
+            .filter_map(|known| known.pools.replicas.as_ref());
+        replicas.map(Arc::clone).collect()
     }
 
     /// These shards are used no more.
@@ -117,9 +183,11 @@ impl Shards {
     pub(crate) fn reconfigure(&self, config: &PoolConfig) {
         self.maker.set_config(config.clone());
         for known in self.lock().values() {
-            known
-                .pool
-                .reconfigure(config_of(config, &known.place, known.host));
+            let config = config_of(config, &known.place, known.host);
+            if let Some(replicas) = &known.pools.replicas {
+                replicas.reconfigure(&config);
+            }
+            known.pools.pool.reconfigure(config);
         }
     }
 
@@ -132,7 +200,8 @@ impl Shards {
         request: &PlannedRequest,
         analysis: &TemplateAnalysis,
     ) -> Result<ShardStatement, RouteRefusal> {
-        let routes = self.routes().ok_or(RouteRefusal::NoMap)?;
+        let known = self.routes().ok_or(RouteRefusal::NoMap)?;
+        let NumberedRoutes { routes, number } = &*known;
         let shared = self.maker.shared();
         let routed = routes.route(
             request,
@@ -141,17 +210,26 @@ impl Shards {
             &shared.settings_interner,
         )?;
         let RoutedStatement { server, request } = routed;
-        let pool = self.pool(&**routes.map(), server);
+        let pools = self.pools_of(&**routes.map(), server);
+        let ShardPools { pool, replicas } = pools.ok_or(RouteRefusal::NoMap)?;
         Ok(ShardStatement {
-            pool: pool.ok_or(RouteRefusal::NoMap)?,
+            pool,
             request,
+            replicas,
+            map: *number,
         })
+    }
+
+    /// The coordinator has served the client, or a shard that has no replicas.
+    pub fn other_served(&self, seen: &mut ShardsSeen) {
+        let questions = &self.maker.shared().positions_asked;
+        seen.all_served(questions.load(Ordering::SeqCst));
     }
 
     /// Whether statements of the template may run on shards, if its analysis permits it.
     pub fn may_route(&self, request: &Request) -> bool {
         let routes = self.routes();
-        routes.is_some_and(|routes| routes.has_table(request))
+        routes.is_some_and(|known| known.routes.has_table(request))
     }
 
     /// The permission to execute a statement on the coordinator while its shard cannot be reached, until it is dropped. `None`: there are
@@ -166,65 +244,81 @@ impl Shards {
     }
 
     /// The routes by the map in force.
-    fn routes(&self) -> Option<Arc<Routes>> {
+    fn routes(&self) -> Option<Arc<NumberedRoutes>> {
         let map = self.source.map()?;
         let known = self.routes.load_full();
         if let Some(known) = known
             .as_ref()
-            .filter(|known| Arc::ptr_eq(known.map(), &map))
+            .filter(|known| Arc::ptr_eq(known.routes.map(), &map))
         {
             return Some(Arc::clone(known));
         }
         // Two clients may do so at a time; then the routes of one of them are found once more.
-        let routes = Arc::new(Routes::new(map, self.role.clone(), known.as_deref()));
+        let before = known.as_ref().map(|known| &known.routes);
+        let questions = &self.maker.shared().positions_asked;
+        let routes = Arc::new(NumberedRoutes {
+            routes: Routes::new(map, self.role.clone(), before),
+            number: questions.fetch_add(1, Ordering::SeqCst) + 1,
+        });
         self.routes.store(Some(Arc::clone(&routes)));
         Some(routes)
     }
 
-    /// The pool of a server. `None`: there is no login, or the process ends.
-    fn pool(&self, map: &dyn ShardMap, id: ShardServerId) -> Option<Arc<Pool>> {
+    /// The pools of a server. `None`: there is no login, or the process ends.
+    fn pools_of(&self, map: &dyn ShardMap, id: ShardServerId) -> Option<ShardPools> {
         let server = map.server(id)?;
         let host = ShardHost {
             system: server.system,
         };
         let place = self.source.place(map, id, &self.role)?;
-        let known = |pools: &HashMap<String, ShardPool>| {
+        let known = |pools: &HashMap<String, PlacedPools>| {
             let known = pools.get(&server.name)?;
             let is_same = known.place.is_same(&place) && known.host == host;
-            is_same.then(|| Arc::clone(&known.pool))
+            is_same.then(|| known.pools.clone())
         };
-        if let Some(pool) = known(&self.lock()) {
-            return Some(pool);
+        if let Some(pools) = known(&self.lock()) {
+            return Some(pools);
         }
         self.maker.make(&|config, new| {
             let mut pools = self.lock();
-            if let Some(pool) = known(&pools) {
-                return pool;
+            if let Some(known) = known(&pools) {
+                return known;
             }
             let config = config_of(config, &place, host);
             let present = pools
                 .get(&server.name)
                 .filter(|present| present.host == host);
-            let pool = match present {
+            let of_server = match present {
                 // Statements that wait or are under way follow, too.
-                Some(present) => {
-                    present.pool.reconfigure(config);
-                    Arc::clone(&present.pool)
-                }
-                None => new(config),
+                Some(present) => present.pools.reconfigured(config, new),
+                None => ShardPools::new(config, new),
             };
-            let of_server = ShardPool {
+            let placed = PlacedPools {
                 place: place.clone(),
                 host,
-                pool: Arc::clone(&pool),
+                pools: of_server.clone(),
             };
-            let before = pools.insert(server.name.clone(), of_server);
-            if let Some(before) = before.filter(|before| !Arc::ptr_eq(&before.pool, &pool)) {
-                before.pool.leave_shard();
+            let before = pools.insert(server.name.clone(), placed);
+            if let Some(before) = before {
+                before.pools.leave_except(&of_server);
             }
-            pool
+            of_server
         })
     }
+}
+
+/// The replicas beside the pool with this configuration: those before, if they are of the same hosts. `None`: there is one host.
+fn replicas_of(
+    config: &PoolConfig,
+    before: Option<&Arc<Replicas>>,
+    new: &NewPool<'_>,
+) -> Option<Arc<Replicas>> {
+    let hosts = config.hosts.as_ref()?;
+    if let Some(same) = before.filter(|before| before.are_of(hosts)) {
+        same.reconfigure(config);
+        return Some(Arc::clone(same));
+    }
+    Some(Arc::new(Replicas::new(hosts, config, new)))
 }
 
 /// The configuration of a shard's pool: that of the coordinator's, with the address of the shard, or of its primary.

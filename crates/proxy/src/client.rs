@@ -32,7 +32,7 @@ use idle_timer::IdleTimer;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
 use paceline_pool::pool::{DisconnectSignal, Pool, SettingsCache};
-use paceline_pool::replicas::{ReplicasInForce, Seen};
+use paceline_pool::replicas::{ReplicasInForce, Seen, ShardsSeen};
 use paceline_pool::sharding::ShardsInForce;
 use paceline_relay::request::RequestScanner;
 use paceline_relay::session::ClientSession;
@@ -65,6 +65,8 @@ pub(crate) struct Client {
     shards: ShardsInForce,
     /// What the client has seen of a database with replicas.
     seen: Seen,
+    /// What it has seen of the shards of its database.
+    shards_seen: ShardsSeen,
     /// Present in a transaction that has not begun on a server.
     deferred: Option<Box<DeferredTransaction>>,
     /// Limits the idle time.

@@ -85,7 +85,11 @@ impl GroupRun {
         if asks_before {
             ask(conn, out, REPLAYED);
         }
-        self.build(pool, conn, out);
+        match pool.is_of_shard() {
+            // Their comparison is behind the reads, and in front of the question what the replica has replayed by then.
+            true => self.build_described(pool, conn, out),
+            false => self.build(pool, conn, out),
+        }
         // A declared function may have set something all the same.
         let mut requests = self.entries.iter().flatten().map(|entry| &entry.request);
         conn.side.needs_reset |= requests.any(|waiter| {

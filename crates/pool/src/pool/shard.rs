@@ -4,7 +4,7 @@
 use super::{AnalysisState, CheckoutResult, Pool, Purpose, WaitResult, Waiter};
 use crate::analysis::AnalysisTask;
 use paceline_batch::analysis::GroupingDecision;
-use paceline_batch::line::{WaitSpec, WaiterId};
+use paceline_batch::line::{GroupId, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_cluster::Lsn;
 use std::sync::Arc;
@@ -66,6 +66,18 @@ impl Pool {
             return None;
         }
         Some((id, result))
+    }
+
+    /// The group in which a replica of the shard may answer a read. `None`: the primary must, or the analysis of its template on the shard
+    /// has not ended; the primary's first statement begins it.
+    pub fn group_on_replica(&self, request: &mut PlannedRequest) -> Option<GroupId> {
+        let (state, _) = self.analysis(&request.template, request.settings.id);
+        let AnalysisState::Done(analysis) = state else {
+            return None;
+        };
+        // Its group needs what is decided about it.
+        analysis.decide(request, self.policy());
+        analysis.group_on_replica(request)
     }
 
     /// The pool is used no more: the coordinator executes the statements in its line. Those under way end on their connections.

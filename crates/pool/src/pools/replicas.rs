@@ -1,11 +1,9 @@
-//! The pools of a database's replicas.
+//! The pools of a database's replicas, and the loss of replicas.
 
 use super::Pools;
-use crate::address::Address;
-use crate::hosts::{DatabaseHosts, ReplicaHost};
+use crate::hosts::DatabaseHosts;
 use crate::pool::{Pool, PoolConfig, PoolState};
-use crate::replicas::{LOCK_TIMEOUT, Replicas, ReplicasInForce};
-use paceline_cluster::HostId;
+use crate::replicas::{Replicas, ReplicasInForce};
 use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 
@@ -40,14 +38,11 @@ impl Pools {
             return replicas.store(None);
         };
         hosts.add_reader(&config.address.user);
-        let configs = (0..hosts.upstreams().len()).map(|host| of_host(config, hosts, HostId(host)));
-        let configs = configs.flatten();
         let present = replicas.load();
         if let Some(same) = present.as_ref().filter(|present| present.are_of(hosts)) {
-            let pairs = same.pools().iter().zip(configs);
-            return pairs.for_each(|(pool, config)| pool.reconfigure(config));
+            return same.reconfigure(config);
         }
-        let pools = configs.map(|config| {
+        let of_hosts = Replicas::new(hosts, config, |config| {
             let upstream = &config.address.upstream;
             // The limits of connections hold for each server.
             let on = |name: &str| format!("{name}\0{:?}:{}", upstream.host, upstream.port);
@@ -60,12 +55,7 @@ impl Pools {
             pool.name_as(primary);
             Arc::new(pool)
         });
-        let pools = Replicas::new(
-            Arc::clone(hosts),
-            pools.collect(),
-            config.address.user.clone(),
-        );
-        replicas.store(Some(Arc::new(pools)));
+        replicas.store(Some(Arc::new(of_hosts)));
     }
 
     /// Takes reads away from replicas of these hosts that may not serve them any more.
@@ -75,40 +65,13 @@ impl Pools {
             .replicas
             .values()
             .map(|replicas| replicas.load_full());
-        let all: Vec<_> = all.flatten().collect();
+        let of_shards = registry.shards.values().map(|shards| shards.load_full());
+        let of_shards = of_shards.flatten().flat_map(|shards| shards.replicas());
+        let all: Vec<_> = all.flatten().chain(of_shards).collect();
         drop(registry);
         let of_hosts = all.iter().filter(|replicas| replicas.are_of(hosts));
         of_hosts.for_each(|replicas| replicas.leave_lost());
     }
-}
-
-/// The configuration of the pool for one host: that of the primary's pool, with the address of the host. A read on a replica waits
-/// for a lock only if replay has it, perhaps for as long as replay is paused: the primary, where the lock may be free, serves such
-/// a read after `replica_wait`.
-fn of_host(config: &PoolConfig, hosts: &Arc<DatabaseHosts>, id: HostId) -> Option<PoolConfig> {
-    let upstream = hosts.upstreams().get(id.0)?.clone();
-    let database = hosts.database_at(id);
-    let mut address = Address {
-        upstream,
-        database: database.unwrap_or(&config.address.database).to_owned(),
-        // A name may stand for several replicas: each connection asks its own server what it has replayed.
-        location: None,
-        ..config.address.clone()
-    };
-    let limit = config.settings.servers.replica_wait.as_millis().max(1);
-    address.startup.retain(|(name, _)| name != LOCK_TIMEOUT);
-    let startup = &mut address.startup;
-    startup.push((LOCK_TIMEOUT.to_owned(), limit.to_string()));
-    Some(PoolConfig {
-        address,
-        no_primary: None,
-        hosts: None,
-        replica: Some(ReplicaHost {
-            hosts: Arc::clone(hosts),
-            id,
-        }),
-        ..config.clone()
-    })
 }
 
 /// Takes reads away from each replica that is lost. Ends when the hosts are dropped.

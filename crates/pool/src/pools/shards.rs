@@ -2,7 +2,7 @@
 
 use super::Pools;
 use crate::pool::{Pool, PoolConfig};
-use crate::sharding::{NewPool, ShardPoolMaker, Shards, ShardsInForce};
+use crate::sharding::{NewPool, ShardPoolMaker, ShardPools, Shards, ShardsInForce};
 use crate::shards::ShardSource;
 use crate::shared::Shared;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -28,7 +28,7 @@ impl ShardPoolMaker for BesideCoordinator {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    fn make(&self, choose: &dyn Fn(&PoolConfig, &NewPool<'_>) -> Arc<Pool>) -> Option<Arc<Pool>> {
+    fn make(&self, choose: &dyn Fn(&PoolConfig, &NewPool<'_>) -> ShardPools) -> Option<ShardPools> {
         let (all_pools, coordinator) = (self.all_pools.upgrade()?, self.coordinator.upgrade()?);
         let registry = all_pools.lock();
         let (database, user) = &self.key;

@@ -20,7 +20,7 @@ use attempt::{LoggedIn, LoginAttempt};
 use bytes::BytesMut;
 use paceline_net::Stream;
 use paceline_pool::pool::DisconnectSignal;
-use paceline_pool::replicas::Seen;
+use paceline_pool::replicas::{Seen, ShardsSeen};
 use paceline_pool::stats::first_words;
 use paceline_relay::request::RequestScanner;
 use paceline_wire::ErrorResponse;
@@ -100,6 +100,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             mode: login.pool.settings().pooling.pool_mode,
             budget: WorkBudget::default(),
             seen: Seen::default(),
+            shards_seen: ShardsSeen::default(),
             deferred: None,
             idle_timer: None,
             disconnect: login.pool.disconnect_signals(),

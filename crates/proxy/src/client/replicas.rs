@@ -9,6 +9,7 @@ use paceline_config::{Reads, ReplicasGone};
 use paceline_pool::messages;
 use paceline_pool::pool::{AnalysisState, DisconnectSignal, Pool, WaitResult};
 use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas, WantedRead};
+use paceline_pool::sharding::ShardStatement;
 use paceline_relay::local_show::{LocalShow, POSITION, ShowSource, ShowTable};
 use paceline_sql::ServerHint;
 use paceline_wire::Frames;
@@ -24,8 +25,15 @@ pub(super) struct ReplicaRead {
     replicas: Arc<Replicas>,
     freshness: Freshness,
     group: GroupId,
-    /// Whether a logical subscriber may answer it, too.
-    on_subscribers: bool,
+    replicas_of: ReplicasOf,
+}
+
+/// Whose replicas may answer a read.
+enum ReplicasOf {
+    /// Those of the database, and logical subscribers if the read may run on them.
+    Database { on_subscribers: bool },
+    /// Those of a shard, by the map with this number.
+    Shard { map: u64 },
 }
 
 impl Client {
@@ -49,10 +57,27 @@ impl Client {
             .iter()
             .all(|name| settings.sql_of(name).is_none());
         Some(ReplicaRead {
-            on_subscribers: analysis.reads_on_subscribers && is_itself,
+            replicas_of: ReplicasOf::Database {
+                on_subscribers: analysis.reads_on_subscribers && is_itself,
+            },
             group: analysis.group_on_replica(request)?,
             replicas: Arc::clone(replicas),
             freshness,
+        })
+    }
+
+    /// Whether and how replicas of a shard may answer a statement there.
+    pub(super) fn replica_read_on_shard(
+        &self,
+        statement: &mut ShardStatement,
+        request: &PlannedRequest,
+    ) -> Option<ReplicaRead> {
+        let replicas = Arc::clone(statement.replicas.as_ref()?);
+        Some(ReplicaRead {
+            freshness: self.freshness(request.template.hints().server)?,
+            group: statement.pool.group_on_replica(&mut statement.request)?,
+            replicas,
+            replicas_of: ReplicasOf::Shard { map: statement.map },
         })
     }
 
@@ -82,25 +107,45 @@ impl Client {
         isolation.is_some_and(|sql| sql.to_ascii_lowercase().contains("serializable"))
     }
 
-    /// Has a replica answer a read. False: the primary must.
+    /// Has a replica answer a read, which a replica of a shard executes as `on_server`. False: the primary must.
     pub(super) async fn read_on_replica(
         &mut self,
         read: ReplicaRead,
-        request: &Arc<PlannedRequest>,
+        request: &PlannedRequest,
+        on_server: &Arc<PlannedRequest>,
     ) -> Result<bool, ClientEnd> {
         let settings = self.pool.settings_cache().load().servers.clone();
-        let statement = request.template.statement.as_ref();
-        let wanted = WantedRead {
-            freshness: read.freshness,
-            statement: statement.filter(|_| read.on_subscribers),
+        let ReplicaRead {
+            replicas,
+            freshness,
+            group,
+            replicas_of,
+        } = read;
+        let statement = match replicas_of {
+            ReplicasOf::Database {
+                on_subscribers: true,
+            } => request.template.statement.as_ref(),
+            ReplicasOf::Database { .. } | ReplicasOf::Shard { .. } => None,
         };
-        if settings.replicas_gone == ReplicasGone::Error && !read.replicas.any_for(&wanted) {
+        let wanted = WantedRead {
+            freshness,
+            statement,
+        };
+        if settings.replicas_gone == ReplicasGone::Error && !replicas.any_for(&wanted) {
             self.send_answer(messages::no_replica(), true).await?;
             return Ok(true);
         }
         let entry = Arc::clone(&self.registration.entry);
-        let seen = &mut self.seen;
-        let choosing = read.replicas.choose(wanted, seen, &settings);
+        let (seen, shards_seen) = (&mut self.seen, &mut self.shards_seen);
+        let choosing = async {
+            match replicas_of {
+                ReplicasOf::Database { .. } => replicas.choose(wanted, seen, &settings).await,
+                ReplicasOf::Shard { map } => {
+                    let choosing = replicas.choose_on_shard(freshness, map, shards_seen, &settings);
+                    choosing.await
+                }
+            }
+        };
         let chosen = match entry.unless_cancelled(choosing).await {
             Some(chosen) => chosen,
             None => {
@@ -111,7 +156,7 @@ impl Client {
         let Some(ChosenReplica { pool, position }) = chosen else {
             return Ok(false);
         };
-        let Some((waiter, receiver)) = pool.read(read.group, Arc::clone(request), position) else {
+        let Some((waiter, receiver)) = pool.read(group, Arc::clone(on_server), position) else {
             return Ok(false);
         };
         let result = self.wait_in(&pool, waiter, receiver, true).await?;
@@ -121,7 +166,12 @@ impl Client {
         self.note_group_answer(request, &result);
         let (answer, failed) = match result {
             WaitResult::OfReplica(answer, seen) => {
-                self.seen.raise(seen);
+                match replicas_of {
+                    ReplicasOf::Database { .. } => self.seen.raise(seen),
+                    ReplicasOf::Shard { map } => {
+                        replicas.raise_on_shard(map, &mut self.shards_seen, seen);
+                    }
+                }
                 let mut failed = false;
                 if let Some(deferred) = &mut self.deferred {
                     deferred.has_read = true;
@@ -208,6 +258,8 @@ impl Client {
             (source.followed.into_inner(), &*self.replicas.load())
         {
             replicas.follow(&mut self.seen, &position);
+            // The position says nothing of shards, which the other client may have changed.
+            self.other_served();
         }
     }
 
@@ -216,6 +268,22 @@ impl Client {
     pub(super) fn primary_served(&mut self) {
         if let Some(replicas) = &*self.replicas.load() {
             replicas.primary_served(&mut self.seen);
+        }
+        self.other_served();
+    }
+
+    /// Notes that a server may have served the client that is none of the shards with replicas.
+    fn other_served(&mut self) {
+        if let Some(shards) = &*self.shards.load() {
+            shards.other_served(&mut self.shards_seen);
+        }
+    }
+
+    /// Notes that the primary of a shard, by the map with this number, has served the client.
+    pub(super) fn shard_served(&mut self, replicas: Option<&Replicas>, map: u64) {
+        match replicas {
+            Some(replicas) => replicas.shard_served(map, &mut self.shards_seen),
+            None => self.other_served(),
         }
     }
 }

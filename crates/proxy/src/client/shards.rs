@@ -49,7 +49,14 @@ impl Client {
                 return Ok(ShardEnd::Coordinator(None));
             };
             match shards.route(request, analysis) {
-                Ok(statement) => {
+                Ok(mut statement) => {
+                    if let Some(read) = self.replica_read_on_shard(&mut statement, request) {
+                        let on_shard = Arc::new(statement.request);
+                        if self.read_on_replica(read, request, &on_shard).await? {
+                            return Ok(ShardEnd::Answered);
+                        }
+                        statement.request = Arc::unwrap_or_clone(on_shard);
+                    }
                     let pool = Arc::clone(&statement.pool);
                     if self.run_on_shard(statement, request).await? {
                         return Ok(ShardEnd::Answered);
@@ -89,12 +96,16 @@ impl Client {
         let ShardStatement {
             pool,
             request: on_shard,
+            replicas,
+            map,
         } = statement;
         let reads = on_shard.template.effect() == Some(&Effect::Read);
         let Some((waiter, receiver)) = pool.submit(on_shard) else {
             return Ok(false);
         };
-        let Some(result) = self.wait_in(&pool, waiter, receiver, reads).await? else {
+        let result = self.wait_in(&pool, waiter, receiver, reads).await?;
+        self.shard_served(replicas.as_deref(), map);
+        let Some(result) = result else {
             // The group has ended without a result. A write may have been committed.
             return match reads {
                 true => Ok(false),

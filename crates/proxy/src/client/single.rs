@@ -54,7 +54,7 @@ impl Client {
                 self.decide(&state, &mut request);
                 let planned = Arc::new(request);
                 // Boxed, because its state would be part of every client.
-                if Box::pin(self.read_on_replica(read, &planned)).await? {
+                if Box::pin(self.read_on_replica(read, &planned, &planned)).await? {
                     return Ok(());
                 }
                 request = Arc::unwrap_or_clone(planned);
