@@ -157,13 +157,13 @@ impl TemplateAnalysis {
 
     /// The group in which a replica may answer a request; `None` if only the primary may answer it, or if the last answer was too
     /// long: no client gets a part of a replica's answer before it counts.
-    pub fn group_on_replica(&self, request: &Request) -> Option<GroupId> {
+    pub fn group_on_replica(&self, request: &PlannedRequest) -> Option<GroupId> {
         let template = &request.template;
         let reads = matches!(template.effect(), Some(Effect::Read))
             && template.hints().target_affect_row.is_none();
         let may = reads && self.reads_on_replicas;
         let fits = template.pace.last_bytes() <= share::ANSWER_BYTES_MAX;
-        match self.permission {
+        match self.permission_of(request) {
             // In a pipeline each read is executed, and has its own answer.
             Permission::Denied => {
                 (may && template.pace.is_short()).then(|| pipeline::group_of(request))

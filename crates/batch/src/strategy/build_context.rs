@@ -12,4 +12,6 @@ pub struct BuildContext<'a> {
     pub now: Instant,
     /// At least this often, a group reads the whole queue from which it takes; zero: always.
     pub queue_reorder_time: Duration,
+    /// Whether the server is a replica.
+    pub on_replica: bool,
 }

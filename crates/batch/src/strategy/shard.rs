@@ -53,6 +53,7 @@ pub fn build_on_shard(
         true => Checks::Behind,
         false => Checks::Within,
     };
+    let tables = (tables, context.on_replica);
     let batch = CheckedBatch::build(inner, members.len(), checks, tables, server, out, from);
     Some(Box::new(batch))
 }

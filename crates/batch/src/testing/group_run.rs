@@ -35,6 +35,7 @@ impl<'a> GroupRun<'a> {
             prelude,
             now: Instant::now(),
             queue_reorder_time: Duration::ZERO,
+            on_replica: false,
         };
         Self::send_in(&context, strategy, members, server)
     }

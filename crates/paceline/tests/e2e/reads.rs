@@ -3,7 +3,7 @@
 mod begin_fails;
 mod extended_begin;
 mod functions;
-mod pairs;
+pub(crate) mod pairs;
 mod scripts;
 mod several;
 mod subscribers;

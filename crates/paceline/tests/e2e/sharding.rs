@@ -11,6 +11,7 @@ mod keys;
 mod map;
 mod outages;
 mod refusals;
+mod replicas;
 mod statements;
 
 use crate::harness::cluster::Cluster;

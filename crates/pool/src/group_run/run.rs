@@ -142,6 +142,7 @@ impl GroupRun {
                 prelude: &pool.shared.chain,
                 now: Instant::now(),
                 queue_reorder_time: pool.settings().grouping.queue_reorder_time,
+                on_replica: pool.replica.is_some(),
             };
             self.batch = strategy::build(strategy, &requests, &context, &mut conn.side, out);
         }

@@ -53,6 +53,7 @@ impl GroupRun {
             prelude: &pool.shared.chain,
             now: Instant::now(),
             queue_reorder_time: pool.settings().grouping.queue_reorder_time,
+            on_replica: pool.replica.is_some(),
         };
         // The client would read the rows of a single statement by columns that they do not have.
         let alike = |request: &&PlannedRequest| {

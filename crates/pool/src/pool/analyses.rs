@@ -176,6 +176,14 @@ impl Analyses {
         }
     }
 
+    /// The result of an analysis that is done and need not be repeated. As opposed to [`Analyses::of`], leaves the analysis to others.
+    pub(super) fn in_force(&self, template: u64, settings: u64) -> Option<Arc<TemplateAnalysis>> {
+        match self.by_template.get(&(template, settings))?.analysis()? {
+            AnalysisState::Done(analysis) => Some(analysis),
+            AnalysisState::Pending | AnalysisState::Running | AnalysisState::Needed => None,
+        }
+    }
+
     /// The result of an analysis that is done.
     pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<TemplateAnalysis>> {
         match &self.by_template.get(&(template, settings))?.progress {

@@ -68,13 +68,11 @@ impl Pool {
         Some((id, result))
     }
 
-    /// The group in which a replica of the shard may answer a read. `None`: the primary must, or the analysis of its template on the shard
-    /// has not ended; the primary's first statement begins it.
+    /// The group in which a replica of the shard may answer a read. `None`: the primary must, also while the analysis of its template on
+    /// the shard is not in force: the statement that the primary executes then begins it.
     pub fn group_on_replica(&self, request: &mut PlannedRequest) -> Option<GroupId> {
-        let (state, _) = self.analysis(&request.template, request.settings.id);
-        let AnalysisState::Done(analysis) = state else {
-            return None;
-        };
+        let (template, settings) = (request.template.id, request.settings.id);
+        let analysis = self.lock().analyses.in_force(template, settings)?;
         // Its group needs what is decided about it.
         analysis.decide(request, self.policy());
         analysis.group_on_replica(request)

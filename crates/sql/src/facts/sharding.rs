@@ -222,6 +222,14 @@ pub fn shard_fingerprint_sql(table: &Name) -> String {
     fingerprint_of(&format!("pg_catalog.to_regclass({class})::pg_catalog.oid"))
 }
 
+/// The value of [`shard_fingerprint_sql`] on a replica that has replayed the definition with this value.
+pub fn in_recovery(fingerprint: &str) -> String {
+    match fingerprint.strip_prefix("f ") {
+        Some(rest) => format!("t {rest}"),
+        None => fingerprint.to_owned(),
+    }
+}
+
 /// Columns, defaults, privileges, the first trigger or child, rules and row security change the row of `pg_class`, or rows of
 /// `pg_attribute`. The flags for triggers and children stay when these are gone.
 fn fingerprint_of(class: &str) -> String {

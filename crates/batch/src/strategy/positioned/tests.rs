@@ -61,6 +61,7 @@ impl Scene {
             prelude: &self.prelude,
             now: self.now,
             queue_reorder_time: self.reorder_time,
+            on_replica: false,
         };
         let run = GroupRun::send_in(&context, Strategy::Take, members, &mut self.server);
         let mut run = run.expect("these members share a group");

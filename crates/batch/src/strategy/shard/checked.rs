@@ -54,7 +54,7 @@ impl CheckedBatch {
         inner: Box<dyn Batch>,
         members: usize,
         checks: Checks,
-        tables: Vec<Arc<ShardTable>>,
+        (tables, on_replica): (Vec<Arc<ShardTable>>, bool),
         server: &mut ServerSide,
         out: &mut BytesMut,
         from: usize,
@@ -81,7 +81,7 @@ impl CheckedBatch {
         let mut writer = BatchWriter::new(server, out);
         tables
             .iter()
-            .for_each(|table| table.write_check(&mut writer));
+            .for_each(|table| table.write_check(&mut writer, on_replica));
         writer.sync();
         Self {
             inner,

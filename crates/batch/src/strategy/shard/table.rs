@@ -7,6 +7,7 @@ use paceline_relay::server::PrimaryColumns;
 use paceline_relay::template::Templates;
 use paceline_sql::CatalogVersion;
 use paceline_sql::chain::same_sql;
+use paceline_sql::facts::sharding::in_recovery;
 use paceline_sql::keyed::Replaced;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct ShardTable {
     pub columns: Arc<PrimaryColumns>,
     /// The version of its definition that was compared with the coordinator's.
     version: ChainFacts,
+    /// The same as a replica sees it.
+    version_on_replica: ChainFacts,
     /// A query for one boolean: whether the definition has this version.
     pub question: String,
 }
@@ -59,12 +62,23 @@ impl ShardTable {
             partition,
             columns,
             question: same_sql(&version),
+            version_on_replica: ChainFacts::new(
+                CatalogVersion {
+                    value: in_recovery(&version.value),
+                    ..version.clone()
+                },
+                templates,
+            ),
             version: ChainFacts::new(version, templates),
         }
     }
 
-    /// Writes the statement that raises an error if the definition has changed.
-    pub(super) fn write_check(&self, writer: &mut BatchWriter<'_>) {
-        self.version.write(writer);
+    /// Writes the statement that raises an error if the definition has changed, or if the server is no replica although it should be,
+    /// or the other way round.
+    pub(super) fn write_check(&self, writer: &mut BatchWriter<'_>, on_replica: bool) {
+        match on_replica {
+            true => self.version_on_replica.write(writer),
+            false => self.version.write(writer),
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::thread;
 
 use super::several::Chain;
 use crate::failover::client;
+use crate::harness::cluster::Cluster;
 use crate::harness::message::{bind, execute, parse, query, run, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::{Rng, until};
@@ -20,7 +21,7 @@ const CALM: usize = 500;
 
 /// The client that reads what another one has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reader {
+pub(crate) enum Reader {
     /// The same client.
     Writer,
     /// Another one, which does not know the position.
@@ -52,9 +53,35 @@ impl Way {
     ];
 }
 
+/// Servers with the table `t`, which has a row for each writer, and Paceline in front of them.
+pub(crate) trait Lab: Sync {
+    /// A client of Paceline.
+    fn client(&self) -> RawClient;
+
+    /// The replicas.
+    fn replicas(&self) -> Vec<&Cluster>;
+
+    /// The reads that a replica has answered.
+    fn reads(&self, replica: &Cluster) -> i64;
+}
+
+impl Lab for Chain {
+    fn client(&self) -> RawClient {
+        client(&self.paceline)
+    }
+
+    fn replicas(&self) -> Vec<&Cluster> {
+        self.servers[1..].iter().map(|server| &**server).collect()
+    }
+
+    fn reads(&self, replica: &Cluster) -> i64 {
+        self.reads_at(replica)
+    }
+}
+
 /// What all writers share.
-struct Run {
-    chain: Chain,
+struct Run<'a> {
+    lab: &'a dyn Lab,
     reader: Reader,
     pairs: usize,
     begun: AtomicUsize,
@@ -80,29 +107,45 @@ fn of_two_clients_that_hand_over_positions() {
 }
 
 fn run_with(reader: Reader, reads: &str) {
-    let pairs = std::env::var("PACELINE_READS").map_or(2_000, |pairs| pairs.parse().unwrap());
-    let seed = paceline_testing::seed();
     let reads = format!("reads={reads}");
     let Some(chain) = Chain::start(&[&reads, "default_pool_size=3", "replica_wait=100ms"]) else {
         return;
     };
     for server in &chain.servers {
-        let mut server = server.client("postgres");
-        // Only processes are killed here, not the machine. A slow disk would keep the replicas behind, and the reads from them.
-        server.ok("ALTER SYSTEM SET fsync = off");
-        server.ok("SELECT pg_reload_conf()");
+        do_not_sync(server);
     }
     let mut primary = chain.servers[0].client("postgres");
-    primary.ok("INSERT INTO t SELECT i, 0 FROM generate_series(10, 41) i");
+    primary.ok(FILL);
+    run_in(&chain, reader);
+}
+
+/// Only processes are killed here, not the machine. A slow disk would keep the replicas behind, and the reads from them.
+pub(crate) fn do_not_sync(server: &Cluster) {
+    let mut server = server.client("postgres");
+    server.ok("ALTER SYSTEM SET fsync = off");
+    server.ok("SELECT pg_reload_conf()");
+}
+
+/// Inserts the rows of the writers.
+pub(crate) const FILL: &str = "INSERT INTO t SELECT i, 0 FROM generate_series(10, 41) i";
+
+/// Runs pairs of writes and reads, and checks each answer.
+pub(crate) fn run_in(lab: &dyn Lab, reader: Reader) {
+    let pairs = std::env::var("PACELINE_READS").map_or(2_000, |pairs| pairs.parse().unwrap());
+    let seed = paceline_testing::seed();
     let run = Run {
-        chain,
+        lab,
         reader,
         pairs,
         begun: AtomicUsize::new(0),
         acknowledged: Default::default(),
         disturbance: Mutex::new(()),
     };
-    let before = [1, 2].map(|replica| run.chain.reads(replica));
+    let reads = || -> Vec<i64> {
+        let replicas = lab.replicas().into_iter();
+        replicas.map(|replica| lab.reads(replica)).collect()
+    };
+    let before = reads();
     thread::scope(|scope| {
         for place in 0..WRITERS {
             let rng = Rng::new(seed.wrapping_add(place as u64));
@@ -110,16 +153,18 @@ fn run_with(reader: Reader, reads: &str) {
             scope.spawn(move || Worker::new(run, place, rng).work());
         }
     });
-    let answered = [1, 2].map(|replica| run.chain.reads(replica) - before[replica - 1]);
+    let after = reads().into_iter().zip(before);
+    let answered: Vec<i64> = after.map(|(after, before)| after - before).collect();
     println!("{pairs} pairs; the replicas have answered {answered:?} reads");
     assert!(answered.iter().all(|reads| *reads > 0), "{answered:?}");
 }
 
-impl Run {
+impl Run<'_> {
     /// Restarts, pauses or delays a replica, or lets it go on.
     fn disturb(&self, rng: &mut Rng) {
         let _alone = self.disturbance.lock();
-        let server = &self.chain.servers[rng.between(1, 2) as usize];
+        let replicas = self.lab.replicas();
+        let server = *rng.pick(&replicas);
         let reload = "SELECT pg_reload_conf()";
         let statements = match rng.below(6) {
             0 => return server.restart(),
@@ -140,7 +185,7 @@ impl Run {
 
 /// A writer, with the client that reads.
 struct Worker<'a> {
-    run: &'a Run,
+    run: &'a Run<'a>,
     place: usize,
     rng: Rng,
     writer: RawClient,
@@ -160,8 +205,8 @@ impl Drop for Worker<'_> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(run: &'a Run, place: usize, rng: Rng) -> Self {
-        let client = || prepared(client(&run.chain.paceline));
+    fn new(run: &'a Run<'a>, place: usize, rng: Rng) -> Self {
+        let client = || prepared(run.lab.client());
         Self {
             run,
             place,

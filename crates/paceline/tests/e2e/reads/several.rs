@@ -38,7 +38,12 @@ impl Chain {
     }
 
     pub(super) fn reads(&self, server: usize) -> i64 {
-        self.shown(server, "reads").parse().unwrap()
+        self.reads_at(&self.servers[server])
+    }
+
+    pub(super) fn reads_at(&self, server: &Cluster) -> i64 {
+        let reads = shown(&self.paceline, server.port(), &["reads"]);
+        reads.parse().unwrap()
     }
 }
 

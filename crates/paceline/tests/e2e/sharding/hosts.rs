@@ -12,16 +12,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The first shard has a replica, which is the first host of the foreign server.
-struct Hosts {
+pub(super) struct Hosts {
     /// Ends before the servers.
-    paceline: Paceline,
-    sharded: Sharded,
-    replica: Arc<Cluster>,
+    pub(super) paceline: Paceline,
+    pub(super) sharded: Sharded,
+    pub(super) replica: Arc<Cluster>,
 }
 
 impl Hosts {
     /// `None`: the machine cannot make a replica.
-    fn start(settings: &str) -> Option<Self> {
+    pub(super) fn start(settings: &str) -> Option<Self> {
         let sharded = Sharded::alone();
         sharded.hash_table("t", "id int NOT NULL, n int NOT NULL", "", "id", 8);
         let fill = "INSERT INTO t SELECT i, 0 FROM generate_series(1, 40) i";
@@ -44,18 +44,18 @@ impl Hosts {
         Some(hosts)
     }
 
-    fn primary(&self) -> &Cluster {
+    pub(super) fn primary(&self) -> &Cluster {
         &self.sharded.shards[0]
     }
 
-    fn client(&self) -> RawClient {
+    pub(super) fn client(&self) -> RawClient {
         let database = self.sharded.database.as_str();
         let parameters = [("user", "postgres"), ("database", database)];
         RawClient::connect(self.paceline.port(), &parameters)
     }
 
     /// A row of each shard.
-    fn rows(&self) -> [i64; 2] {
+    pub(super) fn rows(&self) -> [i64; 2] {
         [0, 1].map(|shard| {
             let first = format!(
                 "SELECT min(id) FROM (SELECT id FROM t_{shard} UNION SELECT id FROM t_{}) rows",
@@ -66,7 +66,7 @@ impl Hosts {
     }
 
     /// The replica has the whole log of the primary.
-    fn await_replay(&self) {
+    pub(super) fn await_replay(&self) {
         let mut primary = self.primary().client("postgres");
         let mut replica = self.replica.client("postgres");
         let end = primary.value("SELECT pg_current_wal_insert_lsn()");
@@ -109,7 +109,7 @@ impl Hosts {
     }
 }
 
-fn add(row: i64) -> String {
+pub(super) fn add(row: i64) -> String {
     format!("UPDATE t SET n = n + 1 WHERE id = {row}")
 }
 
