@@ -63,9 +63,9 @@ pub struct GroupingDecision {
 
 impl GroupingDecision {
     /// The decision for a request whose template has not been analyzed: it runs alone. A write is a barrier.
-    pub fn without_analysis(request: &Request, policy: Policy) -> Self {
+    pub fn without_analysis(request: &Request) -> Self {
         match request.template.effect() {
-            Some(Effect::Write) => alone_or(None).with_barrier(request, policy),
+            Some(Effect::Write) => alone_or(None).with_barrier(request),
             _ => Self::default(),
         }
     }
@@ -77,8 +77,9 @@ impl GroupingDecision {
     }
 
     /// Makes a barrier of a write whose row is not known.
-    fn with_barrier(mut self, request: &Request, policy: Policy) -> Self {
-        self.spec.barrier = policy.for_autocommit || policy.hotspot;
+    fn with_barrier(mut self, request: &Request) -> Self {
+        // Even if the policy permits no groups: operators may allow those of other templates.
+        self.spec.barrier = true;
         self.spec.table = table_of(request);
         self
     }
@@ -130,7 +131,7 @@ impl TemplateAnalysis {
         let policy = permission.apply(policy);
         match request.template.effect() {
             Some(Effect::Write) if permission == Permission::Denied => {
-                alone_or(None).with_barrier(request, barriers)
+                alone_or(None).with_barrier(request)
             }
             Some(Effect::Read) if self.is_requested(request, policy) && self.writes(request) => {
                 self.decide_write(request, policy, barriers)
@@ -192,7 +193,7 @@ impl TemplateAnalysis {
     ) -> GroupingDecision {
         if self.timeouts.transaction.is_some() {
             // If a group exceeded this limit, it would lose its connection, and its members' outcome would be unknown.
-            return alone_or(None).with_barrier(request, barriers);
+            return alone_or(None).with_barrier(request);
         }
         let asked = self.is_requested(request, policy);
         let chain_facts = self.chain_facts.as_ref().ok();
@@ -206,11 +207,11 @@ impl TemplateAnalysis {
         let plan = plan.filter(|plan| policy.lock_type || plan.orders_requests_outside_groups());
         let together = plan.and_then(|plan| Some((plan, plan.group_and_keys(request)?)));
         let Some((plan, (plan_group, keys))) = together else {
-            return alone_or(chain).with_barrier(request, barriers);
+            return alone_or(chain).with_barrier(request);
         };
         if !asked && !policy.for_autocommit {
             let alone = match barriers.for_autocommit {
-                true => alone_or(None).with_barrier(request, barriers),
+                true => alone_or(None).with_barrier(request),
                 false => GroupingDecision::default(),
             };
             return GroupingDecision {

@@ -203,6 +203,13 @@ fn a_write_that_may_not_join_groups_is_a_barrier() {
         let decision = decide(text, &analysis, ALLOWED);
         assert_eq!((strategy(&decision), decision.spec.barrier), (None, true));
     }
+    // An operator may have allowed the groups of another template.
+    let off = Policy {
+        hotspot: false,
+        for_autocommit: false,
+        ..ALLOWED
+    };
+    assert!(decide(text, &analysis(), off).spec.barrier);
 }
 
 /// A replica executes each read of a table for which grouping is denied; long ones run on the primary.

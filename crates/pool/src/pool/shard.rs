@@ -91,13 +91,13 @@ impl Pool {
             AnalysisState::Done(analysis) => analysis.decide(request, policy),
             AnalysisState::Pending | AnalysisState::Running => {
                 request.awaits_analysis = true;
-                GroupingDecision::without_analysis(request, policy)
+                GroupingDecision::without_analysis(request)
             }
             AnalysisState::Needed => {
                 request.awaits_analysis = true;
                 let task = AnalysisTask::new(self, request);
                 tokio::spawn(Arc::clone(self).analyze(task));
-                GroupingDecision::without_analysis(request, policy)
+                GroupingDecision::without_analysis(request)
             }
         };
         decision.spec

@@ -178,7 +178,7 @@ impl Client {
         };
         request.awaits_analysis = analysis.is_none();
         request.prefers_replica = self.prefers_replica(request);
-        let decision = GroupingDecision::without_analysis(request, policy);
+        let decision = GroupingDecision::without_analysis(request);
         (decision, analysis)
     }
 

@@ -133,7 +133,7 @@ fn a_client_reads_what_it_wrote_on_a_shard_or_through_the_coordinator() {
     let [row, second] = hosts.rows();
     let mut writer = hosts.reader(row);
     await_shard(&mut writer, &add(row));
-    let mut before = writer.number(&read(row));
+    let first = writer.number(&read(row));
     let writes = [
         add(row),
         format!("BEGIN; {}; COMMIT", add(row)),
@@ -141,7 +141,7 @@ fn a_client_reads_what_it_wrote_on_a_shard_or_through_the_coordinator() {
         format!("UPDATE t SET n = n + 1 WHERE id = {row} + 0"),
         format!("DO $$BEGIN {}; END$$", add(row)),
     ];
-    for write in &writes {
+    for (before, write) in (first..).zip(&writes) {
         // Both have seen the present state there.
         let mut other = hosts.reader(row);
         hosts.await_replica(&mut writer, &read(row));
@@ -161,7 +161,6 @@ fn a_client_reads_what_it_wrote_on_a_shard_or_through_the_coordinator() {
         assert_eq!(other.number(&read(row)), before + 1, "{write}");
         hosts.resume_replay();
         hosts.await_replica(&mut writer, &read(row));
-        before += 1;
     }
 }
 

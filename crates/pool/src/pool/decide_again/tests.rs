@@ -39,7 +39,7 @@ fn request(pool: &Pool, text: &str) -> PlannedRequest {
 
 /// The request's client has asked how far the analysis is, and puts the request into the line.
 fn wait_with(pool: &Arc<Pool>, request: PlannedRequest) -> Waiting {
-    let spec = GroupingDecision::without_analysis(&request, pool.policy()).spec;
+    let spec = GroupingDecision::without_analysis(&request).spec;
     match pool.check_out(spec, false, || Some(Arc::new(request))) {
         CheckoutResult::Waiting(waiter, waits) => (waiter, waits),
         CheckoutResult::Server(_) | CheckoutResult::Refused(_) => panic!("the request waits"),
