@@ -12,6 +12,7 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
+mod chaos;
 mod clients;
 mod command_line;
 mod drivers;

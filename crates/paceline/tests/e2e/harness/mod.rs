@@ -9,6 +9,7 @@ pub(crate) mod installed;
 pub(crate) mod load;
 pub(crate) mod message;
 pub(crate) mod names;
+pub(crate) mod network;
 pub(crate) mod open_metrics;
 pub(crate) mod paceline;
 pub(crate) mod programs;

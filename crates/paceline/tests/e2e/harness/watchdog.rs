@@ -22,7 +22,8 @@ const LONGER: [(&str, u32); 5] = [
 ];
 
 /// Tests that go on for as long as a variable of the environment says: what their names begin with, and the variable.
-const UNLIMITED: [(&str, &str); 6] = [
+const UNLIMITED: [(&str, &str); 7] = [
+    ("chaos::nothing", "PACELINE_RUNS"),
     ("failover::missing::repeated", "PACELINE_FAILOVERS"),
     ("failover::repeated", "PACELINE_FAILOVERS"),
     ("histories::", "PACELINE_TRANSACTIONS"),

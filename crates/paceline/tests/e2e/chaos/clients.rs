@@ -1,0 +1,208 @@
+//! Clients that write and read until they are stopped, each by operations of every kind, and note what they were told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio_postgres::error::Severity;
+use tokio_postgres::{Client, Error, SimpleQueryMessage};
+
+use super::ledger::{Entry, KEYS, Kind, Ledger, Outcome, parse_tags};
+use crate::harness::Rng;
+use crate::harness::driver::{connect, is_connection_failure, sqlstate};
+use crate::harness::wait::LIMIT;
+
+const HINT: &str = "/*+ COMMIT_ON_SUCCESS */";
+/// Between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// What clients share.
+pub(crate) struct Load {
+    pub(crate) ledger: Ledger,
+    pub(crate) stop: AtomicBool,
+    /// The client processes that are killed in the midst of an operation, of 1,000.
+    pub(crate) kills: usize,
+}
+
+/// One client; `hinted` statements carry the hint.
+pub(crate) async fn work(load: Arc<Load>, url: String, mut rng: Rng) {
+    let (simple, hinted) = (rng.chance(50), rng.chance(50));
+    let mut session = None;
+    while !load.stop.load(Ordering::SeqCst) {
+        let Some(client) = &session else {
+            // An attempt may wait for a server that is away, but not for ever.
+            session = match tokio::time::timeout(LIMIT, connect(&url)).await {
+                Ok(connected) => connected.ok(),
+                Err(_) => {
+                    note_hung(&load.ledger);
+                    None
+                }
+            };
+            if session.is_none() {
+                tokio::time::sleep(RETRY).await;
+            }
+            continue;
+        };
+        let kinds = [
+            Kind::Update,
+            Kind::Update,
+            Kind::Update,
+            Kind::Upsert,
+            Kind::Upsert,
+            Kind::Take,
+            Kind::Take,
+            Kind::Insert,
+            Kind::InsertSelect,
+            Kind::Transaction,
+            Kind::Read,
+            Kind::Read,
+            Kind::LongRead,
+        ];
+        let mut entry = Entry {
+            kind: *rng.pick(&kinds),
+            tag: load.ledger.tag(),
+            key: rng.between(1, i64::from(KEYS)) as i32,
+            begun: load.ledger.tick(),
+            ended: 0,
+            outcome: Outcome::Unknown,
+        };
+        let operation = perform(client, &entry, simple, hinted);
+        let killed = rng.below(1_000) < load.kills;
+        let patience = if killed {
+            Duration::from_micros(rng.below(3_000) as u64)
+        } else {
+            LIMIT
+        };
+        let done = tokio::time::timeout(patience, operation).await;
+        entry.ended = load.ledger.tick();
+        entry.outcome = match done {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => failure(&error),
+            Err(_) if killed => Outcome::Unknown,
+            Err(_) => Outcome::Hung,
+        };
+        if matches!(entry.outcome, Outcome::Unknown | Outcome::Hung) {
+            session = None;
+        } else if matches!(entry.kind, Kind::Transaction)
+            && matches!(entry.outcome, Outcome::Refused(_))
+        {
+            // The transaction may still be open: its end ends it.
+            session = None;
+        }
+        load.ledger.add(entry);
+    }
+}
+
+fn note_hung(ledger: &Ledger) {
+    let now = ledger.tick();
+    ledger.add(Entry {
+        kind: Kind::Read,
+        tag: ledger.tag(),
+        key: 0,
+        begun: now,
+        ended: now,
+        outcome: Outcome::Hung,
+    });
+}
+
+/// A server that panics ends the connection, whatever the error's class.
+fn failure(error: &Error) -> Outcome {
+    let severity = error
+        .as_db_error()
+        .and_then(|error| error.parsed_severity());
+    let ends = matches!(severity, Some(Severity::Panic | Severity::Fatal));
+    if ends || is_connection_failure(error) {
+        Outcome::Unknown
+    } else {
+        Outcome::Refused(sqlstate(error))
+    }
+}
+
+async fn perform(
+    client: &Client,
+    entry: &Entry,
+    simple: bool,
+    hinted: bool,
+) -> Result<Outcome, Error> {
+    let hint = if hinted { HINT } else { "" };
+    let ask = async |sql: String| run(client, &sql, entry, simple).await;
+    let update = "t SET n = n + 1, seen = seen || $1::int WHERE id = $2::int RETURNING n";
+    let update = update.replacen('t', "hot", 1);
+    let answer = match entry.kind {
+        Kind::Update => ask(format!("UPDATE {hint} {update}")).await?,
+        Kind::Upsert => {
+            ask(format!(
+                "INSERT {hint} INTO counts VALUES ($2::int, 1, ARRAY[$1::int]) ON CONFLICT (id) DO UPDATE \
+                 SET n = counts.n + 1, seen = counts.seen || EXCLUDED.seen RETURNING n"
+            ))
+            .await?
+        }
+        Kind::Take => {
+            ask(format!(
+                "UPDATE {hint} queue SET taken_by = $1::int WHERE id = (SELECT id FROM queue \
+                 WHERE taken_by IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id"
+            ))
+            .await?
+        }
+        Kind::Insert => {
+            ask(format!("INSERT {hint} INTO journal VALUES ($1::int) RETURNING 1")).await?
+        }
+        Kind::InsertSelect => {
+            ask(format!("INSERT {hint} INTO journal SELECT $1::int RETURNING 1")).await?
+        }
+        Kind::Transaction => {
+            client.batch_execute("BEGIN").await?;
+            let answer = ask(format!("UPDATE {update}")).await?;
+            ask("INSERT INTO journal VALUES ($1::int) RETURNING 1".to_owned()).await?;
+            client.batch_execute("COMMIT").await?;
+            answer
+        }
+        Kind::Read => ask("SELECT seen::text FROM hot WHERE id = $2::int".to_owned()).await?,
+        Kind::LongRead => {
+            ask(
+                "SELECT seen::text FROM hot CROSS JOIN generate_series(1, 20000) WHERE id = $2::int \
+                 GROUP BY seen"
+                    .to_owned(),
+            )
+            .await?
+        }
+    };
+    let answer = answer.unwrap_or_else(|| panic!("{entry:?} got no row"));
+    Ok(match entry.kind {
+        Kind::Read | Kind::LongRead => Outcome::Found(parse_tags(&answer)),
+        _ => Outcome::Acknowledged(answer.parse().unwrap()),
+    })
+}
+
+/// The first value of the answer, as text. `$1` is the tag and `$2` the row.
+async fn run(
+    client: &Client,
+    sql: &str,
+    entry: &Entry,
+    simple: bool,
+) -> Result<Option<String>, Error> {
+    if simple {
+        let sql = sql
+            .replace("$1::int", &entry.tag.to_string())
+            .replace("$2::int", &entry.key.to_string());
+        let messages = client.simple_query(&sql).await?;
+        return Ok(messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        }));
+    }
+    // A statement without the tag has the row as its only parameter.
+    let row = if !sql.contains("$1") {
+        client
+            .query_opt(&sql.replace("$2", "$1"), &[&entry.key])
+            .await?
+    } else if sql.contains("$2") {
+        client.query_opt(sql, &[&entry.tag, &entry.key]).await?
+    } else {
+        client.query_opt(sql, &[&entry.tag]).await?
+    };
+    Ok(row.map(|row| {
+        let number = row.try_get::<_, i32>(0).map(|number| number.to_string());
+        number.unwrap_or_else(|_| row.get::<_, String>(0))
+    }))
+}
