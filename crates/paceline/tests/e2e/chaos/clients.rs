@@ -20,11 +20,11 @@ const RETRY: Duration = Duration::from_millis(5);
 pub(crate) struct Load {
     pub(crate) ledger: Ledger,
     pub(crate) stop: AtomicBool,
-    /// The client processes that are killed in the midst of an operation, of 1,000.
+    /// Of 1,000 operations, so many end by the client's death.
     pub(crate) kills: usize,
 }
 
-/// One client; `hinted` statements carry the hint.
+/// One client: it uses one protocol, and its single statements carry the hint, or none does.
 pub(crate) async fn work(load: Arc<Load>, url: String, mut rng: Rng) {
     let (simple, hinted) = (rng.chance(50), rng.chance(50));
     let mut session = None;
@@ -126,8 +126,7 @@ async fn perform(
 ) -> Result<Outcome, Error> {
     let hint = if hinted { HINT } else { "" };
     let ask = async |sql: String| run(client, &sql, entry, simple).await;
-    let update = "t SET n = n + 1, seen = seen || $1::int WHERE id = $2::int RETURNING n";
-    let update = update.replacen('t', "hot", 1);
+    let update = "hot SET n = n + 1, seen = seen || $1::int WHERE id = $2::int RETURNING n";
     let answer = match entry.kind {
         Kind::Update => ask(format!("UPDATE {hint} {update}")).await?,
         Kind::Upsert => {
@@ -160,7 +159,7 @@ async fn perform(
         Kind::Read => ask("SELECT seen::text FROM hot WHERE id = $2::int".to_owned()).await?,
         Kind::LongRead => {
             ask(
-                "SELECT seen::text FROM hot CROSS JOIN generate_series(1, 20000) WHERE id = $2::int \
+                "SELECT seen::text FROM hot CROSS JOIN generate_series(1, 40000) WHERE id = $2::int \
                  GROUP BY seen"
                     .to_owned(),
             )

@@ -1,5 +1,6 @@
 //! The faults of a run.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,9 +91,9 @@ pub(crate) async fn strike(fault: Fault, scene: &mut Scene, rng: &mut Rng) {
             .await;
         }
         Fault::DiskFull => {
-            for pid in backends(&scene.cluster).unwrap_or_default() {
-                limit_files(pid);
-            }
+            let pids = backends(&scene.cluster).unwrap_or_default();
+            let struck = tokio::task::spawn_blocking(move || fill_disk_of(&pids));
+            struck.await.unwrap();
         }
         Fault::TooManyConnections => {
             let parameters = [("user", "postgres"), ("database", "postgres")];
@@ -103,6 +104,7 @@ pub(crate) async fn strike(fault: Fault, scene: &mut Scene, rng: &mut Rng) {
                     .collect()
             };
             let held = tokio::task::spawn_blocking(fill).await.unwrap();
+            assert!(held.len() < CONNECTIONS, "none was refused");
             if loses {
                 scene.server.cut();
             }
@@ -136,13 +138,20 @@ fn backends(cluster: &Arc<Cluster>) -> Option<Vec<u32>> {
     Some(pids.map(|pid| pid.parse().unwrap()).collect())
 }
 
-/// From now on the process cannot make a file longer, and PostgreSQL cannot write its log: to it, the disk is full.
-fn limit_files(pid: u32) {
-    let mut limit = Command::new("prlimit");
-    let status = limit
-        .args(["--pid", &pid.to_string(), "--fsize=0:"])
-        .output();
-    assert!(status.is_ok(), "prlimit does not run");
+/// From now on these processes cannot write files: to them, the disk is full. Returns when one of them has ended, because it could not
+/// write the log of transactions; PostgreSQL then ends all of them and recovers.
+fn fill_disk_of(pids: &[u32]) {
+    for pid in pids {
+        let mut limit = Command::new("prlimit");
+        let status = limit
+            .args(["--pid", &pid.to_string(), "--fsize=0:"])
+            .output();
+        assert!(status.is_ok(), "prlimit does not run");
+    }
+    let gone = |pid: &u32| !Path::new("/proc").join(pid.to_string()).exists();
+    until("a process could not write", || {
+        pids.is_empty() || pids.iter().any(gone)
+    });
 }
 
 /// A direct connection, as soon as the server accepts one.

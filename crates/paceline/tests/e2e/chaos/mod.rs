@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::cluster::Cluster;
 use crate::harness::network::Network;
-use crate::harness::paceline::Paceline;
+use crate::harness::paceline::{Builder, Paceline};
 use crate::harness::raw::RawClient;
 use crate::harness::wait::{LIMIT, ended};
 use crate::harness::{Rng, until};
@@ -38,6 +38,15 @@ const TABLES: &str = "
     CREATE TABLE journal (tag int NOT NULL);
     INSERT INTO hot SELECT generate_series(1, 3);
     INSERT INTO queue SELECT generate_series(1, 20000)";
+
+/// The number of requests that were executed by each strategy.
+type Strategies = BTreeMap<String, i64>;
+
+/// Every one of them; a long run that has not met them all has failed.
+const STRATEGIES: [&str; 8] = [
+    "solo", "lease", "fold", "take", "merge", "chain", "pipeline", "share",
+];
+const LONG_RUN: u64 = 100;
 
 /// A server, and one or two Pacelines before it, with networks between.
 struct Scene {
@@ -78,8 +87,7 @@ impl Scene {
             self.server.port()
         );
         let builder = Paceline::start(&upstream);
-        let set =
-            |builder: crate::harness::paceline::Builder, setting: &String| builder.set(setting);
+        let set = |builder: Builder, setting: &String| builder.set(setting);
         let builder = self.settings.iter().fold(builder, set);
         tokio::task::spawn_blocking(|| builder.spawn())
             .await
@@ -97,7 +105,12 @@ impl Scene {
 }
 
 /// One run: clients work, faults strike in between, and the ledgers are compared.
-async fn run(cluster: &Arc<Cluster>, seed: u64, faults: &[Fault], pacelines: usize) -> Findings {
+async fn run(
+    cluster: &Arc<Cluster>,
+    seed: u64,
+    faults: &[Fault],
+    pacelines: usize,
+) -> (Findings, Strategies) {
     let mut rng = Rng::new(seed);
     direct(cluster).ok(TABLES);
     let mut scene = Scene::open(cluster.clone(), pacelines, &mut rng).await;
@@ -125,11 +138,29 @@ async fn run(cluster: &Arc<Cluster>, seed: u64, faults: &[Fault], pacelines: usi
     progress(&load, CALM).await;
     load.stop.store(true, Ordering::SeqCst);
     ended("every client has its last answer", tasks).await;
+    let mut strategies = Strategies::new();
+    for paceline in &scene.pacelines {
+        count_strategies(paceline, &mut strategies);
+    }
     let mut observer = direct(cluster);
     end_sessions(&mut observer);
     let findings = compare(&load.ledger.entries(), &Found::read(&mut observer));
     tokio::task::spawn_blocking(|| drop(scene)).await.unwrap();
-    findings
+    (findings, strategies)
+}
+
+/// Adds the requests of a Paceline by strategy. Those of one that was killed are not counted.
+fn count_strategies(paceline: &Paceline, strategies: &mut Strategies) {
+    let parameters = [("user", "postgres"), ("database", "postgres")];
+    let mut client = RawClient::connect(paceline.port(), &parameters);
+    for row in client.ok("SHOW GROUPS").rows() {
+        let [_, strategy, units, ..] = &row[..] else {
+            panic!("{row:?}");
+        };
+        let strategy = strategy.clone().unwrap();
+        let units: i64 = units.as_ref().unwrap().parse().unwrap();
+        *strategies.entry(strategy).or_default() += units;
+    }
 }
 
 /// Returns when `count` more operations were acknowledged; a run that stands still ends with what has hung.
@@ -189,6 +220,7 @@ async fn nothing_is_lost_or_made_twice() {
     let cluster = server();
     let (mut acknowledged, mut unknown) = (0, 0);
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
+    let mut strategies = Strategies::new();
     let mut struck: BTreeMap<Fault, usize> = BTreeMap::new();
     for number in 0..runs {
         // Each run has a seed of its own, so that it can be repeated alone.
@@ -197,26 +229,35 @@ async fn nothing_is_lost_or_made_twice() {
         let faults: Vec<Fault> = (0..rng.between(1, 3)).map(|_| *rng.pick(&FAULTS)).collect();
         let pacelines = if rng.chance(25) { 2 } else { 1 };
         println!("run {number}: PACELINE_SEED={own:#x} {faults:?}, {pacelines} before the server");
-        let findings = run(&cluster, rng.next(), &faults, pacelines).await;
+        let (findings, by_strategy) = run(&cluster, rng.next(), &faults, pacelines).await;
         assert_exact(&findings, &format!("PACELINE_SEED={own:#x} {RUNS}=1"));
         acknowledged += findings.acknowledged;
         unknown += findings.unknown;
         for (state, count) in findings.refused {
             *refused.entry(state).or_default() += count;
         }
+        for (strategy, count) in by_strategy {
+            *strategies.entry(strategy).or_default() += count;
+        }
         for fault in faults {
             *struck.entry(fault).or_default() += 1;
         }
     }
     println!("{runs} runs, {struck:?}");
+    println!("requests by strategy: {strategies:?}");
     println!("{acknowledged} acknowledged, {unknown} unknown, refused {refused:?}");
     println!("0 lost, 0 twice, 0 wrong, 0 hung");
+    let missing = STRATEGIES.map(|strategy| !strategies.contains_key(strategy));
+    assert!(
+        runs < LONG_RUN || missing == [false; 8],
+        "a strategy was not used"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_pacelines_before_one_server_are_exact() {
     let seed = paceline_testing::seed();
-    let findings = run(&server(), seed, &[], 2).await;
+    let (findings, _) = run(&server(), seed, &[], 2).await;
     assert_exact(&findings, "two before one server");
 }
 

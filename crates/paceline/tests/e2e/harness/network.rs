@@ -25,7 +25,7 @@ pub(crate) enum Traffic {
     Held,
 }
 
-/// The network before a server on this machine; its connections end on drop.
+/// The network before a server on this machine; it accepts no more connections after it is dropped.
 pub(crate) struct Network {
     port: u16,
     to: Arc<AtomicU16>,
@@ -77,7 +77,6 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         self.task.abort();
-        // The tasks of the connections end with their sender.
     }
 }
 
