@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test drivers regress soak soak-queue simulate failover histories fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
+.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test drivers regress soak soak-queue simulate failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -21,6 +21,7 @@ help:
 	@echo 'make drivers run the suites of asyncpg, psycopg2, pgx, lib/pq and node-postgres on PostgreSQL and through Paceline, and compare'
 	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
 	@echo 'make failover kill, freeze and stop primaries under load, and compare reads on replicas with writes; FAILOVERS (200), READS (100000)'
+	@echo 'make chaos   kill, cut, slow, hold and fill under every strategy, RUNS times (1000), and compare the database with what each client was told'
 	@echo 'make histories run random transactions at all isolation levels and look for anomalies; TRANSACTIONS (200000)'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make soak-queue take 2,000 jobs a second for SOAK_SECONDS (600) while a transaction stays open'
@@ -98,6 +99,12 @@ failover:
 simulate:
 	@scripts/setup.sh test
 	PACELINE_SCENARIOS=all cargo test --release -p paceline-batch --lib -- --nocapture the_limit_that_is_found
+
+# PACELINE_SEED of a run, which it prints, repeats its faults and requests with RUNS=1.
+RUNS ?= 1000
+chaos:
+	@scripts/setup.sh test
+	PACELINE_RUNS=$(RUNS) cargo test -p paceline --test e2e -- --nocapture chaos::nothing
 
 # PACELINE_SEED repeats the requests of a run, not their times.
 TRANSACTIONS ?= 200000

@@ -296,6 +296,20 @@ fn reads_continue_when_the_replica_of_a_shard_is_killed() {
 }
 
 #[test]
+fn a_read_on_a_frozen_replica_of_a_shard_moves_to_the_primary() {
+    let Some(hosts) = Hosts::reading("reads = \"session\"") else {
+        return;
+    };
+    let [row, _] = hosts.rows();
+    let mut client = hosts.reader(row);
+    let value = client.number(&read(row));
+    hosts.replica.signal_all("STOP");
+    assert_eq!(client.number(&read(row)), value);
+    hosts.replica.signal_all("CONT");
+    hosts.await_replica(&mut client, &read(row));
+}
+
+#[test]
 fn reads_of_a_shard_fail_without_a_replica_if_configured() {
     let settings = "reads = \"session\"\nreplicas_gone = \"error\"";
     let Some(hosts) = Hosts::reading(settings) else {
