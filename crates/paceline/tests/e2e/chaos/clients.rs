@@ -1,11 +1,13 @@
 //! Clients that write and read until they are stopped, each by operations of every kind, and note what they were told.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_postgres::error::Severity;
-use tokio_postgres::{Client, Error, SimpleQueryMessage};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 
 use super::ledger::{Entry, KEYS, Kind, Ledger, Outcome, parse_tags};
 use crate::harness::Rng;
@@ -24,15 +26,38 @@ pub(crate) struct Load {
     pub(crate) kills: usize,
 }
 
+/// A connection and the statements that it has prepared.
+struct Session {
+    client: Client,
+    statements: Mutex<HashMap<String, Statement>>,
+}
+
+impl Session {
+    /// Prepared once, as applications do.
+    async fn statement(&self, sql: &str) -> Result<Statement, Error> {
+        let known = self.statements.lock().unwrap().get(sql).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(sql).await?;
+        let mut statements = self.statements.lock().unwrap();
+        statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}
+
 /// One client: it uses one protocol, and its single statements carry the hint, or none does.
 pub(crate) async fn work(load: Arc<Load>, url: String, mut rng: Rng) {
     let (simple, hinted) = (rng.chance(50), rng.chance(50));
     let mut session = None;
     while !load.stop.load(Ordering::SeqCst) {
-        let Some(client) = &session else {
+        let Some(connected) = &session else {
             // An attempt may wait for a server that is away, but not for ever.
             session = match tokio::time::timeout(LIMIT, connect(&url)).await {
-                Ok(connected) => connected.ok(),
+                Ok(connected) => connected.ok().map(|client| Session {
+                    client,
+                    statements: Mutex::default(),
+                }),
                 Err(_) => {
                     note_hung(&load.ledger);
                     None
@@ -66,7 +91,7 @@ pub(crate) async fn work(load: Arc<Load>, url: String, mut rng: Rng) {
             ended: 0,
             outcome: Outcome::Unknown,
         };
-        let operation = perform(client, &entry, simple, hinted);
+        let operation = perform(connected, &entry, simple, hinted);
         let killed = rng.below(1_000) < load.kills;
         let patience = if killed {
             Duration::from_micros(rng.below(3_000) as u64)
@@ -119,13 +144,13 @@ fn failure(error: &Error) -> Outcome {
 }
 
 async fn perform(
-    client: &Client,
+    session: &Session,
     entry: &Entry,
     simple: bool,
     hinted: bool,
 ) -> Result<Outcome, Error> {
     let hint = if hinted { HINT } else { "" };
-    let ask = async |sql: String| run(client, &sql, entry, simple).await;
+    let ask = async |sql: String| run(session, &sql, entry, simple).await;
     let update = "hot SET n = n + 1, seen = seen || $1::int WHERE id = $2::int RETURNING n";
     let answer = match entry.kind {
         Kind::Update => ask(format!("UPDATE {hint} {update}")).await?,
@@ -150,10 +175,10 @@ async fn perform(
             ask(format!("INSERT {hint} INTO journal SELECT $1::int RETURNING 1")).await?
         }
         Kind::Transaction => {
-            client.batch_execute("BEGIN").await?;
+            session.client.batch_execute("BEGIN").await?;
             let answer = ask(format!("UPDATE {update}")).await?;
             ask("INSERT INTO journal VALUES ($1::int) RETURNING 1".to_owned()).await?;
-            client.batch_execute("COMMIT").await?;
+            session.client.batch_execute("COMMIT").await?;
             answer
         }
         Kind::Read => ask("SELECT seen::text FROM hot WHERE id = $2::int".to_owned()).await?,
@@ -175,7 +200,7 @@ async fn perform(
 
 /// The first value of the answer, as text. `$1` is the tag and `$2` the row.
 async fn run(
-    client: &Client,
+    session: &Session,
     sql: &str,
     entry: &Entry,
     simple: bool,
@@ -184,22 +209,22 @@ async fn run(
         let sql = sql
             .replace("$1::int", &entry.tag.to_string())
             .replace("$2::int", &entry.key.to_string());
-        let messages = client.simple_query(&sql).await?;
+        let messages = session.client.simple_query(&sql).await?;
         return Ok(messages.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
             _ => None,
         }));
     }
     // A statement without the tag has the row as its only parameter.
-    let row = if !sql.contains("$1") {
-        client
-            .query_opt(&sql.replace("$2", "$1"), &[&entry.key])
-            .await?
+    let (sql, parameters): (_, Vec<&(dyn ToSql + Sync)>) = if !sql.contains("$1") {
+        (sql.replace("$2", "$1"), vec![&entry.key])
     } else if sql.contains("$2") {
-        client.query_opt(sql, &[&entry.tag, &entry.key]).await?
+        (sql.to_owned(), vec![&entry.tag, &entry.key])
     } else {
-        client.query_opt(sql, &[&entry.tag]).await?
+        (sql.to_owned(), vec![&entry.tag])
     };
+    let statement = session.statement(&sql).await?;
+    let row = session.client.query_opt(&statement, &parameters).await?;
     Ok(row.map(|row| {
         let number = row.try_get::<_, i32>(0).map(|number| number.to_string());
         number.unwrap_or_else(|_| row.get::<_, String>(0))

@@ -1,5 +1,7 @@
 //! The faults of a run.
 
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -72,24 +74,8 @@ pub(crate) async fn strike(fault: Fault, scene: &mut Scene, rng: &mut Rng) {
         Fault::CutServer => scene.server.cut(),
         Fault::SlowClients => disturb(&scene.clients, Traffic::Slow, lasting, loses).await,
         Fault::HoldClients => disturb(&scene.clients, Traffic::Held, lasting, loses).await,
-        Fault::SlowServer => {
-            disturb(
-                std::slice::from_ref(&scene.server),
-                Traffic::Slow,
-                lasting,
-                loses,
-            )
-            .await;
-        }
-        Fault::HoldServer => {
-            disturb(
-                std::slice::from_ref(&scene.server),
-                Traffic::Held,
-                lasting,
-                loses,
-            )
-            .await;
-        }
+        Fault::SlowServer => disturb(server(scene), Traffic::Slow, lasting, loses).await,
+        Fault::HoldServer => disturb(server(scene), Traffic::Held, lasting, loses).await,
         Fault::DiskFull => {
             let pids = backends(&scene.cluster).unwrap_or_default();
             let struck = tokio::task::spawn_blocking(move || fill_disk_of(&pids));
@@ -112,6 +98,10 @@ pub(crate) async fn strike(fault: Fault, scene: &mut Scene, rng: &mut Rng) {
             drop(held);
         }
     }
+}
+
+fn server(scene: &Scene) -> &[Network] {
+    std::slice::from_ref(&scene.server)
 }
 
 /// For a while; `loses`: what was on its way is lost with its connection.
@@ -138,19 +128,26 @@ fn backends(cluster: &Arc<Cluster>) -> Option<Vec<u32>> {
     Some(pids.map(|pid| pid.parse().unwrap()).collect())
 }
 
-/// From now on these processes cannot write files: to them, the disk is full. Returns when one of them has ended, because it could not
-/// write the log of transactions; PostgreSQL then ends all of them and recovers.
+/// Limits the size of files of these processes to zero: their writes fail as on a full disk. Returns when all of them have ended, because
+/// one could not write the write-ahead log and PostgreSQL then ends them all and recovers.
 fn fill_disk_of(pids: &[u32]) {
+    let process = |pid: u32| Path::new("/proc").join(pid.to_string());
+    let mut limited = pids.to_vec();
     for pid in pids {
+        let Ok(owner) = std::fs::metadata(process(*pid)) else {
+            continue;
+        };
+        // As the owner of the process: a root without CAP_SYS_RESOURCE may not limit processes of others.
         let mut limit = Command::new("prlimit");
-        let status = limit
-            .args(["--pid", &pid.to_string(), "--fsize=0:"])
-            .output();
-        assert!(status.is_ok(), "prlimit does not run");
+        limit.uid(owner.uid()).gid(owner.gid());
+        limit.args(["--pid", &pid.to_string(), "--fsize=0:"]);
+        let done = limit.output().expect("prlimit runs");
+        let gone = !process(*pid).exists();
+        assert!(done.status.success() || gone, "{done:?}");
     }
-    let gone = |pid: &u32| !Path::new("/proc").join(pid.to_string()).exists();
-    until("a process could not write", || {
-        pids.is_empty() || pids.iter().any(gone)
+    until("the processes that could not write have ended", || {
+        limited.retain(|pid| process(*pid).exists());
+        limited.is_empty()
     });
 }
 

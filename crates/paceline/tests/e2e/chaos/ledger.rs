@@ -112,6 +112,13 @@ impl Ledger {
     }
 }
 
+impl Findings {
+    /// What must be empty: lost, twice, wrong, hung.
+    pub(crate) fn lists(&self) -> [&[String]; 4] {
+        [&self.lost, &self.twice, &self.wrong, &self.hung].map(Vec::as_slice)
+    }
+}
+
 impl Found {
     pub(crate) fn read(direct: &mut RawClient) -> Self {
         let rows = |direct: &mut RawClient, sql: &str| -> Vec<Vec<i32>> {
@@ -237,7 +244,7 @@ fn check(entry: &Entry, found: &Found, findings: &mut Findings) {
     }
 }
 
-/// The order of a row's tags is a serial order: no write stands behind one that began after the write was acknowledged.
+/// The order of a row's tags is a serial order: no write follows one that began after the write was acknowledged.
 fn check_order(key: i32, tags: &[i32], known: &BTreeMap<i32, &Entry>, findings: &mut Findings) {
     let mut latest_begin = 0;
     let mut seen = BTreeSet::new();
