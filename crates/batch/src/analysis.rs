@@ -126,7 +126,7 @@ impl TemplateAnalysis {
         request.may_change_session = self.may_change_session && request.template.calls_functions();
         request.sequences = self.sequences;
         // Requests that may not join groups keep their order with those that do.
-        let barriers = policy;
+        let keeps_order = policy.for_autocommit;
         let permission = self.permission_of(request);
         let policy = permission.apply(policy);
         match request.template.effect() {
@@ -134,7 +134,7 @@ impl TemplateAnalysis {
                 alone_or(None).with_barrier(request)
             }
             Some(Effect::Read) if self.is_requested(request, policy) && self.writes(request) => {
-                self.decide_write(request, policy, barriers)
+                self.decide_write(request, policy, keeps_order)
             }
             Some(Effect::Read)
                 if policy.pipeline
@@ -143,7 +143,7 @@ impl TemplateAnalysis {
             {
                 alone_or(group_of_read(request))
             }
-            Some(Effect::Write) => self.decide_write(request, policy, barriers),
+            Some(Effect::Write) => self.decide_write(request, policy, keeps_order),
             _ => GroupingDecision::default(),
         }
     }
@@ -189,7 +189,7 @@ impl TemplateAnalysis {
         &self,
         request: &mut PlannedRequest,
         policy: Policy,
-        barriers: Policy,
+        keeps_order: bool,
     ) -> GroupingDecision {
         if self.timeouts.transaction.is_some() {
             // If a group exceeded this limit, it would lose its connection, and its members' outcome would be unknown.
@@ -210,7 +210,7 @@ impl TemplateAnalysis {
             return alone_or(chain).with_barrier(request);
         };
         if !asked && !policy.for_autocommit {
-            let alone = match barriers.for_autocommit {
+            let alone = match keeps_order {
                 true => alone_or(None).with_barrier(request),
                 false => GroupingDecision::default(),
             };

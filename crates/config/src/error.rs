@@ -93,9 +93,10 @@ pub(crate) enum ConfigProblem {
     /// A declaration without a function.
     #[error("[{0}] names no function; add function = \"SCHEMA.NAME\"")]
     NoFunction(String),
-    /// A function that is declared again, perhaps as something else.
+    /// A table or template that is in `allow_grouping` and in `deny_grouping`.
     #[error("grouping of {0} is both allowed and denied; keep one of the entries")]
     AllowedAndDenied(String),
+    /// A function that is declared again, perhaps as something else.
     #[error("function {0} is declared more than once; keep one of its entries")]
     DeclaredTwice(String),
     /// A subscriber of which something is missing.

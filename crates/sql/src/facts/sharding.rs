@@ -223,7 +223,7 @@ pub fn shard_fingerprint_sql(table: &Name) -> String {
 }
 
 /// The value of [`shard_fingerprint_sql`] on a replica that has replayed the definition with this value.
-pub fn in_recovery(fingerprint: &str) -> String {
+pub fn fingerprint_in_recovery(fingerprint: &str) -> String {
     match fingerprint.strip_prefix("f ") {
         Some(rest) => format!("t {rest}"),
         None => fingerprint.to_owned(),

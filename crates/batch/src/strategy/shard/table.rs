@@ -7,7 +7,7 @@ use paceline_relay::server::PrimaryColumns;
 use paceline_relay::template::Templates;
 use paceline_sql::CatalogVersion;
 use paceline_sql::chain::same_sql;
-use paceline_sql::facts::sharding::in_recovery;
+use paceline_sql::facts::sharding::fingerprint_in_recovery;
 use paceline_sql::keyed::Replaced;
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl ShardTable {
             question: same_sql(&version),
             version_on_replica: ChainFacts::new(
                 CatalogVersion {
-                    value: in_recovery(&version.value),
+                    value: fingerprint_in_recovery(&version.value),
                     ..version.clone()
                 },
                 templates,
