@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test drivers regress soak soak-queue simulate failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
+.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test drivers conformance soak soak-queue simulate failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -19,7 +19,7 @@ help:
 	@echo 'make check   check the format, run clippy and the unit tests: for daily work'
 	@echo 'make test    check the format, run clippy and every test, drivers of other languages among them'
 	@echo 'make drivers run the suites of asyncpg, psycopg2, pgx, lib/pq and node-postgres on PostgreSQL and through Paceline, and compare'
-	@echo 'make regress run the suites of PostgreSQL (regression, isolation) on it and through Paceline, and compare'
+	@echo 'make conformance run the suites of PostgreSQL (regression, isolation, libpq_pipeline) on it and through Paceline, and compare'
 	@echo 'make failover kill, freeze and stop primaries under load, and compare reads on replicas with writes; FAILOVERS (200), READS (100000)'
 	@echo 'make chaos   kill, cut, slow, hold and fill under every strategy, RUNS times (1000), and compare the database with what each client was told'
 	@echo 'make histories run random transactions at all isolation levels and look for anomalies; TRANSACTIONS (200000)'
@@ -82,10 +82,10 @@ drivers:
 	@cargo build --bin paceline
 	@scripts/driver-suites.sh $(ARGS)
 
-regress:
+conformance:
 	@scripts/setup.sh test
 	@cargo build --bin paceline
-	@scripts/regress.sh $(ARGS)
+	@scripts/conformance.sh $(ARGS)
 
 # Kills, freezes and stops primaries under load, FAILOVERS times; then writes and reads READS times on a chain of replicas. PACELINE_SEED
 # repeats a run.

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Runs PostgreSQL's own test suites on PostgreSQL and through Paceline, and compares the differences with scripts/regress.txt.
+# Runs PostgreSQL's own test suites on PostgreSQL and through Paceline, and compares the differences with scripts/conformance.txt.
 # The script fails if a test fails on PostgreSQL itself, or if that file does not list a difference.
 #
-#   scripts/regress.sh [RUN…]     session      the regression suite, in session pooling
-#                                 isolation    the isolation suite, in session pooling
-#                                 transaction  the regression suite, in transaction pooling
-#                                 the first two without an argument
+#   scripts/conformance.sh [RUN…]   session               the regression suite, in session pooling
+#                                   isolation             the isolation suite, in session pooling
+#                                   pipeline              libpq_pipeline, in session pooling
+#                                   transaction           the regression suite, in transaction pooling
+#                                   transaction-pipeline  libpq_pipeline, in transaction pooling
+#                                   all of them without an argument
 #
-# The suites come from Debian's source package of the installed server. They and the differences of the last run are stored in
-# target/regress. The script compiles two small libraries: functions that tests call, and session_process.c. The server must come
-# from a package of Debian, Ubuntu or apt.postgresql.org.
+# Paceline groups statements without hints. The suites come from Debian's source package of the installed server. They and the
+# differences of the last run are stored in target/conformance. The script compiles two small libraries (functions that tests call,
+# and session_process.c) and libpq_pipeline. The server must come from a package of Debian, Ubuntu or apt.postgresql.org.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
-known=$root/scripts/regress.txt
+known=$root/scripts/conformance.txt
 source scripts/debian-packages.sh
 PACELINE=${PACELINE:-$root/target/debug/paceline}
 source scripts/servers.sh
@@ -29,7 +31,7 @@ major=$("$bin/postgres" --version | sed -E 's/^[^0-9]*([0-9]+).*/\1/')
 [[ $bin == /usr/lib/postgresql/$major/bin ]] || die "the suite needs a PostgreSQL from a Debian package; $bin is none"
 version=$(dpkg-query -W -f '${Version}' "postgresql-$major") || die "the suite needs a PostgreSQL from a Debian package; postgresql-$major is not installed"
 pgxs=/usr/lib/postgresql/$major/lib/pgxs/src/test
-fetched=$root/target/regress/$version
+fetched=$root/target/conformance/$version
 
 fetch_suites() {
     echo "fetching the suites of PostgreSQL $version"
@@ -40,27 +42,34 @@ fetch_suites() {
         cat "$debian_folder/log" >&2
         die "the source package of postgresql-$major $version cannot be downloaded, see above; if it has been replaced, update PostgreSQL"
     }
-    tar xf "postgresql-${major}_"*.orig.tar.* --strip-components 1 --wildcards '*/src/test/regress' '*/src/test/isolation'
-    compile_functions
+    tar xf "postgresql-${major}_"*.orig.tar.* --strip-components 1 --wildcards '*/src/test/regress' '*/src/test/isolation' '*/src/test/modules/libpq_pipeline'
+    compile_programs
     rm -f ./*.tar.* ./*.dsc ./*.deb
     touch ready
     cd "$root"
 }
 
-# regress.so contains functions that tests call. The headers are unpacked, not installed, because their package depends on a
-# compiler.
-compile_functions() {
-    local headers=/usr/include/postgresql/$major/server
-    if [[ ! -e $headers/postgres.h ]]; then
-        unpack_package "postgresql-server-dev-$major=$version" headers || {
-            cat "$debian_folder/log" >&2
-            die "the headers of postgresql-$major $version cannot be downloaded, see above"
-        }
-        headers=headers$headers
-    fi
+# Unpacks a package of PostgreSQL, because installing it would also install a compiler.
+unpack_headers() {
+    unpack_package "$1" headers || {
+        cat "$debian_folder/log" >&2
+        die "$1 cannot be downloaded, see above"
+    }
+}
+
+# regress.so contains functions that tests call. libpq_pipeline is the client of the suite of this name.
+compile_programs() {
+    local headers=headers/usr/include/postgresql/$major/server libraries
+    unpack_headers "postgresql-server-dev-$major=$version"
+    unpack_headers libpq-dev
     cc -shared -fPIC -O1 -w -I "$headers" -o lib/regress.so src/test/regress/regress.c
     # Bound lazily, because programs without libpq load it, too.
     cc -shared -fPIC -O1 -Wl,-z,lazy -o lib/session_process.so "$root/scripts/session_process.c"
+    # Debian has had the static libraries in either package.
+    libraries=$(find headers -name '*.a' -printf '-L %h\n' | sort -u)
+    # shellcheck disable=SC2086
+    cc -O1 -w -I "$headers" -I headers/usr/include/postgresql -o lib/libpq_pipeline src/test/modules/libpq_pipeline/libpq_pipeline.c $libraries \
+        -lpgcommon -lpgport -l:libpq.so.5
     # The tests search for these files beside regress.so.
     cp "/usr/lib/postgresql/$major/lib/"{autoinc,refint}.so lib/
 }
@@ -79,10 +88,39 @@ run_isolation() {
         --schedule="$work/src/isolation/isolation_schedule" "$@"
 }
 
+# Each test of libpq_pipeline runs in this folder and writes the messages that libpq sent and received, except lengths and other
+# numbers that may change. Its exit code and these messages are those of the run on PostgreSQL, or the test has failed.
+# run_programs NAME PORT
+run_programs() {
+    local out=$work/$1 program=$work/src/lib/libpq_pipeline diffs=$root/target/conformance/$1.diffs test status
+    mkdir "$out"
+    : >"$diffs"
+    : >"$out.failed"
+    : >"$out.changed"
+    for test in $("$program" tests); do
+        status=0
+        timeout 120 "$program" -r 700 -t "$out/$test.trace" "$test" "host=127.0.0.1 port=$2 user=postgres dbname=postgres" >"$out/$test.log" 2>&1 || status=$?
+        if ((status != 0)); then
+            { echo "diff $test"; tail -n 5 "$out/$test.log"; } >>"$diffs"
+            printf '%s\t-exit code 0\n%s\t+exit code %s\n' "$test" "$test" "$status" >>"$out.changed"
+        fi
+        [[ $1 == bare-* ]] || diff -u --label PostgreSQL --label Paceline "$work/bare-pipeline/$test.trace" "$out/$test.trace" >"$out/$test.diff" || {
+            cat "$out/$test.diff" >>"$diffs"
+            sed -En "/^(---|\+\+\+) /d; s/^[-+]/$test\t&/p" "$out/$test.diff" >>"$out.changed"
+        }
+        ! grep -q "^$test	" "$out.changed" || echo "$test" >>"$out.failed"
+    done
+    echo "$1: $(wc -l <"$out.failed") of $("$program" tests | wc -l) tests differ"
+}
+
 # run_suite SUITE NAME PORT: writes the failed tests to $work/NAME.failed, and every line of them that differs from the expected
 # output to $work/NAME.changed, as "TEST<tab>LINE" with the - or + of diff.
 run_suite() {
-    local suite=$1 out=$work/$2 diffs=$root/target/regress/$2.diffs
+    if [[ $1 == pipeline ]]; then
+        run_programs "$2" "$3"
+        return
+    fi
+    local suite=$1 out=$work/$2 diffs=$root/target/conformance/$2.diffs
     mkdir "$out"
     [[ $EUID -ne 0 ]] || chown postgres "$out"
     (cd "$out" && "run_$suite" --outputdir="$out" --bindir="$bin" --encoding=UTF8 --no-locale --host=127.0.0.1 --port="$3" --user=postgres) >"$out.log" 2>&1 || true
@@ -119,13 +157,13 @@ explain() {
 # --- runs -----------------------------------------------------------------------------------------------------------------------
 
 # The suite and the pool mode of Paceline for each run.
-declare -A suite_of=([session]=regression [isolation]=isolation [transaction]=regression)
-declare -A mode_of=([session]=session [isolation]=session [transaction]=transaction)
+declare -A suite_of=([session]=regression [isolation]=isolation [pipeline]=pipeline [transaction]=regression [transaction-pipeline]=pipeline)
+declare -A mode_of=([session]=session [isolation]=session [pipeline]=session [transaction]=transaction [transaction-pipeline]=transaction)
 
 runs=("$@")
-[[ $# -gt 0 ]] || runs=(session isolation)
+[[ $# -gt 0 ]] || runs=(session isolation pipeline transaction transaction-pipeline)
 for run in "${runs[@]}"; do
-    [[ -n ${suite_of[$run]:-} ]] || die "there is no run \"$run\"; write session, isolation or transaction"
+    [[ -n ${suite_of[$run]:-} ]] || die "there is no run \"$run\"; write session, isolation, pipeline, transaction or transaction-pipeline"
 done
 [[ -e $fetched/ready ]] || fetch_suites
 # The server reads the data of the suite, and may not have access to this folder.
@@ -144,7 +182,7 @@ require_bare() {
     run_suite "$1" "bare-$1" 17465
     [[ -s $work/bare-$1.failed ]] || return 0
     sed 's/^/  /' "$work/bare-$1.failed" >&2
-    die "these tests fail on PostgreSQL itself, so a run through Paceline would prove nothing; see target/regress/bare-$1.diffs"
+    die "these tests fail on PostgreSQL itself, so a run through Paceline would prove nothing; see target/conformance/bare-$1.diffs"
 }
 
 unlisted=0
@@ -152,7 +190,7 @@ port=17466
 for run in "${runs[@]}"; do
     require_bare "${suite_of[$run]}"
     # A run cannot drop the database of the previous one while a pool has connections to it: each run has its own Paceline.
-    start_paceline "$port" --set pool_mode="${mode_of[$run]}" --set default_pool_size=90
+    start_paceline "$port" --set pool_mode="${mode_of[$run]}" --set default_pool_size=90 --set hotspot_for_autocommit=true
     wait_for "$port"
     run_suite "${suite_of[$run]}" "$run" "$port"
     stop_last
@@ -169,6 +207,6 @@ for run in "${runs[@]}"; do
     port=$((port + 1))
 done
 if ((unlisted > 0)); then
-    echo "$unlisted tests differ for no reason in ${known#"$root/"}; see target/regress/*.diffs" >&2
+    echo "$unlisted tests differ for no reason in ${known#"$root/"}; see target/conformance/*.diffs" >&2
     exit 1
 fi
