@@ -1,5 +1,5 @@
-//! How often passwords may be tried, by source address and in total. Each bucket holds attempts; an attempt takes one, time
-//! returns them, and a right password returns its own.
+//! Limits attempts to guess a password, by source address and in total. Each bucket holds attempts; an attempt takes one, time returns
+//! them, and a right password returns its own.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A sample as text of JSON.
 #[derive(Clone, Default)]
 pub(super) struct Sample {
-    /// What all users of the console may see.
+    /// The part that all users of the console may read.
     pub(super) snapshot: Bytes,
     /// The last lines of the log, for administrators.
     pub(super) log: Bytes,

@@ -63,7 +63,7 @@ pub(super) trait ShowsHost {
     /// The host; `None` if the database has one that is not monitored.
     fn host(&self) -> Option<&HostStatus>;
 
-    /// How far replicas are behind.
+    /// The distance of a replica from the primary, in bytes and in time.
     fn lag(&self) -> Lag;
 }
 
