@@ -24,8 +24,8 @@ pub(super) enum Form {
     Zstd(usize),
 }
 
-/// What precedes the content of a block: a byte of flags, the length before compression, and that of the zstd frame if there is one. A
-/// length is transmitted less one, so that a block is never empty.
+/// The header of a block: a byte of flags, the length before compression, and the length of the zstd frame if there is one. A length is
+/// transmitted less one, so that a block is never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) form: Form,

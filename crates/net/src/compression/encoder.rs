@@ -19,7 +19,7 @@ const SAVED_BYTES_MIN: usize = 20;
 /// The next call gets the bytes behind that end, or behind all of these.
 pub type FindEnd = Box<dyn FnMut(&[u8]) -> Option<usize> + Send>;
 
-/// What the dictionary of a block may contain.
+/// The bytes that the dictionary of a block may contain.
 pub(super) enum Window {
     /// Bytes of the same exchange.
     Exchange(FindEnd),

@@ -13,7 +13,7 @@ pub enum TlsError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong, without a part of the file.
+        /// The problem, without a part of the file.
         reason: String,
     },
     /// A setting needs another one.

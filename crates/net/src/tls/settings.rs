@@ -1,4 +1,4 @@
-//! What callers choose for TLS towards one side.
+//! The TLS settings towards one side.
 
 use std::path::PathBuf;
 
