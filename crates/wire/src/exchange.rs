@@ -1,5 +1,5 @@
-//! Where exchanges end in a stream of messages. An exchange is what one request sends, or what answers it: on a connection that serves
-//! several clients in turn, it belongs to one of them.
+//! Finds the ends of exchanges in a stream of messages. An exchange is the messages that one request sends, or those that answer it: on a
+//! connection that serves several clients in turn, each exchange belongs to one of them.
 
 use crate::frame::HEADER_LEN;
 use crate::{backend, frontend};
