@@ -1,4 +1,4 @@
-//! What a history shows and should not.
+//! The anomalies that a history may show.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub struct Anomaly {
     pub name: Name,
     /// By their places in the history.
     pub transactions: Vec<usize>,
-    /// What was seen, or the cycle.
+    /// The values that were seen, or the cycle.
     pub description: String,
 }
 
