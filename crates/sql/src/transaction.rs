@@ -28,7 +28,7 @@ impl Begin {
     }
 }
 
-/// How a text ends its transaction.
+/// The command with which a text ends its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionEnd {
     /// `COMMIT` or `END`.

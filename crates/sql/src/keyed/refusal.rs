@@ -63,7 +63,7 @@ impl fmt::Display for KeyedRefusal {
     }
 }
 
-/// What the text may not contain anywhere.
+/// The first part of the text that no statement on one key may contain.
 pub(super) fn of_tree(tree: &Record) -> Option<KeyedRefusal> {
     let mut tables = 0;
     let mut refusal = None;
