@@ -20,7 +20,7 @@ const WANTED_SETTINGS: [(&str, &str); 2] = [
 ];
 
 impl DatabaseFacts {
-    /// What keeps a server from being the coordinator of sharded tables, or a shard.
+    /// Checks that a server may be the coordinator of sharded tables, or a shard.
     pub(crate) fn check(&self) -> Result<(), ServerProblem> {
         if self.version < VERSION_MIN {
             return Err(ServerProblem::OldVersion(VERSION_MIN));
@@ -51,7 +51,7 @@ impl DatabaseFacts {
         }
     }
 
-    /// What makes a shard with these facts differ from the coordinator.
+    /// Checks that a shard with these facts matches the coordinator.
     pub(crate) fn compare(&self, coordinator: &Self) -> Result<(), ServerProblem> {
         self.check()?;
         if self.version != coordinator.version {

@@ -99,7 +99,7 @@ pub enum LeafProblem {
     Server {
         /// Its name.
         server: String,
-        /// What is wrong with it.
+        /// The problem of the server.
         problem: ServerProblem,
     },
     /// The table is missing on the shard.
@@ -117,7 +117,7 @@ pub enum LeafProblem {
         server: String,
         /// The table.
         table: TableName,
-        /// What.
+        /// The feature on which the answer may depend.
         why: String,
     },
     /// A line of the definition that the shard does not have.

@@ -13,7 +13,7 @@ pub struct ShardServerId(pub usize);
 pub struct ShardServer {
     /// Its name on the coordinator.
     pub name: String,
-    /// Where it is, for operators: `HOST:PORT/DATABASE`.
+    /// Its address, for operators: `HOST:PORT/DATABASE`.
     pub address: String,
     /// The system identifier that each connection must find when it is opened; `None` if it is not known.
     pub system: Option<SystemId>,

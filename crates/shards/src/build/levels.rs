@@ -26,7 +26,7 @@ struct Pending<'a> {
     oid: u32,
     name: &'a TableName,
     key: &'a PartitionKeyFacts,
-    /// What keeps statements from all of its leaves.
+    /// The problem that excludes statements from all of its leaves.
     problem: Option<LeafProblem>,
 }
 
