@@ -1,10 +1,10 @@
-//! Where a request for the primary goes: to a host, or into the line until there is a primary.
+//! Chooses the target of requests for the primary: a host, or the line until there is a primary.
 
 use crate::cluster::{Cluster, Primary};
 use crate::host::HostId;
 use std::time::Instant;
 
-/// Where a request for the primary goes.
+/// The target of a request for the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrimaryTarget {
     /// To this host.
@@ -24,7 +24,7 @@ pub enum PrimaryTarget {
 }
 
 impl Cluster {
-    /// Where a request for the primary goes.
+    /// Returns the target of a request for the primary.
     #[must_use]
     pub fn write_target(&self, now: Instant) -> PrimaryTarget {
         let since = match self.primary {

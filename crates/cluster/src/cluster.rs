@@ -71,7 +71,7 @@ pub(crate) struct Term {
     pub(crate) timeline: Option<Timeline>,
 }
 
-/// What Patroni last answered.
+/// The last answer of Patroni.
 #[derive(Debug)]
 enum Patroni {
     NotConfigured,

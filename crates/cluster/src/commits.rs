@@ -66,7 +66,7 @@ pub struct AskedAt {
     acknowledged: BTreeMap<String, u64>,
 }
 
-/// Where a timeline leaves the one before it, as far as that is known.
+/// The position at which a timeline leaves the one before it, within known limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchPoint {
     /// Not before this position.

@@ -12,7 +12,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub usize);
 
-/// Where a server listens: a name or an address, or the folder of a Unix socket; and the port.
+/// The address of a server: a name or an address, or the folder of a Unix socket; and the port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostAddress {
     /// IPv6 without brackets.
@@ -37,7 +37,7 @@ pub struct HostSpec {
     pub address: HostAddress,
 }
 
-/// What a host does for this database.
+/// The role of a host for this database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostRole {
     /// Not known yet, or not this database's.
@@ -88,7 +88,7 @@ pub enum Reason {
     Diverged {
         /// The highest of all.
         highest: Timeline,
-        /// Where the timelines part.
+        /// The position at which the timelines part.
         shared: Lsn,
     },
     /// A replica whose answers may have another form than the primary's.
@@ -115,7 +115,7 @@ pub enum Reason {
     PatroniDisagrees(Option<String>),
 }
 
-/// How far a replica is behind the primary.
+/// The lag of a replica behind the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lag {
     /// Bytes of log; `None` if the timelines are not comparable, or the monitor may not read them.
@@ -131,7 +131,7 @@ pub struct HostStatus {
     pub id: HostId,
     /// As it is configured.
     pub spec: HostSpec,
-    /// What it does.
+    /// Its role.
     pub role: HostRole,
     /// Whether it is the primary, or a replica that follows the primary.
     pub in_use: bool,
@@ -143,7 +143,7 @@ pub struct HostStatus {
     pub system: Option<SystemId>,
     /// From the last answer.
     pub timeline: Option<Timeline>,
-    /// How far a replica is behind.
+    /// The lag behind the primary, of a replica.
     pub lag: Lag,
     /// The end of the last probe.
     pub observed: Option<Instant>,
@@ -158,7 +158,7 @@ pub(crate) struct Host {
     pub(crate) health: Health,
     /// The last answer, even if later probes failed.
     pub(crate) report: Option<HostReport>,
-    /// What it had replayed at its last answer as a replica, and its timeline then.
+    /// The position that it had replayed at its last answer as a replica, and its timeline then.
     pub(crate) replayed: Option<(Timeline, Lsn)>,
     /// Why the last probe failed; `None` if it did not.
     pub(crate) failure: Option<ProbeError>,

@@ -1,4 +1,4 @@
-//! What one probe of a host found.
+//! The result of one probe of a host.
 
 use crate::position::{Lsn, SystemId, Timeline};
 use std::time::Duration;

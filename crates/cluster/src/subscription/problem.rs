@@ -94,7 +94,7 @@ pub enum SubscriberProblem {
     Unfit {
         /// The table.
         table: TableName,
-        /// Where.
+        /// The server with the table.
         server: &'static str,
         /// Why reads of it may depend on more.
         why: String,
