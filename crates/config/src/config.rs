@@ -50,7 +50,7 @@ pub struct Database {
     pub startup: Vec<(String, String)>,
     /// The query that each server connection runs before it serves; empty for none.
     pub connect_query: String,
-    /// Where Paceline looks up users of this database.
+    /// The lookup of users of this database.
     pub login: DatabaseLogin,
     /// The overrides for users of this database, by the name that the client gives.
     pub users: BTreeMap<String, PoolOverrides>,
@@ -62,7 +62,7 @@ pub struct Database {
     pub grouping: GroupingDecisions,
 }
 
-/// Where Paceline looks up users of one database that the file of users does not contain. Each key replaces that of `[paceline]`.
+/// The lookup of users of one database that the file of users does not contain. Each key replaces that of `[paceline]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DatabaseLogin {
     /// Replaces [`Login::auth_user`].

@@ -8,11 +8,11 @@ use paceline_sql::Name;
 pub struct Declared {
     /// The function. Without a schema, the search path determines it.
     pub function: Name,
-    /// What it is declared as.
+    /// The kind of the declaration.
     pub role: Role,
 }
 
-/// What a function is declared as.
+/// The kind of a declared function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// `[[take]]`: it returns each row of a queue to one caller only. Without a limit argument, calls only share a

@@ -40,7 +40,7 @@ const MAIN: &str = "pgbouncer";
 pub(super) struct Ini {
     writer: TomlWriter,
     file: String,
-    /// What the operator should know.
+    /// Remarks for the operator.
     pub(super) remarks: Vec<Remark>,
 }
 

@@ -43,7 +43,7 @@ pub(super) enum SecretError {
     Unreadable {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
     /// A path that would depend on where paceline was started.

@@ -80,11 +80,11 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Where clients and monitoring connect.
+    /// Addresses for clients and monitoring.
     listening: Listening, "Listening";
-    /// How TCP detects that the other end is gone.
+    /// The detection of lost connections by TCP.
     tcp: Tcp, "TCP";
-    /// How clients prove their identity.
+    /// The authentication of clients.
     login: Login, "Login";
     /// TLS, towards clients and servers.
     encryption: Encryption, "TLS";
@@ -102,7 +102,7 @@ settings! {
     servers: Servers, "Several servers";
     /// The log.
     logging: Logging, "The log";
-    /// How the process runs.
+    /// The process.
     operation: Operation, "Operation";
 }
 

@@ -6,7 +6,7 @@ use crate::settings::form::Syntax::{self, Number, Path, Seconds, Switch, Text};
 use crate::settings::{Table, keys};
 use std::sync::LazyLock;
 
-/// What Paceline makes of a key of PgBouncer.
+/// The counterpart in Paceline of a key of PgBouncer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mapping {
     /// Paceline has this key for it.
@@ -32,11 +32,11 @@ pub(crate) struct Known {
     /// Its default in PgBouncer; empty if there is none.
     pub(crate) default: &'static str,
     pub(super) syntax: Syntax,
-    /// What Paceline makes of it.
+    /// The counterpart in Paceline.
     pub(crate) mapping: Mapping,
 }
 
-/// What Paceline makes of PgBouncer's key of this name; `None` if PgBouncer has no such key.
+/// The counterpart in Paceline of PgBouncer's key of this name; `None` if PgBouncer has no such key.
 #[must_use]
 pub fn pgbouncer_mapping(key: &str) -> Option<Mapping> {
     let known = KNOWN.iter().find(|known| known.name == key);

@@ -94,7 +94,7 @@ fn value<'a>(pairs: &'a Pairs, key: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// Where the hosts of a database listen. If the section does not name hosts that Paceline can use, notes why and returns `None`.
+/// The addresses of the hosts of a database. If the section does not name hosts that Paceline can use, notes why and returns `None`.
 fn addresses(
     pairs: &Pairs,
     place: &SourceLine,
