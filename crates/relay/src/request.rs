@@ -81,7 +81,7 @@ pub struct Request {
     pub may_change_session: bool,
     /// The client's `Parse` of the statement, if it came earlier. `None` if the statement is parsed with the request.
     pub client_parse: Option<ClientParse>,
-    /// What the statement may do with sequences, as far as known.
+    /// The use of sequences by the statement, as far as known.
     pub sequences: SequenceUse,
 }
 

@@ -132,11 +132,11 @@ impl StatementKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
     key: StatementKey,
-    /// What the statement was. `None` if it had to be closed anyway, because its plan or its parameters no longer fit.
+    /// The prepared statement. `None` if it had to be closed anyway, because its plan or its parameters no longer fit.
     prepared: Option<ServerParse>,
 }
 
-/// What Paceline wrote so that the server has a statement.
+/// The messages by which Paceline made the server have a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ensured {
     /// The statement.

@@ -19,7 +19,7 @@ impl From<Unparsed> for NotYet {
     }
 }
 
-/// What the shared connection must do before a message of the client is sent to its server.
+/// The work of the shared connection before a message of the client is sent to its server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListenNeed {
     /// Listen on these channels.
