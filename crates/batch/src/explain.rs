@@ -1,5 +1,5 @@
-//! How requests of a template would leave the line, in words, for `SHOW GROUPS` and `paceline explain`. The decision for each
-//! request is made by [`TemplateAnalysis::decide`].
+//! Explains in words whether requests of a template would leave the line with others, for `SHOW GROUPS` and `paceline explain`.
+//! [`TemplateAnalysis::decide`] makes the decision for each request.
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +49,7 @@ impl<'a> From<&'a TemplateAnalysis> for AnalysisSummary<'a> {
     }
 }
 
-/// How a request that must wait would leave the line.
+/// The way in which a request that must wait would leave the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forecast {
     /// With others.

@@ -1,4 +1,4 @@
-//! How many groups of a pool may be in flight at once: a number that is configured, or one that is found.
+//! The maximum number of groups of a pool in flight at once: a configured number, or one that a search finds.
 //!
 //! More groups in flight use more of PostgreSQL's cores and wait for several commits at once. Fewer are larger, and cost PostgreSQL
 //! less per request. Which number serves the clients best depends on the cores, the commit latency, the statements and the

@@ -24,7 +24,7 @@ pub(super) struct Search {
     best: f64,
 }
 
-/// What the search does next.
+/// The next step of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SearchStep {
     /// Tries this limit.

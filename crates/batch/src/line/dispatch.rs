@@ -80,7 +80,7 @@ impl<T> Line<T> {
         Dispatch { entries, flight }
     }
 
-    /// How many of these rows the next group takes, so that the groups that may start have about the same size.
+    /// The number of these rows that the next group takes, so that the groups that may start have about the same size.
     fn share(&self, rows: usize, free: usize) -> usize {
         rows.div_ceil(self.group_limit.room().min(free.max(1)))
     }

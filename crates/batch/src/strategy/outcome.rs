@@ -34,7 +34,7 @@ pub enum MemberOutcome {
     Retry(Retry, Fallback),
 }
 
-/// How a member leaves the line again.
+/// The way in which a member leaves the line again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retry {
     /// Alone.

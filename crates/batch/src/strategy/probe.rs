@@ -93,7 +93,7 @@ pub struct Probe {
     progress: StatementProgress,
 }
 
-/// How the result is read.
+/// The meaning of the result.
 #[derive(Debug)]
 enum ProbeKind {
     /// A request without a row gets its answer from here.

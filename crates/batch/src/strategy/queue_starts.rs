@@ -26,7 +26,7 @@ pub(super) type QueueValues = Vec<(bool, Option<Vec<u8>>)>;
 /// The values of the ORDER BY columns of a row, in binary format.
 pub(super) type Position = Vec<Vec<u8>>;
 
-/// How a group reads its queue.
+/// The part of its queue that a group reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum QueuePass {
     /// From its head. The statement is sent after this time.

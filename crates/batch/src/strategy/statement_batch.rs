@@ -13,7 +13,7 @@ use paceline_relay::server::ServerSide;
 use paceline_wire::Frame;
 use std::fmt::Debug;
 
-/// What a row of the result reports about the catalog version.
+/// The report of a row of the result on the catalog version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CatalogCheck {
     Unchanged,

@@ -37,7 +37,7 @@ enum HistoryStep {
     Pass(u64),
 }
 
-/// How requests return, as in the pool.
+/// The ways in which requests return to the line, as in the pool.
 #[derive(Debug, Clone, Copy)]
 enum How {
     AsTheyWere,

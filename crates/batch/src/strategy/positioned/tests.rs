@@ -36,7 +36,7 @@ struct Scene {
     reorder_time: Duration,
 }
 
-/// What was sent: the values after the lane, and the formats of the result columns.
+/// The sent messages: the values after the lane, and the formats of the result columns.
 type Sent = (Vec<Vec<u8>>, Vec<i16>);
 
 impl Scene {
