@@ -122,7 +122,7 @@ impl Routes {
         self.template(request).on_map(&*self.map).is_ok()
     }
 
-    /// What is known of the template of a request.
+    /// The route of the template of a request.
     fn template(&self, request: &Request) -> Arc<TemplateRoute> {
         let mut templates = self
             .templates

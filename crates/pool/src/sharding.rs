@@ -33,7 +33,7 @@ pub type ShardsInForce = Arc<ArcSwapOption<Shards>>;
 
 /// Makes the pools of shards beside the pool of the coordinator.
 pub(crate) trait ShardPoolMaker: Send + Sync {
-    /// What all pools share.
+    /// The state that all pools share.
     fn shared(&self) -> &Shared;
 
     /// The pools that are made from now on follow this configuration of the coordinator's pool.
@@ -191,7 +191,7 @@ impl Shards {
         }
     }
 
-    /// Where a statement runs whose template has this analysis on the coordinator.
+    /// Routes a statement whose template has this analysis on the coordinator to a shard.
     ///
     /// # Errors
     /// Why it runs on the coordinator.

@@ -30,7 +30,7 @@ pub struct Failover {
     pub timeline_before: Timeline,
     /// That of the new one.
     pub timeline: Timeline,
-    /// Where the new timeline left the old one.
+    /// The position at which the new timeline left the old one.
     pub switch: SwitchPoint,
     /// Acknowledged commits past that.
     pub missing: LostCommits,

@@ -127,7 +127,7 @@ struct Connections {
     primary: Option<(Box<ServerConn>, HostId, u64)>,
 }
 
-/// What a probe needs of the hosts.
+/// The inputs of a probe.
 struct Probe {
     own: Arc<Address>,
     primary: Option<(HostId, Arc<Address>)>,

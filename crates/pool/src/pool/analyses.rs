@@ -1,4 +1,4 @@
-//! What a pool has found out from PostgreSQL: analyses of templates, statements that PostgreSQL has accepted, and the parameters that
+//! The facts that a pool has got from PostgreSQL: analyses of templates, statements that PostgreSQL has accepted, and the parameters that
 //! it reports under settings.
 
 use paceline_batch::analysis::TemplateAnalysis;
@@ -28,7 +28,7 @@ const PLANS_LAST: Duration = Duration::from_secs(600);
 /// A template under settings, by their ids.
 type AnalysisKey = (u64, u64);
 
-/// What a pool has found out.
+/// The facts that a pool has got from PostgreSQL.
 pub(super) struct Analyses {
     by_template: FxHashMap<AnalysisKey, TemplateEntry>,
     /// Statistics by template.

@@ -330,7 +330,7 @@ impl Pool {
         }
     }
 
-    /// What one of `free` free connections does next.
+    /// Takes the next work from the line, for one of `free` free connections.
     fn dequeue(&self, inner: &mut Inner, now: Instant, free: usize) -> Option<ServerWork> {
         loop {
             match inner.line.next(now, free)? {

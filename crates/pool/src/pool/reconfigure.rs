@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Pool {
-    /// What may be grouped.
+    /// The policy of grouping.
     pub fn policy(&self) -> Policy {
         self.policy.get()
     }
 
-    /// Where new connections lead.
+    /// The destination of new connections.
     pub fn address(&self) -> Arc<Address> {
         Arc::clone(&self.lock().servers.generation.address)
     }

@@ -1,4 +1,4 @@
-//! What an operator's orders make of a pool and its clients.
+//! The states of a pool and its clients after an operator's orders.
 
 use crate::messages;
 use bytes::Bytes;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct GroupingDecision {
     /// The database, as clients name it, or the name of its entry in the configuration.
     pub database: String,
-    /// What the decision is about.
+    /// The subject of the decision.
     pub target: GroupingTarget,
     /// Whether it allows grouping.
     pub allowed: bool,

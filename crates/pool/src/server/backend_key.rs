@@ -14,7 +14,8 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct BackendKey {
     address: Arc<Address>,
-    /// Where the connection leads: the name may stand for several servers, or for another one by now. `None`: the address decides.
+    /// The address of the server at the other end: the name may resolve to several servers, or meanwhile to another one. `None`: the
+    /// address decides.
     at: Option<SocketAddr>,
     /// The process id of the backend.
     pub process: u32,

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 /// One generation. It exists while the pool or a connection refers to it.
 #[derive(Debug)]
 pub(crate) struct Generation {
-    /// Where its connections lead.
+    /// The destination of its connections.
     pub(crate) address: Arc<Address>,
     /// [`Address::moves`] when the generation began.
     moves: u64,

@@ -1,4 +1,4 @@
-//! What the console shows of a server connection.
+//! The properties of a server connection for the console.
 
 use crate::replication::Replication;
 use paceline_net::Cipher;
@@ -6,12 +6,12 @@ use paceline_net::{Peer, Stream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the console shows of a server connection, idle or in use.
+/// The properties of a server connection for the console, idle or in use.
 #[derive(Debug)]
 pub struct ServerInfo {
     /// The server at its other end.
     pub peer: Peer,
-    /// How TLS encrypts it; `None` without TLS.
+    /// The TLS cipher; `None` without TLS.
     pub cipher: Option<Cipher>,
     /// Whether it is compressed.
     pub compressed: bool,
