@@ -66,7 +66,7 @@ const KILLED: &str = "admin forced disconnect";
 /// A cancel request that arrives within this time after the statement was sent is repeated once, after this time.
 const REPEATED_AFTER: Duration = Duration::from_millis(50);
 
-/// What a client is doing, for the console.
+/// The activity of a client, for the console.
 #[derive(Debug, Clone)]
 pub enum ClientActivity {
     /// It has no request in the line and no server connection.
@@ -79,7 +79,7 @@ pub enum ClientActivity {
     InGroup,
 }
 
-/// What a client is doing.
+/// The state of a client, for cancel requests.
 #[derive(Default)]
 pub(crate) enum ClientState {
     /// Nothing that can be cancelled. Also: its group is in flight.
@@ -260,7 +260,7 @@ impl ClientEntry {
         }
     }
 
-    /// What the client is doing.
+    /// The activity of the client, for the console.
     pub fn activity(&self) -> ClientActivity {
         match &self.lock().doing {
             ClientState::Nothing | ClientState::Starting => ClientActivity::Idle,

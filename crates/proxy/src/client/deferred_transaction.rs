@@ -1,4 +1,4 @@
-//! What Paceline knows of a deferred transaction, and which transactions may be deferred.
+//! The state of a deferred transaction, and the rules for deferring one.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! How a client connection ends.
+//! The end of a client connection.
 
 use bytes::Bytes;
 use paceline_pool::pool::DisconnectSignal;

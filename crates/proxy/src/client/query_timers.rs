@@ -14,7 +14,7 @@ const FAR: Duration = Duration::from_secs(24 * 3600);
 /// Why a client is disconnected that keeps its server connection and exceeds its own `idle_session_timeout`.
 pub(super) const IDLE_SESSION: &str = "idle-session timeout";
 
-/// What a relay waits for.
+/// The event for which a relay waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RelayPhase {
     /// The client, outside a transaction.

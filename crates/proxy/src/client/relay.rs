@@ -74,7 +74,7 @@ struct RelayTask<'a> {
     exclusive: Option<Box<Exclusive>>,
 }
 
-/// What the client's task does with the server connection when a relay fails.
+/// The treatment of the server connection when a relay fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServerDisposal {
     /// Resets the session; then another client may use the connection.
