@@ -1,5 +1,5 @@
-//! What a client knows of rows whose version only grows. A read that returns an older version is stale, whichever server has
-//! answered it: a client sees what it has written, and never goes back in time.
+//! The versions of rows that a client knows, for rows whose version only grows. A read that returns an older version is stale, whichever
+//! server has answered it: a client sees its own writes, and never an older version than before.
 
 use crate::record::ReadsResult;
 use crate::show;

@@ -32,7 +32,7 @@ pub struct Scenario {
 pub struct Variant {
     /// Name on the command line: `hinted`.
     pub name: &'static str,
-    /// How it differs from the other variants.
+    /// The difference to the other variants.
     pub about: &'static str,
     /// The servers that it needs.
     pub topology: Topology,
@@ -96,7 +96,7 @@ pub struct Sizes {
     pub rows: Option<u64>,
     /// Use the sizes of the sources (SCENARIOS): 1,000,000 orders, 5,000,000 rows, …
     pub full: bool,
-    /// How statements are sent.
+    /// The protocol of statements.
     pub protocol: Protocol,
     /// Seed of all random numbers.
     pub seed: u64,
