@@ -13,7 +13,7 @@ use paceline_shards::ShardMap;
 use shards::ShardsAttempt;
 use std::sync::Arc;
 
-/// What the hosts answered.
+/// The answers of the hosts.
 pub(crate) struct HostsReport {
     /// One line for each host of each database, then one for each subscriber, then the map of the shards.
     pub(crate) lines: Vec<String>,
@@ -82,7 +82,7 @@ pub(crate) async fn shard_map(
     Ok(reading.map)
 }
 
-/// How to reach a subscriber, and the hosts one of which is its primary.
+/// The logins for a subscriber, and for the hosts one of which is its primary.
 struct SubscriberAttempt {
     own: Attempt,
     hosts: Vec<Attempt>,
@@ -109,7 +109,7 @@ impl SubscriberAttempt {
         }
     }
 
-    /// What the subscriber answers, and whether it and the primary did.
+    /// The answer of the subscriber, and whether it and the primary answered.
     async fn report(self) -> (String, bool) {
         let about = &self.own.about;
         match self.compare().await {

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Partitions that a line names; it counts the others.
 const NAMED_MAX: usize = 3;
 
-/// How to reach the coordinator of a database: one of its hosts.
+/// The logins for the coordinator of a database: one of its hosts.
 pub(super) struct ShardsAttempt {
     database: String,
     hosts: Vec<Attempt>,

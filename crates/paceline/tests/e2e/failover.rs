@@ -457,7 +457,7 @@ fn clients_of_a_paused_database_wait_for_the_operator() {
     assert_eq!(client.number("SELECT n FROM t WHERE id = 1"), 2);
 }
 
-/// What happens to a primary.
+/// The fault of a primary.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Killed,

@@ -16,7 +16,7 @@ const HINT: &str = "/*+ COMMIT_ON_SUCCESS */";
 /// Between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// What clients share.
+/// The state that clients share.
 pub(crate) struct Load {
     pub(crate) ledger: Ledger,
     pub(crate) stop: AtomicBool,

@@ -1,4 +1,4 @@
-//! What each client was told, and the comparison with what the database holds.
+//! The answers to each client, and their comparison with the content of the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::harness::raw::RawClient;
 
-/// How many rows updates and upserts hit.
+/// The number of rows that updates and upserts change.
 pub(crate) const KEYS: i32 = 3;
 
 /// An operation of a client; every write leaves its tag in the database.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     LongRead,
 }
 
-/// What the client was told.
+/// The answer to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Done; of updates, upserts and takes the number that was returned.
@@ -63,7 +63,7 @@ pub(crate) struct Ledger {
     acknowledged: AtomicU64,
 }
 
-/// What a run has found.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) acknowledged: usize,
@@ -75,7 +75,7 @@ pub(crate) struct Findings {
     pub(crate) hung: Vec<String>,
 }
 
-/// What the database holds: the tags by row, in the order of the writes.
+/// The content of the database: the tags by row, in the order of the writes.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) hot: BTreeMap<i32, Vec<i32>>,
@@ -237,7 +237,7 @@ fn check(entry: &Entry, found: &Found, findings: &mut Findings) {
     }
 }
 
-/// The order of a row's tags is a serial order: no write stands behind one that began after the write was acknowledged.
+/// The order of a row's tags is a serial order: no write is behind one that began after the write was acknowledged.
 fn check_order(key: i32, tags: &[i32], known: &BTreeMap<i32, &Entry>, findings: &mut Findings) {
     let mut latest_begin = 0;
     let mut seen = BTreeSet::new();

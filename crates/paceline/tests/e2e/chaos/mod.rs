@@ -22,12 +22,12 @@ use clients::{Load, work};
 use faults::{FAULTS, Fault, direct, strike};
 use ledger::{Entry, Findings, Found, Kind, Ledger, Outcome, compare};
 
-/// How many runs; the sample of `make test` makes a few.
+/// The number of runs; the sample of `make test` makes a few.
 const RUNS: &str = "PACELINE_RUNS";
 const SAMPLE: u64 = 6;
 const CLIENTS: usize = 16;
 const DIRECT_CLIENTS: usize = 2;
-/// What a run does without faults after the last one.
+/// The number of operations without faults after the last fault of a run.
 const CALM: u64 = 60;
 
 const TABLES: &str = "
@@ -163,7 +163,7 @@ fn count_strategies(paceline: &Paceline, strategies: &mut Strategies) {
     }
 }
 
-/// Returns when `count` more operations were acknowledged; a run that stands still ends with what has hung.
+/// Returns when `count` more operations were acknowledged. Fails, and names the last operation, if there is no progress.
 async fn progress(load: &Load, count: u64) {
     let wanted = load.ledger.acknowledged() + count;
     let reached = async {

@@ -113,7 +113,7 @@ fn the_end_of_a_long_unit_does_not_wait_for_more() {
         stage.target() == Target::Bare || stage.counters().waiting == 1
     });
     client.send(&[execute("", 0), sync()].concat());
-    // What arrives while it waits is read ahead.
+    // The part that arrives while the request waits is read ahead.
     holder.ok("SELECT 1");
     holder.ok("COMMIT");
     assert_eq!(client.reply().value(), long.len().to_string());

@@ -433,7 +433,7 @@ fn a_closed_pipe_changes_neither_the_page_nor_the_exit_code() {
     );
 }
 
-/// What each scenario promises holds through Paceline as it does without, in every variant, with statements of both kinds.
+/// The checks of each scenario hold through Paceline as without it, in every variant, with statements of both kinds.
 #[test]
 fn every_variant_holds_through_paceline() {
     let stage = Stage::on_shared()

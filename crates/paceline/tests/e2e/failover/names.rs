@@ -13,7 +13,7 @@ use crate::harness::until;
 
 const N: &str = "SELECT n FROM t WHERE id = 1";
 
-/// What the columns role and reason say of a server of another cluster.
+/// The columns role and reason for a server of another cluster.
 const FOREIGN: &str = "the server belongs to another cluster";
 
 /// A server with an address of its own. All of them listen on the same port.

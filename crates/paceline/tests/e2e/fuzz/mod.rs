@@ -80,7 +80,7 @@ fn corpus(folder: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// How long each target is to go on.
+/// The time for each target; `None` for an ordinary run.
 fn long_run() -> Option<Duration> {
     let seconds = std::env::var("FUZZ_SECONDS").ok()?.parse().unwrap();
     Some(Duration::from_secs(seconds))

@@ -1,5 +1,5 @@
-//! What is fuzzed: each target reads an input as Paceline does and checks what must hold of any bytes. What it returns
-//! identifies what it has seen, so that inputs with a new result are recognised.
+//! The targets: each reads an input as Paceline does and checks conditions that hold for any bytes. The returned number identifies the
+//! result, so that inputs with a new result are recognised.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
@@ -14,7 +14,7 @@ use paceline_wire::scram::{self, Keys, Stretch};
 use paceline_wire::startup::{self, Packet};
 use paceline_wire::{Frames, WireError, backend};
 
-/// What a client's nonce is made of.
+/// The random bytes of a client's nonce.
 const RANDOM: [u8; scram::NONCE_LEN] = [7; scram::NONCE_LEN];
 
 pub(super) fn outcome(seen: impl Hash) -> u64 {
@@ -142,7 +142,7 @@ pub(super) fn units(input: &[u8]) -> u64 {
     outcome(format!("{boundaries:?}"))
 }
 
-/// Where messages end that end a unit or ask for answers, and what ends the scan.
+/// The ends of messages that end a unit or ask for answers, and the cause of the scan's end.
 #[derive(Debug, PartialEq, Eq)]
 struct Scanned {
     ends: Vec<usize>,
@@ -156,7 +156,7 @@ enum ScanEnd {
     Error(WireError),
 }
 
-/// What a scanner returns while `step` more bytes arrive at a time, up to an error or the end.
+/// The results of a scanner while `step` more bytes arrive at a time, up to an error or the end.
 fn scanned(input: &[u8], step: usize) -> (Scanned, Vec<Boundary>) {
     let (mut scanner, mut buffer) = (RequestScanner::default(), BytesMut::new());
     let (mut at, mut ends, mut boundaries) = (0, Vec::new(), Vec::new());

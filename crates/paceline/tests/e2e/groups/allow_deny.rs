@@ -178,7 +178,7 @@ fn an_operator_denies_and_allows_grouping() {
     assert!(!scene.together(ADD_HINTED), "the hint does not count");
     assert!(scene.together(ADD_OTHER), "another table");
     assert_eq!(scene.decisions(), ["public.stock deny console "]);
-    // A decision on a statement comes before those on its table.
+    // A decision on a statement has precedence over those on its table.
     let id = scene.id(ADD);
     scene.order(&format!("allow grouping {database} TEMPLATE {id};"));
     assert!(scene.together(ADD));

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const CLIENTS: usize = 6;
 
-/// What changes, and a statement that it changes the meaning of.
+/// A change, and a statement whose meaning it changes.
 struct Case {
     /// Once, in a new database.
     setup: &'static str,
@@ -205,7 +205,7 @@ fn a_default_of_a_domain() {
     case.run(&Stage::for_groups());
 }
 
-/// What it demands of the type that it is made of.
+/// A constraint of the type on which the domain is based.
 #[test]
 fn a_constraint_of_a_domain_within() {
     let case = Case {

@@ -206,7 +206,7 @@ fn equal_notifications_arrive_one_by_one() {
     }
 }
 
-/// What was silent when PostgreSQL was asked does not stay so.
+/// A trigger that is created after the analysis is found.
 #[test]
 fn a_trigger_that_is_made_later_is_found() {
     let later = "CREATE TRIGGER t AFTER INSERT ON log FOR EACH ROW EXECUTE FUNCTION tell()";

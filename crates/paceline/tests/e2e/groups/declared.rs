@@ -317,7 +317,7 @@ fn a_call_that_fails_fails_alone() {
     });
 }
 
-/// What is left after each of six sales of seven.
+/// Checks the stock after each of six sales of seven.
 fn sell(stage: &Stage, sale: &[u8]) {
     let replies = round(stage, 6, |_| sale.to_vec(), sale);
     let left: Vec<String> = replies.iter().map(Reply::value).collect();

@@ -105,7 +105,7 @@ fn moments(rng: &mut Rng, orders: i64) -> Vec<i64> {
     moments
 }
 
-/// What became of the orders.
+/// Checks that each order was moved once.
 fn check(direct: &mut RawClient, orders: i64) {
     assert_eq!(direct.number("SELECT count(*) FROM t_order_q"), 0);
     assert_eq!(direct.number("SELECT count(*) FROM t_order_u"), orders);

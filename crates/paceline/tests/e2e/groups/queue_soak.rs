@@ -15,7 +15,7 @@ use crate::harness::Stage;
 use crate::harness::driver::connect;
 use crate::harness::stage::Target;
 
-/// How often a producer commits.
+/// Time between two commits of a producer.
 const TICK: Duration = Duration::from_millis(10);
 const INTERVALS: u32 = 10;
 const SECONDS: u64 = 1;

@@ -24,7 +24,7 @@ const SETUP: &str = "
 /// 2,500 rows.
 const LONG: &str = "SELECT id, body, at, statement_timestamp() FROM t WHERE k = $1 ORDER BY id";
 
-/// As many rows of 8,000 bytes as are asked for.
+/// Returns `$1` rows of 8,000 bytes.
 const WIDE: &str =
     "SELECT i, repeat('x', 8000), statement_timestamp() FROM n WHERE i <= $1 ORDER BY i";
 

@@ -21,7 +21,7 @@ const SETUP: &str = "
     CREATE TABLE lane_0 PARTITION OF lane FOR VALUES IN (0);
     CREATE TABLE lane_1 PARTITION OF lane FOR VALUES IN (1, 2);";
 
-/// What is there before the clients come.
+/// The rows before the clients begin.
 const CONTENT: &str = "
     DELETE FROM edge; DELETE FROM degree; DELETE FROM word; DELETE FROM price; DELETE FROM lane; DELETE FROM log; DELETE FROM note;
     ALTER SEQUENCE word_serial_seq RESTART; ALTER SEQUENCE log_id_seq RESTART;
@@ -96,7 +96,7 @@ const SEVERAL: [(&str, i64); 12] = [
          DO UPDATE SET degree = d.degree + 1, name = left(concat(d.name, EXCLUDED.name), 8) RETURNING degree, name",
         6,
     ),
-    // What DO UPDATE adds is the same for all, or for the members of a group.
+    // The addend of DO UPDATE is the same for all, or for the members of a group.
     (
         "INSERT INTO degree (id, degree) VALUES (:n, 1), (:pair, 1), (:far, 1) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + :one",
         6,

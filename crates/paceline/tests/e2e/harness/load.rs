@@ -21,7 +21,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Rows that are hit: ids 1 to this.
 pub(crate) const ROWS: usize = 3;
 
-/// What has happened so far.
+/// The results so far.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// Updates that were acknowledged, by row.

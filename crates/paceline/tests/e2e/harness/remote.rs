@@ -163,7 +163,7 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // The other card goes with it.
+        // This removes the other end of the pair, too.
         let _ = run(&format!("link del {}", self.network.outer()));
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {

@@ -5,7 +5,7 @@ use super::message::{query, unit};
 use super::stage::Target;
 use super::{Gate, Message, Reply, Stage, assert_same};
 
-/// How many clients come together.
+/// Number of clients that send their requests together.
 pub(crate) const CLIENTS: usize = 10;
 
 /// The tables of a test.

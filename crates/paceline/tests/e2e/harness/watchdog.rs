@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test may run, in seconds; `PACELINE_E2E_TEST_LIMIT` replaces it, for slow machines.
+/// Time limit of a test, in seconds; `PACELINE_E2E_TEST_LIMIT` replaces it, for slow machines.
 const TEST_LIMIT_S: u64 = 120;
 
 /// Tests that need several times the limit: what their names begin with, and how many times.
@@ -32,7 +32,7 @@ const UNLIMITED: [(&str, &str); 7] = [
     ("groups::orders::", "PACELINE_E2E_ORDERS"),
 ];
 
-/// How often the watchdog looks.
+/// Time between two checks.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The exit code of libtest after a failure.
@@ -109,7 +109,7 @@ fn limit() -> Duration {
     Duration::from_secs(asked.map_or(TEST_LIMIT_S, |seconds| seconds.parse().unwrap()))
 }
 
-/// How long this test may run; `None`: as long as it likes.
+/// The time limit of this test; `None` for none.
 pub(crate) fn limit_of(test: &str, limit: Duration) -> Option<Duration> {
     let begins = |name: &str| test.starts_with(name);
     let mut unlimited = UNLIMITED.iter();
@@ -120,7 +120,7 @@ pub(crate) fn limit_of(test: &str, limit: Duration) -> Option<Duration> {
     Some(limit * longer.map_or(1, |(_, times)| *times))
 }
 
-/// What the names of tests with a limit of their own begin with.
+/// The prefixes of the names of tests with a limit of their own.
 pub(crate) fn special_tests() -> impl Iterator<Item = &'static str> {
     let longer = LONGER.iter().map(|(name, _)| *name);
     longer.chain(UNLIMITED.iter().map(|(name, _)| *name))

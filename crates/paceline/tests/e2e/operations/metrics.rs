@@ -313,7 +313,7 @@ fn a_server_that_says_nothing_is_not_ready() {
     assert!(answer.body.ends_with(": timed out\n"), "{answer:?}");
 }
 
-/// What it answers to a login, and whether that makes Paceline ready.
+/// The answer of `/ready` if the server rejects the login with this error.
 #[track_caller]
 fn said_at_login(sqlstate: &'static str, message: &str) -> http::Answer {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();

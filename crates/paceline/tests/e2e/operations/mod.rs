@@ -1,4 +1,4 @@
-//! What an operator does to a running process: signals, reloads, restarts, systemd. (Other tests of the console's commands:
+//! The actions of an operator on a running process: signals, reloads, restarts, systemd. (Other tests of the console's commands:
 //! `crates/admin/src/commands/tests.rs`.)
 
 pub(crate) mod console;

@@ -53,7 +53,7 @@ fn a_long_message_says_the_same() {
         ]
         .concat(),
         [run("SELECT 1", &[]), query(&text)].concat(),
-        // What the server skips.
+        // Messages that the server skips.
         [
             run("SELECT 1/0", &[]),
             named.clone(),

@@ -1,4 +1,4 @@
-//! How many connections there may be: of a pool, a database, a user.
+//! The limits of connections: of a pool, a database, a user.
 
 use super::{assert_message, await_waiting, client_as, role, servers, stage};
 use crate::harness::load::Load;

@@ -139,7 +139,7 @@ fn a_server_that_is_full_is_waited_for() {
     assert_eq!(login.value("SELECT 'served'"), "served");
 }
 
-/// What PgBouncer's clients see of a restart: only the time that it takes, also clients that connect meanwhile.
+/// As with PgBouncer, a restart of the server only delays clients, also those that connect meanwhile.
 #[test]
 fn clients_wait_for_a_server_that_restarts() {
     if stage(&[], "").is_none() {

@@ -13,7 +13,7 @@ use crate::harness::message::{describe, flush, parse, query, run, unit};
 use crate::harness::paceline::Paceline;
 use crate::harness::until;
 
-/// What a server gets instead of these texts: a syntax error, and a column that does not exist.
+/// Replacements of these texts for a server: a syntax error, and a column that does not exist.
 const BROKEN: [(&[u8], &[u8]); 2] = [
     (b"BEGIN READ ONLY", b"BEGIN READ ONLX"),
     (b"SELECT WHERE false", b"SELECT WHERX false"),

@@ -30,7 +30,7 @@ pub(crate) enum Reader {
     Follower,
 }
 
-/// How a read is sent.
+/// The protocol of a read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
     Simple,
@@ -79,7 +79,7 @@ impl Lab for Chain {
     }
 }
 
-/// What all writers share.
+/// The state that all writers share.
 struct Run<'a> {
     lab: &'a dyn Lab,
     reader: Reader,
@@ -192,7 +192,7 @@ struct Worker<'a> {
     /// Unless the writer reads.
     other: Option<RawClient>,
     written: i64,
-    /// What the reader has seen of each writer.
+    /// The last value of each writer that the reader has seen.
     seen: [i64; WRITERS],
 }
 

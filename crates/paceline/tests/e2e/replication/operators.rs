@@ -1,4 +1,4 @@
-//! What operators see of replication connections, and do to them.
+//! Replication connections in the operators' views, and the commands on them.
 
 use super::{LOGICAL, PHYSICAL, replica, stage, stream, walsenders};
 use crate::harness::raw::RawClient;

@@ -1,4 +1,4 @@
-//! What a script is: steps of bytes, each with the point up to which answers are awaited.
+//! A script: steps of bytes, each with the point up to which answers are awaited.
 
 use crate::harness::message;
 use crate::harness::raw::RawClient;
@@ -21,7 +21,7 @@ pub(super) struct Step {
     pub(super) stop: Stop,
 }
 
-/// What ends an answer.
+/// The end of an answer.
 #[derive(Clone)]
 pub(super) enum Stop {
     /// So many ReadyForQuery.

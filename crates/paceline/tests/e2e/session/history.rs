@@ -35,7 +35,7 @@ impl Pair {
     /// Both get the same requests and must give the same answers.
     fn say(&mut self, what: &str, bytes: &[u8]) {
         let (bare, client) = (self.bare.ask(bytes), self.client.ask(bytes));
-        // What is reported on the way may be more than changed; where it ends is compared.
+        // The server may report more than the changed settings; the final values are compared.
         assert_eq!(
             (client.sqlstate(), client.status()),
             (bare.sqlstate(), bare.status()),

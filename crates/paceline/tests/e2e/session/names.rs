@@ -109,7 +109,7 @@ fn names_are_as_long_as_in_postgresql() {
     ]);
 }
 
-/// What cannot be taken apart keeps its server, and lets go of it.
+/// A statement that Paceline cannot split pins its client until the statement is removed.
 #[test]
 fn a_prepare_that_cannot_move_keeps_its_server() {
     let stage = stage(1);
@@ -262,7 +262,7 @@ fn a_client_that_knows_its_columns_gets_the_error_of_a_stale_plan() {
         both(&mut client, &mut bare, &prepare);
         direct.ok("ALTER TABLE t ALTER COLUMN id TYPE text");
         assert_eq!(both(&mut client, &mut bare, &run("d", &[])), "0A000");
-        // What drivers do then.
+        // The usual reaction of drivers.
         let again = [
             close(b'S', "d"),
             parse("e", "SELECT id FROM t", &[]),

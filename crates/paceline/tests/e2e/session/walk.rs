@@ -28,7 +28,7 @@ fn say(client: &mut RawClient, said: &[&str]) {
     said.iter().for_each(|sql| drop(client.simple(sql)));
 }
 
-/// What a new session finds after these statements.
+/// The state that a new session finds after these statements.
 fn found(stage: &Stage, case: &Case, said: &[&str]) -> Outcome {
     let mut bare = stage.direct();
     say(&mut bare, said);

@@ -94,7 +94,7 @@ impl Hosts {
         });
     }
 
-    /// What the failover has lost, once it was compared.
+    /// The loss of the failover, once it was compared.
     fn missing(&self, column: &str) -> String {
         until("the failover was compared", || {
             let failovers = console(&self.paceline).ok("SHOW FAILOVERS");

@@ -1,4 +1,4 @@
-//! What goes through a compressed connection: all of it, in bounded memory.
+//! The content of a compressed connection: it is complete, and uses bounded memory.
 
 use super::{Link, bytes};
 use crate::harness::message::{

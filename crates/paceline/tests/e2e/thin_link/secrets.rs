@@ -12,7 +12,7 @@ fn text(rng: &mut Rng) -> String {
     digits.collect()
 }
 
-/// How many bytes the same statement takes on the way there and back, for a first client and for another one, on one connection.
+/// The transmitted bytes of the same statement, to the server and back, for a first client and for another one, on one connection.
 fn lengths(link: &Link) -> [[u64; 2]; 2] {
     let mut rng = Rng::new(paceline_testing::seed());
     let mut clients: [RawClient; 2] = [(); 2].map(|()| link.client());

@@ -68,7 +68,7 @@ struct Module {
     items: Items,
 }
 
-/// Where a path leads.
+/// The target of a path.
 struct Target {
     module: Segments,
     /// `None` if the path names the module itself.
@@ -122,7 +122,7 @@ impl Modules {
             let imported = items.imports.iter().filter(|import| counts(import, items));
             let by_import = imported.filter_map(|import| {
                 let target = self.resolve(path, &import.path, 0)?;
-                // What is used of a module that is imported as such is found among the paths.
+                // Uses of items of a module that is imported as such are among the paths.
                 let glob = (import.name == "*").then(|| "*".to_owned());
                 Some((target.module, target.name.or(glob)?))
             });

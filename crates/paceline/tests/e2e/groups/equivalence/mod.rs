@@ -188,7 +188,7 @@ fn folded_on_one_server() {
     stage.assert_grouped((units * 8 / 100) as i64, 3);
 }
 
-/// How many requests are short enough for a chain depends on the machine.
+/// The number of requests that are short enough for a chain depends on the machine, so the test does not check it.
 #[test]
 fn chained_only() {
     let stage = Stage::on_shared()

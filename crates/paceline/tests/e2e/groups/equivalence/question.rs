@@ -22,7 +22,7 @@ pub(super) fn write(version: i64) -> String {
     )
 }
 
-/// What may be asked; `{number}` is a small number. A row begins with the version.
+/// The possible questions; `{number}` is a small number. A row begins with the version.
 const QUESTIONS: [&str; 8] = [
     "id, rest, body FROM v WHERE id <= {number}",
     // Longer than any buffer on the way.

@@ -15,7 +15,7 @@ const CONTENT: &str = "
     SELECT 'q', job, id, lane, prio, state, worker, note, score, at FROM q
     UNION ALL SELECT 'done', job, id, lane, NULL, NULL, worker, note, score, NULL FROM done ORDER BY 1, 2";
 
-/// What the name of an order begins with; a number follows.
+/// The beginning of an order's name; a number follows.
 const NAME: &str = "job-";
 
 /// The rows of both tables.

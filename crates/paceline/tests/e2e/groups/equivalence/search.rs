@@ -87,7 +87,7 @@ impl Search<'_> {
     }
 }
 
-/// What a reply must be. If a statement inserts several rows whose keys exist, PostgreSQL may name any of them.
+/// The part of a reply that is certain. If a statement inserts several rows whose keys exist, PostgreSQL may name any of them.
 pub(super) fn certain(reply: &Reply) -> Vec<Message> {
     let mut messages = sorted(reply);
     for error in messages.iter_mut().filter(|message| message.tag == b'E') {

@@ -45,7 +45,7 @@ struct Seen {
     reply: Reply,
 }
 
-/// How far the writer is.
+/// The progress of the writer.
 struct Versions {
     sent: AtomicI64,
     acknowledged: AtomicI64,
@@ -149,7 +149,7 @@ impl Case {
     }
 }
 
-/// What PostgreSQL answers at a version of the table; asked once.
+/// The answers of PostgreSQL by version of the table; each question is asked once.
 struct Reference<'a> {
     case: &'a Case,
     bare: RawClient,

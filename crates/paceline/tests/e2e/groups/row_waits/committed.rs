@@ -1,5 +1,5 @@
-//! What the committed version of a row decides is answered at once, although the row is locked: a guard that is false, a
-//! key that is there.
+//! If the committed version of a row decides the answer, the request is answered at once, although the row is locked: a guard that is
+//! false, a key that exists.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What peers cost that have not logged in, and servers that have not proved who they are: time, memory and processors are bounded.
-//! docs/threat-model.md names these tests.
+//! The cost of clients that have not logged in, and of servers that have not proved their identity: time, memory and processors are
+//! bounded. docs/threat-model.md names these tests.
 
 use super::*;
 use crate::harness::message::terminate;

@@ -10,7 +10,7 @@ use crate::operations::console::row;
 use super::papers::papers;
 use super::{LOGIN, before, for_clients, line};
 
-/// What psql reports about its connection, or why there is none.
+/// The report of psql on its connection, or the reason why there is none.
 fn psql(paceline: &Paceline, options: &str) -> Result<String, String> {
     let target = format!(
         "host=localhost hostaddr=127.0.0.1 port={} user=postgres dbname=postgres {options}",

@@ -13,7 +13,8 @@ pub(crate) struct Papers {
     folder: PathBuf,
 }
 
-/// What all tests share: `server` (for `localhost`), `postgres` and `certified` (clients), `stranger` (by another authority).
+/// The certificates that all tests share: `server` (for `localhost`), `postgres` and `certified` (clients), `stranger` (by another
+/// authority).
 pub(crate) fn papers() -> &'static Papers {
     static SHARED: OnceLock<Papers> = OnceLock::new();
     SHARED.get_or_init(|| {

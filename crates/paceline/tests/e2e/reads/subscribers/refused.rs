@@ -1,4 +1,4 @@
-//! What keeps a subscriber from serving reads, as `SHOW HOSTS` shows it.
+//! The reasons for which a subscriber may not serve reads, as `SHOW HOSTS` shows them.
 
 use super::{READ, Subscribed};
 use crate::harness::cluster::Cluster;

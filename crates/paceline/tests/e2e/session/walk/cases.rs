@@ -1,6 +1,6 @@
 //! The states, what makes them and what shows them.
 
-/// What becomes of a state, as the table says.
+/// The fate of a state, by the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The client finds it on any server connection.
@@ -19,9 +19,9 @@ pub(super) struct Case {
     /// The name of its row in the table.
     pub(super) row: &'static str,
     pub(super) fate: Fate,
-    /// What the client says, a transaction each, or parts of one.
+    /// The statements of the client, a transaction each, or parts of one.
     pub(super) said: &'static [&'static str],
-    /// What shows it.
+    /// A query that shows the state.
     pub(super) look: &'static str,
 }
 
