@@ -46,7 +46,7 @@ pub enum AdminCommand {
     Shutdown(Shutdown),
 }
 
-/// When a shutdown ends the process.
+/// The event after which a shutdown ends the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
     /// At once.

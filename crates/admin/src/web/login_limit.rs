@@ -25,7 +25,7 @@ pub(super) struct LoginLimit {
 #[derive(Debug, Default, Clone, Copy)]
 struct Bucket {
     used: u32,
-    /// When the last attempt was returned.
+    /// The time at which the last attempt was returned.
     since: Option<Instant>,
 }
 
