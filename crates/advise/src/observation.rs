@@ -64,7 +64,7 @@ pub struct Session {
     pub state: Option<String>,
     /// The event that it waits for, as `Lock:tuple`; `None` if it does not wait.
     pub wait: Option<String>,
-    /// When its transaction began; identifies the transaction together with `pid`.
+    /// The time at which its transaction began; identifies the transaction together with `pid`.
     pub transaction: Option<String>,
     /// The present or last statement, as far as the server keeps it.
     pub statement: Option<String>,
