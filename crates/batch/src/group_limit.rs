@@ -53,7 +53,7 @@ pub enum GroupsMax {
     Fixed(usize),
 }
 
-/// Why a limit is what it is.
+/// The reason for the value of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitReason {
     /// It is configured.
@@ -161,7 +161,7 @@ impl GroupLimit {
         self.limit
     }
 
-    /// Why it is what it is.
+    /// The reason for its value.
     pub fn reason(&self) -> LimitReason {
         match (self.setting, &self.phase) {
             (GroupsMax::Fixed(_), _) => LimitReason::Configured,
@@ -197,7 +197,7 @@ impl GroupLimit {
         !self.is_reached()
     }
 
-    /// When [`GroupLimit::may_start`] may become true although no group ends. `None`: it is true.
+    /// The time at which [`GroupLimit::may_start`] may become true although no group ends. `None`: it is true.
     pub fn due(&self) -> Option<Instant> {
         self.flights.overdue_at().filter(|_| self.is_reached())
     }

@@ -1,4 +1,4 @@
-//! Which requests may join groups: by the configuration of a database and user, and by what operators have decided on tables and
+//! The permission of requests to join groups: by the configuration of a database and user, and by the decisions of operators on tables and
 //! templates.
 
 /// The grouping that the configuration permits for a database and user.

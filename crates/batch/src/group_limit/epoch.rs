@@ -40,7 +40,7 @@ pub(super) struct Epoch {
     area: u64,
     /// The requests that the pools of the server had served when the epoch began.
     before: LoadTotal,
-    /// When the last group ended, and the longest time between two ends.
+    /// The time at which the last group ended, and the longest time between two ends.
     last_end: Instant,
     longest_pause: Duration,
 }

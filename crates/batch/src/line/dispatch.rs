@@ -1,4 +1,4 @@
-//! Which requests leave with the first one: those of its group whose rows are free, in order of arrival, up to a barrier and to
+//! Chooses the requests that leave with the first one: those of its group whose rows are free, in order of arrival, up to a barrier and to
 //! the limits of the group.
 
 use super::{

@@ -53,7 +53,7 @@ pub enum Retry {
     Elsewhere,
 }
 
-/// Why the analysis of a template no longer holds.
+/// The reason why the analysis of a template no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalidation {
     /// The catalog has changed.

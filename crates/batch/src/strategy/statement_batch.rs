@@ -60,7 +60,7 @@ pub(super) trait GroupResult: Debug + Send + Sync {
         }
     }
 
-    /// Why the template must not use the statement any more, if this error says so.
+    /// The reason why the template must not use the statement any more, if this error says so.
     fn refusal(&self, error: &StatementError) -> Option<String> {
         error.refusal()
     }

@@ -72,7 +72,7 @@ struct ClientPool {
     served: u64,
     /// Paceline is busy until then.
     paceline_free: f64,
-    /// When the line is looked at next.
+    /// The time at which the line is asked next.
     tick_at: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Which statement a group gets, and with which position, without a server.
+//! The statement that a group gets, and its position, without a server.
 
 use crate::strategy::{BuildContext, PlannedRequest, Prelude, Strategy};
 use crate::testing::fold_statement::{INT4, INT8, table};
