@@ -85,7 +85,7 @@ impl Drop for SlowLink {
 /// One direction of the link.
 #[derive(Debug)]
 struct Direction {
-    /// When it will have sent everything that was given to it.
+    /// The time at which it will have sent everything that was given to it.
     free_at: Mutex<Instant>,
 }
 

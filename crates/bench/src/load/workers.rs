@@ -272,7 +272,7 @@ impl Window {
     }
 }
 
-/// Why a client takes no more turns.
+/// The reason why a client takes no more turns.
 enum ClientEnd {
     /// The time is over, or the run was stopped.
     OutOfTime,
