@@ -13,7 +13,7 @@ pub enum PrimaryTarget {
     Wait {
         /// Since when there is none.
         since: Instant,
-        /// When the request fails, unless there is a primary by then.
+        /// The time at which the request fails, unless there is a primary by then.
         until: Instant,
     },
     /// The client gets an error: there has been no primary for `failover_timeout`.

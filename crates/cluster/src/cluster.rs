@@ -23,7 +23,7 @@ pub enum Event {
     PrimaryLost {
         /// The old primary.
         host: HostId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// Every host was asked for the first time, and none is the primary.
@@ -44,7 +44,7 @@ pub enum Event {
     Removed {
         /// The host.
         host: HostId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A host is in use, for the first time or again.
@@ -53,7 +53,7 @@ pub enum Event {
     TimelineRose(Timeline),
 }
 
-/// Which host is the primary, or what is awaited.
+/// The primary, or the event that is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Primary {
     /// The end of the first probe of every host, and Patroni's first answer.

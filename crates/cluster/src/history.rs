@@ -19,7 +19,7 @@ pub struct TimelineHistory {
     ancestors: Vec<(Timeline, Lsn)>,
 }
 
-/// Why a text is not the history of a timeline.
+/// The reason why a text is not the history of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HistoryError {
     /// The text is longer than any history.

@@ -52,7 +52,7 @@ pub enum HostRole {
     Subscriber,
 }
 
-/// Why a host is not in use, or not the primary although it says so.
+/// The reason why a host is not in use, or not the primary although it says so.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Reason {
     /// The first probe of some host has not ended.
@@ -127,7 +127,7 @@ pub struct Lag {
 /// One host for the console and for metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostStatus {
-    /// Which.
+    /// Its number.
     pub id: HostId,
     /// As it is configured.
     pub spec: HostSpec,
@@ -135,7 +135,7 @@ pub struct HostStatus {
     pub role: HostRole,
     /// Whether it is the primary, or a replica that follows the primary.
     pub in_use: bool,
-    /// Why not; `None` if it is in use.
+    /// The reason why it is not in use; `None` if it is.
     pub reason: Option<Reason>,
     /// Whether it may serve reads as a replica, or why not; `None` if it is the primary.
     pub reads: Option<Result<(), Reason>>,
@@ -160,7 +160,7 @@ pub(crate) struct Host {
     pub(crate) report: Option<HostReport>,
     /// The position that it had replayed at its last answer as a replica, and its timeline then.
     pub(crate) replayed: Option<(Timeline, Lsn)>,
-    /// Why the last probe failed; `None` if it did not.
+    /// The reason why the last probe failed; `None` if it did not.
     pub(crate) failure: Option<ProbeError>,
     pub(crate) observed: Option<Instant>,
 }

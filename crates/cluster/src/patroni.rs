@@ -34,7 +34,7 @@ pub struct PatroniMember {
     pub timeline: Option<Timeline>,
 }
 
-/// Why an answer is not Patroni's.
+/// The reason why an answer is not Patroni's.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PatroniError {
     /// Too long.

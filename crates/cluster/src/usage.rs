@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// A replica that may serve reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadableReplica {
-    /// Which.
+    /// Its number.
     pub id: HostId,
     /// The lag behind the primary at its last answer; `None` if that is not known.
     pub lag: Option<Duration>,

@@ -59,7 +59,7 @@ pub struct UserDefinedNames {
 pub struct TableFacts {
     /// `None` if there is no such table.
     pub oid: Option<u32>,
-    /// Why a statement that reads it may depend on more than its columns.
+    /// The reason why a statement that reads it may depend on more than its columns.
     pub unfit: Option<String>,
     /// Whether another schema has a relation of the same name.
     pub ambiguous: bool,
