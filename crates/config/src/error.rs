@@ -11,7 +11,7 @@ use super::suggest;
 use super::upstream::UpstreamError;
 use super::value::ValueError;
 
-/// Why there is no configuration.
+/// The reason why there is no configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file could not be read at all.

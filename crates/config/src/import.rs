@@ -19,7 +19,7 @@ pub struct Imported {
     pub remarks: Vec<Remark>,
 }
 
-/// Why an import fails.
+/// The reason why an import fails.
 #[derive(Debug, Error)]
 pub enum ImportError {
     /// The file is wrong.

@@ -13,7 +13,7 @@ pub struct Remark {
     condition: Condition,
 }
 
-/// When a remark applies.
+/// The condition under which a remark applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,

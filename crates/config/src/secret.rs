@@ -35,7 +35,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Why there is no password in a file.
+/// The reason why there is no password in a file.
 #[derive(Debug, Error, PartialEq)]
 pub(super) enum SecretError {
     /// It cannot be read.

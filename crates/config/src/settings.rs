@@ -96,7 +96,7 @@ settings! {
     timeouts: Timeouts, "Timeouts";
     /// Session state that follows its client from server to server.
     state: State, "Session state";
-    /// Which statements Paceline groups.
+    /// The grouping of statements.
     grouping: Grouping, "Grouping";
     /// Databases with several servers.
     servers: Servers, "Several servers";

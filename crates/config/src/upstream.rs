@@ -90,7 +90,7 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// Why a text is not the URL of a server that Paceline can use.
+/// The reason why a text is not the URL of a server that Paceline can use.
 #[derive(Debug, Error, PartialEq)]
 pub(super) enum UpstreamError {
     /// Not a PostgreSQL URL at all.

@@ -77,7 +77,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Why a value does not fit its key.
+/// The reason why a value does not fit its key.
 #[derive(Debug, Error, PartialEq)]
 pub(super) enum ValueError {
     /// The wrong kind of value.

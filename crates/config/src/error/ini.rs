@@ -79,7 +79,7 @@ pub(crate) enum IniError {
     Refused {
         /// The key.
         key: String,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
 }

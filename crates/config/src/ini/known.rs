@@ -19,7 +19,7 @@ pub enum Mapping {
     Refused {
         /// The values that describe what Paceline does anyway.
         unless: &'static [&'static str],
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: &'static str,
     },
 }

@@ -134,7 +134,7 @@ fn addresses(
     addresses
 }
 
-/// Why Paceline cannot use these hosts. Unless the section `said` them, they are the folder of `unix_socket_dir`.
+/// The reason why Paceline cannot use these hosts. Unless the section `said` them, they are the folder of `unix_socket_dir`.
 fn wrong_names(names: &[&str], said: bool) -> Option<&'static str> {
     match names {
         [""] if !said => Some("there is none, and unix_socket_dir is empty; add host="),
