@@ -35,7 +35,7 @@ pub(super) struct Header {
     pub(super) last: bool,
 }
 
-/// Why what the peer has sent is not a block.
+/// The reason why the peer's bytes are not a block.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BlockError {
     #[error("a block has the unknown flags {0:#04x}")]
