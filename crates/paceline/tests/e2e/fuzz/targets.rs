@@ -23,7 +23,7 @@ pub(super) fn outcome(seen: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Which error, without what it says.
+/// The variant of the error, without its content.
 fn kind<T>(result: &Result<T, WireError>) -> Option<std::mem::Discriminant<WireError>> {
     result.as_ref().err().map(std::mem::discriminant)
 }

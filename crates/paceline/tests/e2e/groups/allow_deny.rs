@@ -133,7 +133,7 @@ impl Scene {
         });
     }
 
-    /// Why the requests of a statement run alone; empty if they do not.
+    /// The reason why the requests of a statement run alone; empty if they do not.
     fn reason(&self, sql: &str) -> String {
         let rows = self.client().ok("SHOW GROUPS").rows();
         let row = rows.iter().find(|row| row[0].as_deref() == Some(sql));

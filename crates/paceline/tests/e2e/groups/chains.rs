@@ -54,7 +54,7 @@ fn until_chained(stage: &Stage, units: &[Vec<u8>], before: &str, mut round: impl
     });
 }
 
-/// Why a template runs alone, as its users see it.
+/// The reason why a template runs alone, as its users see it.
 fn reason(stage: &Stage, part: &str) -> String {
     let rows = stage.client().ok("SHOW GROUPS").rows();
     let row = rows

@@ -97,7 +97,7 @@ pub(crate) fn take(picked: &str) -> String {
     )
 }
 
-/// When consumers are killed, as numbers of orders taken. Each of those killed may have taken one without an answer.
+/// The moments at which consumers are killed, as numbers of orders taken. Each of those killed may have taken one without an answer.
 fn moments(rng: &mut Rng, orders: i64) -> Vec<i64> {
     let last = orders - KILLS as i64;
     let mut moments: Vec<i64> = (0..KILLS).map(|_| rng.between(1, last)).collect();

@@ -57,7 +57,7 @@ fn ask_together(stage: &Stage, clients: &mut [RawClient], unit: &[u8]) {
     gate.open();
 }
 
-/// When the run was whose answer this is.
+/// The time of the run whose answer this is.
 fn moment(reply: &Reply) -> String {
     let rows = reply.rows();
     let last = rows.first().and_then(|row| row.last()).cloned().flatten();

@@ -1,4 +1,4 @@
-//! Which file of a crate imports from which: a re-export is followed to the file that defines the name.
+//! The imports between the files of a crate: a re-export is followed to the file that defines the name.
 
 use super::imports::{Import, Items, Segments};
 use std::collections::{BTreeMap, BTreeSet};

@@ -316,7 +316,7 @@ fn visits(
     (0..count).map(visit).collect()
 }
 
-/// Which orders Paceline dealt to whom, as far as that can be seen.
+/// The orders that Paceline gave to each visit, as far as the replies show it.
 pub(super) struct Dealt {
     /// By the numbers of visits.
     known: Vec<Vec<String>>,

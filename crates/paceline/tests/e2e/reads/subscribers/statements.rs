@@ -1,4 +1,4 @@
-//! Which statements a subscriber does not answer.
+//! Statements that a subscriber does not answer.
 
 use super::{READ, Subscribed};
 use crate::harness::raw::RawClient;
