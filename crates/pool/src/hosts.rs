@@ -83,7 +83,7 @@ pub(crate) struct ReplicaHost {
     pub(crate) id: HostId,
 }
 
-/// Which host is the primary, and which replicas may serve reads.
+/// The primary, and the replicas that may serve reads.
 #[derive(Debug, Default)]
 struct Roles {
     primary: Option<HostId>,

@@ -291,7 +291,7 @@ pub(crate) struct LockWait {
     pub(crate) since: Instant,
 }
 
-/// Why a request in flight must not be tried again.
+/// The reason why a request in flight must not be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unwanted {
     /// Its client has cancelled it.

@@ -1,4 +1,4 @@
-//! Which shard executes a statement, and as what: the statement on the shard's own table.
+//! Finds the shard that executes a statement, and writes the statement on the shard's own table.
 //!
 //! Pure: the caller has the map (crate `shards`), the analysis of the statement on the coordinator, and the pools. What a text says is
 //! read once per template and map, and the text on a partition is written once per template and partition.

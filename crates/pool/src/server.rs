@@ -56,11 +56,11 @@ pub struct ServerConn {
     pub key: BackendKey,
     /// The generation of the pool's connection; `None` outside of pools.
     pub(crate) generation: Option<GenerationGuard>,
-    /// When the connection last served a request.
+    /// The time at which the connection last served a request.
     pub(crate) idle_since: Instant,
-    /// When the connection last answered `server_check_query`.
+    /// The time at which the connection last answered `server_check_query`.
     pub(crate) checked: Option<Instant>,
-    /// When the connection was opened.
+    /// The time at which the connection was opened.
     pub(crate) opened: Instant,
     /// The slot in the limits of its database and user.
     pub(crate) slot: Option<ServerSlot>,

@@ -18,7 +18,7 @@ const FAILOVERS_MAX: usize = 64;
 /// The commits of one database that a promotion has lost.
 #[derive(Debug, Clone)]
 pub struct Failover {
-    /// When the new primary was found.
+    /// The time at which the new primary was found.
     pub at: SystemTime,
     /// The database.
     pub database: String,

@@ -33,13 +33,13 @@ pub(super) struct Analyses {
     by_template: FxHashMap<AnalysisKey, TemplateEntry>,
     /// Statistics by template.
     pub(super) stats: StatsByTemplate,
-    /// When the last accepted `Parse` of each statement was written.
+    /// The time at which the last accepted `Parse` of each statement was written.
     accepted: FxHashMap<AnalysisKey, u64>,
     /// By the id of the settings.
     parameters: FxHashMap<u64, ReportedParameters>,
     /// The parameters are those of an earlier generation; the next connection may lead to another server.
     pub(super) parameters_are_old: bool,
-    /// When plans were forgotten last.
+    /// The time at which plans were forgotten last.
     plans_since: Instant,
 }
 

@@ -102,7 +102,7 @@ impl Pool {
         self.dispatch(&mut inner, now);
     }
 
-    /// When a request entered the line. `None`: it has left the line.
+    /// The time at which a request entered the line. `None`: it has left the line.
     pub fn waiting_since(&self, waiter: WaiterId) -> Option<Instant> {
         self.lock().line.arrived(waiter)
     }

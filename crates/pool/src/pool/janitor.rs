@@ -42,7 +42,7 @@ impl Pool {
         Some(since.elapsed())
     }
 
-    /// Why a returned connection must be closed; `None`: the pool keeps it.
+    /// The reason why a returned connection must be closed; `None`: the pool keeps it.
     pub(super) fn why_close(
         &self,
         inner: &mut Inner,

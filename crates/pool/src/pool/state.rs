@@ -18,7 +18,7 @@ pub enum PoolState {
     ShuttingDown,
 }
 
-/// Which clients of a pool must disconnect when they are idle.
+/// The clients of a pool that must disconnect when they are idle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DisconnectSignal {
     /// None.

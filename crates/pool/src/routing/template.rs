@@ -15,7 +15,7 @@ use paceline_sql::keyed::{KeyValues, KeyedCommand, KeyedStatement, Moved, Replac
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whose statements are routed, and by what.
+/// The role whose statements are routed, and the map.
 #[derive(Clone, Copy)]
 pub(super) struct RoutedBy<'a> {
     pub(super) map: &'a dyn ShardMap,

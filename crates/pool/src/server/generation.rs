@@ -21,7 +21,7 @@ pub(crate) struct Generation {
     moves: u64,
     /// To tasks that wait for its end.
     ended: Arc<Notify>,
-    /// Why a later generation has begun.
+    /// The reason why a later generation has begun.
     pub(crate) replaced: Replaced,
     /// Whether a later generation has begun.
     is_past: watch::Sender<bool>,

@@ -60,12 +60,12 @@ impl ServerInfo {
         self.prepared.store(statements, Ordering::Relaxed);
     }
 
-    /// When the connection was opened, by the [`CoarseClock`](crate::clock::CoarseClock).
+    /// The time at which the connection was opened, by the [`CoarseClock`](crate::clock::CoarseClock).
     pub fn connected(&self) -> u32 {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// When the last request began, by the [`CoarseClock`](crate::clock::CoarseClock).
+    /// The time at which the last request began, by the [`CoarseClock`](crate::clock::CoarseClock).
     pub fn requested(&self) -> u32 {
         self.requested.load(Ordering::Relaxed)
     }
