@@ -6,7 +6,7 @@ use paceline_wire::WireError;
 use std::io;
 use tokio::sync::watch;
 
-/// Why a client connection ends.
+/// The reason why a client connection ends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientEnd {
     /// The client sent Terminate, or the connection carried a cancel request.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep};
 /// Deadline of a relay that no limit ends soon.
 const FAR: Duration = Duration::from_secs(24 * 3600);
 
-/// Why a client is disconnected that keeps its server connection and exceeds its own `idle_session_timeout`.
+/// The reason for the end of a client that keeps its server connection and exceeds its own `idle_session_timeout`.
 pub(super) const IDLE_SESSION: &str = "idle-session timeout";
 
 /// The event for which a relay waits.
@@ -149,7 +149,7 @@ mod tests {
             .set_phase(phase, false, Duration::ZERO);
     }
 
-    /// Why and after how many seconds the timer fires, if within half of `FAR`.
+    /// The reason for which the timer fires, and the seconds after which it does, if within half of `FAR`.
     async fn expired(timers: &mut Option<Box<QueryTimers>>) -> Option<(&'static str, u64)> {
         let begin = Instant::now();
         let why = timeout(FAR / 2, QueryTimers::expired(timers)).await.ok()?;

@@ -28,7 +28,7 @@ pub(super) struct ReplicaRead {
     replicas_of: ReplicasOf,
 }
 
-/// Whose replicas may answer a read.
+/// The owner of the replicas that may answer a read.
 enum ReplicasOf {
     /// Those of the database, and logical subscribers if the read may run on them.
     Database { on_subscribers: bool },
