@@ -55,7 +55,7 @@ pub struct ServerSide {
     pub must_close: bool,
     /// The session may have a temporary schema.
     pub had_temporaries: bool,
-    /// Whose sequence values the session remembers.
+    /// The owner of the sequence values that the session remembers.
     pub sequences: SequenceState,
     /// The server's default for `idle_session_timeout`. On this connection Paceline has set it to 0.
     pub idle_default: Duration,

@@ -1,4 +1,4 @@
-//! Which of the client's transactions were committed, and whether they have written.
+//! The committed transactions of the client, and whether they have written.
 
 use crate::commits::{CommitCounts, Writes};
 use paceline_wire::backend::Status;

@@ -1,8 +1,8 @@
-//! Why the relay cannot process a message of the client now.
+//! The reason why the relay cannot process a message of the client now.
 
 use crate::template::Unparsed;
 
-/// Why the relay cannot process a message of the client now. The caller passes it again later.
+/// The reason why the relay cannot process a message of the client now. The caller passes it again later.
 #[derive(Debug)]
 pub enum NotYet {
     /// This text must be parsed first. Nothing has been written.

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use paceline_sql::PinReason;
 use paceline_wire::ErrorResponse;
 
-/// Why Paceline rejects a statement or message.
+/// The reason why Paceline rejects a statement or message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RelayRefusal {
     /// Its state could not follow the client.
