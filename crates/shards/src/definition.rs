@@ -127,7 +127,7 @@ pub(crate) fn compare_defaults(
 }
 
 impl ColumnFacts {
-    /// Which INSERTs may leave the column out on a shard.
+    /// The source of the column's value on a shard if an INSERT leaves the column out.
     pub(crate) fn column_default(&self) -> ColumnDefault {
         match self.default {
             DefaultFacts::Null | DefaultFacts::Expression { portable: true, .. } => {

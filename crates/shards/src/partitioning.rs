@@ -89,7 +89,7 @@ impl Partitioning {
         key.iter().copied()
     }
 
-    /// Why no partition is found.
+    /// The reason why no partition is found.
     pub(crate) fn problem(&self) -> Option<&KeyProblem> {
         match self {
             Self::Unknown(problem) => Some(problem),

@@ -17,7 +17,7 @@ pub struct ShardServer {
     pub address: String,
     /// The system identifier that each connection must find when it is opened; `None` if it is not known.
     pub system: Option<SystemId>,
-    /// Why it gets no statements; `None` if it may.
+    /// The reason why it gets no statements; `None` if it may.
     pub problem: Option<ServerProblem>,
 }
 

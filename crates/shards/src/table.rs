@@ -17,7 +17,7 @@ pub struct ShardedTable {
     pub ambiguous: bool,
     /// The columns, in the order of their numbers.
     pub columns: Vec<Column>,
-    /// Why no statement on the table may run on a shard; `None` if that depends on the row.
+    /// The reason why no statement on the table may run on a shard; `None` if that depends on the row.
     pub problem: Option<TableProblem>,
     /// The key columns of all levels, each of them once.
     pub(crate) key: Vec<KeyColumn>,
@@ -37,7 +37,7 @@ pub struct Column {
     pub type_oid: u32,
     /// `atttypmod`
     pub type_modifier: i32,
-    /// Which INSERTs may leave the column out on a shard.
+    /// The source of its value if an INSERT leaves the column out.
     pub default: ColumnDefault,
 }
 
@@ -145,7 +145,7 @@ impl ShardedTable {
         self.key.iter().any(|column| column.name == name)
     }
 
-    /// Why Paceline does not find partitions of the table, or of partitions that are partitioned themselves.
+    /// The reason why Paceline does not find partitions of the table, or of partitions that are partitioned themselves.
     pub fn key_problems(&self) -> impl Iterator<Item = &KeyProblem> {
         self.levels.iter().filter_map(Partitioning::problem)
     }

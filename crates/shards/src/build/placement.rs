@@ -32,7 +32,7 @@ impl<'a> Shards<'a> {
         }
     }
 
-    /// Why statements do not go to a server.
+    /// The reason why statements do not go to a server.
     pub(super) fn problem(&self, name: &str) -> Option<ServerProblem> {
         self.by_name.get(name)?.found.as_ref().err().cloned()
     }
