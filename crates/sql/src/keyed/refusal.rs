@@ -1,9 +1,9 @@
-//! Why a statement is not one on one table that another server may execute in place of the first.
+//! The reasons why a statement is not one on one table that another server may execute in place of the first.
 
 use crate::tree::Record;
 use std::fmt;
 
-/// Why not.
+/// The reason why a statement is not of this kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyedRefusal {
     /// The parser rejects the text.
