@@ -40,7 +40,7 @@ const CHANGED_BY: f64 = 0.6;
 /// The limit is searched again when this number of successive epochs has shown a change.
 const CHANGED_FOR: u32 = 3;
 
-/// Number of epochs of which what is usual is the mean, about.
+/// Approximate number of epochs over which the usual values are averaged.
 const USUAL_OF: f64 = 8.0;
 
 /// `max_groups_in_flight`.
@@ -102,7 +102,7 @@ enum Phase {
     Found(Found),
 }
 
-/// The limit is kept while what it gives does not change.
+/// The limit is kept while its results do not change.
 #[derive(Debug)]
 struct Found {
     since: Instant,

@@ -17,13 +17,13 @@ pub struct Policy {
 /// Whether requests of a template may join groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Permission {
-    /// As the policy of the database and user says.
+    /// By the policy of the database and user.
     #[default]
     Default,
     /// Writes join groups only with a hint: consumers of logical replication see its table, and would see one change instead of
     /// several.
     Hinted,
-    /// Also without a hint, whatever `hotspot_for_autocommit` says.
+    /// Also without a hint, under any value of `hotspot_for_autocommit`.
     Allowed,
     /// Never.
     Denied,

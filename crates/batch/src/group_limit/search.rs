@@ -7,7 +7,7 @@ use super::epoch::Measurement;
 /// After each round, limits with less than this share of the best power are dropped.
 const KEPT: [f64; 4] = [0.5, 0.72, 0.85, 1.0];
 
-/// A limit, and what it gave.
+/// A limit, and its power.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     limit: usize,

@@ -81,7 +81,7 @@ pub trait GroupPlan: Debug + Send + Sync {
         None
     }
 
-    /// The answers of requests whose guards no row meets. `None` if the requests have no guards.
+    /// The answers to requests whose guards no row satisfies. `None` if the requests have no guards.
     fn unmet_guards(&self, _members: &[&PlannedRequest]) -> Option<UnmetGuards> {
         None
     }
