@@ -79,7 +79,7 @@ impl CheckedReads {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// The numbers, without what the servers say about these reads.
+    /// The numbers, without those that the servers report on these reads.
     pub(crate) fn result(&self) -> ReadsResult {
         ReadsResult {
             checked: self.checked(),

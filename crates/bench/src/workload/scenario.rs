@@ -13,7 +13,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// Title of tables: `Hot row: a flash sale`.
     pub title: &'static str,
-    /// One sentence that says which client does what.
+    /// One sentence on the work of each client.
     pub about: &'static str,
     /// Plural name of a unit of work: `updates`.
     pub unit: &'static str,
