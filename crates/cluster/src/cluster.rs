@@ -282,7 +282,7 @@ impl Cluster {
         own.is_none() || own == self.system
     }
 
-    /// Whether the present primary may stay it. A server that is full, or that rejects only the monitor's login, is alive.
+    /// Whether the present primary may remain the primary. A server that is full, or that rejects only the monitor's login, is alive.
     fn keeps_primary(&self, id: HostId) -> Result<(), Reason> {
         let failure = self.host(id).and_then(|host| host.failure.as_ref());
         match failure {
@@ -335,8 +335,8 @@ impl Cluster {
         }
     }
 
-    /// Two primaries of one timeline have been promoted apart. The one that Paceline used last stays the primary; without one,
-    /// none is chosen, even if one of the two fails: it may hold what clients were told is committed.
+    /// Two primaries of one timeline have been promoted apart. The one that Paceline used last remains the primary; without one,
+    /// none is chosen, even if one of the two fails: it may have commits that were acknowledged to clients.
     fn check_rivals(&self, id: HostId, report: &HostReport) -> Result<(), Reason> {
         if self.last_term().is_some_and(|last| last.host == id) {
             return Ok(());

@@ -161,7 +161,7 @@ impl TimelineHistories {
     }
 
     /// The order of two positions. `None` if they are of different systems, if the switch point between their timelines is not
-    /// known, or if each lies past it, so that neither history contains the other.
+    /// known, or if each is past it, so that neither history contains the other.
     #[must_use]
     pub fn compare(&self, one: Position, other: Position) -> Option<Ordering> {
         if one.system != other.system {

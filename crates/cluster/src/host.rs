@@ -83,7 +83,7 @@ pub enum Reason {
     /// The monitor may not read the timeline.
     #[error("the timeline is unknown: monitor_user must be a member of pg_monitor")]
     TimelineUnknown,
-    /// It has replayed what the promotion took back.
+    /// It has replayed log that the promotion has discarded.
     #[error("the log left the history of timeline {highest} at {shared}")]
     Diverged {
         /// The highest of all.
@@ -149,7 +149,7 @@ pub struct HostStatus {
     pub observed: Option<Instant>,
 }
 
-/// One host: its configuration, and what its probes found.
+/// One host: its configuration, and the results of its probes.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) spec: HostSpec,
