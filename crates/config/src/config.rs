@@ -56,7 +56,7 @@ pub struct Database {
     pub users: BTreeMap<String, PoolOverrides>,
     /// Servers to which tables of it are replicated logically.
     pub subscribers: Vec<Subscriber>,
-    /// Foreign servers of which the configuration says more than the catalog.
+    /// Foreign servers for which the configuration has values besides those of the catalog.
     pub shard_servers: Vec<ShardServer>,
     /// Tables and templates that may or must not be grouped.
     pub grouping: GroupingDecisions,

@@ -10,7 +10,7 @@ use thiserror::Error;
 /// More than any password that PostgreSQL takes.
 const LENGTH_MAX: u64 = 65_536;
 
-/// The permission to read, for everybody but the owner and the group.
+/// The permission to read, for users other than the owner and the group.
 const OTHERS_READ: u32 = 0o004;
 
 /// A password: `Debug` shows `***`, and there is no `Display`.

@@ -3,7 +3,7 @@
 use crate::hosts::Host;
 use crate::secret::Secret;
 
-/// A foreign server of the coordinator. What is `None` is what the catalog says.
+/// A foreign server of the coordinator. For `None`, the catalog's value applies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShardServer {
     /// Its name on the coordinator.

@@ -1,4 +1,4 @@
-//! Whole files: what they come to, what is wrong with them, and that an import means the same.
+//! Whole files: their configuration, their errors, and that an import has the same meaning.
 
 mod hosts;
 mod table;
