@@ -12,7 +12,7 @@ use std::fmt;
 /// Fewer bytes are not compressed: it would save little.
 pub(super) const COMPRESSED_BYTES_MIN: usize = 200;
 
-/// A compressed block must be shorter by so many bytes.
+/// Minimum number of bytes by which a compressed block must be shorter.
 const SAVED_BYTES_MIN: usize = 20;
 
 /// Finds the first end of an exchange in what is written next: returns its distance in bytes, `None` if these bytes contain no end.

@@ -4,7 +4,7 @@
 /// Maximum bytes of a dictionary.
 const HISTORY_BYTES: usize = 32 * 1024;
 
-/// The dictionary of a block has at most so many times its bytes.
+/// Maximum size of a block's dictionary, as a multiple of the block's size.
 const DICTIONARY_RATIO: usize = 8;
 
 /// The first bytes of a dictionary in zstd's own format. zstd takes all others for plain content.

@@ -36,8 +36,8 @@ pub(super) enum Effort {
 enum State {
     /// Compresses at this level.
     Level(i32),
-    /// Stores blocks, and does not look at the result yet: what is sent may be what buffers take. Level 1 has transmitted so many bytes
-    /// per second.
+    /// Stores blocks, and does not evaluate the result yet: buffers may take all bytes that are sent. Level 1 has transmitted this many
+    /// bytes per second.
     Settling { compressed: f64 },
     /// Stores blocks, and compares the result.
     Comparing { compressed: f64 },
