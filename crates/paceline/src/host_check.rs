@@ -123,7 +123,7 @@ impl SubscriberAttempt {
         let limit = self.own.settings.timeouts.server_connect_timeout;
         let mut own = self.own.open(&self.own.address()?, limit).await?;
         for host in &self.hosts {
-            // The line of a host says what is wrong with it.
+            // The line of a host has its problem.
             let Ok(mut primary) = host.open(&host.address()?, limit).await else {
                 continue;
             };

@@ -87,7 +87,7 @@ impl ShardsAttempt {
     pub(super) async fn read(&self, roles: &[String]) -> anyhow::Result<MapReading> {
         for host in &self.hosts {
             let limit = host.settings.timeouts.server_connect_timeout;
-            // The line of a host says what is wrong with it.
+            // The line of a host has its problem.
             let Ok(mut conn) = host.open(&host.address()?, limit).await else {
                 continue;
             };

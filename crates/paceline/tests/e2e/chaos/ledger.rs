@@ -184,7 +184,7 @@ pub(crate) fn compare(entries: &[Entry], found: &Found) -> Findings {
     findings
 }
 
-/// Checks one entry: how often its tag is there, and where.
+/// Checks one entry: the number and the places of its tags.
 fn check(entry: &Entry, found: &Found, findings: &mut Findings) {
     let nothing = Vec::new();
     let hot = found.hot.get(&entry.key).unwrap_or(&nothing);

@@ -42,7 +42,7 @@ const TABLES: &str = "
 /// The number of requests that were executed by each strategy.
 type Strategies = BTreeMap<String, i64>;
 
-/// Every one of them; a long run that has not met them all has failed.
+/// All strategies; a long run that has not used each of them has failed.
 const STRATEGIES: [&str; 8] = [
     "solo", "lease", "fold", "take", "merge", "chain", "pipeline", "share",
 ];

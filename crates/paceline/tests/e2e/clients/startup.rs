@@ -187,7 +187,7 @@ fn said(port: u16, packets: &[Vec<u8>]) -> String {
         .replace("to 3.2", "to 3.0")
 }
 
-/// The length words, versions and layouts that no client sends, and what must not come again.
+/// Length words, versions and layouts that no client sends, and packets that must not be repeated.
 #[test]
 fn malformed_first_packets_are_answered_as_by_postgresql() {
     const TLS: u32 = 80_877_103;

@@ -1,5 +1,5 @@
-//! `paceline explain` against a real PostgreSQL: every strategy, every kind of refusal, and its exit codes. What it says
-//! of a statement is what happens to it.
+//! `paceline explain` against a real PostgreSQL: every strategy, every kind of refusal, and its exit codes. Its forecast for a statement is
+//! compared with the execution.
 
 use std::process::Command;
 
@@ -40,7 +40,7 @@ fn stage() -> Stage {
     stage
 }
 
-/// The answer's lines without the one about the server and the one that says in words what the others say.
+/// The answer's lines without `catalog` and `in words`.
 #[track_caller]
 fn explained(stage: &Stage, sql: &str, more: &[&str]) -> Vec<String> {
     let url = stage.direct_url();
@@ -228,7 +228,7 @@ fn each_refusal_has_its_reason() {
     }
 }
 
-/// The forecast is what happens: requests that it says are grouped are, and others are not.
+/// The forecast is true: the requests that it calls grouped are grouped, and others are not.
 #[test]
 fn the_forecast_is_what_happens() {
     let stage = stage();

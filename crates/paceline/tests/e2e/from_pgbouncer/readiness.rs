@@ -176,7 +176,7 @@ fn forgetful(server: u16, forgets: &Arc<AtomicBool>) -> u16 {
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let upstream = TcpStream::connect(("127.0.0.1", server)).unwrap();
-            // Those that come later are not forgotten.
+            // Later connections are not forgotten.
             let is_old = !forgets.load(Ordering::SeqCst);
             let (from, to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
             let outward = is_old.then(|| Arc::clone(&forgets));

@@ -51,7 +51,7 @@ pub(super) fn frames(input: &[u8]) -> u64 {
     outcome((tags, end))
 }
 
-/// Bodies of servers' messages, whatever the type in front of them says.
+/// Bodies of servers' messages, for each reader, with any type in front of them.
 pub(super) fn server_messages(input: &[u8]) -> u64 {
     let mut seen = Vec::new();
     for frame in Frames::new(input) {
@@ -123,7 +123,7 @@ pub(super) fn client_messages(input: &[u8]) -> u64 {
     outcome(seen)
 }
 
-/// Values of a Bind lie within its body.
+/// Values of a Bind are within its body.
 fn read_values(body: &[u8], rest: &[u8]) -> Result<usize, WireError> {
     let values = BindValues::read(rest, body.len() - rest.len())?;
     assert_eq!(values.binary.len(), values.values.len());
@@ -262,8 +262,8 @@ pub(super) fn logins(input: &[u8]) -> u64 {
     outcome(seen)
 }
 
-/// A client that does not know the password never proves that it does. The first message is the client's first, every
-/// later one a try at its last; the type says whether the channel is bound to.
+/// A client that does not know the password never proves that it does. The first message is the client's first, every later one an attempt
+/// at its last; the type decides whether the proof binds the channel.
 pub(super) fn proofs(input: &[u8]) -> u64 {
     let mut frames = Frames::new(input);
     let Some(first) = frames.next() else {

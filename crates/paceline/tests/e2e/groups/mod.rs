@@ -44,7 +44,7 @@ use crate::harness::stage::Target;
 use crate::harness::together::{CLIENTS, Tables, sorted};
 use crate::harness::{Gate, Stage, assert_same};
 
-/// Clients that come together, on a stage with one server connection. `?` in their text is a number of their own.
+/// Clients that send their requests together, on a stage with one server connection. `?` in their text is a number of their own.
 struct Together<'a> {
     stage: &'a Stage,
     tables: Tables,

@@ -1,7 +1,7 @@
 //! The order queue: 256 consumers move orders from a queue into a state table, one per take, and are killed at random.
 //! Every order is moved once, and each consumer gets its orders in the queue's order.
 //!
-//! `PACELINE_E2E_ORDERS` says how many orders; `make soak` runs a million.
+//! `PACELINE_E2E_ORDERS` sets the number of orders; `make soak` runs a million.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -124,7 +124,7 @@ fn check_ledger(orders: i64, ledger: &[Vec<i64>]) {
     assert!(told + KILLS >= orders as usize, "only {told} were answered");
 }
 
-/// The checker itself finds what it is there for.
+/// The checker itself finds the faults for which it exists.
 #[test]
 fn the_checker_finds_mistakes() {
     let orders = KILLS as i64 + 3;
@@ -176,7 +176,7 @@ impl Crew {
     }
 }
 
-/// A consumer. Its connection lives in the same task, so that a consumer that is killed disconnects at once, at any point.
+/// A consumer. Its connection belongs to the same task, so that a consumer that is killed disconnects at once, at any point.
 async fn consume(url: String, take: String, note: impl Fn(i64)) {
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     tokio::select! {

@@ -1,7 +1,7 @@
 //! A queue through Paceline with `queue_reorder_time`, and beside it one whose consumers connect to PostgreSQL directly, while
 //! a transaction stays open: each job is taken once. Prints for each interval the takes, their latencies and the jobs that wait.
 //!
-//! `PACELINE_QUEUE_SOAK_SECONDS` says how long; `make soak-queue` runs for ten minutes.
+//! `PACELINE_QUEUE_SOAK_SECONDS` sets the duration; `make soak-queue` runs for ten minutes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};

@@ -117,7 +117,7 @@ async fn both_protocols_with_direct_writers() {
     sell_out(mixed, OUTSIDERS).await;
 }
 
-/// The checker itself finds what it is there for.
+/// The checker itself finds the faults for which it exists.
 #[test]
 fn the_checker_finds_mistakes() {
     let history = |sales: &[(i64, i64)]| {

@@ -189,7 +189,7 @@ fn formats_and_settings_are_kept_apart() {
     }
 }
 
-/// Each of these may come out otherwise in every run, or does more than to read.
+/// Each of these may have another result in every run, or does more than read.
 #[test]
 fn a_read_that_is_not_plain_runs_for_each_client() {
     let stage = stage();

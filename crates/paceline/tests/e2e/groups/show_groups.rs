@@ -221,7 +221,7 @@ fn missing_rows_and_ddl_are_distinguished() {
     };
     let mut client = stage.client();
     client.ask(&sell(1));
-    // Two on row 1, two on a row that there is not: those go again as a group of their own.
+    // Two on row 1, two on a row that does not exist: the latter run again as a group of their own.
     together(&stage, &[1, 99, 1, 99].map(sell));
     let rows = groups(&mut client);
     let columns = ["units", "groups", "rows_written", "fallbacks"];

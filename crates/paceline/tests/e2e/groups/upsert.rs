@@ -45,7 +45,7 @@ const CLIENTS: usize = 12;
 
 /// Statements with [`values`] of the client.
 const SHAPES: [&str; 20] = [
-    // Newest wins; keys that are there and keys that are not, several members each.
+    // The newest applies; keys that exist and keys that do not, several members each.
     "INSERT INTO edge (id, target, unixnano, status) VALUES (:key, :few, :n, 0) ON CONFLICT (id, target) \
      DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status WHERE edge.unixnano < EXCLUDED.unixnano",
     "INSERT INTO edge AS e (target, id, unixnano) VALUES (:few, :key, :n) ON CONFLICT (target, id) \

@@ -49,7 +49,7 @@ impl Tally {
         each.sum()
     }
 
-    /// Fails unless every acknowledged update is there, none was made twice, and none was refused.
+    /// Fails unless every acknowledged update exists, none was made twice, and none was refused.
     #[track_caller]
     pub(crate) fn check(&self, direct: &mut RawClient) {
         for row in 0..ROWS {
@@ -107,7 +107,7 @@ impl Load {
         }
     }
 
-    /// Holds the load between two updates of each client, as long as the guard lives.
+    /// Holds the load between two updates of each client, until the guard is dropped.
     pub(crate) async fn pause(&self) -> RwLockWriteGuard<'_, ()> {
         self.tally.running.write().await
     }

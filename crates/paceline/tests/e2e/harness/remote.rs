@@ -206,7 +206,7 @@ fn run(arguments: &str) -> Result<(), String> {
     }
 }
 
-/// Passes bytes to the socket of the server, and runs the jobs, until no more can come.
+/// Passes bytes to the socket of the server, and runs the jobs, until their sender is dropped.
 fn serve(
     network: Network,
     socket: &Path,

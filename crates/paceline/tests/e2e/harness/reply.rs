@@ -84,7 +84,7 @@ impl Message {
         (0..count).map(name).collect()
     }
 
-    /// A one-line text. `oids` numbers the objects met so far, in the order of their appearance.
+    /// A one-line text. `oids` numbers the objects so far, in the order of their appearance.
     fn line(&self, oids: &mut Vec<u32>) -> String {
         let mut cursor = Cursor(&self.body);
         match self.tag {

@@ -176,7 +176,7 @@ impl Stage {
         }
     }
 
-    /// Returns when Paceline has found out about every statement that it has met.
+    /// Returns when Paceline has analyzed every statement that it has received.
     #[track_caller]
     pub(crate) fn await_analysis(&self) {
         if self.target() == Target::Bare {

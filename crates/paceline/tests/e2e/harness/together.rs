@@ -72,7 +72,7 @@ impl Tables {
     }
 }
 
-/// PostgreSQL leaves open in which order the rows of one DELETE or UPDATE come out; Paceline's come in the queue's.
+/// PostgreSQL does not define the order of the rows that one DELETE or UPDATE returns; Paceline returns them in the queue's order.
 pub(crate) fn sorted(reply: &Reply) -> Vec<Message> {
     let mut messages = reply.0.clone();
     messages

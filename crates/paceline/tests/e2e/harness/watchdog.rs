@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Time limit of a test, in seconds; `PACELINE_E2E_TEST_LIMIT` replaces it, for slow machines.
 const TEST_LIMIT_S: u64 = 120;
 
-/// Tests that need several times the limit: what their names begin with, and how many times.
+/// Tests that need a multiple of the limit: the prefix of their names, and the factor.
 const LONGER: [(&str, u32); 5] = [
     ("drivers::", 3),
     ("groups::order_variants::", 3),
@@ -21,7 +21,7 @@ const LONGER: [(&str, u32); 5] = [
     ("session::walk::", 3),
 ];
 
-/// Tests that go on for as long as a variable of the environment says: what their names begin with, and the variable.
+/// Tests whose duration a variable of the environment sets: the prefix of their names, and the variable.
 const UNLIMITED: [(&str, &str); 7] = [
     ("chaos::nothing", "PACELINE_RUNS"),
     ("failover::missing::repeated", "PACELINE_FAILOVERS"),

@@ -261,7 +261,7 @@ impl Planner {
     }
 
     fn any_statement(&mut self, base: u32, value: &mut impl FnMut() -> Value) -> Statement {
-        // Most statements meet at one key.
+        // Most statements use one key.
         let key = if self.rng.chance(50) {
             base + 1
         } else {

@@ -337,7 +337,7 @@ fn listeners_keep_no_server_connection_of_the_pool() {
     assert_eq!(connections(&mut observer), 1);
 }
 
-/// Whatever notifies in its name, the client receives the notification before the end of its answer.
+/// If a function or trigger notifies for the client, the client receives the notification before the end of its answer.
 #[test]
 fn own_notifications_come_before_the_end_of_the_request() {
     let stage = shared();

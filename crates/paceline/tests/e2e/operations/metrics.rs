@@ -430,7 +430,7 @@ fn slow_clients_of_the_metrics_delay_no_other() {
     assert!(std::net::TcpStream::connect(&metrics).is_err());
 }
 
-/// Not ready any more, but alive, while transactions come to their end.
+/// Not ready any more, but alive, while transactions end.
 #[test]
 fn a_shutdown_is_seen() {
     let Some((mut stage, metrics)) = stage(Stage::on_shared().set("shutdown_timeout=1h")) else {

@@ -27,7 +27,7 @@ fn connections_are_replaced_when_they_are_old() {
     client.ok("BEGIN");
     let pid = client.value(PID);
     for _ in 0..3 {
-        // Others come and go meanwhile; a transaction stays where it is.
+        // Other clients connect and disconnect meanwhile; a transaction stays on its server connection.
         let mut other = stage.client();
         let first = other.value(PID);
         until("another one serves", || other.value(PID) != first);
@@ -98,7 +98,7 @@ fn without_a_pause_every_client_makes_an_attempt() {
     }
 }
 
-/// PostgreSQL has no place for a further connection (53300): those that are there serve everybody.
+/// PostgreSQL accepts no further connection (53300): the existing ones serve all clients.
 #[test]
 fn a_server_that_is_full_is_no_error_while_there_is_a_connection() {
     role("has_one_place", "CONNECTION LIMIT 1");

@@ -1,4 +1,4 @@
-//! Texts that must find statements under the names that they say: several statements in a text, and `DO`. Each scene runs on
+//! Texts that must find statements by the names in them: several statements in a text, and `DO`. Each scene runs on
 //! PostgreSQL itself and through Paceline, and the answers are compared.
 
 use crate::harness::message::{bind, execute, parse, query, sync};

@@ -1,4 +1,4 @@
-//! Functions whose volatility in the catalog does not say which server may execute them: the configuration declares them.
+//! Functions whose volatility in the catalog does not show which server may execute them: the configuration declares them.
 
 use crate::failover::Pair;
 use crate::harness::message::unit;

@@ -160,7 +160,7 @@ pub(crate) fn run_in(lab: &dyn Lab, reader: Reader) {
 }
 
 impl Run<'_> {
-    /// Restarts, pauses or delays a replica, or lets it go on.
+    /// Restarts, pauses or delays a replica, or lets it continue.
     fn disturb(&self, rng: &mut Rng) {
         let _alone = self.disturbance.lock();
         let replicas = self.lab.replicas();

@@ -161,7 +161,7 @@ fn a_pause_waits_for_them() {
     assert_eq!(newcomer.join().unwrap(), "8");
 }
 
-/// Their connections never come to rest.
+/// Their connections are never idle.
 #[test]
 fn a_suspend_leaves_them_alone() {
     let stage = stage(&[]);

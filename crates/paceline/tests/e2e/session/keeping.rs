@@ -1,4 +1,4 @@
-//! `session_state`: what becomes of state that cannot follow its client. Whatever it says, no other client finds any of it.
+//! `session_state`: the treatment of state that cannot follow its client. Under each value, no other client finds any of it.
 
 use crate::harness::message::unit;
 use crate::harness::raw::RawClient;

@@ -19,7 +19,7 @@ fn what_a_function_or_do_has_prepared_reaches_no_other_client() {
     );
     client.ok("SELECT prepares()");
     assert_eq!(neighbour.simple("EXECUTE p").sqlstate(), "26000");
-    // The client keeps its server as long as the statement is there.
+    // The client keeps its server as long as the statement exists.
     client.ok("DO $$ BEGIN EXECUTE 'PREPARE q AS SELECT 2'; END $$");
     assert_eq!(client.value("EXECUTE q"), "2");
     client.ok("DEALLOCATE q");

@@ -1,4 +1,4 @@
-//! Prepared statements by SQL and by message have one name space, on whatever server, and stale plans heal.
+//! Prepared statements by SQL and by message have one name space, on any server, and stale plans are replaced.
 
 use crate::harness::message::{bind, close, describe, execute, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
@@ -273,7 +273,7 @@ fn a_client_that_knows_its_columns_gets_the_error_of_a_stale_plan() {
     }
 }
 
-/// Nor does it get the new rows from a server connection that has not met the statement.
+/// Nor does it get the new rows from a server connection that does not have the statement.
 #[test]
 fn another_server_does_not_answer_with_other_columns() {
     let stage = stage(2);

@@ -133,7 +133,7 @@ fn no_client_reads_a_number_of_another_after_the_analysis() {
     }
 }
 
-/// PostgreSQL reads lastval() although no client's text says so; policies apply to the role.
+/// PostgreSQL reads lastval() although no client's text shows it; policies apply to the role.
 #[test]
 fn a_policy_reads_no_number_of_others() {
     let stage = stage(1);

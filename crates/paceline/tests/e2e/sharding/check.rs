@@ -360,7 +360,7 @@ fn a_statement_is_explained_by_the_map() {
     let sharded = sharded();
     let by_key = "SELECT amount FROM t WHERE id = 1";
     let shard = place(&sharded, by_key, &[]).unwrap();
-    // The row is where explain says.
+    // The row is on the server that explain names.
     let mut coordinator = sharded.on_coordinator();
     coordinator.ok("INSERT INTO t (id, amount) VALUES (1, 5)");
     let server = coordinator.value(

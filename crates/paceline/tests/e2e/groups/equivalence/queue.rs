@@ -21,7 +21,7 @@ const NAME: &str = "job-";
 /// The rows of both tables.
 pub(super) type Content = Vec<Vec<Option<String>>>;
 
-/// A queue named `q`; orders that are done with may go to `done`.
+/// A queue named `q`; finished orders may be moved to `done`.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) partitioned: bool,
@@ -42,7 +42,7 @@ impl Queue {
     pub(super) fn generate(rng: &mut Rng) -> Queue {
         let mut ids: Vec<usize> = (1..=3 + rng.below(14)).map(|number| 10 * number).collect();
         ids.retain(|_| rng.chance(85));
-        // In the table they do not lie in order.
+        // In the table they are not in order.
         for place in (1..ids.len()).rev() {
             ids.swap(place, rng.below(place + 1));
         }
@@ -104,7 +104,7 @@ impl Queue {
         client.ok(CONTENT).rows()
     }
 
-    /// The first of them by their ids, as far as there are so many.
+    /// The first of them by their ids, at most this many.
     pub(super) fn head(&self, count: usize) -> Vec<usize> {
         let mut ids: Vec<usize> = self.orders.iter().map(|order| order.id).collect();
         ids.sort_unstable();

@@ -40,7 +40,7 @@ struct Seen {
     question: usize,
     /// The newest that was acknowledged to a writer when the read was sent.
     oldest: i64,
-    /// The newest that was sent to PostgreSQL when the answer had come.
+    /// The newest that was sent to PostgreSQL when the answer had arrived.
     newest: i64,
     reply: Reply,
 }

@@ -1,4 +1,4 @@
-//! Types, the values that go with them, and how a value is written as a literal.
+//! Types, their values, and the literal of a value.
 
 use crate::harness::Rng;
 

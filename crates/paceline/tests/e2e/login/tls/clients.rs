@@ -41,7 +41,7 @@ fn connect(paceline: &Paceline, mode: &str, more: &str) -> Result<bool, String> 
     Ok(said.contains("SSL connection (protocol: TLS"))
 }
 
-/// `Some` says whether the connection is encrypted.
+/// `Some`: whether the connection is encrypted.
 #[track_caller]
 fn assert_modes(ours: &str, expected: [(&str, Option<bool>); 6]) {
     let paceline = for_clients(before("", ""), ours).spawn();

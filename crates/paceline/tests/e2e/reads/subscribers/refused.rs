@@ -129,7 +129,7 @@ fn a_subscriber_that_differs_serves_no_reads() {
 fn a_table_that_is_not_copied_serves_no_reads() {
     let subscribed = Subscribed::serving("reads = \"any\"");
     let mut copy = subscribed.subscriber.client("postgres");
-    // The copy of the rows fails, again and again, because one is there.
+    // The copy of the rows fails repeatedly, because one of them exists.
     copy.ok("ALTER SUBSCRIPTION s SET PUBLICATION p WITH (refresh = false)");
     let mut publisher = subscribed.primary.client("postgres");
     publisher.ok("ALTER PUBLICATION p DROP TABLE items");

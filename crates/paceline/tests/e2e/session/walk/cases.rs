@@ -5,7 +5,7 @@
 pub(super) enum Fate {
     /// The client finds it on any server connection.
     Followed,
-    /// The client keeps its server connection until this statement lets go of it, or, without one, until the client leaves.
+    /// The client keeps its server connection until this statement ends that, or, without one, until the client disconnects.
     Pinned(Option<&'static str>),
     /// The client finds it on a server connection that is new; another client may find a trace of it on this one.
     Copied,
