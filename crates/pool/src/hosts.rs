@@ -145,7 +145,7 @@ impl DatabaseHosts {
         self.config.shard.as_deref()
     }
 
-    /// Whether the configuration still says the same.
+    /// Whether the configuration is unchanged.
     pub(crate) fn are_those_of(&self, config: &HostsConfig) -> bool {
         self.config.is_same(config)
     }

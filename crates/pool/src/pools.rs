@@ -206,7 +206,7 @@ impl Pools {
 
     /// The pool for clients that name this database and user. `None`: there is no such database.
     pub fn pool(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
-        // Under the lock a reload cannot come between the configuration and the new pool.
+        // Under the lock, no reload can happen between reading the configuration and adding the new pool.
         let mut registry = self.lock();
         let config = self.shared.config();
         let of = registry.database(&config, database)?;

@@ -252,7 +252,7 @@ fn of_host(config: &PoolConfig, hosts: &Arc<DatabaseHosts>, id: HostId) -> Optio
     let mut address = Address {
         upstream,
         database: database.unwrap_or(&config.address.database).to_owned(),
-        // A name may stand for several replicas: each connection asks its own server what it has replayed.
+        // A name may resolve to several replicas: each connection asks its own server for the replayed position.
         location: None,
         ..config.address.clone()
     };

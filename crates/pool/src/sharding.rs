@@ -64,7 +64,7 @@ pub struct Shards {
 struct NumberedRoutes {
     routes: Routes,
     /// Differs from that of each other map, in the whole process. It is also the number of questions for positions that had begun:
-    /// the answer to a later one includes all that the map says.
+    /// the answer to a later one includes the whole state in the map.
     number: u64,
 }
 
@@ -238,7 +238,7 @@ impl Shards {
         Arc::clone(&self.outage).try_acquire_owned().ok()
     }
 
-    /// A shard had another table than the map says.
+    /// A shard had another table than the map.
     pub fn suspect(&self) {
         self.source.suspect();
     }

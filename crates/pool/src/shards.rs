@@ -223,7 +223,7 @@ impl DatabaseShards {
         }
     }
 
-    /// Logs the shards to which statements go from now on, or no more.
+    /// Logs the shards to which statements are sent from now on, or no longer.
     fn log_servers(&self, before: Option<&MapReading>, now: &MapReading) {
         let database = self.name.as_str();
         for server in now.map.servers() {

@@ -1,4 +1,4 @@
-//! One group on a server connection: its batch is built and sent, and the answers go to its members.
+//! One group on a server connection: builds and sends its batch, and gives the answers to its members.
 
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;

@@ -93,7 +93,7 @@ impl DatabaseHosts {
     /// Takes the addresses that the name of a host leads to, and where the monitor is connected. Returns whether the monitor should
     /// connect to the server there: the name leads elsewhere.
     ///
-    /// A replica that may serve reads stays: its name may stand for several replicas, of which each look shows another one.
+    /// A replica that may serve reads keeps its role: its name may resolve to several replicas, and each lookup may return another one.
     pub(super) fn looked_up(
         &self,
         id: HostId,

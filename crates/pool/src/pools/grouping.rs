@@ -1,4 +1,4 @@
-//! Decisions of operators on the grouping of single tables and templates, while the process runs. They come before those of the
+//! Decisions of operators on the grouping of single tables and templates, while the process runs. They have precedence over those of the
 //! configuration, and a reload keeps them.
 
 use super::{Pools, Registry};
@@ -31,7 +31,7 @@ impl Registry {
 }
 
 impl Pools {
-    /// Allows or denies grouping in a database; `None` returns to what the configuration says. Requests that arrive later follow.
+    /// Allows or denies grouping in a database; `None` returns to the configuration. Requests that arrive later follow.
     pub fn decide_grouping(
         self: &Arc<Self>,
         database: &str,
