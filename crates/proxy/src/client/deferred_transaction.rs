@@ -70,7 +70,7 @@ const READ_ONLY: &str = "default_transaction_read_only";
 
 pub(super) const ISOLATION: &str = "default_transaction_isolation";
 
-/// Maximum number of bytes of a `Query` that is looked at.
+/// Maximum number of bytes of a `Query` that Paceline examines.
 const QUERY_BYTES_MAX: usize = 256;
 
 /// The text of a request that is one short `Query`.

@@ -258,7 +258,7 @@ impl Client {
             (source.followed.into_inner(), &*self.replicas.load())
         {
             replicas.follow(&mut self.seen, &position);
-            // The position says nothing of shards, which the other client may have changed.
+            // The position does not cover shards, which the other client may have changed.
             self.other_served();
         }
     }
