@@ -175,7 +175,7 @@ pub struct RoleFacts {
     pub logins: BTreeMap<String, String>,
 }
 
-/// A foreign server, and what it says.
+/// A foreign server, and its answer.
 #[derive(Debug, Clone)]
 pub struct ServerFacts {
     /// The name of the foreign server.

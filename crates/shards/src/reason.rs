@@ -147,7 +147,7 @@ pub enum ServerProblem {
     /// The monitor has no answer.
     #[error("not reachable: {0}")]
     Unreachable(String),
-    /// The foreign server does not say where it is.
+    /// The foreign server has no address.
     #[error("the foreign server has no option {0}; set it in [[databases.NAME.shard_servers]]")]
     NoOption(&'static str),
     /// An option that Paceline does not follow.
