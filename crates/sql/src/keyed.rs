@@ -1,4 +1,4 @@
-//! Statements on one table, as far as a partition key may find their rows: what the text says of the key, and the same text on
+//! Statements on one table, as far as a partition key may find their rows: the values of the key in the text, and the same text on
 //! another table.
 //!
 //! The text names one table. Every part that may mean something else on another server, or that belongs to the table as an object

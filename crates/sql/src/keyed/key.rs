@@ -10,7 +10,7 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::protobuf::{AExpr, AExprKind, TypeCast};
 use pg_query::{Node, NodeEnum};
 
-/// The value of a column, as the text says it.
+/// The value of a column, as the text writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeySource {
     /// NULL. In a WHERE clause it equals nothing.
