@@ -47,7 +47,7 @@ pub enum Effect {
     Read(Vec<(Key, State)>),
 }
 
-/// A statement. Those that have failed only say what they would have written.
+/// A statement. A failed one has only the value that it would have written.
 #[derive(Debug, Clone)]
 pub struct Operation {
     /// Before the request was sent.
