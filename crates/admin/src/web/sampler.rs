@@ -1,4 +1,4 @@
-//! Collects what the page shows, once per second, for all viewers together. The task starts with the first viewer and ends with the
+//! Collects the contents of the page, once per second, for all viewers together. The task starts with the first viewer and ends with the
 //! last one; without viewers, nothing is collected.
 
 use super::snapshot::SnapshotReader;

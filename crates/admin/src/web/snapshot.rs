@@ -1,4 +1,4 @@
-//! One sample of what the page shows, from the same counters as the console and the metrics.
+//! One sample of the page's contents, from the same counters as the console and the metrics.
 
 use super::rates::{Rates, approximate};
 use super::table_json::{JsonRow, number, rows, text};
