@@ -4,7 +4,7 @@ use crate::strategy::Strategy;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Identifies what requests wait for: a row, or the queue that take statements read. Two rows may have the same key; then
+/// Identifies the object for which requests wait: a row, or the queue that take statements read. Two rows may have the same key; then
 /// requests on one wait for requests on the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineKey(pub u64);

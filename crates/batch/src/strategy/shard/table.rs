@@ -1,4 +1,4 @@
-//! The table of a shard on which a request runs, and what differs between its terms and those of the coordinator.
+//! The table of a shard on which a request runs, and its differences from the coordinator's table.
 
 use crate::policy::Permission;
 use crate::strategy::ChainFacts;
