@@ -3,7 +3,7 @@
 
 use paceline_sql::Name;
 
-/// A function, and what Paceline does with calls of it.
+/// A function, and the treatment of its calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     /// The function. Without a schema, the search path determines it.

@@ -1,4 +1,4 @@
-//! The keys of PgBouncer 1.25, and what Paceline makes of each. If Paceline has a key of the same name, the entry of that key in
+//! The keys of PgBouncer 1.25, and the counterpart of each in Paceline. If Paceline has a key of the same name, the entry of that key in
 //! `settings` states PgBouncer's default. This file lists the others.
 
 use crate::overrides::keys_in;

@@ -1,4 +1,4 @@
-//! The schema in the repository, and what it accepts. The validator knows as much of JSON schema as the schema uses.
+//! The schema in the repository, and the values that it accepts. The validator knows as much of JSON schema as the schema uses.
 
 use super::*;
 use crate::Config;
