@@ -1,6 +1,6 @@
 //! A pool: the server connections of one database and user, and the line in front of them.
 //!
-//! This file has the types; each file of the folder has one part of what a pool does. All of it happens under one short lock that
+//! This file has the types; each file of the folder has one part of the work of a pool. All of it happens under one short lock that
 //! is never held across an `await`.
 
 mod admin;
@@ -231,7 +231,7 @@ pub enum WaitResult {
     Server(Box<PooledServer>),
     /// The answer to the request, which a group has brought.
     Answer(Bytes),
-    /// The answer of a replica, and what it had replayed after that.
+    /// The answer of a replica, and the position that it had replayed after that.
     OfReplica(Bytes, Lsn),
     /// The request runs elsewhere: the replica or the shard cannot serve it, and has done nothing; or the analysis of its template shows that a replica may answer it.
     Elsewhere,

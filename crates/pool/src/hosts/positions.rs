@@ -1,4 +1,4 @@
-//! Positions in the log: where the primary was when it was asked, and what each replica has replayed.
+//! Positions in the log: that of the primary when it was asked, and the replayed one of each replica.
 //!
 //! A read that must see what its client wrote needs a position of the primary that was asked for *after* the write was
 //! acknowledged: the log cannot be shorter then. So questions have numbers. A client notes how many had begun when the primary last

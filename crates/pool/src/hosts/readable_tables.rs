@@ -1,4 +1,4 @@
-//! Subscribers as reads see them: of which tables, and what must be asked with each read.
+//! Subscribers for reads: their tables, and the question that each read adds.
 
 use crate::address::host_address;
 use paceline_cluster::{

@@ -1,6 +1,6 @@
-//! The line and the server connections: which request or group gets which connection, and what it returns.
+//! The line and the server connections: gives connections to requests and groups, and takes them back.
 //!
-//! A task that frees a connection asks the line what is next and hands the connection on; no other queue is between.
+//! A task that frees a connection asks the line for the next request and passes the connection on; there is no other queue.
 
 use super::{
     CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted, WaitResult, Waiter,

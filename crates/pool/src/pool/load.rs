@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Maximum number of requests of the line that [`Pool::awaited_rows`] reads: the lock of the pool is held meanwhile.
 const REQUESTS_READ_MAX: usize = 512;
 
-/// Clients and server connections of a pool, by what they do.
+/// Clients and server connections of a pool, by their state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLoad {
     /// Clients that do not wait: idle, or with a server connection.

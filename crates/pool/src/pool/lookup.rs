@@ -1,4 +1,4 @@
-//! Access of clients to what the pool has found out from PostgreSQL.
+//! Access of clients to the facts that the pool has got from PostgreSQL.
 
 use super::{AnalysisState, Pool};
 use crate::server::ServerConn;

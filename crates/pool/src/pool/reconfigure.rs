@@ -62,7 +62,7 @@ impl Pool {
         self.signals.look_again.notify_one();
     }
 
-    /// Leads new connections elsewhere, and forgets what was found out from the former server.
+    /// Changes the destination of new connections, and forgets the facts from the former server.
     pub(super) fn change_address(&self, inner: &mut Inner, address: Address, why: &'static str) {
         if !self.is_beside() {
             self.shared.quotas.change_user(&self.quotas, &address.user);

@@ -56,7 +56,7 @@ struct MonitorConn {
     tables: HashMap<TableName, ShardTableFacts>,
 }
 
-/// The connections of the monitor, by what they lead to.
+/// The connections of the monitor, by their servers.
 struct Connections {
     coordinator: Option<MonitorConn>,
     /// By the names of the foreign servers.

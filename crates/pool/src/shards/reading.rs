@@ -1,4 +1,4 @@
-//! One reading of the map: what is asked of whom, and the map that follows from the answers.
+//! One reading of the map: the questions to each server, and the map that follows from the answers.
 
 use super::coordinator::CoordinatorAnswer;
 use super::servers::{Reached, reached};

@@ -204,7 +204,7 @@ fn places(
     places.collect()
 }
 
-/// Whether Paceline does what an option says, or need not.
+/// Whether Paceline obeys an option, or need not.
 fn is_known(name: &str, value: &str) -> bool {
     match name {
         "host" | "port" | "dbname" | "sslmode" => true,
