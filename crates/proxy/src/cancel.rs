@@ -1,5 +1,5 @@
 //! Cancel requests (PostgreSQL documentation, chapter "Canceling Requests in Progress"): find the client that has the key, and
-//! cancel what it is doing.
+//! cancel its request.
 //!
 //! A cancel request never hits another client: while it is on its way to a server, its client does not return the server
 //! connection.
@@ -34,7 +34,7 @@ pub struct CancelKeys {
     of_peers: Mutex<HashMap<CancelKey, u32>>,
 }
 
-/// A client, and what it is doing.
+/// A client and its state.
 pub struct ClientEntry {
     /// Fixed facts about the client.
     pub info: ClientInfo,
@@ -316,12 +316,12 @@ impl ClientEntry {
         self.in_flight_cancelled.notified()
     }
 
-    /// Sets what the client is doing.
+    /// Sets the state of the client.
     pub(crate) fn set_state(&self, doing: ClientState) {
         self.lock().doing = doing;
     }
 
-    /// Ends a wait, and sets what the client does instead. Returns true if a cancel request arrived after the request left the
+    /// Ends a wait, and sets the client's next state. Returns true if a cancel request arrived after the request left the
     /// line.
     pub(crate) fn wait_ended(&self, doing: ClientState) -> bool {
         let mut state = self.lock();

@@ -67,8 +67,8 @@ impl QueryTimers {
         })
     }
 
-    /// Sets what the relay waits for. `client_active` says that the client has sent something since the last call; `idle_max` limits its
-    /// idle time outside transactions.
+    /// Sets the event for which the relay waits. `client_active` says that the client has sent something since the last call; `idle_max`
+    /// limits its idle time outside transactions.
     pub(super) fn set_phase(&mut self, phase: RelayPhase, client_active: bool, idle_max: Duration) {
         let limit_changed = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
         if phase == self.phase && !client_active && !limit_changed {
@@ -86,7 +86,7 @@ impl QueryTimers {
         }
     }
 
-    /// The deadline, and what PgBouncer calls it.
+    /// The deadline, and PgBouncer's name for it.
     fn end(&self) -> Option<(Instant, &'static str)> {
         let Self {
             settings, since, ..
