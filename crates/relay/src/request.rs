@@ -1,4 +1,4 @@
-//! A request: what a client sends up to the point where it waits for an answer. One `Query`, or messages of the extended
+//! A request: the messages of a client up to the point where it waits for an answer. One `Query`, or messages of the extended
 //! protocol up to `Sync`. `scanner` finds its end.
 
 mod scanner;
@@ -86,7 +86,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A simple query of a client that has changed nothing in its session: what `paceline explain` asks about.
+    /// A simple query of a client that has changed nothing in its session, for `paceline explain`.
     pub fn of_query(
         sql: &str,
         template: Arc<Template>,

@@ -65,7 +65,7 @@ pub struct Template {
 enum GuessedEffect {
     /// No more than statements that read or change rows.
     Rows,
-    /// It may set something, and only its text shows what.
+    /// It may change settings, and only its text shows which.
     Sets,
     /// Anything else.
     Other,

@@ -1,4 +1,4 @@
-//! The errors by which Paceline rejects what PostgreSQL would execute.
+//! The errors by which Paceline rejects requests that PostgreSQL would execute.
 
 use crate::session::CLIENT_STATEMENTS_MAX;
 use bytes::{Bytes, BytesMut};

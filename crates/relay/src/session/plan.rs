@@ -34,7 +34,7 @@ pub enum RequestPlan {
 }
 
 impl ClientSession {
-    /// Decides what becomes of a complete request.
+    /// Decides on a complete request.
     pub fn plan(
         &mut self,
         bytes: &Bytes,
