@@ -26,7 +26,7 @@ pub(crate) enum Partitioning {
     Hash(HashPartitions),
     List(ListPartitions),
     Range(RangePartitions),
-    /// Paceline does not know what is where.
+    /// Paceline does not know the partition of any row.
     Unknown(KeyProblem),
 }
 
