@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The name of what a history shows and should not.
+/// The name of an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// Versions have no order: two reads show different values at the same place.
@@ -29,7 +29,7 @@ pub enum Name {
     G2Item,
 }
 
-/// Something that a history shows and should not.
+/// An anomaly of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anomaly {
     /// The kind.

@@ -1,4 +1,4 @@
-//! Histories: what clients did, and what they were answered.
+//! Histories: the operations of clients and their answers.
 
 /// A list or register.
 pub type Key = u32;
