@@ -27,7 +27,7 @@ const NEXT: State = State::Header {
 };
 
 impl ExchangeEnds {
-    /// In what a client sends: each request ends with Query, Sync or FunctionCall.
+    /// In the messages of a client: each request ends with Query, Sync or FunctionCall.
     pub fn of_requests() -> Self {
         use frontend::tag::{FUNCTION_CALL, QUERY, SYNC};
         Self {
@@ -36,7 +36,7 @@ impl ExchangeEnds {
         }
     }
 
-    /// In what a server sends: each answer ends with ReadyForQuery.
+    /// In the messages of a server: each answer ends with ReadyForQuery.
     pub fn of_answers() -> Self {
         Self {
             ends: &[backend::tag::READY_FOR_QUERY],
