@@ -1,4 +1,4 @@
-//! `paceline check FILE --connect`: connects to every host of each database, and reports what each one answers.
+//! `paceline check FILE --connect`: connects to every host of each database, and reports the answers.
 
 mod attempt;
 mod shards;

@@ -1,4 +1,4 @@
-//! One attempt to reach a server, and what it answers about itself.
+//! One attempt to connect to a server, and its answer about itself.
 
 use paceline_config::{Config, Database, PoolSettings, ServerHost, Upstream};
 use paceline_net::optional_timeout;

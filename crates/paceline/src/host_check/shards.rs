@@ -1,4 +1,4 @@
-//! The map of a database's shards: what Paceline would send where, and what keeps the rest on the coordinator.
+//! The map of a database's shards: the shards that may execute statements, and the reasons why other statements stay on the coordinator.
 
 use super::attempt::Attempt;
 use paceline_config::{Config, Database, PoolSettings, ShardServer, Shards, Upstream};

@@ -114,7 +114,7 @@ pub(crate) async fn strike(fault: Fault, scene: &mut Scene, rng: &mut Rng) {
     }
 }
 
-/// For a while; `loses`: what was on its way is lost with its connection.
+/// For a while; `loses`: bytes in flight are lost with their connection.
 async fn disturb(networks: &[Network], traffic: Traffic, lasting: Duration, loses: bool) {
     for network in networks {
         network.set(traffic);

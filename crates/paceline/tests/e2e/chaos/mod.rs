@@ -179,7 +179,7 @@ async fn progress(load: &Load, count: u64) {
     );
 }
 
-/// Ends all other sessions: what a client left undone is not done afterwards.
+/// Ends all other sessions, so that no unfinished work of a client is done afterwards.
 fn end_sessions(observer: &mut RawClient) {
     let others =
         "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
@@ -261,7 +261,7 @@ async fn two_pacelines_before_one_server_are_exact() {
     assert_exact(&findings, "two before one server");
 }
 
-/// The comparison finds what it is for.
+/// The comparison finds each fault for which it exists.
 #[test]
 fn the_comparison_finds_each_fault() {
     let entry = |tag, begun, outcome| Entry {

@@ -1,4 +1,4 @@
-//! `paceline bench` as a user runs it: what it measures, what it keeps, and its errors. No speed is asserted.
+//! `paceline bench` as a user runs it: its measurements, its records, and its errors. No speed is asserted.
 
 use std::fs::DirEntry;
 use std::io::{BufRead, BufReader, Read};

@@ -22,7 +22,7 @@ const SETUP: &str = "
 const POP: &str = "DELETE FROM job WHERE id = (SELECT id FROM job WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
 const CLAIM: &str = "UPDATE job SET done = true, lane = $3 WHERE id IN (SELECT id FROM job WHERE lane = $1 AND NOT done ORDER BY id LIMIT $2) RETURNING id";
 
-/// The program's exit code, what it printed, and what it complained of.
+/// The program's exit code, its output, and its complaints.
 fn explain(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     let output = command.arg("explain").args(arguments).output().unwrap();
@@ -352,7 +352,7 @@ const DECLARED: &str = r#"
     function = "buy"
     "#;
 
-/// The file of a front end before this stage's server; `more` is what is different.
+/// The file of a front end before this stage's server, with the lines `more`.
 fn config(stage: &Stage, more: &str) -> String {
     let file = caretaker::folder("x").join("paceline.toml");
     let url = stage.direct_url();

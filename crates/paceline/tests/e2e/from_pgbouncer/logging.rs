@@ -1,4 +1,4 @@
-//! The log: what it contains, and where it is written.
+//! The log: its contents, and its targets.
 
 use super::{Site, console, text_of};
 use crate::harness::paceline::Paceline;

@@ -24,7 +24,7 @@ const INPUTS: usize = 20_000;
 /// Inputs that are kept to be mutated.
 const POOL_MAX: usize = 5_000;
 
-/// Tries a target: it panics at what must not be, and returns what it has seen in a word.
+/// Tries a target: it panics if a condition is violated, and returns its result as one number.
 fn fuzz(folder: &str, target: impl Fn(&[u8]) -> u64) {
     let mut rng = Rng::new(paceline_testing::seed());
     let mut pool = corpus(folder);

@@ -20,7 +20,7 @@ const STREAMS: usize = 600;
 /// Number of streams before the first measurement of memory: pools, templates and buffers exist then.
 const WARM: usize = 150;
 
-/// By how much memory may differ then: what many more templates take, but not what many connections would.
+/// Maximum difference of memory then: enough for many more templates, but not for many connections.
 const GROWTH_KIB_MAX: u64 = 32 * 1024;
 
 const POOL_SIZE: i64 = 2;

@@ -40,7 +40,7 @@ impl Case {
         clients.iter_mut().map(RawClient::reply).collect()
     }
 
-    /// The same clients one at a time, and what they leave behind.
+    /// The same clients one at a time, and the resulting contents.
     fn check(&self, stage: &Stage, together: &[Reply]) {
         let mut bare = stage.direct();
         let left = bare.ok(self.content).rows();
@@ -408,7 +408,7 @@ fn questions_under_a_search_path_with_pg_catalog_later() {
     assert_eq!(numbers.len(), CLIENTS, "{numbers:?}");
 }
 
-/// A user without rights of its own, and what becomes of those that it has.
+/// A user without privileges of its own, and the effect of changes of its privileges.
 #[test]
 fn rights_that_are_taken_away() {
     let stage = Stage::for_groups();

@@ -1,4 +1,4 @@
-//! Chains: what differs between one transaction for all and a transaction for each member. Deferred constraints, equal
+//! Chains: the differences between one transaction for all and a transaction for each member. Deferred constraints, equal
 //! notifications, settings that functions change.
 
 use crate::harness::cluster::Cluster;
@@ -30,7 +30,7 @@ fn teach(stage: &Stage, units: &[Vec<u8>]) {
     }
 }
 
-/// Units that leave together if they may, behind what the outsider does.
+/// Units that leave together if they may, behind the outsider's statements.
 fn together(stage: &Stage, units: &[Vec<u8>], before: &str) -> Vec<Reply> {
     let mut clients = stage.clients(units.len());
     let mut gate = Gate::close(stage);

@@ -65,7 +65,7 @@ fn prepared(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
     values.iter().map(bind).collect()
 }
 
-/// The guard of the first becomes true only by what the second does.
+/// Only the write of the second makes the guard of the first true.
 #[test]
 fn a_member_that_does_not_match_does_not_match_later() {
     let stage = stage();

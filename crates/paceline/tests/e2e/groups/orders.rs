@@ -25,7 +25,7 @@ pub(crate) const BY_ADVISORY_LOCK: &str =
     "SELECT ctid FROM t_order_q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1";
 const BY_ROW_LOCK: &str = "SELECT ctid FROM t_order_q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
-/// Running consumers, and what each has got, in order.
+/// Running consumers, and the orders of each, in sequence.
 #[derive(Default)]
 struct Crew {
     tasks: JoinSet<()>,

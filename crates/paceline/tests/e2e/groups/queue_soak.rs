@@ -119,7 +119,7 @@ impl Queue {
         );
     }
 
-    /// Compares what was taken with the table.
+    /// Compares the taken jobs with the table.
     fn check(&self, waiting: i64) {
         let (taken, produced) = (self.taken.lock().unwrap(), *self.produced.lock().unwrap());
         assert_eq!(taken.duplicates, 0, "{}: a job went to two", self.name);

@@ -1,4 +1,4 @@
-//! The sell-out: 64 shoppers want one product. What was sold adds up to what left the stock, every answer fits into one
+//! The sell-out: 64 shoppers want one product. The sold amounts equal the loss of stock, every answer fits into one
 //! serial history, and the stock is never negative, with and without writers beside Paceline.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ enum Way {
     Simple,
 }
 
-/// One shopper's attempts; returns what was accepted.
+/// One shopper's attempts; returns the accepted ones.
 async fn shop(url: Arc<str>, way: Way, mut rng: Rng) -> Vec<Sale> {
     let client = connect(&url).await.unwrap();
     let statement = client.prepare(SALE).await.unwrap();

@@ -1,4 +1,4 @@
-//! The real driver, tokio-postgres, for load and for what an application would do.
+//! The real driver, tokio-postgres, for load and for tests as an application.
 
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Error, NoTls};

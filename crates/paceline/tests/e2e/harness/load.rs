@@ -1,5 +1,5 @@
 //! Load for the tests of faults and of DDL: clients of the real driver that add 1 to one of a few rows, again and again,
-//! and know what was acknowledged, what was refused, and what has an unknown outcome.
+//! and count acknowledged and refused updates, and those with an unknown outcome.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

@@ -1,4 +1,4 @@
-//! The binary under test, as a child process. It is ended on drop; what it logged is shown when the test has failed.
+//! The binary under test, as a child process. Dropping it ends the process; its log is shown if the test has failed.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

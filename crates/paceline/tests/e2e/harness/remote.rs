@@ -134,7 +134,7 @@ impl Remote {
         ));
     }
 
-    /// Whether a closed connection to the server waits until what it has sent arrives.
+    /// Whether a closed connection to the server still waits for the acknowledgement of its bytes.
     pub(crate) fn owes(&self) -> bool {
         // proc(5), /proc/net/tcp: the fields are number, local address, remote address, state.
         const FIN_WAIT1_LAST_ACK_CLOSING: [&str; 3] = ["04", "09", "0B"];

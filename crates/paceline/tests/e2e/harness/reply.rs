@@ -56,7 +56,7 @@ impl Message {
         }
     }
 
-    /// The values of a DataRow; binary ones become what UTF-8 can show of them.
+    /// The values of a DataRow; binary ones as far as UTF-8 can show them.
     pub(crate) fn values(&self) -> Vec<Option<String>> {
         self.raw_values()
             .into_iter()

@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    /// One server connection, un-hinted statements group: what forced groups need.
+    /// One server connection, and groups also without hints, as forced groups need.
     pub(crate) fn for_groups() -> Stage {
         Self::for_groups_on(cluster::shared())
     }

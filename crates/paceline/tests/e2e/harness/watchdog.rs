@@ -76,7 +76,7 @@ pub(crate) fn watches(test: &str) -> bool {
     running().contains_key(test)
 }
 
-/// Says why this test, or a part of it, is skipped on this machine. A macro would not: what those print is kept back from a test that passes.
+/// Says why this test, or a part of it, is skipped on this machine. Not by a print macro: libtest hides its output if the test passes.
 pub(crate) fn skipped(why: &str) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");

@@ -1,4 +1,4 @@
-//! The metrics listener: a scrape shows what was done, and no scrape, however slow, delays a client.
+//! The metrics listener: a scrape shows the executed work, and no scrape, however slow, delays a client.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

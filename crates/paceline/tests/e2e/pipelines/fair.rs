@@ -64,7 +64,7 @@ fn a_pipeline_of_a_hundred_thousand_rows_ends() {
     }
 }
 
-/// A pipeline that continues until it is stopped, and counts what was executed of it.
+/// A pipeline that continues until it is stopped, and counts its executed statements.
 fn while_it_runs(stage: &Stage, act: impl FnOnce(&AtomicUsize)) {
     let (ends, done) = (AtomicBool::new(false), AtomicUsize::new(0));
     let Talker {

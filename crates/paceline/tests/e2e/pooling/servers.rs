@@ -1,4 +1,4 @@
-//! Connections to servers: how old they become, and what happens when none can be had.
+//! Connections to servers: their age, and the wait if none can be opened.
 
 use super::{assert_message, await_waiting, client_as, role, stage};
 use crate::harness::cluster;

@@ -14,7 +14,7 @@ pub(super) struct Script {
     pub(super) lockstep: bool,
 }
 
-/// Bytes, and what ends their answer.
+/// Bytes, and the end of their answer.
 #[derive(Clone)]
 pub(super) struct Step {
     pub(super) bytes: Vec<u8>,

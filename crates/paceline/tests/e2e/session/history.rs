@@ -78,7 +78,7 @@ fn differing(client: &Reply, bare: &Reply) -> Vec<(String, String)> {
     pairs.filter(|(client, bare)| client != bare).collect()
 }
 
-/// A unit: what it is called, and its bytes.
+/// A unit: its name, and its bytes.
 fn draw(rng: &mut Rng, in_block: bool) -> (String, Vec<u8>) {
     let name = *rng.pick(&NAMES);
     match rng.below(100) {

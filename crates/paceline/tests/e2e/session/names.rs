@@ -141,7 +141,7 @@ fn no_client_reaches_the_statement_of_another() {
     }
 }
 
-/// Nor is the unnamed one, though an error has made the server skip what would have taken its place.
+/// Nor is the unnamed one, although an error has made the server skip the statement that would have replaced it.
 #[test]
 fn no_client_executes_the_unnamed_statement_of_another() {
     let lose = parse("", "DELETE FROM secret RETURNING *", &[]);

@@ -306,7 +306,7 @@ fn no_client_reads_what_a_group_has_drawn() {
     }
 }
 
-/// Each would read what the one before it has drawn.
+/// Each would read the number that the one before it has drawn.
 #[test]
 fn inserts_whose_defaults_or_checks_read_numbers_do_not_group() {
     let stage = stage(1);
@@ -377,7 +377,7 @@ fn a_member_of_a_chain_reads_no_number_of_another_one() {
     }
 }
 
-/// A client and what it must read.
+/// A client and the number that it must read.
 struct Model {
     client: RawClient,
     /// By sequence; "" is the last of all.

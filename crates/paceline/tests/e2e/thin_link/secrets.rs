@@ -1,4 +1,4 @@
-//! Lengths show what one client sends only to itself: the window ends with each exchange.
+//! The lengths of one client's messages depend on no other client: the window ends with each exchange.
 
 use super::wire::Wire;
 use super::{Link, far, near};
@@ -16,7 +16,7 @@ fn text(rng: &mut Rng) -> String {
 fn lengths(link: &Link) -> [[u64; 2]; 2] {
     let mut rng = Rng::new(paceline_testing::seed());
     let mut clients: [RawClient; 2] = [(); 2].map(|()| link.client());
-    // The first ones prepare what later ones use.
+    // The first statements prepare those that later ones use.
     for client in &mut clients {
         for _ in 0..5 {
             client.ok(&format!("SELECT '{}'", text(&mut rng)));

@@ -190,7 +190,7 @@ impl Modules {
     }
 }
 
-/// A re-export alone is no import: what it names is imported where it is used.
+/// A re-export alone is no import: the file that uses the name imports it.
 fn counts(import: &Import, items: &Items) -> bool {
     !import.is_public || items.names.contains(&import.name)
 }

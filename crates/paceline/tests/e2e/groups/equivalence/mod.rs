@@ -199,7 +199,7 @@ fn chained_only() {
     check_cases("chains", &stage, 1);
 }
 
-/// The generator is worth something only if most of what it makes succeeds and some of it fails.
+/// The generator is useful only if most of its units succeed and some fail.
 #[test]
 fn the_generator_makes_successes_and_failures() {
     let stage = Stage::on_shared().open();

@@ -5,7 +5,7 @@ use super::values::Role;
 use crate::harness::Rng;
 use crate::harness::raw::RawClient;
 
-/// `v` is what is asked about; `n` makes the answer take its time. Nothing may change the plan between two runs of a
+/// The questions read `v`; `n` makes an answer take longer. Nothing may change the plan between two runs of a
 /// question: which rows come before an error depends on it.
 pub(super) const SETUP: &str = "
     CREATE TABLE v (id int PRIMARY KEY, version int NOT NULL, rest int, body text)

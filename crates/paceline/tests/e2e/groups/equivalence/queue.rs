@@ -95,7 +95,7 @@ impl Queue {
         client.ok(&self.sql());
     }
 
-    /// Makes it what it was in the beginning, without touching the catalog.
+    /// Restores its first state, without changing the catalog.
     pub(super) fn refill(&self, client: &mut RawClient) {
         client.ok("DELETE FROM q; DELETE FROM done; INSERT INTO q SELECT * FROM q_start");
     }

@@ -41,7 +41,7 @@ struct Search<'a> {
     bare: RawClient,
     /// The steps that were right so far.
     order: Vec<usize>,
-    /// The states that it has reached: which visits were made, and what was in the tables.
+    /// The states that it has reached: the visits so far, and the contents of the tables.
     places: BTreeSet<(BTreeSet<usize>, queue::Content)>,
 }
 

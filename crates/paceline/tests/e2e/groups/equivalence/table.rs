@@ -106,7 +106,7 @@ impl Table {
         client.ok(&self.sql());
     }
 
-    /// Makes it what it was in the beginning. It stays the same table.
+    /// Restores its first contents. It remains the same table.
     pub(super) fn refill(&self, client: &mut RawClient) {
         client.ok("TRUNCATE t; INSERT INTO t SELECT * FROM t_start");
     }

@@ -16,7 +16,7 @@ use crate::harness::paceline::{Builder, Paceline};
 use crate::harness::raw::RawClient;
 use crate::harness::until;
 
-/// As whom the tests log in.
+/// The login of the tests.
 const LOGIN: [(&str, &str); 2] = [("user", "postgres"), ("database", "postgres")];
 
 /// Is the server connection encrypted, as PostgreSQL sees it?

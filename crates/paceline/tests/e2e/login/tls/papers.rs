@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use crate::harness::caretaker;
 
-/// A folder with an authority and what it has signed; and an unknown authority.
+/// A folder with an authority and the certificates that it has issued; and an unknown authority.
 pub(crate) struct Papers {
     folder: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! The states, what makes them and what shows them.
+//! The states, with the statements that create and show them.
 
 /// The fate of a state, by the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
