@@ -29,7 +29,7 @@ pub enum AdminCommand {
     Kill(Option<String>),
     /// Waits until every server connection that `Reconnect` or `Reload` replaces is closed.
     WaitClose(Option<String>),
-    /// Allows or denies the grouping of statements; `None` returns to what the configuration says.
+    /// Allows or denies the grouping of statements; `None` returns to the configuration.
     Grouping {
         /// The database.
         database: String,
@@ -38,7 +38,7 @@ pub enum AdminCommand {
         /// Whether grouping is allowed.
         allowed: Option<bool>,
     },
-    /// Lets no transaction begin. Complete when every server connection is free; they stay open.
+    /// Lets no transaction begin. Complete when every server connection is free; the connections stay open.
     Suspend,
     /// Reads the configuration again.
     Reload,
@@ -46,7 +46,7 @@ pub enum AdminCommand {
     Shutdown(Shutdown),
 }
 
-/// When a shutdown ends the process.
+/// The event after which a shutdown ends the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
     /// At once.

@@ -24,7 +24,7 @@ pub struct ConfigSnapshot {
     pub log: Option<Targets>,
 }
 
-/// Why a configuration cannot be applied.
+/// The reason why a configuration cannot be applied.
 #[derive(Debug, Error)]
 pub enum ConfigSnapshotError {
     /// The configuration is not valid.

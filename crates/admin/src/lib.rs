@@ -1,4 +1,4 @@
-//! What operators use: console, metrics, log, reload, pause, shutdown.
+//! The interfaces for operators: console, metrics, log, reload, pause, shutdown.
 //!
 //! | module | holds |
 //! |---|---|

@@ -4,10 +4,10 @@
 //! | module | holds |
 //! |---|---|
 //! | `connection` | one connection: TLS, time limits, HTTP |
-//! | `routes` | which request gets which answer, and what it must prove |
+//! | `routes` | the answer to each request, and the proofs that it needs |
 //! | `shared` | the state that all connections share |
-//! | `sessions`, `login_limit` | sessions of browsers; how often passwords may be tried |
-//! | `sampler`, `snapshot`, `rates` | what the page shows, collected once per second while a browser looks |
+//! | `sessions`, `login_limit` | sessions of browsers; the limit of attempts to log in |
+//! | `sampler`, `snapshot`, `rates` | the contents of the page, collected once per second while a browser shows it |
 //! | `clients`, `actions` | the list of clients; commands of operators |
 //! | `page`, `response` | the page with its policy; answers |
 //!

@@ -30,7 +30,7 @@ pub(crate) struct Attribution {
     /// Sessions of which the role may see nothing, over all moments.
     pub(crate) hidden: usize,
     shares: BTreeMap<Pattern, Vec<Share>>,
-    /// What no pattern explains, by what the sessions waited for.
+    /// Samples that match no pattern, counted by the event that the sessions waited for.
     pub(crate) others: BTreeMap<String, usize>,
     /// Reads by statement, which [`Pattern::ScatteredRead`] may claim.
     pub(crate) reads: Vec<Share>,
@@ -161,7 +161,7 @@ fn first_table(kind: &Kind) -> Option<&Name> {
     }
 }
 
-/// What all samples together say about each.
+/// Facts that follow from all samples together.
 struct Rules<'a> {
     behind_picks: BehindPicks<'a>,
     /// Statements of transactions that read and then write.
@@ -213,7 +213,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// What follows a pick in its transaction: the take in steps.
+/// Transactions with a pick, and the writes behind it: takes in two steps.
 struct BehindPicks<'a> {
     transactions: HashSet<(i32, &'a str)>,
     /// Writes, which were seen in such a transaction at least once. Those of other transactions were seen without their pick.

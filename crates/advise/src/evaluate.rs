@@ -1,4 +1,4 @@
-//! The findings of an observation, in the order of what they cost.
+//! The findings of an observation, in the order of their cost.
 
 use crate::attribution::{Attribution, attribute};
 use crate::evaluated::{Evaluated, SHARE_MIN};
@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::observation::Observation;
 use crate::patterns;
 
-/// The findings, that which costs most first; and what the reader should know about the observation itself.
+/// The findings, the most expensive first; and remarks on the observation itself.
 pub fn evaluate(observation: &Observation) -> (Vec<Finding>, Vec<String>) {
     let evaluated = Evaluated {
         observation,

@@ -1,4 +1,4 @@
-//! What the patterns look at.
+//! The input of the patterns.
 
 use crate::attribution::Attribution;
 use crate::observation::Observation;
@@ -6,7 +6,7 @@ use crate::observation::Observation;
 /// A pattern that costs a smaller part of the database's time is not printed.
 pub(crate) const SHARE_MIN: f64 = 0.05;
 
-/// What an observation shows.
+/// An observation, and the pattern of each of its samples.
 #[derive(Debug)]
 pub(crate) struct Evaluated<'a> {
     pub(crate) observation: &'a Observation,

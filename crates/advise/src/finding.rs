@@ -41,7 +41,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// How much of the database's time a pattern costs.
+/// The severity of a pattern, by its share of the database's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -96,17 +96,17 @@ pub enum Apply {
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// What, in one sentence.
+    /// The action, in one sentence.
     pub what: String,
     /// The SQL, if it is done by SQL.
     pub sql: Option<String>,
     /// Lines for a `paceline.toml`, if it is done by the front end.
     pub configuration: Option<String>,
-    /// What to expect, reckoned from what was measured.
+    /// The expected gain, computed from the measured values.
     pub gain: String,
-    /// What may go wrong, and what it blocks.
+    /// The risk, and the operations that the action blocks.
     pub risk: String,
-    /// How to undo it: SQL if it begins with a command, else a sentence.
+    /// The way to undo it: SQL if it begins with a command, else a sentence.
     pub undo: String,
     /// Whether `--apply` may do it.
     pub apply: Apply,
@@ -122,7 +122,7 @@ pub struct Finding {
     /// The part of the time of all sessions that it costs, 0 to 1. Of a pinned horizon: the part of the dead rows in its tables that
     /// vacuum cannot remove, as far as it is known.
     pub share: f64,
-    /// What was found, in one line.
+    /// The finding in one line.
     pub summary: String,
     /// The table, if the pattern has one: `schema.name`.
     pub table: Option<String>,
@@ -130,6 +130,6 @@ pub struct Finding {
     pub statement: Option<String>,
     /// The numbers.
     pub evidence: Vec<Evidence>,
-    /// What to do, the best first.
+    /// The recommended actions, the best first.
     pub advice: Vec<Advice>,
 }

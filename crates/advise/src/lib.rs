@@ -1,4 +1,4 @@
-//! `paceline advise`: which overload patterns a database shows, by what they cost, and what to do about each.
+//! `paceline advise`: the overload patterns of a database, by their cost, and the advice on each.
 //!
 //! [`queries`] has the SQL whose answers are decoded into the types of [`observation`]. Counters are read twice, and sessions are sampled
 //! in between. [`evaluate`] attributes each sample of a session that executes a statement to one pattern: the statements by the same

@@ -1,4 +1,4 @@
-//! What was read from the server. Every type is decoded from the JSON of one query in [`crate::queries`].
+//! The observation of a server. Every type is decoded from the JSON of one query in [`crate::queries`].
 
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -62,9 +62,9 @@ pub struct Session {
     pub pid: i32,
     /// `active`, `idle in transaction`, …; `None` if the role may not see it.
     pub state: Option<String>,
-    /// What it waits for, as `Lock:tuple`; `None` if it does not wait.
+    /// The event that it waits for, as `Lock:tuple`; `None` if it does not wait.
     pub wait: Option<String>,
-    /// When its transaction began; identifies the transaction together with `pid`.
+    /// The time at which its transaction began; identifies the transaction together with `pid`.
     pub transaction: Option<String>,
     /// The present or last statement, as far as the server keeps it.
     pub statement: Option<String>,
@@ -103,7 +103,7 @@ impl Session {
 pub struct Facts {
     /// The tables that were asked for.
     pub tables: Vec<TableFacts>,
-    /// What keeps the oldest snapshot.
+    /// The owners of the oldest snapshots, which keep vacuum from removing dead rows.
     pub holders: Vec<Holder>,
     /// Settings of the server, by name.
     pub settings: HashMap<String, String>,
@@ -111,7 +111,7 @@ pub struct Facts {
     pub rows: Vec<(u32, u32, u32, u32)>,
 }
 
-/// What the catalog says about a table.
+/// The properties of a table in the catalog.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct TableFacts {
     /// Its OID.
@@ -128,7 +128,7 @@ pub struct TableFacts {
     pub indexes: Vec<IndexFacts>,
 }
 
-/// What the catalog says about an index.
+/// The properties of an index in the catalog.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct IndexFacts {
     /// `schema.name`, quoted where necessary.
@@ -178,7 +178,7 @@ pub struct Observation {
     pub pinned_after: f64,
 }
 
-/// What happened to a table between the two readings.
+/// The changes of a table between the two readings.
 #[derive(Debug, Clone)]
 pub(crate) struct TableChange<'a> {
     pub(crate) now: &'a TableCounters,
@@ -225,7 +225,7 @@ impl Observation {
         changes.filter(rose).collect()
     }
 
-    /// What the catalog says about a table.
+    /// The properties of a table in the catalog.
     pub(crate) fn facts_of(&self, id: u32) -> Option<&TableFacts> {
         self.facts.tables.iter().find(|table| table.id == id)
     }

@@ -1,7 +1,7 @@
 //! The queries. Each returns one row with one JSON text. They read statistics and catalogs only: no table of the user, and no lock but
-//! ACCESS SHARE on catalogs. `pg_relation_size` is not used, because it waits for whoever has locked the table.
+//! ACCESS SHARE on catalogs. They do not call `pg_relation_size`, because it waits while another session has locked the table.
 
-/// What a connection is set to before the first query: reads only, and no long waits.
+/// The settings of the connection, before the first query: reads only, and no long waits.
 pub const PREPARE: &str = "SET application_name = 'paceline advise'; SET default_transaction_read_only = on; \
      SET statement_timeout = '10s'; SET lock_timeout = '100ms'; SET search_path = pg_catalog; SET jit = off";
 

@@ -1,10 +1,10 @@
-//! What a statement does, by the same analysis of its text as in the front end.
+//! Classifies statements, by the same analysis of their text as in the front end.
 
 use paceline_sql::{Effect, Name, Statement, masked, parse, take_out_literals};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// What a statement does that matters for the patterns.
+/// The kinds of statements that the patterns distinguish.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
     /// Takes rows from a queue, in one statement.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// What a text is called of which the server keeps only the beginning, so that its values are not known.
+/// Replaces a text if the server keeps only its beginning, so that its values are not known.
 const UNREADABLE: &str = "(a statement of which the server keeps only the beginning)";
 
 /// A statement without values.

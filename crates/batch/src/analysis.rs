@@ -37,7 +37,7 @@ pub struct TemplateAnalysis {
     pub portable_table: Option<u32>,
     /// Whether it calls functions that may change the session.
     pub may_change_session: bool,
-    /// What it may do with sequences.
+    /// Its possible use of sequences.
     pub sequences: SequenceUse,
     /// Whether it may read the last number of a sequence although its text does not say so. In a group that could be another
     /// member's number.
@@ -52,7 +52,7 @@ pub struct TemplateAnalysis {
     pub permission: Permission,
 }
 
-/// How a request enters the line.
+/// The way in which a request enters the line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupingDecision {
     /// Its spec for the line.

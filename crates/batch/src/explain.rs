@@ -1,5 +1,5 @@
-//! How requests of a template would leave the line, in words, for `SHOW GROUPS` and `paceline explain`. The decision for each
-//! request is made by [`TemplateAnalysis::decide`].
+//! Forecasts in words how requests of a template would leave the line, for `SHOW GROUPS` and `paceline explain`.
+//! [`TemplateAnalysis::decide`] makes the decision for each request.
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +49,7 @@ impl<'a> From<&'a TemplateAnalysis> for AnalysisSummary<'a> {
     }
 }
 
-/// How a request that must wait would leave the line.
+/// The way in which a request that must wait would leave the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forecast {
     /// With others.
@@ -68,7 +68,7 @@ const HOTSPOT_OFF: &str = "its hint does not count: hotspot is off";
 const DECLARED_OFF: &str = "its declaration does not count: hotspot is off";
 const CHAINS_ONLY: &str = "hotspot_lock_type is off: only hinted writes share a commit";
 const PIPELINE_OFF: &str = "pipeline is off";
-/// Why a read runs alone if no other reason is known.
+/// The reason why a read runs alone if no other reason is known.
 pub const NOT_PLAIN: &str = "it reads something else than plain tables, or calls what may be volatile or is not PostgreSQL's own";
 const TARGET: &str = "whether TARGET_AFFECT_ROW is met is known only after it ran";
 const SHARE: &str = "share, with identical reads; pipeline, once it is known to be short";
@@ -174,7 +174,7 @@ impl Forecast {
         }
     }
 
-    /// Why requests that must wait leave alone. `None` if they do not.
+    /// The reason why requests that must wait leave alone. `None` if they do not.
     pub fn why_alone(self) -> Option<String> {
         match self {
             Self::Together(Strategy::Share) => Some(SHARE_ONLY.to_owned()),

@@ -1,4 +1,4 @@
-//! How many groups of a pool may be in flight at once: a number that is configured, or one that is found.
+//! The maximum number of groups of a pool in flight at once: a configured number, or one that a search finds.
 //!
 //! More groups in flight use more of PostgreSQL's cores and wait for several commits at once. Fewer are larger, and cost PostgreSQL
 //! less per request. Which number serves the clients best depends on the cores, the commit latency, the statements and the
@@ -40,7 +40,7 @@ const CHANGED_BY: f64 = 0.6;
 /// The limit is searched again when this number of successive epochs has shown a change.
 const CHANGED_FOR: u32 = 3;
 
-/// Number of epochs of which what is usual is the mean, about.
+/// Approximate number of epochs over which the usual values are averaged.
 const USUAL_OF: f64 = 8.0;
 
 /// `max_groups_in_flight`.
@@ -53,7 +53,7 @@ pub enum GroupsMax {
     Fixed(usize),
 }
 
-/// Why a limit is what it is.
+/// The reason for the value of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitReason {
     /// It is configured.
@@ -102,7 +102,7 @@ enum Phase {
     Found(Found),
 }
 
-/// The limit is kept while what it gives does not change.
+/// The limit is kept while its results do not change.
 #[derive(Debug)]
 struct Found {
     since: Instant,
@@ -161,7 +161,7 @@ impl GroupLimit {
         self.limit
     }
 
-    /// Why it is what it is.
+    /// The reason for its value.
     pub fn reason(&self) -> LimitReason {
         match (self.setting, &self.phase) {
             (GroupsMax::Fixed(_), _) => LimitReason::Configured,
@@ -197,7 +197,7 @@ impl GroupLimit {
         !self.is_reached()
     }
 
-    /// When [`GroupLimit::may_start`] may become true although no group ends. `None`: it is true.
+    /// The time at which [`GroupLimit::may_start`] may become true although no group ends. `None`: it is true.
     pub fn due(&self) -> Option<Instant> {
         self.flights.overdue_at().filter(|_| self.is_reached())
     }

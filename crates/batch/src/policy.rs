@@ -1,4 +1,4 @@
-//! Which requests may join groups: by the configuration of a database and user, and by what operators have decided on tables and
+//! The permission of requests to join groups: by the configuration of a database and user, and by the decisions of operators on tables and
 //! templates.
 
 /// The grouping that the configuration permits for a database and user.
@@ -17,13 +17,13 @@ pub struct Policy {
 /// Whether requests of a template may join groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Permission {
-    /// As the policy of the database and user says.
+    /// By the policy of the database and user.
     #[default]
     Default,
     /// Writes join groups only with a hint: consumers of logical replication see its table, and would see one change instead of
     /// several.
     Hinted,
-    /// Also without a hint, whatever `hotspot_for_autocommit` says.
+    /// Also without a hint, under any value of `hotspot_for_autocommit`.
     Allowed,
     /// Never.
     Denied,

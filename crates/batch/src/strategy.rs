@@ -56,7 +56,7 @@ pub use shard::{ShardPart, ShardTable, TableNames, build_on_shard};
 #[cfg(test)]
 mod tests;
 
-/// What the members of a group become.
+/// The statements that PostgreSQL executes for the members of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Execution {
     /// The read of each member. A read changes nothing: it may be sent twice, and a member may leave the group at any time.
@@ -76,9 +76,9 @@ pub enum Execution {
 pub struct Properties {
     /// The name in `SHOW GROUPS`, metrics and `paceline explain`.
     pub name: &'static str,
-    /// What happens to requests that wait, as a clause, for `paceline explain`.
+    /// The treatment of requests that wait, as a clause, for `paceline explain`.
     pub in_words: &'static str,
-    /// What the members become.
+    /// The statements that PostgreSQL executes for the members.
     pub execution: Execution,
     /// Whether the text of a statement has the form that the strategy executes for a group. The catalog may still forbid it. For
     /// strategies that execute the members' own statements the answer is false: [`TemplateAnalysis`](crate::analysis) decides.
@@ -120,7 +120,7 @@ const ONE_STATEMENT: Properties = Properties {
 /// strategy recognizes statements. The constant for the [`Execution`] has the properties that the row does not name.
 macro_rules! strategies {
     ($($(#[$doc:meta])+ $strategy:ident: $properties:expr;)+) => {
-        /// How a group is executed.
+        /// The way in which a group is executed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Strategy {
             $($(#[$doc])+ $strategy,)+

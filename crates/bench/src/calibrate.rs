@@ -36,7 +36,7 @@ pub struct Calibration {
     pub warmup: Option<Duration>,
     /// Time of each measurement; two seconds by default.
     pub duration: Option<Duration>,
-    /// How statements are sent.
+    /// The protocol of statements.
     pub protocol: Protocol,
     /// Number of threads of the load.
     pub threads: usize,

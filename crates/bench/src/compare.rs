@@ -25,7 +25,7 @@ pub struct Comparison {
     is_slower: bool,
 }
 
-/// How a run has changed, and whether it is worse now.
+/// The change of a run, and whether it is worse now.
 struct Change {
     text: String,
     is_worse: bool,
@@ -40,7 +40,7 @@ enum Measure {
     P99,
 }
 
-/// How the newer file compares with the older one.
+/// The result of the comparison of the newer file with the older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Faster,

@@ -29,7 +29,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 /// The result of communication with a target.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Why a statement has no result.
+/// The reason why a statement has no result.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Failure {
     /// The target returned an error; the connection remains usable.

@@ -1,4 +1,4 @@
-//! What a Paceline says in its console about reads on replicas, by `SHOW HOSTS`.
+//! The reads on replicas that a Paceline reports in its console, by `SHOW HOSTS`.
 
 use crate::connection::{Connection, Result};
 use crate::target::Target;

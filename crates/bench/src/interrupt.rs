@@ -24,7 +24,7 @@ impl Interrupt {
         self.at().is_some()
     }
 
-    /// When the end was requested.
+    /// The time at which the end was requested.
     pub(crate) fn at(&self) -> Option<Instant> {
         *self.0.borrow()
     }

@@ -14,7 +14,7 @@ pub const VERSION: u32 = 1;
 pub struct Record {
     /// [`VERSION`].
     pub version: u32,
-    /// When the run began, in seconds since 1970.
+    /// The time at which the run began, in seconds since 1970.
     pub at_unix_seconds: u64,
     /// Name of the scenario on the command line.
     pub scenario: String,

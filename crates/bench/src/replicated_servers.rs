@@ -1,4 +1,4 @@
-//! A primary and two streaming replicas of the lab, on loopback and in temporary folders, and what an operator does if the
+//! A primary and two streaming replicas of the lab, on loopback and in temporary folders, and the actions of an operator if the
 //! primary is lost: promote a replica, and let the other one follow it. Dropping the value ends the servers and removes the
 //! folders.
 

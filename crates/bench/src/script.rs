@@ -38,7 +38,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     rows: None,
 };
 
-/// Why a script cannot be run.
+/// The reason why a script cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct ScriptError {

@@ -57,9 +57,9 @@ impl ServerStats {
     }
 }
 
-/// Where the counters are read.
+/// The source of the counters.
 pub(crate) struct StatsSource<'a> {
-    /// The server whose counters are read, or what leads to it.
+    /// The server whose counters are read, or a proxy in front of it.
     pub(crate) server: &'a Target,
     pub(crate) status: &'a RunStatus,
     /// The reads of the workload, if it counts them.

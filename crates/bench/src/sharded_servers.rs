@@ -1,4 +1,4 @@
-//! A coordinator and two shards of the lab, and what an operator does to shard a table: partitions by hash, half of them on each shard.
+//! A coordinator and two shards of the lab, and the steps of an operator to shard a table: partitions by hash, half of them on each shard.
 
 use crate::connection::{Connection, Result};
 use crate::target::Target;

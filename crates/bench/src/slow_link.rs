@@ -23,7 +23,7 @@ const BYTES_PER_SECOND: f64 = 100e6 / 8.0;
 const DELAY: Duration = Duration::from_millis(1);
 /// Bytes that are sent as one packet.
 const PACKET_BYTES: usize = 16 * 1024;
-/// Packets of a connection that are on their way. When so many are, the sender waits.
+/// Maximum number of a connection's packets in flight; at this number, the sender waits.
 const PACKETS_MAX: usize = 64;
 
 /// A link on a separate thread, which ends when this value is dropped.
@@ -85,7 +85,7 @@ impl Drop for SlowLink {
 /// One direction of the link.
 #[derive(Debug)]
 struct Direction {
-    /// When it will have sent everything that was given to it.
+    /// The time at which it will have sent everything that was given to it.
     free_at: Mutex<Instant>,
 }
 
@@ -130,7 +130,7 @@ async fn connect(
     Ok(())
 }
 
-/// Passes on what arrives, until it ends.
+/// Passes on all bytes until the end of the stream.
 async fn pass(mut from: OwnedReadHalf, to: OwnedWriteHalf, direction: Rc<Direction>) {
     let (packets, arriving) = mpsc::channel(PACKETS_MAX);
     let deliver = deliver(to, arriving);

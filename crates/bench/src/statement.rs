@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
-/// How statements are sent, as with pgbench's `--protocol`.
+/// The protocol of statements, as pgbench's `--protocol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// One `Query` message with the values in its text.

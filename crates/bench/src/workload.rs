@@ -1,4 +1,4 @@
-//! The workloads: the five scenarios and the failover, a file or folder each, and what they share.
+//! The workloads: the five scenarios and the failover, a file or folder each, and their common parts.
 
 mod bench_lock;
 mod edges;

@@ -1,10 +1,10 @@
-//! Where a request for the primary goes: to a host, or into the line until there is a primary.
+//! Chooses the target of requests for the primary: a host, or the line until there is a primary.
 
 use crate::cluster::{Cluster, Primary};
 use crate::host::HostId;
 use std::time::Instant;
 
-/// Where a request for the primary goes.
+/// The target of a request for the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrimaryTarget {
     /// To this host.
@@ -13,7 +13,7 @@ pub enum PrimaryTarget {
     Wait {
         /// Since when there is none.
         since: Instant,
-        /// When the request fails, unless there is a primary by then.
+        /// The time at which the request fails, unless there is a primary by then.
         until: Instant,
     },
     /// The client gets an error: there has been no primary for `failover_timeout`.
@@ -24,7 +24,7 @@ pub enum PrimaryTarget {
 }
 
 impl Cluster {
-    /// Where a request for the primary goes.
+    /// Returns the target of a request for the primary.
     #[must_use]
     pub fn write_target(&self, now: Instant) -> PrimaryTarget {
         let since = match self.primary {

@@ -23,7 +23,7 @@ pub enum Event {
     PrimaryLost {
         /// The old primary.
         host: HostId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// Every host was asked for the first time, and none is the primary.
@@ -44,7 +44,7 @@ pub enum Event {
     Removed {
         /// The host.
         host: HostId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A host is in use, for the first time or again.
@@ -53,7 +53,7 @@ pub enum Event {
     TimelineRose(Timeline),
 }
 
-/// Which host is the primary, or what is awaited.
+/// The primary, or the event that is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Primary {
     /// The end of the first probe of every host, and Patroni's first answer.
@@ -71,7 +71,7 @@ pub(crate) struct Term {
     pub(crate) timeline: Option<Timeline>,
 }
 
-/// What Patroni last answered.
+/// The last answer of Patroni.
 #[derive(Debug)]
 enum Patroni {
     NotConfigured,
@@ -282,7 +282,7 @@ impl Cluster {
         own.is_none() || own == self.system
     }
 
-    /// Whether the present primary may stay it. A server that is full, or that rejects only the monitor's login, is alive.
+    /// Whether the present primary may remain the primary. A server that is full, or that rejects only the monitor's login, is alive.
     fn keeps_primary(&self, id: HostId) -> Result<(), Reason> {
         let failure = self.host(id).and_then(|host| host.failure.as_ref());
         match failure {
@@ -335,8 +335,8 @@ impl Cluster {
         }
     }
 
-    /// Two primaries of one timeline have been promoted apart. The one that Paceline used last stays the primary; without one,
-    /// none is chosen, even if one of the two fails: it may hold what clients were told is committed.
+    /// Two primaries of one timeline have been promoted apart. The one that Paceline used last remains the primary; without one,
+    /// none is chosen, even if one of the two fails: it may have commits that were acknowledged to clients.
     fn check_rivals(&self, id: HostId, report: &HostReport) -> Result<(), Reason> {
         if self.last_term().is_some_and(|last| last.host == id) {
             return Ok(());

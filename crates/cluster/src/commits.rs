@@ -3,8 +3,8 @@
 //! Paceline does not know the position of a commit in the log. It knows the positions of the primary at the times at which it was
 //! asked, and counts around these:
 //!
-//! - A commit that was acknowledged before a question began lies before the *insert* position of its answer.
-//! - A commit that was sent after an answer had arrived lies past the *flush* position of that answer. (The insert position may fall
+//! - A commit that was acknowledged before a question began is before the *insert* position of its answer.
+//! - A commit that was sent after an answer had arrived is past the *flush* position of that answer. (The insert position may fall
 //!   if the server crashes and starts again.)
 //!
 //! If the new timeline leaves the old one at a known position, the former gives an upper bound for the number of missing commits, the
@@ -44,9 +44,9 @@ struct DatabaseCommits {
     before: u64,
     /// Acknowledged commits that have written, and were sent before the last question but one, or before the last one.
     certain: u64,
-    /// For each position, a number of acknowledged commits that lie at or before it.
+    /// For each position, a number of acknowledged commits that are at or before it.
     within: Steps,
-    /// For each position, a number of certain commits after which all others lie past it.
+    /// For each position, a number of certain commits after which all others are past it.
     past: Steps,
 }
 
@@ -66,7 +66,7 @@ pub struct AskedAt {
     acknowledged: BTreeMap<String, u64>,
 }
 
-/// Where a timeline leaves the one before it, as far as that is known.
+/// The position at which a timeline leaves the one before it, within known limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchPoint {
     /// Not before this position.
@@ -216,7 +216,7 @@ impl DatabaseCommits {
         }
     }
 
-    /// Ends the count of the certain commits that were sent before the last question. Later ones lie past the position in its answer.
+    /// Ends the count of the certain commits that were sent before the last question. Later ones are past the position in its answer.
     fn end_count(&mut self, flushed: Option<Lsn>, next: SentAt) {
         self.certain += self.counter.take_certain(next);
         if let Some(flushed) = flushed {

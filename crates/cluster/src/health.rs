@@ -7,7 +7,7 @@ pub const PROBES_TO_RETURN: u32 = 3;
 /// Time between the first and the last of them, at least.
 pub const TIME_TO_RETURN: Duration = Duration::from_secs(5);
 
-/// Whether a host is in use, and if not, what is awaited.
+/// Whether a host is in use, and if not, the event that is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// The first probe.

@@ -19,7 +19,7 @@ pub struct TimelineHistory {
     ancestors: Vec<(Timeline, Lsn)>,
 }
 
-/// Why a text is not the history of a timeline.
+/// The reason why a text is not the history of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HistoryError {
     /// The text is longer than any history.
@@ -161,7 +161,7 @@ impl TimelineHistories {
     }
 
     /// The order of two positions. `None` if they are of different systems, if the switch point between their timelines is not
-    /// known, or if each lies past it, so that neither history contains the other.
+    /// known, or if each is past it, so that neither history contains the other.
     #[must_use]
     pub fn compare(&self, one: Position, other: Position) -> Option<Ordering> {
         if one.system != other.system {

@@ -12,7 +12,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub usize);
 
-/// Where a server listens: a name or an address, or the folder of a Unix socket; and the port.
+/// The address of a server: a name or an address, or the folder of a Unix socket; and the port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostAddress {
     /// IPv6 without brackets.
@@ -37,7 +37,7 @@ pub struct HostSpec {
     pub address: HostAddress,
 }
 
-/// What a host does for this database.
+/// The role of a host for this database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostRole {
     /// Not known yet, or not this database's.
@@ -52,7 +52,7 @@ pub enum HostRole {
     Subscriber,
 }
 
-/// Why a host is not in use, or not the primary although it says so.
+/// The reason why a host is not in use, or not the primary although it says so.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Reason {
     /// The first probe of some host has not ended.
@@ -83,12 +83,12 @@ pub enum Reason {
     /// The monitor may not read the timeline.
     #[error("the timeline is unknown: monitor_user must be a member of pg_monitor")]
     TimelineUnknown,
-    /// It has replayed what the promotion took back.
+    /// It has replayed log that the promotion has discarded.
     #[error("the log left the history of timeline {highest} at {shared}")]
     Diverged {
         /// The highest of all.
         highest: Timeline,
-        /// Where the timelines part.
+        /// The position at which the timelines part.
         shared: Lsn,
     },
     /// A replica whose answers may have another form than the primary's.
@@ -115,7 +115,7 @@ pub enum Reason {
     PatroniDisagrees(Option<String>),
 }
 
-/// How far a replica is behind the primary.
+/// The lag of a replica behind the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lag {
     /// Bytes of log; `None` if the timelines are not comparable, or the monitor may not read them.
@@ -127,15 +127,15 @@ pub struct Lag {
 /// One host for the console and for metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostStatus {
-    /// Which.
+    /// Its number.
     pub id: HostId,
     /// As it is configured.
     pub spec: HostSpec,
-    /// What it does.
+    /// Its role.
     pub role: HostRole,
     /// Whether it is the primary, or a replica that follows the primary.
     pub in_use: bool,
-    /// Why not; `None` if it is in use.
+    /// The reason why it is not in use; `None` if it is.
     pub reason: Option<Reason>,
     /// Whether it may serve reads as a replica, or why not; `None` if it is the primary.
     pub reads: Option<Result<(), Reason>>,
@@ -143,13 +143,13 @@ pub struct HostStatus {
     pub system: Option<SystemId>,
     /// From the last answer.
     pub timeline: Option<Timeline>,
-    /// How far a replica is behind.
+    /// The lag behind the primary, of a replica.
     pub lag: Lag,
     /// The end of the last probe.
     pub observed: Option<Instant>,
 }
 
-/// One host: its configuration, and what its probes found.
+/// One host: its configuration, and the results of its probes.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) spec: HostSpec,
@@ -158,9 +158,9 @@ pub(crate) struct Host {
     pub(crate) health: Health,
     /// The last answer, even if later probes failed.
     pub(crate) report: Option<HostReport>,
-    /// What it had replayed at its last answer as a replica, and its timeline then.
+    /// The position that it had replayed at its last answer as a replica, and its timeline then.
     pub(crate) replayed: Option<(Timeline, Lsn)>,
-    /// Why the last probe failed; `None` if it did not.
+    /// The reason why the last probe failed; `None` if it did not.
     pub(crate) failure: Option<ProbeError>,
     pub(crate) observed: Option<Instant>,
 }

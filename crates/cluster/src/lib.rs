@@ -1,5 +1,5 @@
-//! What Paceline knows of the hosts of one database, and what follows from it: the primary, the wait during a failover, and the
-//! state of each host.
+//! The state of the hosts of one database, and the decisions that follow from it: the primary, the wait during a failover, and the use of
+//! each host.
 //!
 //! The crate has no sockets, no clock and no randomness. A monitor probes the hosts and hands its [`Observation`]s to
 //! [`Cluster`], which keeps them and returns [`Event`]s; time is an argument. Roles are discovered, never configured.

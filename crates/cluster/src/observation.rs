@@ -1,4 +1,4 @@
-//! What one probe of a host found.
+//! The result of one probe of a host.
 
 use crate::position::{Lsn, SystemId, Timeline};
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct HostReport {
     pub replay_age: Option<Duration>,
 }
 
-/// Why a host did not answer a probe.
+/// The reason why a host did not answer a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProbeError {
     /// No server listens, or the connection was lost.

@@ -9,7 +9,7 @@ use thiserror::Error;
 const BYTES_MAX: usize = 1 << 20;
 /// The port of a member that does not name one.
 const PORT: u16 = 5432;
-/// What Patroni calls a member that takes writes. `master` is the name before version 3.
+/// Patroni's names for a member that takes writes. `master` is the name before version 3.
 const LEADERS: [&str; 2] = ["leader", "master"];
 
 /// The hosts as Patroni knows them.
@@ -28,13 +28,13 @@ pub struct PatroniMember {
     pub role: String,
     /// Its state in Patroni's words: `running`, `streaming`, `stopped`, …
     pub state: String,
-    /// Where PostgreSQL listens; `None` if the member did not register an address.
+    /// The address of its PostgreSQL; `None` if the member did not register one.
     pub address: Option<HostAddress>,
     /// Its timeline.
     pub timeline: Option<Timeline>,
 }
 
-/// Why an answer is not Patroni's.
+/// The reason why an answer is not Patroni's.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PatroniError {
     /// Too long.

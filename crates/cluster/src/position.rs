@@ -33,7 +33,7 @@ pub struct Position {
     pub lsn: Lsn,
 }
 
-/// Why a text is not a position, or not the part of one that was expected.
+/// The reason why a text is not a position, or not the part of one that was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PositionError {
     /// The whole.

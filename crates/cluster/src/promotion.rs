@@ -37,7 +37,7 @@ impl HostReport {
         (!self.in_recovery).then_some(WalPosition { inserted, flushed })
     }
 
-    /// Of a replica: what it has replayed, and its timeline.
+    /// Of a replica: the position that it has replayed, and its timeline.
     pub(crate) fn replay_on_timeline(&self) -> Option<(Timeline, Lsn)> {
         let found = self.timeline.zip(self.replayed)?;
         self.in_recovery.then_some(found)

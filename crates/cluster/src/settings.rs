@@ -1,11 +1,11 @@
-//! What an operator decides about the hosts of one database.
+//! The configuration for the hosts of one database.
 
 use std::time::Duration;
 
 /// The settings of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// How long requests wait for a new primary after the old one was lost; zero does not wait.
+    /// Time that requests wait for a new primary after the old one was lost; zero does not wait.
     pub failover_timeout: Duration,
     /// Whether Patroni must agree with the choice of the primary.
     pub patroni: bool,

@@ -24,7 +24,7 @@ pub struct SubscriberSpec {
     pub tables: Vec<TableName>,
 }
 
-/// A subscriber, and what its probes found.
+/// A subscriber, and the results of its probes.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) spec: SubscriberSpec,

@@ -15,9 +15,9 @@ mod tests;
 /// A subscriber that may serve reads.
 #[derive(Debug, Clone)]
 pub struct ReadableSubscriber {
-    /// Which, and its lag.
+    /// Its number and lag.
     pub replica: ReadableReplica,
-    /// Of what.
+    /// The tables that it has.
     pub tables: Arc<SubscribedTables>,
 }
 

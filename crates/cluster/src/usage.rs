@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 /// A replica that may serve reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadableReplica {
-    /// Which.
+    /// Its number.
     pub id: HostId,
-    /// How far it was behind the primary at its last answer; `None` if that is not known.
+    /// The lag behind the primary at its last answer; `None` if that is not known.
     pub lag: Option<Duration>,
-    /// When its last probe ended.
+    /// The end of its last probe.
     pub observed: Instant,
 }
 
@@ -148,7 +148,7 @@ impl Cluster {
         }
     }
 
-    /// How far the replica that sent `report` is behind the present primary, or behind the last one.
+    /// The lag of the replica that sent `report` behind the present primary, or behind the last one.
     fn lag(&self, report: &HostReport) -> Lag {
         if !report.in_recovery {
             return Lag::default();
@@ -182,7 +182,7 @@ impl Cluster {
         self.position(report, lsn)
     }
 
-    /// What the replica that sent `report` has replayed; `None` if that, or its timeline, is not known.
+    /// The end of the log that the replica that sent `report` has replayed; `None` if that, or its timeline, is not known.
     fn replay_position(&self, report: &HostReport) -> Option<Position> {
         self.position(report, report.replayed)
     }

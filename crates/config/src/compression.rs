@@ -8,7 +8,7 @@ const USUAL_LEVEL: u8 = 3;
 /// The highest level. Higher ones of zstd need much more memory and time.
 const LEVEL_MAX: u8 = 19;
 
-/// How connections between two Pacelines are compressed.
+/// The compression of connections between two Pacelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressionMethod {
     /// Not at all.
@@ -18,7 +18,7 @@ pub enum CompressionMethod {
 }
 
 impl CompressionMethod {
-    /// What a value may be, for the documentation.
+    /// The possible values, for the documentation.
     pub(crate) const MEANING: &'static str = "off, zstd, zstd:1 to zstd:19";
 
     /// Reads `off`, `zstd` or `zstd:LEVEL`.

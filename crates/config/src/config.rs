@@ -50,19 +50,19 @@ pub struct Database {
     pub startup: Vec<(String, String)>,
     /// The query that each server connection runs before it serves; empty for none.
     pub connect_query: String,
-    /// Where Paceline looks up users of this database.
+    /// The lookup of users of this database.
     pub login: DatabaseLogin,
     /// The overrides for users of this database, by the name that the client gives.
     pub users: BTreeMap<String, PoolOverrides>,
     /// Servers to which tables of it are replicated logically.
     pub subscribers: Vec<Subscriber>,
-    /// Foreign servers of which the configuration says more than the catalog.
+    /// Foreign servers for which the configuration has values besides those of the catalog.
     pub shard_servers: Vec<ShardServer>,
     /// Tables and templates that may or must not be grouped.
     pub grouping: GroupingDecisions,
 }
 
-/// Where Paceline looks up users of one database that the file of users does not contain. Each key replaces that of `[paceline]`.
+/// The lookup of users of one database that the file of users does not contain. Each key replaces that of `[paceline]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DatabaseLogin {
     /// Replaces [`Login::auth_user`].

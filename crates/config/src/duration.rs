@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What a number without a unit means.
+/// The unit of a number without a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BareUnit {
     /// As in PgBouncer.

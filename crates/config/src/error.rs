@@ -11,7 +11,7 @@ use super::suggest;
 use super::upstream::UpstreamError;
 use super::value::ValueError;
 
-/// Why there is no configuration.
+/// The reason why there is no configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file could not be read at all.
@@ -21,7 +21,7 @@ pub enum ConfigError {
     Unreadable {
         /// The path as it was given.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: std::io::Error,
     },
     /// Two configurations in the environment.
@@ -126,7 +126,7 @@ pub(crate) enum ConfigProblem {
     Value {
         /// The key.
         key: String,
-        /// What is wrong with the value.
+        /// The problem of the value.
         error: ValueError,
     },
     /// Every client that reaches this machine could log in as any user.

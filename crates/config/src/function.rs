@@ -3,16 +3,16 @@
 
 use paceline_sql::Name;
 
-/// A function, and what Paceline does with calls of it.
+/// A function, and the treatment of its calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     /// The function. Without a schema, the search path determines it.
     pub function: Name,
-    /// What it is declared as.
+    /// The kind of the declaration.
     pub role: Role,
 }
 
-/// What a function is declared as.
+/// The kind of a declared function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// `[[take]]`: it returns each row of a queue to one caller only. Without a limit argument, calls only share a

@@ -1,10 +1,10 @@
-//! What an operator decides on grouping for single tables and statements: `allow_grouping` and `deny_grouping`.
+//! The operator's decisions on grouping for single tables and statements: `allow_grouping` and `deny_grouping`.
 
 use paceline_sql::Name;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a decision is about.
+/// The subject of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupingTarget {
     /// Statements that name this table, with its schema.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// How to reach a server.
+/// The address of a server, without its port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Host {
     /// A host name or IP address (IPv6 without brackets).
@@ -21,7 +21,7 @@ pub struct ServerHost {
     pub port: u16,
 }
 
-/// What a URL says beyond its first host. The default is that of a URL with one host.
+/// The part of a URL behind its first host. The default is that of a URL with one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostList {
     /// The hosts behind the first one, in the order of the URL.

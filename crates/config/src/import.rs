@@ -15,11 +15,11 @@ use thiserror::Error;
 pub struct Imported {
     /// The text of a `paceline.toml`.
     pub toml: String,
-    /// What the operator should know.
+    /// Remarks for the operator.
     pub remarks: Vec<Remark>,
 }
 
-/// Why an import fails.
+/// The reason why an import fails.
 #[derive(Debug, Error)]
 pub enum ImportError {
     /// The file is wrong.
@@ -33,7 +33,7 @@ pub enum ImportError {
     Password {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: io::Error,
     },
 }

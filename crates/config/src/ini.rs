@@ -40,7 +40,7 @@ const MAIN: &str = "pgbouncer";
 pub(super) struct Ini {
     writer: TomlWriter,
     file: String,
-    /// What the operator should know.
+    /// Remarks for the operator.
     pub(super) remarks: Vec<Remark>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Ini, ConfigError> {
 }
 
 impl Ini {
-    /// The configuration, and what the operator should know.
+    /// The configuration, and remarks for the operator.
     ///
     /// # Errors
     /// [`ConfigError::Invalid`] if values do not fit their keys, each with its line.

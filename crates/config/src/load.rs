@@ -1,4 +1,4 @@
-//! Where a configuration comes from: a file, its text, the URL of a server, `--set`.
+//! The sources of a configuration: a file, its text, the URL of a server, `--set`.
 
 use crate::config::{ANY_DATABASE, Config, Database};
 use crate::duration::{self, BareUnit};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// How a configuration file is written.
+/// The syntax of a configuration file.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// As its name or its text suggests.
@@ -101,7 +101,7 @@ impl Config {
         })
     }
 
-    /// What the operator should know about the URL in the option or variable called `source`.
+    /// A remark for the operator about the URL in the option or variable called `source`.
     pub fn remark_of_upstream(source: &str, url: &str) -> Option<Remark> {
         let exposed = secret::exposed(&Upstream::password_file(url)?)?;
         Some(Remark::new(source, exposed))

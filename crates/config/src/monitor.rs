@@ -1,4 +1,4 @@
-//! The monitor of a database's hosts: which databases have one, as whom it logs in, and to which database on the server.
+//! The monitor of a database's hosts: the databases that have one, its login, and its database on the server.
 
 use crate::config::{ANY_DATABASE, Config, Database};
 use crate::error::ConfigProblem;

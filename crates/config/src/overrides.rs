@@ -51,7 +51,7 @@ impl PoolOverrides {
         self.values.as_deref().filter(|_| has)
     }
 
-    /// How long a client keeps its server connection, if this table sets it.
+    /// The pool mode, if this table sets it.
     #[must_use]
     pub fn pool_mode(&self) -> Option<PoolMode> {
         Some(self.with("pool_mode")?.pooling.pool_mode)

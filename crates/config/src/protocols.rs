@@ -33,7 +33,7 @@ const WORDS: [(&str, u8); 9] = [
     ("tlsv1.3", V1_3),
 ];
 
-/// What a list may hold, for the documentation and for messages.
+/// The possible words of a list, for the documentation and for messages.
 pub(super) const MEANING: &str = "list of secure, default, all, legacy, tlsv1.0 to tlsv1.3";
 
 impl Protocols {
@@ -77,7 +77,7 @@ impl Protocols {
         }
     }
 
-    /// What an operator should know of it, if anything.
+    /// A remark for the operator, if the list needs one.
     pub fn remark(&self) -> Option<&'static str> {
         match (self.versions & OLD, self.versions & SECURE) {
             (0, _) => None,

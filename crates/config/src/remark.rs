@@ -1,4 +1,4 @@
-//! Remarks: what an operator should know about a valid configuration. Paceline logs them at the start; `paceline check` and
+//! Remarks for the operator about a valid configuration. Paceline logs them at the start; `paceline check` and
 //! `paceline import` print them. No remark repeats a value, which might be a secret.
 
 use crate::config::Config;
@@ -13,7 +13,7 @@ pub struct Remark {
     condition: Condition,
 }
 
-/// When a remark applies.
+/// The condition under which a remark applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,

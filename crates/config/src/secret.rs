@@ -10,7 +10,7 @@ use thiserror::Error;
 /// More than any password that PostgreSQL takes.
 const LENGTH_MAX: u64 = 65_536;
 
-/// The permission to read, for everybody but the owner and the group.
+/// The permission to read, for users other than the owner and the group.
 const OTHERS_READ: u32 = 0o004;
 
 /// A password: `Debug` shows `***`, and there is no `Display`.
@@ -35,7 +35,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Why there is no password in a file.
+/// The reason why there is no password in a file.
 #[derive(Debug, Error, PartialEq)]
 pub(super) enum SecretError {
     /// It cannot be read.
@@ -43,7 +43,7 @@ pub(super) enum SecretError {
     Unreadable {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
     /// A path that would depend on where paceline was started.

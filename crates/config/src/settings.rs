@@ -80,11 +80,11 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Where clients and monitoring connect.
+    /// Addresses for clients and monitoring.
     listening: Listening, "Listening";
-    /// How TCP detects that the other end is gone.
+    /// The detection of lost connections by TCP.
     tcp: Tcp, "TCP";
-    /// How clients prove their identity.
+    /// The authentication of clients.
     login: Login, "Login";
     /// TLS, towards clients and servers.
     encryption: Encryption, "TLS";
@@ -96,13 +96,13 @@ settings! {
     timeouts: Timeouts, "Timeouts";
     /// Session state that follows its client from server to server.
     state: State, "Session state";
-    /// Which statements Paceline groups.
+    /// The grouping of statements.
     grouping: Grouping, "Grouping";
     /// Databases with several servers.
     servers: Servers, "Several servers";
     /// The log.
     logging: Logging, "The log";
-    /// How the process runs.
+    /// The process.
     operation: Operation, "Operation";
 }
 

@@ -1,14 +1,14 @@
-//! What the configuration says about a shard instead of the coordinator's catalog.
+//! Settings of a shard that replace those of the coordinator's catalog.
 
 use crate::hosts::Host;
 use crate::secret::Secret;
 
-/// A foreign server of the coordinator. What is `None` is what the catalog says.
+/// A foreign server of the coordinator. For `None`, the catalog's value applies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShardServer {
     /// Its name on the coordinator.
     pub server: String,
-    /// Where it listens. If there are several hosts, one of them is the primary, and the others are its replicas.
+    /// Its hosts. If there are several, one of them is the primary, and the others are its replicas.
     pub hosts: Option<Vec<Host>>,
     /// One port for each host, or one for all.
     pub ports: Option<Vec<u16>>,

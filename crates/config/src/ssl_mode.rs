@@ -14,7 +14,7 @@ words! {
         Prefer = "prefer",
         /// Always encrypted.
         Require = "require",
-        /// Always encrypted, and the certificate comes from a known authority.
+        /// Always encrypted, and a known authority has issued the certificate.
         VerifyCa = "verify-ca",
         /// As `VerifyCa`, and the certificate names the host that the connection was opened to.
         VerifyFull = "verify-full",

@@ -6,7 +6,7 @@ use paceline_sql::Name;
 /// A server that may answer reads of some tables with `reads = "any"`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subscriber {
-    /// Where it listens.
+    /// Its address.
     pub at: ServerHost,
     /// The name of the database there; `None` for the same name.
     pub dbname: Option<String>,

@@ -36,7 +36,7 @@ const TARGET_SESSION_ATTRS: &str = "target_session_attrs";
 const HOSTS_MAX: usize = 32;
 pub(crate) const PORT: u16 = 5432;
 
-/// Where a server is and as whom to log in.
+/// The address of a server and the login there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
     /// The machine, or the folder of its Unix socket.
@@ -49,7 +49,7 @@ pub struct Upstream {
     pub password: Option<Secret>,
     /// The database's name on the server; `None` for the name that the client gives.
     pub dbname: Option<String>,
-    /// What is different from TLS towards other servers.
+    /// The TLS settings that differ from those for other servers.
     pub tls: UpstreamTls,
 }
 
@@ -66,7 +66,7 @@ impl Upstream {
     }
 }
 
-/// What a URL says of TLS; where it says nothing, `server_tls_…` holds.
+/// The TLS settings in a URL; `server_tls_…` applies to those that it does not contain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpstreamTls {
     /// `sslmode`.
@@ -90,7 +90,7 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// Why a text is not the URL of a server that Paceline can use.
+/// The reason why a text is not the URL of a server that Paceline can use.
 #[derive(Debug, Error, PartialEq)]
 pub(super) enum UpstreamError {
     /// Not a PostgreSQL URL at all.

@@ -77,13 +77,13 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Why a value does not fit its key.
+/// The reason why a value does not fit its key.
 #[derive(Debug, Error, PartialEq)]
 pub(super) enum ValueError {
     /// The wrong kind of value.
     #[error("{got} is not {wanted}; write {example}")]
     Kind {
-        /// What was written.
+        /// The given value.
         got: String,
         /// The kind of value that the key needs.
         wanted: &'static str,
@@ -93,7 +93,7 @@ pub(super) enum ValueError {
     /// The right kind of value, too small or too large.
     #[error("{got} is outside its limits; write a value from {least} to {most}")]
     Limits {
-        /// What was written.
+        /// The given value.
         got: String,
         /// The smallest value allowed.
         least: String,
@@ -103,7 +103,7 @@ pub(super) enum ValueError {
     /// A word that is not among the accepted ones.
     #[error("{got} is none of: {among}")]
     Choice {
-        /// What was written.
+        /// The given value.
         got: String,
         /// The accepted words.
         among: String,

@@ -21,7 +21,7 @@ pub async fn accept_failed(error: &io::Error) {
     tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
 }
 
-/// Which other processes listen at the same address.
+/// The other processes that listen at the same address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// None.

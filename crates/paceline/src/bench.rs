@@ -28,7 +28,7 @@ pub(crate) async fn bench(mut bench: Bench) -> anyhow::Result<ExitCode> {
     let mut results = Results::new(&bench)?;
     // Fail before measuring if the report cannot be written.
     bench.html.as_deref().map(open).transpose()?;
-    // Before anything is started, so that an interrupt stops what has been started.
+    // Before anything is started, so that an interrupt stops all started processes.
     let mut signals = InterruptSignals::new()?;
     let interrupt = Interrupt::default();
     let mut demo = start(&bench, &mut signals, &interrupt).await?;

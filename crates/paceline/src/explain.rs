@@ -65,7 +65,7 @@ pub(crate) async fn explain(arguments: &Explain) -> anyhow::Result<String> {
     ))
 }
 
-/// Why a text is relayed (`lease`); `None` if it may be grouped.
+/// The reason why a text is relayed (`lease`); `None` if it may be grouped.
 fn why_lease(statement: &Statement) -> Option<String> {
     let why = match (&statement.effect, statement.statements) {
         (Effect::Session(_), _) => "it may change the session".to_owned(),

@@ -1,4 +1,4 @@
-//! `paceline check FILE --connect`: connects to every host of each database, and reports what each one answers.
+//! `paceline check FILE --connect`: connects to every host of each database, and reports the answers.
 
 mod attempt;
 mod shards;
@@ -13,7 +13,7 @@ use paceline_shards::ShardMap;
 use shards::ShardsAttempt;
 use std::sync::Arc;
 
-/// What the hosts answered.
+/// The answers of the hosts.
 pub(crate) struct HostsReport {
     /// One line for each host of each database, then one for each subscriber, then the map of the shards.
     pub(crate) lines: Vec<String>,
@@ -82,7 +82,7 @@ pub(crate) async fn shard_map(
     Ok(reading.map)
 }
 
-/// How to reach a subscriber, and the hosts one of which is its primary.
+/// The logins for a subscriber, and for the hosts one of which is its primary.
 struct SubscriberAttempt {
     own: Attempt,
     hosts: Vec<Attempt>,
@@ -109,7 +109,7 @@ impl SubscriberAttempt {
         }
     }
 
-    /// What the subscriber answers, and whether it and the primary did.
+    /// The answer of the subscriber, and whether it and the primary answered.
     async fn report(self) -> (String, bool) {
         let about = &self.own.about;
         match self.compare().await {
@@ -123,7 +123,7 @@ impl SubscriberAttempt {
         let limit = self.own.settings.timeouts.server_connect_timeout;
         let mut own = self.own.open(&self.own.address()?, limit).await?;
         for host in &self.hosts {
-            // The line of a host says what is wrong with it.
+            // The line of a host has its problem.
             let Ok(mut primary) = host.open(&host.address()?, limit).await else {
                 continue;
             };

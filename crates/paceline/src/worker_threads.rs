@@ -1,4 +1,4 @@
-//! How many threads serve sockets if `worker_threads` is `auto`.
+//! The number of threads that serve sockets if `worker_threads` is `auto`.
 
 use std::num::NonZero;
 

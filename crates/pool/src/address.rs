@@ -1,4 +1,4 @@
-//! Where server connections lead.
+//! The destination of server connections.
 
 use crate::compression::ServerCompression;
 use crate::keyring::Keyring;
@@ -7,7 +7,7 @@ use paceline_cluster::HostAddress;
 use paceline_config::{Host, Tcp, Upstream};
 use std::sync::Arc;
 
-/// Where a pool's connections lead.
+/// The destination of a pool's connections.
 #[derive(Debug, Clone)]
 pub struct Address {
     /// The server.
@@ -26,7 +26,7 @@ pub struct Address {
     pub keyring: Arc<Keyring>,
     /// Compression, if a Paceline answers there; `None` if it is not offered.
     pub compression: Option<ServerCompression>,
-    /// Where the monitor has found the server; `None` if the name alone decides.
+    /// The location of the server, found by the monitor; `None` if the name alone decides.
     pub location: Option<Arc<Location>>,
 }
 
@@ -140,7 +140,7 @@ impl DatabaseAddress {
     }
 }
 
-/// Where a server listens, in the cluster's type.
+/// Converts the address of a server to the cluster's type.
 pub(crate) fn host_address(host: &Host, port: u16) -> HostAddress {
     HostAddress {
         host: match host {

@@ -32,7 +32,7 @@ pub struct AnalysisTask {
     pool: Arc<Pool>,
     template: Arc<Template>,
     settings: Arc<SessionSettings>,
-    /// Where the coordinator has the columns, if the template is analyzed on a shard.
+    /// The places of the columns on the coordinator, if the template is analyzed on a shard.
     columns: Option<Arc<PrimaryColumns>>,
     result: Option<TemplateAnalysis>,
 }

@@ -1,4 +1,4 @@
-//! Why server connections are closed, in PgBouncer's words.
+//! The reasons why server connections are closed, in PgBouncer's words.
 
 /// RECONNECT, or a reload has changed the address.
 pub(crate) const CONFIGURATION_CHANGED: &str = "database configuration changed";

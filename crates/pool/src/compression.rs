@@ -87,7 +87,7 @@ impl ServerCompression {
 pub(crate) struct ServerLink {
     /// Compresses the connections.
     pub(crate) compressor: Arc<Compressor>,
-    /// When a startup packet was refused for the offer.
+    /// The time at which a startup packet was refused for the offer.
     refused: Mutex<Option<Instant>>,
 }
 

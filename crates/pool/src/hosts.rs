@@ -59,13 +59,13 @@ pub struct DatabaseHosts {
     cluster: Mutex<Cluster>,
     /// The primary of which [`DatabaseHosts::left_others`] has been true. Locked only with the lock of the cluster.
     followed: Mutex<Option<HostId>>,
-    /// What follows from the last observation, for each read.
+    /// The roles of the hosts after the last observation, for each read.
     roles: ArcSwap<Roles>,
     positions: Positions,
     subscribers: Subscribers,
     /// See [`Shared::last_ddl`].
     last_ddl: Arc<AtomicU64>,
-    /// Where the monitor has found each host.
+    /// The location of each host, found by the monitor.
     locations: Vec<Arc<Location>>,
     failovers: Arc<Failovers>,
     /// Changed when every host should be probed now.
@@ -83,7 +83,7 @@ pub(crate) struct ReplicaHost {
     pub(crate) id: HostId,
 }
 
-/// Which host is the primary, and which replicas may serve reads.
+/// The primary, and the replicas that may serve reads.
 #[derive(Debug, Default)]
 struct Roles {
     primary: Option<HostId>,
@@ -145,7 +145,7 @@ impl DatabaseHosts {
         self.config.shard.as_deref()
     }
 
-    /// Whether the configuration still says the same.
+    /// Whether the configuration is unchanged.
     pub(crate) fn are_those_of(&self, config: &HostsConfig) -> bool {
         self.config.is_same(config)
     }
@@ -155,7 +155,7 @@ impl DatabaseHosts {
         self.config.same_server(upstream).cloned()
     }
 
-    /// Where the monitor has found the host that listens where `upstream` does.
+    /// The location of the host with the address of `upstream`.
     pub(crate) fn location(&self, upstream: &Upstream) -> Option<Arc<Location>> {
         let mut pairs = self.config.upstreams.iter().zip(&self.locations);
         let found = pairs.find(|(own, _)| is_same_server(own, upstream));
@@ -251,7 +251,7 @@ impl DatabaseHosts {
         !self.roles.load().subscribers.is_empty()
     }
 
-    /// Where the connections to each host lead, in the order of the URL, and those to each subscriber behind them.
+    /// The destinations of connections: the hosts in the order of the URL, and the subscribers behind them.
     pub(crate) fn upstreams(&self) -> &[Upstream] {
         &self.config.upstreams
     }

@@ -82,12 +82,12 @@ impl Keyring {
         self.0.load_full()
     }
 
-    /// Returns what accepts TLS from clients; `None` if it is disabled.
+    /// Returns the TLS acceptor for clients; `None` if it is disabled.
     pub fn acceptor(&self) -> Option<Arc<Acceptor>> {
         self.0.load().clients.clone()
     }
 
-    /// Returns what starts TLS with this server. For a server that is not in the configuration, this reads the files.
+    /// Returns the TLS connector for this server. For a server that is not in the configuration, this reads the files.
     ///
     /// # Errors
     /// A file is missing or cannot be used.

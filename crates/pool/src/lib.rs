@@ -11,11 +11,11 @@
 //! | [`replicas`] | the choice of a replica for a read |
 //! | [`shards`] | reads the map of a database's shards |
 //! | [`sharding`] | the shards of a database, and their pools |
-//! | [`routing`] | which shard executes a statement, and as what |
+//! | [`routing`] | the shard that executes a statement, and the statement's text there |
 //! | `group_run` | a group on a server connection |
 //! | [`analysis`] | asks PostgreSQL about templates |
 //! | [`stats`], [`counters`] | statistics |
-//! | [`shared`] | what all pools share |
+//! | [`shared`] | the state that all pools share |
 //!
 //! This crate knows neither clients nor the console.
 

@@ -1,9 +1,8 @@
-//! Where the monitor has found the server of a host that may be the primary.
+//! The address of the server of a host that may be the primary, as the monitor has found it.
 //!
-//! The name of a host may lead to another server at any time, before the monitor has asked that server what it is. So connections
-//! of pools lead to the address of this server, not to where the name leads at the moment. When the name leads elsewhere, the host is
-//! not the primary until the monitor has asked the server there. Connections that began before are closed when they are free, and cut
-//! when a primary is found.
+//! The name of a host may resolve to another server at any time, before the monitor has probed that server. So pools connect to the address
+//! that the monitor has found, without looking up the name again. When the name resolves to another server, the host is not the primary
+//! until the monitor has probed that server. Connections that began before are closed when they are free, and cut when a primary is found.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! A pool: the server connections of one database and user, and the line in front of them.
 //!
-//! This file has the types; each file of the folder has one part of what a pool does. All of it happens under one short lock that
+//! This file has the types; each file of the folder has one part of the work of a pool. All of it happens under one short lock that
 //! is never held across an `await`.
 
 mod admin;
@@ -75,7 +75,7 @@ pub type SettingsCache = Cache<Arc<ArcSwap<SettingsInForce>>, Arc<SettingsInForc
 
 /// The server connections of one database and user.
 pub struct Pool {
-    /// What all pools share.
+    /// The state that all pools share.
     pub shared: Arc<Shared>,
     all_pools: Weak<dyn AllPools>,
     policy: PolicyCell,
@@ -184,7 +184,7 @@ struct Servers {
     no_primary: Option<NoPrimary>,
 }
 
-/// What operators have ordered.
+/// The orders of operators.
 struct AdminControl {
     state: PoolState,
     /// Statements that need the database without other sessions; some may have ended.
@@ -204,7 +204,7 @@ struct WaitTimer {
 
 /// A request in the line, and its client.
 pub(crate) struct Waiter {
-    /// What the connection is needed for.
+    /// The purpose of the connection.
     pub(crate) purpose: Purpose,
     /// The request, if it may join a group or will be decided again. `None`: the client relays it.
     pub(crate) request: Option<Arc<PlannedRequest>>,
@@ -212,11 +212,11 @@ pub(crate) struct Waiter {
     pub(crate) answer: oneshot::Sender<WaitResult>,
     /// Whether the client has received the NOTICE that it waits.
     queued_sent: bool,
-    /// What a replica must have replayed.
+    /// The position that a replica must have replayed.
     pub(crate) position: Lsn,
 }
 
-/// What a server connection is needed for. PgBouncer does not count a login as a server assignment.
+/// The purpose of a server connection. PgBouncer does not count a login as a server assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A client's request.
@@ -225,13 +225,13 @@ pub(crate) enum Purpose {
     Login,
 }
 
-/// How a wait in the line ends.
+/// The end of a wait in the line.
 pub enum WaitResult {
     /// A connection, on which the client relays its request.
     Server(Box<PooledServer>),
     /// The answer to the request, which a group has brought.
     Answer(Bytes),
-    /// The answer of a replica, and what it had replayed after that.
+    /// The answer of a replica, and the position that it had replayed after that.
     OfReplica(Bytes, Lsn),
     /// The request runs elsewhere: the replica or the shard cannot serve it, and has done nothing; or the analysis of its template shows that a replica may answer it.
     Elsewhere,
@@ -269,7 +269,7 @@ pub struct PooledServer {
     underway: Option<(PartialAnswer, ResultReservation)>,
 }
 
-/// What a free server connection does next.
+/// The next work of a free server connection.
 pub(crate) enum ServerWork {
     /// Runs a group.
     Group(Dispatch<Waiter>),
@@ -285,13 +285,13 @@ pub(crate) struct LockWait {
     pub(crate) key: LineKey,
     /// The first request that waits for the row. It stays in the line.
     pub(crate) request: Arc<PlannedRequest>,
-    /// What the line knows of that request.
+    /// The spec of that request in the line.
     pub(crate) spec: WaitSpec,
     /// Start of the wait.
     pub(crate) since: Instant,
 }
 
-/// Why a request in flight must not be tried again.
+/// The reason why a request in flight must not be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unwanted {
     /// Its client has cancelled it.

@@ -34,15 +34,15 @@ use tokio::sync::{Notify, watch};
 /// Maximum number of pools for `auth_query` that are kept when they are not used: clients may name any database.
 const AUTH_POOLS_MAX: usize = 256;
 
-/// How often all pools are maintained …
+/// Interval of the maintenance of all pools …
 const MAINTAIN_EVERY: Duration = Duration::from_secs(1);
 
-/// … and how often if a time-out is shorter.
+/// … and the interval if a time-out is shorter.
 const MAINTAIN_OFTEN: Duration = Duration::from_millis(50);
 
 /// All pools of the process.
 pub struct Pools {
-    /// What all pools share.
+    /// The state that all pools share.
     pub shared: Arc<Shared>,
     registry: Mutex<Registry>,
     /// Pools that have labels in metrics.
@@ -70,7 +70,7 @@ struct Registry {
     hosts: BTreeMap<String, Arc<DatabaseHosts>>,
     /// The maps of the shards of databases, by the names that clients use.
     shard_maps: BTreeMap<String, Arc<DatabaseShards>>,
-    /// What operators have decided on grouping since the start, by the names of databases that clients use.
+    /// The decisions of operators on grouping since the start, by the names of databases that clients use.
     grouping: BTreeMap<String, GroupingDecisions>,
     /// Databases that statements need without other sessions; some statements may have ended.
     exclusive: Vec<(DatabaseAddress, Weak<ExclusiveUse>)>,
@@ -85,7 +85,7 @@ struct DatabaseOnServer<'a> {
     on_server: String,
     /// The hosts, if there are several.
     hosts: Option<Arc<DatabaseHosts>>,
-    /// What operators have decided on grouping.
+    /// The decisions of operators on grouping.
     grouping: Arc<GroupingDecisions>,
 }
 
@@ -206,7 +206,7 @@ impl Pools {
 
     /// The pool for clients that name this database and user. `None`: there is no such database.
     pub fn pool(self: &Arc<Self>, database: &str, user: &str) -> Option<Arc<Pool>> {
-        // Under the lock a reload cannot come between the configuration and the new pool.
+        // Under the lock, no reload can happen between reading the configuration and adding the new pool.
         let mut registry = self.lock();
         let config = self.shared.config();
         let of = registry.database(&config, database)?;

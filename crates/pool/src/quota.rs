@@ -49,7 +49,7 @@ struct QuotaMap {
 /// Up to this number quotas are not cleaned.
 const FEW: usize = 64;
 
-/// Which limit is reached.
+/// The limit that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
     /// That of the database.

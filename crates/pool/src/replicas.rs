@@ -38,18 +38,18 @@ pub struct Replicas {
     shard: Arc<str>,
 }
 
-/// How much of the primary's log a replica must have replayed.
+/// The part of the primary's log that a replica must have replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// What the client has written or read.
+    /// All that the client has written or read.
     Session,
-    /// What was committed when the read arrived.
+    /// All that was committed when the read arrived.
     Global,
     /// The replica may be `max_lag` behind.
     Any,
 }
 
-/// What a client has written or read: a replica behind that would show it an older state.
+/// The state that a client has written or read: a replica behind that would show it an older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// The number of questions for positions that had begun when the primary last served the client; `None` if `position` is
@@ -81,13 +81,13 @@ impl Seen {
 pub struct ChosenReplica {
     /// The server connections to it.
     pub pool: Arc<Pool>,
-    /// What it must have replayed when the read begins.
+    /// The position that it must have replayed when the read begins.
     pub position: Lsn,
 }
 
 /// A read for a replica.
 pub struct WantedRead<'a> {
-    /// How fresh the replica must be.
+    /// The required freshness of the replica.
     pub freshness: Freshness,
     /// The statement, if a logical subscriber may answer it, too.
     pub statement: Option<&'a Statement>,
@@ -204,8 +204,8 @@ impl Replicas {
         Some(seen.position)
     }
 
-    /// What the client has seen, as text for another client that follows it. `None`: there is no primary, it does not answer, or its
-    /// timeline is not known.
+    /// The position that the client has seen, as text for another client that follows it. `None`: there is no primary, it does not answer,
+    /// or its timeline is not known.
     pub async fn position(&self, seen: &mut Seen) -> Option<String> {
         self.begin_term(seen);
         let until = Instant::now() + POSITION_MAX;
@@ -252,7 +252,7 @@ fn of_host(config: &PoolConfig, hosts: &Arc<DatabaseHosts>, id: HostId) -> Optio
     let mut address = Address {
         upstream,
         database: database.unwrap_or(&config.address.database).to_owned(),
-        // A name may stand for several replicas: each connection asks its own server what it has replayed.
+        // A name may resolve to several replicas: each connection asks its own server for the replayed position.
         location: None,
         ..config.address.clone()
     };

@@ -1,4 +1,4 @@
-//! Which shard executes a statement, and as what: the statement on the shard's own table.
+//! Finds the shard that executes a statement, and writes the statement on the shard's own table.
 //!
 //! Pure: the caller has the map (crate `shards`), the analysis of the statement on the coordinator, and the pools. What a text says is
 //! read once per template and map, and the text on a partition is written once per template and partition.
@@ -122,7 +122,7 @@ impl Routes {
         self.template(request).on_map(&*self.map).is_ok()
     }
 
-    /// What is known of the template of a request.
+    /// The route of the template of a request.
     fn template(&self, request: &Request) -> Arc<TemplateRoute> {
         let mut templates = self
             .templates

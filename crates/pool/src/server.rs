@@ -56,19 +56,19 @@ pub struct ServerConn {
     pub key: BackendKey,
     /// The generation of the pool's connection; `None` outside of pools.
     pub(crate) generation: Option<GenerationGuard>,
-    /// When the connection last served a request.
+    /// The time at which the connection last served a request.
     pub(crate) idle_since: Instant,
-    /// When the connection last answered `server_check_query`.
+    /// The time at which the connection last answered `server_check_query`.
     pub(crate) checked: Option<Instant>,
-    /// When the connection was opened.
+    /// The time at which the connection was opened.
     pub(crate) opened: Instant,
     /// The slot in the limits of its database and user.
     pub(crate) slot: Option<ServerSlot>,
-    /// What the console shows of the connection.
+    /// The properties of the connection for the console.
     pub info: Arc<ServerInfo>,
     /// Logs the end of a pool's connection.
     pub(crate) log: Option<ServerLog>,
-    /// What a replica has replayed, as this connection last found.
+    /// The position that the replica had replayed when this connection last asked.
     pub(crate) replayed: Lsn,
     /// The server's defaults, if the database has several hosts and the server is the primary.
     pub(crate) transaction_defaults: Option<TransactionDefaults>,

@@ -12,7 +12,7 @@ use std::ops::Deref;
 #[derive(Debug, Clone)]
 pub struct SettingsInForce {
     settings: PoolSettings,
-    /// How the relay handles the session state of clients.
+    /// The relay's treatment of the session state of clients.
     pub state: StatePolicy,
 }
 

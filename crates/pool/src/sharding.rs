@@ -33,7 +33,7 @@ pub type ShardsInForce = Arc<ArcSwapOption<Shards>>;
 
 /// Makes the pools of shards beside the pool of the coordinator.
 pub(crate) trait ShardPoolMaker: Send + Sync {
-    /// What all pools share.
+    /// The state that all pools share.
     fn shared(&self) -> &Shared;
 
     /// The pools that are made from now on follow this configuration of the coordinator's pool.
@@ -64,7 +64,7 @@ pub struct Shards {
 struct NumberedRoutes {
     routes: Routes,
     /// Differs from that of each other map, in the whole process. It is also the number of questions for positions that had begun:
-    /// the answer to a later one includes all that the map says.
+    /// the answer to a later one includes the whole state in the map.
     number: u64,
 }
 
@@ -191,7 +191,7 @@ impl Shards {
         }
     }
 
-    /// Where a statement runs whose template has this analysis on the coordinator.
+    /// Routes a statement whose template has this analysis on the coordinator to a shard.
     ///
     /// # Errors
     /// Why it runs on the coordinator.
@@ -238,7 +238,7 @@ impl Shards {
         Arc::clone(&self.outage).try_acquire_owned().ok()
     }
 
-    /// A shard had another table than the map says.
+    /// A shard had another table than the map.
     pub fn suspect(&self) {
         self.source.suspect();
     }

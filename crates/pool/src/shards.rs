@@ -26,12 +26,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// What the monitor of a database's shards has found.
+/// The findings of the monitor of a database's shards.
 pub(crate) trait ShardSource: Send + Sync {
     /// The map in force. `None`: it is not known, or it is too old.
     fn map(&self) -> Option<Arc<dyn ShardMap>>;
 
-    /// Where connections to a server of this map lead for a role of the coordinator. `None`: the role has no login.
+    /// The destination of connections to a server of this map for a role of the coordinator. `None`: the role has no login.
     fn place(&self, map: &dyn ShardMap, server: ShardServerId, role: &str) -> Option<ShardPlace>;
 
     /// The next map must contain the privileges of this role.
@@ -41,7 +41,7 @@ pub(crate) trait ShardSource: Send + Sync {
     fn suspect(&self);
 }
 
-/// Where the connections to a shard lead for a role.
+/// The destination of connections to a shard for a role.
 #[derive(Clone)]
 pub(crate) struct ShardPlace {
     /// With the user, the password and the database there. If there are several hosts, the first of them.
@@ -88,10 +88,10 @@ struct State {
     hosts: Arc<HostsOfShards>,
 }
 
-/// What the configuration says about the shards of a database.
+/// The configuration of the shards of a database.
 #[derive(Clone)]
 pub(crate) struct ShardsConfig {
-    /// Where the monitor connects to if the hosts of the database are not monitored.
+    /// The address for the monitor if the hosts of the database are not monitored.
     coordinator: Arc<Address>,
     /// The hosts, one of which is the coordinator.
     hosts: Option<Arc<DatabaseHosts>>,
@@ -133,7 +133,7 @@ impl ShardsConfig {
         })
     }
 
-    /// Where the coordinator is now; `None` while no host is the primary.
+    /// The present address of the coordinator; `None` while no host is the primary.
     fn coordinator(&self) -> Option<Arc<Address>> {
         let Some(hosts) = &self.hosts else {
             return Some(Arc::clone(&self.coordinator));
@@ -223,7 +223,7 @@ impl DatabaseShards {
         }
     }
 
-    /// Logs the shards to which statements go from now on, or no more.
+    /// Logs the shards to which statements are sent from now on, or no longer.
     fn log_servers(&self, before: Option<&MapReading>, now: &MapReading) {
         let database = self.name.as_str();
         for server in now.map.servers() {

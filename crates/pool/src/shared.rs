@@ -1,4 +1,4 @@
-//! What all pools of the process share.
+//! The state that all pools of the process share.
 
 use crate::clock::CoarseClock;
 use crate::compression::Compressors;
@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 /// Long texts that are parsed at a time. Clients with long texts wait in the order of their arrival; others do not wait.
 const PARSERS: usize = 1;
 
-/// What all pools share.
+/// The state that all pools share.
 pub struct Shared {
     config: ArcSwap<Config>,
     /// All templates.

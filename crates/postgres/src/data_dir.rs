@@ -21,7 +21,7 @@ const LOCK: &str = "start.lock";
 pub(crate) struct DataDir {
     pub(crate) root: PathBuf,
     pub(crate) cluster: PathBuf,
-    /// Where a new cluster is created before it is renamed.
+    /// A new cluster is created here and then renamed.
     pub(crate) new_cluster: PathBuf,
     pub(crate) log: PathBuf,
     pub(crate) old_log: PathBuf,

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 
 use crate::version::Version;
 
-/// Why an embedded PostgreSQL could not be found, fetched, started or stopped.
+/// The reason why an embedded PostgreSQL could not be found, fetched, started or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -144,7 +144,7 @@ pub enum Error {
     NotAnInstallation {
         /// The folder.
         bin_dir: PathBuf,
-        /// Why the folder is not usable.
+        /// The reason why the folder is not usable.
         reason: String,
     },
 

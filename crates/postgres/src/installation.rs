@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::error::Error;
 use crate::version::Version;
 
-/// Where Debian and its derivatives install `VERSION/bin`.
+/// Debian and its derivatives install PostgreSQL in `VERSION/bin` of this folder.
 const DEBIAN_ROOT: &str = "/usr/lib/postgresql";
 
 /// A folder with a server's programs (`postgres`, `initdb`).

@@ -20,7 +20,7 @@ const RESERVED_SETTINGS: [&str; 11] = [
     "unix_socket_directories",
 ];
 
-/// How to run an embedded server.
+/// The options of an embedded server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The data folder. It contains the cluster in `pgdata`, the log `postgresql.log` and the Unix socket in `socket` (unless that

@@ -18,7 +18,6 @@ const STANDBY_SIGNAL: &str = "standby.signal";
 /// The settings of `ALTER SYSTEM`.
 const AUTO_CONF: &str = "postgresql.auto.conf";
 
-/// How a server is copied.
 #[derive(Debug, PartialEq, Eq)]
 enum CopyMethod {
     /// By `pg_basebackup` at this path.

@@ -33,7 +33,7 @@ const OWN_SETTINGS: [&str; 4] = [
     "full_page_writes=on",
 ];
 
-/// A running PostgreSQL. Dropping it stops the server cleanly (fast shutdown); its data stays.
+/// A running PostgreSQL. Dropping it stops the server cleanly (fast shutdown), and keeps its data.
 #[derive(Debug)]
 pub struct Server {
     folder: DataDir,

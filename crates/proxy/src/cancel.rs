@@ -1,5 +1,5 @@
 //! Cancel requests (PostgreSQL documentation, chapter "Canceling Requests in Progress"): find the client that has the key, and
-//! cancel what it is doing.
+//! cancel its request.
 //!
 //! A cancel request never hits another client: while it is on its way to a server, its client does not return the server
 //! connection.
@@ -34,7 +34,7 @@ pub struct CancelKeys {
     of_peers: Mutex<HashMap<CancelKey, u32>>,
 }
 
-/// A client, and what it is doing.
+/// A client and its state.
 pub struct ClientEntry {
     /// Fixed facts about the client.
     pub info: ClientInfo,
@@ -66,7 +66,7 @@ const KILLED: &str = "admin forced disconnect";
 /// A cancel request that arrives within this time after the statement was sent is repeated once, after this time.
 const REPEATED_AFTER: Duration = Duration::from_millis(50);
 
-/// What a client is doing, for the console.
+/// The activity of a client, for the console.
 #[derive(Debug, Clone)]
 pub enum ClientActivity {
     /// It has no request in the line and no server connection.
@@ -79,7 +79,7 @@ pub enum ClientActivity {
     InGroup,
 }
 
-/// What a client is doing.
+/// The state of a client, for cancel requests.
 #[derive(Default)]
 pub(crate) enum ClientState {
     /// Nothing that can be cancelled. Also: its group is in flight.
@@ -260,7 +260,7 @@ impl ClientEntry {
         }
     }
 
-    /// What the client is doing.
+    /// The activity of the client, for the console.
     pub fn activity(&self) -> ClientActivity {
         match &self.lock().doing {
             ClientState::Nothing | ClientState::Starting => ClientActivity::Idle,
@@ -316,12 +316,12 @@ impl ClientEntry {
         self.in_flight_cancelled.notified()
     }
 
-    /// Sets what the client is doing.
+    /// Sets the state of the client.
     pub(crate) fn set_state(&self, doing: ClientState) {
         self.lock().doing = doing;
     }
 
-    /// Ends a wait, and sets what the client does instead. Returns true if a cancel request arrived after the request left the
+    /// Ends a wait, and sets the client's next state. Returns true if a cancel request arrived after the request left the
     /// line.
     pub(crate) fn wait_ended(&self, doing: ClientState) -> bool {
         let mut state = self.lock();

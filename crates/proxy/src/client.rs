@@ -63,9 +63,9 @@ pub(crate) struct Client {
     listening: Option<Box<ListeningClient>>,
     replicas: ReplicasInForce,
     shards: ShardsInForce,
-    /// What the client has seen of a database with replicas.
+    /// The state of a database with replicas that the client has seen.
     seen: Seen,
-    /// What it has seen of the shards of its database.
+    /// The states of the shards of its database that the client has seen.
     shards_seen: ShardsSeen,
     /// Present in a transaction that has not begun on a server.
     deferred: Option<Box<DeferredTransaction>>,

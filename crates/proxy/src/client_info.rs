@@ -1,5 +1,5 @@
-//! What `SHOW CLIENTS` and `KILL_CLIENT` know of a client, besides what the client is doing. It is part of the client's
-//! registration for cancel requests.
+//! The properties of a client for `SHOW CLIENTS` and `KILL_CLIENT`, besides its activity. They are part of the client's registration for
+//! cancel requests.
 
 use paceline_net::Cipher;
 use paceline_net::Peer;
@@ -16,7 +16,7 @@ pub struct ClientInfo {
     pub pool: Arc<Pool>,
     /// The client's address.
     pub peer: Peer,
-    /// How TLS encrypts the connection; `None` without TLS.
+    /// The TLS cipher; `None` without TLS.
     pub cipher: Option<Cipher>,
     /// Whether the connection is compressed from the login on.
     pub compressed: bool,

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`proxy`] | what all client connections share |
+//! | [`proxy`] | the state that all client connections share |
 //! | [`client`] | one client connection: login, requests, waits, relay, replication |
 //! | [`auth`] | authentication by file, query, certificate and rules |
 //! | [`cancel`], [`peers`] | cancel requests for clients of this process and of other processes |

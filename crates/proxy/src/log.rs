@@ -7,7 +7,7 @@ use paceline_net::Cipher;
 use paceline_net::Peer;
 use std::fmt;
 
-/// What the log shows of a client.
+/// The properties of a client in the log.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientNames<'a> {
     /// The database that the client names; `None` before its startup packet.

@@ -1,11 +1,11 @@
-//! Why a client gets no session.
+//! The reasons why a client gets no session.
 
 use bytes::{Bytes, BytesMut};
 use paceline_wire::frame::HEADER_LEN;
 use paceline_wire::{ErrorResponse, backend};
 use std::io;
 
-/// Why there is no session.
+/// The reason why there is no session.
 pub(crate) enum LoginRefusal {
     /// The client has disconnected, or wants no session.
     Left,

@@ -1,4 +1,4 @@
-//! What all client connections share.
+//! The state that all client connections share.
 
 use crate::auth::AuthState;
 use crate::cancel::{CancelKeys, ConsoleKeys};
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 pub struct Proxy {
     /// All pools.
     pub pools: Arc<Pools>,
-    /// What all pools share.
+    /// The state that all pools share.
     pub shared: Arc<Shared>,
     /// State of the authentication of clients.
     pub auth: AuthState,

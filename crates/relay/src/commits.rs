@@ -1,4 +1,4 @@
-//! Which acknowledged commits have written, by the command tags of PostgreSQL.
+//! Counts acknowledged commits, and whether they have written, by the command tags of PostgreSQL.
 //!
 //! A tag tells how many rows a statement has changed, but not what triggers, rules and functions have done.
 

@@ -3,16 +3,16 @@
 //!
 //! The modules, in the order in which a request passes them:
 //!
-//! - [`request`]: where a request ends in the client's bytes, and what a request is.
-//! - [`template`]: the cache of parsed texts, and where a text is parsed.
-//! - [`session`]: what follows a client from server to server, and what becomes of its request: Paceline answers it, it may
-//!   join a group, or it is relayed. [`local_show`] holds the `SHOW` commands that Paceline answers.
+//! - [`request`]: requests, and their ends in the client's bytes.
+//! - [`template`]: parsed texts and their cache.
+//! - [`session`]: the state that follows a client from server to server, and the decision on each request: Paceline answers it, it may join
+//!   a group, or it is relayed. [`local_show`] holds the `SHOW` commands that Paceline answers.
 //! - [`relay`]: the relay itself, in both directions.
-//! - [`server`]: what a server connection has prepared and set, and how it is reset.
-//! - [`parsed`], [`settings`], [`sequences`]: when a server parsed a statement; the settings of a session; which client may
-//!   read `lastval`.
+//! - [`server`]: the prepared statements and settings of a server connection, and its reset.
+//! - [`parsed`], [`settings`], [`sequences`]: the order in which servers parsed statements; the settings of a session; the owner of
+//!   `lastval`.
 //! - [`shared_listen`]: one server connection that listens for all clients of a database.
-//! - [`commits`]: which acknowledged commits have written.
+//! - [`commits`]: the count of acknowledged commits that have written.
 //! - [`errors`]: errors that relays and groups share.
 
 #![warn(clippy::missing_errors_doc)]

@@ -32,7 +32,7 @@ pub trait ShowSource {
     fn variables(&self) -> Vec<(String, String)>;
     /// The counters.
     fn status(&self) -> Vec<(String, String)>;
-    /// Which strategies the requests of each template used.
+    /// The strategies that the requests of each template used.
     fn groups(&self) -> ShowTable;
     /// Makes the client follow another client, which was at this position. False: PostgreSQL answers the command.
     fn follow(&self, _position: &str) -> bool {

@@ -1,5 +1,5 @@
-//! When the client's `Parse` of a statement was answered, when a server parsed the statement, and which of the two statements
-//! may serve which client. This is not the catalog analysis of a template.
+//! The order of `Parse` messages: the answers to those of clients, and the parsing on servers. It decides which statement of a server may
+//! serve which client. This is not the catalog analysis of a template.
 //!
 //! PostgreSQL resolves names and types when it parses a statement. Therefore a server parses each `Parse` of a client. The
 //! prepared statement of that server then serves every client whose own `Parse` was answered earlier. If a client moves to

@@ -1,4 +1,4 @@
-//! A request: what a client sends up to the point where it waits for an answer. One `Query`, or messages of the extended
+//! A request: the messages of a client up to the point where it waits for an answer. One `Query`, or messages of the extended
 //! protocol up to `Sync`. `scanner` finds its end.
 
 mod scanner;
@@ -81,12 +81,12 @@ pub struct Request {
     pub may_change_session: bool,
     /// The client's `Parse` of the statement, if it came earlier. `None` if the statement is parsed with the request.
     pub client_parse: Option<ClientParse>,
-    /// What the statement may do with sequences, as far as known.
+    /// The use of sequences by the statement, as far as known.
     pub sequences: SequenceUse,
 }
 
 impl Request {
-    /// A simple query of a client that has changed nothing in its session: what `paceline explain` asks about.
+    /// A simple query of a client that has changed nothing in its session, for `paceline explain`.
     pub fn of_query(
         sql: &str,
         template: Arc<Template>,

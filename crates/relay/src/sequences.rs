@@ -1,4 +1,4 @@
-//! Whose sequence values a server connection remembers (`lastval`, `currval`). PostgreSQL keeps them per session. A client
+//! The owner of the sequence values that a server connection remembers (`lastval`, `currval`). PostgreSQL keeps them per session. A client
 //! must find its own last value there, or none.
 //!
 //! A client may read if, since the connection was clean, no other client called `nextval` there and the client called it on

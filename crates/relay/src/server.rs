@@ -55,7 +55,7 @@ pub struct ServerSide {
     pub must_close: bool,
     /// The session may have a temporary schema.
     pub had_temporaries: bool,
-    /// Whose sequence values the session remembers.
+    /// The owner of the sequence values that the session remembers.
     pub sequences: SequenceState,
     /// The server's default for `idle_session_timeout`. On this connection Paceline has set it to 0.
     pub idle_default: Duration,
@@ -132,11 +132,11 @@ impl StatementKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
     key: StatementKey,
-    /// What the statement was. `None` if it had to be closed anyway, because its plan or its parameters no longer fit.
+    /// The prepared statement. `None` if it had to be closed anyway, because its plan or its parameters no longer fit.
     prepared: Option<ServerParse>,
 }
 
-/// What Paceline wrote so that the server has a statement.
+/// The messages by which Paceline made the server have a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ensured {
     /// The statement.

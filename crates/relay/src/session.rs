@@ -1,5 +1,5 @@
 //! The part of a client's session that follows the client from server to server: prepared statements, settings, channels.
-//! The modules below decide what becomes of its requests.
+//! The modules below decide on its requests.
 
 use crate::parsed::ClientParse;
 use crate::request::{Request, RequestForm};

@@ -50,22 +50,22 @@ pub struct Template {
     pub statement: Option<Statement>,
     /// The hints of the last statement, as far as known.
     hints: Hints,
-    /// What a text that is too long to be parsed does.
+    /// The possible effect of a text that is too long to be parsed.
     guessed_effect: Option<GuessedEffect>,
     /// Whether Paceline answers the text.
     local_show: bool,
-    /// How quickly PostgreSQL answers it.
+    /// The time in which PostgreSQL answers its requests.
     pub pace: Pace,
     /// The name in metrics, made on first use.
     pub(crate) name: OnceLock<String>,
 }
 
-/// What a text that is too long to be parsed may do to its session.
+/// The possible effect on the session of a text that is too long to be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GuessedEffect {
     /// No more than statements that read or change rows.
     Rows,
-    /// It may set something, and only its text shows what.
+    /// It may change settings, and only its text shows which.
     Sets,
     /// Anything else.
     Other,
@@ -110,12 +110,12 @@ impl Template {
         statement.is_some_and(|s| s.depends_on_parse_time || s.has_escapes)
     }
 
-    /// What the text does with a prepared statement that it names.
+    /// The use of prepared statements by name.
     pub fn named(&self) -> Option<&Named> {
         self.statement.as_ref()?.named.as_ref()
     }
 
-    /// What the text may do with sequences.
+    /// The possible use of sequences by the text.
     pub fn sequences(&self) -> SequenceUse {
         let statement = self.statement.as_ref();
         statement.map_or(SequenceUse::ANY, |statement| statement.sequences)
@@ -181,7 +181,7 @@ impl Template {
         self.local_show
     }
 
-    /// What the text does. `None` if it is not parsed.
+    /// The effect of the text. `None` if it is not parsed.
     pub fn effect(&self) -> Option<&Effect> {
         self.statement.as_ref().map(|s| &s.effect)
     }

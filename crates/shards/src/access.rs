@@ -1,4 +1,4 @@
-//! What a client's role may do with a table, on the coordinator.
+//! The privileges of a client's role on a table, on the coordinator.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ pub enum Command {
     Delete,
 }
 
-/// What a statement does with a sharded table.
+/// The use of a sharded table by a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access<'a> {
-    /// What it does.
+    /// The kind of the statement.
     pub command: Command,
     /// The columns that it reads, also in WHERE, RETURNING, and for `ON CONFLICT` in the target.
     pub reads: Vec<&'a str>,

@@ -1,4 +1,4 @@
-//! Builds a map from what the catalogs say.
+//! Builds a map from the facts in the catalogs.
 
 mod levels;
 mod placement;

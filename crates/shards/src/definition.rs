@@ -20,7 +20,7 @@ const WANTED_SETTINGS: [(&str, &str); 2] = [
 ];
 
 impl DatabaseFacts {
-    /// What keeps a server from being the coordinator of sharded tables, or a shard.
+    /// Checks that a server may be the coordinator of sharded tables, or a shard.
     pub(crate) fn check(&self) -> Result<(), ServerProblem> {
         if self.version < VERSION_MIN {
             return Err(ServerProblem::OldVersion(VERSION_MIN));
@@ -51,7 +51,7 @@ impl DatabaseFacts {
         }
     }
 
-    /// What makes a shard with these facts differ from the coordinator.
+    /// Checks that a shard with these facts matches the coordinator.
     pub(crate) fn compare(&self, coordinator: &Self) -> Result<(), ServerProblem> {
         self.check()?;
         if self.version != coordinator.version {
@@ -127,7 +127,7 @@ pub(crate) fn compare_defaults(
 }
 
 impl ColumnFacts {
-    /// Which INSERTs may leave the column out on a shard.
+    /// The source of the column's value on a shard if an INSERT leaves the column out.
     pub(crate) fn column_default(&self) -> ColumnDefault {
         match self.default {
             DefaultFacts::Null | DefaultFacts::Expression { portable: true, .. } => {

@@ -1,4 +1,4 @@
-//! What the catalogs of the coordinator and of the shards say, as it is read.
+//! The facts in the catalogs of the coordinator and of the shards, before they are checked.
 
 use crate::access::Privileges;
 use crate::reason::ServerProblem;
@@ -6,12 +6,12 @@ use crate::table::{Fingerprint, UniqueKey};
 use paceline_cluster::{SystemId, TableName, UserDefinedNames};
 use std::collections::{BTreeMap, HashMap};
 
-/// What the coordinator says.
+/// The facts from the coordinator.
 #[derive(Debug, Clone, Default)]
 pub struct CoordinatorFacts {
     /// The database.
     pub database: DatabaseFacts,
-    /// What keeps all statements on the coordinator, whatever the catalogs say.
+    /// The problem that keeps all statements on the coordinator, whatever the catalogs contain.
     pub problem: Option<ServerProblem>,
     /// The partitioned tables that are no partitions themselves, and have foreign tables among their leaves.
     pub roots: Vec<RootFacts>,
@@ -19,7 +19,7 @@ pub struct CoordinatorFacts {
     pub roles: BTreeMap<String, RoleFacts>,
 }
 
-/// What a server says about itself and the database.
+/// The facts about a server and the database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatabaseFacts {
     /// The major version.
@@ -45,7 +45,7 @@ pub struct DatabaseFacts {
 /// The definition of a table, to be compared with that of another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Definition {
-    /// What makes an answer depend on more than the row; `None` if nothing does.
+    /// The reason why an answer may depend on more than the row; `None` if it does not.
     pub unfit: Option<String>,
     /// A line for each column, without its default, and for each CHECK constraint, as a user would write them. Equal lines mean equal
     /// definitions.
@@ -63,11 +63,11 @@ pub struct ColumnFacts {
     pub type_oid: u32,
     /// `atttypmod`
     pub type_modifier: i32,
-    /// What an INSERT stores that does not name the column.
+    /// The value that an INSERT stores if it does not name the column.
     pub default: DefaultFacts,
 }
 
-/// What an INSERT stores in a column that it does not name. A generated column is part of the definition instead.
+/// The value that an INSERT stores in a column that it does not name. A generated column is part of the definition instead.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum DefaultFacts {
     /// NULL.
@@ -100,7 +100,7 @@ pub struct RootFacts {
     pub columns: Vec<ColumnFacts>,
     /// The definition.
     pub definition: Definition,
-    /// How it is partitioned.
+    /// Its partition key.
     pub key: PartitionKeyFacts,
     /// All partitions at all levels, each behind the table of which it is a partition.
     pub partitions: Vec<PartitionFacts>,
@@ -108,7 +108,7 @@ pub struct RootFacts {
     pub truncated: bool,
 }
 
-/// How a table is partitioned.
+/// The partition key of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionKeyFacts {
     /// `partstrat`: `h`, `l` or `r`
@@ -141,13 +141,13 @@ pub struct PartitionFacts {
     pub bound: String,
     /// Whether it is being detached.
     pub detaching: bool,
-    /// What makes an answer depend on more than the row.
+    /// The reason why an answer may depend on more than the row.
     pub unfit: Option<String>,
     /// The lines of its definition if they are not those of the root.
     pub lines: Option<Vec<String>>,
-    /// How it is partitioned, if it is.
+    /// Its partition key, if it is partitioned itself.
     pub key: Option<PartitionKeyFacts>,
-    /// What the catalog says of it as a foreign table, if it is one.
+    /// Its foreign server and options, if it is a foreign table.
     pub foreign: Option<ForeignFacts>,
 }
 
@@ -175,18 +175,18 @@ pub struct RoleFacts {
     pub logins: BTreeMap<String, String>,
 }
 
-/// A foreign server, and what it says.
+/// A foreign server, and its answer.
 #[derive(Debug, Clone)]
 pub struct ServerFacts {
     /// The name of the foreign server.
     pub name: String,
     /// `HOST:PORT/DATABASE`
     pub address: String,
-    /// What it answers, or why it does not.
+    /// Its answer, or the problem if there is none.
     pub found: Result<ShardFacts, ServerProblem>,
 }
 
-/// What a shard says.
+/// The facts from a shard.
 #[derive(Debug, Clone, Default)]
 pub struct ShardFacts {
     /// The database.

@@ -109,7 +109,7 @@ impl KeyType {
 }
 
 impl KeyValue<'_> {
-    /// The same value, independent of what it was read from.
+    /// The same value, independent of its source.
     #[must_use]
     pub fn into_owned(self) -> KeyValue<'static> {
         match self {

@@ -9,7 +9,7 @@ use paceline_cluster::{StatementNames, TableName, UserDefinedNames};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-/// Which tables are sharded, and what a statement on them needs. All answers of one map agree with one another.
+/// The sharded tables, and the conditions for statements on them. All answers of one map agree with one another.
 ///
 /// A statement runs on a shard if its table is of the map, [`ShardedTable::route`] finds a leaf there, [`ShardMap::check_role`] and
 /// [`ShardMap::check_names`] do not object, and the transaction finds the [`Fingerprint`](crate::Fingerprint) behind the statement.

@@ -1,4 +1,4 @@
-//! How one table is partitioned: the key and the bounds of its partitions, and which of them has the row with a key.
+//! The partition key of one table and the bounds of its partitions; finds the partition of the row with a key.
 
 use crate::hash::partition_hash;
 use crate::key::KeyValue;
@@ -13,7 +13,7 @@ mod tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeafId(pub usize);
 
-/// What has the row: a leaf, or a partition that is partitioned itself, by its place among the levels.
+/// The partition that has the row: a leaf, or a partition that is partitioned itself, by its place among the levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Leaf(LeafId),
@@ -26,7 +26,7 @@ pub(crate) enum Partitioning {
     Hash(HashPartitions),
     List(ListPartitions),
     Range(RangePartitions),
-    /// Paceline does not know what is where.
+    /// Paceline does not know the partition of any row.
     Unknown(KeyProblem),
 }
 
@@ -89,7 +89,7 @@ impl Partitioning {
         key.iter().copied()
     }
 
-    /// Why no partition is found.
+    /// The reason why no partition is found.
     pub(crate) fn problem(&self) -> Option<&KeyProblem> {
         match self {
             Self::Unknown(problem) => Some(problem),

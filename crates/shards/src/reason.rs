@@ -1,9 +1,9 @@
-//! Why a statement runs on the coordinator, in the words of users.
+//! The reasons why a statement runs on the coordinator, in the words of users.
 
 use paceline_cluster::TableName;
 use thiserror::Error;
 
-/// Why a statement on a sharded table runs on the coordinator.
+/// The reason why a statement on a sharded table runs on the coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Reason {
     /// Holds for the whole table.
@@ -29,7 +29,7 @@ pub enum Reason {
     Leaf {
         /// The leaf on the coordinator.
         leaf: TableName,
-        /// Why statements do not go there.
+        /// The reason why statements do not go there.
         problem: Box<LeafProblem>,
     },
     /// The client's role.
@@ -42,7 +42,7 @@ pub enum Reason {
     Name(String),
 }
 
-/// Why no statement on a table runs on a shard.
+/// The reason why no statement on a table runs on a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TableProblem {
     /// The definition has something that depends on more than the row: triggers, row security, foreign keys and so on.
@@ -56,7 +56,7 @@ pub enum TableProblem {
     TooManyPartitions(usize),
 }
 
-/// Why Paceline does not find the partition for a key.
+/// The reason why Paceline does not find the partition for a key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyProblem {
     /// Only columns are supported.
@@ -85,7 +85,7 @@ pub enum KeyProblem {
     Detaching(TableName),
 }
 
-/// Why statements on a leaf run on the coordinator.
+/// The reason why statements on a leaf run on the coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LeafProblem {
     /// Another foreign data wrapper.
@@ -99,7 +99,7 @@ pub enum LeafProblem {
     Server {
         /// Its name.
         server: String,
-        /// What is wrong with it.
+        /// The problem of the server.
         problem: ServerProblem,
     },
     /// The table is missing on the shard.
@@ -117,7 +117,7 @@ pub enum LeafProblem {
         server: String,
         /// The table.
         table: TableName,
-        /// What.
+        /// The feature on which the answer may depend.
         why: String,
     },
     /// A line of the definition that the shard does not have.
@@ -141,13 +141,13 @@ pub enum LeafProblem {
     },
 }
 
-/// Why statements do not go to a server, or not to any shard.
+/// The reason why statements do not go to a server, or not to any shard.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ServerProblem {
     /// The monitor has no answer.
     #[error("not reachable: {0}")]
     Unreachable(String),
-    /// The foreign server does not say where it is.
+    /// The foreign server has no address.
     #[error("the foreign server has no option {0}; set it in [[databases.NAME.shard_servers]]")]
     NoOption(&'static str),
     /// An option that Paceline does not follow.
@@ -221,7 +221,7 @@ pub enum ServerProblem {
     OtherHashes,
 }
 
-/// Why the statements of a role run on the coordinator.
+/// The reason why the statements of a role run on the coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RoleProblem {
     /// The map has been made without it.

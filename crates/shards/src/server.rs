@@ -13,11 +13,11 @@ pub struct ShardServerId(pub usize);
 pub struct ShardServer {
     /// Its name on the coordinator.
     pub name: String,
-    /// Where it is, for operators: `HOST:PORT/DATABASE`.
+    /// Its address, for operators: `HOST:PORT/DATABASE`.
     pub address: String,
     /// The system identifier that each connection must find when it is opened; `None` if it is not known.
     pub system: Option<SystemId>,
-    /// Why it gets no statements; `None` if it may.
+    /// The reason why it gets no statements; `None` if it may.
     pub problem: Option<ServerProblem>,
 }
 

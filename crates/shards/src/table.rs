@@ -17,11 +17,11 @@ pub struct ShardedTable {
     pub ambiguous: bool,
     /// The columns, in the order of their numbers.
     pub columns: Vec<Column>,
-    /// Why no statement on the table may run on a shard; `None` if that depends on the row.
+    /// The reason why no statement on the table may run on a shard; `None` if that depends on the row.
     pub problem: Option<TableProblem>,
     /// The key columns of all levels, each of them once.
     pub(crate) key: Vec<KeyColumn>,
-    /// How each table with partitions is partitioned; the first one is the table itself.
+    /// The partitioning of each table with partitions; the first one is the table itself.
     pub(crate) levels: Vec<Partitioning>,
     pub(crate) leaves: Vec<Leaf>,
 }
@@ -37,11 +37,11 @@ pub struct Column {
     pub type_oid: u32,
     /// `atttypmod`
     pub type_modifier: i32,
-    /// Which INSERTs may leave the column out on a shard.
+    /// The source of its value if an INSERT leaves the column out.
     pub default: ColumnDefault,
 }
 
-/// Where the value comes from if an INSERT does not name the column, or a statement writes DEFAULT for it.
+/// The source of the value if an INSERT does not name the column, or a statement writes DEFAULT for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnDefault {
     /// From the shard, which has the same default, or none. On shards where it differs, no statement runs.
@@ -69,11 +69,11 @@ pub struct Leaf {
     pub oid: u32,
     /// Its name on the coordinator.
     pub name: TableName,
-    /// Where its rows are.
+    /// The place of its rows.
     pub placement: Placement,
 }
 
-/// Where the rows of a leaf are.
+/// The place of the rows of a leaf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
     /// On the coordinator.
@@ -95,14 +95,14 @@ pub struct ShardTable {
     pub oid: u32,
     /// For each column its number on the shard, and the number that the sharded table has for it on the coordinator.
     pub columns: Vec<(i16, i16)>,
-    /// What shows that the table is the same as when the map was made.
+    /// The proof that the table is the same as when the map was made.
     pub fingerprint: Fingerprint,
     /// The unique keys that `ON CONFLICT` may name.
     pub keys: Vec<UniqueKey>,
 }
 
-/// What changes with each change of the definition of a shard's table, and if its name gets another OID, or the server is in recovery.
-/// It does not identify the server: see [`ShardServer::system`](crate::ShardServer::system).
+/// Identifies the definition of a shard's table: it changes with each change of the definition, and if the name gets another OID, or the
+/// server is in recovery. It does not identify the server: see [`ShardServer::system`](crate::ShardServer::system).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     /// SQL expression of type `text`. It needs no privileges. Its value holds until the end of the transaction if the transaction has
@@ -123,7 +123,7 @@ pub struct UniqueKey {
     pub is_constraint: bool,
 }
 
-/// Where a statement may run.
+/// The server on which a statement may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// On the shard of this leaf, whose placement is [`Placement::Shard`].
@@ -145,7 +145,7 @@ impl ShardedTable {
         self.key.iter().any(|column| column.name == name)
     }
 
-    /// Why Paceline does not find partitions of the table, or of partitions that are partitioned themselves.
+    /// The reason why Paceline does not find partitions of the table, or of partitions that are partitioned themselves.
     pub fn key_problems(&self) -> impl Iterator<Item = &KeyProblem> {
         self.levels.iter().filter_map(Partitioning::problem)
     }
@@ -177,10 +177,10 @@ impl ShardedTable {
         }
     }
 
-    /// Where the row with this key is. `value` returns the value of a key column, or `None` if the statement does not fix it. Only NULL
-    /// that is inserted is [`KeyValue::Null`].
+    /// The server of the row with this key. `value` returns the value of a key column, or `None` if the statement does not fix it. Only
+    /// NULL that is inserted is [`KeyValue::Null`].
     ///
-    /// The caller makes sure that the statement compares with the column's own type, and that text is in UTF-8 on its way to the server.
+    /// The caller makes sure that the statement compares with the column's own type, and that text is sent to the server in UTF-8.
     pub fn route<'v>(&self, value: impl Fn(&KeyColumn) -> Option<KeyValue<'v>>) -> Route {
         if let Some(problem) = &self.problem {
             return Route::Coordinator(Reason::Table(problem.clone()));

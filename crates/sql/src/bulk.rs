@@ -43,7 +43,7 @@ fn names_no_session(text: &str, also: &[&str]) -> bool {
     !words.any(|word| text.contains(word))
 }
 
-/// Might a statement of this text be LISTEN, UNLISTEN or DISCARD? May say yes where none is, never no where one is.
+/// Might a statement of this text be LISTEN, UNLISTEN or DISCARD? May be true without such a statement, but is never false with one.
 pub fn may_listen(text: &str) -> bool {
     const VERBS: [&str; 3] = ["listen", "unlisten", "discard"];
     let text = text.to_ascii_lowercase();

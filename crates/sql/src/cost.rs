@@ -43,7 +43,7 @@ pub fn cost(text: &str) -> Cost {
     scan.cost
 }
 
-/// How a quoted string ends.
+/// The end of a quoted string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoted {
     /// At a quote that is not doubled.

@@ -197,7 +197,7 @@ pub struct PerMemberParameter {
 }
 
 impl Distribution {
-    /// Why the statement has rolled itself back, if this is the error that it raises for this purpose: a failed cast of
+    /// The reason why the statement has rolled itself back, if this is the error that it raises for this purpose: a failed cast of
     /// a text to boolean.
     pub fn rollback_reason(sqlstate: &str, message: &str) -> Option<RollbackReason> {
         if sqlstate != "22P02" || !message.contains(UNCERTAIN) {
@@ -210,7 +210,7 @@ impl Distribution {
     }
 }
 
-/// Why a statement has rolled itself back.
+/// The reason why a statement has rolled itself back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RollbackReason {
     /// Another transaction has taken a picked row. A retry may succeed.

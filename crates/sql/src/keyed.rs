@@ -1,4 +1,4 @@
-//! Statements on one table, as far as a partition key may find their rows: what the text says of the key, and the same text on
+//! Statements on one table, as far as a partition key may find their rows: the values of the key in the text, and the same text on
 //! another table.
 //!
 //! The text names one table. Every part that may mean something else on another server, or that belongs to the table as an object
@@ -26,7 +26,7 @@ use place::Place;
 pub use place::{Moved, Replaced, in_original};
 pub use refusal::KeyedRefusal;
 
-/// What a statement does with the rows of its table.
+/// The kind of a statement on rows of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyedCommand {
     /// SELECT.
@@ -44,9 +44,9 @@ pub enum KeyedCommand {
 pub struct KeyedStatement {
     /// The table, as the text names it.
     pub relation: Name,
-    /// What the statement does.
+    /// The kind of the statement.
     pub command: KeyedCommand,
-    /// What the text says of the key.
+    /// The values of key columns in the text.
     pub values: KeyValues,
     /// The columns that SET changes, also those of `DO UPDATE`.
     pub assigned: Vec<String>,
@@ -56,7 +56,7 @@ pub struct KeyedStatement {
     pub writes_default: bool,
     /// The ON CONFLICT clause.
     pub conflict: Option<KeyedConflict>,
-    /// How often the text has each parameter, from `$1` on.
+    /// The number of uses of each parameter in the text, from `$1` on.
     parameters: Vec<usize>,
     place: Place,
 }

@@ -70,8 +70,8 @@ const TYPES: [(&str, u32); 22] = [
     ("jsonb", 3802),
 ];
 
-/// How a text uses names of prepared statements. `None` if it does not, or if its
-/// [`SessionChange`](crate::SessionChange) describes the use.
+/// The use of names of prepared statements by a text. `None` if there is none, or if the text's [`SessionChange`](crate::SessionChange)
+/// describes it.
 pub(crate) fn of_statements(sql: &str, statements: &[NodeEnum], tree: &Record) -> Option<Named> {
     let single = match statements {
         [NodeEnum::DeallocateStmt(_)] => return None,

@@ -8,7 +8,7 @@ use crate::tree::Record;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{TransactionStmt, TransactionStmtKind};
 
-/// How a statement may use the sequence numbers that its session remembers.
+/// The possible use, by a statement, of the sequence numbers that its session remembers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceUse {
     /// The statement may draw a number.

@@ -1,4 +1,4 @@
-//! Whether a text may show what two servers with equal tables do not have in common.
+//! Whether a text may show a difference between two servers with equal tables.
 
 #[cfg(test)]
 mod tests;

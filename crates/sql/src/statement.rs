@@ -71,13 +71,13 @@ pub struct Statement {
     /// BY 1`, type modifiers, `ON CONFLICT … WHERE`, anything in a utility statement). Such a template must not be
     /// executed with its literals as parameters.
     pub needs_constants: bool,
-    /// How the text may use the sequence numbers that its session remembers.
+    /// The possible use of the sequence numbers that the session remembers.
     pub sequences: SequenceUse,
     /// Whether the text calls `lastval` or `currval` by name.
     pub reads_numbers: bool,
     /// Whether the text may show `idle_session_timeout`.
     pub shows_idle_timeout: bool,
-    /// How the text uses prepared statements by name.
+    /// The use of prepared statements by name.
     pub named: Option<Named>,
     /// Whether the text starts a transaction block.
     pub begins: bool,

@@ -28,7 +28,7 @@ impl Begin {
     }
 }
 
-/// How a text ends its transaction.
+/// The command with which a text ends its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionEnd {
     /// `COMMIT` or `END`.
@@ -116,7 +116,7 @@ pub fn ends_alone(text: &str) -> Option<TransactionEnd> {
     matches!(rest, [] | ["and", "no", "chain"]).then_some(end)
 }
 
-/// Maximum number of bytes of a text that is looked at.
+/// Maximum number of bytes of a text that is examined.
 const TEXT_BYTES_MAX: usize = 200;
 
 /// The text in lower case, without semicolons at its end, and with spaces around commas. `None` if it has other characters.

@@ -1,6 +1,6 @@
-//! What unit tests of several crates share: messages, messages as text, files that are made from the code ([`kept`]), a
-//! checker for [`histories`] of transactions, and seeds of generated tests. Each run draws a new one and prints it first; `PACELINE_SEED` (decimal, or hexadecimal after
-//! `0x`) repeats a run.
+//! Helpers for the unit tests of several crates: messages, messages as text, files that are generated from the code ([`kept`]), a checker
+//! for [`histories`] of transactions, and seeds of generated tests. Each run draws a new seed and prints it first; `PACELINE_SEED`
+//! (decimal, or hexadecimal after `0x`) repeats a run.
 
 #![allow(
     clippy::panic,

@@ -25,7 +25,7 @@ fn empty(tag: u8) -> Wire {
     wire(|out| frame::write_empty(out, tag))
 }
 
-/// What clients send.
+/// Messages of clients.
 pub mod client {
     use super::*;
 
@@ -112,7 +112,7 @@ pub mod client {
     }
 }
 
-/// What servers send.
+/// Messages of servers.
 pub mod server {
     use super::*;
 
@@ -182,7 +182,7 @@ pub mod server {
         wire(|out| ErrorResponse::error(sqlstate, message).write(out))
     }
 
-    /// What PostgreSQL says, in some language, of a plan that no longer fits its table.
+    /// The error that PostgreSQL sends, in some language, if a plan no longer fits its table.
     pub fn stale_plan() -> Wire {
         let mut out = error("0A000", STALE_PLAN);
         // The last byte ends the list of fields.

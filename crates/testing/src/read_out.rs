@@ -24,7 +24,7 @@ fn lines(bytes: &[u8], line: impl Fn(Frame<'_>) -> String) -> Vec<String> {
     lines
 }
 
-/// What a server receives.
+/// Messages to a server as text.
 pub fn to_server(bytes: &[u8]) -> Vec<String> {
     lines(bytes, to_server_line)
 }
@@ -70,7 +70,7 @@ fn target(body: &[u8]) -> String {
     }
 }
 
-/// What a client receives.
+/// Messages to a client as text.
 pub fn to_client(bytes: &[u8]) -> Vec<String> {
     lines(bytes, to_client_line)
 }

@@ -1,5 +1,5 @@
-//! How two Pacelines agree on compression. The client offers it by a protocol option of its startup packet; the server confirms it by
-//! a ParameterStatus before the first ReadyForQuery, behind which both directions are compressed.
+//! The negotiation of compression between two Pacelines. The client offers it by a protocol option of its startup packet; the server
+//! confirms it by a ParameterStatus before the first ReadyForQuery, behind which both directions are compressed.
 //!
 //! An option that is not in a NegotiateProtocolVersion may have been ignored, and a parameter may come from another login that a pooler
 //! has kept: so the confirmation repeats the offer, which has a random number in it.

@@ -1,5 +1,5 @@
-//! Where exchanges end in a stream of messages. An exchange is what one request sends, or what answers it: on a connection that serves
-//! several clients in turn, it belongs to one of them.
+//! Finds the ends of exchanges in a stream of messages. An exchange is the messages that one request sends, or those that answer it: on a
+//! connection that serves several clients in turn, each exchange belongs to one of them.
 
 use crate::frame::HEADER_LEN;
 use crate::{backend, frontend};
@@ -27,7 +27,7 @@ const NEXT: State = State::Header {
 };
 
 impl ExchangeEnds {
-    /// In what a client sends: each request ends with Query, Sync or FunctionCall.
+    /// In the messages of a client: each request ends with Query, Sync or FunctionCall.
     pub fn of_requests() -> Self {
         use frontend::tag::{FUNCTION_CALL, QUERY, SYNC};
         Self {
@@ -36,7 +36,7 @@ impl ExchangeEnds {
         }
     }
 
-    /// In what a server sends: each answer ends with ReadyForQuery.
+    /// In the messages of a server: each answer ends with ReadyForQuery.
     pub fn of_answers() -> Self {
         Self {
             ends: &[backend::tag::READY_FOR_QUERY],

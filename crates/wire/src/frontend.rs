@@ -106,7 +106,7 @@ pub fn parameter_types(oids: &[u32]) -> Vec<u8> {
     out
 }
 
-/// Appends what [`parameter_types`] returns.
+/// Appends the types that [`parameter_types`] returns.
 pub fn write_parameter_types(oids: impl ExactSizeIterator<Item = u32>, out: &mut Vec<u8>) {
     out.put_u16(u16::try_from(oids.len()).unwrap_or(u16::MAX));
     oids.for_each(|oid| out.put_u32(oid));

@@ -75,7 +75,7 @@ struct RemainingRows {
     tag: String,
 }
 
-/// Why a session ends.
+/// The reason why a session ends.
 enum SessionEnd {
     /// The operator has disconnected.
     Disconnected,

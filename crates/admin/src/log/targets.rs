@@ -14,7 +14,7 @@ pub struct Targets {
     syslog: Option<Syslog>,
 }
 
-/// Why a target cannot be opened.
+/// The reason why a target cannot be opened.
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The file cannot be written.

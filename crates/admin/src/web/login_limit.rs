@@ -1,5 +1,5 @@
-//! How often passwords may be tried, by source address and in total. Each bucket holds attempts; an attempt takes one, time
-//! returns them, and a right password returns its own.
+//! Limits attempts to guess a password, by source address and in total. Each bucket holds attempts; an attempt takes one, time returns
+//! them, and a right password returns its own.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -25,7 +25,7 @@ pub(super) struct LoginLimit {
 #[derive(Debug, Default, Clone, Copy)]
 struct Bucket {
     used: u32,
-    /// When the last attempt was returned.
+    /// The time at which the last attempt was returned.
     since: Option<Instant>,
 }
 

@@ -1,5 +1,5 @@
-//! Which request gets which answer, and what it must prove. Every request except those for the page and for a login needs a
-//! session; every POST needs an `Origin` that is the page's own, and, with a session, its second token.
+//! Routes each request to its answer, and checks its proofs. Every request except those for the page and for a login needs a session; every
+//! POST needs an `Origin` that is the page's own, and, with a session, its second token.
 
 use super::actions::Action;
 use super::clients::{self, ClientFilter};
@@ -59,7 +59,7 @@ struct Login {
     password: String,
 }
 
-/// Why a request gets no answer: the answer that it gets instead.
+/// The refusal of a request: the answer that it gets instead.
 type Refused = Box<WebResponse>;
 
 fn refuse(status: StatusCode, message: &str) -> Refused {

@@ -1,4 +1,4 @@
-//! Collects what the page shows, once per second, for all viewers together. The task starts with the first viewer and ends with the
+//! Collects the contents of the page, once per second, for all viewers together. The task starts with the first viewer and ends with the
 //! last one; without viewers, nothing is collected.
 
 use super::snapshot::SnapshotReader;
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A sample as text of JSON.
 #[derive(Clone, Default)]
 pub(super) struct Sample {
-    /// What all users of the console may see.
+    /// The part that all users of the console may read.
     pub(super) snapshot: Bytes,
     /// The last lines of the log, for administrators.
     pub(super) log: Bytes,

@@ -47,7 +47,7 @@ impl Token {
     }
 }
 
-/// What a request may know of its session.
+/// The properties of a session that a request may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SessionInfo {
     pub(super) user: String,

@@ -1,4 +1,4 @@
-//! One sample of what the page shows, from the same counters as the console and the metrics.
+//! One sample of the page's contents, from the same counters as the console and the metrics.
 
 use super::rates::{Rates, approximate};
 use super::table_json::{JsonRow, number, rows, text};
@@ -57,7 +57,7 @@ const HOST_COLUMNS: [&str; 8] = [
 const GROUPING_COLUMNS: [&str; 4] = ["database", "target", "decision", "source"];
 const DATABASE_COLUMNS: [&str; 3] = ["name", "paused", "disabled"];
 
-/// What the page shows.
+/// The contents of the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Snapshot {
     version: &'static str,

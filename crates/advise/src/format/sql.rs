@@ -1,4 +1,4 @@
-//! A script for psql: what can be done by SQL; all else is a comment.
+//! A script for psql: the advice that SQL can carry out; all else is a comment.
 
 use crate::finding::{Apply, Finding};
 use std::fmt::Write as _;

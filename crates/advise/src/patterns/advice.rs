@@ -4,7 +4,7 @@ use super::numbers::float;
 use crate::finding::{Advice, Apply};
 use crate::observation::{TableChange, TableFacts};
 
-/// What the front end does, and how to switch it on there.
+/// The advice to group statements in the front end.
 pub(super) fn group(gain: String) -> Advice {
     Advice {
         what: "Put Paceline in front of the database: it executes the waiting statements together".to_owned(),

@@ -42,7 +42,7 @@ pub(super) fn find(evaluated: &Evaluated<'_>) -> (Vec<Finding>, usize) {
     (found, explained)
 }
 
-/// What a scan reads, on average.
+/// The averages of a scan.
 struct Scan<'a> {
     rows: f64,
     blocks: f64,

@@ -12,7 +12,7 @@ const ACTIVE_MIN: f64 = 32.0;
 /// Sessions that are opened per second from which on opening them costs much: each starts a process.
 const OPENED_MIN: f64 = 50.0;
 
-/// Sessions that executed a statement within a second from which on so many processes take turns that a pooler serves them better.
+/// Minimum number of sessions that executed a statement within a second: with that many processes, a pooler serves them better.
 const RECENT_MIN: u32 = 100;
 
 /// The part of `max_connections` in use from which on clients will be rejected.

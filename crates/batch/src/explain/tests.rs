@@ -1,4 +1,4 @@
-//! A forecast for a template is what happens to its requests.
+//! Forecasts for templates agree with the decisions on their requests.
 
 use super::*;
 use crate::strategy::{GroupPlan, PlannedRequest};
@@ -90,7 +90,7 @@ const HINTS: [&str; 4] = [
     "/*+ COMMIT_ON_SUCCESS TARGET_AFFECT_ROW(2) */",
 ];
 
-/// Statements of all kinds, with what is known of them.
+/// Statements of all kinds, with their known facts.
 fn cases() -> Vec<(TemplateAnalysis, PlannedRequest)> {
     let writes = HINTS.iter().flat_map(|hints| {
         let other = format!("DELETE {hints} FROM t WHERE n = 1");

@@ -1,4 +1,4 @@
-//! What a limit gives while it is in force.
+//! Measures the throughput and the response times under a limit while it is in force.
 
 use super::flights::FlightId;
 use super::server_load::{LoadTotal, ServerLoad};
@@ -10,7 +10,7 @@ const LENGTH_MIN: Duration = Duration::from_millis(12);
 /// After this time an epoch ends with less than it needs.
 const LENGTH_MAX: Duration = Duration::from_millis(250);
 
-/// How often each request that is present must have been served.
+/// Mean number of times that each present request must have been served.
 const TURNS: f64 = 3.0;
 
 /// The same for an epoch that is too long, or hopeless.
@@ -38,14 +38,14 @@ pub(super) struct Epoch {
     /// Nanoseconds in which requests were present, and their sum over the requests.
     busy: u64,
     area: u64,
-    /// What the pools of the server had served when the epoch began.
+    /// The requests that the pools of the server had served when the epoch began.
     before: LoadTotal,
-    /// When the last group ended, and the longest time between two ends.
+    /// The time at which the last group ended, and the longest time between two ends.
     last_end: Instant,
     longest_pause: Duration,
 }
 
-/// What an epoch has shown.
+/// The results of an epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measurement {
     /// Requests per second of all pools of the server, divided by their mean response time in seconds.

@@ -116,7 +116,7 @@ impl Flights {
         }
     }
 
-    /// When the next group that counts will have taken too long.
+    /// The time at which the next group that counts will have taken too long.
     pub(super) fn overdue_at(&self) -> Option<Instant> {
         let first = self.flights.iter().find(|flight| flight.counts)?;
         Some(first.since + self.service.overdue_after())

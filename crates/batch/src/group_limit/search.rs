@@ -7,7 +7,7 @@ use super::epoch::Measurement;
 /// After each round, limits with less than this share of the best power are dropped.
 const KEPT: [f64; 4] = [0.5, 0.72, 0.85, 1.0];
 
-/// A limit, and what it gave.
+/// A limit, and its power.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     limit: usize,
@@ -24,7 +24,7 @@ pub(super) struct Search {
     best: f64,
 }
 
-/// What the search does next.
+/// The next step of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SearchStep {
     /// Tries this limit.

@@ -1,4 +1,4 @@
-//! What the pools of one server serve together.
+//! The load of all pools of one server together.
 //!
 //! PostgreSQL divides its cores among the statements that it executes: a pool with more groups in flight gets more of them, and
 //! takes it from other pools. Each pool therefore seeks the limit that is best for all pools of the server, and only one of them

@@ -1,4 +1,4 @@
-//! Which requests leave with the first one: those of its group whose rows are free, in order of arrival, up to a barrier and to
+//! Chooses the requests that leave with the first one: those of its group whose rows are free, in order of arrival, up to a barrier and to
 //! the limits of the group.
 
 use super::{
@@ -80,7 +80,7 @@ impl<T> Line<T> {
         Dispatch { entries, flight }
     }
 
-    /// How many of these rows the next group takes, so that the groups that may start have about the same size.
+    /// The number of these rows that the next group takes, so that the groups that may start have about the same size.
     fn share(&self, rows: usize, free: usize) -> usize {
         rows.div_ceil(self.group_limit.room().min(free.max(1)))
     }

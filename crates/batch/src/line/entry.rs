@@ -13,7 +13,7 @@ pub struct WaiterId(pub(super) u64);
 pub struct WaitEntry<T> {
     /// Its place in the order of arrival.
     pub waiter: WaiterId,
-    /// What the line must know of it.
+    /// Its spec for the line.
     pub spec: WaitSpec,
     /// Time of arrival.
     pub arrived: Instant,
@@ -35,7 +35,7 @@ pub struct Dispatch<T> {
     pub flight: FlightId,
 }
 
-/// What a free server connection does next.
+/// The next step of a free server connection.
 #[derive(Debug)]
 pub enum NextStep<T> {
     /// Executes these requests. Their rows are in flight until [`Line::release_rows`](super::Line::release_rows).

@@ -19,7 +19,7 @@ pub(super) struct RowState {
     pub(super) busy_since: Option<Instant>,
     /// A check is scheduled for when its requests will have waited for [`WAIT_UNCHECKED_MAX`].
     pub(super) is_checked: bool,
-    /// How the next request leaves.
+    /// The way in which the next request leaves the line.
     pub(super) contention: Contention,
     /// Waiting requests in order of arrival; may name requests that were withdrawn.
     pub(super) queue: VecDeque<WaiterId>,
@@ -27,7 +27,7 @@ pub(super) struct RowState {
     pub(super) multi_row: usize,
 }
 
-/// How the next request on a row leaves the line.
+/// The way in which the next request on a row leaves the line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Contention {
     /// With its group.
@@ -39,7 +39,7 @@ pub(super) enum Contention {
     Alone,
 }
 
-/// How a flight of a row ended.
+/// The end of a flight of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockOutcome {
     /// The lock was granted at once, or not needed.

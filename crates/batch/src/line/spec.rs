@@ -1,10 +1,10 @@
-//! What the line must know of a request: which group it may join, and what it waits for.
+//! The properties of a request that the line uses: the group that it may join, and the rows for which it waits.
 
 use crate::strategy::Strategy;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Identifies what requests wait for: a row, or the queue that take statements read. Two rows may have the same key; then
+/// Identifies the object for which requests wait: a row, or the queue that take statements read. Two rows may have the same key; then
 /// requests on one wait for requests on the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineKey(pub u64);
@@ -16,7 +16,7 @@ impl LineKey {
     }
 }
 
-/// What a request waits for in the line.
+/// The rows or the queue for which a request waits in the line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LineKeys {
     /// The request waits for no row. The rows of a write are then not known, so that the write is a barrier
@@ -111,12 +111,12 @@ pub struct ClientTimeouts {
     pub transaction: Option<Duration>,
 }
 
-/// What the line must know of a request.
+/// The properties of a request that the line uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WaitSpec {
     /// The group that it may join. `None` if it leaves alone.
     pub group: Option<GroupId>,
-    /// What it waits for.
+    /// The rows or the queue for which it waits.
     pub keys: LineKeys,
     /// The table that it changes.
     pub table: Option<TableId>,

@@ -39,7 +39,7 @@ pub trait Batch: Debug + Send + Sync {
         results: &mut Vec<MemberResult>,
     ) -> BatchProgress;
 
-    /// What the answer has shown to be wrong in the analysis of the members' templates.
+    /// The part of the analysis of the members' templates that the answer has shown to be wrong.
     fn invalidation(&self) -> Option<Invalidation> {
         None
     }

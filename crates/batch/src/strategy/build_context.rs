@@ -1,4 +1,4 @@
-//! What the messages of a group depend on besides its members.
+//! The inputs for the messages of a group besides its members.
 
 use super::prelude::Prelude;
 use std::time::{Duration, Instant};

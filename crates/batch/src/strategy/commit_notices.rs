@@ -37,8 +37,8 @@ impl CommitNotices {
     }
 }
 
-/// Where PostgreSQL sends the notices of a commit: before the `CommandComplete` of a simple query, which it commits first, and after
-/// that of the extended protocol, which it commits at `Sync`. `None` if the answer reports no change.
+/// The position at which PostgreSQL sends the notices of a commit: before the `CommandComplete` of a simple query, which it commits first,
+/// and after that of the extended protocol, which it commits at `Sync`. `None` if the answer reports no change.
 fn place_in(answer: &[u8]) -> Option<usize> {
     let is_extended = matches!(
         answer.first(),

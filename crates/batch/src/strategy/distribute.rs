@@ -269,7 +269,7 @@ struct DistributeResult {
     members: Vec<DistributeMember>,
     /// Number of distributed rows.
     rows: u64,
-    /// How the group reads its queue, if not as a whole each time.
+    /// The pass of the group through its queue. `None` if each group reads the whole queue.
     pass: Option<PassUnderway>,
 }
 

@@ -14,8 +14,8 @@ use paceline_wire::frontend::{self, BindNames, Target};
 /// SQLSTATE `query_canceled`.
 const QUERY_CANCELED: &str = "57014";
 
-/// What two reads under the same settings have in common if they are identical: statement, form, the columns that their clients know,
-/// and all values.
+/// The properties that make two reads under the same settings identical: statement, form, the columns that their clients know, and all
+/// values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ReadIdentity<'a> {
     template: u64,

@@ -34,7 +34,7 @@ pub enum MemberOutcome {
     Retry(Retry, Fallback),
 }
 
-/// How a member leaves the line again.
+/// The way in which a member leaves the line again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retry {
     /// Alone.
@@ -53,7 +53,7 @@ pub enum Retry {
     Elsewhere,
 }
 
-/// Why the analysis of a template no longer holds.
+/// The reason why the analysis of a template no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalidation {
     /// The catalog has changed.

@@ -19,7 +19,7 @@ use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// How one statement executes the requests of a template.
+/// Executes the requests of a template by one statement.
 ///
 /// A new strategy implements the first four methods. The others are optional:
 /// - Without [`GroupPlan::probe`], a request waits for its row even if PostgreSQL would answer it without the lock. So implement
@@ -81,7 +81,7 @@ pub trait GroupPlan: Debug + Send + Sync {
         None
     }
 
-    /// The answers of requests whose guards no row meets. `None` if the requests have no guards.
+    /// The answers to requests whose guards no row satisfies. `None` if the requests have no guards.
     fn unmet_guards(&self, _members: &[&PlannedRequest]) -> Option<UnmetGuards> {
         None
     }
@@ -181,7 +181,7 @@ pub struct PlannedRequest {
     pub awaits_analysis: bool,
     /// Its client would have a replica answer it. Only of interest if it is decided again.
     pub prefers_replica: bool,
-    /// What concerns its shard, if it runs on one.
+    /// The part for its shard, if it runs on one.
     pub shard: Option<Box<ShardPart>>,
 }
 

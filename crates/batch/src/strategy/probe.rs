@@ -93,7 +93,7 @@ pub struct Probe {
     progress: StatementProgress,
 }
 
-/// How the result is read.
+/// The meaning of the result.
 #[derive(Debug)]
 enum ProbeKind {
     /// A request without a row gets its answer from here.
@@ -212,7 +212,7 @@ impl Probe {
 /// documentation).
 const OF_STATEMENT: [&str; 4] = ["0A", "26", "3F", "42"];
 
-/// Classes of errors that any statement may meet: connection, time-out, cancel request, lock, resources.
+/// Classes of errors that can occur in any statement: connection, time-out, cancel request, lock, resources.
 const OF_THE_MOMENT: [&str; 9] = ["08", "25", "40", "53", "54", "55", "57", "58", "XX"];
 
 fn is_of_class(sqlstate: &str, classes: &[&str]) -> bool {

@@ -1,7 +1,7 @@
 //! Chooses where the groups of a queue start to pick, so that they do not pass over the dead rows at its head.
 //!
 //! A *whole pass* reads the queue from its head. Every other pass starts at the position of the first row that the last
-//! committed pass has found, and reads what lies before it only if the rest gives too few rows. A whole pass is due if the
+//! committed pass has found, and reads the rows before it only if the rest gives too few rows. A whole pass is due if the
 //! last one began `queue_reorder_time` ago. So a row that becomes visible before the position is taken at most that much
 //! later than in the queue's order. Which rows a position excludes, PostgreSQL decides.
 
@@ -26,7 +26,7 @@ pub(super) type QueueValues = Vec<(bool, Option<Vec<u8>>)>;
 /// The values of the ORDER BY columns of a row, in binary format.
 pub(super) type Position = Vec<Vec<u8>>;
 
-/// How a group reads its queue.
+/// The part of its queue that a group reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum QueuePass {
     /// From its head. The statement is sent after this time.
@@ -73,7 +73,7 @@ impl QueueStarts {
 
     /// A pass is committed. `first` is the position of the first row that it has found.
     ///
-    /// A position counts only until a later whole pass is committed: it may lie behind rows that this pass has seen and left.
+    /// A position counts only until a later whole pass is committed: it may be behind rows that this pass has seen and left.
     pub(super) fn committed(
         &mut self,
         queue: QueueValues,

@@ -13,7 +13,7 @@ use paceline_relay::server::ServerSide;
 use paceline_wire::Frame;
 use std::fmt::Debug;
 
-/// What a row of the result reports about the catalog version.
+/// The report of a row of the result on the catalog version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CatalogCheck {
     Unchanged,
@@ -60,7 +60,7 @@ pub(super) trait GroupResult: Debug + Send + Sync {
         }
     }
 
-    /// Why the template must not use the statement any more, if this error says so.
+    /// The reason why the template must not use the statement any more, if this error says so.
     fn refusal(&self, error: &StatementError) -> Option<String> {
         error.refusal()
     }

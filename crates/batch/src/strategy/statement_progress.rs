@@ -78,7 +78,7 @@ impl StatementProgress {
 }
 
 impl StatementError {
-    /// Why the template must not use this statement any more, if the server rejects the statement itself.
+    /// The reason why the template must not use this statement any more, if the server rejects the statement itself.
     pub(super) fn refusal(&self) -> Option<String> {
         let sqlstate = &self.sqlstate;
         is_refusal(sqlstate)

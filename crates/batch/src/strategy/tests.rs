@@ -1,4 +1,4 @@
-//! Why members return, and what a group's statement has written. The tests of each strategy check the answers.
+//! The reasons why members return, and the row versions that a group's statement has written. The tests of each strategy check the answers.
 
 use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;

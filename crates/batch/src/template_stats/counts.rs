@@ -6,7 +6,7 @@ use paceline_relay::template::Template;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Why a request that had left with a group returned to the line.
+/// The reason why a request that had left with a group returned to the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fallback {
     /// The error of a member undid the group, or stopped it before this member.
@@ -233,7 +233,7 @@ impl ShardCounts {
         load(&self.answered)
     }
 
-    /// Why the coordinator has executed a request.
+    /// The reason why the coordinator has executed a request.
     pub(super) fn reason(&self) -> Option<String> {
         self.lock_reason().clone()
     }

@@ -43,7 +43,7 @@ pub struct TemplateRow {
     pub why_alone: Option<String>,
 }
 
-/// How the table identifies templates.
+/// The identification of templates in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateNaming {
     /// By their text, for users who may have written it.

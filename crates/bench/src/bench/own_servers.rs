@@ -57,7 +57,7 @@ const ON_SHARDS: [(&str, Access); 2] = [
     ),
 ];
 
-/// How the clients of a target reach the servers.
+/// The access of a target's clients to the servers.
 #[derive(Debug, Clone, Copy)]
 enum Access {
     /// They connect to the primary, or to the coordinator.
@@ -107,7 +107,7 @@ pub(super) struct OwnServers {
     /// Dropped before the servers, so that Paceline ends first.
     paceline: Option<Paceline>,
     servers: Servers,
-    /// What the clients connect to.
+    /// The server or proxy to which the clients connect.
     pub(super) target: Arc<Target>,
 }
 
@@ -262,7 +262,7 @@ impl OwnServers {
         Ok(())
     }
 
-    /// What Paceline says about reads on replicas; `None` without Paceline.
+    /// The reads on replicas that Paceline reports; `None` without Paceline.
     async fn host_reads(&self) -> anyhow::Result<Option<HostReads>> {
         Ok(match &self.paceline {
             Some(_) if self.replicated().is_some() => Some(hosts::reads(&self.target).await?),

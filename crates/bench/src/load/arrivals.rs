@@ -1,4 +1,4 @@
-//! When clients begin their turns.
+//! The times at which clients begin their turns.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -22,7 +22,7 @@ pub(crate) enum Arrivals {
 }
 
 impl Arrivals {
-    /// When the first turn is due. Clients that pause begin at random times.
+    /// The time at which the first turn is due. Clients that pause begin at random times.
     fn first(self, start: Instant, rng: &mut StdRng) -> Instant {
         match self {
             Self::Closed { think } => start + think.mul_f64(rng.random::<f64>()),
@@ -30,7 +30,7 @@ impl Arrivals {
         }
     }
 
-    /// When the next turn is due, after one that was due at `due` and ended at `now`.
+    /// The time at which the next turn is due, after one that was due at `due` and ended at `now`.
     fn next(self, due: Instant, now: Instant, rng: &mut StdRng) -> Instant {
         match self {
             Self::Closed { think } => now + think,
@@ -44,11 +44,11 @@ impl Arrivals {
 pub(super) struct Schedule {
     arrivals: Arrivals,
     rng: StdRng,
-    /// When the next unanswered turn is or was due.
+    /// The time at which the next unanswered turn is or was due.
     due: Instant,
-    /// When the previous turn ended.
+    /// The time at which the previous turn ended.
     free: Instant,
-    /// When the turn that has no answer yet was begun.
+    /// The time at which the turn that has no answer yet was begun.
     pub(super) under_way: Option<Instant>,
     /// Whether the client takes no more turns.
     is_over: bool,
@@ -66,12 +66,12 @@ impl Schedule {
         }
     }
 
-    /// When the next turn is due.
+    /// The time at which the next turn is due.
     pub(super) fn due(&self) -> Instant {
         self.due
     }
 
-    /// When the latency of the current turn begins, which started at `begun`. If the client was free when the turn became
+    /// The time at which the latency of the current turn begins, which started at `begun`. If the client was free when the turn became
     /// due, only the timer of the load delayed it; that delay does not count.
     pub(super) fn counts_from(&self, begun: Instant) -> Instant {
         if self.due < self.free {

@@ -33,7 +33,7 @@ impl Tenth {
 
 const TENTHS: u32 = 10;
 
-/// What ended in a tenth of the measured time.
+/// The turns that ended in a tenth of the measured time.
 #[derive(Debug)]
 struct TenthResults {
     /// Number of turns.

@@ -21,7 +21,7 @@ pub(crate) struct LoadOptions {
     pub(crate) warmup: Duration,
     /// Time of the measurement.
     pub(crate) duration: Duration,
-    /// When each client begins a turn.
+    /// The times at which clients begin their turns.
     pub(crate) arrivals: Arrivals,
     /// Seed of the generators of all clients.
     pub(crate) seed: u64,
@@ -40,9 +40,9 @@ impl LoadOptions {
 /// Counters of a load, and the signal that stops it.
 #[derive(Debug, Default)]
 pub(crate) struct RunStatus {
-    /// When all clients were connected and began; unset before.
+    /// The time at which all clients were connected and began; unset before.
     pub(crate) started: OnceLock<Instant>,
-    /// Why the first client that could not connect could not; the run never begins then.
+    /// The error of the first client that could not connect; the run never begins then.
     pub(crate) refused: OnceLock<Failure>,
     /// Number of connected clients.
     pub(crate) connected: AtomicUsize,

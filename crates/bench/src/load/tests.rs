@@ -18,7 +18,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 struct Script {
     /// By client.
     turns: Vec<Vec<Turn>>,
-    /// When each client began its last turn.
+    /// The time at which each client began its last turn.
     last_turns: Mutex<Vec<Instant>>,
     stop: Interrupt,
 }

@@ -166,7 +166,7 @@ async fn close(idle: Vec<Session>, pool: Option<Rc<Pool>>) {
     }
 }
 
-/// The measured time of a run, and what the clients of this thread did.
+/// The measured time of a run, and the results of this thread's clients.
 struct Window {
     begin: Instant,
     end: Instant,
@@ -272,7 +272,7 @@ impl Window {
     }
 }
 
-/// Why a client takes no more turns.
+/// The reason why a client takes no more turns.
 enum ClientEnd {
     /// The time is over, or the run was stopped.
     OutOfTime,

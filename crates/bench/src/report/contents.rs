@@ -33,7 +33,7 @@ pub(super) struct Part<'a> {
 pub(super) struct VariantRows<'a> {
     /// Name on the command line, with the parameters that distinguish it from others of the same name.
     pub(super) name: String,
-    /// How it differs from other variants; may be empty.
+    /// The difference to other variants; may be empty.
     pub(super) about: &'a str,
     /// A row per number of clients, in ascending order.
     pub(super) rows: Vec<&'a Row>,

@@ -1,4 +1,4 @@
-//! How the figures were measured, and the commands that repeat the measurement.
+//! The conditions of the measurement, and the commands that repeat it.
 
 use crate::circumstances::{self, Circumstance, Kind};
 use crate::machine::ServerFacts;

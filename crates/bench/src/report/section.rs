@@ -32,7 +32,7 @@ const COSTS: [Measure; 3] = [
     }),
 ];
 
-/// What reads cost the primary, and how many were stale, in all rounds.
+/// The cost of reads for the primary, and the number of stale reads, in all rounds.
 const READS: [Measure; 3] = [
     ("processor time of the primary", show::duration, |figures| {
         figures.reads?.primary_cpu_micros

@@ -44,7 +44,7 @@ pub(super) enum Draw {
     Exponential(f64),
 }
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum EvalError {
     #[error("division by zero")]

@@ -235,7 +235,7 @@ fn invalid_expressions_are_errors() {
     );
 }
 
-/// How often each number from 1 to 9 is drawn.
+/// The number of times that each number from 1 to 9 is drawn.
 fn counts(draw: &str) -> [u32; 9] {
     let expression = parse(draw, &|name| Err(name.to_owned())).unwrap();
     let mut rng = StdRng::seed_from_u64(7);

@@ -3,8 +3,8 @@
 use crate::show;
 use crate::summary::{Cell, Row};
 
-/// What clients saw of the failovers, and what they lost: the heads of the columns, and a line for each target, each with its
-/// name. Empty if there was no failover.
+/// The errors and losses of clients around the failovers: the heads of the columns, and a line for each target, each with its name. Empty
+/// if there was no failover.
 pub(super) fn lines(row: &Row) -> Vec<(String, [String; 5])> {
     let label = format!("  {}, around the failover", row.label());
     let columns = ["errors", "pause", "max wait", "missing", "twice"].map(str::to_owned);

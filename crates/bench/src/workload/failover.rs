@@ -47,7 +47,7 @@ pub(crate) struct Failover {
     reads: CheckedReads,
 }
 
-/// What a client knows of the edges that it has written.
+/// The edges that a client has written, with their last known state.
 #[derive(Debug, Default)]
 pub(crate) struct ClientEdges {
     /// By edge, the number of writes, which only grows.

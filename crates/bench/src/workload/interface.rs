@@ -1,4 +1,4 @@
-//! What the bench and the load ask of a workload.
+//! The interface between a workload and the bench or the load.
 
 use super::known::CheckedReads;
 use crate::connection::{Connection, Result};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The work of one run.
 pub(crate) trait Workload: Send + Sync + 'static {
-    /// What a client remembers between its turns.
+    /// The memory of a client between its turns.
     type Memory: Default;
 
     /// Brings the tables into the state in which a run starts. Does no more than necessary.

@@ -1,5 +1,5 @@
-//! What a client knows of rows whose version only grows. A read that returns an older version is stale, whichever server has
-//! answered it: a client sees what it has written, and never goes back in time.
+//! The versions of rows that a client knows, for rows whose version only grows. A read that returns an older version is stale, whichever
+//! server has answered it: a client sees its own writes, and never an older version than before.
 
 use crate::record::ReadsResult;
 use crate::show;
@@ -79,7 +79,7 @@ impl CheckedReads {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// The numbers, without what the servers say about these reads.
+    /// The numbers, without those that the servers report on these reads.
     pub(crate) fn result(&self) -> ReadsResult {
         ReadsResult {
             checked: self.checked(),

@@ -72,7 +72,7 @@ const WORK: Duration = Duration::from_millis(10);
 const NO_WORK: Duration = Duration::ZERO;
 const AT_ONCE: Take = Take::AtOnce { limit: 1 };
 
-/// How a consumer takes orders.
+/// The way in which a consumer takes orders.
 #[derive(Debug, Clone, Copy)]
 enum Take {
     /// One statement moves at most `limit` orders.

@@ -13,7 +13,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// Title of tables: `Hot row: a flash sale`.
     pub title: &'static str,
-    /// One sentence that says which client does what.
+    /// One sentence on the work of each client.
     pub about: &'static str,
     /// Plural name of a unit of work: `updates`.
     pub unit: &'static str,
@@ -32,7 +32,7 @@ pub struct Scenario {
 pub struct Variant {
     /// Name on the command line: `hinted`.
     pub name: &'static str,
-    /// How it differs from the other variants.
+    /// The difference to the other variants.
     pub about: &'static str,
     /// The servers that it needs.
     pub topology: Topology,
@@ -96,7 +96,7 @@ pub struct Sizes {
     pub rows: Option<u64>,
     /// Use the sizes of the sources (SCENARIOS): 1,000,000 orders, 5,000,000 rows, …
     pub full: bool,
-    /// How statements are sent.
+    /// The protocol of statements.
     pub protocol: Protocol,
     /// Seed of all random numbers.
     pub seed: u64,

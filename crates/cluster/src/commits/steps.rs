@@ -12,7 +12,7 @@ const STEPS_MAX: usize = 128;
 pub(super) struct Steps(Vec<(Lsn, u64)>);
 
 impl Steps {
-    /// Adds the statement that `count` commits lie at or before the position. Of several positions for one count, keeps the lowest.
+    /// Adds the fact that `count` commits are at or before the position. Of several positions for one count, keeps the lowest.
     pub(super) fn keep_at(&mut self, position: Lsn, count: u64) {
         self.drop_past(position);
         match self.0.last_mut() {
@@ -22,7 +22,7 @@ impl Steps {
         }
     }
 
-    /// Adds the statement that all commits after the first `count` lie past the position. Of several positions for one count, keeps
+    /// Adds the fact that all commits after the first `count` are past the position. Of several positions for one count, keeps
     /// the highest.
     pub(super) fn raise_to(&mut self, position: Lsn, count: u64) {
         self.drop_past(position);

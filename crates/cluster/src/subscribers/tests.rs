@@ -1,4 +1,4 @@
-//! When a subscriber serves reads, and how far it is behind.
+//! The conditions under which a subscriber serves reads, and its lag.
 
 use super::*;
 use crate::subscription::tests::{report, tables};

@@ -1,4 +1,4 @@
-//! What the monitor has found out about a logical subscriber, on both servers.
+//! The monitor's facts about a logical subscriber, from both servers.
 
 use crate::position::{Lsn, SystemId};
 use std::collections::{BTreeMap, HashSet};
@@ -18,7 +18,7 @@ impl std::fmt::Display for TableName {
     }
 }
 
-/// What one of the two servers answers about its database, and what must be alike.
+/// The answer of one of the two servers about its database, and the facts that must be equal on both.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CatalogFacts {
     /// `pg_control_system()`
@@ -59,7 +59,7 @@ pub struct UserDefinedNames {
 pub struct TableFacts {
     /// `None` if there is no such table.
     pub oid: Option<u32>,
-    /// Why a statement that reads it may depend on more than its columns.
+    /// The reason why a statement that reads it may depend on more than its columns.
     pub unfit: Option<String>,
     /// Whether another schema has a relation of the same name.
     pub ambiguous: bool,
@@ -129,10 +129,10 @@ pub struct SubscribedState {
     pub copied: bool,
 }
 
-/// What a probe of a subscriber has found, on both servers.
+/// The result of a probe of a subscriber, on both servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscriberReport {
-    /// What the primary answers.
+    /// The answer of the primary.
     pub primary: CatalogFacts,
     /// `None` if the slot does not exist.
     pub slot: Option<SlotFacts>,
@@ -140,11 +140,11 @@ pub struct SubscriberReport {
     pub written: Option<Lsn>,
     /// The publications of the subscription.
     pub publications: Vec<PublicationFacts>,
-    /// What the subscriber answers.
+    /// The answer of the subscriber.
     pub own: CatalogFacts,
     /// `None` if no subscription of the database uses the slot.
     pub subscription: Option<SubscriptionFacts>,
-    /// What each connection to the subscriber must find again when it has answered a read.
+    /// The fingerprint that each connection to the subscriber must find again when it has answered a read.
     pub fingerprint: String,
     /// The last DDL of a client that had ended when the probe began.
     pub last_ddl: u64,

@@ -1,4 +1,4 @@
-//! Why a logical subscriber serves no reads.
+//! The reasons why a logical subscriber serves no reads.
 
 use super::facts::TableName;
 use thiserror::Error;
@@ -6,7 +6,7 @@ use thiserror::Error;
 /// The oldest major version whose catalog shows row filters, column lists, and the version of a database's collation.
 pub const SUBSCRIBER_VERSION_MIN: u32 = 15;
 
-/// Why a subscriber serves no reads.
+/// The reason why a subscriber serves no reads.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SubscriberProblem {
     /// No copy by logical replication.
@@ -94,9 +94,9 @@ pub enum SubscriberProblem {
     Unfit {
         /// The table.
         table: TableName,
-        /// Where.
+        /// The server with the table.
         server: &'static str,
-        /// Why reads of it may depend on more.
+        /// The reason why reads of it may depend on more.
         why: String,
     },
     /// The table has other columns.

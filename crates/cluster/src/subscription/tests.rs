@@ -1,4 +1,4 @@
-//! What keeps a subscriber from serving reads, and which statements it may answer.
+//! The problems that exclude a subscriber from reads, and the statements that it may answer.
 
 use std::collections::{BTreeMap, HashSet};
 

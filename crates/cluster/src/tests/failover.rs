@@ -1,4 +1,4 @@
-//! Which host is the primary.
+//! The choice of the primary.
 
 use super::*;
 

@@ -46,7 +46,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// What the cluster was shown of each host since its last failure.
+/// The steps for each host since its last failure.
 #[derive(Default)]
 struct Shown {
     reports: [Option<HostReport>; HOSTS],

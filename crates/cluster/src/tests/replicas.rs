@@ -1,4 +1,4 @@
-//! Which replicas are in use, and how far each is behind.
+//! The replicas in use, and their lag.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What can be wrong with a `pgbouncer.ini`, beside values that do not fit their key. Every message says what to do; none repeats
-//! a connection string, which may hold a password.
+//! Errors in a `pgbouncer.ini`, beside values that do not fit their key. Every message names the remedy; none repeats a connection string,
+//! which may contain a password.
 
 use thiserror::Error;
 
@@ -43,7 +43,7 @@ pub(crate) enum IniError {
     Include {
         /// Its name as it was written.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
     /// Not a connection string.
@@ -56,7 +56,7 @@ pub(crate) enum IniError {
     UnknownKey {
         /// The key.
         key: String,
-        /// Where it was written.
+        /// The section of the key.
         section: &'static str,
         /// The key that was most likely meant.
         nearest: Option<String>,
@@ -71,7 +71,7 @@ pub(crate) enum IniError {
     Number {
         /// The key.
         key: String,
-        /// What was written.
+        /// The given value.
         got: String,
     },
     /// Something that Paceline cannot do and that an operator may rely on.
@@ -79,7 +79,7 @@ pub(crate) enum IniError {
     Refused {
         /// The key.
         key: String,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! `[[databases.NAME.shard_servers]]`: where shards are and as whom to log in, if the coordinator's catalog does not say it to Paceline.
+//! `[[databases.NAME.shard_servers]]`: addresses of shards and logins there, if Paceline cannot read them in the coordinator's catalog.
 
 use super::peers::{host, port_number};
 use super::reader::Reader;

@@ -7,7 +7,7 @@ use super::toml_writer::TomlWriter;
 use crate::error::IniError;
 use crate::settings::form::Syntax;
 
-/// The TOML so far, and what was noted about the file.
+/// The TOML so far, and the notes about the file.
 #[derive(Default)]
 pub(super) struct Conversion {
     pub(super) toml: TomlWriter,

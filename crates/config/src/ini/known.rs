@@ -1,4 +1,4 @@
-//! The keys of PgBouncer 1.25, and what Paceline makes of each. If Paceline has a key of the same name, the entry of that key in
+//! The keys of PgBouncer 1.25, and the counterpart of each in Paceline. If Paceline has a key of the same name, the entry of that key in
 //! `settings` states PgBouncer's default. This file lists the others.
 
 use crate::overrides::keys_in;
@@ -6,7 +6,7 @@ use crate::settings::form::Syntax::{self, Number, Path, Seconds, Switch, Text};
 use crate::settings::{Table, keys};
 use std::sync::LazyLock;
 
-/// What Paceline makes of a key of PgBouncer.
+/// The counterpart in Paceline of a key of PgBouncer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mapping {
     /// Paceline has this key for it.
@@ -19,7 +19,7 @@ pub enum Mapping {
     Refused {
         /// The values that describe what Paceline does anyway.
         unless: &'static [&'static str],
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: &'static str,
     },
 }
@@ -32,11 +32,11 @@ pub(crate) struct Known {
     /// Its default in PgBouncer; empty if there is none.
     pub(crate) default: &'static str,
     pub(super) syntax: Syntax,
-    /// What Paceline makes of it.
+    /// The counterpart in Paceline.
     pub(crate) mapping: Mapping,
 }
 
-/// What Paceline makes of PgBouncer's key of this name; `None` if PgBouncer has no such key.
+/// The counterpart in Paceline of PgBouncer's key of this name; `None` if PgBouncer has no such key.
 #[must_use]
 pub fn pgbouncer_mapping(key: &str) -> Option<Mapping> {
     let known = KNOWN.iter().find(|known| known.name == key);

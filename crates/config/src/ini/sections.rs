@@ -94,7 +94,7 @@ fn value<'a>(pairs: &'a Pairs, key: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// Where the hosts of a database listen. If the section does not name hosts that Paceline can use, notes why and returns `None`.
+/// The addresses of the hosts of a database. If the section does not name hosts that Paceline can use, notes why and returns `None`.
 fn addresses(
     pairs: &Pairs,
     place: &SourceLine,
@@ -134,7 +134,7 @@ fn addresses(
     addresses
 }
 
-/// Why Paceline cannot use these hosts. Unless the section `said` them, they are the folder of `unix_socket_dir`.
+/// The reason why Paceline cannot use these hosts. Unless the section `said` them, they are the folder of `unix_socket_dir`.
 fn wrong_names(names: &[&str], said: bool) -> Option<&'static str> {
     match names {
         [""] if !said => Some("there is none, and unix_socket_dir is empty; add host="),

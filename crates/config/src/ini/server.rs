@@ -14,7 +14,7 @@ pub(super) struct Server {
     pub(super) dbname: Option<String>,
 }
 
-/// Where one host listens.
+/// The address of one host.
 pub(super) struct Address {
     /// A name, an address, or the folder of a Unix socket.
     pub(super) host: String,

@@ -1,4 +1,4 @@
-//! Where a line of a `pgbouncer.ini` is: the file and the number of the line.
+//! The place of a line in a `pgbouncer.ini`: the file and the number of the line.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whole files: what they come to, what is wrong with them, and that an import means the same.
+//! Whole files: their configuration, their errors, and that an import has the same meaning.
 
 mod hosts;
 mod table;
@@ -12,7 +12,7 @@ use known::{KNOWN, Known, Mapping, OF_DATABASES, OF_USERS};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
-/// What every file here needs on this side of authentication.
+/// The lines that every file here needs: authentication of clients, and an address.
 const MAIN_LINES: &str = "[pgbouncer]\nauth_type = trust\nlisten_addr = 127.0.0.1\n";
 
 /// Read with one database more.
@@ -405,7 +405,7 @@ fn an_import_shows_no_password() {
     Config::from_toml(&toml, "p.toml").unwrap();
 }
 
-/// What an import means, with the passwords in files.
+/// The configuration that an import produces, with the passwords in files.
 fn imported(ini: &Ini) -> Config {
     let folder = tempfile::tempdir().unwrap();
     let write = |(number, (_, password)): (usize, (&str, &str))| {
@@ -481,7 +481,7 @@ proptest! {
     #![proptest_config(paceline_testing::cases(100))]
     #[test]
     fn an_import_means_the_same(main in main_lines(), databases in prop::collection::vec(database_line(), 0..4)) {
-        // What is refused by itself is another test's.
+        // Another test checks lines that are refused by themselves.
         let main = main.into_iter().filter(|line| whole(&format!("{MAIN_LINES}{line}")).is_ok());
         let in_databases = |line: &String| whole(&format!("{MAIN_LINES}[databases]\n{line}")).is_ok();
         let databases = databases.into_iter().filter(in_databases);

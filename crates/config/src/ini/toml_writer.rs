@@ -19,7 +19,7 @@ enum Line {
 /// The comment that replaces a password.
 const WITHHELD: &str = "# password_file = \"/PATH\"  # the password is not shown: put it into a file that only paceline can read, or let --password-dir do that";
 
-/// How to write passwords.
+/// The place of passwords in the TOML.
 #[derive(Clone, Copy)]
 pub(crate) enum Passwords<'a> {
     /// In the URL, for the reader only.

@@ -1,4 +1,4 @@
-//! The schema in the repository, and what it accepts. The validator knows as much of JSON schema as the schema uses.
+//! The schema in the repository, and the values that it accepts. The validator knows as much of JSON schema as the schema uses.
 
 use super::*;
 use crate::Config;
@@ -9,7 +9,7 @@ fn value(toml: &str) -> Value {
     serde_json::to_value(document).unwrap()
 }
 
-/// What is wrong with `value`, as paths into it.
+/// The violations of the schema in `value`, as paths into it.
 fn complaints(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     let kind = schema.get("type");
     let kinds: Vec<&str> = match kind {
@@ -101,7 +101,7 @@ fn the_example_is_accepted_and_names_the_schema() {
     assert_eq!(wrong(example), [""; 0]);
 }
 
-/// What the reader refuses for its kind, its name or its limits, the schema refuses.
+/// The schema refuses each value that the reader refuses for its kind, its name or its limits.
 #[test]
 fn the_schema_refuses_what_the_reader_refuses() {
     for (toml, expected) in [

@@ -24,8 +24,8 @@ pub(super) enum Form {
     Zstd(usize),
 }
 
-/// What precedes the content of a block: a byte of flags, the length before compression, and that of the zstd frame if there is one. A
-/// length is transmitted less one, so that a block is never empty.
+/// The header of a block: a byte of flags, the length before compression, and the length of the zstd frame if there is one. A length is
+/// transmitted less one, so that a block is never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) form: Form,
@@ -35,7 +35,7 @@ pub(super) struct Header {
     pub(super) last: bool,
 }
 
-/// Why what the peer has sent is not a block.
+/// The reason why the peer's bytes are not a block.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BlockError {
     #[error("a block has the unknown flags {0:#04x}")]

@@ -1,4 +1,4 @@
-//! What the compressed connections of one link have in common: the settings, the effort, and the bytes that are counted.
+//! The state that the compressed connections of one link share: the settings, the effort, and the count of bytes.
 
 use super::pace::{Effort, Pace};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// The highest level of zstd that is used: higher ones need much more memory and time.
 const LEVEL_MAX: u8 = 19;
 
-/// How the connections of a link are compressed.
+/// The compression of the connections of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CompressionSettings {
     /// The highest level of zstd that is used, 1 to 19.

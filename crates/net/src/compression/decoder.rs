@@ -9,7 +9,7 @@ use bytes::{Buf, BytesMut};
 /// The reading side of a compressed connection.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    /// What has arrived and is not decompressed.
+    /// Bytes that have arrived and are not decompressed yet.
     incoming: BytesMut,
     history: History,
 }

@@ -12,14 +12,14 @@ use std::fmt;
 /// Fewer bytes are not compressed: it would save little.
 pub(super) const COMPRESSED_BYTES_MIN: usize = 200;
 
-/// A compressed block must be shorter by so many bytes.
+/// Minimum number of bytes by which a compressed block must be shorter.
 const SAVED_BYTES_MIN: usize = 20;
 
 /// Finds the first end of an exchange in what is written next: returns its distance in bytes, `None` if these bytes contain no end.
 /// The next call gets the bytes behind that end, or behind all of these.
 pub type FindEnd = Box<dyn FnMut(&[u8]) -> Option<usize> + Send>;
 
-/// What the dictionary of a block may contain.
+/// The bytes that the dictionary of a block may contain.
 pub(super) enum Window {
     /// Bytes of the same exchange.
     Exchange(FindEnd),

@@ -4,10 +4,10 @@
 /// Maximum bytes of a dictionary.
 const HISTORY_BYTES: usize = 32 * 1024;
 
-/// The dictionary of a block has at most so many times its bytes.
+/// Maximum size of a block's dictionary, as a multiple of the block's size.
 const DICTIONARY_RATIO: usize = 8;
 
-/// How the dictionaries begin that zstd does not take for plain content.
+/// The first bytes of a dictionary in zstd's own format. zstd takes all others for plain content.
 const DICTIONARY_MAGIC: &[u8] = &[0x37, 0xa4, 0x30, 0xec];
 
 /// The last bytes of an exchange. It is empty, and owns no memory, between exchanges.

@@ -1,9 +1,9 @@
-//! How much the compressor of a link works: at which level, or not at all. Time is an argument.
+//! Chooses the effort of a link's compressor: a level, or none. Time is an argument.
 //!
-//! A compressor that is slower than the link slows the link down. Every half second, if the compressor takes more than half of a
-//! processor, its level is halved; if it takes little, the level is doubled, up to the configured one. If level 1 takes too much, blocks
-//! are stored for a second, and the faster of both is kept for a while. Nothing but the bytes that get through shows which is faster:
-//! sockets have large buffers, and connections that wait for each other never fill them.
+//! A compressor that is slower than the link slows the link down. Every half second, if the compressor takes more than half of a processor,
+//! its level is halved; if it takes little, the level is doubled, up to the configured one. If level 1 takes too much, blocks are stored
+//! for a second, and the faster of both is kept for a while. Only the number of transmitted bytes shows which is faster: sockets have large
+//! buffers, and connections that wait for each other never fill them.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ const STORE_FOR: Duration = Duration::from_secs(20);
 /// For so long, level 1 is kept because that was faster than to store blocks.
 const COMPRESS_FOR: Duration = Duration::from_secs(60);
 
-/// What the compressor does with a block.
+/// The treatment of a block by the compressor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effort {
     /// Nothing.
@@ -36,8 +36,8 @@ pub(super) enum Effort {
 enum State {
     /// Compresses at this level.
     Level(i32),
-    /// Stores blocks, and does not look at the result yet: what is sent may be what buffers take. Level 1 has transmitted so many bytes
-    /// per second.
+    /// Stores blocks, and does not evaluate the result yet: buffers may take all bytes that are sent. Level 1 has transmitted this many
+    /// bytes per second.
     Settling { compressed: f64 },
     /// Stores blocks, and compares the result.
     Comparing { compressed: f64 },
@@ -45,7 +45,7 @@ enum State {
     Storing { until: Instant },
 }
 
-/// What has happened since the last decision.
+/// The work since the last decision.
 #[derive(Debug, Default)]
 struct Period {
     began: Option<Instant>,

@@ -16,7 +16,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A read decompresses no further block after so many bytes.
+/// After this many bytes, a read decompresses no further block.
 const READ_BYTES: usize = 64 * 1024;
 
 thread_local! {

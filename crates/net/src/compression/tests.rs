@@ -101,7 +101,7 @@ fn what_was_written_is_read_however_it_is_divided() {
     ran.unwrap();
 }
 
-/// What an exchange becomes does not depend on earlier ones, unless the window is shared.
+/// The blocks of an exchange do not depend on earlier exchanges, unless the window is shared.
 #[test]
 fn an_exchange_is_compressed_as_if_it_were_the_first() {
     let secret = b"a secret that somebody else has sent a moment ago: 0123456789abcdef ".repeat(5);

@@ -1,5 +1,5 @@
-//! Reads names, validity, public key and signature algorithm of a certificate (X.509 in DER, RFC 5280). rustls verifies where the
-//! certificate comes from.
+//! Reads names, validity, public key and signature algorithm of a certificate (X.509 in DER, RFC 5280). rustls verifies
+//! the chain of certificates.
 
 use ring::digest::{self, Algorithm};
 use rustls::pki_types::SubjectPublicKeyInfoDer;

@@ -1,9 +1,9 @@
-//! Why TLS cannot be set up with the settings that were given.
+//! The reason why TLS cannot be set up with the settings that were given.
 
 use rustls::server::VerifierBuilderError;
 use std::path::PathBuf;
 
-/// Why TLS cannot be set up with the settings that were given.
+/// The reason why TLS cannot be set up with the settings that were given.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or lacks the expected item.
@@ -13,7 +13,7 @@ pub enum TlsError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong, without a part of the file.
+        /// The problem, without a part of the file.
         reason: String,
     },
     /// A setting needs another one.

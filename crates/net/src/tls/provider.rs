@@ -1,4 +1,4 @@
-//! What Paceline uses of rustls on both sides: ciphers, versions, the application protocol.
+//! The part of rustls that both sides use: ciphers, versions, the application protocol.
 
 use super::settings::TlsVersions;
 use rustls::SupportedProtocolVersion;

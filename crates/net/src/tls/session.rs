@@ -51,7 +51,7 @@ pub(crate) struct TlsSession {
     end: Option<ReadEnd>,
 }
 
-/// Why nothing more can be read.
+/// The reason why nothing more can be read.
 enum ReadEnd {
     /// The peer has sent close_notify or closed its socket.
     Closed,

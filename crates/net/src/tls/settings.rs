@@ -1,4 +1,4 @@
-//! What callers choose for TLS towards one side.
+//! The TLS settings towards one side.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub enum SslMode {
     Prefer,
     /// Always encrypted.
     Require,
-    /// Always encrypted, and the certificate must come from a known authority.
+    /// Always encrypted, and a known authority must have issued the certificate.
     VerifyCa,
     /// As [`SslMode::VerifyCa`], and the certificate must name the host that was dialled.
     VerifyFull,
@@ -53,7 +53,7 @@ pub struct TlsSettings {
     pub key_file: Option<PathBuf>,
     /// Own certificate, followed by those that lead from it to an authority, PEM.
     pub cert_file: Option<PathBuf>,
-    /// Authorities that the other side's certificate must come from, PEM.
+    /// Authorities that may issue the other side's certificate, PEM.
     pub ca_file: Option<PathBuf>,
     /// Versions that are offered.
     pub versions: TlsVersions,

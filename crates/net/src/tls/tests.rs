@@ -1,4 +1,4 @@
-//! Which certificates are accepted on both sides, and which files are missing.
+//! Certificates that are accepted on both sides, and files that are missing.
 
 mod certificates;
 

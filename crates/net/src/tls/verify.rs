@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Verifies a server's certificate, and always that the server has its private key.
 pub(super) struct ServerVerifier {
-    /// Authorities that the certificate must come from; `None` accepts any certificate.
+    /// Authorities that may issue the certificate; `None` accepts any certificate.
     trust: Option<Authorities>,
     /// Whether the certificate must name the host that was dialled.
     check_name: bool,

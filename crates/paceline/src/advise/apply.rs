@@ -6,7 +6,7 @@ use anyhow::{anyhow, bail};
 use paceline_advise::{Advice, Apply, Finding, evaluate};
 use std::io::{IsTerminal, Write as _};
 
-/// How long a statement waits for a lock before it gives up: others that want the table wait behind it.
+/// Limits the wait of a statement for a lock: other sessions that use the table wait behind it.
 const LOCK_TIMEOUT: &str =
     "SET application_name = 'paceline advise'; SET lock_timeout = '2s'; SET statement_timeout = 0";
 

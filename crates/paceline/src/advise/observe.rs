@@ -1,4 +1,4 @@
-//! Reads an observation: counters, samples of sessions, counters again, and what the catalog says about the busiest tables.
+//! Reads an observation: counters, samples of sessions, counters again, and the catalog's facts about the busiest tables.
 
 use crate::cli::Advise;
 use crate::server_address::server_address;

@@ -66,7 +66,7 @@ pub(crate) struct Advise {
     pub(crate) upstream: Upstream,
     /// The time of an observation.
     pub(crate) interval: Duration,
-    /// What to print.
+    /// The format of the output.
     pub(crate) format: AdviseFormat,
     /// Whether to observe until interrupted.
     pub(crate) watch: bool,

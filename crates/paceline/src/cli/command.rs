@@ -51,7 +51,7 @@ pub(crate) struct Explain {
     pub(crate) sql: String,
     /// The server whose catalog is read; `None`: only the text is analyzed.
     pub(crate) upstream: Option<Upstream>,
-    /// What the configuration says about foreign servers of the database.
+    /// The configuration of foreign servers of the database.
     pub(crate) shard_servers: Vec<ShardServer>,
     /// The query that connections to the database run first.
     pub(crate) connect_query: String,
@@ -76,7 +76,7 @@ pub(crate) struct Serve {
     /// exist.
     #[cfg(feature = "embedded")]
     pub(crate) embedded: Option<PathBuf>,
-    /// What to log: a level, or directives of `tracing_subscriber`'s `EnvFilter`. `None`: `verbose` sets the level.
+    /// The filter of the log: a level, or directives of `tracing_subscriber`'s `EnvFilter`. `None`: `verbose` sets the level.
     pub(crate) log_filter: Option<String>,
     /// Options of PgBouncer's command line.
     pub(crate) service: Service,

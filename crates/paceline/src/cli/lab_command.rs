@@ -20,7 +20,7 @@ pub(crate) enum LabCommand {
 /// The resolved arguments of a measurement.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    /// What to run. Without targets, the demo is started and measured.
+    /// The runs. Without targets, the demo is started and measured.
     pub(crate) plan: Plan,
     /// The data folder of the demo's PostgreSQL, if no target is named.
     pub(crate) demo_folder: Option<PathBuf>,

@@ -105,7 +105,7 @@ fn forecasts(
     }
 }
 
-/// What happens now, and what the hint or the setting would change.
+/// The present forecast, and the change by the hint or the setting.
 fn in_words(now: &Forecast, with_hint: &Forecast, switched: &Forecast) -> String {
     let alone = |forecast: &Forecast| matches!(forecast, Forecast::Alone(_));
     let remedy = match (

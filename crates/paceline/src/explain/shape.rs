@@ -1,4 +1,4 @@
-//! What can be derived from the text of a statement if no server is named.
+//! The analysis of a statement by its text alone, if no server is named.
 
 use paceline_batch::explain::{AnalysisSummary, NOT_PLAIN};
 use paceline_batch::policy::Permission;

@@ -1,4 +1,4 @@
-//! Where a statement of a database with shards runs: as its text alone permits, or by the map.
+//! The server that executes a statement of a database with shards: as its text alone permits, or by the map.
 
 use crate::cli::Explain;
 use crate::host_check::shard_map;
@@ -14,7 +14,7 @@ use paceline_sql::keyed::KeyedStatement;
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a statement runs.
+/// The server that executes a statement.
 #[derive(Debug)]
 pub(super) enum Place {
     /// On this shard.
@@ -43,7 +43,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What the text alone permits; `None` if shards are off.
+/// The server that the text alone permits; `None` if shards are off.
 pub(super) fn of_text(template: &Template, shards: Shards) -> Option<String> {
     if shards == Shards::Off {
         return None;
@@ -58,7 +58,7 @@ pub(super) fn of_text(template: &Template, shards: Shards) -> Option<String> {
     })
 }
 
-/// Where the statement runs by the map of the shards, as it is now.
+/// The server that executes the statement by the present map of the shards.
 pub(super) async fn place(
     arguments: &Explain,
     address: &Address,

@@ -1,4 +1,4 @@
-//! One attempt to reach a server, and what it answers about itself.
+//! One attempt to connect to a server, and its answer about itself.
 
 use paceline_config::{Config, Database, PoolSettings, ServerHost, Upstream};
 use paceline_net::optional_timeout;
@@ -15,7 +15,7 @@ const STATE: &str = "SELECT pg_catalog.pg_is_in_recovery(), CASE WHEN pg_catalog
     THEN (SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver) \
     ELSE ('x' || pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::bit(32)::int END";
 
-/// How to reach one host.
+/// The login for one host.
 pub(super) struct Attempt {
     /// The database's name for clients, and the host.
     pub(super) about: String,
@@ -39,7 +39,7 @@ impl Attempt {
         }
     }
 
-    /// What the host answers, and whether it did.
+    /// The answer of the host, and whether it answered.
     pub(super) async fn report(self) -> (String, bool) {
         let about = match &self.upstream.user {
             Some(user) => format!("{} as {user}", self.about),

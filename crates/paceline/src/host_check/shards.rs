@@ -1,4 +1,4 @@
-//! The map of a database's shards: what Paceline would send where, and what keeps the rest on the coordinator.
+//! The map of a database's shards: the shards that may execute statements, and the reasons why other statements stay on the coordinator.
 
 use super::attempt::Attempt;
 use paceline_config::{Config, Database, PoolSettings, ShardServer, Shards, Upstream};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Partitions that a line names; it counts the others.
 const NAMED_MAX: usize = 3;
 
-/// How to reach the coordinator of a database: one of its hosts.
+/// The logins for the coordinator of a database: one of its hosts.
 pub(super) struct ShardsAttempt {
     database: String,
     hosts: Vec<Attempt>,
@@ -87,7 +87,7 @@ impl ShardsAttempt {
     pub(super) async fn read(&self, roles: &[String]) -> anyhow::Result<MapReading> {
         for host in &self.hosts {
             let limit = host.settings.timeouts.server_connect_timeout;
-            // The line of a host says what is wrong with it.
+            // The line of a host has its problem.
             let Ok(mut conn) = host.open(&host.address()?, limit).await else {
                 continue;
             };

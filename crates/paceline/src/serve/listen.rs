@@ -18,7 +18,7 @@ pub(super) struct Listeners {
     pub(super) metrics: Option<TcpListener>,
     /// The socket for browsers.
     pub(super) web_console: Option<TcpListener>,
-    /// Which processes share the sockets for clients.
+    /// The processes that share the sockets for clients.
     pub(super) sharing: Sharing,
     socket_file: Option<SocketFile>,
 }

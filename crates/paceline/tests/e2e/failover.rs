@@ -102,7 +102,7 @@ impl Pair {
         self.replica.client("postgres").ok("SELECT pg_promote()");
     }
 
-    /// The primary acknowledges only what the replica has.
+    /// The primary acknowledges only commits that the replica has.
     fn replicate_synchronously(&self) {
         let mut primary = self.primary.client("postgres");
         primary.ok("ALTER SYSTEM SET synchronous_standby_names = '*'");
@@ -114,7 +114,7 @@ impl Pair {
         });
     }
 
-    /// Fails unless the new primary has what was acknowledged, and nothing twice.
+    /// Fails unless the new primary has every acknowledged write, and none twice.
     fn check(&self, tally: &Tally) {
         tally.check(&mut self.replica.client("postgres"));
     }
@@ -457,7 +457,7 @@ fn clients_of_a_paused_database_wait_for_the_operator() {
     assert_eq!(client.number("SELECT n FROM t WHERE id = 1"), 2);
 }
 
-/// What happens to a primary.
+/// The fault of a primary.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Killed,

@@ -63,7 +63,7 @@ fn rest(client: &mut RawClient) -> Vec<Heard> {
     all
 }
 
-/// So many notifications, whenever they come.
+/// This many notifications, in or between answers.
 #[track_caller]
 fn receive(client: &mut RawClient, count: usize) -> Vec<Heard> {
     let mut all = Vec::new();

@@ -1,8 +1,9 @@
 //! End-to-end tests: the binary `paceline` in front of a real PostgreSQL, seen from the client's socket.
 //!
-//! Whatever can be compared is compared with bare PostgreSQL, message by message. Groups are forced, not hoped for: see
-//! [`harness::gate`]. With `PACELINE_E2E_TARGET=bare` in the environment every client connects to PostgreSQL directly
-//! instead, which tests the tests. A test that runs for longer than its limit ends the run: [`harness::watchdog`]. Failures print the server's and Paceline's logs where they help.
+//! If a comparison is possible, the answers are compared with those of bare PostgreSQL, message by message. Groups are forced, not hoped
+//! for: see [`harness::gate`]. With `PACELINE_E2E_TARGET=bare` in the environment every client connects to PostgreSQL directly instead,
+//! which tests the tests. A test that runs for longer than its limit ends the run: [`harness::watchdog`]. Failures print the server's and
+//! Paceline's logs where they help.
 
 #![expect(
     clippy::unwrap_used,

@@ -26,7 +26,7 @@ impl NamedTables {
         }
     }
 
-    /// What may be grouped if no operator decides.
+    /// The permission to group if no operator decides.
     pub(super) fn permission(&self) -> Permission {
         match self.captured {
             true => Permission::Hinted,

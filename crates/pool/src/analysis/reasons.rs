@@ -1,4 +1,4 @@
-//! Why a template is not grouped, in the words of `SHOW GROUPS` and `paceline explain`.
+//! The reasons why a template is not grouped, in the words of `SHOW GROUPS` and `paceline explain`.
 
 /// No strategy recognizes the form of the statement.
 pub const NO_SHAPE: &str = "no strategy rewrites statements of this form";

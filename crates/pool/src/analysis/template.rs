@@ -154,7 +154,7 @@ async fn ask(
     })
 }
 
-/// Why the meaning of a text depends on the session or the time in which it is parsed.
+/// The reason why the meaning of a text depends on the session or the time in which it is parsed.
 pub fn why_parsed_alone(statement: &Statement) -> Option<&'static str> {
     match (statement.has_escapes, statement.depends_on_parse_time) {
         (true, _) => Some(ESCAPES),

@@ -1,4 +1,4 @@
-//! What Paceline shows at a login to a server if the configuration has no password for it: the credential of the user itself.
+//! The credential for a login to a server if the configuration has no password for it: that of the user itself.
 
 use super::derive::Deriver;
 use super::secret::StoredSecret;
@@ -8,7 +8,7 @@ use paceline_wire::scram::{Keys, Stretch};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a login to a server shows.
+/// The credential for a login to a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
     /// No credential.

@@ -1,4 +1,4 @@
-//! What a group run must give back to its pool. If a batch panics, its task ends, and the pool continues with one connection less.
+//! Returns the resources of a group run to its pool. If a batch panics, its task ends, and the pool continues with one connection less.
 
 use crate::pool::{Pool, Waiter};
 use paceline_batch::group_limit::FlightId;

@@ -25,7 +25,7 @@ pub(super) enum Locked {
     Free(Option<ServerWork>),
 }
 
-/// How a wait ended.
+/// The end of a wait.
 enum WaitEnd {
     /// The row is locked, in a transaction that is open.
     Granted(RowLock),

@@ -14,7 +14,7 @@ use paceline_batch::strategy::probe::{Probe, ProbeOutcome};
 use paceline_batch::template_stats::AnsweredMembers;
 use std::sync::Arc;
 
-/// A connection that is free again, and what it does next.
+/// A connection that is free again, and its next work.
 pub(super) type Free = (RunGuard, Box<ServerConn>, Option<ServerWork>);
 
 /// Probes requests on `conn`. `None`: the connection is lost.

@@ -1,4 +1,4 @@
-//! Groups on a replica: what it has replayed, before and after.
+//! Groups on a replica: the position that it has replayed, before and after.
 //!
 //! A replica that restarts may show an older state than before, and two connections to one host name may lead to two servers. So
 //! each group asks on its own connection, in the same packet: before the reads, if the connection is not known to be fresh enough;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 const REPLAYED: &str =
     "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() END";
 
-/// Asks what the replica has replayed, or for the fingerprint of a subscriber.
+/// Asks for the position that the replica has replayed, or for the fingerprint of a subscriber.
 fn ask(conn: &mut ServerConn, out: &mut BytesMut, question: &str) {
     conn.side.unnamed = None;
     write_query(out, question);
@@ -46,7 +46,7 @@ async fn answer(conn: &mut ServerConn, out: &mut BytesMut) -> Result<Option<Stri
     Ok(value)
 }
 
-/// Reads what the replica has replayed. `None`: the server is no replica, or rejects the question.
+/// Reads the position that the replica has replayed. `None`: the server is no replica, or rejects the question.
 async fn replayed(conn: &mut ServerConn, out: &mut BytesMut) -> Result<Option<Lsn>, ServerError> {
     let text = answer(conn, out).await?;
     Ok(text.and_then(|text| text.parse().ok()))

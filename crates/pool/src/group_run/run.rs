@@ -1,4 +1,4 @@
-//! One group on a server connection: its batch is built and sent, and the answers go to its members.
+//! One group on a server connection: builds and sends its batch, and gives the answers to its members.
 
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
@@ -50,24 +50,24 @@ pub(super) struct GroupRun {
     since: Instant,
     /// The position of the primary that was known last when the batch was built.
     pub(super) sent_at: SentAt,
-    /// How the flight of the rows ends.
+    /// The end of the flight of the rows.
     pub(super) outcome: LockOutcome,
 }
 
-/// What a group on a replica needs, and what it has found.
+/// The requirements of a group on a replica, and its findings there.
 #[derive(Debug)]
 pub(super) struct ReplicaRun {
-    /// What the replica must have replayed before the group begins.
+    /// The position that the replica must have replayed before the group begins.
     pub(super) needed: Lsn,
     /// Whether it is asked before the group.
     pub(super) asks_before: bool,
-    /// What it had replayed after the group.
+    /// The position that it had replayed after the group.
     pub(super) seen: Option<Lsn>,
     /// The subscriber, if it is one.
     pub(super) subscriber: Option<Arc<ReadableTables>>,
 }
 
-/// How a run ended.
+/// The end of a run.
 pub(super) enum RunEnd {
     /// The batch is complete; these members have their outcome.
     Finished(Vec<MemberResult>),

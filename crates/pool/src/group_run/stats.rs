@@ -1,5 +1,5 @@
-//! What the members of a group add to the statistics of their pool: each is the query and the transaction that it would have been
-//! alone, and took as long as the group until it was answered. Members that are answered together are counted together.
+//! Counts the members of a group in the statistics of their pool: each is the query and the transaction that it would have been alone, and
+//! took as long as the group until it was answered. Members that are answered together are counted together.
 
 use crate::stats::{PreparedCounts, Stats, state_of};
 use paceline_batch::strategy::{MemberOutcome, MemberResult, Strategy};

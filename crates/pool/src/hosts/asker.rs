@@ -17,7 +17,7 @@ const POSITION: &str = "SELECT r.in_recovery, CASE WHEN r.in_recovery THEN pg_ca
 const SIZES: &str = "SELECT pg_catalog.max(s.setting) FILTER (WHERE s.name = 'wal_block_size'), \
      pg_catalog.max(s.setting) FILTER (WHERE s.name = 'wal_segment_size') FROM pg_catalog.pg_settings s";
 
-/// Minimum time between two questions to a replica: reads ask until it has replayed what they need.
+/// Minimum time between two questions to a replica: reads ask until it has replayed the position that they need.
 const REPLICA_PAUSE: Duration = Duration::from_millis(1);
 
 /// Time after a failed question: the probes find out what is wrong.

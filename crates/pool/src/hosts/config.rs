@@ -1,4 +1,4 @@
-//! What the configuration, or for a shard the coordinator's catalog, says about the hosts of a database.
+//! The configuration of the hosts of a database; for a shard, the entries in the coordinator's catalog.
 
 use crate::address::Address;
 use crate::keyring::Keyring;
@@ -21,9 +21,9 @@ pub(crate) struct ShardHostLimits {
 pub(crate) struct HostsConfig {
     /// The foreign server of which they are the hosts; `None` for those of the database itself.
     pub(super) shard: Option<String>,
-    /// Where pools connect to: the hosts in the order of the URL, and the subscribers behind them.
+    /// The destinations of pools: the hosts in the order of the URL, and the subscribers behind them.
     pub(super) upstreams: Vec<Upstream>,
-    /// Where the monitor connects to, in the same order.
+    /// The destinations of the monitor, in the same order.
     pub(super) monitored: Vec<Arc<Address>>,
     /// The subscribers.
     pub(super) subscribers: Vec<Subscriber>,

@@ -18,7 +18,7 @@ const FAILOVERS_MAX: usize = 64;
 /// The commits of one database that a promotion has lost.
 #[derive(Debug, Clone)]
 pub struct Failover {
-    /// When the new primary was found.
+    /// The time at which the new primary was found.
     pub at: SystemTime,
     /// The database.
     pub database: String,
@@ -30,7 +30,7 @@ pub struct Failover {
     pub timeline_before: Timeline,
     /// That of the new one.
     pub timeline: Timeline,
-    /// Where the new timeline left the old one.
+    /// The position at which the new timeline left the old one.
     pub switch: SwitchPoint,
     /// Acknowledged commits past that.
     pub missing: LostCommits,

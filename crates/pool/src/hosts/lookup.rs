@@ -1,5 +1,5 @@
-//! Where the name of a host leads. While the monitor has a connection, it looks the name up from time to time, in the background: a
-//! resolver that does not answer must not hold up the probes.
+//! Looks up the name of a host. While the monitor has a connection, it looks the name up from time to time, in the background: a resolver
+//! that does not answer must not delay the probes.
 
 use super::DatabaseHosts;
 use super::probe::PROBE_LIMIT;
@@ -93,7 +93,7 @@ impl DatabaseHosts {
     /// Takes the addresses that the name of a host leads to, and where the monitor is connected. Returns whether the monitor should
     /// connect to the server there: the name leads elsewhere.
     ///
-    /// A replica that may serve reads stays: its name may stand for several replicas, of which each look shows another one.
+    /// A replica that may serve reads keeps its role: its name may resolve to several replicas, and each lookup may return another one.
     pub(super) fn looked_up(
         &self,
         id: HostId,
@@ -121,7 +121,7 @@ impl DatabaseHosts {
         let name = self.name(id);
         tracing::warn!(database, shard, host = %name, ?addresses, "the name of a host leads elsewhere");
         location.moved();
-        // What the old server has said is not true of the new one.
+        // The report of the old server is not valid for the new one.
         let why = "the name of the host leads elsewhere".to_owned();
         self.observed(id, Observation::Failed(ProbeError::Other(why)));
         true

@@ -38,7 +38,7 @@ pub(crate) fn start(hosts: &Arc<DatabaseHosts>, shared: &Arc<Shared>) {
     }
 }
 
-/// What each task has.
+/// The state of one task of the monitor.
 struct Monitor {
     hosts: Weak<DatabaseHosts>,
     shared: Arc<Shared>,

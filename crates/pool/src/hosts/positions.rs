@@ -1,4 +1,4 @@
-//! Positions in the log: where the primary was when it was asked, and what each replica has replayed.
+//! Positions in the log: that of the primary when it was asked, and the replayed one of each replica.
 //!
 //! A read that must see what its client wrote needs a position of the primary that was asked for *after* the write was
 //! acknowledged: the log cannot be shorter then. So questions have numbers. A client notes how many had begun when the primary last
@@ -32,8 +32,8 @@ pub(super) struct Positions {
 }
 
 struct HostPosition {
-    /// What the host has replayed, at least. After a restart a replica may be behind that, so this serves only for the choice of a
-    /// replica: the connection that serves a read asks again.
+    /// The minimum position that the host has replayed. After a restart a replica may be behind that, so this serves only for the choice of
+    /// a replica: the connection that serves a read asks again.
     replayed: AtomicU64,
     /// Changed when the host should be asked.
     wanted: watch::Sender<()>,
@@ -177,14 +177,14 @@ impl Positions {
     }
 }
 
-/// What a read needs of a replica.
+/// The requirements of a read for a replica.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReplicaNeeds {
-    /// What it must have replayed.
+    /// The position that it must have replayed.
     pub(crate) position: Lsn,
-    /// How far it may be behind the primary; zero is no limit.
+    /// Maximum lag behind the primary; zero is no limit.
     pub(crate) lag_max: Duration,
-    /// When the read uses the primary instead.
+    /// The time at which the read uses the primary instead.
     pub(crate) until: Instant,
     /// `replica_wait`, part of which the read may have waited for the primary's position.
     pub(crate) wait: Duration,

@@ -35,7 +35,7 @@ impl PrimaryState {
 pub(crate) struct NoPrimary {
     /// The beginning.
     pub(crate) since: Instant,
-    /// When clients get an error, unless there is a primary by then.
+    /// The time at which clients get an error, unless there is a primary by then.
     pub(crate) until: Instant,
 }
 

@@ -48,7 +48,7 @@ pub(super) struct MonitorConn {
 }
 
 impl MonitorConn {
-    /// Where the server is; `None` for a Unix socket.
+    /// The address of the server; `None` for a Unix socket.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self.conn.stream.peer() {
             Peer::V4([peer, _]) => Some(SocketAddr::V4(peer)),

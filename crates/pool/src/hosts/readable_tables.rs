@@ -1,4 +1,4 @@
-//! Subscribers as reads see them: of which tables, and what must be asked with each read.
+//! Subscribers for reads: their tables, and the question that each read adds.
 
 use crate::address::host_address;
 use paceline_cluster::{
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
-/// What the probes of subscribers need.
+/// The inputs of the probes of subscribers.
 pub(super) struct Subscribers {
     /// The users of pools, for whose privileges the primary is asked.
     pub(super) users: Mutex<BTreeSet<String>>,
@@ -24,7 +24,7 @@ pub(super) struct Subscribers {
 #[derive(Debug)]
 pub(crate) struct ReadableTables {
     pub(super) found: ReadableSubscriber,
-    /// Where the primary has the columns.
+    /// The places of the columns on the primary.
     pub(crate) columns: Arc<PrimaryColumns>,
     /// The question whose answer must be the fingerprint.
     pub(crate) question: String,
@@ -62,7 +62,7 @@ impl ReadableTables {
         &self.found.replica
     }
 
-    /// What the question must answer.
+    /// The expected answer to the question.
     pub(crate) fn fingerprint(&self) -> &str {
         &self.found.tables.fingerprint
     }

@@ -1,4 +1,4 @@
-//! What a read needs of the hosts: a position of the primary, and a replica that has replayed it.
+//! Positions of the primary for reads, and replicas that have replayed them.
 
 use super::{DatabaseHosts, ReadableTables, ReplicaNeeds};
 use paceline_cluster::{HostId, Lsn};

@@ -1,4 +1,4 @@
-//! The logical subscribers of a database: the task that probes each, on both servers, and what its reads need.
+//! The logical subscribers of a database: the task that probes each, on both servers.
 
 use super::probe::{self, open_monitor};
 use super::questions::{self, ask_both};
@@ -127,7 +127,7 @@ struct Connections {
     primary: Option<(Box<ServerConn>, HostId, u64)>,
 }
 
-/// What a probe needs of the hosts.
+/// The inputs of a probe.
 struct Probe {
     own: Arc<Address>,
     primary: Option<(HostId, Arc<Address>)>,

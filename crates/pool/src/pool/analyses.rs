@@ -1,4 +1,4 @@
-//! What a pool has found out from PostgreSQL: analyses of templates, statements that PostgreSQL has accepted, and the parameters that
+//! The facts that a pool has got from PostgreSQL: analyses of templates, statements that PostgreSQL has accepted, and the parameters that
 //! it reports under settings.
 
 use paceline_batch::analysis::TemplateAnalysis;
@@ -28,18 +28,18 @@ const PLANS_LAST: Duration = Duration::from_secs(600);
 /// A template under settings, by their ids.
 type AnalysisKey = (u64, u64);
 
-/// What a pool has found out.
+/// The facts that a pool has got from PostgreSQL.
 pub(super) struct Analyses {
     by_template: FxHashMap<AnalysisKey, TemplateEntry>,
     /// Statistics by template.
     pub(super) stats: StatsByTemplate,
-    /// When the last accepted `Parse` of each statement was written.
+    /// The time at which the last accepted `Parse` of each statement was written.
     accepted: FxHashMap<AnalysisKey, u64>,
     /// By the id of the settings.
     parameters: FxHashMap<u64, ReportedParameters>,
     /// The parameters are those of an earlier generation; the next connection may lead to another server.
     pub(super) parameters_are_old: bool,
-    /// When plans were forgotten last.
+    /// The time at which plans were forgotten last.
     plans_since: Instant,
 }
 

@@ -47,7 +47,8 @@ impl Pool {
         is_due && pooling.check_query().is_some()
     }
 
-    /// Checks a connection in the background, unless as many are being checked as clients wait: then it stays idle.
+    /// Checks a connection in the background, unless the number of connections under check is that of the waiting clients: then it stays
+    /// idle.
     fn check(self: &Arc<Self>, inner: &mut Inner, mut conn: Box<ServerConn>) {
         if inner.servers.checking >= inner.line.ready_len().max(1) {
             inner.servers.idle.push(conn);

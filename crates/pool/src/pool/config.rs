@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// The configuration of a pool.
 #[derive(Clone)]
 pub(crate) struct PoolConfig {
-    /// Where its connections lead. While there is no primary, the first host.
+    /// The destination of its connections. While there is no primary, the first host.
     pub address: Address,
     /// The time without a primary; `None` if there is one.
     pub no_primary: Option<NoPrimary>,
@@ -23,9 +23,9 @@ pub(crate) struct PoolConfig {
     pub replica: Option<ReplicaHost>,
     /// The shard of a shard's pool.
     pub shard: Option<ShardHost>,
-    /// What may be grouped.
+    /// The policy of grouping.
     pub policy: Policy,
-    /// What operators have decided for tables and templates.
+    /// The decisions of operators on tables and templates.
     pub grouping: Arc<GroupingDecisions>,
     /// Limits and time-outs.
     pub settings: SettingsInForce,

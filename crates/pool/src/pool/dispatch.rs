@@ -1,6 +1,6 @@
-//! The line and the server connections: which request or group gets which connection, and what it returns.
+//! The line and the server connections: gives connections to requests and groups, and takes them back.
 //!
-//! A task that frees a connection asks the line what is next and hands the connection on; no other queue is between.
+//! A task that frees a connection asks the line for the next request and passes the connection on; there is no other queue.
 
 use super::{
     CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted, WaitResult, Waiter,
@@ -102,7 +102,7 @@ impl Pool {
         self.dispatch(&mut inner, now);
     }
 
-    /// When a request entered the line. `None`: it has left the line.
+    /// The time at which a request entered the line. `None`: it has left the line.
     pub fn waiting_since(&self, waiter: WaiterId) -> Option<Instant> {
         self.lock().line.arrived(waiter)
     }
@@ -330,7 +330,7 @@ impl Pool {
         }
     }
 
-    /// What one of `free` free connections does next.
+    /// Takes the next work from the line, for one of `free` free connections.
     fn dequeue(&self, inner: &mut Inner, now: Instant, free: usize) -> Option<ServerWork> {
         loop {
             match inner.line.next(now, free)? {

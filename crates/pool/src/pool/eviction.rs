@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// Minimum age of a connection that is closed for a pool without connections: many times what opening one costs.
+/// Minimum age of a connection that is closed for a pool without connections: many times the cost of opening one.
 const SERVES_AT_LEAST: Duration = Duration::from_millis(100);
 
 impl Pool {

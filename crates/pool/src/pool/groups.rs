@@ -1,4 +1,4 @@
-//! How the templates of a pool are grouped (`SHOW GROUPS`).
+//! The grouping of the templates of a pool (`SHOW GROUPS`).
 
 #[cfg(test)]
 mod tests;

@@ -31,8 +31,8 @@ impl Pool {
         self.lock().unused_since = None;
     }
 
-    /// How long the pool has had neither clients nor connections. `None`: it has, or it shares its labels in metrics with other
-    /// pools: if it was dropped, their sums would fall.
+    /// The time since the pool last had clients or connections. `None`: it has some, or it shares its labels in metrics with other pools:
+    /// if it was dropped, their sums would fall.
     pub(crate) fn unused_for(&self) -> Option<Duration> {
         let alone = self.labels.get().is_none_or(PoolLabels::are_its_own);
         let inner = self.lock();
@@ -42,7 +42,7 @@ impl Pool {
         Some(since.elapsed())
     }
 
-    /// Why a returned connection must be closed; `None`: the pool keeps it.
+    /// The reason why a returned connection must be closed; `None`: the pool keeps it.
     pub(super) fn why_close(
         &self,
         inner: &mut Inner,

@@ -1,4 +1,4 @@
-//! What a pool does at one moment, for the console and for metrics. The lock is held only to count and to copy pointers.
+//! The state of a pool at one moment, for the console and for metrics. The lock is held only to count and to copy pointers.
 
 use super::Pool;
 use paceline_batch::group_limit::LimitReason;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Maximum number of requests of the line that [`Pool::awaited_rows`] reads: the lock of the pool is held meanwhile.
 const REQUESTS_READ_MAX: usize = 512;
 
-/// Clients and server connections of a pool, by what they do.
+/// Clients and server connections of a pool, by their state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLoad {
     /// Clients that do not wait: idle, or with a server connection.
@@ -30,7 +30,7 @@ pub struct PoolLoad {
     pub servers_max: u64,
     /// Maximum number of groups at once, and why.
     pub groups_max: (u64, LimitReason),
-    /// How long the first request in the line has waited.
+    /// The time that the first request in the line has waited.
     pub longest_wait: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Access of clients to what the pool has found out from PostgreSQL.
+//! Access of clients to the facts that the pool has got from PostgreSQL.
 
 use super::{AnalysisState, Pool};
 use crate::server::ServerConn;
@@ -10,10 +10,10 @@ use paceline_relay::template::Template;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request waits for an analysis of its template that runs.
+/// Maximum time that a request waits for a running analysis of its template.
 const ANALYSIS_AWAITED_MAX: Duration = Duration::from_millis(50);
 
-/// How long a request that may run on a shard waits for the analysis of its template.
+/// Maximum time that a request that may run on a shard waits for the analysis of its template.
 const SHARD_ANALYSIS_AWAITED_MAX: Duration = Duration::from_secs(1);
 
 impl Pool {

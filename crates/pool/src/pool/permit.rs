@@ -1,4 +1,4 @@
-//! Applies what operators have decided on grouping to the analyses of templates.
+//! Applies the decisions of operators on grouping to the analyses of templates.
 
 use super::{Pool, PoolConfig};
 use paceline_batch::analysis::TemplateAnalysis;
@@ -14,7 +14,7 @@ impl Pool {
         }
     }
 
-    /// Stores what operators have decided in the analysis of a template, and logs once for each table that consumers of logical
+    /// Stores the decision of operators in the analysis of a template, and logs once for each table that consumers of logical
     /// replication see it.
     pub(crate) fn permit(&self, template: &Template, analysis: &mut TemplateAnalysis) {
         let captured = analysis.permission == Permission::Hinted;

@@ -1,4 +1,4 @@
-//! What operators have decided on grouping for tables and templates, and what the log has said of these tables.
+//! The decisions of operators on grouping for tables and templates, and the tables that the log has named.
 
 use arc_swap::ArcSwap;
 use paceline_batch::policy::Permission;
@@ -30,7 +30,7 @@ impl Permits {
         self.decisions.swap(Arc::clone(decisions)) != *decisions
     }
 
-    /// What is decided for a template that names these tables.
+    /// The decision for a template that names these tables.
     pub(super) fn decided(&self, template: u32, tables: &[Name]) -> Permission {
         decided(&self.decisions.load(), template, tables)
     }
@@ -42,8 +42,8 @@ impl Permits {
     }
 }
 
-/// The decision on a template comes first; then grouping is denied if it is denied for one of the tables, and allowed if it is
-/// allowed for all of them.
+/// The decision on a template has precedence; then grouping is denied if it is denied for one of the tables, and allowed if it is allowed
+/// for all of them.
 fn decided(decisions: &GroupingDecisions, template: u32, tables: &[Name]) -> Permission {
     if decisions.is_empty() {
         return Permission::Default;

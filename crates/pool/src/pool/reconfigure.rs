@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Pool {
-    /// What may be grouped.
+    /// The policy of grouping.
     pub fn policy(&self) -> Policy {
         self.policy.get()
     }
 
-    /// Where new connections lead.
+    /// The destination of new connections.
     pub fn address(&self) -> Arc<Address> {
         Arc::clone(&self.lock().servers.generation.address)
     }
@@ -62,7 +62,7 @@ impl Pool {
         self.signals.look_again.notify_one();
     }
 
-    /// Leads new connections elsewhere, and forgets what was found out from the former server.
+    /// Changes the destination of new connections, and forgets the facts from the former server.
     pub(super) fn change_address(&self, inner: &mut Inner, address: Address, why: &'static str) {
         if !self.is_beside() {
             self.shared.quotas.change_user(&self.quotas, &address.user);

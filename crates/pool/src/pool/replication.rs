@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
-/// How often a client that waits looks for slots in other pools, and at the time.
+/// Interval in which a waiting client looks for slots in other pools, and checks the time.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A server connection for one replication client. Dropping it closes the connection.

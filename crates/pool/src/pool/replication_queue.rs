@@ -23,7 +23,7 @@ struct Waiting {
     answer: oneshot::Sender<Result<Grant, Bytes>>,
 }
 
-/// What a client that has waited gets: the permission to open one connection.
+/// The permission to open one connection, for a client that has waited.
 #[derive(Debug)]
 pub(super) struct Grant {
     pub(super) generation: Arc<Generation>,

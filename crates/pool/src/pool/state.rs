@@ -1,4 +1,4 @@
-//! What an operator's orders make of a pool and its clients.
+//! The states of a pool and its clients after an operator's orders.
 
 use crate::messages;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub enum PoolState {
     ShuttingDown,
 }
 
-/// Which clients of a pool must disconnect when they are idle.
+/// The clients of a pool that must disconnect when they are idle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DisconnectSignal {
     /// None.

@@ -1,4 +1,4 @@
-//! Requests that wait for a row: what a free server connection does for them, and how cancel requests and time-outs end a wait.
+//! Requests that wait for a row: the work of a free server connection for them, and the end of a wait by cancel requests and time-outs.
 
 use super::{Inner, LockWait, Pool, Unwanted, WaitResult, Waiter};
 use crate::messages;

@@ -100,7 +100,7 @@ impl Pool {
 }
 
 impl Inner {
-    /// When a request has waited long enough for a further connection.
+    /// The time at which a request has waited long enough for a further connection.
     fn grows_at(&self) -> Option<Instant> {
         let alone = self.line.oldest_ready_alone(LOOK_AHEAD);
         // Groups that the limit holds back need no connection.
@@ -123,7 +123,7 @@ impl Inner {
         self.line.late_mut(deadline).for_each(Waiter::send_queued);
     }
 
-    /// When the request that could have started first reaches the next limit.
+    /// The time at which the request that could have started first reaches the next limit.
     fn wait_ends_at(&self, settings: &PoolSettings, now: Instant) -> Option<Instant> {
         let since = self.line.oldest_ready()?;
         let ends = wait_limits(settings).map(|limit| since + limit);

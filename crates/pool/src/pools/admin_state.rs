@@ -12,7 +12,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderId(u64);
 
-/// Why an order is refused, in PgBouncer's words.
+/// The reason why an order is refused, in PgBouncer's words.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AdminError {
     /// All databases are paused or suspended.

@@ -1,9 +1,9 @@
-//! Databases that a statement of a client needs without other sessions (`DROP DATABASE` and similar): idle connections of pools that
-//! lead there would make the statement fail.
+//! Databases that a statement of a client needs without other sessions (`DROP DATABASE` and similar): idle connections of pools to them
+//! would make the statement fail.
 //!
-//! While such a statement runs, idle connections are closed and none is opened: requests wait, as a new session would wait for
-//! PostgreSQL's lock on the database. A connection in use stays open, and PostgreSQL reports its error, unless the connection comes
-//! back while the statement waits for it.
+//! While such a statement runs, idle connections are closed and none is opened: requests wait, as a new session would wait for PostgreSQL's
+//! lock on the database. A connection in use stays open, and PostgreSQL reports its error, unless the connection is returned while the
+//! statement waits for it.
 
 use super::Pools;
 use crate::address::DatabaseAddress;

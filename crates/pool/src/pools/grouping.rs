@@ -1,4 +1,4 @@
-//! Decisions of operators on the grouping of single tables and templates, while the process runs. They come before those of the
+//! Decisions of operators on the grouping of single tables and templates, while the process runs. They have precedence over those of the
 //! configuration, and a reload keeps them.
 
 use super::{Pools, Registry};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct GroupingDecision {
     /// The database, as clients name it, or the name of its entry in the configuration.
     pub database: String,
-    /// What the decision is about.
+    /// The subject of the decision.
     pub target: GroupingTarget,
     /// Whether it allows grouping.
     pub allowed: bool,
@@ -31,7 +31,7 @@ impl Registry {
 }
 
 impl Pools {
-    /// Allows or denies grouping in a database; `None` returns to what the configuration says. Requests that arrive later follow.
+    /// Allows or denies grouping in a database; `None` returns to the configuration. Requests that arrive later follow.
     pub fn decide_grouping(
         self: &Arc<Self>,
         database: &str,

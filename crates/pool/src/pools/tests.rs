@@ -82,7 +82,7 @@ async fn hosts_that_a_reload_removes_are_dropped_while_they_are_probed() {
     assert!(hosts.upgrade().is_none());
 }
 
-/// A login or a reload may come between the discovery of a primary and the moment when all pools have left the old one.
+/// A login or a reload may happen between the discovery of a primary and the moment when all pools have left the old one.
 #[tokio::test]
 async fn a_pool_that_is_new_or_changed_waits_until_others_have_left_the_old_primary() {
     let url = "postgres://a@one,two";

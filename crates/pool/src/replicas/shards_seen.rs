@@ -1,10 +1,10 @@
-//! What a client has seen of the shards of its database, and the reads by it.
+//! The states of the shards of its database that a client has seen, and the reads that depend on them.
 //!
-//! The coordinator changes shards, too, and so does the move of a partition from one shard to another. So a client has a position on
-//! each shard, and none of them is known after the coordinator has served the client: then its next read on a shard needs a position
-//! that the shard's primary is asked for after that. In the same way, each read needs what the primary had when the map was read by
-//! which the read was routed, whatever its freshness: before that position, a replica may have other tables than the map says, or not
-//! the rows of a partition that was moved to the shard.
+//! The coordinator changes shards, too, and so does the move of a partition from one shard to another. So a client has a position on each
+//! shard, and none of them is known after the coordinator has served the client: then its next read on a shard needs a position that the
+//! shard's primary reports after that. In the same way, each read, whatever its freshness, needs the position that the primary had when the
+//! map was read by which the read was routed: before that position, a replica may have other tables than those of the map, or not the rows
+//! of a partition that was moved to the shard.
 
 use super::{ChosenReplica, Freshness, Replicas, Seen, WantedRead};
 use paceline_cluster::Lsn;
@@ -12,7 +12,7 @@ use paceline_config::Servers;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What a client has seen of the shards of its database.
+/// The states of the shards of its database that a client has seen.
 #[derive(Debug, Default)]
 pub struct ShardsSeen {
     /// The map by which the last statement on a shard with replicas was routed; 0 for none.
@@ -24,7 +24,7 @@ pub struct ShardsSeen {
     shards: FxHashMap<Arc<str>, SeenOfShard>,
 }
 
-/// What a client has seen of a shard.
+/// The state of a shard that a client has seen.
 #[derive(Debug)]
 struct SeenOfShard {
     seen: Seen,

@@ -1,4 +1,4 @@
-//! Why a statement runs on the coordinator.
+//! The reasons why a statement runs on the coordinator.
 
 use paceline_relay::settings::SessionSettings;
 use paceline_shards::{LeafProblem, Reason, ServerProblem};
@@ -8,7 +8,7 @@ use std::fmt;
 /// The settings that give a statement in autocommit its isolation level.
 const ISOLATION: [&str; 2] = ["default_transaction_isolation", "transaction_isolation"];
 
-/// Why, in the words of `SHOW GROUPS` and `paceline explain`.
+/// The reason, in the words of `SHOW GROUPS` and `paceline explain`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteRefusal {
     /// The form of its text.
@@ -91,7 +91,7 @@ impl fmt::Display for RouteRefusal {
     }
 }
 
-/// Why no statement under these settings runs on a shard.
+/// The reason why no statement under these settings runs on a shard.
 pub(super) fn of_settings(settings: &SessionSettings) -> Option<RouteRefusal> {
     if settings.change_identity() {
         return Some(RouteRefusal::Identity);

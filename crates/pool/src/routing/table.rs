@@ -10,8 +10,8 @@ use paceline_sql::CatalogVersion;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a table is known by: the sharded table and its partition on the coordinator, the table on the shard, the numbers of its
-/// columns in both, and the version of its definition.
+/// Identifies a table: the sharded table and its partition on the coordinator, the table on the shard, the numbers of its columns in both,
+/// and the version of its definition.
 type TableKey = (u32, TableName, TableName, u32, Vec<(i16, i16)>, String);
 
 /// Maximum number of tables that are kept for the next map.

@@ -1,4 +1,4 @@
-//! What is known of a template by one map.
+//! The statements of a template on shards, by one map.
 
 use super::refusal::RouteRefusal;
 use super::table::KnownTables;
@@ -15,7 +15,7 @@ use paceline_sql::keyed::{KeyValues, KeyedCommand, KeyedStatement, Moved, Replac
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whose statements are routed, and by what.
+/// The role whose statements are routed, and the map.
 #[derive(Clone, Copy)]
 pub(super) struct RoutedBy<'a> {
     pub(super) map: &'a dyn ShardMap,
@@ -220,8 +220,8 @@ fn has_conflict_key(table: &ShardedTable, statement: &KeyedStatement) -> bool {
     has_partition_key && table.leaves().iter().all(has_key)
 }
 
-/// What the statement does with the columns of its table. A write also reads all of them: the shard's user may be the owner of the table,
-/// so an error shows the whole row, which PostgreSQL shows only to a role that may read it.
+/// The use of the table's columns by the statement. A write also reads all of them: the shard's user may be the owner of the table, so an
+/// error shows the whole row, which PostgreSQL shows only to a role that may read it.
 fn access<'a>(table: &'a ShardedTable, statement: &'a KeyedStatement) -> Access<'a> {
     let all = || table.columns.iter().map(|column| column.name.as_str());
     let known = |name: &&String| table.column(name).is_some();

@@ -52,7 +52,7 @@ fn found_leaf(route: Route) -> Result<LeafId, RouteRefusal> {
     }
 }
 
-/// How values are read.
+/// Reads the values of a request.
 #[derive(Clone, Copy)]
 struct Reading<'r> {
     statement: &'r KeyedStatement,

@@ -14,7 +14,8 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct BackendKey {
     address: Arc<Address>,
-    /// Where the connection leads: the name may stand for several servers, or for another one by now. `None`: the address decides.
+    /// The address of the server at the other end: the name may resolve to several servers, or meanwhile to another one. `None`: the
+    /// address decides.
     at: Option<SocketAddr>,
     /// The process id of the backend.
     pub process: u32,
@@ -47,12 +48,12 @@ impl BackendKey {
         }
     }
 
-    /// Sets what the server has sent (`BackendKeyData`).
+    /// Sets the key that the server has sent (`BackendKeyData`).
     pub(super) fn set(&mut self, (process, secret): (u32, u32)) {
         (self.process, self.secret) = (process, secret);
     }
 
-    /// Asks the server to cancel what this backend does. Returns when the server has handled the request.
+    /// Asks the server to cancel the statement of this backend. Returns when the server has handled the request.
     ///
     /// # Errors
     /// The server cannot be reached, or closes the connection before it has the request.
@@ -70,7 +71,7 @@ impl BackendKey {
     }
 }
 
-/// Asks the server to cancel what this backend does, and waits at most `limit` for it.
+/// Asks the server to cancel the statement of this backend, and waits at most `limit` for it.
 pub async fn deliver(key: &BackendKey, limit: Duration) {
     match optional_timeout(limit, key.cancel()).await {
         Some(Ok(())) => {}
@@ -79,7 +80,7 @@ pub async fn deliver(key: &BackendKey, limit: Duration) {
     }
 }
 
-/// Cancels, in the background, what the server does on a connection that is given up.
+/// Cancels, in the background, the statement on a connection that is given up.
 pub fn abandon(key: BackendKey, limit: Duration) {
     tokio::spawn(async move { deliver(&key, limit).await });
 }

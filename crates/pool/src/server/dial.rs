@@ -116,7 +116,7 @@ impl Address {
         connector.map_err(io::Error::other)
     }
 
-    /// Where the monitor has found the server.
+    /// The location of the server, found by the monitor.
     fn located(&self) -> Option<SocketAddr> {
         self.location.as_ref()?.address()
     }

@@ -1,11 +1,11 @@
-//! Why a server could not be used, and the error that clients get.
+//! The reasons why a server could not be used, and the error that clients get.
 
 use bytes::{Bytes, BytesMut};
 use paceline_wire::{ErrorResponse, WireError, backend, frame};
 use std::io;
 use std::time::Duration;
 
-/// Why a server could not be used.
+/// The reason why a server could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The socket failed.

@@ -15,13 +15,13 @@ use tokio::sync::{Notify, watch};
 /// One generation. It exists while the pool or a connection refers to it.
 #[derive(Debug)]
 pub(crate) struct Generation {
-    /// Where its connections lead.
+    /// The destination of its connections.
     pub(crate) address: Arc<Address>,
     /// [`Address::moves`] when the generation began.
     moves: u64,
     /// To tasks that wait for its end.
     ended: Arc<Notify>,
-    /// Why a later generation has begun.
+    /// The reason why a later generation has begun.
     pub(crate) replaced: Replaced,
     /// Whether a later generation has begun.
     is_past: watch::Sender<bool>,

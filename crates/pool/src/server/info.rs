@@ -1,4 +1,4 @@
-//! What the console shows of a server connection.
+//! The properties of a server connection for the console.
 
 use crate::replication::Replication;
 use paceline_net::Cipher;
@@ -6,12 +6,12 @@ use paceline_net::{Peer, Stream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the console shows of a server connection, idle or in use.
+/// The properties of a server connection for the console, idle or in use.
 #[derive(Debug)]
 pub struct ServerInfo {
     /// The server at its other end.
     pub peer: Peer,
-    /// How TLS encrypts it; `None` without TLS.
+    /// The TLS cipher; `None` without TLS.
     pub cipher: Option<Cipher>,
     /// Whether it is compressed.
     pub compressed: bool,
@@ -60,12 +60,12 @@ impl ServerInfo {
         self.prepared.store(statements, Ordering::Relaxed);
     }
 
-    /// When the connection was opened, by the [`CoarseClock`](crate::clock::CoarseClock).
+    /// The time at which the connection was opened, by the [`CoarseClock`](crate::clock::CoarseClock).
     pub fn connected(&self) -> u32 {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// When the last request began, by the [`CoarseClock`](crate::clock::CoarseClock).
+    /// The time at which the last request began, by the [`CoarseClock`](crate::clock::CoarseClock).
     pub fn requested(&self) -> u32 {
         self.requested.load(Ordering::Relaxed)
     }

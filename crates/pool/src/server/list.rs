@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct ServerSnapshot {
     /// Its number in this process.
     pub id: u32,
-    /// Where it leads; `None` if the connection does not belong to a pool.
+    /// Its destination; `None` if the connection does not belong to a pool.
     pub address: Option<Arc<Address>>,
-    /// What else is shown.
+    /// The other properties for the console.
     pub info: Arc<ServerInfo>,
     /// Whether it is idle.
     pub idle: bool,

@@ -15,13 +15,13 @@ pub(crate) struct ServerLog {
     user: String,
     peer: Peer,
     opened: Instant,
-    /// Why the connection is closed.
+    /// The reason why the connection is closed.
     why: Option<&'static str>,
-    /// Why the connection is replaced, if an operator or a reload has ordered that.
+    /// The reason why the connection is replaced, if an operator or a reload has ordered that.
     replaced: Replaced,
 }
 
-/// Why the connections of a generation are replaced or shut down, if they are. The last order counts.
+/// The reason why the connections of a generation are replaced or shut down, if they are. The last order counts.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Replaced(Arc<Mutex<Option<&'static str>>>);
 

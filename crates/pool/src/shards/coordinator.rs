@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Options of a foreign object, in the order of the catalog.
 pub(super) type Options = Vec<(String, String)>;
 
-/// What the coordinator answers.
+/// The answer of the coordinator.
 #[derive(Debug, Default)]
 pub struct CoordinatorAnswer {
     pub(super) facts: CoordinatorFacts,

@@ -1,4 +1,4 @@
-//! What coordinators and shards are both asked.
+//! The questions to coordinators and shards alike.
 
 use super::rows::{Row, unreadable};
 use crate::server::{ResultRows, ServerConn, ServerError};

@@ -50,13 +50,13 @@ struct MonitorConn {
     /// [`Address::moves`] when it was opened.
     moves: u64,
     system: Option<SystemId>,
-    /// What was found with it on a coordinator.
+    /// The definitions that it has read on a coordinator.
     definitions: KnownDefinitions,
-    /// What was found with it on a shard.
+    /// The tables that it has read on a shard.
     tables: HashMap<TableName, ShardTableFacts>,
 }
 
-/// The connections of the monitor, by what they lead to.
+/// The connections of the monitor, by their servers.
 struct Connections {
     coordinator: Option<MonitorConn>,
     /// By the names of the foreign servers.

@@ -1,4 +1,4 @@
-//! One reading of the map: what is asked of whom, and the map that follows from the answers.
+//! One reading of the map: the questions to each server, and the map that follows from the answers.
 
 use super::coordinator::CoordinatorAnswer;
 use super::servers::{Reached, reached};
@@ -19,11 +19,11 @@ pub struct MapReading {
     upstreams: BTreeMap<(String, String), Upstream>,
 }
 
-/// What is asked of a shard.
+/// The questions to a shard.
 #[derive(Debug)]
 pub struct ShardQuestion {
     server: Reached,
-    /// Where the connection leads: to one of these hosts, the primary.
+    /// The destination of the connection: one of these hosts, the primary.
     ///
     /// # Errors
     /// Why there can be none.
@@ -102,7 +102,7 @@ impl MapReading {
         }
     }
 
-    /// Where connections to a server lead for a role.
+    /// The destination of connections to a server for a role.
     pub(super) fn upstream(&self, server: &str, role: &str) -> Option<&Upstream> {
         let key = (server.to_owned(), role.to_owned());
         self.upstreams.get(&key)

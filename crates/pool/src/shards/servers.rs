@@ -1,4 +1,4 @@
-//! Where the shards are, and as whom roles log in there: from the options of foreign servers and user mappings, and from the
+//! The addresses of the shards and the logins of roles there: from the options of foreign servers and user mappings, and from the
 //! configuration.
 
 use super::coordinator::{CoordinatorAnswer, ForeignServer, Options, UserMapping, option};
@@ -90,14 +90,14 @@ pub(super) fn reached(
 }
 
 impl Reached {
-    /// Where connections for a role lead, to its first host; `None` if the role has no login.
+    /// The destination of connections for a role, on its first host; `None` if the role has no login.
     pub(super) fn upstream(&self, role: &str) -> Option<Upstream> {
         let own = self.logins.get(&Some(role.to_owned()));
         let login = own.or_else(|| self.logins.get(&None))?;
         self.with(login).ok()?.into_iter().next()
     }
 
-    /// Where the connections lead that ask for the definitions, to each of its hosts: any login will do, as every user may read the
+    /// The destinations of connections that read the definitions, on each of its hosts: any login is sufficient, as every user may read the
     /// catalog.
     pub(super) fn monitored(&self) -> Result<Vec<Upstream>, ServerProblem> {
         let of_public = self.logins.get(&None);
@@ -204,7 +204,7 @@ fn places(
     places.collect()
 }
 
-/// Whether Paceline does what an option says, or need not.
+/// Whether Paceline obeys an option, or need not.
 fn is_known(name: &str, value: &str) -> bool {
     match name {
         "host" | "port" | "dbname" | "sslmode" => true,

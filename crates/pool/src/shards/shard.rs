@@ -12,7 +12,7 @@ use paceline_sql::facts::sharding::{
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What a shard answers.
+/// The answer of a shard.
 #[derive(Debug, Clone)]
 pub struct ShardAnswer {
     pub(super) facts: ShardFacts,

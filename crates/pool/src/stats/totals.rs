@@ -19,7 +19,7 @@ pub struct Totals {
     pub(super) waits: u64,
 }
 
-/// How an average is computed from a total.
+/// The divisor by which a total becomes an average.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Per {
     Second,

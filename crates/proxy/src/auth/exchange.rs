@@ -37,7 +37,7 @@ pub(super) enum PrevailingSecret {
     ForScram,
 }
 
-/// What a successful SCRAM exchange proves.
+/// The proof of a successful SCRAM exchange.
 enum AuthGoal {
     /// The keys in the client's proof are those of its password on the server.
     Keys,

@@ -37,7 +37,7 @@ pub(super) enum Method {
     Peer(Option<Map>),
 }
 
-/// What rules refer to outside of their file.
+/// The maps and files to which rules refer.
 pub(super) struct HbaReferences<'a> {
     /// Maps for `map=`.
     pub(super) maps: &'a Maps,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Maps by name.
 pub(super) type Maps = HashMap<String, Map>;
 
-/// Which outside names may log in as which users.
+/// The outside names that may log in as users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Map(Arc<Vec<(String, FieldWord)>>);
 

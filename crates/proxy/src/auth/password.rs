@@ -76,7 +76,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What an authenticated user of the console may do; `None`: nothing. If no user is configured and no proof is required, local clients
+/// The access of an authenticated user to the console; `None` for none. If no user is configured and no proof is required, local clients
 /// may use SHOW. With `auth_type = any` names prove nothing, so local and listed users may only use SHOW.
 pub fn console_access(config: &Config, user: &str, is_local: bool) -> Option<ConsoleAccess> {
     let operation = &config.paceline.operation;

@@ -1,5 +1,4 @@
-//! What the connection itself shows of a client before its login: the address, whether it is encrypted, and which names vouch for
-//! it.
+//! The properties of a client's connection before its login: the address, whether it is encrypted, and the names in the certificate.
 
 use paceline_net::{Peer, Stream};
 

@@ -2,7 +2,7 @@
 
 use paceline_pool::replication::Replication;
 
-/// What a client wants to connect to.
+/// The database to which a client wants to connect, and the kind of the connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoginTarget<'a> {
     /// The database that the client names.

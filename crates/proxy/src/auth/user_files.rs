@@ -20,7 +20,7 @@ pub struct UserFiles {
     pub(super) hba: Hba,
 }
 
-/// Why a file cannot be used.
+/// The reason why a file cannot be used.
 #[derive(Debug, Error)]
 pub enum UserFilesError {
     /// The file cannot be read.

@@ -17,7 +17,7 @@ struct ConsoleEntry {
     cancelled: Arc<Notify>,
 }
 
-/// What a user of the console may do.
+/// The access of a user to the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsoleAccess {
     /// Everything.
@@ -29,7 +29,7 @@ pub enum ConsoleAccess {
 /// A console session that is registered until this is dropped.
 pub struct ConsoleGrant {
     keys: Arc<ConsoleKeys>,
-    /// What the user may do.
+    /// The access of the user.
     pub access: ConsoleAccess,
     /// The process id for cancel requests.
     pub process: u32,

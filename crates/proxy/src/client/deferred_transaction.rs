@@ -1,4 +1,4 @@
-//! What Paceline knows of a deferred transaction, and which transactions may be deferred.
+//! The state of a deferred transaction, and the rules for deferring one.
 
 #[cfg(test)]
 mod tests;
@@ -70,7 +70,7 @@ const READ_ONLY: &str = "default_transaction_read_only";
 
 pub(super) const ISOLATION: &str = "default_transaction_isolation";
 
-/// Maximum number of bytes of a `Query` that is looked at.
+/// Maximum number of bytes of a `Query` that Paceline examines.
 const QUERY_BYTES_MAX: usize = 256;
 
 /// The text of a request that is one short `Query`.

@@ -1,4 +1,4 @@
-//! How a client connection ends.
+//! The end of a client connection.
 
 use bytes::Bytes;
 use paceline_pool::pool::DisconnectSignal;
@@ -6,7 +6,7 @@ use paceline_wire::WireError;
 use std::io;
 use tokio::sync::watch;
 
-/// Why a client connection ends.
+/// The reason why a client connection ends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientEnd {
     /// The client sent Terminate, or the connection carried a cancel request.

@@ -115,7 +115,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// How long the client may be idle; `None` if more than an hour.
+    /// The time that the client may be idle; `None` if more than an hour.
     async fn lasts(timer: &mut Option<Box<IdleTimer>>) -> Option<Duration> {
         let begin = Instant::now();
         let end = timeout(LONG, IdleTimer::is_too_long(timer)).await;

@@ -43,7 +43,7 @@ pub(super) enum LoginResult {
 
 /// A console user that has logged in. The caller runs the session.
 pub struct ConsoleLogin {
-    /// What the user may do.
+    /// The access of the user.
     pub grant: ConsoleGrant,
     /// The connection.
     pub stream: Stream,

@@ -11,10 +11,10 @@ use tokio::time::{Instant, Sleep};
 /// Deadline of a relay that no limit ends soon.
 const FAR: Duration = Duration::from_secs(24 * 3600);
 
-/// Why a client is disconnected that keeps its server connection and exceeds its own `idle_session_timeout`.
+/// The reason for the end of a client that keeps its server connection and exceeds its own `idle_session_timeout`.
 pub(super) const IDLE_SESSION: &str = "idle-session timeout";
 
-/// What a relay waits for.
+/// The event for which a relay waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RelayPhase {
     /// The client, outside a transaction.
@@ -67,8 +67,8 @@ impl QueryTimers {
         })
     }
 
-    /// Sets what the relay waits for. `client_active` says that the client has sent something since the last call; `idle_max` limits its
-    /// idle time outside transactions.
+    /// Sets the event for which the relay waits. `client_active` says that the client has sent something since the last call; `idle_max`
+    /// limits its idle time outside transactions.
     pub(super) fn set_phase(&mut self, phase: RelayPhase, client_active: bool, idle_max: Duration) {
         let limit_changed = std::mem::replace(&mut self.idle_max, idle_max) != idle_max;
         if phase == self.phase && !client_active && !limit_changed {
@@ -86,7 +86,7 @@ impl QueryTimers {
         }
     }
 
-    /// The deadline, and what PgBouncer calls it.
+    /// The deadline, and PgBouncer's name for it.
     fn end(&self) -> Option<(Instant, &'static str)> {
         let Self {
             settings, since, ..
@@ -149,7 +149,7 @@ mod tests {
             .set_phase(phase, false, Duration::ZERO);
     }
 
-    /// Why and after how many seconds the timer fires, if within half of `FAR`.
+    /// The reason for which the timer fires, and the seconds after which it does, if within half of `FAR`.
     async fn expired(timers: &mut Option<Box<QueryTimers>>) -> Option<(&'static str, u64)> {
         let begin = Instant::now();
         let why = timeout(FAR / 2, QueryTimers::expired(timers)).await.ok()?;

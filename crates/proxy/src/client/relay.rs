@@ -1,7 +1,7 @@
 //! Relays messages between a client and one server connection until the relay is over. This file holds the state of a relay and its
 //! loop; the protocol state is in `paceline_relay`, without sockets.
 //!
-//! `connection` holds what precedes and follows a relay: the client's settings on the server connection, and its return to the pool.
+//! `connection` holds the steps before and after a relay: the client's settings on the server connection, and its return to the pool.
 //! `plain` forwards most single statements without a relay. `start` starts a relay; `begin` starts one in a deferred transaction, with
 //! `preliminary` statements before the request. `flow` moves bytes, from `input` and to `output`. `listening` waits for notifications.
 //! `ending` ends a relay whose client has disconnected or exceeds a limit. `stats` counts. `context` passes client and server connection
@@ -74,7 +74,7 @@ struct RelayTask<'a> {
     exclusive: Option<Box<Exclusive>>,
 }
 
-/// What the client's task does with the server connection when a relay fails.
+/// The treatment of the server connection when a relay fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServerDisposal {
     /// Resets the session; then another client may use the connection.

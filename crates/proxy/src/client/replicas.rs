@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The setting by which a client chooses the server of its reads.
 const READS: &str = "paceline.reads";
 
-/// Where a read may run.
+/// The replicas on which a read may run.
 pub(super) struct ReplicaRead {
     replicas: Arc<Replicas>,
     freshness: Freshness,
@@ -28,7 +28,7 @@ pub(super) struct ReplicaRead {
     replicas_of: ReplicasOf,
 }
 
-/// Whose replicas may answer a read.
+/// The owner of the replicas that may answer a read.
 enum ReplicasOf {
     /// Those of the database, and logical subscribers if the read may run on them.
     Database { on_subscribers: bool },
@@ -86,7 +86,7 @@ impl Client {
         self.replicas.load().is_some() && self.freshness(request.template.hints().server).is_some()
     }
 
-    /// How fresh a replica must be for a read of this client; `None` if the read uses the primary.
+    /// The freshness that a replica must have for a read of this client; `None` if the read uses the primary.
     pub(super) fn freshness(&self, hint: Option<ServerHint>) -> Option<Freshness> {
         if self.is_serializable() {
             return None;
@@ -227,8 +227,8 @@ impl Client {
         }))
     }
 
-    /// What the client has seen. While there is no primary, the client waits in the line as with a statement. `None`: it has got an
-    /// error.
+    /// The position that the client has seen. While there is no primary, the client waits in the line as with a statement. `None`: it has
+    /// got an error.
     async fn await_position(&mut self) -> Result<Option<String>, ClientEnd> {
         if let Some(position) = self.position().await {
             return Ok(Some(position));
@@ -258,7 +258,7 @@ impl Client {
             (source.followed.into_inner(), &*self.replicas.load())
         {
             replicas.follow(&mut self.seen, &position);
-            // The position says nothing of shards, which the other client may have changed.
+            // The position does not cover shards, which the other client may have changed.
             self.other_served();
         }
     }

@@ -15,7 +15,7 @@ use paceline_wire::backend::tag;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// What has become of a statement that might run on a shard.
+/// The end of a statement that might run on a shard.
 pub(super) enum ShardEnd {
     /// Its client has the answer.
     Answered,

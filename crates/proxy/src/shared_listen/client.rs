@@ -28,7 +28,7 @@ pub(crate) struct ListeningClient {
     pub(crate) version: u64,
 }
 
-/// Why a client gets no more notifications. Its connection ends.
+/// The reason why a client gets no more notifications. Its connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotificationEnd {
     /// Too many notifications wait for the client.
@@ -239,7 +239,7 @@ impl ListeningClient {
         taken
     }
 
-    /// Why the client can get no more notifications.
+    /// The reason why the client can get no more notifications.
     pub(crate) fn ended(&self) -> Option<NotificationEnd> {
         let state = self.shared.lock();
         if state.is_lost(self.id) {

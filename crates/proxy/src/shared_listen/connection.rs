@@ -26,7 +26,7 @@ const USERS_MAX: usize = 16;
 /// Minimum time between two attempts to open a connection.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 
-/// Why a connection was lost.
+/// The reason why a connection was lost.
 #[derive(Debug, thiserror::Error)]
 enum ConnectionLost {
     #[error("{0}")]

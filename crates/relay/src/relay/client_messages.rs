@@ -210,7 +210,7 @@ impl RelayState {
         Ok(())
     }
 
-    /// Why Paceline rejects a query with these changes.
+    /// The reason why Paceline rejects a query with these changes.
     pub(super) fn query_refusal(
         &mut self,
         changes: &[SessionChange],

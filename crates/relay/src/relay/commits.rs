@@ -1,9 +1,9 @@
-//! Which of the client's transactions were committed, and whether they have written.
+//! The committed transactions of the client, and whether they have written.
 
 use crate::commits::{CommitCounts, Writes};
 use paceline_wire::backend::Status;
 
-/// What the client's transactions have written.
+/// The writes of the client's transactions.
 #[derive(Debug, Default)]
 pub(super) struct CommitProgress {
     /// The open transaction.
@@ -46,7 +46,7 @@ impl CommitProgress {
     pub(super) fn ready(&mut self, status: Status, failed: bool, owes: bool) {
         let rolled_back = std::mem::take(&mut self.rolled_back) || failed;
         if status != Status::Idle {
-            // What was written before a savepoint remains.
+            // Rows that were written before a savepoint remain.
             if rolled_back {
                 self.open = self.open.min(Writes::Possible);
             }

@@ -2,7 +2,7 @@
 
 use paceline_wire::backend::Status;
 
-/// What the client's transactions have executed.
+/// Notes whether the client's transactions may have changed the catalog.
 #[derive(Debug, Default)]
 pub(super) struct DdlProgress {
     /// The open transaction may have changed the catalog.

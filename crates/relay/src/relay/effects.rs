@@ -1,4 +1,4 @@
-//! What a statement changes in the session, by its text, its functions and the statements that it executes by name.
+//! The changes of the session by a statement: by its text, its functions and the statements that it executes by name.
 
 use super::state::RelayContext;
 use crate::template::Template;
@@ -6,7 +6,7 @@ use paceline_sql::{Effect, Hints, Named, PinReason, SessionChange};
 use std::sync::Arc;
 
 impl RelayContext<'_> {
-    /// What a statement changes in the session, and its hints. An unknown statement may change anything.
+    /// The changes of the session by a statement, and its hints. An unknown statement may change anything.
     pub(super) fn effects(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
         let Some(template) = template else {
             return (vec![SessionChange::Anything], Hints::default());
@@ -43,8 +43,8 @@ impl RelayContext<'_> {
         (changes, target.hints())
     }
 
-    /// What a text of several statements, or a DO, may change if it executes the statement with this name. Whether it does
-    /// so, and when, is unknown. If the statement changes settings, the client is pinned.
+    /// The possible changes by a text of several statements, or a DO, if it executes the statement with this name. Whether it does so, and
+    /// when, is unknown. If the statement changes settings, the client is pinned.
     fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
         use SessionChange::{Anything, FunctionsCalled, Pin};
         let Some(target) = self.session.statements.get(name.as_bytes()) else {
@@ -61,7 +61,7 @@ impl RelayContext<'_> {
         changes
     }
 
-    /// What a statement changes, by its own text.
+    /// The changes of the session by the statement's own text.
     fn effects_of_text(&self, template: &Template) -> Vec<SessionChange> {
         let mut changes = match template.effect() {
             Some(Effect::Session(changes)) => changes.clone(),

@@ -11,7 +11,7 @@ pub(super) struct TextShift {
     /// On the server, the end of the text. A later position refers to the text of the prepared statement, which is
     /// unchanged.
     pub(super) to: i64,
-    /// What to add to a position on the server.
+    /// The number to add to a position on the server.
     pub(super) by: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Errors of the server: what they undo, and how they are forwarded to the client.
+//! Errors of the server: their effect on the state, and their forwarding to the client.
 
 use super::expect::Expect;
 use super::retry::Retry;

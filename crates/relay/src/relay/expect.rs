@@ -20,14 +20,14 @@ pub(super) struct DescribeTarget {
     pub(super) key: Option<StatementKey>,
 }
 
-/// What Paceline asks a server about its session: whether it has state of these kinds, and the values of these settings.
+/// Paceline's query to a server about its session: whether it has state of these kinds, and the values of these settings.
 #[derive(Debug, Default)]
 pub(super) struct SessionQuery {
     pub(super) kinds: Vec<PinReason>,
     pub(super) settings: Vec<String>,
 }
 
-/// What the statements change that the server executes for a message, and the hints of the last one.
+/// The changes by the statements that the server executes for a message, and the hints of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Execution {
     pub(super) changes: TextChanges,

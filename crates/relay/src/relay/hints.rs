@@ -1,4 +1,4 @@
-//! How hints (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`) end the transaction of a statement.
+//! The end of a statement's transaction by hints (`COMMIT_ON_SUCCESS`, `ROLLBACK_ON_FAIL`, `TARGET_AFFECT_ROW`).
 
 use super::expect::Expect;
 use super::state::{Disposition, RelayContext, RelayState, TransactionEnd, Wrap};
@@ -18,7 +18,7 @@ impl RelayState {
         Disposition::Hold
     }
 
-    /// How the hints of the request's last statement end its transaction. `None` if they do not.
+    /// The end of the transaction that the hints of the request's last statement demand. `None` if they demand none.
     pub(super) fn ending(&self) -> Option<TransactionEnd> {
         let hints = self.request.hints;
         let in_block = self.status != Status::Idle;

@@ -103,7 +103,7 @@ impl RelayState {
         self.listen.registered
     }
 
-    /// Why Paceline rejects the statement that is about to be sent. (If a server executes a prepared LISTEN, the shared
+    /// The reason why Paceline rejects the statement that is about to be sent. (If a server executes a prepared LISTEN, the shared
     /// connection does not listen.)
     pub(super) fn listen_refusal(
         &mut self,

@@ -1,8 +1,8 @@
-//! Why the relay cannot process a message of the client now.
+//! The reason why the relay cannot process a message of the client now.
 
 use crate::template::Unparsed;
 
-/// Why the relay cannot process a message of the client now. The caller passes it again later.
+/// The reason why the relay cannot process a message of the client now. The caller passes it again later.
 #[derive(Debug)]
 pub enum NotYet {
     /// This text must be parsed first. Nothing has been written.
@@ -19,7 +19,7 @@ impl From<Unparsed> for NotYet {
     }
 }
 
-/// What the shared connection must do before a message of the client is sent to its server.
+/// The work of the shared connection before a message of the client is sent to its server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListenNeed {
     /// Listen on these channels.

@@ -89,7 +89,7 @@ impl RelayState {
         self.portals.insert(bind.portal.into(), portal);
     }
 
-    /// What the execution of a portal changes, and its hints.
+    /// The changes by the execution of a portal, and its hints.
     fn portal_effects(
         &self,
         portal: &[u8],

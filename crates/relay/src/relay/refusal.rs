@@ -1,11 +1,11 @@
-//! The errors by which Paceline rejects what PostgreSQL would execute.
+//! The errors by which Paceline rejects requests that PostgreSQL would execute.
 
 use crate::session::CLIENT_STATEMENTS_MAX;
 use bytes::{Bytes, BytesMut};
 use paceline_sql::PinReason;
 use paceline_wire::ErrorResponse;
 
-/// Why Paceline rejects a statement or message.
+/// The reason why Paceline rejects a statement or message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RelayRefusal {
     /// Its state could not follow the client.

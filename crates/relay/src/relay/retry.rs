@@ -1,4 +1,4 @@
-//! Retries the first request of a relay if it met a plan that no longer fits its table. The client must have received no
+//! Retries the first request of a relay if its plan no longer fits its table. The client must have received no
 //! answer that a new execution could contradict.
 
 use super::expect::StatementReply;
@@ -70,7 +70,7 @@ impl Retry {
         true
     }
 
-    /// The request met a plan that no longer fits.
+    /// The plan of the request no longer fits.
     pub(super) fn is_due(&mut self) {
         if let Self::Allowed { answered } = *self {
             *self = Self::Due { answered };

@@ -1,4 +1,4 @@
-//! What the client's statements change in its session when they complete.
+//! Applies the changes that the client's statements make in its session when they complete.
 
 use super::expect::Expect;
 use super::retry::Retry;

@@ -22,7 +22,7 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a relay works with.
+/// The session, the server and the process, as the relay needs them.
 pub struct RelayContext<'a> {
     /// The client's session.
     pub session: &'a mut ClientSession,
@@ -36,13 +36,13 @@ pub struct RelayContext<'a> {
     pub show_source: &'a dyn ShowSource,
     /// Whether the functions that a template calls may change the session in a way that its text does not show.
     pub may_change_session: &'a dyn Fn(&Template) -> bool,
-    /// What becomes of state that cannot follow its client.
+    /// The treatment of state that cannot follow its client.
     pub policy: &'a StatePolicy,
     /// The template of the client's query, if the caller knows it. The text is sent to the server as it is.
     pub query: Option<&'a Arc<Template>>,
 }
 
-/// How Paceline makes a request undoable that must change an exact number of rows.
+/// The way in which Paceline can undo a request that must change an exact number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrap {
     /// It does not.
@@ -83,7 +83,7 @@ pub struct RelayState {
     pub(super) prepares: bool,
     /// The state of which the client was warned.
     pub(super) warned: Vec<PinReason>,
-    /// What may have changed the session since it was idle.
+    /// Possible causes of changes of the session since it was idle, apart from texts that show the change.
     pub(super) untracked: Untracked,
     /// Settings that the server has reported since the session was idle, with their values before.
     pub(super) reported: BTreeMap<String, Option<String>>,
@@ -101,7 +101,7 @@ pub struct RelayState {
     pub(super) retry: Retry,
     /// The wrap of the relay's first request.
     pub(super) wrap: Wrap,
-    /// What the relay's current first request may do with sequences.
+    /// The possible use of sequences by the relay's current first request.
     pub(super) first_uses: Option<SequenceUse>,
     /// See [`RelayState::discard_failed`].
     pub(super) discard_failed: bool,
@@ -152,7 +152,7 @@ pub(super) enum Body {
     Swallow(usize),
 }
 
-/// What the relay knows of the current request, since the last ReadyForQuery.
+/// The progress of the current request, since the last ReadyForQuery.
 #[derive(Debug, Default)]
 pub(super) struct RequestProgress {
     /// The server has sent an error.
@@ -163,7 +163,7 @@ pub(super) struct RequestProgress {
     pub(super) may_unpin: bool,
     /// Settings with which the session began, and which a RESET has set to the server's default.
     pub(super) taken_away: FxHashSet<String>,
-    /// How the text on the server differs from the client's.
+    /// The difference between the text on the server and the client's.
     pub(super) text_shift: Option<TextShift>,
     /// The statement that a PREPARE creates that is forwarded as it is.
     pub(super) prepares: Option<(Box<[u8]>, Arc<Template>)>,
@@ -179,11 +179,11 @@ pub(super) struct RequestProgress {
     pub(super) rows: Option<u64>,
     /// The answer from the last CommandComplete on, until the transaction has ended as the hint demands.
     pub(super) held: BytesMut,
-    /// How Paceline is ending the transaction.
+    /// The end of the transaction that Paceline has begun.
     pub(super) ending: Option<TransactionEnd>,
 }
 
-/// How Paceline ends a hinted transaction.
+/// The way in which Paceline ends a hinted transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransactionEnd {
     /// With COMMIT.
@@ -194,7 +194,7 @@ pub(super) enum TransactionEnd {
     Fail,
 }
 
-/// What may have changed the session since it was idle, without a text that shows the change.
+/// The possible causes of a change of the session since it was idle, apart from texts that show the change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Untracked {
     #[default]
@@ -243,13 +243,13 @@ pub(super) struct Portal {
     pub(super) statement: Box<[u8]>,
     /// The statement on the server. `None` for the unnamed one.
     pub(super) key: Option<StatementKey>,
-    /// What its values set.
+    /// The settings that its values change.
     pub(super) sets: Vec<SessionChange>,
     /// Paceline has executed the portal, without a server. PostgreSQL executes such a portal once.
     pub(super) done: bool,
 }
 
-/// What the relay does with a message of the server.
+/// The treatment of a message of the server.
 pub(super) enum Disposition {
     Forward,
     Swallow,

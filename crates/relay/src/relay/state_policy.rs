@@ -1,6 +1,6 @@
-//! What a pool does with session state, by configuration.
+//! The treatment of session state by a pool, by configuration.
 
-/// What becomes of state that cannot follow its client (`session_state`).
+/// The treatment of state that cannot follow its client (`session_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionStateMode {
     /// It is lost when the client returns its server connection.
@@ -14,18 +14,18 @@ pub enum SessionStateMode {
     Pin,
 }
 
-/// What a pool does with the session state of its clients.
+/// The treatment of the session state of a pool's clients.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatePolicy {
     /// For state that cannot follow its client.
     pub session_state: SessionStateMode,
     /// Settings (in lower case) for which the server is asked after a statement that may have set them untracked.
     pub extra: Vec<String>,
-    /// How clients listen.
+    /// The connection that listens for clients.
     pub listen_mode: ListenMode,
 }
 
-/// How clients listen (`listen_mode`).
+/// The connection that listens for clients (`listen_mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListenMode {
     /// On their own server connection, which they keep.

@@ -1,4 +1,4 @@
-//! What a text changes in the session, statement by statement.
+//! The changes of the session by a text, statement by statement.
 
 use paceline_sql::SessionChange;
 

@@ -24,7 +24,7 @@ pub fn is_long(header: Header) -> bool {
     matches!(header.tag, tag::QUERY | tag::BIND) && header.len > LONG_MESSAGE_MIN
 }
 
-/// Where the first request in a buffer ends.
+/// The end of the first request in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
     /// The request is complete and has this many bytes.
@@ -153,8 +153,8 @@ fn part_len(buf: &[u8]) -> usize {
     len
 }
 
-/// What a request may still become after its messages so far: one statement that may join a group (`[Parse] Bind [Describe
-/// portal] Execute Sync`), or a request that only prepares and closes statements, which Paceline may answer.
+/// The kinds that a request may still have after its messages so far: one statement that may join a group (`[Parse] Bind [Describe portal]
+/// Execute Sync`), or a request that only prepares and closes statements, which Paceline may answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum RequestKind {
     #[default]

@@ -12,7 +12,7 @@ mod tests;
 /// The place of a column: OID of the table, and number of the column in it.
 type ColumnPlace = (u32, i16);
 
-/// Where the primary has each column of a subscriber.
+/// For each column of a subscriber, its place on the primary.
 #[derive(Debug, Default)]
 pub struct PrimaryColumns {
     places: FxHashMap<ColumnPlace, ColumnPlace>,

@@ -8,7 +8,7 @@ use paceline_wire::backend::{tag as back, write_command_complete};
 use paceline_wire::frontend::{BindNames, Parse, Target, tag};
 use paceline_wire::{Frames, frame};
 
-/// Maximum number of bytes of a `Parse` that is looked at.
+/// Maximum number of bytes of a `Parse` that Paceline examines.
 const PARSE_BYTES_MAX: usize = 512;
 
 /// The types of no parameters in the format of [`Parse::types`] and of `ParameterDescription`.

@@ -1,4 +1,4 @@
-//! What becomes of a request: Paceline answers it, it may join a group, or it is relayed.
+//! Decides on a request: Paceline answers it, it may join a group, or it is relayed.
 
 use super::single_statement::SingleStatement;
 use super::{ClientSession, listening, lists_channels};
@@ -15,7 +15,7 @@ use paceline_wire::{Frame, Frames};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What becomes of a request.
+/// The decision on a request.
 #[derive(Debug)]
 pub enum RequestPlan {
     /// Paceline answers it.
@@ -34,7 +34,7 @@ pub enum RequestPlan {
 }
 
 impl ClientSession {
-    /// Decides what becomes of a complete request.
+    /// Decides on a complete request.
     pub fn plan(
         &mut self,
         bytes: &Bytes,

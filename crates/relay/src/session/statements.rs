@@ -21,7 +21,7 @@ fn stored(name: &[u8]) -> &[u8] {
 #[derive(Debug, Default)]
 pub struct ClientStatements {
     by_name: HashMap<Box<[u8]>, ClientStatement>,
-    /// How many names each statement has, by its [`Template::statement_id`]. The unnamed statement does not count.
+    /// The number of names of each statement, by its [`Template::statement_id`]. The unnamed statement does not count.
     names: FxHashMap<u64, usize>,
 }
 
@@ -32,7 +32,7 @@ pub struct ClientStatement {
     client_parse: ClientParse,
 }
 
-/// How to undo a change of a client's statements.
+/// The state to which a change of a client's statements can be undone.
 #[derive(Debug)]
 pub enum Undo {
     /// The statement that the name had before, or none.

@@ -1,4 +1,4 @@
-//! What becomes of requests: Paceline answers them, they may join a group, or they are relayed.
+//! Decisions on requests: Paceline answers them, they may join a group, or they are relayed.
 
 use super::{ClientSession, RequestPlan};
 use crate::settings::SettingsInterner;

@@ -29,7 +29,7 @@ pub enum RoundStep {
     Sync,
 }
 
-/// Why a client may not listen on further channels.
+/// The reason why a client may not listen on further channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
     /// The client has [`CLIENT_CHANNELS_MAX`].

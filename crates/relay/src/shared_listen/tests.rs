@@ -57,7 +57,7 @@ fn mark(shared: &mut SharedListen, process: u32, listening: &Listening) {
     notify(shared, process, MARKER, payload);
 }
 
-/// What a client reads: process and payload.
+/// The notifications for a client: process and payload.
 fn queue(shared: &mut SharedListen, id: ListenerId) -> Vec<(u32, String)> {
     let mut out = BytesMut::new();
     shared.take_queued(id, usize::MAX, &mut out).unwrap();

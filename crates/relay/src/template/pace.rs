@@ -1,4 +1,4 @@
-//! How quickly PostgreSQL answers the requests of a template.
+//! The time in which PostgreSQL answers the requests of a template.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -64,7 +64,7 @@ pub struct Unparsed {
     pub(super) goal: ParseGoal,
 }
 
-/// What the caller needs to know of a text.
+/// The result of the parser that the caller needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ParseGoal {
     /// The text without bare hints.

@@ -1,4 +1,4 @@
-//! Which texts share a template, and which the cache keeps.
+//! Texts that share a template, and texts that the cache keeps.
 
 use super::templates::CachedTemplate;
 use super::*;

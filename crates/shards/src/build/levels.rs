@@ -26,7 +26,7 @@ struct Pending<'a> {
     oid: u32,
     name: &'a TableName,
     key: &'a PartitionKeyFacts,
-    /// What keeps statements from all of its leaves.
+    /// The problem that excludes statements from all of its leaves.
     problem: Option<LeafProblem>,
 }
 
@@ -148,7 +148,7 @@ fn key_column(
     Ok(KeyColumn { name, key_type })
 }
 
-/// A partition, its bounds, and what it is in the tree.
+/// A partition, its bounds, and its node in the tree.
 type Bounded<'a> = (&'a PartitionFacts, Bound, Found);
 
 fn hash(key: Vec<usize>, bounds: Vec<Bounded<'_>>) -> Result<HashPartitions, KeyProblem> {

@@ -1,4 +1,4 @@
-//! Where the rows of a leaf are, and whether statements may run there.
+//! The place of the rows of a leaf, and whether statements may run there.
 
 use crate::definition::{compare_defaults, compare_lines};
 use crate::facts::{
@@ -32,13 +32,13 @@ impl<'a> Shards<'a> {
         }
     }
 
-    /// Why statements do not go to a server.
+    /// The reason why statements do not go to a server.
     pub(super) fn problem(&self, name: &str) -> Option<ServerProblem> {
         self.by_name.get(name)?.found.as_ref().err().cloned()
     }
 }
 
-/// What the partition itself has that the whole table does not have.
+/// The first property of the partition that the whole table does not have.
 pub(super) fn leaf_problem(root: &RootFacts, partition: &PartitionFacts) -> Option<LeafProblem> {
     if let Some(why) = &partition.unfit {
         return Some(LeafProblem::Partition(why.clone()));
@@ -52,7 +52,7 @@ pub(super) fn leaf_problem(root: &RootFacts, partition: &PartitionFacts) -> Opti
     Some(LeafProblem::Partition(why))
 }
 
-/// Where a leaf is. `problem` is what keeps statements from it in any case.
+/// The place of the rows of a leaf. With a `problem`, no statement runs on the shard.
 pub(super) fn placement(
     root: &RootFacts,
     leaf: &PartitionFacts,

@@ -1,4 +1,4 @@
-//! Maps from facts: where keys lead, and what keeps statements on the coordinator.
+//! Maps from facts: the partitions of keys, and the reasons why statements run on the coordinator.
 
 use super::*;
 use crate::access::{Access, Columns, Command, Privileges};

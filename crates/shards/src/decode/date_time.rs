@@ -66,7 +66,7 @@ fn without_era(text: &str) -> (&str, bool) {
     }
 }
 
-/// A date with or without a time of day, and what follows.
+/// A date with or without a time of day, and the rest of the text.
 fn local(text: &str) -> Option<(i64, &str)> {
     let (text, is_before_christ) = without_era(text);
     let (days, rest) = day(text, is_before_christ)?;
@@ -80,7 +80,7 @@ fn local(text: &str) -> Option<(i64, &str)> {
     }
 }
 
-/// A date in days since 2000-01-01, and what follows.
+/// A date in days since 2000-01-01, and the rest of the text.
 fn day(text: &str, is_before_christ: bool) -> Option<(i64, &str)> {
     let (year, rest) = number(text, 4..=YEAR_DIGITS_MAX)?;
     let (month, rest) = number(rest.strip_prefix('-')?, 2..=2)?;
@@ -121,7 +121,7 @@ fn days_since_2000(year: i64, month: i64, day: i64) -> i64 {
 /// Days from March 1 of the year 0, which is 1 BC, to January 1, 2000.
 const FIRST_OF_2000: i64 = 2000 * 365 + 500 - 20 + 5 - 31 - 29;
 
-/// A time of day in microseconds, and what follows. PostgreSQL also reads 24:00 and 60 seconds, and rounds further digits.
+/// A time of day in microseconds, and the rest of the text. PostgreSQL also reads 24:00 and 60 seconds, and rounds further digits.
 fn time(text: &str) -> Option<(i64, &str)> {
     let (hours, rest) = number(text, 2..=2)?;
     let (minutes, rest) = number(rest.strip_prefix(':')?, 2..=2)?;
@@ -136,7 +136,7 @@ fn time(text: &str) -> Option<(i64, &str)> {
     })
 }
 
-/// Seconds, their fraction in microseconds, and what follows.
+/// Seconds, their fraction in microseconds, and the rest of the text.
 fn seconds(text: &str) -> Option<((i64, i64), &str)> {
     let (seconds, rest) = number(text, 2..=2)?;
     match rest.strip_prefix('.') {
@@ -148,7 +148,7 @@ fn seconds(text: &str) -> Option<((i64, i64), &str)> {
     }
 }
 
-/// Up to six digits, in microseconds, and what follows.
+/// Up to six digits, in microseconds, and the rest of the text.
 fn fraction(text: &str) -> Option<(i64, &str)> {
     let (value, rest) = number(text, 1..=6)?;
     let digits = u32::try_from(text.len() - rest.len()).ok()?;
@@ -176,7 +176,7 @@ fn offset(text: &str) -> Option<i64> {
     is_offset.then(|| sign * (hours * HOUR + minutes * MINUTE))
 }
 
-/// A number with so many digits, and what follows.
+/// A number with this many digits, and the rest of the text.
 fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<(i64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (number, rest) = text.split_at(end.unwrap_or(text.len()));

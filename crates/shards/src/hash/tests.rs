@@ -3,7 +3,7 @@
 use super::*;
 use std::borrow::Cow;
 
-/// What PostgreSQL answers for `hashint8extended(-7, SEED)` and so on, on a machine with the lowest byte first.
+/// The results of `hashint8extended(-7, SEED)` and so on in PostgreSQL, on a little-endian machine.
 #[test]
 fn values_have_the_hashes_of_postgresql() {
     let uuid = 0x123e_4567_e89b_12d3_a456_4266_1417_4000_u128.to_be_bytes();

@@ -1,5 +1,6 @@
-//! Questions about sharded tables: to the coordinator, to a shard, and to both. They change nothing. [`SEARCH_PATH_SQL`] comes first in the
-//! transaction, so that names are those of PostgreSQL, and [`pinned_sql`] second, so that values in texts have one form.
+//! Questions about sharded tables: to the coordinator, to a shard, and to both. They change nothing. [`SEARCH_PATH_SQL`] is the first
+//! statement of the transaction, so that names are those of PostgreSQL, and [`pinned_sql`] the second, so that values in texts have one
+//! form.
 
 use super::catalog::{regclass_literal, text_array};
 use super::definition::{TRIGGERS, columns_sql, lines_sql, unfit_sql};

@@ -97,7 +97,7 @@ pub(super) fn tables_sql(tables: &[Name]) -> String {
 /// SQL join of `f` with its tables: `c` in schema `n`.
 pub(super) const TABLE_OF_F: &str = "(pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace) ON n.nspname = f.schema AND c.relname = f.name";
 
-/// Which of the two servers is asked.
+/// The server that is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscriptionSide {
     /// The primary.

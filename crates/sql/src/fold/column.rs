@@ -10,7 +10,7 @@ use crate::type_name::TypeName;
 use crate::update::KeyEquality;
 use crate::value::KeyValue;
 
-/// How equal values of a key column are recognized without PostgreSQL.
+/// The comparison that recognizes equal values of a key column without PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyClass {
     /// int2, int4, int8: compared as numbers, sent in canonical text format.
@@ -30,7 +30,7 @@ pub struct KeyColumn {
     pub name: String,
     /// Number of the template's parameter, from 1, or a constant of the template.
     pub value: KeyValue,
-    /// How values are compared.
+    /// The comparison of values.
     pub class: KeyClass,
     /// OID of the column's data type.
     pub type_oid: u32,

@@ -1,4 +1,4 @@
-//! Why an UPDATE cannot be folded.
+//! The reasons why an UPDATE cannot be folded.
 
 use crate::parser::NotParsed;
 

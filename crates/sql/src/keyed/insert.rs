@@ -7,7 +7,7 @@ use crate::update::as_target;
 use pg_query::protobuf::{InsertStmt, OnConflictAction, OverridingKind, SetOperation};
 use pg_query::{Node, NodeEnum};
 
-/// ON CONFLICT: what an INSERT does if the row exists.
+/// ON CONFLICT: the action of an INSERT if the row exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyedConflict {
     /// The columns of the unique key; `None` for any key.
@@ -57,7 +57,7 @@ pub(super) fn values(insert: &InsertStmt) -> Result<KeyValues, KeyedRefusal> {
     })
 }
 
-/// The ON CONFLICT clause, and what SET assigns in it.
+/// The ON CONFLICT clause, and the columns that SET assigns in it.
 pub(super) fn conflict(
     insert: &InsertStmt,
 ) -> Result<(Option<KeyedConflict>, &[Node]), KeyedRefusal> {

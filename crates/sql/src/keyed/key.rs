@@ -10,7 +10,7 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::protobuf::{AExpr, AExprKind, TypeCast};
 use pg_query::{Node, NodeEnum};
 
-/// The value of a column, as the text says it.
+/// The value of a column, as the text writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeySource {
     /// NULL. In a WHERE clause it equals nothing.
@@ -35,7 +35,7 @@ pub struct KeyedColumn {
     pub value: KeySource,
 }
 
-/// What a text says of the values of columns, by which a partition key may be found.
+/// The values of columns in a text, by which a partition key may be found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyValues {
     /// `column = value` among the conjuncts of WHERE.
@@ -151,7 +151,7 @@ fn plain_type(cast: &TypeCast) -> Option<Name> {
     is_plain.then(|| Name::from_parts(parts)).flatten()
 }
 
-/// How often the tree has each parameter, from `$1` on.
+/// The number of uses of each parameter in the tree, from `$1` on.
 pub(super) fn parameter_uses(tree: &Record) -> Vec<usize> {
     /// PostgreSQL accepts no higher number.
     const PARAMETERS_MAX: usize = 65_535;

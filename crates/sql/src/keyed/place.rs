@@ -1,4 +1,4 @@
-//! Where a text names its table, and the text with another table there.
+//! The position of the table's name in a text, and the text with another table there.
 
 use super::refusal::KeyedRefusal;
 use crate::literals::{Literal, LiteralKind};
@@ -7,7 +7,7 @@ use crate::quote::quote_ident;
 use pg_query::protobuf::{RangeVar, Token};
 use std::ops::Range;
 
-/// Where the text names its table.
+/// The position of the table's name in a text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Place {
     range: Range<usize>,
@@ -23,11 +23,11 @@ pub(super) struct Place {
 pub struct Moved {
     /// The text.
     pub text: String,
-    /// Where the text differs from the client's.
+    /// The difference to the client's text.
     pub replaced: Replaced,
 }
 
-/// Where a text differs from the client's, in characters, as errors count them.
+/// The difference of a text to the client's, in characters, as errors count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replaced {
     /// The characters in front of the name of the table.
@@ -115,7 +115,8 @@ impl Replaced {
     }
 }
 
-/// How much farther behind a place is in the text from which these literals were taken out, if this many of them are in front of it.
+/// The distance by which a position is farther behind in the original text than in the one without these literals, if this many of the
+/// literals are in front of it. May be negative.
 pub fn in_original(literals: &[Literal], before: usize) -> isize {
     let taken = literals.iter().take(before).enumerate();
     let longer = taken.map(|(index, literal)| {

@@ -1,9 +1,9 @@
-//! Why a statement is not one on one table that another server may execute in place of the first.
+//! The reasons why a statement is not one on one table that another server may execute in place of the first.
 
 use crate::tree::Record;
 use std::fmt;
 
-/// Why not.
+/// The reason why a statement is not of this kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyedRefusal {
     /// The parser rejects the text.
@@ -63,7 +63,7 @@ impl fmt::Display for KeyedRefusal {
     }
 }
 
-/// What the text may not contain anywhere.
+/// The first part of the text that no statement on one key may contain.
 pub(super) fn of_tree(tree: &Record) -> Option<KeyedRefusal> {
     let mut tables = 0;
     let mut refusal = None;

@@ -1,4 +1,4 @@
-//! Which texts are accepted, and the same text on another table.
+//! Accepted texts, and the same text on another table.
 
 use super::*;
 use crate::literals::{LiteralKind, take_out_literals};

@@ -1,4 +1,4 @@
-//! Which texts may show what two servers do not have in common.
+//! Texts that may show a difference between two servers with equal tables.
 
 use super::*;
 use crate::parser;

@@ -8,7 +8,7 @@ use crate::quote::quote_ident;
 /// The sum of the consumers' limits.
 const LIMIT: &str = "$1::pg_catalog.int8";
 
-/// Where a statement begins to pick.
+/// The first row that a statement may pick.
 #[derive(Clone, Copy)]
 pub(super) enum PickFrom<'a> {
     /// At the head of the queue.
@@ -19,7 +19,7 @@ pub(super) enum PickFrom<'a> {
     Position(&'a QueueOrder<'a>),
 }
 
-/// How many rows a statement may pick.
+/// The maximum number of rows that a statement picks.
 #[derive(Clone, Copy)]
 pub(super) enum RowLimit {
     Any,
@@ -43,7 +43,7 @@ pub(super) struct PickTerms {
     pub(super) first_of_position: usize,
 }
 
-/// How a statement picks.
+/// The part of a statement that picks rows.
 pub(super) struct Pick {
     /// The CTE `picked(k, n, …)`, and those that it reads.
     pub(super) ctes: String,

@@ -1,4 +1,4 @@
-//! Positions in the order of a queue. A statement that picks from a position on does not pass over what lies before it.
+//! Positions in the order of a queue. A statement that picks from a position on does not read the rows before it.
 //!
 //! PostgreSQL compares all positions. Only orders are supported in which each row is either before a position, or at it
 //! or after it: columns that are not NULL, of types whose binary values are exact.

@@ -1,4 +1,4 @@
-//! Which texts begin or end a transaction.
+//! Texts that begin or end a transaction.
 
 use super::*;
 use crate::parse;

@@ -1,8 +1,8 @@
-//! What a history shows and should not.
+//! The anomalies that a history may show.
 
 use std::fmt;
 
-/// The name of what a history shows and should not.
+/// The name of an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// Versions have no order: two reads show different values at the same place.
@@ -29,14 +29,14 @@ pub enum Name {
     G2Item,
 }
 
-/// Something that a history shows and should not.
+/// An anomaly of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anomaly {
     /// The kind.
     pub name: Name,
     /// By their places in the history.
     pub transactions: Vec<usize>,
-    /// What was seen, or the cycle.
+    /// The values that were seen, or the cycle.
     pub description: String,
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Moment {
     Commit(Place),
 }
 
-/// Why one moment is before another.
+/// The reason why one moment is before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edge {
     /// By the program of one client, or by the clock of the test.

@@ -1,4 +1,4 @@
-//! Histories: what clients did, and what they were answered.
+//! Histories: the operations of clients and their answers.
 
 /// A list or register.
 pub type Key = u32;
@@ -18,7 +18,7 @@ pub enum Level {
     Serializable,
 }
 
-/// What the client knows of a transaction's end.
+/// The end of a transaction, as far as its client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Its commit was acknowledged.
@@ -29,16 +29,16 @@ pub enum Outcome {
     Unknown,
 }
 
-/// What a statement has shown of a key.
+/// The state of a key that a statement has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// The list, oldest value first.
     List(Vec<Value>),
-    /// How often the register was written, and by which value last. A register that was never written has no value.
+    /// The number of writes of the register, and the value of the last one. A register that was never written has no value.
     Register(usize, Option<Value>),
 }
 
-/// What a statement does.
+/// The effect of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Appends the value to a list, or writes it to a register. With the state after it, if the statement returns that.
@@ -47,14 +47,14 @@ pub enum Effect {
     Read(Vec<(Key, State)>),
 }
 
-/// A statement. Those that have failed only say what they would have written.
+/// A statement. A failed one has only the value that it would have written.
 #[derive(Debug, Clone)]
 pub struct Operation {
     /// Before the request was sent.
     pub began: Tick,
     /// After the answer arrived; [`Tick::MAX`] if it was lost.
     pub ended: Tick,
-    /// What it did and showed.
+    /// Its effect, with the states that it returned.
     pub effect: Effect,
 }
 
@@ -63,7 +63,7 @@ pub struct Operation {
 pub struct Transaction {
     /// Its isolation level.
     pub level: Level,
-    /// How it ended, as far as its client knows.
+    /// Its end, as far as its client knows it.
     pub outcome: Outcome,
     /// Its statements in order, without BEGIN and its end.
     pub operations: Vec<Operation>,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// The place of a transaction in the history.
 pub(super) type Place = usize;
 
-/// What is known of all keys.
+/// The known versions of all keys.
 pub(super) struct Versions {
     /// By key and number, from 1. Registers may have gaps.
     known: HashMap<Key, BTreeMap<usize, Value>>,
@@ -17,7 +17,7 @@ pub(super) struct Versions {
     effective: HashSet<Place>,
 }
 
-/// What a statement has seen of a key, apart from its own transaction's writes.
+/// The version of a key that a statement has seen, apart from its own transaction's writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sight {
     pub(super) key: Key,
@@ -67,13 +67,13 @@ impl Versions {
         all.filter(|(first, second, _)| first != second)
     }
 
-    /// Who has written the version that was seen; `None` if it is not known or if there is none.
+    /// The writer of the version that was seen; `None` if it is not known or if there is none.
     pub(super) fn writer_of(&self, sight: Sight) -> Option<Place> {
         let value = self.known.get(&sight.key)?.get(&sight.number)?;
         Some(self.writers[value])
     }
 
-    /// Who has written the next version that is known.
+    /// The writer of the next version that is known.
     pub(super) fn overwriter_of(&self, sight: Sight) -> Option<Place> {
         let versions = self.known.get(&sight.key)?;
         let (_, value) = versions.range(sight.number + 1..).next()?;
@@ -81,7 +81,7 @@ impl Versions {
     }
 }
 
-/// What each operation of a transaction has seen of each key.
+/// The versions of each key that the operations of a transaction have seen, by operation.
 pub(super) fn sights(transaction: &Transaction) -> Vec<Vec<Sight>> {
     let sights = |number: usize| {
         states(&transaction.operations[number])

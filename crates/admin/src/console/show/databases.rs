@@ -105,7 +105,7 @@ impl ShowsHost for DatabaseRecord {
 
 pub(super) struct UserRecord {
     name: String,
-    /// What `[users.NAME]` sets.
+    /// The settings in `[users.NAME]`.
     own: PoolOverrides,
     servers_max: usize,
     clients_max: usize,

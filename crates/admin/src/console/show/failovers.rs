@@ -1,4 +1,4 @@
-//! `SHOW FAILOVERS`: what promotions have lost, by database.
+//! `SHOW FAILOVERS`: the losses of promotions, by database.
 
 use super::utc::format_utc;
 use crate::console::table::ColumnType::{Int8, Text};

@@ -63,7 +63,7 @@ pub(super) trait ShowsHost {
     /// The host; `None` if the database has one that is not monitored.
     fn host(&self) -> Option<&HostStatus>;
 
-    /// How far replicas are behind.
+    /// The distance of a replica from the primary, in bytes and in time.
     fn lag(&self) -> Lag;
 }
 
@@ -83,7 +83,7 @@ pub(super) const fn host_columns<R: ShowsHost>() -> [ConsoleColumn<R>; 5] {
     ]
 }
 
-/// Why a host is not in use, or serves no reads as a replica.
+/// The reason why a host is not in use, or serves no reads as a replica.
 fn reason(status: &HostStatus) -> Option<String> {
     let no_reads = status.reads.as_ref().and_then(|reads| reads.as_ref().err());
     let reason = status.reason.as_ref().or(no_reads);

@@ -149,7 +149,7 @@ fn by_databases(proxy: &Proxy) -> Vec<DatabaseStats> {
 
 fn totals(proxy: &Proxy) -> Vec<TotalRecord> {
     let mut pools = proxy.pools.all();
-    // What replicas and shards answer counts in the pool beside which they are.
+    // The pool of the coordinator or primary counts the answers of its shards and replicas, so their pools have no rows here.
     pools.retain(|pool| !pool.is_beside());
     let named = |prefix: &str, values: Totals| -> Vec<TotalRecord> {
         let record = |(name, value): (&str, u64)| TotalRecord {

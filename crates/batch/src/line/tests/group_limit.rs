@@ -14,7 +14,7 @@ const FIXED: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Number of scenarios that a run without `PACELINE_SCENARIOS` draws from the grid.
 const SAMPLE: usize = 3;
 
-/// What the limit that is found must give, as a share of the best one of [`FIXED`]: in each scenario, and in the mean.
+/// Minimum power of the limit that the search finds, as a share of the best one of [`FIXED`]: in each scenario, and in the mean.
 const LEAST: (f64, f64) = (0.5, 0.8);
 
 /// From one core and a fast disk to 64 cores and commits of 5 ms.

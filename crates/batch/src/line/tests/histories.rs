@@ -1,4 +1,4 @@
-//! Generated histories: thousands of short lives of a line, in which the model checks each step.
+//! Generated histories: thousands of lines, each used for a short time. The model checks each step.
 
 use super::model::{Contended, Flight, LineModel, ModelWaiter};
 use super::{group, limits};
@@ -37,7 +37,7 @@ enum HistoryStep {
     Pass(u64),
 }
 
-/// How requests return, as in the pool.
+/// The ways in which requests return to the line, as in the pool.
 #[derive(Debug, Clone, Copy)]
 enum How {
     AsTheyWere,

@@ -1,4 +1,4 @@
-//! The simplest line: a list that is searched from the front. It checks what the real line does.
+//! The simplest line: a list that is searched from the front. It checks the steps of the real line.
 
 use crate::line::{
     Dispatch, ExpiredLimit, GroupId, Limits, LineKey, LineKeys, WAIT_UNCHECKED_MAX, WaitEntry,

@@ -27,7 +27,7 @@ const REQUEST: f64 = 2e-6;
 /// By how much each further statement at work slows all of them down.
 const COHERENCE: f64 = 0.01;
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scenario {
     pub(super) cores: f64,
@@ -59,7 +59,7 @@ struct Job {
     pool: usize,
     flight: FlightId,
     requests: Vec<(LineKey, usize)>,
-    /// What the cores must still do for it.
+    /// The remaining work of the cores for it.
     work: f64,
 }
 
@@ -72,7 +72,7 @@ struct ClientPool {
     served: u64,
     /// Paceline is busy until then.
     paceline_free: f64,
-    /// When the line is looked at next.
+    /// The time at which the line is asked next.
     tick_at: f64,
 }
 
@@ -270,7 +270,7 @@ impl Simulation {
         }
     }
 
-    /// What each statement gets of a core.
+    /// The share of a core for each statement.
     fn core_share(&self) -> f64 {
         let statements = self.on_cores.len() as f64;
         let cores = self.pools[0].scenario.cores;

@@ -1,4 +1,4 @@
-//! Which statement a group gets, and with which position, without a server.
+//! The statement that a group gets, and its position, without a server.
 
 use crate::strategy::{BuildContext, PlannedRequest, Prelude, Strategy};
 use crate::testing::fold_statement::{INT4, INT8, table};
@@ -36,7 +36,7 @@ struct Scene {
     reorder_time: Duration,
 }
 
-/// What was sent: the values after the lane, and the formats of the result columns.
+/// The sent messages: the values after the lane, and the formats of the result columns.
 type Sent = (Vec<Vec<u8>>, Vec<i16>);
 
 impl Scene {

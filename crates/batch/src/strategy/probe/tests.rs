@@ -1,4 +1,4 @@
-//! Which requests a probe answers.
+//! Requests that a probe answers.
 
 use super::{Probe, ProbeOutcome};
 use crate::strategy::PlannedRequest;

@@ -33,7 +33,7 @@ enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RowState {
     Uncommitted,
-    /// Anyone may take it, since then.
+    /// Any consumer may take it, since then.
     Free(Instant),
     Locked,
     InGroup,

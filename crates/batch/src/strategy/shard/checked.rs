@@ -13,7 +13,7 @@ use paceline_wire::frontend;
 use paceline_wire::{Frame, Frames};
 use std::sync::Arc;
 
-/// Where the comparisons are.
+/// The place of the comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Checks {
     /// In the transaction of the batch, at its end.
@@ -22,7 +22,7 @@ pub(super) enum Checks {
     Behind,
 }
 
-/// What the next message belongs to.
+/// The part of the answer to which the next message belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The batch: so many statements and so many changes of prepared statements are not confirmed.
@@ -39,7 +39,7 @@ pub(super) struct CheckedBatch {
     checks: Checks,
     stage: Stage,
     injected: Injected,
-    /// What the batch has found, until it counts.
+    /// The results of the batch, until the comparisons confirm them.
     results: Vec<MemberResult>,
     /// Whether a comparison has failed, or could not be made.
     has_changed: bool,

@@ -17,7 +17,7 @@ use paceline_sql::Effect;
 use paceline_wire::Frame;
 use paceline_wire::backend::tag;
 
-/// How the statement has ended.
+/// The end of the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SingleEnd {
     /// Without an error.

@@ -1,4 +1,4 @@
-//! The table of a shard on which a request runs, and what differs between its terms and those of the coordinator.
+//! The table of a shard on which a request runs, and its differences from the coordinator's table.
 
 use crate::policy::Permission;
 use crate::strategy::ChainFacts;
@@ -18,7 +18,7 @@ pub struct ShardTable {
     pub own: TableNames,
     /// The partition on the coordinator.
     pub partition: TableNames,
-    /// Where the coordinator has the columns.
+    /// The places of the columns on the coordinator.
     pub columns: Arc<PrimaryColumns>,
     /// The version of its definition that was compared with the coordinator's.
     version: ChainFacts,
@@ -42,9 +42,9 @@ pub struct TableNames {
 pub struct ShardPart {
     /// The table.
     pub table: Arc<ShardTable>,
-    /// Where the text differs from the client's.
+    /// The difference between the text and the client's.
     pub replaced: Replaced,
-    /// What operators have decided on the client's statement.
+    /// The decision of operators on the client's statement.
     pub permission: Permission,
 }
 

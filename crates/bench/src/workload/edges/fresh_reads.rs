@@ -18,7 +18,7 @@ const EDGES: &str = "SELECT id, target, unixnano FROM paceline_lab.edge \
 /// Number of targets per read of edges.
 const ASKED: usize = 10;
 
-/// What a client knows of the graph. The newest write to an edge applies, so the time of an edge only grows.
+/// The edges that a client knows. The newest write to an edge applies, so the time of an edge only grows.
 #[derive(Debug, Default)]
 pub(super) struct ClientEdges {
     known: Known<Edge, i64>,

@@ -42,7 +42,7 @@ const COUNT_BY_COORDINATOR: [&str; 2] = [
     "INSERT INTO paceline_lab.degree (id, degree) VALUES ($1, $2)",
 ];
 
-/// What goes to the shard of the edge: an upsert that returns the change of the degree, and the upsert of the degree.
+/// The statements for the shard of the edge: an upsert that returns the change of the degree, and the upsert of the degree.
 const BY_SHARD: [&str; 2] = [
     "INSERT INTO paceline_lab.edge (id, target, unixnano, status) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (id, target) DO UPDATE SET unixnano = EXCLUDED.unixnano, was = edge.status, status = EXCLUDED.status \
@@ -51,7 +51,7 @@ const BY_SHARD: [&str; 2] = [
      ON CONFLICT (id) DO UPDATE SET degree = degree.degree + $2",
 ];
 
-/// How a client writes one end of an edge.
+/// The way in which a client writes one end of an edge.
 #[derive(Debug)]
 pub(super) enum Writing {
     /// One upsert.

@@ -14,9 +14,9 @@ pub(super) struct Ledger {
     edges: HashMap<Edge, Writes>,
     /// Since when clients wait for an acknowledged write, by their number.
     waiting: HashMap<usize, Instant>,
-    /// When the failover began.
+    /// The time at which the failover began.
     began: Option<Instant>,
-    /// When the last write was acknowledged.
+    /// The time at which the last write was acknowledged.
     last: Option<Instant>,
     /// Whether a write was acknowledged after the failover began.
     is_served: bool,

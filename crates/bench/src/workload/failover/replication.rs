@@ -1,6 +1,6 @@
 //! The kinds of replication.
 
-/// How the primary replicates.
+/// The replication of the primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replication {
     /// Commits do not wait for replicas.

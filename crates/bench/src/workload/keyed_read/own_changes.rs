@@ -13,8 +13,7 @@ const CHANGE_EVERY: u32 = 16;
 /// Place of `mod_time` in a row.
 const MOD_TIME: usize = 4;
 
-/// What a client knows of the keys: `mod_time` of their first rows in the ISO date style, whose texts have the order of the
-/// times.
+/// The keys that a client knows: `mod_time` of their first rows in the ISO date style, whose texts have the order of the times.
 #[derive(Debug, Default)]
 pub(super) struct ClientKeys {
     known: Known<i64, Vec<u8>>,

@@ -6,7 +6,7 @@ use crate::workload::tables::SCHEMA;
 /// True for one transaction at a time; never waits.
 const TRY_LOCK: &str = "pg_try_advisory_xact_lock(id)";
 
-/// How a transaction picks the order to move.
+/// The way in which a transaction picks the order to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
     /// The first order; consumers wait for each other.

@@ -10,9 +10,9 @@ use fixedbitset::FixedBitSet;
 pub(super) struct OrderSet {
     /// By number; the first bit is not used.
     orders: FixedBitSet,
-    /// How often an order was added that was already in the set.
+    /// The number of additions of an order that was already in the set.
     duplicates: u64,
-    /// How often an order was added that was never in the queue.
+    /// The number of additions of an order that was never in the queue.
     unknown: u64,
 }
 

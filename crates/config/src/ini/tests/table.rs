@@ -4,7 +4,7 @@ use crate::ini::known::{ADDRESS, KNOWN, Known, Mapping, OF_DATABASES, OF_PEERS, 
 use crate::tests::documents::{MARKDOWN, put};
 use paceline_testing::kept;
 
-/// What becomes of a key.
+/// The text of the table for a key.
 fn shown(mapping: Mapping) -> String {
     match mapping {
         Mapping::Key(key) => format!("`{key}`"),

@@ -16,7 +16,7 @@ struct Link {
 
 const CHUNK: usize = 65_536;
 
-/// Compression makes bytes so many times fewer.
+/// The ratio of plain to compressed bytes.
 const RATIO: usize = 5;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -107,7 +107,7 @@ async fn megabytes_go_both_ways_at_once() {
         assert_eq!(received.load(Ordering::Relaxed), BULK_BYTES as u64);
         for compressed in [&counts.sent_compressed, &counts.received_compressed] {
             let compressed = compressed.load(Ordering::Relaxed);
-            // How much is compressed depends on the speed of the sockets, but the first block always is.
+            // The number of compressed bytes depends on the speed of the sockets, but the first block is always compressed.
             assert!((1..BULK_BYTES as u64).contains(&compressed), "{compressed}");
         }
     }

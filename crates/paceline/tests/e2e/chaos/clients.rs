@@ -1,4 +1,4 @@
-//! Clients that write and read until they are stopped, each by operations of every kind, and note what they were told.
+//! Clients that write and read until they are stopped, each by operations of every kind, and record the answers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +18,11 @@ const HINT: &str = "/*+ COMMIT_ON_SUCCESS */";
 /// Between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// What clients share.
+/// The state that clients share.
 pub(crate) struct Load {
     pub(crate) ledger: Ledger,
     pub(crate) stop: AtomicBool,
-    /// Of 1,000 operations, so many end by the client's death.
+    /// Of 1,000 operations, this many end because the client is killed.
     pub(crate) kills: usize,
 }
 

@@ -104,7 +104,7 @@ fn server(scene: &Scene) -> &[Network] {
     std::slice::from_ref(&scene.server)
 }
 
-/// For a while; `loses`: what was on its way is lost with its connection.
+/// For a while; `loses`: bytes in flight are lost with their connection.
 async fn disturb(networks: &[Network], traffic: Traffic, lasting: Duration, loses: bool) {
     for network in networks {
         network.set(traffic);

@@ -1,4 +1,4 @@
-//! What each client was told, and the comparison with what the database holds.
+//! The answers to each client, and their comparison with the content of the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::harness::raw::RawClient;
 
-/// How many rows updates and upserts hit.
+/// The number of rows that updates and upserts change.
 pub(crate) const KEYS: i32 = 3;
 
 /// An operation of a client; every write leaves its tag in the database.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     LongRead,
 }
 
-/// What the client was told.
+/// The answer to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Done; of updates, upserts and takes the number that was returned.
@@ -63,7 +63,7 @@ pub(crate) struct Ledger {
     acknowledged: AtomicU64,
 }
 
-/// What a run has found.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) acknowledged: usize,
@@ -75,7 +75,7 @@ pub(crate) struct Findings {
     pub(crate) hung: Vec<String>,
 }
 
-/// What the database holds: the tags by row, in the order of the writes.
+/// The content of the database: the tags by row, in the order of the writes.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) hot: BTreeMap<i32, Vec<i32>>,
@@ -191,7 +191,7 @@ pub(crate) fn compare(entries: &[Entry], found: &Found) -> Findings {
     findings
 }
 
-/// Checks one entry: how often its tag is there, and where.
+/// Checks one entry: the number and the places of its tags.
 fn check(entry: &Entry, found: &Found, findings: &mut Findings) {
     let nothing = Vec::new();
     let hot = found.hot.get(&entry.key).unwrap_or(&nothing);

@@ -22,12 +22,12 @@ use clients::{Load, work};
 use faults::{FAULTS, Fault, direct, strike};
 use ledger::{Entry, Findings, Found, Kind, Ledger, Outcome, compare};
 
-/// How many runs; the sample of `make test` makes a few.
+/// The number of runs; the sample of `make test` makes a few.
 const RUNS: &str = "PACELINE_RUNS";
 const SAMPLE: u64 = 4;
 const CLIENTS: usize = 24;
 const DIRECT_CLIENTS: usize = 2;
-/// What a run does without faults after the last one.
+/// The number of operations without faults after the last fault of a run.
 const CALM: u64 = 150;
 /// Small ones, so that requests meet.
 const POOL_SIZES: [usize; 4] = [1, 1, 2, 4];
@@ -44,7 +44,7 @@ const TABLES: &str = "
 /// The number of requests that were executed by each strategy.
 type Strategies = BTreeMap<String, i64>;
 
-/// Every one of them; a long run that has not met them all has failed.
+/// All strategies; a long run that has not used each of them has failed.
 const STRATEGIES: [&str; 8] = [
     "solo", "lease", "fold", "take", "merge", "chain", "pipeline", "share",
 ];
@@ -165,7 +165,7 @@ fn count_strategies(paceline: &Paceline, strategies: &mut Strategies) {
     }
 }
 
-/// Returns when `count` more operations were acknowledged; a run that stands still ends with what has hung.
+/// Returns when `count` more operations were acknowledged. Fails, and names the last operation, if there is no progress.
 async fn progress(load: &Load, count: u64) {
     let wanted = load.ledger.acknowledged() + count;
     let reached = async {
@@ -181,7 +181,7 @@ async fn progress(load: &Load, count: u64) {
     );
 }
 
-/// Ends all other sessions: what a client left undone is not done afterwards.
+/// Ends all other sessions, so that no unfinished work of a client is done afterwards.
 fn end_sessions(observer: &mut RawClient) {
     let others =
         "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
@@ -253,7 +253,7 @@ async fn two_pacelines_before_one_server_are_exact() {
     assert_exact(&findings, "two before one server");
 }
 
-/// The comparison finds what it is for.
+/// The comparison finds each fault for which it exists.
 #[test]
 fn the_comparison_finds_each_fault() {
     let entry = |tag, begun, outcome| Entry {

@@ -1,4 +1,4 @@
-//! How bytes arrive: one at a time, all at once, or as nonsense.
+//! Bytes that arrive one at a time, all at once, or as nonsense.
 
 use super::{BUMP, Neighbour, stage};
 use crate::harness::message::{any, bind, describe, execute, parse, query, startup, sync, unit};

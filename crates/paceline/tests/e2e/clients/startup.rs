@@ -147,8 +147,8 @@ fn packet(version: u32, body: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &version.to_be_bytes(), body].concat()
 }
 
-/// What the server returns up to the end of the connection for packets that are sent one by one, each but the last when the one
-/// before it has been answered by a byte. Which protocols the server knows depends on its version.
+/// The bytes that the server returns up to the end of the connection. The packets are sent one by one: each but the last when one byte has
+/// answered the packet before it. The known protocols depend on the server's version.
 fn said(port: u16, packets: &[Vec<u8>]) -> String {
     let mut socket = socket(port);
     let (last, first) = packets.split_last().unwrap();
@@ -187,7 +187,7 @@ fn said(port: u16, packets: &[Vec<u8>]) -> String {
         .replace("to 3.2", "to 3.0")
 }
 
-/// The length words, versions and layouts that no client sends, and what must not come again.
+/// Length words, versions and layouts that no client sends, and packets that must not be repeated.
 #[test]
 fn malformed_first_packets_are_answered_as_by_postgresql() {
     const TLS: u32 = 80_877_103;

@@ -94,7 +94,7 @@ fn large_copies_pass_through() {
     check_memory(&mut stage);
 }
 
-/// A unit that is relayed while it arrives, and whose end has come before the server takes its middle.
+/// A unit that is relayed while it arrives, and whose end has arrived before the server reads its middle.
 #[test]
 fn the_end_of_a_long_unit_does_not_wait_for_more() {
     let stage = Stage::on_shared().set("default_pool_size=1").open();
@@ -113,7 +113,7 @@ fn the_end_of_a_long_unit_does_not_wait_for_more() {
         stage.target() == Target::Bare || stage.counters().waiting == 1
     });
     client.send(&[execute("", 0), sync()].concat());
-    // What arrives while it waits is read ahead.
+    // The part that arrives while the request waits is read ahead.
     holder.ok("SELECT 1");
     holder.ok("COMMIT");
     assert_eq!(client.reply().value(), long.len().to_string());

@@ -255,7 +255,7 @@ fn a_role_without_rights_is_told_so() {
     );
 }
 
-/// Updates rows until it is told to end.
+/// Updates rows until `over` is set.
 fn update(mut client: RawClient, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         client.ok("UPDATE t SET n = n + 1 WHERE id <= 100");

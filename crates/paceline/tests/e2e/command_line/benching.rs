@@ -1,4 +1,4 @@
-//! `paceline bench` as a user runs it: what it measures, what it keeps, and its errors. No speed is asserted.
+//! `paceline bench` as a user runs it: its measurements, its records, and its errors. No speed is asserted.
 
 use std::fs::DirEntry;
 use std::io::{BufRead, BufReader, Read};
@@ -433,7 +433,7 @@ fn a_closed_pipe_changes_neither_the_page_nor_the_exit_code() {
     );
 }
 
-/// What each scenario promises holds through Paceline as it does without, in every variant, with statements of both kinds.
+/// The checks of each scenario hold through Paceline as without it, in every variant, with statements of both kinds.
 #[test]
 fn every_variant_holds_through_paceline() {
     let stage = Stage::on_shared()

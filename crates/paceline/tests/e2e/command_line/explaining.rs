@@ -1,5 +1,5 @@
-//! `paceline explain` against a real PostgreSQL: every strategy, every kind of refusal, and its exit codes. What it says
-//! of a statement is what happens to it.
+//! `paceline explain` against a real PostgreSQL: every strategy, every kind of refusal, and its exit codes. Its forecast for a statement is
+//! compared with the execution.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ const SETUP: &str = "
 const POP: &str = "DELETE FROM job WHERE id = (SELECT id FROM job WHERE lane = $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
 const CLAIM: &str = "UPDATE job SET done = true, lane = $3 WHERE id IN (SELECT id FROM job WHERE lane = $1 AND NOT done ORDER BY id LIMIT $2) RETURNING id";
 
-/// The program's exit code, what it printed, and what it complained of.
+/// The program's exit code, its output, and its complaints.
 fn explain(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     let output = command.arg("explain").args(arguments).output().unwrap();
@@ -40,7 +40,7 @@ fn stage() -> Stage {
     stage
 }
 
-/// The answer's lines without the one about the server and the one that says in words what the others say.
+/// The answer's lines without `catalog` and `in words`.
 #[track_caller]
 fn explained(stage: &Stage, sql: &str, more: &[&str]) -> Vec<String> {
     let url = stage.direct_url();
@@ -228,7 +228,7 @@ fn each_refusal_has_its_reason() {
     }
 }
 
-/// The forecast is what happens: requests that it says are grouped are, and others are not.
+/// The forecast is true: the requests that it calls grouped are grouped, and others are not.
 #[test]
 fn the_forecast_is_what_happens() {
     let stage = stage();
@@ -352,7 +352,7 @@ const DECLARED: &str = r#"
     function = "buy"
     "#;
 
-/// The file of a front end before this stage's server; `more` is what is different.
+/// The file of a front end before this stage's server, with the lines `more`.
 fn config(stage: &Stage, more: &str) -> String {
     let file = caretaker::folder("x").join("paceline.toml");
     let url = stage.direct_url();

@@ -8,7 +8,7 @@ use crate::harness::cluster::{self, Cluster};
 use crate::harness::paceline::Paceline;
 use crate::harness::raw::RawClient;
 
-/// Where PgBouncer's files would be.
+/// A folder with PgBouncer's files.
 struct Site {
     folder: PathBuf,
     ini: PathBuf,
@@ -37,7 +37,7 @@ impl Site {
         Site { folder, ini }
     }
 
-    /// What `paceline import` prints, as a file.
+    /// The output of `paceline import`, as a file.
     fn imported(&self) -> PathBuf {
         let passwords = self.folder.join("passwords");
         let (toml, remarks) = run(&[
@@ -57,7 +57,7 @@ impl Site {
     }
 }
 
-/// What the program prints, and what it complains of; it succeeds.
+/// The output of the program and its complaints; it succeeds.
 #[track_caller]
 fn run(arguments: &[&Path]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));

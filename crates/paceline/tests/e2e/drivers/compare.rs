@@ -4,8 +4,8 @@
 use crate::harness::cluster;
 use crate::harness::{Stage, stage};
 
-/// Runs `program` with the URL of an empty database, three times, and expects the same lines. It keeps a server connection only for
-/// what it does on purpose: so many of its statements make what cannot follow a client.
+/// Runs `program` with the URL of an empty database, three times, and expects the same lines. It keeps a server connection only on purpose:
+/// `keeps` is the number of its statements that create state which cannot follow a client.
 #[track_caller]
 pub(super) fn check(keeps: u64, program: impl Fn(&str) -> String) {
     let cluster = cluster::shared();

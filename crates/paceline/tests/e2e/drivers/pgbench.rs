@@ -39,7 +39,7 @@ fn run(stage: &Stage, arguments: &[&str]) {
     assert!(said.contains(&all), "{said}");
 }
 
-/// What every account, teller, branch and entry of the history adds up to.
+/// The sums over all accounts, tellers, branches and entries of the history.
 fn sums(stage: &Stage) -> [i64; 4] {
     [
         "SELECT sum(abalance) FROM pgbench_accounts",

@@ -1,4 +1,4 @@
-//! psql: what people type.
+//! psql: commands as users type them.
 
 use super::compare::check;
 use crate::harness::caretaker;

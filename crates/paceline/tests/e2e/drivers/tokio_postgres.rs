@@ -17,7 +17,7 @@ const CLIENTS: usize = 4;
 const BIG: usize = 1 << 20;
 const SLEEP: &str = "SELECT pg_sleep(600)";
 
-/// What a client has to say, line by line.
+/// The report of a client, line by line.
 struct Report(String);
 
 #[test]

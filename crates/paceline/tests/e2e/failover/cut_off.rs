@@ -31,8 +31,9 @@ fn pair(settings: &[&str]) -> Option<(Pair, Remote)> {
     Some((pair, remote?))
 }
 
-/// Whether what was sent to the cut-off server gets there when the network is back is not known to clients, so they get an error and
-/// nothing is tried again. The old primary gets nothing any more: neither what Paceline wrote while packets were lost, nor new requests.
+/// Paceline cannot know whether the cut-off server receives the sent requests when the network works again, so clients get an error, and
+/// nothing is tried again. The old primary receives nothing any more: neither the bytes that Paceline wrote while packets were lost, nor
+/// new requests.
 #[test]
 fn a_primary_that_is_cut_off_is_replaced() {
     // An attempt to connect alone would last for longer than the test waits for an answer.

@@ -183,7 +183,7 @@ fn a_switchover_loses_nothing() {
     );
 }
 
-/// Clients that insert each number once, and what was acknowledged.
+/// Clients that insert each number once, and the acknowledged numbers.
 struct Inserts {
     next: AtomicI64,
     acknowledged: Mutex<BTreeSet<i64>>,

@@ -13,7 +13,7 @@ use crate::harness::until;
 
 const N: &str = "SELECT n FROM t WHERE id = 1";
 
-/// What the columns role and reason say of a server of another cluster.
+/// The columns role and reason for a server of another cluster.
 const FOREIGN: &str = "the server belongs to another cluster";
 
 /// A server with an address of its own. All of them listen on the same port.
@@ -123,7 +123,7 @@ fn a_single_host_whose_name_moves_is_reached_at_its_new_address() {
     assert_eq!(new.client().number(N), 3);
 }
 
-/// The server at the old address lives on, and has the statement.
+/// The server at the old address continues to run, and has the statement.
 #[test]
 fn a_cancel_request_goes_where_the_connection_leads() {
     let Some(old) = Machine::primary() else {
@@ -166,7 +166,7 @@ fn a_name_that_moves_to_another_cluster_is_rejected() {
     assert_eq!(foreign.client().number(N), 0);
 }
 
-/// The monitor has a connection to the server at the old address, which lives on.
+/// The monitor has a connection to the server at the old address, which continues to run.
 #[test]
 fn a_new_connection_does_not_lead_to_another_cluster() {
     let Some(([old, replica, foreign], named)) = with_foreign() else {
@@ -185,7 +185,7 @@ fn a_new_connection_does_not_lead_to_another_cluster() {
     assert_eq!(foreign.client().number(N), 0);
 }
 
-/// The old primary lives on at its address, and would take writes.
+/// The old primary continues to run at its address, and would take writes.
 #[test]
 fn connections_to_the_old_address_are_cut_when_the_name_leads_to_a_promoted_server() {
     let Some(old) = Machine::primary() else {
@@ -219,7 +219,7 @@ fn connections_to_the_old_address_are_cut_when_the_name_leads_to_a_promoted_serv
 }
 
 /// The name of a replica leads to a replica that is behind, then to a standby of another cluster whose log is longer. The servers at the
-/// old addresses live on.
+/// old addresses continue to run.
 #[test]
 fn no_read_is_stale_when_the_name_of_a_replica_moves() {
     let Some(primary) = Machine::primary() else {

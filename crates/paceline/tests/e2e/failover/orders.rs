@@ -49,7 +49,7 @@ fn without_an_answer_of_patroni_the_servers_decide() {
     client(&paceline).ok(ADD);
 }
 
-/// The old primary comes back as a replica of the new one, and takes over from it.
+/// The old primary becomes a replica of the new one, and then the primary again.
 #[test]
 fn the_servers_exchange_their_roles_and_exchange_them_again() {
     let Some(pair) = Pair::start(&["reads=session"]) else {

@@ -130,7 +130,7 @@ impl PatroniCluster {
         self.nodes.iter().filter(is_replica).count()
     }
 
-    /// From then on, what is acknowledged is on a replica, too.
+    /// From then on, each acknowledged commit is on a replica, too.
     fn await_synchronous_replica(&self) {
         let is_synchronous = |node: &Node| node.ask("GET /sync", "").contains(" 200 ");
         until("a replica is synchronous", || {

@@ -88,7 +88,7 @@ fn finished(command: &mut Command) -> Output {
 }
 
 fn runs(pid: u32) -> bool {
-    // What has ended and was not waited for has no command line.
+    // A process that has ended, but whose parent has not waited for it, has no command line.
     !text_of(Path::new(&format!("/proc/{pid}/cmdline"))).is_empty()
 }
 

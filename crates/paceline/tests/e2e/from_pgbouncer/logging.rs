@@ -1,4 +1,4 @@
-//! The log: what it contains, and where it is written.
+//! The log: its contents, and its targets.
 
 use super::{Site, console, text_of};
 use crate::harness::paceline::Paceline;
@@ -118,7 +118,7 @@ fn errors_of_paceline_are_in_the_log() {
     );
 }
 
-/// What is switched off is not logged; the console may switch it on again.
+/// Events that are switched off are not logged; the console may switch them on again.
 #[test]
 fn settings_choose_what_is_logged() {
     let off = "log_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\nlog_stats = 0\nstats_period = 1";
@@ -249,7 +249,7 @@ fn a_file_that_cannot_be_opened_changes_nothing() {
     until("the other file is in use", || !text_of(&other).is_empty());
 }
 
-/// Where the system's log listens. Only one test at a time can play it, and not where there is one.
+/// The socket of the system's log. Only one test at a time can replace the system's log, and only where there is none.
 #[test]
 fn the_systems_log_gets_lines() {
     let path = Path::new("/dev/log");

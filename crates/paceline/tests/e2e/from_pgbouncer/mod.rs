@@ -1,4 +1,4 @@
-//! What users of PgBouncer expect of their `pgbouncer.ini`, of the log, and of a program that is called `pgbouncer`.
+//! The behaviour that users of PgBouncer expect: of their `pgbouncer.ini`, of the log, and of a program that is called `pgbouncer`.
 
 mod command_line;
 mod logging;

@@ -12,7 +12,7 @@ use std::thread;
 
 const PID: &str = "SELECT pg_backend_pid()";
 
-/// What it sets is in force on every connection, whatever clients set and reset.
+/// The settings of the query are in force on every connection, whatever clients set and reset.
 #[test]
 fn connect_query_runs_on_each_new_server_connection() {
     let query = "connect_query='SET work_mem TO ''7MB''; SET ROLE pg_monitor'";
@@ -68,7 +68,7 @@ fn an_error_of_connect_query_is_logged() {
     assert!(paceline.logged("division by zero"));
 }
 
-/// What clients do in it would be undone although they got an answer that it was done.
+/// The work of clients in that transaction would be undone although they got an answer that it was done.
 #[test]
 fn a_transaction_that_the_operators_query_begins_is_no_clients() {
     let check = "server_check_delay = 0\nserver_check_query = begin";
@@ -123,7 +123,7 @@ fn connections_with_another_connect_query_are_replaced() {
     assert_eq!(client.value("SHOW work_mem"), "8MB");
 }
 
-/// How often the check ran: it draws a number each time.
+/// The number of checks: each draws a number from a sequence.
 fn checks(site: &Site) -> i64 {
     let mut direct = site.direct();
     direct.number("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM checks")
@@ -176,7 +176,7 @@ fn forgetful(server: u16, forgets: &Arc<AtomicBool>) -> u16 {
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let upstream = TcpStream::connect(("127.0.0.1", server)).unwrap();
-            // Those that come later are not forgotten.
+            // Later connections are not forgotten.
             let is_old = !forgets.load(Ordering::SeqCst);
             let (from, to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
             let outward = is_old.then(|| Arc::clone(&forgets));

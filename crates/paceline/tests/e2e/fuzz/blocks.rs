@@ -1,4 +1,4 @@
-//! What a peer sends on a compressed connection: data or an error, and never more at once than a read may return.
+//! The blocks of a peer on a compressed connection: they are data or an error, and never more at once than a read may return.
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::fuzz;
 use super::targets::outcome;
 
-/// What one read may return: less than 64 KiB, and a block.
+/// Maximum bytes of one read: less than 64 KiB, and a block.
 const READ_BYTES_MAX: usize = 128 * 1024;
 
 thread_local! {

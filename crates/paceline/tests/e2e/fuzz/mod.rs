@@ -24,7 +24,7 @@ const INPUTS: usize = 20_000;
 /// Inputs that are kept to be mutated.
 const POOL_MAX: usize = 5_000;
 
-/// Tries a target: it panics at what must not be, and returns what it has seen in a word.
+/// Tries a target: it panics if a condition is violated, and returns its result as one number.
 fn fuzz(folder: &str, target: impl Fn(&[u8]) -> u64) {
     let mut rng = Rng::new(paceline_testing::seed());
     let mut pool = corpus(folder);
@@ -80,7 +80,7 @@ fn corpus(folder: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// How long each target is to go on.
+/// The time for each target; `None` for an ordinary run.
 fn long_run() -> Option<Duration> {
     let seconds = std::env::var("FUZZ_SECONDS").ok()?.parse().unwrap();
     Some(Duration::from_secs(seconds))

@@ -9,7 +9,7 @@ const CHANGES_MAX: usize = 4;
 /// No input grows beyond this (bytes).
 const INPUT_MAX: usize = 16 * 1024;
 
-/// Numbers at which things go wrong, as Int32.
+/// Numbers that are likely to show a fault, as Int32.
 const EDGES: [u32; 12] = [
     0,
     1,

@@ -1,5 +1,5 @@
-//! Mutated streams against a running Paceline. While they come, others get their own answers; afterwards no connection
-//! is left, to clients or to PostgreSQL, and memory is where it was.
+//! Mutated streams against a running Paceline. Meanwhile, other clients get their own answers; afterwards no connection is left, to clients
+//! or to PostgreSQL, and the use of memory is as before.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,10 +17,10 @@ use crate::harness::{Rng, Stage, until};
 /// Streams in an ordinary run.
 const STREAMS: usize = 600;
 
-/// Streams after which memory is looked at for the first time: pools, templates and buffers are there by then.
+/// Number of streams before the first measurement of memory: pools, templates and buffers exist then.
 const WARM: usize = 150;
 
-/// By how much memory may differ then: what many more templates take, but not what many connections would.
+/// Maximum difference of memory then: enough for many more templates, but not for many connections.
 const GROWTH_KIB_MAX: u64 = 32 * 1024;
 
 const POOL_SIZE: i64 = 2;

@@ -1,5 +1,5 @@
-//! What is fuzzed: each target reads an input as Paceline does and checks what must hold of any bytes. What it returns
-//! identifies what it has seen, so that inputs with a new result are recognised.
+//! The targets: each reads an input as Paceline does and checks conditions that hold for any bytes. The returned number identifies the
+//! result, so that inputs with a new result are recognised.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
@@ -14,7 +14,7 @@ use paceline_wire::scram::{self, Keys, Stretch};
 use paceline_wire::startup::{self, Packet};
 use paceline_wire::{Frames, WireError, backend};
 
-/// What a client's nonce is made of.
+/// The random bytes of a client's nonce.
 const RANDOM: [u8; scram::NONCE_LEN] = [7; scram::NONCE_LEN];
 
 pub(super) fn outcome(seen: impl Hash) -> u64 {
@@ -23,7 +23,7 @@ pub(super) fn outcome(seen: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Which error, without what it says.
+/// The variant of the error, without its content.
 fn kind<T>(result: &Result<T, WireError>) -> Option<std::mem::Discriminant<WireError>> {
     result.as_ref().err().map(std::mem::discriminant)
 }
@@ -51,7 +51,7 @@ pub(super) fn frames(input: &[u8]) -> u64 {
     outcome((tags, end))
 }
 
-/// Bodies of servers' messages, whatever the type in front of them says.
+/// Bodies of servers' messages, for each reader, with any type in front of them.
 pub(super) fn server_messages(input: &[u8]) -> u64 {
     let mut seen = Vec::new();
     for frame in Frames::new(input) {
@@ -123,7 +123,7 @@ pub(super) fn client_messages(input: &[u8]) -> u64 {
     outcome(seen)
 }
 
-/// Values of a Bind lie within its body.
+/// Values of a Bind are within its body.
 fn read_values(body: &[u8], rest: &[u8]) -> Result<usize, WireError> {
     let values = BindValues::read(rest, body.len() - rest.len())?;
     assert_eq!(values.binary.len(), values.values.len());
@@ -142,7 +142,7 @@ pub(super) fn units(input: &[u8]) -> u64 {
     outcome(format!("{boundaries:?}"))
 }
 
-/// Where messages end that end a unit or ask for answers, and what ends the scan.
+/// The ends of messages that end a unit or ask for answers, and the cause of the scan's end.
 #[derive(Debug, PartialEq, Eq)]
 struct Scanned {
     ends: Vec<usize>,
@@ -156,7 +156,7 @@ enum ScanEnd {
     Error(WireError),
 }
 
-/// What a scanner returns while `step` more bytes arrive at a time, up to an error or the end.
+/// The results of a scanner while `step` more bytes arrive at a time, up to an error or the end.
 fn scanned(input: &[u8], step: usize) -> (Scanned, Vec<Boundary>) {
     let (mut scanner, mut buffer) = (RequestScanner::default(), BytesMut::new());
     let (mut at, mut ends, mut boundaries) = (0, Vec::new(), Vec::new());
@@ -262,8 +262,8 @@ pub(super) fn logins(input: &[u8]) -> u64 {
     outcome(seen)
 }
 
-/// A client that does not know the password never proves that it does. The first message is the client's first, every
-/// later one a try at its last; the type says whether the channel is bound to.
+/// A client that does not know the password never proves that it does. The first message is the client's first, every later one an attempt
+/// at its last; the type decides whether the proof binds the channel.
 pub(super) fn proofs(input: &[u8]) -> u64 {
     let mut frames = Frames::new(input);
     let Some(first) = frames.next() else {

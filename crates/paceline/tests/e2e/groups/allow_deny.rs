@@ -133,7 +133,7 @@ impl Scene {
         });
     }
 
-    /// Why the requests of a statement run alone; empty if they do not.
+    /// The reason why the requests of a statement run alone; empty if they do not.
     fn reason(&self, sql: &str) -> String {
         let rows = self.client().ok("SHOW GROUPS").rows();
         let row = rows.iter().find(|row| row[0].as_deref() == Some(sql));
@@ -178,7 +178,7 @@ fn an_operator_denies_and_allows_grouping() {
     assert!(!scene.together(ADD_HINTED), "the hint does not count");
     assert!(scene.together(ADD_OTHER), "another table");
     assert_eq!(scene.decisions(), ["public.stock deny console "]);
-    // A decision on a statement comes before those on its table.
+    // A decision on a statement has precedence over those on its table.
     let id = scene.id(ADD);
     scene.order(&format!("allow grouping {database} TEMPLATE {id};"));
     assert!(scene.together(ADD));

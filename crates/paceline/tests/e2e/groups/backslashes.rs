@@ -1,5 +1,4 @@
-//! What a backslash in a plain constant means depends on `standard_conforming_strings`, so it depends on it, too, where
-//! tokens end.
+//! The meaning of a backslash in a plain constant depends on `standard_conforming_strings`. So the ends of tokens depend on it, too.
 
 use super::Together;
 use crate::harness::Stage;
@@ -72,7 +71,7 @@ fn stage_with(setting: &str) -> Stage {
     stage
 }
 
-/// What one client does must not reach the next one on the connection.
+/// A unit of one client must not affect the next client on the connection.
 fn assert_contained(setting: &str, unit: &[u8]) {
     let stage = stage_with(setting);
     if stage.target() == Target::Bare {
@@ -81,7 +80,7 @@ fn assert_contained(setting: &str, unit: &[u8]) {
     let (mut one, mut other) = (stage.client(), stage.client());
     assert_eq!(other.value("SHOW search_path"), "\"$user\", public");
     one.ask(unit);
-    // What it has prepared by such a text keeps its server for it.
+    // A statement that such a text has prepared pins the client.
     one.hang_up();
     let found = other.value("SHOW search_path");
     assert_eq!(

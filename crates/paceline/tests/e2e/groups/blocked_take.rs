@@ -26,7 +26,7 @@ fn stage() -> Stage {
     stage
 }
 
-/// Holds what the consumer of the first order waits for.
+/// Holds the lock for which the consumer of the first order waits.
 fn outsider(stage: &Stage) -> RawClient {
     let mut outsider = stage.direct();
     outsider.ok("BEGIN; INSERT INTO done VALUES (1)");

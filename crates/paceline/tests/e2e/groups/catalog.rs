@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const CLIENTS: usize = 6;
 
-/// What changes, and a statement that it changes the meaning of.
+/// A change, and a statement whose meaning it changes.
 struct Case {
     /// Once, in a new database.
     setup: &'static str,
@@ -40,7 +40,7 @@ impl Case {
         clients.iter_mut().map(RawClient::reply).collect()
     }
 
-    /// The same clients one at a time, and what they leave behind.
+    /// The same clients one at a time, and the resulting contents.
     fn check(&self, stage: &Stage, together: &[Reply]) {
         let mut bare = stage.direct();
         let left = bare.ok(self.content).rows();
@@ -205,7 +205,7 @@ fn a_default_of_a_domain() {
     case.run(&Stage::for_groups());
 }
 
-/// What it demands of the type that it is made of.
+/// A constraint of the type on which the domain is based.
 #[test]
 fn a_constraint_of_a_domain_within() {
     let case = Case {
@@ -408,7 +408,7 @@ fn questions_under_a_search_path_with_pg_catalog_later() {
     assert_eq!(numbers.len(), CLIENTS, "{numbers:?}");
 }
 
-/// A user without rights of its own, and what becomes of those that it has.
+/// A user without privileges of its own, and the effect of changes of its privileges.
 #[test]
 fn rights_that_are_taken_away() {
     let stage = Stage::for_groups();

@@ -1,4 +1,4 @@
-//! Chains: what differs between one transaction for all and a transaction for each member. Deferred constraints, equal
+//! Chains: the differences between one transaction for all and a transaction for each member. Deferred constraints, equal
 //! notifications, settings that functions change.
 
 use crate::harness::cluster::Cluster;
@@ -30,7 +30,7 @@ fn teach(stage: &Stage, units: &[Vec<u8>]) {
     }
 }
 
-/// Units that leave together if they may, behind what the outsider does.
+/// Units that leave together if they may, behind the outsider's statements.
 fn together(stage: &Stage, units: &[Vec<u8>], before: &str) -> Vec<Reply> {
     let mut clients = stage.clients(units.len());
     let mut gate = Gate::close(stage);
@@ -54,7 +54,7 @@ fn until_chained(stage: &Stage, units: &[Vec<u8>], before: &str, mut round: impl
     });
 }
 
-/// Why a template runs alone, as its users see it.
+/// The reason why a template runs alone, as its users see it.
 fn reason(stage: &Stage, part: &str) -> String {
     let rows = stage.client().ok("SHOW GROUPS").rows();
     let row = rows
@@ -206,7 +206,7 @@ fn equal_notifications_arrive_one_by_one() {
     }
 }
 
-/// What was silent when PostgreSQL was asked does not stay so.
+/// A trigger that is created after the analysis is found.
 #[test]
 fn a_trigger_that_is_made_later_is_found() {
     let later = "CREATE TRIGGER t AFTER INSERT ON log FOR EACH ROW EXECUTE FUNCTION tell()";

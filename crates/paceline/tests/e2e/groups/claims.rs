@@ -1,4 +1,4 @@
-//! Claims (UPDATEs of what a sub-select picks) whose rows depend on one another: what succeeds only as a group
+//! Claims (UPDATEs of the rows that a sub-select picks) whose rows depend on one another: what succeeds only as a group
 //! must fail as it does one at a time.
 
 use crate::harness::message::unit;

@@ -1,6 +1,6 @@
-//! Corners in which a group could come out otherwise than its members one at a time: errors that PostgreSQL raises
-//! before it looks at a row, members that a later one would let pass, keys that are equal for an index only, rights, and
-//! facts that move while a group is on its way.
+//! Cases in which a group could have another result than its members one at a time: errors that PostgreSQL raises before it reads a row,
+//! members whose violation a later one would repair, keys that are equal for an index only, privileges, and facts that change while a group
+//! is in flight.
 
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::{query, unit};
@@ -65,7 +65,7 @@ fn prepared(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
     values.iter().map(bind).collect()
 }
 
-/// The guard of the first becomes true only by what the second does.
+/// Only the write of the second makes the guard of the first true.
 #[test]
 fn a_member_that_does_not_match_does_not_match_later() {
     let stage = stage();
@@ -79,7 +79,7 @@ fn a_member_that_does_not_match_does_not_match_later() {
     check(&stage, &simple(upsert, &values));
 }
 
-/// PostgreSQL computes what depends on no column before it knows whether a row passes, or is there.
+/// PostgreSQL computes expressions without columns before it knows whether a row exists and satisfies the condition.
 #[test]
 fn an_expression_that_fails_without_a_row_fails() {
     let stage = stage();
@@ -171,7 +171,7 @@ fn moments_are_each_clients_own() {
     }
 }
 
-/// Numbers of a sequence come in the order of the columns.
+/// Numbers of a sequence are drawn in the order of the columns.
 #[test]
 fn two_numbers_of_a_sequence_stay_neighbours() {
     let stage = stage();

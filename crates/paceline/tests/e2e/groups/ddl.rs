@@ -25,7 +25,7 @@ async fn start() -> (Stage, Load, RawClient) {
     (stage, load, direct)
 }
 
-/// Stops the load for a moment and compares the table with what was acknowledged.
+/// Stops the load for a moment and compares the table with the acknowledged updates.
 async fn check(load: &Load, direct: &mut RawClient, after: &str) {
     let paused = load.pause().await;
     for row in 0..ROWS {

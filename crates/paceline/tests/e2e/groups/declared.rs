@@ -205,7 +205,7 @@ fn each_call_is_answered_as_alone_by_the_simple_protocol() {
     check_all(false);
 }
 
-/// The function refuses what the clients want together, and what one of them wants.
+/// The function refuses the sum of the clients' amounts, and the amount of one of them.
 #[test]
 fn an_error_in_the_function_reaches_its_client_alone() {
     let stage = stage(1);
@@ -295,7 +295,7 @@ fn a_function_that_does_not_keep_its_word_is_called_one_at_a_time() {
     stage.assert_grouped(4, 4);
 }
 
-/// One member's exception undoes what it did and nothing else.
+/// One member's exception undoes its own changes and nothing else.
 #[test]
 fn a_call_that_fails_fails_alone() {
     let stage = stage(1);
@@ -317,7 +317,7 @@ fn a_call_that_fails_fails_alone() {
     });
 }
 
-/// What is left after each of six sales of seven.
+/// Checks the stock after each of six sales of seven.
 fn sell(stage: &Stage, sale: &[u8]) {
     let replies = round(stage, 6, |_| sale.to_vec(), sale);
     let left: Vec<String> = replies.iter().map(Reply::value).collect();
@@ -350,7 +350,7 @@ fn a_hinted_call_shares_a_transaction_if_its_function_is_declared() {
     }
 }
 
-/// A name without a schema means what the client's search path makes of it.
+/// A name without a schema is resolved by the client's search path.
 #[test]
 fn a_bare_name_is_looked_up_in_the_search_path() {
     let stage = stage(1);
@@ -386,7 +386,7 @@ fn a_bare_name_is_looked_up_in_the_search_path() {
 const MESSAGES: i64 = 6_000;
 const CONSUMERS: usize = 32;
 
-/// Reads until the queue is empty; returns what it got, in order.
+/// Reads until the queue is empty; returns the rows in order.
 async fn consume(url: Arc<str>, limit: i32) -> Vec<i64> {
     let client = connect(&url).await.unwrap();
     let sql = "SELECT msg_id, read_ct FROM pgmq.read('orders', 3600, $1)";
@@ -430,7 +430,7 @@ async fn no_message_is_lost_or_read_twice() {
 const STOCK: i64 = 300;
 const ORDERS: usize = 25;
 
-/// Returns what was sold to this buyer, and what was left each time.
+/// Returns the amounts that were sold to this buyer, and the stock after each sale.
 async fn buy(url: Arc<str>, amount: i32) -> Vec<(i64, i64)> {
     let client = connect(&url).await.unwrap();
     let sql = "SELECT shop.place_order(1, $1, 'cy')";
@@ -471,7 +471,7 @@ async fn orders_add_up() {
     stage.assert_grouped(50, 3);
 }
 
-/// The rows of a function get another column: what it takes is still dealt as it should be.
+/// The rows of a function get another column: the rows that it takes are still distributed correctly.
 #[test]
 fn a_function_whose_rows_have_changed() {
     let stage = stage(1);

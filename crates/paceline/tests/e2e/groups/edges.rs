@@ -32,7 +32,7 @@ struct Write {
 }
 
 impl Write {
-    /// The `number`th of all writes: no two have the same time, and times do not come in order.
+    /// The `number`th of all writes: no two have the same time, and times are not in order.
     fn generate(number: usize, rng: &mut Rng) -> Self {
         Self {
             id: if rng.chance(60) {
@@ -124,7 +124,7 @@ async fn in_one(url: Arc<str>, writes: Vec<Write>, done: Done) {
     }
 }
 
-/// The newest write of each edge, as it should have come out.
+/// The newest write of each edge, as the result must be.
 fn newest(writes: &[Write]) -> BTreeMap<(i64, i64), (i64, i64)> {
     let mut newest = BTreeMap::new();
     for write in writes {

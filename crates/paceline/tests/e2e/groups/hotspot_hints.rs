@@ -323,7 +323,7 @@ fn paceline_answers_questions_about_itself() {
         1
     );
     assert_eq!(rows(&mut client, "SHOW STATUS LIKE 'nothing%'").len(), 0);
-    // What is not Paceline's is PostgreSQL's.
+    // PostgreSQL answers for names that Paceline does not have.
     assert_eq!(client.value("SHOW server_version_num").len(), 6);
     client
         .simple("SHOW hotspot_of_nothing")

@@ -1,6 +1,6 @@
-//! What may make a group come out otherwise than its members would have alone: settings, the language of messages, changes
-//! of the catalog that do not touch a table, constraints that are deferred, what functions do unseen. In each case the
-//! members get the answers of bare PostgreSQL.
+//! Causes for which a group could have other results than its members alone: settings, the language of messages, changes of the catalog
+//! that do not touch a table, constraints that are deferred, hidden actions of functions. In each case the members get the answers of bare
+//! PostgreSQL.
 
 mod allow_deny;
 mod backslashes;
@@ -44,11 +44,11 @@ use crate::harness::stage::Target;
 use crate::harness::together::{CLIENTS, Tables, sorted};
 use crate::harness::{Gate, Stage, assert_same};
 
-/// Clients that come together, on a stage with one server connection. `?` in their text is a number of their own.
+/// Clients that send their requests together, on a stage with one server connection. `?` in their text is a number of their own.
 struct Together<'a> {
     stage: &'a Stage,
     tables: Tables,
-    /// What each client does first.
+    /// The first statement of each client.
     begin: &'a str,
 }
 

@@ -13,7 +13,7 @@ const ORDERS: i64 = 1_500;
 /// Consumers of each kind.
 const CONSUMERS: usize = 12;
 
-/// How a transaction picks an order before it moves it.
+/// The statements by which a transaction picks an order before it moves it.
 const PICKS: [&str; 3] = [
     // Naive: all wait for the first row.
     "SELECT id FROM t_order_q ORDER BY id FOR UPDATE LIMIT 1",

@@ -1,7 +1,7 @@
 //! The order queue: 256 consumers move orders from a queue into a state table, one per take, and are killed at random.
 //! Every order is moved once, and each consumer gets its orders in the queue's order.
 //!
-//! `PACELINE_E2E_ORDERS` says how many orders; `make soak` runs a million.
+//! `PACELINE_E2E_ORDERS` sets the number of orders; `make soak` runs a million.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ pub(crate) const BY_ADVISORY_LOCK: &str =
     "SELECT ctid FROM t_order_q WHERE pg_try_advisory_xact_lock(id) ORDER BY id LIMIT 1";
 const BY_ROW_LOCK: &str = "SELECT ctid FROM t_order_q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
 
-/// Running consumers, and what each has got, in order.
+/// Running consumers, and the orders of each, in sequence.
 #[derive(Default)]
 struct Crew {
     tasks: JoinSet<()>,
@@ -97,7 +97,7 @@ pub(crate) fn take(picked: &str) -> String {
     )
 }
 
-/// When consumers are killed, as numbers of orders taken. Each of those killed may have taken one without an answer.
+/// The moments at which consumers are killed, as numbers of orders taken. Each of those killed may have taken one without an answer.
 fn moments(rng: &mut Rng, orders: i64) -> Vec<i64> {
     let last = orders - KILLS as i64;
     let mut moments: Vec<i64> = (0..KILLS).map(|_| rng.between(1, last)).collect();
@@ -105,7 +105,7 @@ fn moments(rng: &mut Rng, orders: i64) -> Vec<i64> {
     moments
 }
 
-/// What became of the orders.
+/// Checks that each order was moved once.
 fn check(direct: &mut RawClient, orders: i64) {
     assert_eq!(direct.number("SELECT count(*) FROM t_order_q"), 0);
     assert_eq!(direct.number("SELECT count(*) FROM t_order_u"), orders);
@@ -124,7 +124,7 @@ fn check_ledger(orders: i64, ledger: &[Vec<i64>]) {
     assert!(told + KILLS >= orders as usize, "only {told} were answered");
 }
 
-/// The checker itself finds what it is there for.
+/// The checker itself finds the faults for which it exists.
 #[test]
 fn the_checker_finds_mistakes() {
     let orders = KILLS as i64 + 3;
@@ -176,7 +176,7 @@ impl Crew {
     }
 }
 
-/// A consumer. Its connection lives in the same task, so that a consumer that is killed disconnects at once, at any point.
+/// A consumer. Its connection belongs to the same task, so that a consumer that is killed disconnects at once, at any point.
 async fn consume(url: String, take: String, note: impl Fn(i64)) {
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     tokio::select! {

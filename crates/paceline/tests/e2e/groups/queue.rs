@@ -50,11 +50,11 @@ const TOGETHER: [&str; 11] = [
     "WITH t AS (DELETE FROM q WHERE id IN (SELECT id FROM q ORDER BY id LIMIT 2) RETURNING *) INSERT INTO done (id, body, worker) SELECT id, body || $1, prio FROM t RETURNING seq, done.id, worker, at IS NOT NULL",
 ];
 
-/// Those that do not, or come to nothing together.
+/// Statements that do not, or that a group could not execute.
 const ALONE: [&str; 3] = [
     // The rows that are taken may be taken again at once: every consumer gets the same one.
     "UPDATE q SET cost = cost + 1, worker = $1::int WHERE id = (SELECT id FROM q WHERE state = 'ready' ORDER BY id LIMIT 1) RETURNING id, cost",
-    // What the first consumers do decides what the later ones may take.
+    // The first consumers' changes decide which rows the later ones may take.
     "UPDATE q SET cost = cost - 3, worker = $1::int WHERE id = (SELECT id FROM q WHERE cost > 0 ORDER BY cost DESC, id LIMIT 1 FOR UPDATE) RETURNING id, cost",
     // A key that does not name one row.
     "DELETE FROM q WHERE lane = (SELECT lane FROM q ORDER BY id LIMIT 1) RETURNING id",
@@ -156,7 +156,7 @@ fn a_value_that_does_not_fit_is_an_error_of_an_empty_queue_too() {
     }
 }
 
-/// That a value may fail without a row is no reason to go alone.
+/// A request does not run alone because a value may fail without a row.
 #[test]
 fn consumers_of_an_empty_queue_are_answered_together() {
     let stage = stage();

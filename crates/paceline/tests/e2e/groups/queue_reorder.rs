@@ -32,7 +32,7 @@ fn consumer(stage: &Stage, take: &str) -> RawClient {
     client
 }
 
-/// What a consumer gets; `None` if there was no row.
+/// The order that a consumer gets; `None` if there was no row.
 fn taken(client: &mut RawClient, take: &str) -> Option<i64> {
     let rows = client.ask(&unit(take, &[])).expect_ok(take).rows();
     let value = rows.first()?.first()?.as_ref()?;

@@ -152,7 +152,7 @@ impl History {
         }
     }
 
-    /// What the next group of a lane gets.
+    /// The orders that the next group of a lane must get.
     fn predicted(&mut self, lane: i64, limit: usize) -> Vec<i64> {
         let free = |row: &&Row| row.state == State::Free && row.lane == lane;
         let mut rows: Vec<&Row> = self.rows.iter().filter(free).collect();

@@ -1,7 +1,7 @@
 //! A queue through Paceline with `queue_reorder_time`, and beside it one whose consumers connect to PostgreSQL directly, while
 //! a transaction stays open: each job is taken once. Prints for each interval the takes, their latencies and the jobs that wait.
 //!
-//! `PACELINE_QUEUE_SOAK_SECONDS` says how long; `make soak-queue` runs for ten minutes.
+//! `PACELINE_QUEUE_SOAK_SECONDS` sets the duration; `make soak-queue` runs for ten minutes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::harness::Stage;
 use crate::harness::driver::connect;
 use crate::harness::stage::Target;
 
-/// How often a producer commits.
+/// Time between two commits of a producer.
 const TICK: Duration = Duration::from_millis(10);
 const INTERVALS: u32 = 10;
 const SECONDS: u64 = 1;
@@ -119,7 +119,7 @@ impl Queue {
         );
     }
 
-    /// Compares what was taken with the table.
+    /// Compares the taken jobs with the table.
     fn check(&self, waiting: i64) {
         let (taken, produced) = (self.taken.lock().unwrap(), *self.produced.lock().unwrap());
         assert_eq!(taken.duplicates, 0, "{}: a job went to two", self.name);

@@ -1,4 +1,4 @@
-//! The sell-out: 64 shoppers want one product. What was sold adds up to what left the stock, every answer fits into one
+//! The sell-out: 64 shoppers want one product. The sold amounts equal the loss of stock, every answer fits into one
 //! serial history, and the stock is never negative, with and without writers beside Paceline.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ enum Way {
     Simple,
 }
 
-/// One shopper's attempts; returns what was accepted.
+/// One shopper's attempts; returns the accepted ones.
 async fn shop(url: Arc<str>, way: Way, mut rng: Rng) -> Vec<Sale> {
     let client = connect(&url).await.unwrap();
     let statement = client.prepare(SALE).await.unwrap();
@@ -117,7 +117,7 @@ async fn both_protocols_with_direct_writers() {
     sell_out(mixed, OUTSIDERS).await;
 }
 
-/// The checker itself finds what it is there for.
+/// The checker itself finds the faults for which it exists.
 #[test]
 fn the_checker_finds_mistakes() {
     let history = |sales: &[(i64, i64)]| {

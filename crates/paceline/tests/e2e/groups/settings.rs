@@ -1,5 +1,5 @@
 //! Settings: under each of them a group is exact, or there is none. The
-//! table of docs/group-settings.md says why, setting by setting.
+//! table of docs/group-settings.md has the reasons, setting by setting.
 
 use std::collections::BTreeSet;
 

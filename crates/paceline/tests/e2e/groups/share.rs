@@ -24,7 +24,7 @@ const SETUP: &str = "
 /// 2,500 rows.
 const LONG: &str = "SELECT id, body, at, statement_timestamp() FROM t WHERE k = $1 ORDER BY id";
 
-/// As many rows of 8,000 bytes as are asked for.
+/// Returns `$1` rows of 8,000 bytes.
 const WIDE: &str =
     "SELECT i, repeat('x', 8000), statement_timestamp() FROM n WHERE i <= $1 ORDER BY i";
 
@@ -57,7 +57,7 @@ fn ask_together(stage: &Stage, clients: &mut [RawClient], unit: &[u8]) {
     gate.open();
 }
 
-/// When the run was whose answer this is.
+/// The time of the run whose answer this is.
 fn moment(reply: &Reply) -> String {
     let rows = reply.rows();
     let last = rows.first().and_then(|row| row.last()).cloned().flatten();
@@ -189,7 +189,7 @@ fn formats_and_settings_are_kept_apart() {
     }
 }
 
-/// Each of these may come out otherwise in every run, or does more than to read.
+/// Each of these may have another result in every run, or does more than read.
 #[test]
 fn a_read_that_is_not_plain_runs_for_each_client() {
     let stage = stage();

@@ -1,4 +1,4 @@
-//! Which reads are executed once for several clients. `now()`, which each transaction has of its own, shows it.
+//! Reads that are executed once for several clients: `now()`, which each transaction has of its own, shows it.
 
 use std::collections::BTreeSet;
 

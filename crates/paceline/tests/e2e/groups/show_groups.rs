@@ -1,4 +1,4 @@
-//! What users see of groups: `SHOW GROUPS`, whose numbers are compared with what was done.
+//! The users' view of groups: `SHOW GROUPS`, whose numbers are compared with the executed requests.
 
 use std::collections::HashMap;
 
@@ -168,7 +168,7 @@ fn show_groups_is_answered_whatever_the_client_is_doing() {
     assert_eq!((inside.status(), inside.0[0].columns().len()), ('T', 14));
     assert_eq!(inside.rows()[0].len(), 14);
     client.ok("COMMIT");
-    // What the gate did on its own client is a solo unit of the same pool.
+    // The statement of the gate's own client is a solo unit of the same pool.
     assert!(
         simple
             .rows()
@@ -221,7 +221,7 @@ fn missing_rows_and_ddl_are_distinguished() {
     };
     let mut client = stage.client();
     client.ask(&sell(1));
-    // Two on row 1, two on a row that there is not: those go again as a group of their own.
+    // Two on row 1, two on a row that does not exist: the latter run again as a group of their own.
     together(&stage, &[1, 99, 1, 99].map(sell));
     let rows = groups(&mut client);
     let columns = ["units", "groups", "rows_written", "fallbacks"];

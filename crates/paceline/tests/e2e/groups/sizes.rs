@@ -1,5 +1,5 @@
-//! How values are stored: a group leaves the sizes and the compression that statements alone leave, except where only an
-//! intermediate row version would have changed them; and a statement that reads them runs alone.
+//! The storage of values: a group leaves the sizes and the compression that statements alone leave, except where only an intermediate row
+//! version would have changed them; and a statement that reads them runs alone.
 
 use super::Together;
 use crate::harness::Stage;

@@ -21,7 +21,7 @@ const SETUP: &str = "
     CREATE TABLE lane_0 PARTITION OF lane FOR VALUES IN (0);
     CREATE TABLE lane_1 PARTITION OF lane FOR VALUES IN (1, 2);";
 
-/// What is there before the clients come.
+/// The rows before the clients begin.
 const CONTENT: &str = "
     DELETE FROM edge; DELETE FROM degree; DELETE FROM word; DELETE FROM price; DELETE FROM lane; DELETE FROM log; DELETE FROM note;
     ALTER SEQUENCE word_serial_seq RESTART; ALTER SEQUENCE log_id_seq RESTART;
@@ -45,7 +45,7 @@ const CLIENTS: usize = 12;
 
 /// Statements with [`values`] of the client.
 const SHAPES: [&str; 20] = [
-    // Newest wins; keys that are there and keys that are not, several members each.
+    // The newest applies; keys that exist and keys that do not, several members each.
     "INSERT INTO edge (id, target, unixnano, status) VALUES (:key, :few, :n, 0) ON CONFLICT (id, target) \
      DO UPDATE SET unixnano = EXCLUDED.unixnano, status = EXCLUDED.status WHERE edge.unixnano < EXCLUDED.unixnano",
     "INSERT INTO edge AS e (target, id, unixnano) VALUES (:few, :key, :n) ON CONFLICT (target, id) \
@@ -96,7 +96,7 @@ const SEVERAL: [(&str, i64); 12] = [
          DO UPDATE SET degree = d.degree + 1, name = left(concat(d.name, EXCLUDED.name), 8) RETURNING degree, name",
         6,
     ),
-    // What DO UPDATE adds is the same for all, or for the members of a group.
+    // The addend of DO UPDATE is the same for all, or for the members of a group.
     (
         "INSERT INTO degree (id, degree) VALUES (:n, 1), (:pair, 1), (:far, 1) ON CONFLICT (id) DO UPDATE SET degree = degree.degree + :one",
         6,

@@ -100,7 +100,7 @@ fn a_request_behind_several_rows_does_not_wait_for_what_they_wait_for() {
     assert_eq!(left.rows(), [text("102"), text("2")]);
 }
 
-/// Rows in whatever order, on several connections: alone, such clients would meet in deadlocks.
+/// Rows in any order, on several connections: alone, such clients would run into deadlocks.
 #[test]
 fn nothing_is_lost_among_many_on_the_same_rows() {
     let stage = stage(4);

@@ -220,7 +220,7 @@ impl Drop for Cluster {
     }
 }
 
-/// With `PACELINE_E2E_POSTGRES=fetched` the newest release that can be fetched, else what is on the machine.
+/// With `PACELINE_E2E_POSTGRES=fetched` the newest release that can be fetched, else the installed one.
 fn fetched() -> Option<PathBuf> {
     let asked = std::env::var("PACELINE_E2E_POSTGRES").is_ok_and(|which| which == "fetched");
     asked.then(|| {

@@ -1,4 +1,4 @@
-//! The real driver, tokio-postgres, for load and for what an application would do.
+//! The real driver, tokio-postgres, for load and for tests as an application.
 
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Error, NoTls};
@@ -10,7 +10,7 @@ pub(crate) async fn connect(url: &str) -> Result<Client, Error> {
     Ok(client)
 }
 
-/// The SQLSTATE of an error; empty when it did not come from the server (a lost connection).
+/// The SQLSTATE of an error; empty if the server did not send it (a lost connection).
 pub(crate) fn sqlstate(error: &Error) -> String {
     error
         .code()

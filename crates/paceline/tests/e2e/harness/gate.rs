@@ -104,7 +104,7 @@ impl Gate {
     }
 }
 
-/// How many sessions of this database wait for a lock inside PostgreSQL.
+/// The number of sessions of this database that wait for a lock inside PostgreSQL.
 #[track_caller]
 pub(crate) fn lock_waiters(observer: &mut RawClient) -> i64 {
     observer.number(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::watchdog::skipped;
 
-/// Where a client is installed, `target/FAMILY/CLIENT`; says why and returns `None` when it could not be.
+/// The folder of an installed client, `target/FAMILY/CLIENT`. If the client is not installed, prints why and returns `None`.
 pub(crate) fn installed(family: &str, client: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = root.join("target").join(family).join(client);

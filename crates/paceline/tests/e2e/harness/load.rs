@@ -1,5 +1,5 @@
 //! Load for the tests of faults and of DDL: clients of the real driver that add 1 to one of a few rows, again and again,
-//! and know what was acknowledged, what was refused, and what has an unknown outcome.
+//! and count acknowledged and refused updates, and those with an unknown outcome.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -21,7 +21,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Rows that are hit: ids 1 to this.
 pub(crate) const ROWS: usize = 3;
 
-/// What has happened so far.
+/// The results so far.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// Updates that were acknowledged, by row.
@@ -49,7 +49,7 @@ impl Tally {
         each.sum()
     }
 
-    /// Fails unless every acknowledged update is there, none was made twice, and none was refused.
+    /// Fails unless every acknowledged update exists, none was made twice, and none was refused.
     #[track_caller]
     pub(crate) fn check(&self, direct: &mut RawClient) {
         for row in 0..ROWS {
@@ -107,7 +107,7 @@ impl Load {
         }
     }
 
-    /// Holds the load between two updates of each client, as long as the guard lives.
+    /// Holds the load between two updates of each client, until the guard is dropped.
     pub(crate) async fn pause(&self) -> RwLockWriteGuard<'_, ()> {
         self.tally.running.write().await
     }

@@ -1,4 +1,4 @@
-//! What the tests share: servers, Paceline, clients, and ways to force an order of events. It knows no test.
+//! The parts that tests share: servers, Paceline, clients, and ways to force an order of events. This module depends on no test.
 
 pub(crate) mod caretaker;
 pub(crate) mod cluster;

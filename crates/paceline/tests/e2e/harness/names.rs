@@ -1,5 +1,5 @@
-//! Host names that only one Paceline knows, and that lead elsewhere when a test says so: it sees another file instead of `/etc/hosts`,
-//! in a mount namespace of its own (Linux). The names are not asked of any server.
+//! Host names that only one Paceline knows, and whose addresses a test can change: Paceline has another file instead of `/etc/hosts`, in a
+//! mount namespace of its own (Linux). No name server is asked.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -25,7 +25,7 @@ exec "$@"
 pub(crate) struct Names(PathBuf);
 
 impl Names {
-    /// Each name leads to its address. `None`: the machine does not permit it, and standard error says so.
+    /// Each name resolves to its address. `None`: the machine does not permit it, and standard error says so.
     pub(crate) fn new(names: &[(&str, Ipv4Addr)]) -> Option<Self> {
         let own = Self(caretaker::folder("n"));
         std::fs::write(own.0.join("nsswitch.conf"), "hosts: files\n").unwrap();

@@ -13,10 +13,10 @@ use tokio::task::JoinHandle;
 
 /// Smaller than most messages, so that they arrive in pieces.
 const PIECE: usize = 61;
-/// How late each piece arrives in a slow network.
+/// Delay of each piece in a slow network.
 const DELAY: Duration = Duration::from_millis(1);
 
-/// What happens to the bytes.
+/// The treatment of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
     Clear,

@@ -1,4 +1,4 @@
-//! The binary under test, as a child process. It is ended on drop; what it logged is shown when the test has failed.
+//! The binary under test, as a child process. Dropping it ends the process; its log is shown if the test has failed.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use super::wait::{LIMIT, until};
 /// For an orderly end after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// How to start Paceline.
+/// The command line of a Paceline that is not started yet.
 pub(crate) struct Builder {
     command: Command,
     listen: String,
@@ -95,7 +95,7 @@ impl Paceline {
         });
     }
 
-    /// How many lines it has logged that hold this text.
+    /// The number of logged lines with this text.
     pub(crate) fn heard(&self, text: &str) -> usize {
         let log = self.log.lock().unwrap();
         log.iter().filter(|line| line.contains(text)).count()
@@ -117,7 +117,7 @@ impl Paceline {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Where it serves metrics: address and port.
+    /// The address and port of the metrics.
     #[track_caller]
     pub(crate) fn metrics(&self) -> String {
         let url = self.announced("metrics at http://");
@@ -167,7 +167,7 @@ impl Builder {
     fn new(source: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
         command.arg("serve").args(source);
-        // What is set for the tests is no setting of Paceline's.
+        // Variables for the tests are no settings of Paceline.
         let environment = std::env::vars_os().map(|(name, _)| name);
         for name in environment.filter(|name| name.as_encoded_bytes().starts_with(b"PACELINE_")) {
             command.env_remove(name);

@@ -85,7 +85,7 @@ pub(crate) fn output(command: &mut Command) -> String {
     }
 }
 
-/// How it ended; killed and `None` when it did not.
+/// The exit status; kills the process and returns `None` if it has not ended in time.
 fn ended(child: &mut Child) -> Option<ExitStatus> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {

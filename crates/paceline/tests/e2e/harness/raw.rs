@@ -19,7 +19,7 @@ const READ_SLICE: Duration = Duration::from_millis(500);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// What a client's bytes go over.
+/// The transport of a client's bytes.
 pub(crate) trait Line: Read + Write + Send {
     /// Nothing more will be sent.
     fn close_sending(&mut self);

@@ -134,7 +134,7 @@ impl Remote {
         ));
     }
 
-    /// Whether a closed connection to the server waits until what it has sent arrives.
+    /// Whether a closed connection to the server still waits for the acknowledgement of its bytes.
     pub(crate) fn owes(&self) -> bool {
         // proc(5), /proc/net/tcp: the fields are number, local address, remote address, state.
         const FIN_WAIT1_LAST_ACK_CLOSING: [&str; 3] = ["04", "09", "0B"];
@@ -163,7 +163,7 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // The other card goes with it.
+        // This removes the other end of the pair, too.
         let _ = run(&format!("link del {}", self.network.outer()));
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
@@ -206,7 +206,7 @@ fn run(arguments: &str) -> Result<(), String> {
     }
 }
 
-/// Passes bytes to the socket of the server, and runs the jobs, until no more can come.
+/// Passes bytes to the socket of the server, and runs the jobs, until their sender is dropped.
 fn serve(
     network: Network,
     socket: &Path,

@@ -56,7 +56,7 @@ impl Message {
         }
     }
 
-    /// The values of a DataRow; binary ones become what UTF-8 can show of them.
+    /// The values of a DataRow; binary ones as far as UTF-8 can show them.
     pub(crate) fn values(&self) -> Vec<Option<String>> {
         self.raw_values()
             .into_iter()
@@ -84,7 +84,7 @@ impl Message {
         (0..count).map(name).collect()
     }
 
-    /// A one-line text. `oids` numbers the objects met so far, in the order of their appearance.
+    /// A one-line text. `oids` numbers the objects so far, in the order of their appearance.
     fn line(&self, oids: &mut Vec<u32>) -> String {
         let mut cursor = Cursor(&self.body);
         match self.tag {

@@ -7,7 +7,7 @@ use super::watchdog::watch;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Where the rows of a partition are.
+/// The server with the rows of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Coordinator,

@@ -1,5 +1,5 @@
-//! What most tests begin with: a fresh database, and Paceline in front of its server. Also the one place that knows which
-//! target is being tested.
+//! The environment of most tests: a fresh database, and Paceline in front of its server. Also the one place that knows which target is
+//! being tested.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::wait::until;
 /// The place of the column `reason` in `SHOW GROUPS`.
 pub(crate) const REASON: usize = 11;
 
-/// Whom the clients of a test talk to.
+/// The server to which the clients of a test connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Bare,
@@ -40,7 +40,7 @@ pub(crate) struct Stage {
     _far: Option<Paceline>,
 }
 
-/// How to set a stage.
+/// The settings of a stage that is not open yet.
 pub(crate) struct StageBuilder {
     cluster: Arc<Cluster>,
     settings: Vec<String>,
@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    /// One server connection, un-hinted statements group: what forced groups need.
+    /// One server connection, and groups also without hints, as forced groups need.
     pub(crate) fn for_groups() -> Stage {
         Self::for_groups_on(cluster::shared())
     }
@@ -98,8 +98,8 @@ impl Stage {
         self.paceline.as_mut()
     }
 
-    /// How often a client has kept a server connection for its state, where `metrics_listen` is set. `None` when PostgreSQL is the
-    /// target.
+    /// The number of times that a client has kept a server connection for its state, if `metrics_listen` is set. `None` when PostgreSQL is
+    /// the target.
     #[track_caller]
     pub(crate) fn pins(&self) -> Option<u64> {
         let metrics = self.paceline.as_ref()?.metrics();
@@ -131,12 +131,12 @@ impl Stage {
             .map_or(self.cluster.port(), Paceline::port)
     }
 
-    /// Where a client connects to.
+    /// The URL for clients.
     pub(crate) fn url(&self) -> String {
         url(self.port(), &self.database)
     }
 
-    /// Where a client connects to PostgreSQL itself.
+    /// The URL of PostgreSQL itself.
     pub(crate) fn direct_url(&self) -> String {
         url(self.cluster.port(), &self.database)
     }
@@ -176,7 +176,7 @@ impl Stage {
         }
     }
 
-    /// Returns when Paceline has found out about every statement that it has met.
+    /// Returns when Paceline has analyzed every statement that it has received.
     #[track_caller]
     pub(crate) fn await_analysis(&self) {
         if self.target() == Target::Bare {
@@ -283,7 +283,7 @@ pub(crate) fn counters(client: &mut RawClient) -> Counters {
     })
 }
 
-/// Where a client connects to.
+/// The URL for clients of a database on this port.
 pub(crate) fn url(port: u16, database: &str) -> String {
     format!("postgres://postgres@127.0.0.1:{port}/{database}")
 }

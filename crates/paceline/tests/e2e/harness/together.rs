@@ -5,7 +5,7 @@ use super::message::{query, unit};
 use super::stage::Target;
 use super::{Gate, Message, Reply, Stage, assert_same};
 
-/// How many clients come together.
+/// Number of clients that send their requests together.
 pub(crate) const CLIENTS: usize = 10;
 
 /// The tables of a test.
@@ -72,7 +72,7 @@ impl Tables {
     }
 }
 
-/// PostgreSQL leaves open in which order the rows of one DELETE or UPDATE come out; Paceline's come in the queue's.
+/// PostgreSQL does not define the order of the rows that one DELETE or UPDATE returns; Paceline returns them in the queue's order.
 pub(crate) fn sorted(reply: &Reply) -> Vec<Message> {
     let mut messages = reply.0.clone();
     messages

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-/// How long anything may take before it counts as hanging.
+/// After this time an operation counts as hanging.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -38,7 +38,7 @@ pub(crate) fn until_moving(
     }
 }
 
-/// What the tasks return, when all have ended.
+/// The results of the tasks, when all have ended.
 pub(crate) async fn ended<T: 'static>(what: &str, tasks: JoinSet<T>) -> Vec<T> {
     match tokio::time::timeout(LIMIT, tasks.join_all()).await {
         Ok(results) => results,

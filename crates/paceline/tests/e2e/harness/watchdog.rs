@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test may run, in seconds; `PACELINE_E2E_TEST_LIMIT` replaces it, for slow machines.
+/// Time limit of a test, in seconds; `PACELINE_E2E_TEST_LIMIT` replaces it, for slow machines.
 const TEST_LIMIT_S: u64 = 120;
 
-/// Tests that need several times the limit: what their names begin with, and how many times.
+/// Tests that need a multiple of the limit: the prefix of their names, and the factor.
 const LONGER: [(&str, u32); 5] = [
     ("drivers::", 3),
     ("groups::order_variants::", 3),
@@ -21,7 +21,7 @@ const LONGER: [(&str, u32); 5] = [
     ("session::walk::", 3),
 ];
 
-/// Tests that go on for as long as a variable of the environment says: what their names begin with, and the variable.
+/// Tests whose duration a variable of the environment sets: the prefix of their names, and the variable.
 const UNLIMITED: [(&str, &str); 7] = [
     ("chaos::nothing", "PACELINE_RUNS"),
     ("failover::missing::repeated", "PACELINE_FAILOVERS"),
@@ -32,7 +32,7 @@ const UNLIMITED: [(&str, &str); 7] = [
     ("groups::orders::", "PACELINE_E2E_ORDERS"),
 ];
 
-/// How often the watchdog looks.
+/// Time between two checks.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The exit code of libtest after a failure.
@@ -76,7 +76,7 @@ pub(crate) fn watches(test: &str) -> bool {
     running().contains_key(test)
 }
 
-/// Says why this test, or a part of it, is skipped on this machine. A macro would not: what those print is kept back from a test that passes.
+/// Says why this test, or a part of it, is skipped on this machine. Not by a print macro: libtest hides its output if the test passes.
 pub(crate) fn skipped(why: &str) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");
@@ -109,7 +109,7 @@ fn limit() -> Duration {
     Duration::from_secs(asked.map_or(TEST_LIMIT_S, |seconds| seconds.parse().unwrap()))
 }
 
-/// How long this test may run; `None`: as long as it likes.
+/// The time limit of this test; `None` for none.
 pub(crate) fn limit_of(test: &str, limit: Duration) -> Option<Duration> {
     let begins = |name: &str| test.starts_with(name);
     let mut unlimited = UNLIMITED.iter();
@@ -120,7 +120,7 @@ pub(crate) fn limit_of(test: &str, limit: Duration) -> Option<Duration> {
     Some(limit * longer.map_or(1, |(_, times)| *times))
 }
 
-/// What the names of tests with a limit of their own begin with.
+/// The prefixes of the names of tests with a limit of their own.
 pub(crate) fn special_tests() -> impl Iterator<Item = &'static str> {
     let longer = LONGER.iter().map(|(name, _)| *name);
     longer.chain(UNLIMITED.iter().map(|(name, _)| *name))

@@ -1,4 +1,4 @@
-//! A client that carries out plans and records what it was answered.
+//! A client that carries out plans and records the answers.
 
 use super::plan::{Does, Plan, Request, is_register, sql_name};
 use crate::harness::message::query;

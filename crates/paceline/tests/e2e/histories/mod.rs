@@ -23,10 +23,10 @@ const CLIENTS: usize = 40;
 /// Transactions between two lost connections of the server.
 const CALM: u32 = 100;
 
-/// What the clients of a run share.
+/// The state that the clients of a run share.
 struct Run<'a> {
     stage: &'a Stage,
-    /// Where clients connect to, in turn.
+    /// The ports of the targets, which clients use in turn.
     ports: Vec<u16>,
     transactions: u32,
     begun: AtomicU32,

@@ -52,7 +52,7 @@ pub(super) struct Statement {
     parameters: Vec<String>,
 }
 
-/// What a statement does, if it succeeds.
+/// The effect of a statement, if it succeeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Does {
     Begin,
@@ -78,7 +78,7 @@ pub(super) struct Plan {
     pub(super) pipelined: bool,
 }
 
-/// What makes plans: one per client.
+/// Generates plans; each client has its own planner.
 pub(super) struct Planner {
     pub(super) rng: Rng,
     /// The client's `default_transaction_isolation`.
@@ -261,7 +261,7 @@ impl Planner {
     }
 
     fn any_statement(&mut self, base: u32, value: &mut impl FnMut() -> Value) -> Statement {
-        // Most statements meet at one key.
+        // Most statements use one key.
         let key = if self.rng.chance(50) {
             base + 1
         } else {

@@ -60,7 +60,7 @@ fn channels_without_listeners_delay_no_client() {
     }
 }
 
-/// They are sent to the client while others come in.
+/// The client receives notifications while further ones arrive.
 #[test]
 fn a_client_that_reads_receives_any_number_of_its_own() {
     const COUNT: usize = 200_000;

@@ -52,7 +52,7 @@ fn listeners_may_stay_and_the_log_tells() {
         until("another connection listens", || {
             connections(&mut observer) == 1
         });
-        // What the new connection has listened on is answered for by this.
+        // When the new connection has executed this, it listens on the earlier channels, too.
         client.ok("LISTEN c");
         observer.ok("NOTIFY a, 'a'; NOTIFY b, 'b'; NOTIFY c, 'c'");
         assert_eq!(payloads(&rest(&mut client)), ["a", "b", "c"], "{round}");

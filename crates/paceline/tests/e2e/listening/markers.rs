@@ -1,4 +1,4 @@
-//! LISTEN inside a transaction is a NOTIFY on the client's server: other clients, and functions, must not meet it.
+//! LISTEN inside a transaction is a NOTIFY on the client's server: other clients, and functions, must not notice it.
 
 use super::{heard, payloads, receive, rest, shared};
 use crate::harness::Stage;

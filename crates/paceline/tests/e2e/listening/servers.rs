@@ -11,7 +11,7 @@ use crate::harness::{Stage, until};
 
 const DO_LISTEN: &str = "DO $$BEGIN EXECUTE 'LISTEN d'; END$$";
 
-/// The client's own server listens: LISTEN and UNLISTEN go there.
+/// The client's own server listens: it executes LISTEN and UNLISTEN.
 #[test]
 fn a_client_does_not_listen_by_both() {
     let stage = Stage::on_shared().set("listen_mode=shared").open();

@@ -1,4 +1,4 @@
-//! What a session does with its channels, and the notifications that it gets: the same through Paceline as from PostgreSQL.
+//! The commands of a session on its channels, and its notifications: the same through Paceline as from PostgreSQL.
 
 use super::{connections, heard, payloads, read, receive, rest, shared};
 use crate::harness::message::{bind, describe, execute, parse, query, sync, unit};
@@ -154,7 +154,7 @@ const STORIES: &[&[Step]] = &[
         Says("COMMIT"),
         Other("1"),
     ],
-    // What it notifies itself.
+    // Its own notifications.
     &[Says("LISTEN a"), Says("NOTIFY a, 'own'"), Other("1")],
     &[
         Says("BEGIN"),
@@ -337,7 +337,7 @@ fn listeners_keep_no_server_connection_of_the_pool() {
     assert_eq!(connections(&mut observer), 1);
 }
 
-/// Whatever notifies in its name, the client receives the notification before the end of its answer.
+/// If a function or trigger notifies for the client, the client receives the notification before the end of its answer.
 #[test]
 fn own_notifications_come_before_the_end_of_the_request() {
     let stage = shared();

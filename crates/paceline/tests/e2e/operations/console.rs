@@ -1,4 +1,4 @@
-//! The admin console: which users may log in, what PgBouncer's users and tools see, and that its numbers add up.
+//! The admin console: the users who may log in, the answers that PgBouncer's users and tools expect, and the sums of its numbers.
 
 mod columns;
 mod connections;

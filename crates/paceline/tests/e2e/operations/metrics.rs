@@ -1,4 +1,4 @@
-//! The metrics listener: a scrape shows what was done, and no scrape, however slow, delays a client.
+//! The metrics listener: a scrape shows the executed work, and no scrape, however slow, delays a client.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -313,7 +313,7 @@ fn a_server_that_says_nothing_is_not_ready() {
     assert!(answer.body.ends_with(": timed out\n"), "{answer:?}");
 }
 
-/// What it answers to a login, and whether that makes Paceline ready.
+/// The answer of `/ready` if the server rejects the login with this error.
 #[track_caller]
 fn said_at_login(sqlstate: &'static str, message: &str) -> http::Answer {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -430,7 +430,7 @@ fn slow_clients_of_the_metrics_delay_no_other() {
     assert!(std::net::TcpStream::connect(&metrics).is_err());
 }
 
-/// Not ready any more, but alive, while transactions come to their end.
+/// Not ready any more, but alive, while transactions end.
 #[test]
 fn a_shutdown_is_seen() {
     let Some((mut stage, metrics)) = stage(Stage::on_shared().set("shutdown_timeout=1h")) else {

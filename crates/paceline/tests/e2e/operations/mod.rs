@@ -1,4 +1,4 @@
-//! What an operator does to a running process: signals, reloads, restarts, systemd. (Other tests of the console's commands:
+//! The actions of an operator on a running process: signals, reloads, restarts, systemd. (Other tests of the console's commands:
 //! `crates/admin/src/commands/tests.rs`.)
 
 pub(crate) mod console;
@@ -27,7 +27,7 @@ struct Scene {
     paceline: Paceline,
 }
 
-/// The text of a configuration file: what it sets, and the server for every database.
+/// The text of a configuration file: these settings, and the server for every database.
 fn file(settings: &str, cluster: &Cluster) -> String {
     format!(
         "[paceline]\n{settings}\n[databases.\"*\"]\nprimary = \"postgres://127.0.0.1:{}\"\n",
@@ -69,7 +69,7 @@ impl Scene {
         format!("postgres://postgres@127.0.0.1:{port}/{database}")
     }
 
-    /// Replaces what the file sets; returns when that is in force.
+    /// Replaces the settings of the file; returns when the new ones are in force.
     #[track_caller]
     fn reload(&self, settings: &str) {
         let text = file(settings, &self.cluster);

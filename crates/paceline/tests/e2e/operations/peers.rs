@@ -192,7 +192,7 @@ fn a_process_that_is_given_a_number_knows_older_keys() {
     assert!(group.peers[0].runs());
 }
 
-/// What reaches the peer is the client's request, with one pass less; and `pool_size` requests at a time.
+/// The peer receives the client's request with a hop count that is one less, and at most `pool_size` requests at a time.
 #[test]
 fn a_request_is_passed_on_as_pgbouncer_expects_it() {
     let Some(group) = Group::of_nodes(1, "") else {

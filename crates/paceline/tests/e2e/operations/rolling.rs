@@ -77,7 +77,7 @@ fn clients_that_reconnect_notice_nothing() {
     assert_files_go(scene, &folder);
 }
 
-/// The files are the newest process's, and go with it.
+/// The files belong to the newest process, which removes them at its end.
 #[track_caller]
 fn assert_files_go(mut scene: Scene, folder: &Path) {
     let socket = folder.join(format!(".s.PGSQL.{}", scene.paceline.port()));

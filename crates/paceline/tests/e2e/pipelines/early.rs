@@ -1,4 +1,4 @@
-//! A server does what it is sent when it is sent, as PostgreSQL does, and not when the unit ends.
+//! A server executes messages when the client sends them, as PostgreSQL does, and not when the unit ends.
 
 use super::{executions, prepare, stage};
 use crate::harness::message::{bind, close, describe, execute, parse, query, run, sync};
@@ -115,7 +115,7 @@ fn answers_come_as_postgresql_sends_them() {
         client.send(&prepare());
         let mut answered = 0;
         for _ in 0..20 {
-            // PostgreSQL sends what it has when it has 8 KiB of it.
+            // PostgreSQL sends its buffer when it has 8 KiB.
             client.send(&executions(1_000));
             while answered % 1_000 < 100 {
                 answered += usize::from(client.receive().tag == b'C');

@@ -64,7 +64,7 @@ fn a_pipeline_of_a_hundred_thousand_rows_ends() {
     }
 }
 
-/// A pipeline that continues until it is stopped, and counts what was executed of it.
+/// A pipeline that continues until it is stopped, and counts its executed statements.
 fn while_it_runs(stage: &Stage, act: impl FnOnce(&AtomicUsize)) {
     let (ends, done) = (AtomicBool::new(false), AtomicUsize::new(0));
     let Talker {
@@ -229,7 +229,7 @@ fn a_pipeline_whose_client_leaves_is_not_executed_to_the_end() {
     }
 }
 
-/// Sessions that are about what the talkers here say.
+/// Sessions that execute a statement of the busy clients of this test.
 fn sessions(observer: &mut RawClient) -> i64 {
     observer.number(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \

@@ -7,7 +7,7 @@ use crate::harness::reply::Message;
 use crate::harness::stage::Target;
 use crate::harness::{assert_same, until};
 
-/// Longer than what is kept of a message.
+/// Longer than the part of a message that Paceline keeps.
 fn long(letter: &str) -> String {
     letter.repeat(3 << 20)
 }
@@ -53,7 +53,7 @@ fn a_long_message_says_the_same() {
         ]
         .concat(),
         [run("SELECT 1", &[]), query(&text)].concat(),
-        // What the server skips.
+        // Messages that the server skips.
         [
             run("SELECT 1/0", &[]),
             named.clone(),

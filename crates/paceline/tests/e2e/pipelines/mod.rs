@@ -1,4 +1,4 @@
-//! Many messages without a Sync: what PostgreSQL executes of them before it arrives, and what others notice of it.
+//! Many messages without a Sync: the part that PostgreSQL executes before the Sync arrives, and its effect on other clients.
 
 mod early;
 mod fair;

@@ -109,7 +109,7 @@ fn reset(mut client: RawClient) {
     client.ok("UPDATE t SET n = 0");
 }
 
-/// What a long text sets follows its client to other servers, and its hints count.
+/// The settings of a long text follow its client to other servers, and its hints count.
 #[test]
 fn a_long_text_is_understood() {
     let stage = stage();

@@ -25,7 +25,7 @@ fn parts(what: &'static str, first: &[Vec<u8>], second: &[Vec<u8>]) -> Parts {
     }
 }
 
-/// What a client may have in one unit.
+/// Parts that a client may send in one unit.
 fn all_parts() -> Vec<Parts> {
     let update = |id: u32| format!("UPDATE t SET n = n + 1 WHERE id = {id} RETURNING n");
     vec![
@@ -252,7 +252,7 @@ fn outcomes(
 
 type Told = (&'static str, Vec<Message>);
 
-/// How many times PostgreSQL is ready, of parts that have a Sync behind them and a unit more.
+/// The number of ReadyForQuery for parts that have a Sync and one more unit behind them.
 fn boundaries(parts: &Parts) -> usize {
     let all = [&parts.first[..], &parts.second].concat();
     let mut rest = &all[..];

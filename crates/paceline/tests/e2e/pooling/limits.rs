@@ -1,4 +1,4 @@
-//! How many connections there may be: of a pool, a database, a user.
+//! The limits of connections: of a pool, a database, a user.
 
 use super::{assert_message, await_waiting, client_as, role, servers, stage};
 use crate::harness::load::Load;
@@ -64,7 +64,7 @@ fn a_pool_without_a_connection_waits_for_one_of_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_that_never_rests_gives_way_too() {
     role("comes_second", "");
-    // One at a time: a group would take everybody along, and leave its connection idle.
+    // One at a time: a group would contain all requests, and leave its connection idle.
     let Some(stage) = stage(&["hotspot=false"], "max_db_connections = 2") else {
         return;
     };

@@ -71,7 +71,7 @@ fn eight_thousand_clients_at_once_are_served() {
     }
 }
 
-/// As many as this process may have open, from now on.
+/// Raises this process's limit of open files to the maximum, and returns it.
 fn open_files() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! Connections to servers: how old they become, and what happens when none can be had.
+//! Connections to servers: their age, and the wait if none can be opened.
 
 use super::{assert_message, await_waiting, client_as, role, stage};
 use crate::harness::cluster;
@@ -27,7 +27,7 @@ fn connections_are_replaced_when_they_are_old() {
     client.ok("BEGIN");
     let pid = client.value(PID);
     for _ in 0..3 {
-        // Others come and go meanwhile; a transaction stays where it is.
+        // Other clients connect and disconnect meanwhile; a transaction stays on its server connection.
         let mut other = stage.client();
         let first = other.value(PID);
         until("another one serves", || other.value(PID) != first);
@@ -98,7 +98,7 @@ fn without_a_pause_every_client_makes_an_attempt() {
     }
 }
 
-/// PostgreSQL has no place for a further connection (53300): those that are there serve everybody.
+/// PostgreSQL accepts no further connection (53300): the existing ones serve all clients.
 #[test]
 fn a_server_that_is_full_is_no_error_while_there_is_a_connection() {
     role("has_one_place", "CONNECTION LIMIT 1");
@@ -139,7 +139,7 @@ fn a_server_that_is_full_is_waited_for() {
     assert_eq!(login.value("SELECT 'served'"), "served");
 }
 
-/// What PgBouncer's clients see of a restart: only the time that it takes, also clients that connect meanwhile.
+/// As with PgBouncer, a restart of the server only delays clients, also those that connect meanwhile.
 #[test]
 fn clients_wait_for_a_server_that_restarts() {
     if stage(&[], "").is_none() {

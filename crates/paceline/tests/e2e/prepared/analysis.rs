@@ -1,5 +1,5 @@
 //! PostgreSQL analyses what a client parses, at that moment and in that client's session: names, types, privileges and columns
-//! are those that the client would meet alone, whatever other clients have prepared before. Each scene runs on PostgreSQL itself
+//! are those that the client would find alone, also if other clients have prepared statements before. Each scene runs on PostgreSQL itself
 //! and through Paceline, in both pool modes, and the answers are compared.
 
 use crate::harness::message::{
@@ -123,7 +123,7 @@ fn a_statement_reads_the_temporary_table_of_its_transaction() {
     });
 }
 
-/// The client has prepared the text before the temporary table was there.
+/// The client has prepared the text before the temporary table existed.
 #[test]
 fn a_statement_of_before_reads_the_first_temporary_table_of_its_session() {
     in_both_modes(1, |stage, mode| {
@@ -314,7 +314,7 @@ fn rows_of_other_columns_are_an_error_for_a_client_that_knows_the_columns() {
     });
 }
 
-/// A client's own first Parse never meets what others have prepared, not even on the way to it.
+/// A client's own first Parse never uses the statements of others, and never gets an error of theirs.
 #[test]
 fn a_first_parse_never_gets_the_error_of_an_older_plan() {
     in_both_modes(1, |stage, mode| {
@@ -452,7 +452,7 @@ fn a_refused_duplicate_leaves_nothing_behind() {
     });
 }
 
-/// A function drops all statements of its server connection: those of other clients are there again when they are needed.
+/// A function drops all statements of its server connection: those of other clients exist again when they are needed.
 #[test]
 fn statements_survive_what_functions_of_others_drop() {
     let stage = stage("transaction", 1);
@@ -573,7 +573,7 @@ fn errors_of_prepare_and_execute_are_where_the_client_has_written_them() {
     });
 }
 
-/// A FETCH that was prepared before its cursor was there has the cursor's columns, on another server connection, too.
+/// A FETCH that was prepared before its cursor existed has the cursor's columns, on another server connection, too.
 #[test]
 fn a_fetch_has_the_columns_of_its_cursor() {
     let stage = Stage::on_shared().set("default_pool_size=2").open();

@@ -1,4 +1,4 @@
-//! Texts that must find statements under the names that they say: several statements in a text, and `DO`. Each scene runs on
+//! Texts that must find statements by the names in them: several statements in a text, and `DO`. Each scene runs on
 //! PostgreSQL itself and through Paceline, and the answers are compared.
 
 use crate::harness::message::{bind, execute, parse, query, sync};
@@ -73,7 +73,7 @@ fn a_text_of_several_statements_executes_by_name() {
     );
 }
 
-/// What the statement sets stays the client's, and reaches no other.
+/// The settings of the statement stay with the client, and no other client gets them.
 #[test]
 fn a_setting_of_a_statement_in_a_text_follows_its_client() {
     let stage = stage();
@@ -151,7 +151,7 @@ fn a_do_block_executes_by_name() {
     );
 }
 
-/// What the statement reads is gone: the text fails as it does alone, and nothing of it has run.
+/// The table that the statement reads does not exist any more: the text fails as it does alone, and no part of it has run.
 #[test]
 fn a_statement_that_is_no_longer_valid_fails_the_text() {
     let stage = stage();

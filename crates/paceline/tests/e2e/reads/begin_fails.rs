@@ -13,7 +13,7 @@ use crate::harness::message::{describe, flush, parse, query, run, unit};
 use crate::harness::paceline::Paceline;
 use crate::harness::until;
 
-/// What a server gets instead of these texts: a syntax error, and a column that does not exist.
+/// Replacements of these texts for a server: a syntax error, and a column that does not exist.
 const BROKEN: [(&[u8], &[u8]); 2] = [
     (b"BEGIN READ ONLY", b"BEGIN READ ONLX"),
     (b"SELECT WHERE false", b"SELECT WHERX false"),
@@ -112,7 +112,7 @@ fn a_begin_that_fails_fails_the_transaction() {
     breaks.store(NOTHING, Ordering::SeqCst);
     one.simple(READ).expect_error("25P02");
     assert_eq!(one.ask(&unit("COMMIT", &[])).tag(), "ROLLBACK");
-    // Nothing that the client sends after the error of a request in parts can be told from its rest.
+    // After the error of a request in parts, Paceline cannot distinguish further messages of the client from the rest of the request.
     one.ok("BEGIN READ ONLY");
     breaks.store(0, Ordering::SeqCst);
     one.send(&[parse("", READ, &[]), describe(b'S', ""), flush()].concat());

@@ -1,5 +1,5 @@
-//! READ ONLY transactions whose BEGIN comes by the extended protocol, alone or before the first statement of the transaction: message
-//! by message as on bare PostgreSQL, and replicas answer their reads.
+//! READ ONLY transactions whose BEGIN uses the extended protocol, alone or before the first statement of the transaction: message by
+//! message as on bare PostgreSQL, and replicas answer their reads.
 
 use super::READ;
 use super::scripts::compare;

@@ -1,4 +1,4 @@
-//! Functions whose volatility in the catalog does not say which server may execute them: the configuration declares them.
+//! Functions whose volatility in the catalog does not show which server may execute them: the configuration declares them.
 
 use crate::failover::Pair;
 use crate::harness::message::unit;
@@ -58,7 +58,7 @@ fn a_replica_executes_functions_that_are_declared_to_only_read() {
         assert_eq!(client.ask(&by_parameter).expect_ok("a call").value(), "41");
         answers += 1;
     }
-    // What it wrote itself, it reads.
+    // The client reads its own writes.
     for n in 5..30 {
         client.ok(&format!("UPDATE t SET n = {n} WHERE id = 1"));
         assert_eq!(client.number("SELECT price(1)"), 10 * n + 1);

@@ -30,7 +30,7 @@ pub(crate) enum Reader {
     Follower,
 }
 
-/// How a read is sent.
+/// The protocol of a read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
     Simple,
@@ -79,7 +79,7 @@ impl Lab for Chain {
     }
 }
 
-/// What all writers share.
+/// The state that all writers share.
 struct Run<'a> {
     lab: &'a dyn Lab,
     reader: Reader,
@@ -160,7 +160,7 @@ pub(crate) fn run_in(lab: &dyn Lab, reader: Reader) {
 }
 
 impl Run<'_> {
-    /// Restarts, pauses or delays a replica, or lets it go on.
+    /// Restarts, pauses or delays a replica, or lets it continue.
     fn disturb(&self, rng: &mut Rng) {
         let _alone = self.disturbance.lock();
         let replicas = self.lab.replicas();
@@ -192,7 +192,7 @@ struct Worker<'a> {
     /// Unless the writer reads.
     other: Option<RawClient>,
     written: i64,
-    /// What the reader has seen of each writer.
+    /// The last value of each writer that the reader has seen.
     seen: [i64; WRITERS],
 }
 

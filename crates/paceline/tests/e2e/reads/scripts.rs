@@ -324,7 +324,7 @@ fn random_transactions_are_those_of_bare_postgresql() {
     assert!(pair.reads() > before, "no read was answered by the replica");
 }
 
-/// `Flush` and a request in parts: the answer comes before the client has sent all.
+/// `Flush` and a request in parts: the client gets the answer before it has sent all.
 #[test]
 fn a_request_may_arrive_in_parts() {
     let Some(pair) = Pair::reading(&["reads=session"]) else {

@@ -279,7 +279,7 @@ fn a_lost_subscriber_causes_no_error() {
     subscribed.await_answer(&mut clients[0], READ);
 }
 
-/// Errors come from the primary: here the subscriber alone would raise one, or would have no privilege.
+/// The primary reports errors: here the subscriber alone would raise one, or would have no privilege.
 #[test]
 fn an_error_of_the_subscriber_is_no_answer() {
     let subscribed = Subscribed::serving("reads = \"any\"");

@@ -119,7 +119,7 @@ fn limits_of_the_database_count_replication_connections() {
     let as_neighbour = [("user", "neighbour"), ("database", &*stage.database)];
     let mut neighbour = RawClient::connect(stage.port(), &as_neighbour);
     neighbour.ok("SELECT 1");
-    // The neighbour's idle connection gives way.
+    // Paceline closes the neighbour's idle connection.
     let mut client = replica(&stage);
     assert_eq!(client.value("SELECT 7"), "7");
     neighbour.send(&query("SELECT 1"));

@@ -295,7 +295,7 @@ fn neither_side_floods_the_other() {
     }
 }
 
-/// A server that ends while its client does not read costs no other client anything, and the client reads what the server said.
+/// A server that ends while its client does not read delays no other client, and the client reads the server's last messages.
 #[test]
 fn a_client_that_does_not_read_when_its_server_ends_delays_no_other() {
     let stage = stage(&["default_pool_size=80"]);
@@ -321,7 +321,7 @@ fn a_client_that_does_not_read_when_its_server_ends_delays_no_other() {
         assert_eq!(stage.client().value("SELECT 1"), "1", "{size} bytes");
         clients.push(client);
     }
-    // What was taken from the server reaches them.
+    // The clients receive the bytes that Paceline has read from the server.
     for client in &mut clients {
         assert!(client.try_receive().is_ok());
     }

@@ -1,4 +1,4 @@
-//! What operators see of replication connections, and do to them.
+//! Replication connections in the operators' views, and the commands on them.
 
 use super::{LOGICAL, PHYSICAL, replica, stage, stream, walsenders};
 use crate::harness::raw::RawClient;
@@ -161,7 +161,7 @@ fn a_pause_waits_for_them() {
     assert_eq!(newcomer.join().unwrap(), "8");
 }
 
-/// Their connections never come to rest.
+/// Their connections are never idle.
 #[test]
 fn a_suspend_leaves_them_alone() {
     let stage = stage(&[]);

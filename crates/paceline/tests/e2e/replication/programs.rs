@@ -34,7 +34,7 @@ fn pg_basebackup_copies_the_server() {
     output(&mut backup);
     assert!(folder.join("backup_label").exists());
     let major = stage.direct().number("SHOW server_version_num") / 10_000;
-    // Files, their sizes and checksums, and that the WAL between the backup's beginning and end is there.
+    // Files, their sizes and checksums, and that the WAL between the backup's beginning and end exists.
     if let Some(mut verify) = program_for("pg_verifybackup", major) {
         verify.arg(&folder);
         assert!(output(&mut verify).contains("successfully verified"));

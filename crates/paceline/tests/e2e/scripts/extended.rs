@@ -271,7 +271,7 @@ fn names() -> Vec<Step> {
         x(&[bind("", "c", &[])]),
         x(&[parse("d", "SELECT 7", &[]), parse("e", "SELEC", &[])]),
         x(&[bind("", "d", &[]), execute("", 0)]),
-        // The unnamed statement lives on across Syncs, and across errors elsewhere.
+        // The unnamed statement survives Syncs, and errors elsewhere.
         x(&[parse("", ADD, &[])]),
         x(&[bind("", "", &[Some("2"), Some("2")]), execute("", 0)]),
         x(&[bind("", "", &[Some("x"), Some("2")]), execute("", 0)]),

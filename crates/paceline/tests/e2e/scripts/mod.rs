@@ -15,7 +15,7 @@ use crate::harness::stage::Target;
 use crate::harness::{Gate, Stage, assert_same};
 use script::{Script, Step};
 
-/// What every script starts from.
+/// The database at the start of every script.
 const SETUP: &str = "
     DROP SCHEMA public CASCADE;
     CREATE SCHEMA public;
@@ -157,7 +157,7 @@ fn compare_in_lockstep(stage: &Stage, script: &Script) {
     assert_same(script.name, &left_by_postgresql, &state(&mut direct));
 }
 
-/// What a client gets at login: the same parameters as PostgreSQL's, its key, ready.
+/// A client gets at login the same parameters as from PostgreSQL, its key, and ReadyForQuery.
 #[test]
 fn login_tells_what_postgresql_tells() {
     let stage = Stage::on_shared().open();

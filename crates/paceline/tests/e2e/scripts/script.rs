@@ -1,4 +1,4 @@
-//! What a script is: steps of bytes, each with the point up to which answers are awaited.
+//! A script: steps of bytes, each with the point up to which answers are awaited.
 
 use crate::harness::message;
 use crate::harness::raw::RawClient;
@@ -14,14 +14,14 @@ pub(super) struct Script {
     pub(super) lockstep: bool,
 }
 
-/// Bytes, and what ends their answer.
+/// Bytes, and the end of their answer.
 #[derive(Clone)]
 pub(super) struct Step {
     pub(super) bytes: Vec<u8>,
     pub(super) stop: Stop,
 }
 
-/// What ends an answer.
+/// The end of an answer.
 #[derive(Clone)]
 pub(super) enum Stop {
     /// So many ReadyForQuery.

@@ -1,4 +1,4 @@
-//! UPDATE statements of every shape, foldable or not: whatever Paceline makes of them, the answers are PostgreSQL's.
+//! UPDATE statements of every shape, foldable or not: the answers are those of PostgreSQL in each case.
 
 use super::script::{Script, Step, lockstep, q, run, x};
 use crate::harness::message::{bind, describe, execute, parse};

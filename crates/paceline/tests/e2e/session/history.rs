@@ -35,7 +35,7 @@ impl Pair {
     /// Both get the same requests and must give the same answers.
     fn say(&mut self, what: &str, bytes: &[u8]) {
         let (bare, client) = (self.bare.ask(bytes), self.client.ask(bytes));
-        // What is reported on the way may be more than changed; where it ends is compared.
+        // The server may report more than the changed settings; the final values are compared.
         assert_eq!(
             (client.sqlstate(), client.status()),
             (bare.sqlstate(), bare.status()),
@@ -78,7 +78,7 @@ fn differing(client: &Reply, bare: &Reply) -> Vec<(String, String)> {
     pairs.filter(|(client, bare)| client != bare).collect()
 }
 
-/// A unit: what it is called, and its bytes.
+/// A unit: its name, and its bytes.
 fn draw(rng: &mut Rng, in_block: bool) -> (String, Vec<u8>) {
     let name = *rng.pick(&NAMES);
     match rng.below(100) {

@@ -1,4 +1,4 @@
-//! `session_state`: what becomes of state that cannot follow its client. Whatever it says, no other client finds any of it.
+//! `session_state`: the treatment of state that cannot follow its client. Under each value, no other client finds any of it.
 
 use crate::harness::message::unit;
 use crate::harness::raw::RawClient;
@@ -11,7 +11,7 @@ fn stage(state: &str) -> Stage {
         .open()
 }
 
-/// What makes state that only its server has, and what lets go of it.
+/// Statements that create state that only its server has, and statements that remove it.
 const STATES: [(&str, &str); 9] = [
     ("CREATE TEMP TABLE mine (id int)", "DROP TABLE mine"),
     ("CREATE TEMP TABLE mine (id int)", "DISCARD TEMP"),
@@ -77,7 +77,7 @@ fn the_extended_protocol_keeps_and_lets_go_as_well() {
     assert_eq!(neighbour.reply().value(), "served");
 }
 
-/// As many unlocks as locks.
+/// A lock needs one unlock for each time that it was taken.
 #[test]
 fn a_lock_that_was_taken_twice_is_let_go_twice() {
     let stage = stage("pin");
@@ -215,7 +215,7 @@ fn startup_parameters_may_be_ignored() {
     let mut client = stage.client_with(&[
         ("nosuchsetting", "1"),
         ("extra_float_digits", "3"),
-        // What PgBouncer tracks is applied nevertheless.
+        // Settings that PgBouncer tracks are applied nevertheless.
         (
             "options",
             "-c alsounknown=1 -c timezone=Asia/Tokyo --IntervalStyle=iso_8601 -c work_mem=77 -x",

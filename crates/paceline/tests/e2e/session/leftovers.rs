@@ -1,8 +1,8 @@
-//! What a client leaves on its server connection without its text telling, and what the next client must not find.
+//! State that a client leaves on its server connection although its text does not show it, and that the next client must not find.
 
 use crate::harness::Stage;
 
-/// What a statement has set although its text does not show it.
+/// A setting that a statement has changed although its text does not show it.
 const FLAG: &str = "SELECT coalesce(current_setting('custom.flag', true), '')";
 
 fn stage() -> Stage {
@@ -19,7 +19,7 @@ fn what_a_function_or_do_has_prepared_reaches_no_other_client() {
     );
     client.ok("SELECT prepares()");
     assert_eq!(neighbour.simple("EXECUTE p").sqlstate(), "26000");
-    // The client keeps its server as long as the statement is there.
+    // The client keeps its server as long as the statement exists.
     client.ok("DO $$ BEGIN EXECUTE 'PREPARE q AS SELECT 2'; END $$");
     assert_eq!(client.value("EXECUTE q"), "2");
     client.ok("DEALLOCATE q");
@@ -121,7 +121,7 @@ fn what_a_text_within_a_text_has_set_reaches_no_other_client() {
         "SELECT * FROM ts_stat('SELECT set_config(''custom.flag'', ''x'', false)::tsvector')";
     let stage = stage();
     let (mut client, mut neighbour) = (stage.client(), stage.client());
-    // What the catalog says of the function is known after a while.
+    // After a few calls, Paceline knows the function from the catalog.
     for _ in 0..4 {
         client.ok(TEXT);
         assert_eq!(neighbour.value(FLAG), "");

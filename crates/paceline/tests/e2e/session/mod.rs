@@ -1,4 +1,4 @@
-//! What a session keeps across server connections, compared with bare PostgreSQL.
+//! The state of a session across server connections, compared with bare PostgreSQL.
 
 mod history;
 mod keeping;

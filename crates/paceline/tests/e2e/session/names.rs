@@ -1,4 +1,4 @@
-//! Prepared statements by SQL and by message have one name space, on whatever server, and stale plans heal.
+//! Prepared statements by SQL and by message have one name space, on any server, and stale plans are replaced.
 
 use crate::harness::message::{bind, close, describe, execute, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
@@ -109,7 +109,7 @@ fn names_are_as_long_as_in_postgresql() {
     ]);
 }
 
-/// What cannot be taken apart keeps its server, and lets go of it.
+/// A statement that Paceline cannot split pins its client until the statement is removed.
 #[test]
 fn a_prepare_that_cannot_move_keeps_its_server() {
     let stage = stage(1);
@@ -141,7 +141,7 @@ fn no_client_reaches_the_statement_of_another() {
     }
 }
 
-/// Nor is the unnamed one, though an error has made the server skip what would have taken its place.
+/// Nor is the unnamed one, although an error has made the server skip the statement that would have replaced it.
 #[test]
 fn no_client_executes_the_unnamed_statement_of_another() {
     let lose = parse("", "DELETE FROM secret RETURNING *", &[]);
@@ -262,7 +262,7 @@ fn a_client_that_knows_its_columns_gets_the_error_of_a_stale_plan() {
         both(&mut client, &mut bare, &prepare);
         direct.ok("ALTER TABLE t ALTER COLUMN id TYPE text");
         assert_eq!(both(&mut client, &mut bare, &run("d", &[])), "0A000");
-        // What drivers do then.
+        // The usual reaction of drivers.
         let again = [
             close(b'S', "d"),
             parse("e", "SELECT id FROM t", &[]),
@@ -273,7 +273,7 @@ fn a_client_that_knows_its_columns_gets_the_error_of_a_stale_plan() {
     }
 }
 
-/// Nor does it get the new rows from a server connection that has not met the statement.
+/// Nor does it get the new rows from a server connection that does not have the statement.
 #[test]
 fn another_server_does_not_answer_with_other_columns() {
     let stage = stage(2);

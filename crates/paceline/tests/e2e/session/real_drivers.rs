@@ -1,5 +1,5 @@
-//! What drivers and frameworks send by themselves: when they connect, when they look a type up, and when a connection returns to
-//! their own pools. None of it keeps a server connection, and all of it is answered as by PostgreSQL.
+//! The statements that drivers and frameworks send by themselves: when they connect, when they look a type up, and when a connection
+//! returns to their own pools. None of them keeps a server connection, and all are answered as by PostgreSQL.
 
 use crate::harness::message::{query, unit};
 use crate::harness::{Reply, Stage};

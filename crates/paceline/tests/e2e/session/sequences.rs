@@ -51,7 +51,7 @@ fn stage(servers: usize) -> Stage {
     stage
 }
 
-/// What draws a number, with and without its text saying so.
+/// Statements that draw a number; not all of their texts show it.
 const DRAWS: [&str; 8] = [
     "INSERT INTO a (n) VALUES (1)",
     "INSERT INTO logged (n) VALUES (1)",
@@ -63,7 +63,7 @@ const DRAWS: [&str; 8] = [
     "SELECT setval('hidden', 5)",
 ];
 
-/// What reads one.
+/// Statements that read the last number.
 const READS: [&str; 9] = [
     "SELECT lastval()",
     "SELECT reads()",
@@ -133,7 +133,7 @@ fn no_client_reads_a_number_of_another_after_the_analysis() {
     }
 }
 
-/// PostgreSQL reads lastval() although no client's text says so; policies apply to the role.
+/// PostgreSQL reads lastval() although no client's text shows it; policies apply to the role.
 #[test]
 fn a_policy_reads_no_number_of_others() {
     let stage = stage(1);
@@ -179,7 +179,7 @@ fn a_transaction_reads_its_own_number_or_none() {
     }
 }
 
-/// What a client may read if it drew this number last and its server connection may have served others since.
+/// Accepts the own number or none: the client has drawn this number last, but its server connection may have served others since.
 fn assert_own_or_none(read: &Reply, own: &str) {
     match read.sqlstate().as_str() {
         "" => assert_eq!(read.value(), own),
@@ -306,7 +306,7 @@ fn no_client_reads_what_a_group_has_drawn() {
     }
 }
 
-/// Each would read what the one before it has drawn.
+/// Each would read the number that the one before it has drawn.
 #[test]
 fn inserts_whose_defaults_or_checks_read_numbers_do_not_group() {
     let stage = stage(1);
@@ -377,7 +377,7 @@ fn a_member_of_a_chain_reads_no_number_of_another_one() {
     }
 }
 
-/// A client and what it must read.
+/// A client and the number that it must read.
 struct Model {
     client: RawClient,
     /// By sequence; "" is the last of all.
@@ -390,7 +390,7 @@ struct Model {
 const A: &str = "a_id_seq";
 const HIDDEN: &str = "hidden";
 
-/// What draws from which sequence, and returns the number.
+/// Statements that draw from a sequence and return the number, with the name of the sequence.
 const NUMBERED: [(&str, &str); 6] = [
     ("INSERT INTO a (n) VALUES (1) RETURNING id", A),
     ("INSERT INTO a (n) SELECT 2 RETURNING id", A),
@@ -400,7 +400,7 @@ const NUMBERED: [(&str, &str); 6] = [
     ("SELECT number FROM drawing", HIDDEN),
 ];
 
-/// What reads the last number of which sequence.
+/// Statements that read the last number of a sequence, with the name of the sequence.
 const READ: [(&str, &str); 7] = [
     ("SELECT lastval()", ""),
     ("SELECT reads()", ""),

@@ -166,7 +166,7 @@ fn a_client_may_begin_with_a_limit() {
     }
 }
 
-/// What a role or a database has as its default is every client's own, and no server connection's.
+/// The default of a role or a database is in force for every client, and on no server connection.
 #[test]
 fn a_default_of_the_database_counts_for_clients() {
     let stage = stage(1);
@@ -325,7 +325,7 @@ fn a_transaction_timeout_counts_for_one_transaction_alone() {
     }
 }
 
-/// What the client has begun by messages is one transaction with the query behind them.
+/// A transaction that the client has begun by messages contains the query behind them.
 #[test]
 fn to_show_a_limit_commits_nothing() {
     let stage = stage(1);

@@ -1,5 +1,5 @@
-//! Everything that a backend remembers of its last user, one row each of the table in docs/session-state.md: the client finds what
-//! it would find in a session of its own, or what the table says, and no other client finds anything of it.
+//! Everything that a backend remembers of its last user, one row each of the table in docs/session-state.md: the client finds the state
+//! that it would find in a session of its own, or the one in the table, and no other client finds any of it.
 
 mod cases;
 
@@ -28,7 +28,7 @@ fn say(client: &mut RawClient, said: &[&str]) {
     said.iter().for_each(|sql| drop(client.simple(sql)));
 }
 
-/// What a new session finds after these statements.
+/// The state that a new session finds after these statements.
 fn found(stage: &Stage, case: &Case, said: &[&str]) -> Outcome {
     let mut bare = stage.direct();
     say(&mut bare, said);

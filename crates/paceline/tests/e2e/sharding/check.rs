@@ -1,4 +1,4 @@
-//! `paceline check --connect` shows the map of the shards, and what keeps statements from it.
+//! `paceline check --connect` shows the map of the shards, and the reasons why statements do not use it.
 
 use crate::harness::caretaker;
 use crate::harness::{At, Sharded};
@@ -64,7 +64,7 @@ fn a_database_without_shards_says_so() {
     assert_eq!((code, lines), (Some(0), vec![none.to_owned()]));
 }
 
-/// Statements on one of the servers, what the check shows then, and statements that undo it.
+/// Statements on one of the servers, the output of the check then, and statements that undo them.
 type Difference<'a> = (At, &'a str, &'a str, &'a str);
 
 #[test]
@@ -360,7 +360,7 @@ fn a_statement_is_explained_by_the_map() {
     let sharded = sharded();
     let by_key = "SELECT amount FROM t WHERE id = 1";
     let shard = place(&sharded, by_key, &[]).unwrap();
-    // The row is where explain says.
+    // The row is on the server that explain names.
     let mut coordinator = sharded.on_coordinator();
     coordinator.ok("INSERT INTO t (id, amount) VALUES (1, 5)");
     let server = coordinator.value(

@@ -94,7 +94,7 @@ impl Hosts {
         });
     }
 
-    /// What the failover has lost, once it was compared.
+    /// The loss of the failover, once it was compared.
     fn missing(&self, column: &str) -> String {
         until("the failover was compared", || {
             let failovers = console(&self.paceline).ok("SHOW FAILOVERS");
@@ -137,7 +137,7 @@ fn the_promoted_replica_of_a_shard_executes_its_statements() {
     hosts.await_replay();
     hosts.primary().kill();
     hosts.await_loss();
-    // The map without an answer of this shard, too, says that its statements wait.
+    // Also by a map without an answer of this shard, its statements wait.
     hosts.await_readings(3);
     client.send(&query(&add(row)));
     reader.send(&query(&read));

@@ -49,7 +49,7 @@ fn send(key_type: KeyType) -> &'static str {
     }
 }
 
-/// A random value as an SQL expression; from a small set if `few`, so that values meet.
+/// A random value as an SQL expression; from a small set if `few`, so that values are equal.
 fn value(rng: &mut Rng, key_type: KeyType, few: bool) -> String {
     let edges: &[i64] = match key_type {
         KeyType::Int2 => &[i16::MIN as i64, i16::MAX as i64, -1, 0],
@@ -271,7 +271,7 @@ fn client() -> RawClient {
     client
 }
 
-/// As `satisfies_hash_partition` says, for every type alone, and for keys of several columns with NULLs.
+/// As by `satisfies_hash_partition`, for every type alone, and for keys of several columns with NULLs.
 #[test]
 fn hashes_are_those_of_postgresql() {
     let mut rng = Rng::new(paceline_testing::seed());

@@ -1,4 +1,4 @@
-//! The map in force: when it is read, and what counts before it is read again.
+//! The map in force: the times at which it is read, and its validity until it is read again.
 
 use super::{await_shard, on_shards};
 use crate::failover::console;

@@ -29,7 +29,7 @@ fn a_shard_that_is_killed_fails_only_statements_on_its_rows() {
     sharded.shards[0].kill();
     for _ in 0..3 {
         let mut other = sharded.client();
-        // Whatever it was sent to: on the shard it fails with the connection, on the coordinator with postgres_fdw's error.
+        // On the shard it fails with the connection, on the coordinator with postgres_fdw's error.
         other.send(&crate::harness::message::query(&add(lost)));
         let failed = other.receive_until(b"E");
         let state = failed.last().unwrap().fields().sqlstate().to_owned();

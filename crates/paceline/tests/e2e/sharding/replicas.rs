@@ -154,7 +154,7 @@ fn a_client_reads_what_it_wrote_on_a_shard_or_through_the_coordinator() {
         assert_eq!(hosts.replica_reads(), answered, "{write}");
         assert_eq!(other.number(&read(row)), before, "{write}");
         assert_eq!(hosts.replica_reads(), answered + 1, "{write}");
-        // What the primary has shown to a client, the client sees again.
+        // A client sees again the state that the primary has shown it.
         other.ok(&format!("SELECT /*+ PRIMARY */ n FROM t WHERE id = {row}"));
         assert_eq!(other.number(&read(row)), before + 1, "{write}");
         other.ok("SET paceline.reads = 'global'");

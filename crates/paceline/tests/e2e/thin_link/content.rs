@@ -1,4 +1,4 @@
-//! What goes through a compressed connection: all of it, in bounded memory.
+//! The content of a compressed connection: it is complete, and uses bounded memory.
 
 use super::{Link, bytes};
 use crate::harness::message::{
@@ -18,7 +18,7 @@ fn check_memory(link: &Link) {
     }
 }
 
-/// Around the limits of what is stored, of a block and of a dictionary.
+/// Lengths around the limits of stored blocks, of a block and of a dictionary.
 #[test]
 fn values_of_every_length_are_the_same() {
     let link = Link::with(&[]);

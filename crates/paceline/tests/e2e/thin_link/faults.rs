@@ -36,7 +36,7 @@ fn a_damaged_request_ends_the_client_connection() {
     assert_eq!(link.client().value("SELECT 2"), "2");
 }
 
-/// A client that has offered compression, and sends what it likes behind the login.
+/// A client that has offered compression, and sends any bytes behind the login.
 fn offering(port: u16, database: &str) -> RawClient {
     let mut client = RawClient::open(port);
     let offer = ("_pq_.paceline_compression", "zstd:1");

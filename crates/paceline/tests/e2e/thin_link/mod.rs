@@ -1,4 +1,4 @@
-//! Two Pacelines with a compressed connection between them: how they agree, what goes through, and what does not.
+//! Two Pacelines with a compressed connection between them: negotiation, content, faults and secrets.
 
 mod content;
 mod faults;
@@ -22,7 +22,7 @@ struct Link {
     database: String,
     cluster: Arc<Cluster>,
     near: Paceline,
-    /// What the near one connects through.
+    /// The connection of the near one to the far one.
     wire: Wire,
     far: Paceline,
 }
@@ -82,7 +82,7 @@ fn client(paceline: &Paceline, database: &str) -> RawClient {
     )
 }
 
-/// How the console lists the connections of a database: `zstd` if one is compressed.
+/// The compression of the connections of a database in the console: `zstd` if one is compressed.
 #[track_caller]
 fn listed(paceline: &Paceline, show: &str, database: &str) -> Vec<String> {
     let login = [("user", "boss"), ("database", "pgbouncer")];

@@ -62,7 +62,8 @@ fn a_database_may_differ_from_the_others() {
     }
 }
 
-/// What refuses the startup packet is asked once more without the option. That is remembered until the connections are replaced.
+/// If a server refuses the startup packet, Paceline sends it once more without the option. It remembers that until the connections are
+/// replaced.
 #[test]
 fn a_refused_startup_packet_is_sent_once_more_without_the_option() {
     // A connection that is closed without an answer is tried with the option once more.
@@ -152,7 +153,7 @@ fn pgbouncer_in_between_is_asked_without_compression() {
     assert!(!servers.is_empty() && servers.iter().all(String::is_empty));
 }
 
-/// What a client that is no Paceline gets to know.
+/// The answer to a client that is no Paceline.
 #[test]
 fn the_answer_names_the_option_unless_it_is_accepted() {
     let cluster = cluster::shared();

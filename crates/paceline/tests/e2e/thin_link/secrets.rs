@@ -1,4 +1,4 @@
-//! Lengths show what one client sends only to itself: the window ends with each exchange.
+//! The lengths of one client's messages depend on no other client: the window ends with each exchange.
 
 use super::wire::Wire;
 use super::{Link, far, near};
@@ -12,11 +12,11 @@ fn text(rng: &mut Rng) -> String {
     digits.collect()
 }
 
-/// How many bytes the same statement takes on the way there and back, for a first client and for another one, on one connection.
+/// The transmitted bytes of the same statement, to the server and back, for a first client and for another one, on one connection.
 fn lengths(link: &Link) -> [[u64; 2]; 2] {
     let mut rng = Rng::new(paceline_testing::seed());
     let mut clients: [RawClient; 2] = [(); 2].map(|()| link.client());
-    // The first ones prepare what later ones use.
+    // The first statements prepare those that later ones use.
     for client in &mut clients {
         for _ in 0..5 {
             client.ok(&format!("SELECT '{}'", text(&mut rng)));
@@ -36,7 +36,7 @@ fn what_another_client_has_sent_makes_nothing_shorter() {
     let link = Link::with(&["default_pool_size=1"]);
     let [first, other] = lengths(&link);
     for (first, other) in first.into_iter().zip(other) {
-        // Digits compress to less than half, so that this says something.
+        // Digits compress to less than half, so this limit can fail.
         assert!(first < 1_800, "{first}");
         assert_eq!(first, other);
     }

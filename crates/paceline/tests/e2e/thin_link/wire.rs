@@ -1,4 +1,4 @@
-//! What lies between two Pacelines: it passes bytes on, counts them, and may change them.
+//! The connection between two Pacelines: it passes bytes on, counts them, and may change them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use crate::harness::message;
 /// The name of the protocol option.
 const OPTION: &[u8] = b"_pq_.paceline_compression";
 
-/// What happens to a startup packet with the option.
+/// The treatment of a startup packet with the option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     /// It is passed on.

@@ -1,4 +1,4 @@
-//! Which file of a crate imports from which: a re-export is followed to the file that defines the name.
+//! The imports between the files of a crate: a re-export is followed to the file that defines the name.
 
 use super::imports::{Import, Items, Segments};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ struct Module {
     items: Items,
 }
 
-/// Where a path leads.
+/// The target of a path.
 struct Target {
     module: Segments,
     /// `None` if the path names the module itself.
@@ -122,7 +122,7 @@ impl Modules {
             let imported = items.imports.iter().filter(|import| counts(import, items));
             let by_import = imported.filter_map(|import| {
                 let target = self.resolve(path, &import.path, 0)?;
-                // What is used of a module that is imported as such is found among the paths.
+                // Uses of items of a module that is imported as such are among the paths.
                 let glob = (import.name == "*").then(|| "*".to_owned());
                 Some((target.module, target.name.or(glob)?))
             });
@@ -190,7 +190,7 @@ impl Modules {
     }
 }
 
-/// A re-export alone is no import: what it names is imported where it is used.
+/// A re-export alone is no import: the file that uses the name imports it.
 fn counts(import: &Import, items: &Items) -> bool {
     !import.is_public || items.names.contains(&import.name)
 }

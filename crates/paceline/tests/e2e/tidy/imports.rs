@@ -1,5 +1,5 @@
-//! What a source file imports, declares and names, read from its tokens. Comments, strings, attributes and items under
-//! `#[cfg(test)]` do not count.
+//! The imports, declarations and names of a source file, read from its tokens. Comments, strings, attributes and items under `#[cfg(test)]`
+//! do not count.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub(super) struct Import {
     pub(super) is_public: bool,
 }
 
-/// What a module holds.
+/// The contents of a module.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     pub(super) imports: Vec<Import>,

@@ -14,7 +14,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The text without what is between backticks.
+/// The text without the parts between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }

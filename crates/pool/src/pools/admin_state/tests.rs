@@ -121,7 +121,7 @@ fn a_second_order_leaves_the_first_in_force() {
     assert_eq!(admin.state("a"), PoolState::Paused, "KILL holds it");
     admin.resume(Some("a")).unwrap();
     assert_eq!(admin.state("a"), PoolState::Active);
-    // A complete order stays in force when another one is taken back.
+    // A complete order remains in force when another one is withdrawn.
     let first = admin.pause(Some("a")).unwrap();
     let second = admin.pause(Some("a")).unwrap();
     admin.complete(first);

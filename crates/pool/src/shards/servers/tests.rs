@@ -1,4 +1,4 @@
-//! Options, mappings and configuration: where a server is, and as whom roles log in.
+//! Options, mappings and configuration: the address of a server, and the logins of roles.
 
 use super::*;
 use crate::shards::coordinator::ForeignServer;

@@ -1,4 +1,4 @@
-//! Which rule matches a client, and which rules are errors.
+//! The rule that matches a client, and rules that are errors.
 
 use super::*;
 use crate::auth::ident;

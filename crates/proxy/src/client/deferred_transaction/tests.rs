@@ -1,4 +1,4 @@
-//! Which transactions may be deferred, and the status at the end of an answer.
+//! Transactions that may be deferred, and the status at the end of an answer.
 
 use super::*;
 use paceline_relay::settings::SettingsInterner;

@@ -57,7 +57,7 @@ pub(super) struct LoginAttempt<'a> {
     pub(super) awaits_server: &'a AtomicBool,
 }
 
-/// What an authenticated client asks for.
+/// The session that an authenticated client requests.
 struct SessionRequest<'a> {
     startup: &'a Startup,
     /// The database that the client names.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// An offer that the configuration accepts.
 pub(super) struct AcceptedOffer {
-    /// What the confirmation repeats.
+    /// The value that the confirmation repeats.
     value: String,
     compressor: Arc<Compressor>,
 }

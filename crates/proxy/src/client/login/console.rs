@@ -1,4 +1,4 @@
-//! Which users may use the console, and what they may do.
+//! The users of the console, and their access.
 
 use crate::auth::{self, LoginTarget};
 use crate::cancel::{ConsoleAccess, ConsoleGrant, own_peer_id};

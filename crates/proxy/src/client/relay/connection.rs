@@ -19,8 +19,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a queue consumer that is relayed makes others of its queue wait, so that they form a group afterwards. They need not
-/// wait for the locks that it waits for: without Paceline they would skip those rows.
+/// Time for which a relayed queue consumer makes others of its queue wait, so that they form a group afterwards. They need not wait for the
+/// locks that it waits for: without Paceline they would skip those rows.
 const QUEUE_HELD_MAX: Duration = Duration::from_millis(20);
 
 /// A single statement in autocommit that is relayed. Its duration is measured.
@@ -206,7 +206,7 @@ fn return_server(
     }
 }
 
-/// How long a relayed request keeps its rows in flight. `None`: to its end, because requests on the same row would wait for the same
+/// Time for which a relayed request keeps its rows in flight. `None`: to its end, because requests on the same row would wait for the same
 /// locks.
 fn held_max(request: &PlannedRequest) -> Option<Duration> {
     match request.plan.as_ref()? {

@@ -1,4 +1,4 @@
-//! What the protocol state needs of the client and its server connection.
+//! The context for the protocol state: the client and its server connection.
 
 use crate::client::Client;
 use paceline_pool::server::ServerConn;

@@ -1,4 +1,4 @@
-//! How a relay ends before its client disconnects in order, and what becomes of the server connection when a session ends.
+//! Ends a relay before its client disconnects in order, and disposes of the server connection when a session ends.
 
 use super::{RelayTask, ServerDisposal};
 use crate::client::Client;
@@ -63,13 +63,13 @@ impl RelayTask<'_> {
         self.end_with("transaction blocks not allowed in statement pooling mode")
     }
 
-    /// What becomes of the server connection if the client leaves during a relay or at the end of its session.
+    /// The treatment of the server connection if the client leaves during a relay or at the end of its session.
     pub(super) fn disposal_after_session(&self) -> ServerDisposal {
         let config = self.client.proxy.config();
         let all = server::is_discard_all(&config.paceline.pooling.server_reset_query);
         let is_idle = self.relay.is_quiet() && self.relay.status() == Status::Idle;
         let session = self.client.mode == PoolMode::Session && !self.relay.is_fatal();
-        // What a query other than DISCARD ALL leaves of temporary tables and similar state is unknown.
+        // Queries other than DISCARD ALL may leave temporary tables and similar state.
         let clean = all || self.relay.pinned_for().is_empty();
         match session && is_idle && clean && self.to_server.is_empty() && self.input.body.left == 0
         {

@@ -6,7 +6,7 @@ use paceline_relay::relay::{ListenNeed, NotYet};
 use paceline_relay::template::{Template, Unparsed};
 use std::sync::Arc;
 
-/// What the client's next message must wait for, other than the server.
+/// The work for which the client's next message must wait, apart from that of the server.
 pub(super) enum Blocked {
     /// A text must be parsed in another thread.
     Parse(Unparsed),

@@ -1,4 +1,4 @@
-//! How a relay works with the shared LISTEN connection.
+//! The use of the shared LISTEN connection by a relay.
 
 use super::{AwaitedEnd, BACKLOG_MAX, RelayTask, ServerDisposal};
 use crate::client::Client;
@@ -16,7 +16,7 @@ use tokio::io::Interest;
 /// connection.
 const SERVER_WAITS_MAX: Duration = Duration::from_secs(5);
 
-/// How a wait for the shared connection ended.
+/// The end of a wait for the shared connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
     /// The shared connection has received everything that was committed before.

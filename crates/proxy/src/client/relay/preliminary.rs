@@ -15,7 +15,7 @@ pub(super) struct Preliminary {
     pub(super) unnamed: Undo,
     /// A statement was sent that fails.
     pub(super) fails: bool,
-    /// What the client gets before the answer to its request.
+    /// Messages for the client before the answer to its request.
     pub(super) shown: BytesMut,
 }
 

@@ -1,4 +1,4 @@
-//! How a relay starts: with a request, or with a shared read whose answer is arriving.
+//! Starts a relay: with a request, or with a shared read whose answer is arriving.
 
 use super::RelayTask;
 use super::context::with_context;

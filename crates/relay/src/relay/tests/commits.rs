@@ -1,4 +1,4 @@
-//! Which commits count, and whether they have written.
+//! Commits that count, and whether they have written.
 
 use super::test_relay::TestRelay;
 use crate::commits::CommitCounts;

@@ -1,4 +1,4 @@
-//! Which transactions count as DDL.
+//! Transactions that count as DDL.
 
 use super::test_relay::TestRelay;
 use paceline_testing::messages::client::*;

@@ -1,4 +1,5 @@
-//! LISTEN by the shared connection: what the server executes instead, and when the client receives ReadyForQuery.
+//! LISTEN by the shared connection: the statements that the server executes instead, and the time at which the client receives
+//! ReadyForQuery.
 
 use super::test_relay::TestRelay;
 use crate::relay::{ListenMode, ListenNeed};

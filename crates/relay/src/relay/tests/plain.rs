@@ -1,4 +1,4 @@
-//! Which statements need no relay, and which answers.
+//! Statements that need no relay, and their answers.
 
 use super::test_relay::TestRelay;
 use crate::commits::CommitCounts;

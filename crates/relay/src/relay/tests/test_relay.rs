@@ -23,7 +23,7 @@ pub(super) struct TestRelay {
     pub(super) interner: SettingsInterner,
     pub(super) relay: RelayState,
     pub(super) policy: StatePolicy,
-    /// What the shared connection was asked for, and its next answer.
+    /// The requests to the shared connection, and its next answer.
     pub(super) needs: Vec<ListenNeed>,
     pub(super) outcome: Result<(), Bytes>,
     /// The names of statements on servers, in order of appearance.
@@ -31,7 +31,7 @@ pub(super) struct TestRelay {
     /// Messages of the client that the relay has not processed.
     pending: Vec<u8>,
     input: BytesMut,
-    /// What Paceline sent to the server while it processed the server's messages.
+    /// Paceline's messages to the server while it processed the server's messages.
     own: BytesMut,
 }
 
@@ -167,7 +167,7 @@ impl TestRelay {
         taken.expect("messages that can be read")
     }
 
-    /// What Paceline has sent to the server since the last call.
+    /// Paceline's messages to the server since the last call.
     pub(super) fn own(&mut self) -> Vec<String> {
         let own = self.own.split();
         self.read_to_server(&own)

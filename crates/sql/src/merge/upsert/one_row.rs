@@ -28,13 +28,13 @@ pub struct Upsert {
     pub key: Vec<KeyColumn>,
     /// Parameters of the INSERT with a value for each member.
     pub per_member: Vec<PerMemberParameter>,
-    /// What happens to members whose row exists.
+    /// The action for members whose row exists.
     pub then: Then,
     /// Number of RETURNING columns.
     pub returning: usize,
 }
 
-/// What happens to members whose row exists.
+/// The action for members whose row exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Then {
     /// DO NOTHING.

@@ -1,4 +1,4 @@
-//! Which requests fit, on which row, and in which group.
+//! Requests that fit, with their row and group.
 
 use super::{counter, stock};
 use crate::line::{GroupId, LineKey, LineKeys};

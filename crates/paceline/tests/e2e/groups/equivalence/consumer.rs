@@ -43,7 +43,7 @@ pub(super) struct Consumer {
     single: bool,
 }
 
-/// What it does about a row that another transaction has locked.
+/// The rows that it passes over instead of waiting for another transaction's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passes {
     /// SKIP LOCKED.
@@ -54,7 +54,7 @@ pub(super) enum Passes {
     Nothing,
 }
 
-/// What a parameter is for.
+/// The use of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hole {
     Limit,

@@ -188,7 +188,7 @@ fn folded_on_one_server() {
     stage.assert_grouped((units * 8 / 100) as i64, 3);
 }
 
-/// How many requests are short enough for a chain depends on the machine.
+/// The number of requests that are short enough for a chain depends on the machine, so the test does not check it.
 #[test]
 fn chained_only() {
     let stage = Stage::on_shared()
@@ -199,7 +199,7 @@ fn chained_only() {
     check_cases("chains", &stage, 1);
 }
 
-/// The generator is worth something only if most of what it makes succeeds and some of it fails.
+/// The generator is useful only if most of its units succeed and some fail.
 #[test]
 fn the_generator_makes_successes_and_failures() {
     let stage = Stage::on_shared().open();

@@ -5,7 +5,7 @@ use super::values::Role;
 use crate::harness::Rng;
 use crate::harness::raw::RawClient;
 
-/// `v` is what is asked about; `n` makes the answer take its time. Nothing may change the plan between two runs of a
+/// The questions read `v`; `n` makes an answer take longer. Nothing may change the plan between two runs of a
 /// question: which rows come before an error depends on it.
 pub(super) const SETUP: &str = "
     CREATE TABLE v (id int PRIMARY KEY, version int NOT NULL, rest int, body text)
@@ -22,7 +22,7 @@ pub(super) fn write(version: i64) -> String {
     )
 }
 
-/// What may be asked; `{number}` is a small number. A row begins with the version.
+/// The possible questions; `{number}` is a small number. A row begins with the version.
 const QUESTIONS: [&str; 8] = [
     "id, rest, body FROM v WHERE id <= {number}",
     // Longer than any buffer on the way.

@@ -15,13 +15,13 @@ const CONTENT: &str = "
     SELECT 'q', job, id, lane, prio, state, worker, note, score, at FROM q
     UNION ALL SELECT 'done', job, id, lane, NULL, NULL, worker, note, score, NULL FROM done ORDER BY 1, 2";
 
-/// What the name of an order begins with; a number follows.
+/// The beginning of an order's name; a number follows.
 const NAME: &str = "job-";
 
 /// The rows of both tables.
 pub(super) type Content = Vec<Vec<Option<String>>>;
 
-/// A queue named `q`; orders that are done with may go to `done`.
+/// A queue named `q`; finished orders may be moved to `done`.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) partitioned: bool,
@@ -42,7 +42,7 @@ impl Queue {
     pub(super) fn generate(rng: &mut Rng) -> Queue {
         let mut ids: Vec<usize> = (1..=3 + rng.below(14)).map(|number| 10 * number).collect();
         ids.retain(|_| rng.chance(85));
-        // In the table they do not lie in order.
+        // In the table they are not in order.
         for place in (1..ids.len()).rev() {
             ids.swap(place, rng.below(place + 1));
         }
@@ -95,7 +95,7 @@ impl Queue {
         client.ok(&self.sql());
     }
 
-    /// Makes it what it was in the beginning, without touching the catalog.
+    /// Restores its first state, without changing the catalog.
     pub(super) fn refill(&self, client: &mut RawClient) {
         client.ok("DELETE FROM q; DELETE FROM done; INSERT INTO q SELECT * FROM q_start");
     }
@@ -104,7 +104,7 @@ impl Queue {
         client.ok(CONTENT).rows()
     }
 
-    /// The first of them by their ids, as far as there are so many.
+    /// The first of them by their ids, at most this many.
     pub(super) fn head(&self, count: usize) -> Vec<usize> {
         let mut ids: Vec<usize> = self.orders.iter().map(|order| order.id).collect();
         ids.sort_unstable();

@@ -41,7 +41,7 @@ struct Search<'a> {
     bare: RawClient,
     /// The steps that were right so far.
     order: Vec<usize>,
-    /// The states that it has reached: which visits were made, and what was in the tables.
+    /// The states that it has reached: the visits so far, and the contents of the tables.
     places: BTreeSet<(BTreeSet<usize>, queue::Content)>,
 }
 
@@ -87,7 +87,7 @@ impl Search<'_> {
     }
 }
 
-/// What a reply must be. If a statement inserts several rows whose keys exist, PostgreSQL may name any of them.
+/// The part of a reply that is certain. If a statement inserts several rows whose keys exist, PostgreSQL may name any of them.
 pub(super) fn certain(reply: &Reply) -> Vec<Message> {
     let mut messages = sorted(reply);
     for error in messages.iter_mut().filter(|message| message.tag == b'E') {

@@ -40,12 +40,12 @@ struct Seen {
     question: usize,
     /// The newest that was acknowledged to a writer when the read was sent.
     oldest: i64,
-    /// The newest that was sent to PostgreSQL when the answer had come.
+    /// The newest that was sent to PostgreSQL when the answer had arrived.
     newest: i64,
     reply: Reply,
 }
 
-/// How far the writer is.
+/// The progress of the writer.
 struct Versions {
     sent: AtomicI64,
     acknowledged: AtomicI64,
@@ -149,7 +149,7 @@ impl Case {
     }
 }
 
-/// What PostgreSQL answers at a version of the table; asked once.
+/// The answers of PostgreSQL by version of the table; each question is asked once.
 struct Reference<'a> {
     case: &'a Case,
     bare: RawClient,

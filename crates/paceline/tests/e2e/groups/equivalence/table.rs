@@ -71,7 +71,7 @@ impl Table {
         self.keys[column].kind.key(row)
     }
 
-    /// How many keys units may ask for: every row and some that are missing.
+    /// The number of keys that units may ask for: every row and some that are missing.
     pub(super) const KEYS: usize = ROWS + 3;
 
     pub(super) fn sql(&self) -> String {
@@ -106,7 +106,7 @@ impl Table {
         client.ok(&self.sql());
     }
 
-    /// Makes it what it was in the beginning. It stays the same table.
+    /// Restores its first contents. It remains the same table.
     pub(super) fn refill(&self, client: &mut RawClient) {
         client.ok("TRUNCATE t; INSERT INTO t SELECT * FROM t_start");
     }
@@ -148,7 +148,7 @@ fn initial_row(
     keys.chain(values).collect()
 }
 
-/// How the table is partitioned, then the bounds of each partition; empty when it is not.
+/// The method of partitioning, then the bounds of each partition; empty if the table is not partitioned.
 fn partitions(key: &Column, rng: &mut Rng) -> &'static [&'static str] {
     match rng.below(4) {
         0 => &[

@@ -42,7 +42,7 @@ enum Visit {
     Brings(Order),
 }
 
-/// How long a consumer waits.
+/// The end of a consumer's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     Answered,
@@ -50,7 +50,7 @@ enum Until {
     HungUp,
 }
 
-/// What there was to see: the reply to each visit, unless it left the line, and the tables afterwards.
+/// The results: the reply to each visit, unless it left the line, and the tables afterwards.
 pub(super) struct Outcome {
     pub(super) replies: Vec<Option<Reply>>,
     pub(super) left: queue::Content,
@@ -316,7 +316,7 @@ fn visits(
     (0..count).map(visit).collect()
 }
 
-/// Which orders Paceline dealt to whom, as far as that can be seen.
+/// The orders that Paceline gave to each visit, as far as the replies show it.
 pub(super) struct Dealt {
     /// By the numbers of visits.
     known: Vec<Vec<String>>,

@@ -261,7 +261,7 @@ impl Build {
     }
 }
 
-/// What a row of VALUES has in a column.
+/// The value for a column in a row of VALUES.
 fn proposed(column: &Column, rng: &mut Rng) -> Role {
     match column.kind {
         kind if kind.is_integer() && rng.chance(30) => Role::Int,

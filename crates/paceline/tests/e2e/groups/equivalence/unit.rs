@@ -15,7 +15,7 @@ pub(super) struct Unit {
     way: Way,
 }
 
-/// How a unit is sent.
+/// The protocol of a unit.
 #[derive(Debug, Clone)]
 enum Way {
     /// One Query; a literal and its kind for every hole.
@@ -38,12 +38,12 @@ impl Unit {
         oracle: &mut RawClient,
         rng: &mut Rng,
     ) -> Unit {
-        // Where it can be inserted, the missing row is worth more than the others.
+        // A statement that can insert uses the missing row more often than the others.
         let row = match template.inserts && rng.chance(40) {
             true => Table::KEYS - 1,
             false => rng.below(Table::KEYS),
         };
-        // How far the rows of one unit lie apart; not at all: they are one.
+        // The distance between the rows of one unit; 0 if they are one row.
         let stride = if rng.chance(12) { 0 } else { 1 + rng.below(2) };
         let mut keys = Keys::new(table, row, stride);
         let values: Vec<Value> = template

@@ -1,4 +1,4 @@
-//! Types, the values that go with them, and how a value is written as a literal.
+//! Types, their values, and the literal of a value.
 
 use crate::harness::Rng;
 
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     TextArray,
 }
 
-/// What a parameter is for, which decides its values.
+/// The use of a parameter, which decides its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// A whole number.
@@ -157,7 +157,7 @@ impl Role {
         Some((*rng.pick(list)).to_owned())
     }
 
-    /// How a value can be written in a simple query, next to `'…'`.
+    /// Whether a value can be written without quotes in a simple query, beside `'…'`.
     fn allows_bare(self) -> bool {
         match self {
             Role::Int | Role::Decimal | Role::Bool => true,

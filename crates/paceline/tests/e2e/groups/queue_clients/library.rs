@@ -12,7 +12,7 @@ use crate::harness::{programs, until};
 /// Folder of the installed libraries.
 const FAMILY: &str = "queue-clients";
 
-/// What is particular about a library.
+/// The properties of a library.
 pub(super) struct Library {
     /// Of its folders: beside this file, and where it is installed.
     pub(super) name: &'static str,

@@ -22,7 +22,7 @@ use library::{Library, Worker};
 use crate::harness::raw::RawClient;
 use crate::harness::{Stage, until};
 
-/// Jobs that are there before the workers.
+/// Jobs that exist before the workers start.
 const BACKLOG: i64 = 300;
 const JOBS: i64 = 600;
 const WORKERS: usize = 3;

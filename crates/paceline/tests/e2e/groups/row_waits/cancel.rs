@@ -61,7 +61,7 @@ fn requests_of_clients_that_leave_are_not_executed() {
     gate.open();
     await_lock_waiters(&stage, 1);
     if stage.target() == Target::Bare {
-        // PostgreSQL notices only when it has something to say.
+        // PostgreSQL notices the end of a client only when it sends a message.
         outsider.ok("COMMIT");
         return all_get(&mut clients, "UPDATE 1");
     }

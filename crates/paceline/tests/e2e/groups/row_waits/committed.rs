@@ -1,5 +1,5 @@
-//! What the committed version of a row decides is answered at once, although the row is locked: a guard that is false, a
-//! key that is there.
+//! If the committed version of a row decides the answer, the request is answered at once, although the row is locked: a guard that is
+//! false, a key that exists.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn only_requests_with_a_true_guard_wait() {
         let tag = client.reply().expect_ok("a false guard").tag();
         assert_eq!(tag, "UPDATE 0", "request {number}");
     }
-    // Those that come later are answered, too, while the others wait.
+    // Later requests are answered, too, while the others wait.
     await_lock_waiters(&stage, 1);
     assert_eq!(stage.client().ok(&take(1, 1)).tag(), "UPDATE 0");
     outsider.ok("UPDATE stock SET qty = 4 WHERE id = 1; COMMIT");
@@ -106,7 +106,7 @@ fn a_request_that_cannot_be_executed_is_refused_while_the_row_is_locked() {
     all_get(&mut [waiting], "UPDATE 1");
 }
 
-/// The guard counts on the committed version, whatever the outsider is about to commit.
+/// The guard applies to the committed version, not to the one that the outsider is about to commit.
 #[test]
 fn an_uncommitted_change_does_not_count() {
     let stage = stage(2, &[&take(SPARE, 1)]);
@@ -146,7 +146,7 @@ fn a_hint_that_demands_a_row_fails_at_once() {
     outsider.ok("COMMIT");
 }
 
-/// A request that arrives while another one waits for the row is answered without the lock if the key is there.
+/// A request that arrives while another one waits for the row is answered without the lock if the key exists.
 #[test]
 fn do_nothing_is_answered_while_the_row_is_locked() {
     for servers in [2, 3] {

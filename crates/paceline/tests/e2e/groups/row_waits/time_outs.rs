@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How a client gets its limit.
+/// The source of a client's limit.
 #[derive(Debug, Clone, Copy)]
 enum By {
     Set,

@@ -20,7 +20,7 @@ async fn the_right_password_logs_in_here_and_at_the_server() {
         ("plain", "by_scram", &scram, SCRAM_PASSWORD),
         ("plain", "by_scram", SCRAM_PASSWORD, SCRAM_PASSWORD),
         ("plain", "by_md5", &md5, MD5_PASSWORD),
-        // Nothing is asked for: the file has what the server wants.
+        // The client needs no credential: the file has that for the server.
         ("trust", "by_md5", &md5, "anything"),
     ] {
         println!("{auth_type} {user} {secret}");

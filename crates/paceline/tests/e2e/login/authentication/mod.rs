@@ -64,7 +64,7 @@ fn cluster() -> Option<Arc<Cluster>> {
     Some(cluster.clone())
 }
 
-/// What PostgreSQL has stored of a role's password.
+/// The secret that PostgreSQL has stored for a role's password.
 fn stored(cluster: &Cluster, role: &str) -> String {
     let sql = format!("SELECT rolpassword FROM pg_authid WHERE rolname = '{role}'");
     cluster.client("postgres").value(&sql)

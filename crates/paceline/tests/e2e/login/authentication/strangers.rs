@@ -1,5 +1,5 @@
-//! What peers cost that have not logged in, and servers that have not proved who they are: time, memory and processors are bounded.
-//! docs/threat-model.md names these tests.
+//! The cost of clients that have not logged in, and of servers that have not proved their identity: time, memory and processors are
+//! bounded. docs/threat-model.md names these tests.
 
 use super::*;
 use crate::harness::message::terminate;
@@ -94,7 +94,7 @@ fn peers_that_send_byte_by_byte_are_disconnected_in_time() {
     });
 }
 
-/// Sends a byte after the other; returns what the peer has sent when it closes the connection.
+/// Sends one byte after another; returns the bytes that the peer has sent when it closes the connection.
 fn dribble(stream: &mut TcpStream, packet: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     for byte in packet {

@@ -10,7 +10,7 @@ use crate::operations::console::row;
 use super::papers::papers;
 use super::{LOGIN, before, for_clients, line};
 
-/// What psql reports about its connection, or why there is none.
+/// The report of psql on its connection, or the reason why there is none.
 fn psql(paceline: &Paceline, options: &str) -> Result<String, String> {
     let target = format!(
         "host=localhost hostaddr=127.0.0.1 port={} user=postgres dbname=postgres {options}",
@@ -41,7 +41,7 @@ fn connect(paceline: &Paceline, mode: &str, more: &str) -> Result<bool, String> 
     Ok(said.contains("SSL connection (protocol: TLS"))
 }
 
-/// `Some` says whether the connection is encrypted.
+/// `Some`: whether the connection is encrypted.
 #[track_caller]
 fn assert_modes(ours: &str, expected: [(&str, Option<bool>); 6]) {
     let paceline = for_clients(before("", ""), ours).spawn();

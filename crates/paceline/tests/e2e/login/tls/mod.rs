@@ -16,13 +16,13 @@ use crate::harness::paceline::{Builder, Paceline};
 use crate::harness::raw::RawClient;
 use crate::harness::until;
 
-/// As whom the tests log in.
+/// The login of the tests.
 const LOGIN: [(&str, &str); 2] = [("user", "postgres"), ("database", "postgres")];
 
 /// Is the server connection encrypted, as PostgreSQL sees it?
 const IS_ENCRYPTED: &str = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
 
-/// Which clients may connect in which way.
+/// The ways in which clients may connect.
 const HBA: &str = "
     hostssl   all only_tls   127.0.0.1/32 trust
     host      all only_tls   127.0.0.1/32 reject

@@ -8,12 +8,13 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use crate::harness::caretaker;
 
-/// A folder with an authority and what it has signed; and an unknown authority.
+/// A folder with an authority and the certificates that it has issued; and an unknown authority.
 pub(crate) struct Papers {
     folder: PathBuf,
 }
 
-/// What all tests share: `server` (for `localhost`), `postgres` and `certified` (clients), `stranger` (by another authority).
+/// The certificates that all tests share: `server` (for `localhost`), `postgres` and `certified` (clients), `stranger` (by another
+/// authority).
 pub(crate) fn papers() -> &'static Papers {
     static SHARED: OnceLock<Papers> = OnceLock::new();
     SHARED.get_or_init(|| {

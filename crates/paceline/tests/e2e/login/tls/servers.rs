@@ -188,7 +188,7 @@ fn an_error_instead_of_an_answer_means_without() {
         stream.read_exact(&mut request).unwrap();
         stream.write_all(b"Ecould not fork new process\0").unwrap();
         drop(stream);
-        // The second time it works: bytes go to and fro.
+        // The second attempt succeeds: bytes arrive in both directions.
         let (client, _) = listener.accept().unwrap();
         let server = TcpStream::connect(("127.0.0.1", cluster.port())).unwrap();
         let (mut to, mut from) = (server.try_clone().unwrap(), client.try_clone().unwrap());

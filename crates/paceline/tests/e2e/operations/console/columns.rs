@@ -9,7 +9,7 @@ const SOCKET: &str = "type user database replication state addr port local_addr 
     wait wait_us close_needed ptr link remote_pid tls application_name prepared_statements id";
 const SOCKET_TYPES: &str = "ssssssisissiiississii";
 
-/// What PgBouncer 1.25 answers (and 1.26's count of logins): the command, its columns, and a letter for the type of each.
+/// The answers of PgBouncer 1.25 (and 1.26's count of logins): the command, its columns, and a letter for the type of each.
 fn pgbouncer() -> Vec<(&'static str, String, String)> {
     let debug = "recv_pos pkt_pos pkt_remain send_pos send_remain pkt_avail send_avail";
     let mut all = vec![

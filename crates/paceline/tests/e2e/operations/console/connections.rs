@@ -137,7 +137,7 @@ fn logins_that_wait_are_shown() {
     operator.ok("RESUME");
     second.receive_until(b"Z");
     assert_eq!(in_pools(&mut operator), counts("1", "0"));
-    // Of two clients one is idle, and one logs in. What a server says to its settings is not known yet.
+    // Of two clients one is idle, and one logs in. The server's reports under its settings are not known yet.
     operator.ok("PAUSE");
     let mut third = login("third", "German");
     until("one waits, one does not", || {

@@ -1,5 +1,5 @@
-//! How users log in to the console: the account of the process by its user id, others by the rules for `pgbouncer`; and when logins
-//! are rejected.
+//! Logins to the console: the account of the process by its user id, others by the rules for `pgbouncer`; and the cases in which logins are
+//! rejected.
 
 use super::{Stage, console, stage};
 use crate::harness::caretaker;
@@ -42,7 +42,7 @@ fn the_account_of_the_process_needs_no_password() {
         let line = UnixStream::connect(&path).unwrap();
         let owner = RawClient::over(stage.port(), Box::new(line));
         let mut owner = owner.try_log_in(&names(user, database)).unwrap();
-        // What only an admin may.
+        // Only an admin may do this.
         owner.ok("SET query_timeout = 0");
     }
     for (user, database) in [("boss", "pgbouncer"), ("pgbouncer", "postgres")] {

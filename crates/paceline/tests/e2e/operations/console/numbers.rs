@@ -1,4 +1,4 @@
-//! What is shown is what was done: counts, bytes, waits, errors, clients and server connections.
+//! The shown numbers equal the executed work: counts, bytes, waits, errors, clients and server connections.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Totals {
         Self(numbers.collect())
     }
 
-    /// How much more than `before`.
+    /// The difference to `before`.
     fn since(&self, before: &Self, name: &str) -> i64 {
         self.0[name] - before.0[name]
     }

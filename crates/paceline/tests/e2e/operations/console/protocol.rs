@@ -57,7 +57,7 @@ fn if_no_users_are_named_every_user_may_read() {
     assert_eq!(error.text(), "admin access needed");
 }
 
-/// Operators must come in when something is wrong.
+/// Operators must be able to log in when Paceline is full.
 #[test]
 fn the_console_is_open_when_there_is_no_room_for_clients() {
     let Some(stage) = stage(Stage::on_shared().set("max_client_conn=1")) else {

@@ -22,7 +22,7 @@ pub(super) struct Browser {
     output: BufReader<ChildStdout>,
     sent: u64,
     session: Option<String>,
-    /// What the browser has refused, and exceptions of scripts.
+    /// Requests that the browser has refused, and exceptions of scripts.
     pub(super) complaints: Vec<String>,
     _profile: TempDir,
 }

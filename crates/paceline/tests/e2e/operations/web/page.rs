@@ -1,4 +1,4 @@
-//! What an operator does in the browser.
+//! The actions of an operator in the browser.
 
 use super::browser::Browser;
 use super::{ANN, STAN, Scene, scene};

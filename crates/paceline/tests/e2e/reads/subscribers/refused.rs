@@ -1,4 +1,4 @@
-//! What keeps a subscriber from serving reads, as `SHOW HOSTS` shows it.
+//! The reasons for which a subscriber may not serve reads, as `SHOW HOSTS` shows them.
 
 use super::{READ, Subscribed};
 use crate::harness::cluster::Cluster;
@@ -129,7 +129,7 @@ fn a_subscriber_that_differs_serves_no_reads() {
 fn a_table_that_is_not_copied_serves_no_reads() {
     let subscribed = Subscribed::serving("reads = \"any\"");
     let mut copy = subscribed.subscriber.client("postgres");
-    // The copy of the rows fails, again and again, because one is there.
+    // The copy of the rows fails repeatedly, because one of them exists.
     copy.ok("ALTER SUBSCRIPTION s SET PUBLICATION p WITH (refresh = false)");
     let mut publisher = subscribed.primary.client("postgres");
     publisher.ok("ALTER PUBLICATION p DROP TABLE items");

@@ -1,4 +1,4 @@
-//! Which statements a subscriber does not answer.
+//! Statements that a subscriber does not answer.
 
 use super::{READ, Subscribed};
 use crate::harness::raw::RawClient;
@@ -57,7 +57,7 @@ fn the_primary_serves_what_may_differ_on_a_subscriber() {
     }
 }
 
-/// What users define on one of the servers takes its name away from statements.
+/// If users define an object on one of the servers, the subscriber answers no statement with its name.
 #[test]
 fn a_name_with_another_meaning_is_not_answered() {
     let subscribed = Subscribed::serving("reads = \"any\"");

@@ -1,9 +1,9 @@
-//! What the clients of generated histories say.
+//! The statements of the clients of generated histories.
 
 /// Names that clients give to statements.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What is compared, beside what the server reports by itself.
+/// The compared state, beside the parameters that the server reports by itself.
 pub(super) const LOOK: &str = "SELECT string_agg(name || '=' || setting, E'\\n' ORDER BY name), coalesce(current_setting('app.flag', true), ''), \
     current_setting('role'), current_user, session_user FROM pg_settings WHERE name NOT LIKE 'plpgsql.%'";
 

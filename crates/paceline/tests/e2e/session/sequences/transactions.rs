@@ -1,4 +1,4 @@
-//! What a client reads in a transaction or a pipeline after another client has drawn a number on the connection.
+//! The numbers that a client reads in a transaction or a pipeline after another client has drawn a number on the connection.
 
 use super::{UNDEFINED, assert_own, stage};
 use crate::harness::message::{bind, execute, parse, sync, unit};

@@ -1,11 +1,11 @@
-//! The states, what makes them and what shows them.
+//! The states, with the statements that create and show them.
 
-/// What becomes of a state, as the table says.
+/// The fate of a state, by the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The client finds it on any server connection.
     Followed,
-    /// The client keeps its server connection until this statement lets go of it, or, without one, until the client leaves.
+    /// The client keeps its server connection until this statement ends that, or, without one, until the client disconnects.
     Pinned(Option<&'static str>),
     /// The client finds it on a server connection that is new; another client may find a trace of it on this one.
     Copied,
@@ -19,9 +19,9 @@ pub(super) struct Case {
     /// The name of its row in the table.
     pub(super) row: &'static str,
     pub(super) fate: Fate,
-    /// What the client says, a transaction each, or parts of one.
+    /// The statements of the client, a transaction each, or parts of one.
     pub(super) said: &'static [&'static str],
-    /// What shows it.
+    /// A query that shows the state.
     pub(super) look: &'static str,
 }
 
