@@ -141,7 +141,7 @@ fn fill_disk_of(pids: &[u32]) {
         let mut limit = Command::new("prlimit");
         limit.uid(owner.uid()).gid(owner.gid());
         limit.args(["--pid", &pid.to_string(), "--fsize=0:"]);
-        let done = limit.output().expect("prlimit runs");
+        let done = limit.output().unwrap();
         let gone = !process(*pid).exists();
         assert!(done.status.success() || gone, "{done:?}");
     }
