@@ -70,7 +70,15 @@ impl Default for Seen {
     }
 }
 
+/// The number of no time with one primary.
+const NO_TERM: u64 = u64::MAX;
+
 impl Seen {
+    /// A server has served the client while the database had no replicas: the next read needs the state that the primary has then.
+    pub fn served_without_replicas(&mut self) {
+        self.term = NO_TERM;
+    }
+
     /// The client has seen the state of the database at this position.
     pub fn raise(&mut self, position: Lsn) {
         self.position = self.position.max(position);

@@ -71,6 +71,14 @@ impl Pair {
         self.paceline.reload(&text, "Reload: done");
     }
 
+    /// The same with the primary as the only host.
+    pub(crate) fn reload_without_replica(&self, settings: &str) {
+        let text = file([&self.replica, &self.primary], settings);
+        let replica = format!("127.0.0.1:{},", self.replica.port());
+        self.paceline
+            .reload(&text.replace(&replica, ""), "Reload: done");
+    }
+
     /// Returns when Paceline has noticed that the primary does not answer.
     fn await_loss(&self) {
         until("Paceline has noticed", || {

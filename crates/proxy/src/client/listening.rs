@@ -100,6 +100,8 @@ impl Client {
             }
         }
         self.note_channels();
+        // The client may read at once everything that was committed before the answer.
+        self.primary_served();
         Status::Idle.write(&mut out);
         self.count_answered(&request.bytes, out.len());
         Ok(self.stream.write_all(&mut out).await?)

@@ -266,13 +266,14 @@ impl Client {
     /// Notes that the primary has served the client: a replica that serves its next read must have replayed what it has written or
     /// read there.
     pub(super) fn primary_served(&mut self) {
-        if let Some(replicas) = &*self.replicas.load() {
-            replicas.primary_served(&mut self.seen);
+        match &*self.replicas.load() {
+            Some(replicas) => replicas.primary_served(&mut self.seen),
+            None => self.seen.served_without_replicas(),
         }
         self.other_served();
     }
 
-    /// Notes that a server may have served the client that is none of the shards with replicas.
+    /// Notes that the coordinator, or a shard without replicas, may have served the client.
     fn other_served(&mut self) {
         if let Some(shards) = &*self.shards.load() {
             shards.other_served(&mut self.shards_seen);

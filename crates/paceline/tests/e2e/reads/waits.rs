@@ -188,6 +188,48 @@ fn a_client_reads_what_it_was_notified_of() {
     pair.resume_replay();
 }
 
+/// The client reads everything that was committed before the answer to its LISTEN or UNLISTEN.
+#[test]
+fn a_client_that_listens_reads_what_was_committed_before() {
+    let Some(pair) = Pair::reading(&["reads=session", "listen_mode=shared"]) else {
+        return;
+    };
+    let (mut listener, mut writer) = (pair.reader(), pair.client());
+    pair.pause_replay();
+    for (n, sql) in (7..).zip(["LISTEN changed", "UNLISTEN other", "UNLISTEN *"]) {
+        writer.ok(&format!("UPDATE t SET n = {n} WHERE id = 1"));
+        listener.ok(sql);
+        assert_eq!(listener.number(READ), n, "{sql}");
+    }
+    pair.resume_replay();
+}
+
+/// The primary has served the client while it was the only host.
+#[test]
+fn a_client_reads_what_it_wrote_before_a_reload_added_the_replica() {
+    let settings = "admin_users = \"postgres\"\nreads = \"session\"\nmax_lag = \"1h\"";
+    let Some(pair) = Pair::configured() else {
+        return;
+    };
+    pair.reload_without_replica(settings);
+    let mut writer = pair.client();
+    // The lag of a replica is known if it has replayed a commit.
+    writer.ok("UPDATE t SET n = 1 WHERE id = 1");
+    let mut replica = pair.replica.client("postgres");
+    until("the commit is replayed", || replica.number(READ) == 1);
+    pair.pause_replay();
+    writer.ok("UPDATE t SET n = 7 WHERE id = 1");
+    pair.reload(settings);
+    pair.await_readable();
+    // The replica is behind: it answers only clients that the primary has not served.
+    until("the replica answers", || {
+        pair.client().ok(READ);
+        pair.reads() > 0
+    });
+    assert_eq!(writer.number(READ), 7);
+    pair.resume_replay();
+}
+
 #[test]
 fn kill_ends_a_client_whose_read_is_under_way_on_a_replica() {
     let Some(pair) = Pair::reading(&["reads=session", "admin_users=postgres", "replica_wait=10s"])

@@ -111,6 +111,8 @@ impl Client {
         }
         if let Some(awaited) = outcome.awaited_end {
             Box::pin(self.await_end(awaited, &mut outcome.to_client)).await?;
+            // Notifications of later commits may have arrived.
+            self.primary_served();
         }
         // The server connection is already returned: a client that reads slowly delays no other client.
         if outcome.end.is_none() {
