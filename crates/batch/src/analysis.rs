@@ -127,15 +127,17 @@ impl TemplateAnalysis {
         request.sequences = self.sequences;
         // Requests that may not join groups keep their order with those that do.
         let keeps_order = policy.for_autocommit;
+        let writes = match request.template.effect() {
+            Some(Effect::Write) => true,
+            Some(Effect::Read) => self.is_requested(request, policy) && self.writes(request),
+            _ => false,
+        };
         let permission = self.permission_of(request);
+        request.is_denied = permission == Permission::Denied;
         let policy = permission.apply(policy);
         match request.template.effect() {
-            Some(Effect::Write) if permission == Permission::Denied => {
-                alone_or(None).with_barrier(request)
-            }
-            Some(Effect::Read) if self.is_requested(request, policy) && self.writes(request) => {
-                self.decide_write(request, policy, keeps_order)
-            }
+            _ if writes && request.is_denied => alone_or(None).with_barrier(request),
+            _ if writes => self.decide_write(request, policy, keeps_order),
             Some(Effect::Read)
                 if policy.pipeline
                     && self.plain_read.is_ok()
@@ -143,7 +145,6 @@ impl TemplateAnalysis {
             {
                 alone_or(group_of_read(request))
             }
-            Some(Effect::Write) => self.decide_write(request, policy, keeps_order),
             _ => GroupingDecision::default(),
         }
     }
@@ -165,7 +166,7 @@ impl TemplateAnalysis {
         let may = reads && self.reads_on_replicas;
         let fits = template.pace.last_bytes() <= share::ANSWER_BYTES_MAX;
         match self.permission_of(request) {
-            // In a pipeline each read is executed, and has its own answer.
+            // A pipeline executes each denied read.
             Permission::Denied => {
                 (may && template.pace.is_short()).then(|| pipeline::group_of(request))
             }

@@ -39,9 +39,8 @@ pub struct AnalysisTask {
 
 impl Drop for AnalysisTask {
     fn drop(&mut self) {
-        let (template, settings) = (self.template.id, self.settings.id);
         self.pool
-            .set_analysis(template, settings, self.result.take());
+            .end_analysis(&self.template, self.settings.id, self.result.take());
     }
 }
 
@@ -124,7 +123,7 @@ async fn ask(
                     analysis.portable_table = portable::only_table(conn, statement).await?;
                 }
             }
-            pool.permit(template, &mut analysis);
+            pool.log_if_captured(template, &analysis);
             Ok(Some(analysis))
         }
         Err(ServerError::Refused(error)) if is_busy(&error) => Ok(None),

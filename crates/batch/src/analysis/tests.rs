@@ -191,6 +191,18 @@ fn no_write_joins_a_group_under_a_transaction_timeout() {
     assert_eq!(strategy(&unlimited), Some(Strategy::Chain));
 }
 
+/// Such a call would share a transaction with others if grouping were not denied.
+#[test]
+fn a_denied_call_of_a_declared_function_is_a_barrier() {
+    let analysis = TemplateAnalysis {
+        permission: Permission::Denied,
+        declared: true,
+        ..analysis()
+    };
+    let decision = decide("SELECT f(1)", &analysis, ALLOWED);
+    assert_eq!((strategy(&decision), decision.spec.barrier), (None, true));
+}
+
 /// Requests on a table keep their order, whether or not they may join groups.
 #[test]
 fn a_write_that_may_not_join_groups_is_a_barrier() {
@@ -212,7 +224,7 @@ fn a_write_that_may_not_join_groups_is_a_barrier() {
     assert!(decide(text, &analysis(), off).spec.barrier);
 }
 
-/// A replica executes each read of a table for which grouping is denied; long ones run on the primary.
+/// A replica executes each read of a table for which grouping is denied (`strategy/pipeline/tests.rs`); long ones run on the primary.
 #[test]
 fn reads_that_may_not_join_groups_share_no_answer_on_replicas() {
     let (templates, none) = (Templates::default(), SettingsInterner::default().none());

@@ -92,7 +92,7 @@ impl PipelineBatch {
             // The statement of an earlier member may be older than what this member's client has parsed.
             let place = sent
                 .get(&identity)
-                .filter(|_| writer.server.serves(request));
+                .filter(|_| !request.is_denied && writer.server.serves(request));
             if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
                 read.members.push(member);
                 continue;

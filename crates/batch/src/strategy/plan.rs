@@ -181,6 +181,8 @@ pub struct PlannedRequest {
     pub awaits_analysis: bool,
     /// Its client would have a replica answer it. Only of interest if it is decided again.
     pub prefers_replica: bool,
+    /// Grouping is denied: it shares no execution with an identical read.
+    pub is_denied: bool,
     /// The part for its shard, if it runs on one.
     pub shard: Option<Box<ShardPart>>,
 }
@@ -194,6 +196,7 @@ impl From<Box<Request>> for PlannedRequest {
             stats: None,
             awaits_analysis: false,
             prefers_replica: false,
+            is_denied: false,
             shard: None,
         }
     }

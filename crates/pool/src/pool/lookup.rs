@@ -69,7 +69,24 @@ impl Pool {
         }
     }
 
-    /// Ends an analysis. `None`: there is no result, and the next client asks again.
+    /// Ends an analysis. `None`: there is no result, and the next client asks again. Under the lock under which a new decision of
+    /// operators forgets analyses, so that none with an old decision remains.
+    pub(crate) fn end_analysis(
+        &self,
+        template: &Template,
+        settings: u64,
+        mut result: Option<TemplateAnalysis>,
+    ) {
+        let mut inner = self.lock();
+        if let Some(analysis) = &mut result {
+            analysis.permission = self.permission(template, analysis);
+        }
+        inner.analyses.set(template.id, settings, result);
+        drop(inner);
+        self.signals.analyzed.notify_waiters();
+    }
+
+    /// Replaces an analysis. `None`: the next client asks again.
     pub(crate) fn set_analysis(
         &self,
         template: u64,

@@ -14,15 +14,23 @@ impl Pool {
         }
     }
 
-    /// Stores the decision of operators in the analysis of a template, and logs once for each table that consumers of logical
-    /// replication see it.
-    pub(crate) fn permit(&self, template: &Template, analysis: &mut TemplateAnalysis) {
-        let captured = analysis.permission == Permission::Hinted;
-        // On a shard, the decision on the coordinator's table counts.
-        if !self.is_of_shard() {
-            let decided = self.permits.decided(template.text_id(), &analysis.tables);
-            analysis.permission = decided.or(analysis.permission);
+    /// The permission of a template by the decisions of operators that are in force, and by its analysis.
+    pub(super) fn permission(
+        &self,
+        template: &Template,
+        analysis: &TemplateAnalysis,
+    ) -> Permission {
+        // On a shard, the decision on the coordinator's table applies.
+        if self.is_of_shard() {
+            return analysis.permission;
         }
+        let decided = self.permits.decided(template.text_id(), &analysis.tables);
+        decided.or(analysis.permission)
+    }
+
+    /// If consumers of logical replication see the tables of a template, logs that once for each table.
+    pub(crate) fn log_if_captured(&self, template: &Template, analysis: &TemplateAnalysis) {
+        let captured = analysis.permission == Permission::Hinted;
         if captured && template.effect() == Some(&Effect::Write) && analysis.plan.is_ok() {
             self.log_captured(template, analysis);
         }
@@ -30,7 +38,7 @@ impl Pool {
 
     fn log_captured(&self, template: &Template, analysis: &TemplateAnalysis) {
         let asked = template.hints().commit_on_success || analysis.declared;
-        let grouped = match analysis.permission {
+        let grouped = match self.permission(template, analysis) {
             Permission::Denied => return,
             Permission::Allowed => true,
             Permission::Default | Permission::Hinted => asked,

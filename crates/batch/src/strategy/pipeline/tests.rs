@@ -253,6 +253,17 @@ fn identical_reads_are_sent_once() {
 }
 
 #[test]
+fn identical_reads_are_sent_each_if_grouping_is_denied() {
+    let mut fixture = PipelineFixture::new();
+    let [mut simple, ..] = fixture.three();
+    simple.is_denied = true;
+    let members = [simple.clone(), simple];
+    let sent = fixture.leave(&members).sent();
+    let queries = sent.iter().filter(|line| line.starts_with("Query"));
+    assert_eq!(queries.count(), 2);
+}
+
+#[test]
 fn other_values_or_formats_make_another_read() {
     let mut fixture = PipelineFixture::new();
     let ask = |fixture: &mut PipelineFixture, value: &'static [u8], results: &[i16]| {
