@@ -11,6 +11,7 @@
 //! are cycles, too. Serializable transactions are also checked by Adya's definition: their dependencies have no cycle.
 
 mod anomaly;
+mod counts;
 mod graph;
 mod history;
 mod moments;
@@ -35,5 +36,6 @@ pub fn check(history: &[Transaction]) -> Vec<Anomaly> {
         anomalies.extend(moments::cycles(history, &versions));
         anomalies.extend(moments::dependency_cycles(history, &versions));
     }
+    anomalies.extend(counts::check(history));
     anomalies
 }

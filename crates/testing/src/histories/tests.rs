@@ -309,6 +309,38 @@ fn registers_are_checked_by_their_numbers() {
     shows(&history(register(2, Some(2))), Name::G1a);
 }
 
+/// The writes do not return the state of the register, and no read shows the versions in between.
+#[test]
+fn the_writes_of_registers_are_counted() {
+    let writer = |began, value, outcome| {
+        let ended = if outcome == Unknown {
+            Tick::MAX
+        } else {
+            began + 5
+        };
+        at(began, ended, ReadCommitted, outcome, vec![append(X, value)])
+    };
+    let history = |number, value| {
+        [
+            writer(0, 1, Committed),
+            writer(10, 2, Aborted),
+            writer(20, 3, Committed),
+            writer(30, 4, Unknown),
+            at(
+                40,
+                50,
+                ReadCommitted,
+                Committed,
+                vec![register(number, Some(value))],
+            ),
+        ]
+    };
+    shows(&history(1, 3), Name::Lost);
+    is_possible(&history(2, 3));
+    is_possible(&history(3, 4));
+    shows(&history(4, 4), Name::Duplicate);
+}
+
 #[test]
 fn long_histories_are_checked() {
     let list: Vec<Value> = (1..=20_000).collect();

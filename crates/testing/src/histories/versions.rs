@@ -235,7 +235,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Committed values that no list contains, although it was read after the commit. Registers do not show all versions.
+    /// Committed values that no list contains, although it was read after the commit. The writes of registers are counted elsewhere.
     fn find_lost(&mut self) {
         let mut last_reads = HashMap::new();
         for operation in self
