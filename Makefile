@@ -10,14 +10,15 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test drivers conformance soak soak-queue simulate failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
+.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test test-all drivers conformance soak soak-queue simulate failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
 
 help:
 	@echo 'make setup   install what building needs'
 	@echo 'make run     build, start an embedded PostgreSQL and Paceline in front of it'
 	@echo 'make demo    see five surges, before and after, in about a minute'
 	@echo 'make check   check the format, run clippy and the unit tests: for daily work'
-	@echo 'make test    check the format, run clippy and every test, drivers of other languages among them'
+	@echo 'make test    check the format, run clippy, every short test and a sample of the long ones: what CI runs'
+	@echo 'make test-all the same with every test, drivers of other languages among them; about 45 minutes'
 	@echo 'make drivers run the suites of asyncpg, psycopg2, pgx, lib/pq and node-postgres on PostgreSQL and through Paceline, and compare'
 	@echo 'make conformance run the suites of PostgreSQL (regression, isolation, libpq_pipeline) on it and through Paceline, and compare'
 	@echo 'make failover kill, freeze and stop primaries under load, and compare reads on replicas with writes; FAILOVERS (200), READS (100000)'
@@ -65,17 +66,25 @@ check:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --lib --bins
 
-test:
+# What make test and make test-all have in common.
+define test
 	@scripts/setup.sh test
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace
+	cargo test --workspace -- $(1)
 	@echo 'instructions per request of the build for tests, which has no optimisations; make cost counts those of the release build'
 	PACELINE=target/debug/paceline ROUNDS=50 ONLY='SELECT 1, simple|statement of a transaction|hot row, prepared' scripts/cost.sh
 	@echo 'a part once more with a second Paceline beside the server, and compressed connections between both'
 	PACELINE_E2E_LINK=1 cargo test -p paceline --test e2e -- clients::volume session::walk pipelines
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
-	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- equivalence sell_out ddl errors groups::settings outsider hotspot queue order merge upsert corners share declared claims session prepared authentication pooling console
+	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- $(2)
+endef
+
+test:
+	$(call test,$$(scripts/sample.sh skip),$$(scripts/sample.sh versions))
+
+test-all:
+	$(call test,,$(shell sed -n "s/^versions='\(.*\)'/\1/p" scripts/sample.sh | tr '|' ' '))
 
 drivers:
 	@scripts/setup.sh test
