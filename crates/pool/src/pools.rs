@@ -11,7 +11,7 @@ mod shards;
 mod tests;
 
 pub use exclusive::Exclusive;
-pub use grouping::GroupingDecision;
+pub use grouping::DecisionInForce;
 
 use crate::address::DatabaseAddress;
 use crate::hosts::DatabaseHosts;

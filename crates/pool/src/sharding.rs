@@ -63,7 +63,7 @@ pub struct Shards {
 /// The routes by a map.
 struct NumberedRoutes {
     routes: Routes,
-    /// Differs from that of each other map, in the whole process. It is also the number of questions for positions that had begun:
+    /// No two `NumberedRoutes` of the process have the same number. It is also the number of questions for positions that had begun:
     /// the answer to a later one includes the whole state in the map.
     number: u64,
 }

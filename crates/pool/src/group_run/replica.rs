@@ -86,7 +86,7 @@ impl GroupRun {
             ask(conn, out, REPLAYED);
         }
         match pool.is_of_shard() {
-            // Their comparison is behind the reads, and in front of the question what the replica has replayed by then.
+            // The comparison of definitions follows the reads and precedes the second question for the replayed position.
             true => self.build_described(pool, conn, out),
             false => self.build(pool, conn, out),
         }

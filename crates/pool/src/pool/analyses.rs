@@ -22,7 +22,7 @@ const PARAMETERS_MAX: usize = 1_024;
 /// After this time a template that cannot be grouped is analyzed again.
 const REFUSAL_LASTS: Duration = Duration::from_secs(60);
 
-/// After this time also those that can be grouped are: a publication may contain their tables now.
+/// After this time, templates that can be grouped are analyzed again, too: a publication may contain their tables.
 const PLANS_LAST: Duration = Duration::from_secs(600);
 
 /// A template under settings, by their ids.
@@ -109,7 +109,7 @@ impl Analyses {
         self.accepted.clear();
     }
 
-    /// Forgets plans that may be out of date, all at a time: requests do not read the clock for it.
+    /// Forgets plans that may be out of date, all at once, so that no request has to read the clock.
     pub(super) fn forget_old_plans(&mut self, now: Instant) {
         if now.duration_since(self.plans_since) < PLANS_LAST {
             return;
@@ -176,7 +176,8 @@ impl Analyses {
         }
     }
 
-    /// The result of an analysis that is done and need not be repeated. As opposed to [`Analyses::of`], leaves the analysis to others.
+    /// The result of an analysis that is done and need not be repeated. As opposed to [`Analyses::of`], does not ask the caller to analyze the
+    /// template.
     pub(super) fn in_force(&self, template: u64, settings: u64) -> Option<Arc<TemplateAnalysis>> {
         match self.by_template.get(&(template, settings))?.analysis()? {
             AnalysisState::Done(analysis) => Some(analysis),

@@ -9,7 +9,8 @@ use paceline_sql::Effect;
 impl Pool {
     /// Takes over the decisions of a configuration. What is known of templates depends on them.
     pub(super) fn set_decisions(&self, config: &PoolConfig) {
-        if self.permits.replace(&config.grouping) {
+        // On a shard, the decision on the coordinator's table applies.
+        if self.permits.replace(&config.grouping) && !self.is_of_shard() {
             self.forget_analyses();
         }
     }

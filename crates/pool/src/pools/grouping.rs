@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A decision in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupingDecision {
+pub struct DecisionInForce {
     /// The database, as clients name it, or the name of its entry in the configuration.
     pub database: String,
     /// The subject of the decision.
@@ -55,12 +55,12 @@ impl Pools {
     }
 
     /// The decisions in force.
-    pub fn grouping_decisions(&self) -> Vec<GroupingDecision> {
+    pub fn grouping_decisions(&self) -> Vec<DecisionInForce> {
         let config = self.shared.config();
         let registry = self.lock();
         let decision = |database: &str, by_operator: bool| {
             let database = database.to_owned();
-            move |(target, allowed): (&GroupingTarget, &bool)| GroupingDecision {
+            move |(target, allowed): (&GroupingTarget, &bool)| DecisionInForce {
                 database: database.clone(),
                 target: target.clone(),
                 allowed: *allowed,
@@ -68,7 +68,7 @@ impl Pools {
             }
         };
         let mut all = BTreeMap::new();
-        let mut add = |one: GroupingDecision| {
+        let mut add = |one: DecisionInForce| {
             all.insert((one.database.clone(), one.target.clone()), one);
         };
         for (name, database) in &config.databases {

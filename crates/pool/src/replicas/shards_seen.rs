@@ -1,4 +1,4 @@
-//! The states of the shards of its database that a client has seen, and the reads that depend on them.
+//! The states of the shards of its database that a client has seen, and the choice of a replica for its next read.
 //!
 //! The coordinator changes shards, too, and so does the move of a partition from one shard to another. So a client has a position on each
 //! shard, and none of them is known after the coordinator has served the client: then its next read on a shard needs a position that the
@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub struct ShardsSeen {
     /// The map by which the last statement on a shard with replicas was routed; 0 for none.
     map: u64,
-    /// The number of questions for positions that had begun when a server last served the client that is not in `shards`, and when
-    /// the map was read.
+    /// The larger of two numbers of questions for positions that had begun: when a server outside `shards` last served the client, and
+    /// when the map was read.
     others_at: u64,
     /// By the names of foreign servers.
     shards: FxHashMap<Arc<str>, SeenOfShard>,

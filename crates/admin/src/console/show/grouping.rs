@@ -2,13 +2,13 @@
 
 use crate::console::table::ColumnType::Text;
 use crate::console::table::{ConsoleColumn, ConsoleTable};
-use paceline_pool::pools::GroupingDecision;
+use paceline_pool::pools::DecisionInForce;
 use paceline_proxy::proxy::Proxy;
 
-pub(super) static GROUPING: ConsoleTable<GroupingDecision> =
+pub(super) static GROUPING: ConsoleTable<DecisionInForce> =
     ConsoleTable::new("grouping", &[COLUMNS], decisions);
 
-const COLUMNS: &[ConsoleColumn<GroupingDecision>] = &[
+const COLUMNS: &[ConsoleColumn<DecisionInForce>] = &[
     ("database", Text, |r| r.database.clone().into()),
     ("target", Text, |r| r.target.to_string().into()),
     ("decision", Text, |r| {
@@ -25,6 +25,6 @@ const COLUMNS: &[ConsoleColumn<GroupingDecision>] = &[
     }),
 ];
 
-fn decisions(proxy: &Proxy) -> Vec<GroupingDecision> {
+fn decisions(proxy: &Proxy) -> Vec<DecisionInForce> {
     proxy.pools.grouping_decisions()
 }

@@ -73,8 +73,8 @@ impl ShardTable {
         }
     }
 
-    /// Writes the statement that raises an error if the definition has changed, or if the server is no replica although it should be,
-    /// or the other way round.
+    /// Writes the statement that raises an error if the definition has changed, or if the server is in recovery and should not
+    /// be, or is not and should be.
     pub(super) fn write_check(&self, writer: &mut BatchWriter<'_>, on_replica: bool) {
         match on_replica {
             true => self.version_on_replica.write(writer),
