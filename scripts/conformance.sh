@@ -64,7 +64,7 @@ compile_programs() {
     unpack_headers libpq-dev
     cc -shared -fPIC -O1 -w -I "$headers" -o lib/regress.so src/test/regress/regress.c
     # Bound lazily, because programs without libpq load it, too.
-    cc -shared -fPIC -O1 -Wl,-z,lazy -o lib/session_process.so "$root/scripts/session_process.c"
+    cc -shared -fPIC -O1 -Wl,-z,lazy -o lib/session_process.so "$root/scripts/session_process.c" -ldl
     # Debian has had the static libraries in either package.
     libraries=$(find headers -name '*.a' -printf '-L %h\n' | sort -u)
     # shellcheck disable=SC2086
