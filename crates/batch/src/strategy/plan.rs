@@ -15,6 +15,7 @@ use bytes::Bytes;
 use paceline_relay::request::Request;
 use paceline_relay::template::Templates;
 use paceline_sql::fold::Carried;
+use paceline_traces::MemberTrace;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -183,6 +184,8 @@ pub struct PlannedRequest {
     pub prefers_replica: bool,
     /// What concerns its shard, if it runs on one.
     pub shard: Option<Box<ShardPart>>,
+    /// Its span; `None` if it is not traced.
+    pub trace: Option<Arc<MemberTrace>>,
 }
 
 impl From<Box<Request>> for PlannedRequest {
@@ -195,6 +198,7 @@ impl From<Box<Request>> for PlannedRequest {
             awaits_analysis: false,
             prefers_replica: false,
             shard: None,
+            trace: None,
         }
     }
 }
