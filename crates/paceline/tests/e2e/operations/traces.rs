@@ -289,10 +289,10 @@ fn a_collector_that_rejects_spans_drops_them() {
     assert!(collector.connections() > 0);
 }
 
-/// While a request to it has no answer, the queue takes 8,192 spans, and the clients are answered all the same.
+/// While a request to it has no answer, the clients are answered all the same. Then its spans are dropped.
 #[test]
 fn a_collector_that_never_answers_delays_no_request() {
-    const REQUESTS: usize = 10_000;
+    const REQUESTS: usize = 1_000;
     let Some((mut stage, collector)) = stage(Behaviour::Silent, |builder| builder) else {
         return;
     };
