@@ -63,7 +63,7 @@ pub use secret::Secret;
 pub use settings::{
     AuthType, Compression, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening,
     Logging, Login, Operation, PoolMode, Pooling, Reads, ReplicasGone, Section, Servers,
-    SessionState, Settings, Shards, Side, State, Table, Tcp, Timeouts, keys, sections,
+    SessionState, Settings, Shards, Side, State, Table, Tcp, Timeouts, Traces, keys, sections,
 };
 pub use shard_server::ShardServer;
 pub use ssl_mode::SslMode;

@@ -17,6 +17,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 mod timeouts;
+mod traces;
 
 pub use compression::Compression;
 pub use encryption::{Encryption, Side};
@@ -33,6 +34,7 @@ pub use servers::{Reads, ReplicasGone, Servers, Shards};
 pub use state::{ListenLost, ListenMode, SessionState, State};
 pub use tcp::Tcp;
 pub use timeouts::Timeouts;
+pub use traces::Traces;
 
 use crate::error::ConfigProblem;
 use crate::value::Written;
@@ -102,6 +104,8 @@ settings! {
     servers: Servers, "Several servers";
     /// The log.
     logging: Logging, "The log";
+    /// Traces of requests.
+    traces: Traces, "Traces";
     /// The process.
     operation: Operation, "Operation";
 }

@@ -172,6 +172,18 @@ pub(super) fn count(
     }
 }
 
+/// Reads a number from 0 to 1.
+pub(super) fn ratio(written: Written<'_>) -> Result<f64, ValueError> {
+    let (Written::Bare(text) | Written::Text(text) | Written::Number(text)) = written else {
+        return Err(written.is_not("a number", "one without quotes, for example 0.01"));
+    };
+    match text.parse::<f64>() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        Ok(ratio) if !ratio.is_nan() => Err(ValueError::limits(written, "0.0", "1.0")),
+        _ => Err(written.is_not("a number", "one without quotes, for example 0.01")),
+    }
+}
+
 /// Reads a duration of at most `most`.
 pub(super) fn time(
     written: Written<'_>,

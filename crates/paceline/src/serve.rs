@@ -78,6 +78,7 @@ pub(crate) async fn serve(
     tokio::spawn(Arc::clone(&proxy).follow_primaries());
     tokio::spawn(Arc::clone(&proxy.pools).maintain());
     tokio::spawn(busy_poll(Arc::clone(&proxy)));
+    tokio::spawn(send_spans(Arc::clone(&proxy)));
     tokio::spawn(signals.execute_commands(Arc::clone(&admin)));
     let watchdog = systemd::watchdog_interval().map(systemd::feed_watchdog);
     let _watchdog = watchdog.map(tokio::spawn);
@@ -104,6 +105,11 @@ pub(crate) async fn serve(
     )
     .await;
     Ok(())
+}
+
+/// Sends the spans of traces.
+async fn send_spans(proxy: Arc<Proxy>) {
+    proxy.shared.traces.export().await;
 }
 
 /// Polls for messages, if that pays on this machine.

@@ -10,6 +10,7 @@ mod run;
 mod shard;
 mod share;
 mod stats;
+mod trace;
 
 use crate::pool::{Pool, ServerWork, Waiter};
 use crate::server::ServerConn;

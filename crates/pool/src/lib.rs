@@ -15,6 +15,7 @@
 //! | `group_run` | a group on a server connection |
 //! | [`analysis`] | asks PostgreSQL about templates |
 //! | [`stats`], [`counters`] | statistics |
+//! | [`traces`] | choice of traced requests; sends spans to a collector |
 //! | [`shared`] | the state that all pools share |
 //!
 //! This crate knows neither clients nor the console.
@@ -31,6 +32,7 @@ pub mod credentials;
 mod group_run;
 pub mod hosts;
 pub mod hot_rows;
+mod http;
 pub mod keyring;
 pub mod labels;
 pub mod location;
@@ -53,3 +55,4 @@ pub mod stats;
 mod status;
 #[cfg(test)]
 mod testing;
+pub mod traces;

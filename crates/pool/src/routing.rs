@@ -106,6 +106,7 @@ impl Routes {
         );
         let mut planned = PlannedRequest::from(Box::new(other));
         planned.stats.clone_from(&request.stats);
+        planned.trace.clone_from(&request.trace);
         planned.shard = Some(Box::new(ShardPart {
             table: Arc::clone(&leaf.table),
             replaced: moved.replaced,

@@ -8,6 +8,7 @@ use crate::keyring::Keyring;
 use crate::quota::QuotaBook;
 use crate::result_memory::ResultMemory;
 use crate::server_loads::ServerLoads;
+use crate::traces::Traces;
 use arc_swap::{ArcSwap, Guard};
 use paceline_batch::strategy::Prelude;
 use paceline_batch::template_stats::NameQuota;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub keyring: Arc<Keyring>,
     /// Compressors of connections.
     pub compressors: Arc<Compressors>,
+    /// Spans of requests and groups.
+    pub traces: Traces,
     /// Credentials for logins to servers.
     pub credentials: CredentialStore,
     /// Names of templates in metrics.
@@ -64,6 +67,7 @@ impl Shared {
     pub(crate) fn new(config: Arc<Config>) -> Self {
         let templates = Templates::default();
         Self {
+            traces: Traces::new(&config.paceline.traces),
             config: ArcSwap::new(config),
             chain: Prelude::new(&templates),
             templates,
@@ -91,6 +95,7 @@ impl Shared {
     }
 
     pub(crate) fn set_config(&self, config: Arc<Config>) {
+        self.traces.set_config(&config.paceline.traces);
         self.config.store(config);
     }
 

@@ -16,8 +16,7 @@ mod totals;
 pub(crate) use averages::Periods;
 pub use counter::micros;
 pub use durations::{BOUNDS_MICROS, Durations};
-pub(crate) use errors::state_of;
-pub use errors::{CODES_MAX, SqlState, first_state, first_words};
+pub use errors::{CODES_MAX, SqlState, first_state, first_words, state_of};
 pub use prepared::PreparedCounts;
 pub use totals::{PGBOUNCER_TOTALS, TOTALS, Totals};
 

@@ -16,6 +16,7 @@ mod serve;
 mod shards;
 mod single;
 mod slot;
+mod trace;
 mod wait;
 mod work_budget;
 
@@ -40,6 +41,7 @@ use paceline_wire::ErrorResponse;
 use slot::ClientSlot;
 use std::sync::Arc;
 use tokio::sync::watch;
+use trace::RequestTrace;
 use work_budget::WorkBudget;
 
 /// Size of a client in bytes, without its buffers and statements.
@@ -71,6 +73,8 @@ pub(crate) struct Client {
     deferred: Option<Box<DeferredTransaction>>,
     /// Limits the idle time.
     idle_timer: Option<Box<IdleTimer>>,
+    /// The span of the request that has no answer, unless a relay has it.
+    trace: Option<Box<RequestTrace>>,
     disconnect: watch::Receiver<DisconnectSignal>,
     _slot: ClientSlot,
 }

@@ -70,7 +70,7 @@ pub use plain::PlainStatement;
 use retry::Retry;
 pub use server_messages::MESSAGES_MAX;
 use state::{Body, Extended, RelayMode};
-pub use state::{RelayContext, RelayState, Wrap};
+pub use state::{RelayContext, RelayState, RelayedError, Wrap};
 pub use state_policy::{ListenMode, SessionStateMode, StatePolicy};
 
 #[cfg(test)]
@@ -206,9 +206,14 @@ impl RelayState {
         self.saw_error
     }
 
-    /// SQLSTATEs of the errors forwarded to the client since the last call.
-    pub fn take_errors(&mut self) -> Vec<[u8; 5]> {
+    /// The errors forwarded to the client since the last call.
+    pub fn take_errors(&mut self) -> Vec<RelayedError> {
         std::mem::take(&mut self.errors)
+    }
+
+    /// Number of requests that are answered: the client has their ReadyForQuery, or waits only for notifications.
+    pub fn answered(&self) -> u64 {
+        self.answered
     }
 
     /// Named statements of the client that PostgreSQL has accepted since the last call.

@@ -41,7 +41,8 @@ pub struct Template {
     pub id: u64,
     /// Identifies the statement on servers. The same as `id`, unless each `Parse` needs a statement of its own.
     pub statement_id: u64,
-    /// The text without bare hints. In simple queries, parameters replace literals where possible.
+    /// The text without bare hints and without the comment that passes the context of a trace. In simple queries, parameters replace
+    /// literals where possible.
     pub text: String,
     /// Number and OIDs of the declared parameter types, as in `Parse`.
     pub types: Vec<u8>,

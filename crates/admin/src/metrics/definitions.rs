@@ -51,7 +51,7 @@ const LINK: &[&str] = &["side", "direction"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];
 const POOL_REASON: &[&str] = &["database", "user", "reason"];
 
-pub(super) static METRICS: [Metric; 37] = [
+pub(super) static METRICS: [Metric; 39] = [
     Metric {
         name: "paceline_units",
         metric_type: MetricType::Counter,
@@ -369,6 +369,20 @@ pub(super) static METRICS: [Metric; 37] = [
         labels: LINK,
         help: "The same bytes as they are transmitted, without what TLS adds",
         source: MetricSource::Compression(|_, transmitted| transmitted),
+    },
+    Metric {
+        name: "paceline_spans_sent",
+        metric_type: MetricType::Counter,
+        labels: &[],
+        help: "Spans that the collector of traces has accepted",
+        source: MetricSource::Process(|proxy| Number::Whole(proxy.shared.traces.sent())),
+    },
+    Metric {
+        name: "paceline_spans_dropped",
+        metric_type: MetricType::Counter,
+        labels: &[],
+        help: "Spans that were dropped because the collector of traces did not accept them, or not in time",
+        source: MetricSource::Process(|proxy| Number::Whole(proxy.shared.traces.dropped())),
     },
     Metric {
         name: "paceline_worker_threads",

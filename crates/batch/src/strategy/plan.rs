@@ -15,6 +15,7 @@ use bytes::Bytes;
 use paceline_relay::request::Request;
 use paceline_relay::template::Templates;
 use paceline_sql::fold::Carried;
+use paceline_traces::MemberTrace;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -185,6 +186,8 @@ pub struct PlannedRequest {
     pub is_denied: bool,
     /// The part for its shard, if it runs on one.
     pub shard: Option<Box<ShardPart>>,
+    /// Its span; `None` if it is not traced.
+    pub trace: Option<Arc<MemberTrace>>,
 }
 
 impl From<Box<Request>> for PlannedRequest {
@@ -198,6 +201,7 @@ impl From<Box<Request>> for PlannedRequest {
             prefers_replica: false,
             is_denied: false,
             shard: None,
+            trace: None,
         }
     }
 }

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// The longest timeout: long enough for any use, short enough that no clock arithmetic overflows.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// The path at which collectors take spans (OpenTelemetry Protocol Specification, "OTLP/HTTP Request").
+const TRACES_PATH: &str = "/v1/traces";
+
 /// Stands for a password in the log, in answers of the console and in documents.
 pub(crate) const HIDDEN: &str = "***";
 
@@ -236,6 +239,40 @@ pub(crate) fn zones() -> Form<Vec<String>> {
     let schema = json!({ "type": ["string", "array"], "items": item });
     let plain = |zones: &Vec<String>| zones.join(", ");
     Form::text("–", "any", read, plain).schema(schema)
+}
+
+/// The URL to which spans are sent, without TLS; empty is none.
+pub(crate) fn collector() -> Form<String> {
+    let wanted = [
+        "the URL of a collector",
+        "\"http://127.0.0.1:4318/v1/traces\", or \"\" for none",
+    ];
+    let parse = |text: &str| match text {
+        "" => Some(String::new()),
+        text => collector_url(text),
+    };
+    Form::parsed("URL", "http://HOST:PORT/PATH", wanted, parse, String::clone)
+}
+
+/// The URL with its path, which is [`TRACES_PATH`] if the text has none.
+fn collector_url(text: &str) -> Option<String> {
+    let host = text.strip_prefix("http://")?;
+    let (host, path) = match host.split_once('/') {
+        Some((host, path)) if !path.is_empty() => (host, format!("/{path}")),
+        Some((host, _)) => (host, TRACES_PATH.to_owned()),
+        None => (host, TRACES_PATH.to_owned()),
+    };
+    let is_path = path
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    let base = check_url(&format!("http://{host}")).filter(|_| is_path)?;
+    Some(base + &path)
+}
+
+/// A part of a whole: from 0 to 1.
+pub(crate) fn ratio() -> Form<f64> {
+    Form::text("–", "0.0 to 1.0", value::ratio, f64::to_string)
+        .schema(json!({ "type": ["number", "string"], "minimum": 0, "maximum": 1 }))
 }
 
 /// `http://HOST:PORT` without a path, a user, or a slash at its end.

@@ -191,3 +191,56 @@ fn a_password_is_not_shown() {
     assert_eq!(password.plain(&config.paceline), "***");
     assert_eq!(key("monitor_user").unwrap().shown("mon"), "mon");
 }
+
+#[test]
+fn spans_go_to_a_url_without_tls() {
+    let endpoint = |url: &str| {
+        let config = set(&format!("otlp_endpoint={url}"));
+        config.map(|config| config.paceline.traces.otlp_endpoint)
+    };
+    for (written, url) in [
+        (
+            "http://127.0.0.1:4318/v1/traces",
+            "http://127.0.0.1:4318/v1/traces",
+        ),
+        ("http://collector", "http://collector/v1/traces"),
+        ("http://[::1]:4318/", "http://[::1]:4318/v1/traces"),
+        ("http://collector/otlp?key=a", "http://collector/otlp?key=a"),
+        ("", ""),
+    ] {
+        assert_eq!(endpoint(written).unwrap(), url, "{written}");
+    }
+    for written in [
+        "https://collector",
+        "collector:4318",
+        "http://",
+        "http:///v1/traces",
+        "http://user@collector",
+        "http://collector:0",
+        "http://collector/a b",
+        "http://collector/a#b",
+    ] {
+        let error = endpoint(written).unwrap_err();
+        assert!(error.contains("is not the URL of a collector"), "{error}");
+    }
+}
+
+#[test]
+fn a_ratio_is_from_0_to_1() {
+    let ratio = |written: &str| {
+        let config = read(&format!("[paceline]\notlp_sample_ratio = {written}"));
+        config.paceline.traces.otlp_sample_ratio
+    };
+    assert_eq!(
+        ["0", "1", "0.25", "\"0.5\""].map(ratio),
+        [0.0, 1.0, 0.25, 0.5]
+    );
+    for written in ["1.5", "-0.1"] {
+        let error = set_refused(&format!("otlp_sample_ratio={written}"));
+        assert!(error.contains("write a value from 0.0 to 1.0"), "{error}");
+    }
+    for written in ["half", "NaN", ""] {
+        let error = set_refused(&format!("otlp_sample_ratio={written}"));
+        assert!(error.contains("is not a number"), "{error}");
+    }
+}

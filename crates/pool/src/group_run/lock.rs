@@ -99,6 +99,7 @@ fn go_on(
         true => run.build_described(&guard.pool, conn, out),
         false => run.build(&guard.pool, conn, out),
     }
+    run.begin_trace(&guard.pool, conn);
     Some(Box::new(run))
 }
 

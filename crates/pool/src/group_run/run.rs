@@ -3,6 +3,7 @@
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
 use super::stats::{RunStats, commits};
+use super::trace::RunTrace;
 use crate::counters::Counters;
 use crate::hosts::ReadableTables;
 use crate::messages;
@@ -46,6 +47,8 @@ pub(super) struct GroupRun {
     pub(super) strategy: Option<Strategy>,
     /// Exists while the group is under way on a replica.
     pub(super) replica: Option<ReplicaRun>,
+    /// Exists while the group is under way, if a member is traced.
+    pub(super) trace: Option<Box<RunTrace>>,
     served: AnsweredMembers,
     since: Instant,
     /// The position of the primary that was known last when the batch was built.
@@ -86,6 +89,7 @@ impl GroupRun {
             entries: entries.into_iter().map(Some).collect(),
             batch: None,
             replica: None,
+            trace: None,
             served: AnsweredMembers::default(),
             since: Instant::now(),
             sent_at: SentAt::default(),
@@ -122,9 +126,23 @@ impl GroupRun {
             (false, true) => self.build_for_shard(pool, conn, out).await?,
             (false, false) => self.build(pool, conn, out),
         }
+        self.begin_trace(pool, conn);
         conn.side.notified = true;
         conn.stream.write_now(out)?;
         Ok(())
+    }
+
+    /// Begins the span of the group, if a member is traced. The batch is about to be sent.
+    pub(super) fn begin_trace(&mut self, pool: &Pool, conn: &ServerConn) {
+        if pool.shared.traces.is_on() && self.batch.is_some() {
+            self.trace = RunTrace::begin(pool, conn, &self.entries, self.strategy, self.since);
+        }
+    }
+
+    fn end_trace(&mut self, failed: bool) {
+        if let Some(trace) = self.trace.take() {
+            trace.end(failed);
+        }
     }
 
     /// Appends the batch to `out`, if it can be built.
@@ -291,6 +309,7 @@ impl GroupRun {
         conn.info.set_prepared(conn.side.prepared());
         self.count(pool, results);
         self.count_group(pool);
+        self.end_trace(self.batch.as_ref().is_some_and(|batch| batch.failed()));
         let again = self.take_again(results);
         let rows = guard.take_rows().into_iter();
         let rows = rows.map(|key| (key, self.outcome)).collect();
@@ -425,6 +444,7 @@ impl GroupRun {
     /// The connection is lost. Reads are tried again; of writes a commit may have been under way, so each member gets the error that
     /// it would have got alone. So do all members when their time is over.
     pub(super) fn connection_lost(mut self, guard: RunGuard, error: &ServerError) {
+        self.end_trace(true);
         let pool = &guard.pool;
         Counters::count(&pool.shared.counters.errors);
         let in_time = !matches!(error, ServerError::QueryTimeout);

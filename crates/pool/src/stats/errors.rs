@@ -95,7 +95,7 @@ pub fn first_words(messages: &[u8]) -> Option<&str> {
 
 /// The SQLSTATE of an answer that ends with an error. Rows are not read: if the bytes before ReadyForQuery are those of an error,
 /// they end with the zero of its last field and one more.
-pub(crate) fn state_of(answer: &[u8]) -> Option<SqlState> {
+pub fn state_of(answer: &[u8]) -> Option<SqlState> {
     let ready_len = frame::HEADER_LEN + 1;
     let before = answer.get(..answer.len().checked_sub(ready_len)?)?;
     match before.ends_with(&[0, 0]) || answer.first() == Some(&tag::ERROR_RESPONSE) {

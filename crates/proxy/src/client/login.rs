@@ -103,6 +103,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             shards_seen: ShardsSeen::default(),
             deferred: None,
             idle_timer: None,
+            trace: None,
             disconnect: login.pool.disconnect_signals(),
             pool_settings: login.pool.settings_cache(),
             pool: login.pool,

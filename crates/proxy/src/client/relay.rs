@@ -4,7 +4,7 @@
 //! `connection` holds the steps before and after a relay: the client's settings on the server connection, and its return to the pool.
 //! `plain` forwards most single statements without a relay. `start` starts a relay; `begin` starts one in a deferred transaction, with
 //! `preliminary` statements before the request. `flow` moves bytes, from `input` and to `output`. `listening` waits for notifications.
-//! `ending` ends a relay whose client has disconnected or exceeds a limit. `stats` counts. `context` passes client and server connection
+//! `spans` ends the spans of requests. `ending` ends a relay whose client has disconnected or exceeds a limit. `stats` counts. `context` passes client and server connection
 //! to the protocol state.
 
 mod begin;
@@ -17,6 +17,7 @@ mod listening;
 mod output;
 mod plain;
 mod preliminary;
+mod spans;
 mod start;
 mod stats;
 
@@ -33,6 +34,7 @@ use paceline_pool::pools::Exclusive;
 use paceline_pool::server::ServerConn;
 use paceline_relay::relay::RelayState;
 use preliminary::Preliminary;
+use spans::RelaySpans;
 use stats::RelayStats;
 use std::time::Instant;
 
@@ -72,6 +74,8 @@ struct RelayTask<'a> {
     awaited_end: Option<AwaitedEnd>,
     /// Exists while a statement runs that needs a database without other sessions.
     exclusive: Option<Box<Exclusive>>,
+    /// `None` if nothing is traced.
+    spans: Option<Box<RelaySpans>>,
 }
 
 /// The treatment of the server connection when a relay fails.
@@ -102,6 +106,7 @@ impl<'a> RelayTask<'a> {
         start: Instant,
     ) -> Self {
         Self {
+            spans: RelaySpans::start(client),
             timers: QueryTimers::of(client.pool_settings.load()),
             sent_at: client.pool.sent_at(),
             output: ClientOutput::new(conn.buffers.take_to_client()),
@@ -126,6 +131,9 @@ impl<'a> RelayTask<'a> {
             && let Some(request) = self.repeatable.take()
         {
             self.input.set_first(request);
+            if let Some(spans) = &mut self.spans {
+                spans.repeat();
+            }
         }
     }
 
@@ -143,6 +151,9 @@ impl<'a> RelayTask<'a> {
             .request_begins(self.client.proxy.shared.clock.seconds());
         let relayed = self.run().await;
         let at = self.count();
+        if let Some(spans) = self.spans.take() {
+            spans.end(self.client, relayed.as_ref().err().map(|(_, end)| end));
+        }
         self.add_accepted();
         if self.relay.has_open_ddl() {
             self.client.pool.shared.ddl_ended();

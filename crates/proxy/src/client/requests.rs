@@ -2,6 +2,7 @@
 
 use super::idle_timer::{IdleLimit, IdleReason, IdleTimer};
 use super::replicas::PositionRequest;
+use super::trace::RequestTrace;
 use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::shared_listen::notification_ready;
 use bytes::{Bytes, BytesMut};
@@ -70,14 +71,38 @@ impl Client {
             Boundary::Complete(len) => {
                 self.budget.bytes(len);
                 let bytes = self.input.split_to(len).freeze();
-                self.handle(bytes).await
+                self.trace_begins(&bytes);
+                let end = self.handle(bytes).await;
+                self.trace_ends(&end);
+                end
             }
             Boundary::Relay(len) | Boundary::Long(len) => {
                 let bytes = self.input.split_to(len).freeze();
+                self.trace_begins(&bytes);
                 let wrap = self.wrap(&bytes).await;
-                self.relay_alone(bytes, wrap).await
+                let end = self.relay_alone(bytes, wrap).await;
+                self.trace_ends(&end);
+                end
             }
             Boundary::Terminate(_) | Boundary::Incomplete => Err(ClientEnd::Left),
+        }
+    }
+
+    /// A request begins with these messages. Decides whether it is traced.
+    fn trace_begins(&mut self, messages: &Bytes) {
+        if self.proxy.shared.traces.is_on() {
+            self.trace = RequestTrace::begin(&self.proxy.shared, messages);
+        }
+    }
+
+    /// A request has ended. If no relay has taken its span over, the span ends.
+    fn trace_ends(&mut self, end: &Result<(), ClientEnd>) {
+        if let Some(mut trace) = self.trace.take() {
+            end.as_ref()
+                .err()
+                .into_iter()
+                .for_each(|end| trace.client_ends(end));
+            trace.end(&self.proxy.shared, &self.session);
         }
     }
 

@@ -29,6 +29,8 @@ impl Client {
     /// Handles a single statement in autocommit or in a deferred transaction.
     pub(super) async fn handle_single(&mut self, request: Box<Request>) -> Result<(), ClientEnd> {
         let mut request = PlannedRequest::from(request);
+        let trace = self.trace.as_mut();
+        request.trace = trace.map(|trace| trace.member(&request.template));
         let mut may_use_shard = true;
         // Kept until the statement has ended.
         let mut _outage = None;

@@ -77,6 +77,9 @@ impl Client {
         let entry = Arc::clone(&self.registration.entry);
         let mut cancelled = std::pin::pin!(entry.cancelled_in_flight());
         entry.set_state(ClientState::Waiting(Arc::clone(pool), waiter));
+        if let Some(trace) = &mut self.trace {
+            trace.enters_line();
+        }
         let mut left = None;
         let result = loop {
             let watch = left.is_none() && self.input.len() < READ_AHEAD_MAX;
@@ -110,6 +113,9 @@ impl Client {
                 }
             }
         };
+        if let (Some(trace), Ok(result)) = (&mut self.trace, &result) {
+            trace.leaves_line(result);
+        }
         let next = match &result {
             Ok(WaitResult::Server(_)) => ClientState::Starting,
             _ => ClientState::Nothing,

@@ -273,11 +273,15 @@ impl RelayState {
             return Ok(());
         }
         let outgoing = self.outgoing(&template, context, out);
-        Parse {
-            text: outgoing.text.as_bytes(),
-            ..parse
+        match Arc::ptr_eq(&outgoing, &template) {
+            // With the client's comment, which the template does not have.
+            true => parse.write(out),
+            false => Parse {
+                text: outgoing.text.as_bytes(),
+                ..parse
+            }
+            .write(out),
         }
-        .write(out);
         let client_parse = context.begin_parse();
         context.server.parse_unnamed(client_parse.written);
         let undo = context

@@ -169,8 +169,9 @@ fn write_unnamed(
     let template = &request.template;
     let parse = request.frames().next()?;
     let parse = Parse::read(parse.body()).ok()?;
-    let is_plain =
-        parse.text == template.text.as_bytes() && context.server.tokenizes_alike(&template.text);
+    let text = std::str::from_utf8(parse.text).ok()?;
+    let is_plain = paceline_sql::without_trace_comment(text) == template.text
+        && context.server.tokenizes_alike(text);
     if !is_plain {
         return None;
     }

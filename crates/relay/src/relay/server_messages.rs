@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::listening::write_notification;
-use super::state::{Body, Disposition, RelayContext, RelayState, RequestProgress};
+use super::state::{Body, Disposition, RelayContext, RelayState, RelayedError, RequestProgress};
 use crate::server::AcceptedParse;
 use bytes::{Buf, BufMut, BytesMut};
 use paceline_sql::{Hints, SessionChange};
@@ -82,7 +82,9 @@ impl RelayState {
                         tag::ERROR_RESPONSE => {
                             let state = backend::error_field(frame.body(), b'C');
                             let state = state.and_then(|s| <[u8; 5]>::try_from(s.as_bytes()).ok());
-                            self.errors.extend(state);
+                            let request = self.answered;
+                            self.errors
+                                .extend(state.map(|state| RelayedError { state, request }));
                             self.write_error(frame, context, to_client);
                         }
                         tag => {
@@ -353,6 +355,7 @@ impl RelayState {
         let statuses = self.request.statuses.drain(..);
         statuses.for_each(|(_, status)| to_client.put_slice(&status));
         self.settle(context, to_server);
+        self.answered += 1;
         Ok(match self.hold_ready(frame) {
             true => Disposition::Swallow,
             false => Disposition::Forward,

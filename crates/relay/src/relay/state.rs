@@ -108,8 +108,10 @@ pub struct RelayState {
     /// The server has ended the connection with an error.
     pub(super) fatal: bool,
     pub(super) saw_error: bool,
-    /// SQLSTATEs of errors forwarded to the client, for [`RelayState::take_errors`].
-    pub(super) errors: Vec<[u8; 5]>,
+    /// Errors forwarded to the client, for [`RelayState::take_errors`].
+    pub(super) errors: Vec<RelayedError>,
+    /// Requests whose ReadyForQuery has been forwarded.
+    pub(super) answered: u64,
     pub(super) accepted: Vec<AcceptedParse>,
     pub(super) commits: CommitProgress,
     pub(super) ddl: DdlProgress,
@@ -120,6 +122,15 @@ pub struct RelayState {
     pub(super) listen: ListenState,
     /// The cost of the messages that the current call has processed, in messages.
     pub(super) work: usize,
+}
+
+/// An error that was forwarded to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RelayedError {
+    /// The SQLSTATE.
+    pub state: [u8; 5],
+    /// The number of requests that the relay had answered before that of the error.
+    pub request: u64,
 }
 
 /// Whether the client has sent a part of a request by the extended protocol, and not its `Sync`.
@@ -302,6 +313,7 @@ impl RelayState {
             fatal: false,
             saw_error: false,
             errors: Vec::new(),
+            answered: 0,
             accepted: Vec::new(),
             commits: CommitProgress::default(),
             ddl: DdlProgress::default(),

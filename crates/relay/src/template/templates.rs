@@ -114,6 +114,7 @@ impl Templates {
                 ..self.long(beginning)
             }));
         }
+        let text = paceline_sql::without_trace_comment(text);
         if is_bulk(text) {
             return Ok(self.create(text, types, None));
         }
@@ -307,6 +308,7 @@ impl Templates {
         if text.len() > SCRATCH_BYTES_MAX {
             return None;
         }
+        let text = paceline_sql::without_trace_comment(text);
         SCRATCH.with_borrow_mut(|(normal, types)| {
             if !paceline_sql::take_out_kinds(text, false, normal) || normal.literals.is_empty() {
                 return None;
@@ -321,6 +323,7 @@ impl Templates {
     }
 
     fn simple_for(&self, text: &str, may_block: MayBlock) -> Result<Simple, Unparsed> {
+        let text = paceline_sql::without_trace_comment(text);
         if !paceline_sql::may_have_literals(text) || is_bulk(text) {
             return self.whole(text, may_block);
         }

@@ -15,6 +15,35 @@ fn texts_that_differ_in_literals_share_a_template_and_types_do_not() {
 }
 
 #[test]
+fn texts_that_differ_in_the_context_of_a_trace_share_a_template() {
+    let templates = Templates::default();
+    let context = |number: u32| format!("/*traceparent='00-{number:032x}-{number:016x}-01'*/");
+    let update = "update t set a = a where id";
+    let text = |id: &str, number: u32| format!("{update} = {id} {}", context(number));
+    let simple = templates.simple(&text("7", 1));
+    assert_eq!(simple.template.text, format!("{update} = $1"));
+    assert_eq!(simple.literals.len(), 1);
+    let known = templates.try_simple_template(&text("8", 2)).unwrap();
+    assert_eq!(known.id, simple.template.id);
+    let prepared = templates.prepared(&text("$1", 3), &[0, 0]);
+    assert_eq!(prepared.id, templates.prepared(&text("$1", 4), &[0, 0]).id);
+    assert_eq!(prepared.text, format!("{update} = $1"));
+    let whole = templates.simple(&format!("select a from t {}", context(5)));
+    assert_eq!(
+        whole.template.id,
+        templates.simple("select a from t").template.id
+    );
+    // After a text that the parser could not finish.
+    let long = format!("select {} {}", "a,".repeat(2_000), context(6));
+    if let Err(unparsed) = templates.try_simple(&long) {
+        templates.give_up(&unparsed);
+        assert!(templates.try_simple(&long).is_ok());
+    }
+    let commented = templates.simple("select a from t /*action='x'*/");
+    assert_ne!(commented.template.id, whole.template.id);
+}
+
+#[test]
 fn a_set_is_cached_by_its_whole_text() {
     let templates = Templates::default();
     let ids: Vec<u64> = ["set x.y = 'a'", "set x.y = 'b'", "set x.y = 'a'"]

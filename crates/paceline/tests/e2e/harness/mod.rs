@@ -2,6 +2,7 @@
 
 pub(crate) mod caretaker;
 pub(crate) mod cluster;
+pub(crate) mod collector;
 pub(crate) mod driver;
 pub(crate) mod gate;
 pub(crate) mod http;

@@ -10,6 +10,7 @@ mod reload;
 mod rolling;
 mod shutdown;
 mod systemd;
+mod traces;
 mod web;
 
 use std::sync::Arc;

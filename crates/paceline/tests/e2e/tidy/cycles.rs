@@ -39,14 +39,14 @@ fn an_import_that_closes_a_cycle_is_found() {
 
 /// The crates from the bottom up, without those for tests. Cargo keeps dependencies free of cycles; the order says what a crate must
 /// not know.
-const LAYERS: [&str; 15] = [
-    "wire", "sql", "relay", "batch", "config", "net", "cluster", "shards", "advise", "pool",
-    "proxy", "admin", "postgres", "bench", "paceline",
+const LAYERS: [&str; 16] = [
+    "wire", "sql", "relay", "traces", "batch", "config", "net", "cluster", "shards", "advise",
+    "pool", "proxy", "admin", "postgres", "bench", "paceline",
 ];
 
 /// Crates that know neither sockets nor a runtime.
-const PURE: [&str; 7] = [
-    "wire", "sql", "relay", "batch", "cluster", "shards", "advise",
+const PURE: [&str; 8] = [
+    "wire", "sql", "relay", "traces", "batch", "cluster", "shards", "advise",
 ];
 
 /// The entries of `[dependencies]` in the manifest of a crate.

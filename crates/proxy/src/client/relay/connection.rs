@@ -52,6 +52,9 @@ impl Client {
         let Some((conn, rows)) = server.parts() else {
             return Err(shut_down());
         };
+        if let Some(trace) = &mut self.trace {
+            trace.relayed(conn.key.address(), single.is_some());
+        }
         let entry = Arc::clone(&self.registration.entry);
         let start = Instant::now();
         let is_first = single.is_some() || self.deferred.is_some();

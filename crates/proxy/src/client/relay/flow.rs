@@ -130,6 +130,7 @@ impl RelayTask<'_> {
             stats,
             to_server,
             preliminary,
+            spans,
             ..
         } = self;
         let status = relay.status();
@@ -142,6 +143,10 @@ impl RelayTask<'_> {
             .is_some_and(|first| first.adds(message));
         if !is_own {
             stats.message(frame, status);
+        }
+        if let Some(spans) = spans {
+            let is_own = preliminary.is_some();
+            spans.message(message, is_own, conn.key.address(), &client.proxy.shared);
         }
         client.budget.message(frame.tag, frame.bytes.len());
         if parses != client.proxy.shared.templates.parses() {
@@ -197,6 +202,7 @@ impl RelayTask<'_> {
             relay,
             stats,
             to_server,
+            spans,
             ..
         } = self;
         let status = relay.status();
@@ -205,6 +211,9 @@ impl RelayTask<'_> {
         })?;
         client.input.advance(head.len());
         stats.message(frame, status);
+        if let Some(spans) = spans {
+            spans.message(&head, false, conn.key.address(), &client.proxy.shared);
+        }
         client.budget.message(header.tag, head.len());
         self.input.body = Body {
             left: header.len - head.len(),
@@ -262,6 +271,7 @@ impl RelayTask<'_> {
             output,
             sent_at,
             preliminary,
+            spans,
             ..
         } = self;
         relay.answer_done(&mut output.bytes);
@@ -276,14 +286,20 @@ impl RelayTask<'_> {
         client.budget.bytes(before.saturating_sub(input.len()));
         conn.input = input;
         let is_hidden = preliminary.as_ref().is_some_and(|first| first.fails);
-        for state in relay.take_errors() {
+        for error in relay.take_errors() {
             if is_hidden {
                 continue;
             }
-            if state == READ_ONLY {
+            if error.state == READ_ONLY {
                 client.pool.suspect_primary();
             }
-            client.pool.stats.failed(state);
+            client.pool.stats.failed(error.state);
+            if let Some(spans) = spans {
+                spans.failed(error);
+            }
+        }
+        if let Some(spans) = spans {
+            spans.answered(relay.answered(), client);
         }
         // Before the client gets the answer.
         client.pool.committed(*sent_at, relay.take_commits());
@@ -390,6 +406,9 @@ impl RelayTask<'_> {
         }
         self.stats.pause(Instant::now(), status, sent, pool);
         pool.stats.server_parsed(self.conn.side.take_parses());
+        if let Some(spans) = &mut self.spans {
+            spans.all_answered(self.relay.answered(), self.client);
+        }
     }
 
     fn read(&mut self, wants_client: bool) -> Result<(), (ServerDisposal, ClientEnd)> {

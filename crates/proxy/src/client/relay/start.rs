@@ -86,6 +86,9 @@ impl<'a> RelayTask<'a> {
         let mut task = Self::new(client, conn, relay, start);
         task.output = ClientOutput::of_shared(answer, memory);
         task.stats.request(Status::Idle);
+        if let Some(spans) = &mut task.spans {
+            spans.take_over();
+        }
         task
     }
 }
