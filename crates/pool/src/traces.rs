@@ -146,7 +146,7 @@ impl Traces {
     }
 }
 
-/// How spans name the database at an address.
+/// The name in spans of the database at an address.
 pub fn server_name(address: &Address) -> ServerName {
     let (host, port) = match &address.upstream.host {
         Host::Tcp(host) => (host.clone(), Some(address.upstream.port)),

@@ -1,4 +1,4 @@
-//! What a traced request and the groups that execute it know of each other.
+//! The data that a traced request and the groups that execute it share.
 
 use crate::context::SpanContext;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,13 +31,13 @@ pub struct MemberTrace {
 pub struct GroupTrace {
     /// Its span, if it has several members.
     pub context: Option<SpanContext>,
-    /// When its members left the line.
+    /// The time at which its members left the line.
     pub left: Instant,
     /// The strategy as users know it.
     pub strategy: &'static str,
     /// The number of its members.
     pub members: usize,
-    /// Where it runs.
+    /// The server that executes it.
     pub server: ServerName,
 }
 

@@ -18,7 +18,7 @@ pub struct Span {
     pub began: SystemTime,
     /// The time from its beginning to its end.
     pub took: Duration,
-    /// What is known of it, by the keys of OpenTelemetry's semantic conventions and Paceline's own.
+    /// Its attributes, by the keys of OpenTelemetry's semantic conventions and Paceline's own.
     pub attributes: Vec<(&'static str, AttributeValue)>,
     /// Spans that belong to it without being its parent or its children.
     pub links: Vec<SpanContext>,

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 /// Maximum number of spans in a request to the collector.
 const BATCH_MAX: usize = 512;
 
-/// How long a span waits for others of its batch.
+/// Maximum time that a span waits for others of its batch.
 const BATCH_TIME: Duration = Duration::from_secs(1);
 
 /// Time limit of a request to the collector.

@@ -1,4 +1,4 @@
-//! Which requests are traced, which spans are dropped, and what a span shows of its statement.
+//! The choice of traced requests, dropped spans, and the statement in a span.
 
 use super::*;
 use paceline_traces::{AttributeValue, Span};

@@ -31,7 +31,7 @@ pub(super) struct RequestTrace {
     /// The statement, if it is a single one; otherwise it is looked up at the end.
     template: Option<Arc<Template>>,
     entered_line: Option<Instant>,
-    /// When a client that relays the request got its server connection.
+    /// The time at which a client that relays the request got its server connection.
     left_line: Option<Instant>,
     /// The strategy of a request that is relayed, and its server.
     relayed: Option<(&'static str, ServerName)>,
@@ -61,7 +61,7 @@ impl RequestTrace {
         }))
     }
 
-    /// What the groups of a single statement need of its span.
+    /// The part of the span that the groups of a single statement need.
     pub(super) fn member(&mut self, template: &Arc<Template>) -> Arc<MemberTrace> {
         self.template = Some(Arc::clone(template));
         Arc::clone(&self.member)

@@ -1,10 +1,10 @@
-//! Which comments pass a context, and which text remains.
+//! Comments that pass a context, and the text that remains.
 
 use super::*;
 
 const CONTEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// What [`trace_comment`] finds in `pattern`, in which `@` stands for a comment that passes a context.
+/// The result of [`trace_comment`] for `pattern`, in which `@` stands for a comment that passes a context.
 fn found(pattern: &str) -> Option<String> {
     let sql = pattern.replace('@', &format!("/*traceparent='{CONTEXT}'*/"));
     let comment = trace_comment(&sql)?;

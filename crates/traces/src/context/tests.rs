@@ -1,4 +1,4 @@
-//! Which values of `traceparent` are valid.
+//! Valid and invalid values of `traceparent`.
 
 use super::*;
 

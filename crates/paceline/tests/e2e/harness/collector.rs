@@ -17,7 +17,7 @@ pub(crate) struct Collector {
     connections: Arc<AtomicUsize>,
 }
 
-/// What a collector does with spans.
+/// The treatment of spans by a collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Accepts,
@@ -70,7 +70,7 @@ impl Collector {
         format!("otlp_endpoint=http://127.0.0.1:{}/v1/traces", self.port)
     }
 
-    /// How many connections it has accepted.
+    /// The number of connections that it has accepted.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }

@@ -31,7 +31,7 @@ enum FirstRequest {
     Taken,
 }
 
-/// How far the relay has taken the client's messages.
+/// The progress of the relay through the client's messages.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     BetweenRequests,
