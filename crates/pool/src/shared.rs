@@ -63,6 +63,8 @@ impl Shared {
     /// For this configuration.
     pub(crate) fn new(config: Arc<Config>) -> Self {
         let templates = Templates::default();
+        let credentials = CredentialStore::default();
+        credentials.reset_commands(config.paceline.timeouts.server_connect_timeout);
         Self {
             config: ArcSwap::new(config),
             chain: Prelude::new(&templates),
@@ -73,7 +75,7 @@ impl Shared {
             result_memory: Arc::default(),
             keyring: Arc::default(),
             compressors: Arc::default(),
-            credentials: CredentialStore::default(),
+            credentials,
             template_names: Arc::default(),
             busy_poll: BusyPoll::default(),
             clock: CoarseClock::default(),
@@ -91,6 +93,8 @@ impl Shared {
     }
 
     pub(crate) fn set_config(&self, config: Arc<Config>) {
+        let limit = config.paceline.timeouts.server_connect_timeout;
+        self.credentials.reset_commands(limit);
         self.config.store(config);
     }
 
