@@ -1,6 +1,7 @@
 //! The requests of a client: each is answered at once, relayed, or put into the line.
 
 use super::idle_timer::{IdleLimit, IdleReason, IdleTimer};
+use super::pace::Parts;
 use super::replicas::PositionRequest;
 use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::shared_listen::notification_ready;
@@ -70,10 +71,14 @@ impl Client {
             Boundary::Complete(len) => {
                 self.budget.bytes(len);
                 let bytes = self.input.split_to(len).freeze();
-                self.handle(bytes).await
+                match self.begin_request(Parts::All).await? {
+                    true => self.handle(bytes).await,
+                    false => Ok(()),
+                }
             }
             Boundary::Relay(len) | Boundary::Long(len) => {
                 let bytes = self.input.split_to(len).freeze();
+                self.begin_request(Parts::First).await?;
                 let wrap = self.wrap(&bytes).await;
                 self.relay_alone(bytes, wrap).await
             }
@@ -273,10 +278,14 @@ impl Client {
 
     /// Prepares statements. PostgreSQL analyzes them, unless the client would have to wait for a server connection.
     async fn prepare_names(&mut self, bytes: Bytes) -> Result<(), ClientEnd> {
-        let checkout = self.pool.check_out(WaitSpec::default(), false, || None);
+        let (admission, spec) = (self.admission, WaitSpec::default());
+        let checkout = self.pool.check_out(admission, spec, false, || None);
         let (waiter, receiver) = match checkout {
             CheckoutResult::Server(server) => return self.relay_on(server, bytes).await,
             CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
+            CheckoutResult::Full(answer) => {
+                return self.handle_wait_result(WaitResult::Answer(answer)).await;
+            }
             CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
         };
         let mut receiver = receiver;
