@@ -39,6 +39,7 @@ impl Config {
             .or_else(|| self.closed_to_all())
             .or_else(|| self.asks_the_console())
             .or_else(|| self.without_monitor_user())
+            .or_else(|| self.with_two_monitor_passwords())
             .or_else(|| self.without_shards_user())
             .or_else(|| self.with_other_zones())
             .or_else(|| self.with_other_subscribers())

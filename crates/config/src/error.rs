@@ -187,7 +187,7 @@ pub(crate) enum ConfigProblem {
     #[error("{0} needs one port, or as many ports as hosts")]
     ShardServerPorts(String),
     /// A password in two places.
-    #[error("{0} has password and password_file; keep one of the two")]
+    #[error("{0} has more than one of password, password_file and password_command; keep one")]
     TwoShardPasswords(String),
     /// No user as whom the map of shards could be read.
     #[error(
@@ -195,6 +195,11 @@ pub(crate) enum ConfigProblem {
          set monitor_user and monitor_password, or write a user into the URL"
     )]
     NoShardsUser(String),
+    /// Two passwords of the monitor.
+    #[error(
+        "database {0} has monitor_password and monitor_password_file; keep one of the two, and set the other one to \"\""
+    )]
+    TwoMonitorPasswords(String),
     /// Subscribers of the entry for every name.
     #[error("subscribers need a database with a name: write [[databases.NAME.subscribers]]")]
     SubscribersOfAny,
@@ -216,10 +221,16 @@ pub(crate) enum ConfigProblem {
     Upstream(#[from] UpstreamError),
     /// A file for a password that cannot be used.
     #[error("password_file: {0}")]
-    Secret(#[from] SecretError),
-    /// A password in two places.
-    #[error("password_file: the URL has a password, too; keep one of the two")]
-    TwoPasswords,
+    PasswordFile(SecretError),
+    /// A command for a password that cannot be used.
+    #[error("password_command: {0}")]
+    PasswordCommand(SecretError),
+    /// A password in the URL and in this key.
+    #[error("{0}: the URL has a password, too; keep one of the two")]
+    TwoPasswords(String),
+    /// A file and a command for one password.
+    #[error("there are password_file and password_command; keep one of the two")]
+    PasswordFileAndCommand,
     /// Something that only a `pgbouncer.ini` can have wrong.
     #[error(transparent)]
     Ini(#[from] IniError),

@@ -2,6 +2,7 @@
 
 mod databases;
 mod functions;
+mod passwords;
 mod peers;
 mod reader;
 mod shard_servers;

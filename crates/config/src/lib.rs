@@ -25,6 +25,7 @@ mod ini;
 mod load;
 mod monitor;
 mod overrides;
+mod password;
 mod peer;
 mod pool_settings;
 mod protocols;
@@ -54,12 +55,13 @@ pub use import::{ImportError, Imported, import};
 pub use ini::{Mapping, pgbouncer_mapping};
 pub use load::{Format, seconds};
 pub use overrides::PoolOverrides;
+pub use password::{PasswordCommand, PasswordSource};
 pub use peer::Peer;
 pub use pool_settings::PoolSettings;
 pub use protocols::Protocols;
 pub use remark::Remark;
 pub use schema::schema;
-pub use secret::Secret;
+pub use secret::{PASSWORD_LENGTH_MAX, Secret, SecretError, read as read_password};
 pub use settings::{
     AuthType, Compression, Encryption, Facility, Grouping, Key, ListenLost, ListenMode, Listening,
     Logging, Login, Operation, PoolMode, Pooling, Reads, ReplicasGone, Section, Servers,

@@ -47,7 +47,7 @@ impl Database {
         }
         Upstream {
             user: Some(servers.monitor_user.clone()),
-            password: servers.monitor_password.clone(),
+            password: servers.monitor_password_source(),
             ..upstream
         }
     }
@@ -96,6 +96,16 @@ impl Config {
         without.map(|(name, _)| ConfigProblem::NoMonitorUser(name.clone()))
     }
 
+    /// A database with a password of the monitor in the configuration and in a file.
+    pub(crate) fn with_two_monitor_passwords(&self) -> Option<ConfigProblem> {
+        let mut databases = self.databases.iter();
+        let with_two = databases.find(|(_, database)| {
+            let servers = &self.database_settings(database).servers;
+            servers.monitor_password.is_some() && servers.monitor_password_file.is_some()
+        });
+        with_two.map(|(name, _)| ConfigProblem::TwoMonitorPasswords(name.clone()))
+    }
+
     /// A database with shards but without a user who could read its catalog.
     pub(crate) fn without_shards_user(&self) -> Option<ConfigProblem> {
         let mut databases = self.databases.iter();
@@ -142,6 +152,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::password::PasswordSource;
 
     fn read(text: &str) -> Config {
         Config::from_toml(text, "test").unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -217,7 +228,10 @@ mod tests {
             let second = database.all_hosts().nth(1).unwrap();
             let upstream = database.monitor_upstream(&second, &settings);
             assert_eq!((upstream.port, database.is_monitored(&settings)), (2, true));
-            let password = upstream.password.map(|secret| secret.reveal().to_owned());
+            let password = upstream
+                .password
+                .map(|source| source.read_without_command());
+            let password = password.map(|secret| secret.unwrap().reveal().to_owned());
             (upstream.user.unwrap(), password.unwrap_or_default())
         };
         let own = |user: &str, password: &str| (user.to_owned(), password.to_owned());
@@ -227,6 +241,30 @@ mod tests {
         assert_eq!(login(&text), own("mon", ""));
         let text = format!("{text}monitor_password = \"secret\"\n");
         assert_eq!(login(&text), own("mon", "secret"));
+    }
+
+    #[test]
+    fn the_password_of_the_monitor_may_be_in_a_file() {
+        let text = format!(
+            "[paceline]\nmonitor_user = \"mon\"\nmonitor_password_file = \"/p\"\n{SEVERAL}"
+        );
+        let config = read(&text);
+        let database = &config.databases["app"];
+        let settings = config.database_settings(database);
+        let first = database.all_hosts().next().unwrap();
+        let password = database.monitor_upstream(&first, &settings).password;
+        assert_eq!(password, Some(PasswordSource::File("/p".into())));
+        assert_eq!(refused(&text), None);
+        let two = format!("{text}monitor_password = \"x\"\n");
+        let message = refused(&two).unwrap();
+        assert!(
+            message.contains("database app has monitor_password and monitor_password_file"),
+            "{message}"
+        );
+        assert_eq!(
+            refused(&format!("{two}monitor_password_file = \"\"\n")),
+            None
+        );
     }
 
     #[test]

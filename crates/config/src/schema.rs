@@ -65,6 +65,7 @@ fn of_database(key: &str) -> Value {
     match key {
         "primary" => text("The server: postgres://USER:PASSWORD@HOST:PORT/DATABASE"),
         "password_file" => text("The file that holds the password, and nothing else"),
+        "password_command" => command(),
         "client_encoding" | "datestyle" | "timezone" | "application_name" => {
             text("A setting that server connections are begun with; a client's own replaces it")
         }
@@ -102,8 +103,18 @@ fn of_shard_server(key: &str) -> Value {
         "dbname" => text("The database there"),
         "user" => text("The user of all roles that have a user mapping"),
         "password" => text("The password of this user"),
+        "password_command" => command(),
         _ => text("The file that holds the password, and nothing else"),
     }
+}
+
+fn command() -> Value {
+    json!({
+        "type": "array",
+        "items": { "type": "string" },
+        "minItems": 1,
+        "description": "The program that writes the password, and nothing else, to its standard output, and its arguments",
+    })
 }
 
 fn of_subscriber(key: &str) -> Value {

@@ -1,4 +1,5 @@
-//! Passwords, and files that hold one, as orchestrators provide them. The file holds the password and perhaps the end of its line.
+//! Passwords, and files that hold one, as orchestrators provide them. The file holds the password and perhaps the end of its line; so does
+//! the output of a command.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -7,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use thiserror::Error;
 
-/// More than any password that PostgreSQL takes.
-const LENGTH_MAX: u64 = 65_536;
+/// Maximum number of bytes of a file or an output: more than any password that PostgreSQL takes.
+pub const PASSWORD_LENGTH_MAX: u64 = 65_536;
 
 /// The permission to read, for users other than the owner and the group.
 const OTHERS_READ: u32 = 0o004;
@@ -23,6 +24,17 @@ impl Secret {
         Secret(text)
     }
 
+    /// The password in the content of a file, or in the output of a command: all of it but the end of the line. `None` if there is no
+    /// password, if there are several lines, or if it is too long.
+    #[must_use]
+    pub fn in_line(text: &str) -> Option<Secret> {
+        let line = text.strip_suffix('\n').unwrap_or(text);
+        let password = line.strip_suffix('\r').unwrap_or(line);
+        let fits = u64::try_from(text.len()).is_ok_and(|length| length <= PASSWORD_LENGTH_MAX);
+        let is_password = fits && !password.is_empty() && !password.contains(['\n', '\0']);
+        is_password.then(|| Secret::new(password.to_owned()))
+    }
+
     /// The text itself, for the login only.
     pub fn reveal(&self) -> &str {
         &self.0
@@ -35,9 +47,9 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The reason why there is no password in a file.
-#[derive(Debug, Error, PartialEq)]
-pub(super) enum SecretError {
+/// The reason why a file contains no password, or a command cannot give one.
+#[derive(Debug, Clone, Error, PartialEq)]
+pub enum SecretError {
     /// It cannot be read.
     #[error("cannot read {file}: {reason}")]
     Unreadable {
@@ -54,28 +66,41 @@ pub(super) enum SecretError {
         "{0} holds no password: write it alone into one line of the file, without quotes, 65,536 bytes at most"
     )]
     NoPassword(String),
+    /// A pipe, which can be read only once, or a folder.
+    #[error("{0} is not a file that can be read again for each login")]
+    NotAFile(String),
+    /// A command of no words.
+    #[error("the list names no program; write [\"/PROGRAM\", \"ARGUMENT\"]")]
+    NoProgram,
+    /// The first word of the command is not a program.
+    #[error("{0} is not a program that can be executed")]
+    NotExecutable(String),
+    /// The command is not run.
+    #[error("{0} is not run for this")]
+    NotRun(String),
 }
 
-/// Reads the password in the file at `path`. The end of the line is not part of it.
-pub(super) fn read(path: &Path) -> Result<Secret, SecretError> {
+/// Reads the password in the file at `path`. The end of the line is not part of it. The call may block.
+///
+/// # Errors
+/// The file cannot be read, or contains no password.
+pub fn read(path: &Path) -> Result<Secret, SecretError> {
     let file = path.display().to_string();
     if !path.is_absolute() {
         return Err(SecretError::Relative(file));
     }
+    // To open a pipe may block for ever.
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(SecretError::NotAFile(file));
+    }
     let mut text = String::new();
-    let read =
-        File::open(path).and_then(|open| open.take(LENGTH_MAX + 1).read_to_string(&mut text));
+    let read = File::open(path)
+        .and_then(|open| open.take(PASSWORD_LENGTH_MAX + 1).read_to_string(&mut text));
     if let Err(error) = read {
         let reason = error.to_string();
         return Err(SecretError::Unreadable { file, reason });
     }
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    let password = line.strip_suffix('\r').unwrap_or(line);
-    let fits = u64::try_from(text.len()).is_ok_and(|length| length <= LENGTH_MAX);
-    if !fits || password.is_empty() || password.contains(['\n', '\0']) {
-        return Err(SecretError::NoPassword(file));
-    }
-    Ok(Secret::new(password.to_owned()))
+    Secret::in_line(&text).ok_or(SecretError::NoPassword(file))
 }
 
 /// A warning if every user of this machine can read the file at `path`.
@@ -123,6 +148,8 @@ mod tests {
         }
         let file = written(b"\xff\xfe");
         assert!(read(file.path()).unwrap_err().to_string().contains("UTF-8"));
+        let folder = read(Path::new("/bin")).unwrap_err().to_string();
+        assert!(folder.starts_with("/bin is not a file"), "{folder}");
         let error = read(Path::new("/nowhere/password"))
             .unwrap_err()
             .to_string();

@@ -1,7 +1,7 @@
 //! Settings of a shard that replace those of the coordinator's catalog.
 
 use crate::hosts::Host;
-use crate::secret::Secret;
+use crate::password::PasswordSource;
 
 /// A foreign server of the coordinator. For `None`, the catalog's value applies.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,5 +17,5 @@ pub struct ShardServer {
     /// The user of all roles that have a user mapping, and of the monitor.
     pub user: Option<String>,
     /// The password of this user.
-    pub password: Option<Secret>,
+    pub password: Option<PasswordSource>,
 }

@@ -8,6 +8,16 @@ use std::time::Duration;
 use super::*;
 use std::path::Path;
 
+/// The configuration with the passwords that its files have now.
+pub(crate) fn with_passwords_read(mut config: Config) -> Config {
+    for database in config.databases.values_mut() {
+        let source = database.primary.password.as_ref();
+        let password = source.map(|source| source.read_without_command().unwrap());
+        database.primary.password = password.map(PasswordSource::Written);
+    }
+    config
+}
+
 fn read(text: &str) -> Config {
     Config::from_toml(text, "paceline.toml").unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

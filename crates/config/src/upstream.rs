@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv6Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use thiserror::Error;
 
 use super::hosts::{self, FOR_REPLICAS, FOR_THE_PRIMARY, Host, HostList, ServerHost};
-use super::secret::{self, Secret, SecretError};
+use super::password::PasswordSource;
+use super::secret::{Secret, SecretError};
 use super::ssl_mode::SslMode;
 use super::suggest;
 use super::words::Words as _;
@@ -46,7 +47,7 @@ pub struct Upstream {
     /// Logs in every client of the database as this user; `None` passes on each client's own user name.
     pub user: Option<String>,
     /// Answers the server's password request.
-    pub password: Option<Secret>,
+    pub password: Option<PasswordSource>,
     /// The database's name on the server; `None` for the name that the client gives.
     pub dbname: Option<String>,
     /// The TLS settings that differ from those for other servers.
@@ -177,6 +178,7 @@ fn advice(key: &str) -> String {
         "hostaddr" => "write the address as the host",
         TARGET_SESSION_ATTRS => "remove it: the URL names the one server that takes writes",
         "load_balance_hosts" => "remove it: clients get the primary",
+        "password_command" => "write it beside primary in the configuration file",
         "passfile" => {
             "write password_file=/PATH, with the password alone in the file, or write it in the URL"
         }
@@ -394,8 +396,8 @@ impl Parts {
         let hosts = HostList { others };
         let password = match (self.take("password"), self.take("password_file")) {
             (Some(_), Some(_)) => return Err(UpstreamError::TwoPasswords),
-            (None, Some(file)) => Some(secret::read(Path::new(&file))?),
-            (password, None) => password.map(Secret::new),
+            (None, Some(file)) => Some(PasswordSource::checked_file(file.into())?),
+            (password, None) => password.map(Secret::new).map(PasswordSource::Written),
         };
         let upstream = Upstream {
             host: first.host,

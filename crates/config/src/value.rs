@@ -276,6 +276,20 @@ pub(super) fn list(
     texts.iter().map(check).collect()
 }
 
+/// Reads a program and its arguments. No error repeats them: an argument may be a secret.
+pub(super) fn words(written: Written<'_>) -> Result<Vec<String>, ValueError> {
+    let wanted = "a list of a program and its arguments";
+    let wrong = || ValueError::kind("this", wanted, "[\"/PROGRAM\", \"ARGUMENT\"]");
+    let Written::List(list) = written else {
+        return Err(wrong());
+    };
+    let words = list.iter().map(|value| {
+        let word = value.get_ref().as_str().map(str::to_owned);
+        word.filter(|word| !word.contains('\0')).ok_or_else(wrong)
+    });
+    words.collect()
+}
+
 /// Reads the value of a setting of PostgreSQL.
 pub(super) fn parameter(written: Written<'_>) -> Result<String, ValueError> {
     let (wanted, example) = ("a setting's value", "it in quotes, as PostgreSQL knows it");

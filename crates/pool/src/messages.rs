@@ -38,6 +38,22 @@ pub(crate) fn query_wait_timeout(detail: String) -> Bytes {
     fatal(&ErrorResponse::fatal("08P01", "query_wait_timeout").with_detail(detail))
 }
 
+/// The answer to a request that would have to wait, if `max` others already do (`max_queued`).
+pub(crate) fn queue_is_full(max: usize) -> Bytes {
+    const MESSAGE: &str = "too many requests wait for a server connection (max_queued)";
+    answer(
+        &ErrorResponse::error("53400", MESSAGE)
+            .with_detail(format!("The limit is {max}. The request was not executed.")),
+    )
+}
+
+/// The error if the client's request has waited for its turn for `query_wait_timeout`.
+pub fn turn_is_late(limit: Duration) -> Bytes {
+    query_wait_timeout(format!(
+        "max_requests_per_second has held the request back for {limit:?}."
+    ))
+}
+
 /// The error if the process shuts down.
 pub(crate) fn shutting_down() -> Bytes {
     fatal(&ErrorResponse::fatal("08P01", "server shutting down"))

@@ -4,6 +4,8 @@
 //! is never held across an `await`.
 
 mod admin;
+mod admission;
+mod admissions;
 mod analyses;
 mod check;
 mod checkout;
@@ -25,6 +27,7 @@ mod reconfigure;
 mod replica;
 mod replication;
 mod replication_queue;
+mod request_rate;
 mod servers;
 mod shard;
 mod state;
@@ -33,6 +36,7 @@ mod tests;
 mod wait;
 mod wait_timer;
 
+pub use admission::{Admission, Turn};
 pub use analyses::AnalysisState;
 pub use checkout::RowsInFlight;
 pub(crate) use config::{PoolConfig, ShardHost};
@@ -52,6 +56,7 @@ use crate::server::{Generation, ServerConn, ServerList, TransactionDefaults};
 use crate::settings::SettingsInForce;
 use crate::shared::Shared;
 use crate::stats::Stats;
+use admissions::Admissions;
 use analyses::Analyses;
 use arc_swap::{ArcSwap, ArcSwapOption, Cache, Guard};
 use bytes::Bytes;
@@ -88,6 +93,7 @@ pub struct Pool {
     pub name: OnceLock<PoolName>,
     /// Limits that the pool shares with others of its database and user.
     pub quotas: Quotas,
+    admissions: Arc<Admissions>,
     settings: Arc<ArcSwap<SettingsInForce>>,
     inner: Mutex<Inner>,
     signals: PoolSignals,
@@ -252,8 +258,20 @@ pub enum CheckoutResult {
     Server(Box<PooledServer>),
     /// There is no server; the client's connection ends with these messages.
     Refused(Bytes),
+    /// Too many requests wait (`max_queued`); this answers the request.
+    Full(Bytes),
     /// The request is in the line.
     Waiting(WaiterId, oneshot::Receiver<WaitResult>),
+}
+
+/// The result of asking for a place in the line of a replica or a shard.
+pub enum SubmitResult {
+    /// The request is in the line.
+    Waiting(WaiterId, oneshot::Receiver<WaitResult>),
+    /// Too many requests wait (`max_queued`); this answers the request.
+    Full(Bytes),
+    /// The pool has no connection and cannot open one now.
+    Unreachable,
 }
 
 /// A server connection that a client has checked out, and the rows that are in flight because of it. Dropping it returns both to
@@ -329,6 +347,10 @@ impl Pool {
             labels: OnceLock::new(),
             name: OnceLock::new(),
             quotas,
+            admissions: match &beside {
+                Some(primary) => Arc::clone(&primary.admissions),
+                None => Arc::default(),
+            },
             inner: Mutex::new(Inner {
                 line: Line::new(config.limits, load, now),
                 unwanted: FxHashMap::default(),

@@ -3,6 +3,7 @@
 
 mod backend_key;
 mod buffers;
+mod credential;
 mod defaults;
 mod dial;
 mod error;

@@ -66,6 +66,8 @@ impl Shared {
     /// For this configuration.
     pub(crate) fn new(config: Arc<Config>) -> Self {
         let templates = Templates::default();
+        let credentials = CredentialStore::default();
+        credentials.reset_commands(config.paceline.timeouts.server_connect_timeout);
         Self {
             traces: Traces::new(&config.paceline.traces),
             config: ArcSwap::new(config),
@@ -77,7 +79,7 @@ impl Shared {
             result_memory: Arc::default(),
             keyring: Arc::default(),
             compressors: Arc::default(),
-            credentials: CredentialStore::default(),
+            credentials,
             template_names: Arc::default(),
             busy_poll: BusyPoll::default(),
             clock: CoarseClock::default(),
@@ -96,6 +98,8 @@ impl Shared {
 
     pub(crate) fn set_config(&self, config: Arc<Config>) {
         self.traces.set_config(&config.paceline.traces);
+        let limit = config.paceline.timeouts.server_connect_timeout;
+        self.credentials.reset_commands(limit);
         self.config.store(config);
     }
 

@@ -7,6 +7,7 @@ mod idle_timer;
 mod listening;
 mod logging;
 mod login;
+mod pace;
 mod query_timers;
 mod relay;
 mod replicas;
@@ -32,7 +33,7 @@ use end::{ClientEnd, disconnected, shut_down};
 use idle_timer::IdleTimer;
 use paceline_config::PoolMode;
 use paceline_net::Stream;
-use paceline_pool::pool::{DisconnectSignal, Pool, SettingsCache};
+use paceline_pool::pool::{Admission, DisconnectSignal, Pool, SettingsCache};
 use paceline_pool::replicas::{ReplicasInForce, Seen, ShardsSeen};
 use paceline_pool::sharding::ShardsInForce;
 use paceline_relay::request::RequestScanner;
@@ -60,6 +61,8 @@ pub(crate) struct Client {
     registration: Registration,
     /// The mode of the pool at login.
     mode: PoolMode,
+    /// Whether the pool may refuse the present request.
+    admission: Admission,
     budget: WorkBudget,
     /// Present while the client listens through the shared connection.
     listening: Option<Box<ListeningClient>>,

@@ -61,7 +61,9 @@ async fn checkout_for(
 ) -> Result<Box<PooledServer>, LoginRefusal> {
     let (mut result, _in_line) = match pool.check_out_for_login() {
         CheckoutResult::Server(server) => (WaitResult::Server(server), None),
-        CheckoutResult::Refused(message) => (WaitResult::Fatal(message), None),
+        CheckoutResult::Refused(message) | CheckoutResult::Full(message) => {
+            (WaitResult::Fatal(message), None)
+        }
         CheckoutResult::Waiting(waiter, result) => {
             let in_line = InLine::new(pool, waiter, client);
             (WaitResult::Queued(result), Some(in_line))

@@ -51,7 +51,7 @@ const LINK: &[&str] = &["side", "direction"];
 const POOL_STATE: &[&str] = &["database", "user", "state"];
 const POOL_REASON: &[&str] = &["database", "user", "reason"];
 
-pub(super) static METRICS: [Metric; 39] = [
+pub(super) static METRICS: [Metric; 41] = [
     Metric {
         name: "paceline_units",
         metric_type: MetricType::Counter,
@@ -272,6 +272,20 @@ pub(super) static METRICS: [Metric; 39] = [
         labels: POOL,
         help: "Times that a client kept its server connection after a transaction because of state that cannot follow it to another",
         source: MetricSource::Pools(|pool, series| series.add(&[], pool.stats.pins())),
+    },
+    Metric {
+        name: "paceline_requests_refused",
+        metric_type: MetricType::Counter,
+        labels: POOL,
+        help: "Requests that were refused because too many waited (max_queued)",
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.refused)),
+    },
+    Metric {
+        name: "paceline_requests_paced",
+        metric_type: MetricType::Gauge,
+        labels: POOL,
+        help: "Requests that wait for their turn (max_requests_per_second)",
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.load.clients_paced)),
     },
     Metric {
         name: "paceline_clients_accepted",

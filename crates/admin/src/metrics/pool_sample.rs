@@ -20,6 +20,8 @@ pub(crate) struct PoolSample<'a> {
     pub(crate) sizes: Vec<(&'static str, SizeHistogram)>,
     /// Requests that were neither a single read nor a single write, and transactions.
     pub(crate) leases: u64,
+    /// Requests that `max_queued` has refused.
+    pub(crate) refused: u64,
 }
 
 /// The counts of a template.
@@ -67,6 +69,7 @@ impl<'a> PoolSample<'a> {
             groups: Vec::new(),
             sizes: Strategy::ALL.into_iter().filter_map(sizes).collect(),
             leases: stats.transactions_begun(),
+            refused: pool.refused(),
         };
         for template in templates(snapshot) {
             sample.read_template(&template);

@@ -1,7 +1,7 @@
 //! The tables `[databases.NAME]`, `[databases.NAME.users.USER]` and `[users.USER]`.
 
 use super::reader::{Entry, Reader, toml_key};
-use super::{shard_servers, subscribers};
+use super::{passwords, shard_servers, subscribers};
 use crate::config::{ANY_DATABASE, Database, DatabaseLogin, PGBOUNCER};
 use crate::error::ConfigProblem;
 use crate::grouping::{GroupingDecisions, GroupingTarget};
@@ -16,9 +16,10 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// The keys of `[databases.NAME]` that are read here, not by [`PoolOverrides`].
-const DATABASE_KEYS: [&str; 15] = [
+const DATABASE_KEYS: [&str; 16] = [
     "primary",
     "password_file",
+    "password_command",
     "client_encoding",
     "datestyle",
     "timezone",
@@ -94,7 +95,7 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
     let start = content.span().start;
     let mut primary = None;
     let mut overrides = PoolOverrides::default();
-    let mut password_file = None;
+    let mut password = None;
     let mut startup = Vec::new();
     let mut connect_query = None;
     let mut login = DatabaseLogin::default();
@@ -106,7 +107,12 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
     for (key, written) in reader.entries(&table, content) {
         match key.get_ref().as_ref() {
             "primary" => primary = self::primary(reader, written),
-            "password_file" => password_file = Some(written),
+            key @ ("password_file" | "password_command") => {
+                if password.replace((key.to_owned(), written)).is_some() {
+                    let twice = ConfigProblem::PasswordFileAndCommand;
+                    reader.note(written.span().start, twice);
+                }
+            }
             key if STARTUP_KEYS.contains(&key) => {
                 let value = reader.value(key, written, value::parameter);
                 startup.extend(value.map(|value| (key.to_owned(), value)));
@@ -156,8 +162,8 @@ fn database(reader: &mut Reader, name: &str, content: &Spanned<DeValue<'_>>) -> 
         }
         return None;
     };
-    if let Some(written) = password_file {
-        password(reader, &mut primary, written);
+    if let Some((key, written)) = password {
+        set_password(reader, &mut primary, &key, written);
     }
     if name == ANY_DATABASE {
         primary.dbname = None;
@@ -215,18 +221,17 @@ fn primary(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<(Upstr
     reader.check(written, Upstream::with_hosts(url))
 }
 
-/// Gives `primary` the password that is in a file of its own.
-fn password(reader: &mut Reader, primary: &mut Upstream, written: &Spanned<DeValue<'_>>) {
-    let Some(Some(file)) = reader.value("password_file", written, value::file) else {
-        return;
-    };
-    let at = written.span().start;
-    if primary.password.is_some() {
-        return reader.note(at, ConfigProblem::TwoPasswords);
+/// Gives `primary` the password of a key beside it.
+fn set_password(
+    reader: &mut Reader,
+    primary: &mut Upstream,
+    key: &str,
+    written: &Spanned<DeValue<'_>>,
+) {
+    let source = passwords::source(reader, key, written);
+    if primary.password.is_some() && source.is_some() {
+        let twice = ConfigProblem::TwoPasswords(key.to_owned());
+        return reader.note(written.span().start, twice);
     }
-    if let Some(password) = reader.check(written, secret::read(&file)) {
-        primary.password = Some(password);
-    }
-    let exposed = secret::exposed(&file);
-    reader.remarks.extend(exposed.map(|remark| (at, remark)));
+    primary.password = source.or(primary.password.take());
 }

@@ -1,16 +1,17 @@
 //! `[[databases.NAME.shard_servers]]`: addresses of shards and logins there, if Paceline cannot read them in the coordinator's catalog.
 
+use super::passwords;
 use super::peers::{host, port_number};
 use super::reader::Reader;
 use crate::error::ConfigProblem;
-use crate::secret;
+use crate::password::PasswordSource;
 use crate::shard_server::ShardServer;
 use crate::value::{self, ValueError, Written};
 use toml::Spanned;
 use toml::de::DeValue;
 
 /// The keys of such a table.
-pub(crate) const SHARD_SERVER_KEYS: [&str; 7] = [
+pub(crate) const SHARD_SERVER_KEYS: [&str; 8] = [
     "server",
     "host",
     "port",
@@ -18,6 +19,7 @@ pub(crate) const SHARD_SERVER_KEYS: [&str; 7] = [
     "user",
     "password",
     "password_file",
+    "password_command",
 ];
 /// The keys that each of them needs.
 pub(crate) const SHARD_SERVER_REQUIRED: [&str; 1] = ["server"];
@@ -68,11 +70,16 @@ fn shard_server(
             }
             "dbname" => dbname = reader.value("dbname", written, value::text),
             "user" => user = reader.value("user", written, value::text),
-            "password" | "password_file" if password.is_some() => {
+            "password" | "password_file" | "password_command" if password.is_some() => {
                 reader.note(start, ConfigProblem::TwoShardPasswords(table.clone()));
             }
-            "password" => password = reader.value("password", written, value::secret).flatten(),
-            "password_file" => password = password_in(reader, written),
+            "password" => {
+                let written = reader.value("password", written, value::secret).flatten();
+                password = written.map(PasswordSource::Written);
+            }
+            key @ ("password_file" | "password_command") => {
+                password = passwords::source(reader, key, written);
+            }
             _ => reader.unknown_key(key, &table, &SHARD_SERVER_KEYS),
         }
     }
@@ -115,19 +122,12 @@ fn one_or_more<T>(
     }
 }
 
-fn password_in(reader: &mut Reader, written: &Spanned<DeValue<'_>>) -> Option<secret::Secret> {
-    let file = reader.value("password_file", written, value::file)??;
-    let at = written.span().start;
-    let exposed = secret::exposed(&file);
-    reader.remarks.extend(exposed.map(|remark| (at, remark)));
-    reader.check(written, secret::read(&file))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;
     use crate::hosts::Host;
+    use crate::secret::Secret;
 
     const APP: &str = "[databases.app]\nprimary = \"postgres://app@pg1\"\n";
 
@@ -153,8 +153,9 @@ mod tests {
         );
         assert_eq!(two.hosts, Some(vec![Host::Tcp("::1".to_owned())]));
         assert_eq!(two.ports, Some(vec![7000]));
-        let password = two.password.as_ref().map(|secret| secret.reveal());
-        assert_eq!((two.user.as_deref(), password), (Some("u"), Some("pw")));
+        let password = Secret::new("pw".to_owned());
+        let password = Some(PasswordSource::Written(password));
+        assert_eq!((two.user.as_deref(), &two.password), (Some("u"), &password));
     }
 
     #[test]
@@ -195,7 +196,7 @@ mod tests {
                 format!(
                     "{list}server = \"s\"\nuser = \"u\"\npassword = \"x\"\npassword_file = \"/x\""
                 ),
-                "[databases.app.shard_servers] has password and password_file; keep one of the two",
+                "[databases.app.shard_servers] has more than one of password, password_file and password_command; keep one",
             ),
             (
                 format!("{list}server = \"s\"\n{list}server = \"s\""),

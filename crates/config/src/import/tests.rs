@@ -1,7 +1,8 @@
 //! Imports of files, and passwords in files.
 
 use super::*;
-use crate::Config;
+use crate::tests::with_passwords_read;
+use crate::{Config, PasswordSource};
 use std::os::unix::fs::PermissionsExt;
 
 const INI: &str = "[pgbouncer]\nauth_type = trust\nlisten_addr = 127.0.0.1\n[databases]\n\
@@ -47,7 +48,8 @@ fn passwords_are_written_to_files_that_no_other_user_can_read() {
     }
     let toml = folder.path().join("p.toml");
     std::fs::write(&toml, &imported.toml).unwrap();
-    assert_eq!(Config::load(&toml).unwrap(), Config::load(&ini).unwrap());
+    let config = with_passwords_read(Config::load(&toml).unwrap());
+    assert_eq!(config, Config::load(&ini).unwrap());
     // Nothing is overwritten.
     let again = import(&ini, Some(&secrets)).unwrap_err().to_string();
     assert!(again.contains("1-a.password: "), "{again}");
@@ -90,17 +92,22 @@ fn a_password_may_be_in_a_file() {
     let file = folder.path().join("p.ini");
     let chmod =
         |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    let source = PasswordSource::File(file.clone());
     let file = file.display();
     let beside = format!("[databases.x]\nprimary = \"postgres://u@h\"\npassword_file = \"{file}\"");
     let within = format!("[databases.x]\nprimary = \"postgres://u@h?password_file={file}\"");
-    let written = "[databases.x]\nprimary = \"postgres://u:s3cret@h\"";
     let read = |text: &str| {
         super::super::file::read(text, &|line| format!("p:{line}"))
             .map_err(|error| error.to_string())
     };
     for text in [&beside, &within] {
         chmod(0o600);
-        assert_eq!(read(text), read(written));
+        let (config, remarks) = read(text).unwrap();
+        assert_eq!(
+            config.databases["x"].primary.password.as_ref(),
+            Some(&source)
+        );
+        assert_eq!(remarks, []);
         chmod(0o604);
         let (_, remarks) = read(text).unwrap();
         assert!(
@@ -131,4 +138,43 @@ fn a_password_may_be_in_a_file() {
             .unwrap_err()
             .starts_with("p:2: password_file of the URL: cannot read ")
     );
+}
+
+#[test]
+fn a_password_may_come_from_a_command() {
+    let read = |keys: &str| {
+        let text = format!("[databases.x]\nprimary = \"postgres://u@h\"\n{keys}");
+        let read = super::super::file::read(&text, &|line| format!("p:{line}"));
+        let password = read.map(|(config, _)| config.databases["x"].primary.password.clone());
+        password.map_err(|error| error.to_string())
+    };
+    let command = "password_command = [\"/bin/echo\", \"-n\", \"s3cret\"]";
+    let source = read(command).unwrap().unwrap();
+    assert_eq!(format!("{source:?}"), "Command(/bin/echo)");
+    let other = command.replace("-n", "-e");
+    assert_ne!(read(&other).unwrap(), Some(source));
+    for (keys, message) in [
+        (
+            "password_command = [\"echo\", \"s3cret\"]",
+            "p:3: password_command: \"echo\" is not an absolute path; write one that starts with /",
+        ),
+        (
+            "password_command = [\"/etc/passwd\", \"s3cret\"]",
+            "p:3: password_command: /etc/passwd is not a program that can be executed",
+        ),
+        (
+            "password_command = \"/bin/echo s3cret\"",
+            "p:3: password_command: this is not a list of a program and its arguments; write [\"/PROGRAM\", \"ARGUMENT\"]",
+        ),
+        (
+            "password_command = [\"/bin/echo\", 3]",
+            "p:3: password_command: this is not a list of a program and its arguments; write [\"/PROGRAM\", \"ARGUMENT\"]",
+        ),
+    ] {
+        assert_eq!(read(keys).unwrap_err(), message);
+    }
+    let both = format!("{command}\npassword_file = \"/etc/passwd\"");
+    let error = read(&both).unwrap_err();
+    let message = "p:4: there are password_file and password_command; keep one of the two";
+    assert!(error.starts_with(message), "{error}");
 }

@@ -138,7 +138,8 @@ mod tests {
             };
             let read = Upstream::from_url(&server.url_with_password()).unwrap();
             prop_assert_eq!(read.user, Some(user.clone()));
-            prop_assert_eq!(read.password.map(|secret| secret.reveal().to_owned()), Some(password));
+            let source = crate::PasswordSource::Written(crate::Secret::new(password));
+            prop_assert_eq!(read.password, Some(source));
             prop_assert_eq!(read.dbname, Some(dbname));
             let read = Upstream::from_url(&server.url()).unwrap();
             prop_assert_eq!((read.user, read.password), (Some(user), None));

@@ -4,9 +4,11 @@ mod hosts;
 mod table;
 
 use super::*;
+use crate::PasswordSource;
 use crate::file::keys_of;
 use crate::hosts::Host;
 use crate::settings::form::Syntax;
+use crate::tests::with_passwords_read;
 use crate::{Settings, Table, keys};
 use known::{KNOWN, Known, Mapping, OF_DATABASES, OF_USERS};
 use proptest::prelude::*;
@@ -50,10 +52,10 @@ fn server(config: &Config, name: &str) -> String {
     let (database, on_server) = config.database(name).unwrap();
     let upstream = &database.primary;
     let user = upstream.user.as_deref().unwrap_or("-");
-    let password = upstream
-        .password
-        .as_ref()
-        .map_or("-", |secret| secret.reveal());
+    let password = match &upstream.password {
+        Some(PasswordSource::Written(password)) => password.reveal(),
+        _ => "-",
+    };
     format!("{user} {password} {upstream} {on_server}")
 }
 
@@ -415,7 +417,8 @@ fn imported(ini: &Ini) -> Config {
     };
     let files: Vec<String> = ini.passwords().enumerate().map(write).collect();
     let toml = ini.toml(Passwords::Files(&files));
-    Config::from_toml(&toml, "p.toml").unwrap_or_else(|error| panic!("{error}\n{toml}"))
+    let config = Config::from_toml(&toml, "p.toml");
+    with_passwords_read(config.unwrap_or_else(|error| panic!("{error}\n{toml}")))
 }
 
 /// A value that the key may have, different from its default where that is easy.

@@ -30,6 +30,7 @@ fn values(key: &Key) -> [&'static str; 2] {
         ("replicas_gone", _) => ["\"error\"", "\"primary\""],
         ("shards", _) => ["\"auto\"", "\"off\""],
         ("monitor_user" | "monitor_password" | "zone", _) => ["\"one\"", "\"two\""],
+        ("monitor_password_file", _) => ["\"/one\"", "\"/two\""],
         ("zones", _) => ["[\"a\", \"b\"]", "\"b,a\""],
         ("server_compression", _) => ["\"zstd\"", "\"zstd:1\""],
         ("patroni", _) => ["[\"http://one\"]", "\"http://two\""],

@@ -17,6 +17,12 @@ const POOL_PART: RangeInclusive<usize> = 0..=10_000;
 /// The limits of connections of a database or user; 0 is no limit.
 const CONNECTIONS: RangeInclusive<usize> = 0..=1_000_000;
 
+/// The limits of requests that wait; 0 is no limit.
+const QUEUED: RangeInclusive<usize> = 0..=1_000_000;
+
+/// The limits of requests in a second; 0 is no limit.
+const PER_SECOND: RangeInclusive<usize> = 0..=1_000_000;
+
 /// PgBouncer's word for a query without a statement, as the value of `server_check_query`.
 const EMPTY_QUERY: &str = "<empty>";
 
@@ -68,6 +74,12 @@ section! {
         max_user_connections: usize = 0, connections(CONNECTIONS), overridden(GLOBAL_USERS_ONLY), pgbouncer("0");
         /// Maximum number of clients of one database; 0 is no limit
         max_db_client_connections: usize = 0, connections(CONNECTIONS), overridden(DATABASES_ONLY), pgbouncer("0");
+        /// Maximum number of requests of one pool (a database and a user) that wait; a further one that would have to wait is
+        /// refused (53400); 0 is no limit
+        max_queued: usize = 0, requests(QUEUED), overridden(ALL_TABLES);
+        /// Maximum number of requests of one pool (a database and a user) that begin in a second; others wait for their turn;
+        /// a transaction is one request; 0 is no limit
+        max_requests_per_second: usize = 0, requests(PER_SECOND), overridden(ALL_TABLES);
         /// Maximum number of clients of one user, over all databases; 0 is no limit
         max_user_client_connections: usize = 0, connections(CONNECTIONS), overridden(GLOBAL_USERS_ONLY), pgbouncer("0");
     }
@@ -82,6 +94,11 @@ impl Pooling {
             query => Some(query),
         }
     }
+}
+
+/// A number of requests.
+fn requests(limits: RangeInclusive<usize>) -> Form<usize> {
+    count("requests", limits)
 }
 
 /// A number of connections.

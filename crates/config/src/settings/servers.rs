@@ -1,11 +1,13 @@
 //! Databases with several servers: how Paceline finds the primary, how long requests wait in a failover, and which server serves a
 //! read. Databases with shards.
 
-use super::form::{choice, secret, text, time, timeout, urls, zones};
+use super::form::{choice, file, secret, text, time, timeout, urls, zones};
 use super::key::{ALL_TABLES, DATABASES_AND_THEIR_USERS, DATABASES_ONLY, section};
 use crate::duration::BareUnit;
+use crate::password::PasswordSource;
 use crate::secret::Secret;
 use crate::words::words;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Maximum of `replica_wait`: after so long the primary is the better choice.
@@ -80,5 +82,18 @@ section! {
         monitor_user: String = String::new(), text(), overridden(DATABASES_ONLY);
         /// The password of monitor_user; "" for none
         monitor_password: Option<Secret> = None, secret(), overridden(DATABASES_ONLY);
+        /// The file that contains the password of monitor_user, and nothing else; "" for none
+        monitor_password_file: Option<PathBuf> = None, file(), overridden(DATABASES_ONLY);
+    }
+}
+
+impl Servers {
+    /// Where the password of `monitor_user` comes from.
+    #[must_use]
+    pub fn monitor_password_source(&self) -> Option<PasswordSource> {
+        let file = self.monitor_password_file.clone();
+        let written = self.monitor_password.clone();
+        file.map(PasswordSource::File)
+            .or(written.map(PasswordSource::Written))
     }
 }

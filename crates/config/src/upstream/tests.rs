@@ -15,6 +15,11 @@ fn tcp(host: &str, port: u16) -> Upstream {
     }
 }
 
+fn written(password: &str) -> Option<PasswordSource> {
+    let password = Secret::new(password.to_owned());
+    Some(PasswordSource::Written(password))
+}
+
 fn read(url: &str) -> Upstream {
     Upstream::from_url(url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
@@ -32,7 +37,7 @@ fn every_part_is_read() {
         host: Host::Tcp("db.example".to_owned()),
         port: 5433,
         user: Some("app".to_owned()),
-        password: Some(Secret::new("s3cret".to_owned())),
+        password: written("s3cret"),
         dbname: Some("shop".to_owned()),
         tls: UpstreamTls::default(),
     };
@@ -60,10 +65,7 @@ fn missing_parts_of_a_url_are_none() {
 fn percent_encoding_is_taken_out() {
     let upstream = read("postgres://a%40b:p%3A%2F%3f%25@db/my%20shop");
     assert_eq!(upstream.user.as_deref(), Some("a@b"));
-    assert_eq!(
-        upstream.password.as_ref().map(Secret::reveal),
-        Some("p:/?%")
-    );
+    assert_eq!(upstream.password, written("p:/?%"));
     assert_eq!(upstream.dbname.as_deref(), Some("my shop"));
     for url in [
         "postgres://db/%",
@@ -331,7 +333,7 @@ proptest! {
         let upstream = Upstream::from_url(&url);
         let expected = Upstream {
             user: Some(user),
-            password: Some(Secret::new(password)),
+            password: written(&password),
             dbname: Some(dbname),
             ..tcp("db", port)
         };

@@ -97,7 +97,7 @@ fn with_monitor_login(arguments: &Explain, upstream: &Upstream) -> Upstream {
     }
     Upstream {
         user: Some(servers.monitor_user.clone()),
-        password: servers.monitor_password.clone(),
+        password: servers.monitor_password_source(),
         ..upstream.clone()
     }
 }

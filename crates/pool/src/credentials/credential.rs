@@ -1,12 +1,10 @@
 //! The credential for a login to a server if the configuration has no password for it: that of the user itself.
 
-use super::derive::Deriver;
 use super::secret::StoredSecret;
 use paceline_config::Secret as Password;
 use paceline_wire::auth;
-use paceline_wire::scram::{Keys, Stretch};
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use paceline_wire::scram::Keys;
+use std::sync::{Mutex, PoisonError};
 
 /// The credential for a login to a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,40 +64,5 @@ impl ShownCredential {
     pub(crate) fn get(&self) -> Credential {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.clone()
-    }
-}
-
-/// The credential for a login, and the deriver of its keys.
-#[derive(Clone)]
-pub struct ServerCredentials {
-    /// The credential.
-    pub credential: Credential,
-    /// Derives the keys of a password.
-    pub deriver: Arc<Deriver>,
-}
-
-impl ServerCredentials {
-    /// For a login with this password, or without one.
-    pub fn by_password(password: Option<&Password>) -> Self {
-        Self {
-            credential: password
-                .cloned()
-                .map_or(Credential::None, Credential::Password),
-            deriver: Arc::default(),
-        }
-    }
-
-    /// The keys of the password. Other credentials are never asked for keys.
-    ///
-    /// # Errors
-    /// The credential is not a password, or the keys cannot be derived.
-    pub async fn keys(&self, stretch: &Stretch) -> io::Result<Keys> {
-        match &self.credential {
-            Credential::Password(password) => {
-                let password = password.reveal().as_bytes();
-                self.deriver.keys(password, stretch).await
-            }
-            _ => Err(io::ErrorKind::InvalidInput.into()),
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! One probe of a host: the questions, and how their answers are read.
 
 use crate::address::Address;
-use crate::credentials::ServerCredentials;
 use crate::server::{ResultRows, ServerConn, ServerError};
 use crate::shared::Shared;
 use paceline_cluster::{
@@ -152,10 +151,8 @@ pub(crate) async fn open_monitor(
         Duration::ZERO => PROBE_LIMIT,
         limit => limit.min(PROBE_LIMIT),
     };
-    let credentials = ServerCredentials {
-        deriver: Arc::clone(shared.credentials.deriver()),
-        ..ServerCredentials::by_password(address.upstream.password.as_ref())
-    };
+    let credentials = &shared.credentials;
+    let credentials = credentials.of_password(address.upstream.password.as_ref());
     let none = shared.settings_interner.none();
     let conn = ServerConn::open_within(limit, address, &credentials, none, PREPARED_MAX).await?;
     Ok(Box::new(conn))
@@ -255,6 +252,7 @@ pub(super) fn probe_error(error: &ServerError) -> ProbeError {
         }
         ServerError::Io(_) => ProbeError::Refused,
         ServerError::Wire(_)
+        | ServerError::Password(_)
         | ServerError::Standby
         | ServerError::OtherSystem
         | ServerError::Replaced => ProbeError::Other(error.to_string()),

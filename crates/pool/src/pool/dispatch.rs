@@ -3,7 +3,8 @@
 //! A task that frees a connection asks the line for the next request and passes the connection on; there is no other queue.
 
 use super::{
-    CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted, WaitResult, Waiter,
+    Admission, CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted,
+    WaitResult, Waiter,
 };
 use crate::counters::Counters;
 use crate::group_run;
@@ -16,7 +17,6 @@ use paceline_batch::strategy::{PlannedRequest, Retry, Strategy};
 use paceline_cluster::Lsn;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tokio::sync::oneshot;
 
@@ -31,21 +31,24 @@ impl Pool {
     /// its template is being analyzed.
     pub fn check_out(
         self: &Arc<Self>,
+        admission: Admission,
         spec: WaitSpec,
         would_group: bool,
         request: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> CheckoutResult {
-        self.check_out_for(Purpose::Request, spec, would_group, request)
+        self.check_out_for(Purpose::Request, admission, spec, would_group, request)
     }
 
     /// Asks for a server connection for a query of Paceline's own during a login.
     pub fn check_out_for_login(self: &Arc<Self>) -> CheckoutResult {
-        self.check_out_for(Purpose::Login, WaitSpec::default(), false, || None)
+        let (admission, spec) = (Admission::Always, WaitSpec::default());
+        self.check_out_for(Purpose::Login, admission, spec, false, || None)
     }
 
     fn check_out_for(
         self: &Arc<Self>,
         purpose: Purpose,
+        admission: Admission,
         spec: WaitSpec,
         would_group: bool,
         request: impl FnOnce() -> Option<Arc<PlannedRequest>>,
@@ -68,6 +71,9 @@ impl Pool {
         let refusal = inner.gave_up(now);
         if let Some(message) = refusal.or_else(|| inner.servers.refusal(now)) {
             return CheckoutResult::Refused(message);
+        }
+        if let Some(answer) = self.refusal_if_full(admission) {
+            return CheckoutResult::Full(answer);
         }
         let counters = &self.shared.counters;
         if would_group {
@@ -122,8 +128,7 @@ impl Pool {
         let now = Instant::now();
         let mut inner = self.lock();
         let entry = inner.line.withdraw(now, waiter)?;
-        let waiting = &self.shared.counters.waiting;
-        waiting.fetch_sub(1, Ordering::Relaxed);
+        self.leaves_line(1);
         self.dispatch(&mut inner, now);
         Some(entry)
     }
@@ -280,8 +285,7 @@ impl Pool {
                 let _ = entry.request.answer.send(WaitResult::Elsewhere);
                 continue;
             }
-            let waiting = &self.shared.counters.waiting;
-            waiting.fetch_add(1, Ordering::Relaxed);
+            self.enters_line(1);
             let group = &mut entry.spec.group;
             match (how, &entry.spec.keys) {
                 (Retry::Line | Retry::Blocked, _) => {}
@@ -355,8 +359,7 @@ impl Pool {
 
     /// Counts requests that have left the line together.
     pub(super) fn count_dequeued(&self, entries: &[WaitEntry<Waiter>], now: Instant) {
-        let waiting = &self.shared.counters.waiting;
-        waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
+        self.leaves_line(entries.len());
         let is_request = |entry: &&WaitEntry<Waiter>| entry.request.purpose == Purpose::Request;
         let waited = |entry: &WaitEntry<Waiter>| now.saturating_duration_since(entry.arrived);
         let requests = entries.iter().filter(is_request);

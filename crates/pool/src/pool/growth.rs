@@ -168,8 +168,7 @@ impl Pool {
 
     /// Ends the connections of these clients with an error.
     pub(super) fn reject(&self, entries: Vec<WaitEntry<Waiter>>, message: &Bytes) {
-        let waiting = &self.shared.counters.waiting;
-        waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
+        self.leaves_line(entries.len());
         for entry in entries {
             // A client that has left needs no answer.
             let _ = entry

@@ -16,8 +16,10 @@ const REQUESTS_READ_MAX: usize = 512;
 pub struct PoolLoad {
     /// Clients that do not wait: idle, or with a server connection.
     pub clients_active: u64,
-    /// Requests in the line, at most one per client.
+    /// Requests in the line or waiting for their turn, at most one per client.
     pub clients_waiting: u64,
+    /// Those that wait for their turn (`max_requests_per_second`).
+    pub clients_paced: u64,
     /// Server connections in use.
     pub servers_active: u64,
     /// Idle server connections.
@@ -61,7 +63,8 @@ impl Pool {
     pub fn load(&self) -> (PoolLoad, StatsSnapshot) {
         let inner = self.lock();
         let servers = &inner.servers;
-        let waiting = inner.line.len();
+        let paced = if self.is_beside() { 0 } else { self.paced() };
+        let waiting = inner.line.len() + paced;
         let idle = servers.idle.len() + servers.suspended.len();
         let (open, opening, tested) = (servers.open, servers.opening, servers.checking);
         let oldest = inner.line.oldest();
@@ -74,6 +77,7 @@ impl Pool {
         let load = PoolLoad {
             clients_active: (clients - waiting) as u64,
             clients_waiting: waiting as u64,
+            clients_paced: paced as u64,
             servers_active: open.saturating_sub(idle + opening + tested) as u64,
             servers_idle: idle as u64,
             servers_opening: opening as u64,

@@ -1,5 +1,6 @@
 //! Changes of a pool's configuration while it works.
 
+use super::login_backoff::LoginBackoff;
 use super::{Inner, Pool, PoolConfig};
 use crate::address::Address;
 use crate::close_reason;
@@ -45,6 +46,15 @@ impl Pool {
         if !present.leads_to(&address) {
             let why = close_reason::CONFIGURATION_CHANGED;
             self.change_address(&mut inner, address, why);
+        }
+        // The operator may have corrected the reason: a password in a file is not part of the address.
+        if inner
+            .servers
+            .backoff
+            .as_ref()
+            .is_some_and(LoginBackoff::is_final)
+        {
+            inner.servers.forget_failures();
         }
         inner.servers.hosts = config.hosts;
         self.apply_primary(&mut inner, config.no_primary);

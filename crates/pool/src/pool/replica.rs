@@ -1,12 +1,11 @@
 //! A pool of connections to a replica. It serves only reads, in groups of one or more. A read that it cannot serve is sent to the
 //! primary by its client.
 
-use super::{Inner, Pool, Purpose, WaitResult, Waiter};
+use super::{Admission, Inner, Pool, Purpose, SubmitResult, WaitResult, Waiter};
 use crate::close_reason;
 use paceline_batch::line::{GroupId, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_cluster::Lsn;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio::sync::oneshot;
@@ -24,18 +23,21 @@ impl Pool {
         }
     }
 
-    /// Puts a read into the line for connections to a replica that has replayed the log up to `position`. `None`: the pool has no
-    /// connection and cannot open one now.
+    /// Puts a read into the line for connections to a replica that has replayed the log up to `position`.
     pub fn read(
         self: &Arc<Self>,
+        admission: Admission,
         group: GroupId,
         request: Arc<PlannedRequest>,
         position: Lsn,
-    ) -> Option<(WaiterId, oneshot::Receiver<WaitResult>)> {
+    ) -> SubmitResult {
         let now = Instant::now();
         let mut inner = self.lock();
         if inner.servers.refusal(now).is_some() {
-            return None;
+            return SubmitResult::Unreachable;
+        }
+        if let Some(answer) = self.refusal_without_idle(&inner, admission) {
+            return SubmitResult::Full(answer);
         }
         let (answer, result) = oneshot::channel();
         let spec = WaitSpec {
@@ -52,9 +54,9 @@ impl Pool {
         let id = self.enter_line(&mut inner, now, spec, waiter);
         if inner.servers.open == 0 {
             self.send_elsewhere(&mut inner, now);
-            return None;
+            return SubmitResult::Unreachable;
         }
-        Some((id, result))
+        SubmitResult::Waiting(id, result)
     }
 
     /// Reads that wait or are under way.
@@ -80,8 +82,7 @@ impl Pool {
     /// Sends the requests in the line to the primary, or to the coordinator.
     pub(super) fn send_elsewhere(&self, inner: &mut Inner, now: Instant) {
         let entries = inner.line.drain(now);
-        let waiting = &self.shared.counters.waiting;
-        waiting.fetch_sub(entries.len() as u64, Ordering::Relaxed);
+        self.leaves_line(entries.len());
         for entry in entries {
             // A client that has left needs no answer.
             let _ = entry.request.answer.send(WaitResult::Elsewhere);
@@ -91,8 +92,7 @@ impl Pool {
     /// Sends a read in the line of the primary to a replica.
     pub(super) fn send_read_elsewhere(&self, inner: &mut Inner, now: Instant, waiter: WaiterId) {
         if let Some(entry) = inner.line.withdraw(now, waiter) {
-            let waiting = &self.shared.counters.waiting;
-            waiting.fetch_sub(1, Ordering::Relaxed);
+            self.leaves_line(1);
             // A client that has left needs no answer.
             let _ = entry.request.answer.send(WaitResult::Elsewhere);
         }
@@ -116,7 +116,7 @@ impl Pool {
     ) -> WaiterId {
         self.shared.busy_poll.request_queued();
         let id = inner.line.submit(now, spec, waiter);
-        self.shared.counters.waiting.fetch_add(1, Ordering::Relaxed);
+        self.enters_line(1);
         self.decide_if_analyzed(inner, now, id);
         if inner.servers.open == 0 || !inner.servers.idle.is_empty() {
             self.dispatch(inner, now);

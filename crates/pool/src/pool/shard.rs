@@ -1,10 +1,12 @@
 //! A pool of connections to a shard. It serves single statements, in groups of one or more; one that certainly has done nothing may
 //! be sent to the coordinator by its client.
 
-use super::{AnalysisState, CheckoutResult, Pool, Purpose, WaitResult, Waiter};
+use super::{
+    Admission, AnalysisState, CheckoutResult, Pool, Purpose, SubmitResult, WaitResult, Waiter,
+};
 use crate::analysis::AnalysisTask;
 use paceline_batch::analysis::GroupingDecision;
-use paceline_batch::line::{GroupId, WaitSpec, WaiterId};
+use paceline_batch::line::{GroupId, WaitSpec};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_cluster::Lsn;
 use std::sync::Arc;
@@ -41,16 +43,20 @@ impl Pool {
         self.lock().servers.is_unreachable(Instant::now())
     }
 
-    /// Puts a statement into the line for connections to a shard. `None`: the pool has no connection and cannot open one now.
+    /// Puts a statement into the line for connections to a shard.
     pub fn submit(
         self: &Arc<Self>,
+        admission: Admission,
         mut request: PlannedRequest,
-    ) -> Option<(WaiterId, oneshot::Receiver<WaitResult>)> {
+    ) -> SubmitResult {
         let spec = self.decide_on_shard(&mut request);
         let now = Instant::now();
         let mut inner = self.lock();
         if inner.servers.is_unreachable(now) {
-            return None;
+            return SubmitResult::Unreachable;
+        }
+        if let Some(answer) = self.refusal_without_idle(&inner, admission) {
+            return SubmitResult::Full(answer);
         }
         let (answer, result) = oneshot::channel();
         let waiter = Waiter {
@@ -63,9 +69,9 @@ impl Pool {
         let id = self.enter_line(&mut inner, now, spec, waiter);
         if inner.servers.is_unreachable(now) {
             self.send_elsewhere(&mut inner, now);
-            return None;
+            return SubmitResult::Unreachable;
         }
-        Some((id, result))
+        SubmitResult::Waiting(id, result)
     }
 
     /// The group in which a replica of the shard may answer a read. `None`: the primary must, also while the analysis of its template on
@@ -106,9 +112,10 @@ impl Pool {
     /// Analyzes a template on a connection of its own: no client relays statements to a shard, and the coordinator may reject a statement
     /// that a shard executes.
     pub async fn analyze(self: Arc<Self>, task: AnalysisTask) {
-        let server = match self.check_out(WaitSpec::default(), false, || None) {
+        let spec = WaitSpec::default();
+        let server = match self.check_out(Admission::Always, spec, false, || None) {
             CheckoutResult::Server(server) => server,
-            CheckoutResult::Refused(_) => return,
+            CheckoutResult::Refused(_) | CheckoutResult::Full(_) => return,
             CheckoutResult::Waiting(_, result) => match result.await {
                 Ok(WaitResult::Server(server)) => server,
                 _ => return,

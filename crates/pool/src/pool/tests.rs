@@ -122,9 +122,9 @@ fn shown(password: &str) -> crate::credentials::Credential {
 
 /// Puts a request into the line.
 fn wait_in(pool: &Arc<Pool>) -> oneshot::Receiver<WaitResult> {
-    match pool.check_out(WaitSpec::default(), false, || None) {
+    match pool.check_out(Admission::Limited, WaitSpec::default(), false, || None) {
         CheckoutResult::Waiting(_, waits) => waits,
-        CheckoutResult::Server(_) | CheckoutResult::Refused(_) => panic!("the request waits"),
+        _ => panic!("the request waits"),
     }
 }
 
@@ -260,7 +260,9 @@ async fn the_wait_timer_is_woken_when_more_connections_are_allowed() {
 async fn a_shorter_lifetime_applies_to_connections_in_use() {
     let (pools, pool) = pools_with("");
     let _server = pool.connect();
-    let CheckoutResult::Server(server) = pool.check_out(WaitSpec::default(), false, || None) else {
+    let CheckoutResult::Server(server) =
+        pool.check_out(Admission::Limited, WaitSpec::default(), false, || None)
+    else {
         panic!("there is a connection");
     };
     // As if another one had just been replaced.

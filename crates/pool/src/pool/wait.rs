@@ -10,7 +10,6 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::probe;
 use paceline_wire::ErrorResponse;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// The result of a probe.
@@ -119,7 +118,7 @@ impl Pool {
                 probe::ProbeOutcome::Leaves => inner.line.detach(now, waiter),
                 probe::ProbeOutcome::Answer(answer) => {
                     if let Some(entry) = inner.line.withdraw(now, waiter) {
-                        self.shared.counters.waiting.fetch_sub(1, Ordering::Relaxed);
+                        self.leaves_line(1);
                         answered.push(waiter);
                         let _ = entry.request.answer.send(WaitResult::Answer(answer));
                     }
@@ -137,7 +136,7 @@ impl Pool {
     /// Answers requests whose time-out has expired.
     pub(super) fn answer_late(&self, late: Vec<(WaitEntry<Waiter>, ExpiredLimit)>) {
         for (entry, why) in late {
-            self.shared.counters.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.leaves_line(1);
             // A client that has left needs no answer.
             let _ = entry.request.answer.send(WaitResult::timed_out(why));
         }

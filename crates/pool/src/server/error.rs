@@ -1,5 +1,6 @@
 //! The reasons why a server could not be used, and the error that clients get.
 
+use crate::credentials::PasswordError;
 use bytes::{Bytes, BytesMut};
 use paceline_wire::{ErrorResponse, WireError, backend, frame};
 use std::io;
@@ -14,6 +15,9 @@ pub enum ServerError {
     /// The server violated the protocol, or wants an authentication method that Paceline does not support.
     #[error("{0}")]
     Wire(#[from] WireError),
+    /// There is no password for the login. The server was not asked.
+    #[error("{0}")]
+    Password(#[from] PasswordError),
     /// The server refused, with this `ErrorResponse`.
     #[error("{}", backend::error_field(.0.get(frame::HEADER_LEN..).unwrap_or_default(), b'M').unwrap_or("refused"))]
     Refused(Bytes),
@@ -71,12 +75,18 @@ impl ServerError {
                     | io::ErrorKind::BrokenPipe
             ),
             Self::Wire(_)
+            | Self::Password(_)
             | Self::Timeout(_)
             | Self::QueryTimeout
             | Self::Standby
             | Self::OtherSystem
             | Self::Replaced => false,
         }
+    }
+
+    /// Whether another credential may be accepted: a wrong password, or another reason that has to do with the user.
+    pub(super) fn is_of_credential(&self) -> bool {
+        self.is_wrong_password() || self.is_of_authorization()
     }
 
     /// Whether the server rejected the password.
@@ -94,7 +104,9 @@ impl ServerError {
             }
             Self::Wire(_) => true,
             Self::Io(error) => error.kind() == io::ErrorKind::InvalidData,
-            Self::Timeout(_)
+            // A file may be written anew at this moment.
+            Self::Password(_)
+            | Self::Timeout(_)
             | Self::QueryTimeout
             | Self::Standby
             | Self::OtherSystem
@@ -108,8 +120,12 @@ impl ServerError {
             out.extend_from_slice(error);
             return;
         }
+        let hint = match self {
+            Self::Password(_) => "Check the file or the command in Paceline's configuration.",
+            _ => "Check that PostgreSQL runs at the address in Paceline's configuration.",
+        };
         ErrorResponse::fatal("08006", format!("cannot connect to the server: {self}"))
-            .with_hint("Check that PostgreSQL runs at the address in Paceline's configuration.")
+            .with_hint(hint)
             .write(out);
     }
 }

@@ -1,9 +1,10 @@
 //! Opens a connection: connects, logs in, and overrides defaults of the server that a pool's connection must not have.
 
+use super::credential::with_credential;
 use super::{ServerConn, ServerError, ServerInfo, connect, defaults};
 use crate::address::Address;
 use crate::compression::ServerLink;
-use crate::credentials::{ServerCredentials, random};
+use crate::credentials::{LoginCredential, ServerCredentials, random};
 use bytes::BytesMut;
 use paceline_cluster::SystemId;
 use paceline_net::optional_timeout;
@@ -22,14 +23,14 @@ impl ServerConn {
     /// Connects and logs in. If the server may have refused the offer of compression with the whole login, tries once more without it.
     pub(super) async fn open(
         address: &Arc<Address>,
-        credentials: &ServerCredentials,
+        credential: &LoginCredential,
         none: Arc<SessionSettings>,
         prepared_max: usize,
         more: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
         let open = |offer| {
             let none = Arc::clone(&none);
-            Self::open_encrypted_or_not(address, credentials, none, prepared_max, more, offer)
+            Self::open_encrypted_or_not(address, credential, none, prepared_max, more, offer)
         };
         let compression = address.compression.as_ref();
         let link = compression.map(|compression| compression.towards(&address.upstream));
@@ -59,7 +60,7 @@ impl ServerConn {
     /// way, too.
     async fn open_encrypted_or_not(
         address: &Arc<Address>,
-        credentials: &ServerCredentials,
+        credential: &LoginCredential,
         none: Arc<SessionSettings>,
         prepared_max: usize,
         more: &[(&str, &str)],
@@ -69,7 +70,7 @@ impl ServerConn {
         let encrypted = stream.is_encrypted();
         let log_in = |stream| {
             let fresh = Self::new(stream, address, &none, prepared_max);
-            fresh.logged_in(address, credentials, more, offer)
+            fresh.logged_in(address, credential, more, offer)
         };
         match log_in(stream).await {
             Err(refusal) if refusal.is_of_authorization() => {
@@ -87,13 +88,13 @@ impl ServerConn {
     /// of the session, to which RESET and DISCARD ALL return.
     async fn open_for_pool(
         address: &Arc<Address>,
-        credentials: &ServerCredentials,
+        credential: &LoginCredential,
         none: Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
         const OFF: [(&str, &str); 1] = [(IDLE_SESSION_TIMEOUT, "0")];
         let query = &address.connect_query;
-        let open = |more| Self::open(address, credentials, Arc::clone(&none), prepared_max, more);
+        let open = |more| Self::open(address, credential, Arc::clone(&none), prepared_max, more);
         let mut conn = open(&[]).await?;
         let default = conn.idle_default().await?;
         let off: &[(&str, &str)] = if default.is_zero() { &[] } else { &OFF };
@@ -132,7 +133,7 @@ impl ServerConn {
     async fn logged_in(
         mut self,
         address: &Address,
-        credentials: &ServerCredentials,
+        credential: &LoginCredential,
         more: &[(&str, &str)],
         offer: Option<&ServerLink>,
     ) -> Result<Self, ServerError> {
@@ -140,7 +141,7 @@ impl ServerConn {
             .map(|_| random().map(u64::from_ne_bytes))
             .transpose()?;
         let value = value.map(compression::offer);
-        self.log_in(address, credentials, more, value.as_deref())
+        self.log_in(address, credential, more, value.as_deref())
             .await?;
         // Clients of the pool must not take it for an answer to them.
         let confirmed = self.side.reported.remove(compression::CONFIRMATION);
@@ -155,10 +156,10 @@ impl ServerConn {
         Ok(self)
     }
 
-    /// Opens a connection for a pool within `limit`; zero means no limit.
+    /// Opens a connection for a pool. Waits at most `limit` for the password, and then for the connection; zero means no limit.
     ///
     /// # Errors
-    /// The server cannot be reached, rejects the login, or does not answer in time.
+    /// There is no password, or the server cannot be reached, rejects the login, or does not answer in time.
     pub async fn open_within(
         limit: Duration,
         address: &Arc<Address>,
@@ -166,9 +167,15 @@ impl ServerConn {
         none: Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Result<Self, ServerError> {
-        let opening = Self::open_for_pool(address, credentials, none, prepared_max);
-        let opened = optional_timeout(limit, opening).await;
-        opened.unwrap_or(Err(ServerError::Timeout(limit)))
+        let open = |credential: LoginCredential| {
+            let none = Arc::clone(&none);
+            async move {
+                let opening = Self::open_for_pool(address, &credential, none, prepared_max);
+                let opened = optional_timeout(limit, opening).await;
+                opened.unwrap_or(Err(ServerError::Timeout(limit)))
+            }
+        };
+        with_credential(credentials, limit, open).await
     }
 
     /// Checks that the server of a database with several hosts is not a standby, within `limit`; zero means no limit. Also reads the
@@ -207,7 +214,7 @@ impl ServerConn {
     async fn log_in(
         &mut self,
         address: &Address,
-        credentials: &ServerCredentials,
+        credential: &LoginCredential,
         more: &[(&str, &str)],
         offer: Option<&str>,
     ) -> Result<(), ServerError> {
@@ -227,9 +234,9 @@ impl ServerConn {
         };
         startup.write(&mut out);
         self.stream.write_all(&mut out).await?;
-        let credential = credentials.credential.as_shown();
         let binding = self.stream.channel_binding().map(<[u8]>::to_vec);
-        let mut login = Login::new(&address.user, credential, random()?).bound_to(binding);
+        let mut login =
+            Login::new(&address.user, credential.as_shown(), random()?).bound_to(binding);
         let mut accepted = false;
         loop {
             let (kind, message) = self.message().await?;
@@ -238,7 +245,7 @@ impl ServerConn {
                 tag::AUTHENTICATION => {
                     match login.handle(body, &mut out)? {
                         Progress::WantsKeys(stretch) => {
-                            login.give(&credentials.keys(&stretch).await?, &mut out)?;
+                            login.give(&credential.keys(&stretch).await?, &mut out)?;
                         }
                         Progress::Accepted => accepted = true,
                         Progress::Answered | Progress::Nothing => {}

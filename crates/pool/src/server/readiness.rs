@@ -105,6 +105,7 @@ impl ServerConn {
             ServerError::Io(_) => self.mark_lost(),
             ServerError::QueryTimeout => self.closes_because(close_reason::QUERY_TIMEOUT),
             ServerError::Wire(_)
+            | ServerError::Password(_)
             | ServerError::Refused(_)
             | ServerError::Timeout(_)
             | ServerError::Standby

@@ -2,7 +2,7 @@
 //! configuration.
 
 use super::coordinator::{CoordinatorAnswer, ForeignServer, Options, UserMapping, option};
-use paceline_config::{Host, Secret, ShardServer, SslMode, Upstream, UpstreamTls};
+use paceline_config::{Host, PasswordSource, Secret, ShardServer, SslMode, Upstream, UpstreamTls};
 use paceline_shards::ServerProblem;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -64,7 +64,7 @@ pub(super) struct Reached {
 #[derive(Debug, Clone, PartialEq)]
 struct Login {
     user: String,
-    password: Option<Secret>,
+    password: Option<PasswordSource>,
 }
 
 /// The servers of an answer.
@@ -278,7 +278,8 @@ fn login(
     }
     let login = Login {
         user: option(options, "user")?.to_owned(),
-        password: password.map(|password| Secret::new(password.to_owned())),
+        password: password
+            .map(|password| PasswordSource::Written(Secret::new(password.to_owned()))),
     };
     Some((mapping.role.clone(), login))
 }

@@ -7,6 +7,7 @@ use crate::testing::tcp_peer;
 use paceline_net::Peer;
 use paceline_pool::credentials::Users;
 use paceline_pool::pool::{Pool, PoolState};
+use std::time::Duration;
 
 fn peer(address: &str) -> LoginPeer {
     LoginPeer {
@@ -97,7 +98,7 @@ async fn trust_is_local_unless_configured_otherwise() {
 }
 
 /// The credential with which the pool of `web` logs in to this URL, given a userlist and the credential that a client has shown.
-fn credential_of(url: &str, file: &str, shown: Credential) -> Credential {
+async fn credential_of(url: &str, file: &str, shown: Credential) -> Credential {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("userlist.txt");
     std::fs::write(&path, file).unwrap();
@@ -110,50 +111,53 @@ fn credential_of(url: &str, file: &str, shown: Credential) -> Credential {
     proxy.auth.set_files(&Arc::new(config), &Arc::new(files));
     let pool = proxy.pools.pool("app", "web").unwrap();
     pool.set_shown(&shown);
-    pool.credentials(&pool.address()).credential
+    let credentials = pool.credentials(&pool.address());
+    credentials.credential(Duration::ZERO).await.unwrap()
 }
 
 fn password(text: &str) -> Credential {
     Credential::Password(paceline_config::Secret::new(text.to_owned()))
 }
 
-#[test]
-fn shown_credentials_are_for_logins_of_the_same_user() {
+#[tokio::test]
+async fn shown_credentials_are_for_logins_of_the_same_user() {
     let own = "postgres://db";
-    assert_eq!(credential_of(own, "", password("shown")), password("shown"));
+    let known = credential_of(own, "", password("shown")).await;
+    assert_eq!(known, password("shown"));
     let other = "postgres://svc@db";
     assert_eq!(
-        credential_of(other, "", password("shown")),
+        credential_of(other, "", password("shown")).await,
         Credential::None
     );
     // The verifier of another user proves nothing; clients that log in as themselves have shown their own credential.
     let verifier = "SCRAM-SHA-256$4096:c2FsdHNhbHQ=$lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=:lNq6Ro9TSRVOjbCYzBkGxGYPCRdTPRBZ6yCHoGD6aBE=";
     let stored = |user: &str| format!("\"{user}\" \"{verifier}\"");
-    let of_other = credential_of(other, &stored("svc"), password("shown"));
+    let of_other = credential_of(other, &stored("svc"), password("shown")).await;
     assert_eq!(of_other, Credential::Verifier);
-    let of_own = credential_of(own, &stored("web"), password("shown"));
+    let of_own = credential_of(own, &stored("web"), password("shown")).await;
     assert_eq!(of_own, password("shown"));
     let file = "\"svc\" \"of the file\"";
     assert_eq!(
-        credential_of(other, file, password("shown")),
+        credential_of(other, file, password("shown")).await,
         password("of the file")
     );
     let with_password = "postgres://svc:secret@db";
     assert_eq!(
-        credential_of(with_password, file, password("shown")),
+        credential_of(with_password, file, password("shown")).await,
         password("secret")
     );
 }
 
 /// The userlist was changed by a reload.
-#[test]
-fn the_userlist_overrides_an_earlier_credential() {
+#[tokio::test]
+async fn the_userlist_overrides_an_earlier_credential() {
     let own = "postgres://db";
     let file = "\"web\" \"new\"";
-    assert_eq!(credential_of(own, file, password("old")), password("new"));
+    let known = credential_of(own, file, password("old")).await;
+    assert_eq!(known, password("new"));
     let verifier = "\"web\" \"SCRAM-SHA-256$4096:c2FsdA==$ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=:QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=\"";
     assert_eq!(
-        credential_of(own, verifier, password("shown")),
+        credential_of(own, verifier, password("shown")).await,
         password("shown")
     );
 }

@@ -19,7 +19,7 @@ use crate::proxy::Proxy;
 use attempt::{LoggedIn, LoginAttempt};
 use bytes::BytesMut;
 use paceline_net::Stream;
-use paceline_pool::pool::DisconnectSignal;
+use paceline_pool::pool::{Admission, DisconnectSignal};
 use paceline_pool::replicas::{Seen, ShardsSeen};
 use paceline_pool::stats::first_words;
 use paceline_relay::request::RequestScanner;
@@ -98,6 +98,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             shards: proxy.pools.shards_beside(&login.pool),
             proxy,
             mode: login.pool.settings().pooling.pool_mode,
+            admission: Admission::default(),
             budget: WorkBudget::default(),
             seen: Seen::default(),
             shards_seen: ShardsSeen::default(),

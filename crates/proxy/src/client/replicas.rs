@@ -7,7 +7,7 @@ use paceline_batch::line::GroupId;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::{Reads, ReplicasGone};
 use paceline_pool::messages;
-use paceline_pool::pool::{AnalysisState, DisconnectSignal, Pool, WaitResult};
+use paceline_pool::pool::{AnalysisState, DisconnectSignal, Pool, SubmitResult, WaitResult};
 use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas, WantedRead};
 use paceline_pool::sharding::ShardStatement;
 use paceline_relay::local_show::{LocalShow, POSITION, ShowSource, ShowTable};
@@ -156,8 +156,14 @@ impl Client {
         let Some(ChosenReplica { pool, position }) = chosen else {
             return Ok(false);
         };
-        let Some((waiter, receiver)) = pool.read(group, Arc::clone(on_server), position) else {
-            return Ok(false);
+        let on_server = Arc::clone(on_server);
+        let (waiter, receiver) = match pool.read(self.admission, group, on_server, position) {
+            SubmitResult::Waiting(waiter, receiver) => (waiter, receiver),
+            SubmitResult::Full(answer) => {
+                self.send_answer(answer.into(), true).await?;
+                return Ok(true);
+            }
+            SubmitResult::Unreachable => return Ok(false),
         };
         let result = self.wait_in(&pool, waiter, receiver, true).await?;
         let Some(result) = result else {

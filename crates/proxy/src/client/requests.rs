@@ -1,6 +1,7 @@
 //! The requests of a client: each is answered at once, relayed, or put into the line.
 
 use super::idle_timer::{IdleLimit, IdleReason, IdleTimer};
+use super::pace::Parts;
 use super::replicas::PositionRequest;
 use super::trace::RequestTrace;
 use super::{Client, ClientEnd, disconnected, shut_down};
@@ -72,13 +73,18 @@ impl Client {
                 self.budget.bytes(len);
                 let bytes = self.input.split_to(len).freeze();
                 self.trace_begins(&bytes);
-                let end = self.handle(bytes).await;
+                let end = match self.begin_request(Parts::All).await {
+                    Ok(true) => self.handle(bytes).await,
+                    Ok(false) => Ok(()),
+                    Err(end) => Err(end),
+                };
                 self.trace_ends(&end);
                 end
             }
             Boundary::Relay(len) | Boundary::Long(len) => {
                 let bytes = self.input.split_to(len).freeze();
                 self.trace_begins(&bytes);
+                self.begin_request(Parts::First).await?;
                 let wrap = self.wrap(&bytes).await;
                 let end = self.relay_alone(bytes, wrap).await;
                 self.trace_ends(&end);
@@ -298,10 +304,14 @@ impl Client {
 
     /// Prepares statements. PostgreSQL analyzes them, unless the client would have to wait for a server connection.
     async fn prepare_names(&mut self, bytes: Bytes) -> Result<(), ClientEnd> {
-        let checkout = self.pool.check_out(WaitSpec::default(), false, || None);
+        let (admission, spec) = (self.admission, WaitSpec::default());
+        let checkout = self.pool.check_out(admission, spec, false, || None);
         let (waiter, receiver) = match checkout {
             CheckoutResult::Server(server) => return self.relay_on(server, bytes).await,
             CheckoutResult::Refused(message) => return Err(ClientEnd::Error(message)),
+            CheckoutResult::Full(answer) => {
+                return self.handle_wait_result(WaitResult::Answer(answer)).await;
+            }
             CheckoutResult::Waiting(waiter, receiver) => (waiter, receiver),
         };
         let mut receiver = receiver;

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
 use paceline_pool::messages;
-use paceline_pool::pool::{AnalysisState, DisconnectSignal, WaitResult};
+use paceline_pool::pool::{AnalysisState, DisconnectSignal, SubmitResult, WaitResult};
 use paceline_pool::routing::RouteRefusal;
 use paceline_pool::sharding::ShardStatement;
 use paceline_relay::request::Request;
@@ -100,8 +100,13 @@ impl Client {
             map,
         } = statement;
         let reads = on_shard.template.effect() == Some(&Effect::Read);
-        let Some((waiter, receiver)) = pool.submit(on_shard) else {
-            return Ok(false);
+        let (waiter, receiver) = match pool.submit(self.admission, on_shard) {
+            SubmitResult::Waiting(waiter, receiver) => (waiter, receiver),
+            SubmitResult::Full(answer) => {
+                self.send_answer(answer.into(), true).await?;
+                return Ok(true);
+            }
+            SubmitResult::Unreachable => return Ok(false),
         };
         let result = self.wait_in(&pool, waiter, receiver, reads).await?;
         self.shard_served(replicas.as_deref(), map);

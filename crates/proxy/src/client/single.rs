@@ -83,6 +83,7 @@ impl Client {
             let result = match entered.checkout {
                 CheckoutResult::Server(server) => WaitResult::Server(server),
                 CheckoutResult::Refused(message) => WaitResult::Fatal(message),
+                CheckoutResult::Full(answer) => WaitResult::Answer(answer),
                 CheckoutResult::Waiting(waiter, receiver) => {
                     let result = self.wait(waiter, receiver, entered.reads).await?;
                     self.note_group_answer(&planned, &result);
@@ -147,9 +148,9 @@ impl Client {
         };
         let planned = Arc::new(request);
         let shown = spec.group.is_some() || spec.probe_group.is_some() || planned.awaits_analysis;
-        let checkout = self
-            .pool
-            .check_out(spec, would_group, || shown.then(|| Arc::clone(&planned)));
+        let checkout = self.pool.check_out(self.admission, spec, would_group, || {
+            shown.then(|| Arc::clone(&planned))
+        });
         if would_group
             && let (CheckoutResult::Waiting(..), Some(stats)) = (&checkout, &planned.stats)
         {

@@ -11,20 +11,18 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Maximum number of bytes read ahead while a request is in the line; more stay in the socket.
-const READ_AHEAD_MAX: usize = 64 * 1024;
+pub(super) const READ_AHEAD_MAX: usize = 64 * 1024;
 
 impl Client {
     /// Checks out a server connection for this client, waiting if necessary.
     pub(super) async fn check_out(&mut self) -> Result<WaitResult, ClientEnd> {
-        Ok(
-            match self.pool.check_out(WaitSpec::default(), false, || None) {
-                CheckoutResult::Server(server) => WaitResult::Server(server),
-                CheckoutResult::Refused(message) => WaitResult::Fatal(message),
-                CheckoutResult::Waiting(waiter, receiver) => {
-                    self.wait(waiter, receiver, false).await?
-                }
-            },
-        )
+        let (admission, spec) = (self.admission, WaitSpec::default());
+        Ok(match self.pool.check_out(admission, spec, false, || None) {
+            CheckoutResult::Server(server) => WaitResult::Server(server),
+            CheckoutResult::Refused(message) => WaitResult::Fatal(message),
+            CheckoutResult::Full(answer) => WaitResult::Answer(answer),
+            CheckoutResult::Waiting(waiter, receiver) => self.wait(waiter, receiver, false).await?,
+        })
     }
 
     /// Handles the result of a wait that needs no relay.

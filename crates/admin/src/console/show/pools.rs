@@ -40,6 +40,8 @@ const POOL_COLUMNS: &[ConsoleColumn<PoolRecord>] = &[
     ("max_groups_reason", Text, |r| {
         r.load.groups_max.1.as_str().into()
     }),
+    ("cl_paced", Int4, |r| r.load.clients_paced.into()),
+    ("refused", Int8, |r| r.refused.into()),
 ];
 
 const GROUP_COLUMNS: &[ConsoleColumn<GroupRecord>] = &[
@@ -73,6 +75,8 @@ pub(super) struct PoolRecord {
     mode: &'static str,
     groups: u64,
     grouped_queries: u64,
+    /// Requests that `max_queued` has refused.
+    refused: u64,
 }
 
 fn pools(proxy: &Proxy) -> Vec<PoolRecord> {
@@ -98,6 +102,7 @@ fn pool_record(name: PoolName, pool: &Pool, cancel_requests: usize) -> PoolRecor
         mode: pool.settings().pooling.pool_mode.name(),
         groups,
         grouped_queries,
+        refused: pool.refused(),
     }
 }
 

@@ -6,6 +6,9 @@ use thiserror::Error;
 /// An error of the arguments of `paceline bench`, or of a script that they name.
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
+    /// The password of the URL cannot be read.
+    #[error("password_file of the URL: {0}")]
+    Password(paceline_config::SecretError),
     /// The lab has no such scenario or variant.
     #[error("there is no {what} {name:?}; there is {known}")]
     Unknown {

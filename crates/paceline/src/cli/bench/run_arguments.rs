@@ -243,6 +243,9 @@ fn target(text: &str) -> Result<Arc<Target>, CliError> {
         return Err(BenchError::NoTls.into());
     }
     let user = user.ok_or(BenchError::NoUser)?;
+    let password = password.map(|source| source.read_without_command());
+    let password = password.transpose().map_err(BenchError::Password)?;
+    let password = password.map(|secret| secret.reveal().to_owned());
     Ok(Arc::new(Target {
         name: name.to_owned(),
         host: match host {
@@ -251,7 +254,7 @@ fn target(text: &str) -> Result<Arc<Target>, CliError> {
         },
         port,
         other_ports: Vec::new(),
-        password: password.map(|secret| secret.reveal().to_owned()),
+        password,
         database: dbname.unwrap_or_else(|| user.clone()),
         user,
     }))

@@ -2,6 +2,7 @@
 //!
 //! Times are short here so that they end soon, or long so that they never do; no test depends on how long anything takes.
 
+mod admission;
 mod exclusive;
 mod limits;
 mod modes;

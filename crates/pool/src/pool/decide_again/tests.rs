@@ -1,6 +1,6 @@
 //! Requests that wait without an analysis, without a server.
 
-use super::super::{CheckoutResult, WaitResult};
+use super::super::{Admission, CheckoutResult, WaitResult};
 use super::*;
 use crate::server::ServerConn;
 use crate::testing;
@@ -40,9 +40,9 @@ fn request(pool: &Pool, text: &str) -> PlannedRequest {
 /// The request's client has asked how far the analysis is, and puts the request into the line.
 fn wait_with(pool: &Arc<Pool>, request: PlannedRequest) -> Waiting {
     let spec = GroupingDecision::without_analysis(&request).spec;
-    match pool.check_out(spec, false, || Some(Arc::new(request))) {
+    match pool.check_out(Admission::Limited, spec, false, || Some(Arc::new(request))) {
         CheckoutResult::Waiting(waiter, waits) => (waiter, waits),
-        CheckoutResult::Server(_) | CheckoutResult::Refused(_) => panic!("the request waits"),
+        _ => panic!("the request waits"),
     }
 }
 

@@ -11,7 +11,7 @@ use paceline_net::optional_timeout;
 use paceline_pool::analysis::AnalysisTask;
 use paceline_pool::messages;
 use paceline_pool::pool::{
-    AnalysisState, DisconnectSignal, PooledServer, RowsInFlight, WaitResult,
+    Admission, AnalysisState, DisconnectSignal, PooledServer, RowsInFlight, WaitResult,
 };
 use paceline_pool::server::{ServerConn, ServerError, deliver};
 use paceline_relay::relay::Wrap;
@@ -39,6 +39,8 @@ impl Client {
         wrap: Wrap,
         single: Option<SingleRequest>,
     ) -> Result<(), ClientEnd> {
+        // The request has begun, also if it needs another connection.
+        self.admission = Admission::Always;
         let underway = server.take_underway();
         let settings = self.session.settings.as_ref();
         let has_settings = |conn: &mut ServerConn| conn.side.has(settings);

@@ -17,6 +17,8 @@ pub(super) struct RelayStats {
     transaction_since: Instant,
     queries: u64,
     transactions: u64,
+    /// All transactions of the relay.
+    begun: u64,
     /// The relay has more than one request.
     is_multiple: bool,
     received: u64,
@@ -32,6 +34,7 @@ impl RelayStats {
             transaction_since: now,
             queries: 0,
             transactions: 0,
+            begun: 0,
             is_multiple: false,
             received: 0,
             sent: 0,
@@ -52,7 +55,9 @@ impl RelayStats {
     /// Counts a request.
     pub(super) fn request(&mut self, status: Status) {
         self.queries += 1;
-        self.transactions += u64::from(status == Status::Idle);
+        let begins = u64::from(status == Status::Idle);
+        self.transactions += begins;
+        self.begun += begins;
     }
 
     /// Counts bytes of a message body.
@@ -77,6 +82,10 @@ impl RelayStats {
     /// Ends the relay. `sent` is the total number of bytes sent to the client.
     pub(super) fn end(mut self, now: Instant, sent: u64, pool: &Pool) {
         self.count(now, true, sent, pool);
+        // The first one was counted before it began.
+        if self.begun > 1 {
+            pool.begun_beside(self.begun - 1);
+        }
     }
 
     fn count(&mut self, now: Instant, transaction_ends: bool, sent: u64, pool: &Pool) {

@@ -5,6 +5,7 @@ mod broken;
 mod later;
 mod looked_up;
 mod methods;
+mod rotated;
 mod rules;
 mod strangers;
 

@@ -141,7 +141,7 @@ fn columns_of_our_own_come_last() {
         ("stats_averages", "NN", 13),
         ("clients", "is", 21),
         ("servers", "sqqqss", 21),
-        ("pools", "qqis", 17),
+        ("pools", "qqisiq", 17),
         ("failovers", "ssssqqsqq", 0),
     ];
     for (show, types, theirs) in ours {
