@@ -2,6 +2,7 @@
 //!
 //! All connections to one server share a compressor, and so do those of all clients: they share a link.
 
+use crate::clock;
 use paceline_config::{Compression, CompressionMethod, Host, Upstream};
 use paceline_net::{ByteCounts, CompressionSettings, Compressor};
 use std::collections::HashMap;
@@ -160,7 +161,7 @@ mod tests {
         let compressors = Arc::new(Compressors::default());
         let compression = ServerCompression::new(&config("zstd"), &compressors).unwrap();
         let link = compression.towards(&upstream("postgres://a@db:5432/x"));
-        let now = Instant::now();
+        let now = clock::now();
         assert!(link.offers(now));
         link.is_refused(now);
         assert!(!link.offers(now + REFUSED_FOR - Duration::from_millis(1)));

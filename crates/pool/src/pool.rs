@@ -42,6 +42,7 @@ pub(crate) use state::ExclusiveUse;
 pub use state::{DisconnectSignal, PoolState};
 pub(crate) use wait::ProbeResult;
 
+use crate::clock;
 use crate::address::Address;
 use crate::credentials::{ServerCredentials, ShownCredential};
 use crate::hosts::{DatabaseHosts, NoPrimary, ReplicaHost};
@@ -310,7 +311,7 @@ impl Pool {
         state: PoolState,
         beside: Option<&Pool>,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         let signals = PoolSignals::default();
         let load = shared.server_loads.of(&config.address.upstream);
         let disconnect = match state {

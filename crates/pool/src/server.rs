@@ -27,6 +27,7 @@ pub use list::ServerSnapshot;
 pub(crate) use log::ServerLog;
 pub use statements::{Description, ResultRows};
 
+use crate::clock;
 use crate::address::Address;
 use crate::close_reason;
 use crate::quota::ServerSlot;
@@ -82,7 +83,7 @@ impl ServerConn {
         none: &Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Self {
             info: ServerInfo::new(&stream, 0, None),
             key: BackendKey::new(address, stream.peer().remote()),

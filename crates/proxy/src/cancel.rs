@@ -12,6 +12,7 @@ mod tests;
 pub use console_keys::{ConsoleAccess, ConsoleGrant, ConsoleKeys};
 pub(crate) use key::CancelKey;
 
+use paceline_pool::clock;
 use crate::client_info::ClientInfo;
 use paceline_batch::line::WaiterId;
 use paceline_pool::pool::Pool;
@@ -252,7 +253,7 @@ impl ClientEntry {
             }
             ClientState::Relaying(key) => {
                 let key = key.clone();
-                let young = |began: Instant| began.elapsed() < REPEATED_AFTER;
+                let young = |began: Instant| clock::elapsed(began) < REPEATED_AFTER;
                 let again = state.began.is_some_and(young).then_some(state.relays);
                 state.cancels_in_flight += 1;
                 Some((key, again))

@@ -1,6 +1,7 @@
 //! Waits for a row lock before a group on the row is built. The requests stay in the line meanwhile, where they can be withdrawn,
 //! cancelled and time out. When PostgreSQL grants the lock, the requests that wait then run in its transaction.
 
+use crate::clock;
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
 use super::run::GroupRun;
@@ -92,7 +93,7 @@ fn go_on(
     guard.add_group(&group);
     let mut run = GroupRun::new(group);
     // The next lock will probably have to be waited for, too.
-    if wait.since.elapsed() >= WAIT_UNCHECKED_MAX {
+    if clock::elapsed(wait.since) >= WAIT_UNCHECKED_MAX {
         run.outcome = LockOutcome::Contended;
     }
     match guard.pool.is_of_shard() {

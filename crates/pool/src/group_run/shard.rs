@@ -1,5 +1,6 @@
 //! Groups on a shard. No member has a part of an answer before all of it counts (`batch`: `strategy/shard`).
 
+use crate::clock;
 use super::exchange::{exchange, feed};
 use super::run::{GroupRun, RunEnd};
 use crate::pool::Pool;
@@ -15,7 +16,6 @@ use paceline_sql::Effect;
 use paceline_wire::backend::{row_values, tag};
 use paceline_wire::frontend::{self, Target};
 use std::sync::Arc;
-use std::time::Instant;
 
 impl GroupRun {
     /// Builds the batch, with the comparisons of the tables' definitions.
@@ -51,7 +51,7 @@ impl GroupRun {
             .collect();
         let context = BuildContext {
             prelude: &pool.shared.chain,
-            now: Instant::now(),
+            now: clock::now(),
             queue_reorder_time: pool.settings().grouping.queue_reorder_time,
             on_replica: pool.replica.is_some(),
         };

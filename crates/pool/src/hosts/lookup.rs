@@ -1,6 +1,7 @@
 //! Where the name of a host leads. While the monitor has a connection, it looks the name up from time to time, in the background: a
 //! resolver that does not answer must not hold up the probes.
 
+use crate::clock;
 use super::DatabaseHosts;
 use super::probe::PROBE_LIMIT;
 use crate::address::Address;
@@ -23,7 +24,7 @@ pub(super) struct Lookup {
 impl Lookup {
     pub(super) fn new() -> Self {
         Self {
-            due: Instant::now(),
+            due: clock::now(),
             running: None,
         }
     }
@@ -44,7 +45,7 @@ impl Lookup {
             self.due += LOOK_EVERY;
             return Some(resolve(host.clone(), upstream.port).await);
         }
-        let now = Instant::now();
+        let now = clock::now();
         if let Some(ended) = self.running.take_if(|running| running.is_finished()) {
             return ended.await.ok();
         }

@@ -1,5 +1,6 @@
 //! The tasks that probe the hosts of a database: one per host, and one for Patroni.
 
+use crate::clock;
 use super::asker::answer_questions;
 use super::lookup::Lookup;
 use super::probe::{self, MonitorConn};
@@ -122,8 +123,8 @@ impl Monitor {
         conn: &mut Option<MonitorConn>,
         pause: Duration,
     ) {
-        let until = Instant::now() + pause;
-        while !self.rest(until.min(Instant::now() + POSITION_EVERY)).await && Instant::now() < until
+        let until = clock::now() + pause;
+        while !self.rest(until.min(clock::now() + POSITION_EVERY)).await && clock::now() < until
         {
             // As above, the hosts are not held.
             let hosts = self.hosts.upgrade().filter(|_| conn.is_some());
@@ -153,7 +154,7 @@ impl Monitor {
             hosts.patroni_answered(answer);
             let pause = hosts.pause().max(ASK_PATRONI_OFTEN);
             drop(hosts);
-            self.rest(Instant::now() + pause).await;
+            self.rest(clock::now() + pause).await;
         }
     }
 

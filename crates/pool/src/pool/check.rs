@@ -3,6 +3,7 @@
 //! Only connections that are about to serve are checked. Their clients wait in the line meanwhile, where any other connection
 //! that becomes free serves them first.
 
+use crate::clock;
 use super::{Inner, Pool};
 use crate::close_reason;
 use crate::server::ServerConn;
@@ -61,7 +62,7 @@ impl Pool {
             let query = settings.pooling.check_query().unwrap_or_default();
             let limit = settings.timeouts.server_connect_timeout;
             let answers = conn.answers(query, limit).await;
-            conn.checked = Some(Instant::now());
+            conn.checked = Some(clock::now());
             if !answers {
                 conn.closes_because(close_reason::CHECK_FAILED);
             }
@@ -71,7 +72,7 @@ impl Pool {
     }
 
     fn checked(self: &Arc<Self>, conn: Option<Box<ServerConn>>) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.servers.checking -= 1;
         match conn {

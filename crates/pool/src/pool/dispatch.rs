@@ -2,6 +2,7 @@
 //!
 //! A task that frees a connection asks the line what is next and hands the connection on; no other queue is between.
 
+use crate::clock;
 use super::{
     CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted, WaitResult, Waiter,
 };
@@ -50,7 +51,7 @@ impl Pool {
         would_group: bool,
         request: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> CheckoutResult {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if !inner.servers.idle.is_empty()
             && !self.groups_single(&spec)
@@ -87,7 +88,7 @@ impl Pool {
 
     /// Other requests may use the rows, though the request that uses them has not ended.
     pub(super) fn release_rows_early(self: &Arc<Self>, keys: &LineKeys) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.line.release_rows_early(now, keys.as_slice());
         self.dispatch(&mut inner, now);
@@ -96,7 +97,7 @@ impl Pool {
 
     /// Ends the flight of rows.
     pub(super) fn release_rows(self: &Arc<Self>, keys: &LineKeys) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         release_rows(&mut inner, now, keys);
         self.dispatch(&mut inner, now);
@@ -119,7 +120,7 @@ impl Pool {
 
     /// Takes a request out of the line. Requests behind it may get connections that were idle because of it.
     pub(super) fn take_out(self: &Arc<Self>, waiter: WaiterId) -> Option<WaitEntry<Waiter>> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         let entry = inner.line.withdraw(now, waiter)?;
         let waiting = &self.shared.counters.waiting;
@@ -135,7 +136,7 @@ impl Pool {
         keys: &LineKeys,
         flight: FlightId,
     ) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.line.flight_ended(now, flight);
         release_rows(&mut inner, now, keys);
@@ -185,7 +186,7 @@ impl Pool {
         rows: Vec<(LineKey, LockOutcome)>,
         again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) -> Option<ServerWork> {
-        let now = Instant::now();
+        let now = clock::now();
         self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         inner.line.flight_ended(now, flight);
@@ -214,7 +215,7 @@ impl Pool {
         flight: FlightId,
         again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) {
-        let now = Instant::now();
+        let now = clock::now();
         self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         inner.line.flight_ended(now, flight);
@@ -229,7 +230,7 @@ impl Pool {
     /// Counts a connection as closed; another one may be opened.
     pub(super) fn lost(self: &Arc<Self>, inner: &mut Inner) {
         inner.servers.open -= 1;
-        let now = Instant::now();
+        let now = clock::now();
         self.grant_replication(inner, now);
         // One attempt at a time: the server may be away.
         let servers = &inner.servers;
@@ -243,7 +244,7 @@ impl Pool {
 
     /// Puts members of a pipeline that has stalled back into the line.
     pub(crate) fn resubmit(self: &Arc<Self>, again: Vec<(WaitEntry<Waiter>, Retry)>) {
-        let now = Instant::now();
+        let now = clock::now();
         self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again, Vec::new());
@@ -411,7 +412,7 @@ impl Pool {
             && let Some((conn, keys)) = self.hand_over(entry, conn, flight)
         {
             // The client left in this moment.
-            let now = Instant::now();
+            let now = clock::now();
             release_rows(inner, now, &keys);
             inner.line.flight_ended(now, flight);
             inner.servers.idle.push(conn);

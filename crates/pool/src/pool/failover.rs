@@ -1,6 +1,7 @@
 //! A pool of a database with several hosts follows the primary. While there is none, the pool opens no connection, and requests
 //! wait in the line.
 
+use crate::clock;
 use super::{Inner, Pool, PoolState};
 use crate::address::Address;
 use crate::close_reason;
@@ -76,7 +77,7 @@ impl Pool {
         hosts: &Arc<DatabaseHosts>,
         primary: &PrimaryState,
     ) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if !inner.is_of(hosts) {
             return;

@@ -1,6 +1,7 @@
 //! A pool of connections to a replica. It serves only reads, in groups of one or more. A read that it cannot serve is sent to the
 //! primary by its client.
 
+use crate::clock;
 use super::{Inner, Pool, Purpose, WaitResult, Waiter};
 use crate::close_reason;
 use paceline_batch::line::{GroupId, WaitSpec, WaiterId};
@@ -32,7 +33,7 @@ impl Pool {
         request: Arc<PlannedRequest>,
         position: Lsn,
     ) -> Option<(WaiterId, oneshot::Receiver<WaitResult>)> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if inner.servers.refusal(now).is_some() {
             return None;
@@ -66,7 +67,7 @@ impl Pool {
 
     /// The replica may not serve reads any more: those that wait or are under way run elsewhere.
     pub(crate) fn leave_replica(self: &Arc<Self>) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if inner.servers.open == 0 && inner.line.is_empty() {
             return;

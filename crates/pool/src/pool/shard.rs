@@ -1,6 +1,7 @@
 //! A pool of connections to a shard. It serves single statements, in groups of one or more; one that certainly has done nothing may
 //! be sent to the coordinator by its client.
 
+use crate::clock;
 use super::{AnalysisState, CheckoutResult, Pool, Purpose, WaitResult, Waiter};
 use crate::analysis::AnalysisTask;
 use paceline_batch::analysis::GroupingDecision;
@@ -9,7 +10,6 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_cluster::Lsn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 use tokio::sync::oneshot;
 
 impl Pool {
@@ -38,7 +38,7 @@ impl Pool {
 
     /// Whether there is no connection, and none can be opened now.
     pub fn is_unreachable(&self) -> bool {
-        self.lock().servers.is_unreachable(Instant::now())
+        self.lock().servers.is_unreachable(clock::now())
     }
 
     /// Puts a statement into the line for connections to a shard. `None`: the pool has no connection and cannot open one now.
@@ -47,7 +47,7 @@ impl Pool {
         mut request: PlannedRequest,
     ) -> Option<(WaiterId, oneshot::Receiver<WaitResult>)> {
         let spec = self.decide_on_shard(&mut request);
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if inner.servers.is_unreachable(now) {
             return None;
@@ -80,7 +80,7 @@ impl Pool {
 
     /// The pool is used no more: the coordinator executes the statements in its line. Those under way end on their connections.
     pub(crate) fn leave_shard(&self) {
-        self.send_elsewhere(&mut self.lock(), Instant::now());
+        self.send_elsewhere(&mut self.lock(), clock::now());
     }
 
     /// Decides how a statement enters the line, by the analysis of its template on the shard. The first statement begins it.

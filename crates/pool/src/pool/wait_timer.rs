@@ -1,5 +1,6 @@
 //! The task that watches the time while requests wait: further connections are opened, and waits end.
 
+use crate::clock;
 use super::{Inner, Pool, PoolState, Waiter};
 use crate::messages;
 use paceline_config::PoolSettings;
@@ -38,7 +39,7 @@ impl Pool {
 
     /// Does what is due, and returns the time of the next look. `None`: no request waits.
     fn tick(self: &Arc<Self>) -> Option<Instant> {
-        let (now, settings) = (Instant::now(), self.settings());
+        let (now, settings) = (clock::now(), self.settings());
         let mut inner = self.lock();
         let late = inner.line.tick(now);
         self.answer_late(late);

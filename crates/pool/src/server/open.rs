@@ -1,5 +1,6 @@
 //! Opens a connection: connects, logs in, and overrides defaults of the server that a pool's connection must not have.
 
+use crate::clock;
 use super::{ServerConn, ServerError, ServerInfo, connect, defaults};
 use crate::address::Address;
 use crate::compression::ServerLink;
@@ -16,7 +17,7 @@ use paceline_wire::exchange::ExchangeEnds;
 use paceline_wire::startup::Startup;
 use paceline_wire::{WireError, frame};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl ServerConn {
     /// Connects and logs in. If the server may have refused the offer of compression with the whole login, tries once more without it.
@@ -33,7 +34,7 @@ impl ServerConn {
         };
         let compression = address.compression.as_ref();
         let link = compression.map(|compression| compression.towards(&address.upstream));
-        let Some(link) = link.filter(|link| link.offers(Instant::now())) else {
+        let Some(link) = link.filter(|link| link.offers(clock::now())) else {
             return open(None).await;
         };
         match open(Some(&link)).await {
@@ -46,7 +47,7 @@ impl ServerConn {
                     opened.terminate();
                     return Ok(offered);
                 }
-                link.is_refused(Instant::now());
+                link.is_refused(clock::now());
                 let server = &address.upstream;
                 tracing::info!(%server, %refusal, "the server refuses logins with an offer of compression; for a while they have none");
                 Ok(opened)

@@ -22,6 +22,7 @@ mod stats;
 
 pub(super) use connection::SingleRequest;
 
+use paceline_pool::clock;
 use super::Client;
 use super::end::ClientEnd;
 use super::query_timers::QueryTimers;
@@ -182,7 +183,7 @@ impl<'a> RelayTask<'a> {
 
     /// Counts the relay at its end; returns the time of that.
     fn count(&mut self) -> Instant {
-        let now = Instant::now();
+        let now = clock::now();
         let (client, pool) = (&*self.client, &self.client.pool);
         let stats = std::mem::replace(&mut self.stats, RelayStats::new(now));
         stats.end(now, self.relay.forwarded(), pool);

@@ -7,6 +7,7 @@
 
 mod messages;
 
+use paceline_pool::clock;
 use super::end::{ClientEnd, disconnected};
 use super::slot::ClientSlot;
 use super::work_budget::WorkBudget;
@@ -241,7 +242,7 @@ impl ReplicationClient {
         }
         let received = self.to_server.len() - before;
         if received > 0 {
-            let now = Instant::now();
+            let now = clock::now();
             self.registration.entry.info.request_begins();
             self.query_since.get_or_insert(now);
             self.transaction_since.get_or_insert(now);
@@ -308,12 +309,12 @@ impl ReplicationClient {
         );
         self.answers.pass(bytes, |status| {
             if let Some(since) = query_since.take() {
-                stats.served_queries(1, since.elapsed());
+                stats.served_queries(1, clock::elapsed(since));
             }
             if let Ok(Status::Idle) = Status::read(&[status])
                 && let Some(since) = transaction_since.take()
             {
-                stats.served_transactions(1, since.elapsed());
+                stats.served_transactions(1, clock::elapsed(since));
             }
         });
     }

@@ -39,9 +39,9 @@ fn an_import_that_closes_a_cycle_is_found() {
 
 /// The crates from the bottom up, without those for tests. Cargo keeps dependencies free of cycles; the order says what a crate must
 /// not know.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
     "wire", "sql", "relay", "batch", "config", "net", "cluster", "shards", "advise", "pool",
-    "proxy", "admin", "postgres", "bench", "paceline",
+    "proxy", "admin", "postgres", "bench", "paceline", "simulation",
 ];
 
 /// Crates that know neither sockets nor a runtime.

@@ -1,5 +1,6 @@
 //! The server connection of a relay, from the client's settings on it to its return to the pool.
 
+use paceline_pool::clock;
 use super::{RelayOutcome, RelayTask, ServerDisposal};
 use crate::cancel::ClientState;
 use crate::client::Client;
@@ -53,7 +54,7 @@ impl Client {
             return Err(shut_down());
         };
         let entry = Arc::clone(&self.registration.entry);
-        let start = Instant::now();
+        let start = clock::now();
         let is_first = single.is_some() || self.deferred.is_some();
         if !entry.relay_begins(conn.key.clone(), is_first.then_some(start)) {
             match &underway {

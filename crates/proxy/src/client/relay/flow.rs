@@ -1,5 +1,6 @@
 //! Moves bytes between client and server: reads from one, writes to the other, and waits for either.
 
+use paceline_pool::clock;
 use super::context::{with_context, with_context_and_template};
 use super::input::Body;
 use super::{BACKLOG_MAX, RelayTask, ServerDisposal};
@@ -18,7 +19,7 @@ use paceline_wire::frame::HEADER_LEN;
 use paceline_wire::frontend::{BindNames, read_header, tag, write_flush};
 use paceline_wire::{Frame, Frames, Header};
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::Interest;
 
 /// SQLSTATE of a write that a server in recovery rejects.
@@ -360,7 +361,7 @@ impl RelayTask<'_> {
             why = QueryTimers::expired(&mut self.timers) => Some(why),
         };
         if quiet {
-            self.stats.resume(Instant::now(), self.relay.status());
+            self.stats.resume(clock::now(), self.relay.status());
             self.sent_at = self.client.pool.sent_at();
         }
         match expired {
@@ -388,7 +389,7 @@ impl RelayTask<'_> {
         if self.relay.take_new_pin() {
             pool.stats.pinned();
         }
-        self.stats.pause(Instant::now(), status, sent, pool);
+        self.stats.pause(clock::now(), status, sent, pool);
         pool.stats.server_parsed(self.conn.side.take_parses());
     }
 

@@ -1,6 +1,7 @@
 //! Single statements whose request and answer are forwarded as they are. Unless PostgreSQL's answer is an unusual one, there is no
 //! [`RelayTask`] for them.
 
+use paceline_pool::clock;
 use super::context::with_context;
 use super::input::{Blocked, SentRequest};
 use super::stats::RelayStats;
@@ -108,7 +109,7 @@ impl Client {
             stats.message(frame, Status::Idle);
             self.budget.message(frame.tag, frame.bytes.len());
         }
-        let at = Instant::now();
+        let at = clock::now();
         stats.end(at, forwarded as u64, &self.pool);
         self.registration.entry.set_settings(&self.session.settings);
         RelayOutcome {
