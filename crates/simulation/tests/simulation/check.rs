@@ -5,12 +5,19 @@ use crate::history::History;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// Requests that arrive within this time arrive together.
+const MOMENT: Duration = Duration::from_millis(2);
+
+/// Maximum time of a request that waits for no transaction: some groups in front of it. Transactions that are long take 3 seconds.
+const WAIT_MAX: Duration = Duration::from_millis(1_500);
+
 pub(crate) fn check(history: &History) -> Result<(), String> {
     let model = Model::of(history)?;
     for event in &history.events {
         model.check_answer(event).map_err(|why| format!("{why}: {event:?}"))?;
     }
     model.check_order(history)?;
+    check_waits(history)?;
     model.check_events(history)?;
     model.check_jobs(history)
 }
@@ -182,6 +189,9 @@ impl Model {
             return Err(format!("element {unknown} of list {list} is of no client"));
         }
         check_times(&writes)?;
+        if !history.has_faults {
+            check_arrivals(&writes)?;
+        }
         reads.iter().try_for_each(|read| check_freshness(read, &writes))
     }
 
@@ -249,6 +259,8 @@ impl Model {
 /// An append that was executed.
 struct Write {
     element: u64,
+    /// An append in autocommit, which always finds its row: its place in the order is that of its arrival.
+    in_line: bool,
     place: usize,
     sent: Duration,
     /// When its client was told so; `None` if it was not.
@@ -259,6 +271,7 @@ impl Write {
     fn of(event: &Event, element: u64, places: &BTreeMap<u64, usize>, end: Duration) -> Option<Self> {
         Some(Self {
             element,
+            in_line: matches!(event.request, Request::Append { size_max: None, .. }),
             place: *places.get(&element)?,
             sent: event.sent,
             acknowledged: (event.outcome != Outcome::Unknown).then_some(end),
@@ -278,6 +291,57 @@ fn check_times(writes: &[Write]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Requests that wait for the same row are executed in order of their arrival. Those that arrive at the same moment have no order.
+fn check_arrivals(writes: &[Write]) -> Result<(), String> {
+    let writes: Vec<&Write> = writes.iter().filter(|write| write.in_line).collect();
+    for early in &writes {
+        for late in &writes {
+            if early.sent + MOMENT < late.sent && early.place > late.place {
+                let (early, late) = (early.element, late.element);
+                return Err(format!("element {early} arrived before {late}, and is behind it"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A request that needs no row of a transaction in progress does not wait for its end.
+fn check_waits(history: &History) -> Result<(), String> {
+    if !history.is_roomy {
+        return Ok(());
+    }
+    let held = held(history);
+    for event in &history.events {
+        let needs = match event.request {
+            // The condition is never true: PostgreSQL answers without the lock.
+            Request::Append { size_max: Some(0), .. } => None,
+            Request::Append { list, .. } | Request::Upsert { list, .. } => Some(list),
+            Request::Insert { .. } | Request::Read { .. } | Request::Take => None,
+            Request::Member { .. } | Request::End { .. } | Request::Begin => continue,
+        };
+        let overlaps = |(list, from, to): &(i32, Duration, Duration)| {
+            needs == Some(*list) && *from <= event.answered && event.sent <= *to
+        };
+        if event.answered - event.sent > WAIT_MAX && !held.iter().any(overlaps) {
+            return Err(format!("it waits although nothing is in its way: {event:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The lists that transactions have locked, and when.
+fn held(history: &History) -> Vec<(i32, Duration, Duration)> {
+    let mut held = Vec::new();
+    for event in &history.events {
+        if let Request::Member { transaction, list, .. } = event.request {
+            let is_end = |end: &&Event| matches!(end.request, Request::End { transaction: of, .. } if of == transaction);
+            let end = history.events.iter().find(is_end).map_or(Duration::MAX, |end| end.answered);
+            held.push((list, event.sent, end));
+        }
+    }
+    held
 }
 
 /// A read returns what was acknowledged before it was sent, and nothing that was sent after its answer.

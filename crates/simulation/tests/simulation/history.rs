@@ -2,11 +2,11 @@
 
 use crate::check;
 use crate::client::{Client, Event, Record};
-use crate::mutation::Mutator;
+use crate::mutation::{Groups, Mutator};
 use crate::postgres::catalog::Catalog;
 use crate::postgres::schema::DDL;
 use crate::postgres::server::{Delays, Server};
-use crate::program::{ABSENT_LIST, Action, Fault, LISTS, Program, Protocol, Step};
+use crate::program::{ABSENT_LIST, Action, Fault, LISTS, Program, Protocol, ROOMY, Step};
 use crate::random::Random;
 use paceline_config::Config;
 use paceline_net::memory::listen;
@@ -29,14 +29,15 @@ pub(crate) struct History {
     pub(crate) tables: Vec<Vec<Vec<String>>>,
     pub(crate) jobs: i32,
     pub(crate) has_faults: bool,
+    /// No request waits for a server connection.
+    pub(crate) is_roomy: bool,
     pub(crate) steps: u64,
     pub(crate) statistics: Statistics,
 }
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Statistics {
-    pub(crate) requests: u64,
-    pub(crate) groups: u64,
+    pub(crate) groups: Groups,
     pub(crate) crashes: u64,
 }
 
@@ -81,11 +82,11 @@ async fn scenario(program: &Program, server: &Rc<Server>) -> Result<History, Str
         events: record.events.take(),
         tables: committed(server),
         jobs: program.jobs,
-        has_faults: !program.faults.is_empty(),
+        has_faults: program.has_faults(),
+        is_roomy: program.pool_size == ROOMY,
         steps: server.steps.get(),
         statistics: Statistics {
-            requests: 0,
-            groups: 0,
+            groups: server.mutator.groups.get(),
             crashes: server.crashes.get(),
         },
     })

@@ -17,6 +17,7 @@ mod postgres;
 mod program;
 mod random;
 
+use mutation::{Mutation, Mutator};
 use postgres::answers::{Answers, RealServer};
 use postgres::catalog::Catalog;
 use postgres::schema::DDL;
@@ -51,7 +52,7 @@ fn the_questions_are_those_that_were_recorded() {
     let (_server, real) = real_server(folder.path());
     let catalog = Rc::new(Catalog::asking(real));
     for seed in 0..300 {
-        history::run(seed, &catalog, mutation::Mutator).unwrap_or_else(|why| panic!("{seed}: {why}"));
+        history::run(seed, &catalog, Mutator::default()).unwrap_or_else(|why| panic!("{seed}: {why}"));
     }
     let text = serde_json::to_string_pretty(&catalog.answers()).unwrap() + "\n";
     paceline_testing::kept(ANSWERS, |_| text.clone());
@@ -64,8 +65,29 @@ fn histories_hold() {
     let mut random = random::Random::new(seed);
     for _ in 0..100 {
         let seed = random.next();
-        if let Err(why) = history::run(seed, &catalog, mutation::Mutator) {
+        if let Err(why) = history::run(seed, &catalog, Mutator::default()) {
             panic!("seed {seed:#x}: {why}");
         }
     }
+}
+
+/// Maximum number of histories until a fault is found.
+const HISTORIES_MAX: u64 = 2_000;
+
+#[test]
+fn every_mutation_is_found() {
+    let catalog = recorded();
+    let mut random = random::Random::new(paceline_testing::seed());
+    let mut missed = Vec::new();
+    for mutation in Mutation::ALL {
+        let found = (1..=HISTORIES_MAX).find_map(|number| {
+            let found = history::run(random.next(), &catalog, Mutator::of(mutation)).err()?;
+            Some((number, found))
+        });
+        match found {
+            Some((number, found)) => println!("{mutation:?}: after {number} histories: {found}"),
+            None => missed.push(mutation),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
 }

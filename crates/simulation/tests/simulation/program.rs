@@ -68,6 +68,9 @@ pub(crate) struct Program {
     pub(crate) jobs: i32,
 }
 
+/// Number of server connections with which no request waits for one.
+pub(crate) const ROOMY: u64 = 14;
+
 /// The lists exist before the clients begin, except for this one.
 pub(crate) const ABSENT_LIST: i32 = 9;
 
@@ -77,6 +80,7 @@ pub(crate) const LISTS: i32 = 3;
 impl Program {
     pub(crate) fn new(random: &mut Random) -> Self {
         let quiet = random.once_in(3);
+        let is_roomy = random.once_in(2);
         let clients = random.within(2..=12);
         let steps = random.within(2..=8);
         let mut element = 0;
@@ -94,12 +98,20 @@ impl Program {
         Self {
             clients,
             faults: (0..faults).map(|_| fault(random)).collect(),
-            pool_size: random.within(1..=6),
+            pool_size: if quiet && is_roomy { ROOMY } else { random.within(1..=6) },
             statement_ms: random.within(0..=3),
             commit_ms: *random.one_of(&[0, 2, 5, 30]),
             network_ms: random.within(0..=2),
             jobs: i32::try_from(random.within(0..=20)).unwrap(),
         }
+    }
+}
+
+impl Program {
+    /// Whether connections are lost.
+    pub(crate) fn has_faults(&self) -> bool {
+        let mut steps = self.clients.iter().flatten();
+        !self.faults.is_empty() || steps.any(|step| step.leaves)
     }
 }
 
@@ -122,7 +134,7 @@ fn step(random: &mut Random, hot: u64, quiet: bool, next: &mut dyn FnMut() -> u6
         9..=10 => Action::Append {
             list: list(random),
             element: next(),
-            size_max: Some(i32::try_from(random.within(0..=12)).unwrap()),
+            size_max: Some(i32::try_from(random.within(0..=3) * random.within(0..=4)).unwrap()),
         },
         11..=12 => Action::Insert { element: next() },
         13..=14 => Action::Read { list: list(random) },
@@ -133,7 +145,7 @@ fn step(random: &mut Random, hot: u64, quiet: bool, next: &mut dyn FnMut() -> u6
         16..=17 => Action::Take,
         _ => Action::Transaction {
             appends: (0..random.within(1..=2)).map(|_| (list(random), next())).collect(),
-            pause_ms: *random.one_of(&[0, 1, 10, 60]),
+            pause_ms: *random.one_of(&[0, 1, 10, 60, 3_000]),
             commits: !random.once_in(4),
         },
     };

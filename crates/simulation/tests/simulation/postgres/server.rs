@@ -1,10 +1,12 @@
 //! The simulated server: its sessions, their waits for rows, and its crash.
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Command};
 use super::error::{SqlError, failed};
+use super::execute::execute;
 use super::session::Session;
 use super::storage::{Storage, Xid};
-use super::value::RowId;
+use super::settings::Settings;
+use super::value::{RowId, Value};
 use crate::mutation::Mutator;
 use crate::random::Random;
 use paceline_net::memory::{Connecting, MemoryListener};
@@ -40,6 +42,8 @@ pub(crate) struct SessionState {
     /// The commit record may be on the disk, and the transaction has not ended.
     pub(crate) commits: Cell<bool>,
     pub(crate) cancelled: Notify,
+    /// The last statement, if a mutation needs it.
+    pub(crate) last: RefCell<Option<(Rc<Vec<Command>>, Vec<Value>)>>,
     task: RefCell<Option<AbortHandle>>,
 }
 
@@ -110,6 +114,7 @@ impl Server {
             xid: Cell::new(0),
             commits: Cell::new(false),
             cancelled: Notify::new(),
+            last: RefCell::default(),
             task: RefCell::default(),
         });
         let server = Rc::clone(self);
@@ -138,8 +143,28 @@ impl Server {
             return;
         }
         match state.commits.replace(false) && self.within(1) == 1 {
-            true => self.storage.borrow_mut().commit(xid),
+            true => {
+                self.storage.borrow_mut().commit(xid);
+                self.repeat(state);
+            }
             false => self.storage.borrow_mut().abort(xid),
+        }
+    }
+
+    /// Executes the last statement of a session again, if a mutation says so.
+    fn repeat(&self, state: &SessionState) {
+        let Some((commands, parameters)) = state.last.take() else {
+            return;
+        };
+        let Some(Command::Execute(statement)) = commands.first() else {
+            return;
+        };
+        let mut storage = self.storage.borrow_mut();
+        let xid = storage.begin();
+        let snapshot = storage.snapshot(xid);
+        match execute(statement, &parameters, snapshot, &mut storage, &mut Settings::default()) {
+            Ok(_) => storage.commit(xid),
+            Err(_) => storage.abort(xid),
         }
     }
 

@@ -7,6 +7,7 @@ use super::server::{Server, SessionState};
 use super::settings::Settings;
 use super::tree::{Body, Statement};
 use super::value::{Type, Value, read_binary, read_text};
+use crate::mutation::Mutation;
 use bytes::{BufMut, Bytes, BytesMut};
 use paceline_net::memory::MemoryPeer;
 use paceline_wire::backend::{self, Status};
@@ -71,6 +72,9 @@ impl Session {
         }
         while let Ok((kind, body)) = self.message().await {
             self.server.steps.set(self.server.steps.get() + 1);
+            if self.server.mutator.is(Mutation::Forgotten) && self.server.within(99) == 0 {
+                std::future::pending::<()>().await;
+            }
             let done = match kind {
                 frontend::tag::TERMINATE => return,
                 frontend::tag::QUERY => {
@@ -79,9 +83,12 @@ impl Session {
                 }
                 frontend::tag::SYNC => {
                     self.skips = false;
-                    if let Err(error) = self.end_implicit().await {
-                        self.refuse(&error);
+                    if self.server.mutator.is(Mutation::AnswerBeforeCommit) {
+                        let _ = self.ready().await;
+                        self.end_implicit().await;
+                        continue;
                     }
+                    self.end_implicit().await;
                     self.ready().await
                 }
                 frontend::tag::FLUSH => self.deliver().await,
@@ -177,7 +184,8 @@ impl Session {
         self.state.commits.set(false);
         if xid != 0 {
             let mut storage = self.server.storage.borrow_mut();
-            match committed {
+            let is_lost = self.server.mutator.is(Mutation::CommitLost) && self.server.within(9) == 0;
+            match committed && !is_lost {
                 true => storage.commit(xid),
                 false => storage.abort(xid),
             }
@@ -195,12 +203,11 @@ impl Session {
     }
 
     /// Commits a transaction without BEGIN.
-    async fn end_implicit(&mut self) -> Result<(), SqlError> {
+    async fn end_implicit(&mut self) {
         if self.status == Status::Idle {
             self.commit().await;
         }
         self.portals.clear();
-        Ok(())
     }
 
     async fn simple(&mut self, body: &[u8]) {
@@ -213,14 +220,12 @@ impl Session {
             if let Some(fields) = command.fields(&self.server.catalog) {
                 backend::write_fields(&mut self.out, &fields, &[]);
             }
-            if let Err(error) = self.command(command, &[], &[]).await {
+            if let Err(error) = self.command(command, &text, &[], &[]).await {
                 self.refuse(&error);
                 return self.fail();
             }
         }
-        if let Err(error) = self.end_implicit().await {
-            self.refuse(&error);
-        }
+        self.end_implicit().await;
     }
 
     async fn extended(&mut self, kind: u8, body: &[u8]) -> Result<(), SqlError> {
@@ -258,7 +263,14 @@ impl Session {
                 let missing = || failed("34000", "portal does not exist");
                 let portal = self.portals.get(name).cloned().ok_or_else(missing)?;
                 match portal.prepared.commands.first() {
-                    Some(command) => self.command(command, &portal.parameters, &portal.formats).await?,
+                    Some(command) => {
+                        if self.server.mutator.is(Mutation::CommitRepeated) {
+                            let last = (Rc::clone(&portal.prepared.commands), portal.parameters.clone());
+                            self.state.last.replace(Some(last));
+                        }
+                        let text = Rc::clone(&portal.prepared.text);
+                        self.command(command, &text, &portal.parameters, &portal.formats).await?;
+                    }
                     None => frame::write_empty(&mut self.out, backend::tag::EMPTY_QUERY_RESPONSE),
                 }
             }
@@ -307,13 +319,19 @@ impl Session {
     }
 
     /// Executes one statement and writes its answer.
-    async fn command(&mut self, command: &Command, parameters: &[Value], formats: &[i16]) -> Result<(), SqlError> {
+    async fn command(
+        &mut self,
+        command: &Command,
+        text: &str,
+        parameters: &[Value],
+        formats: &[i16],
+    ) -> Result<(), SqlError> {
         if self.status == Status::Failed && !matches!(command, Command::Commit | Command::Rollback) {
             let message = "current transaction is aborted, commands ignored until end of transaction block";
             return Err(failed("25P02", message));
         }
         let tag = match command {
-            Command::Execute(statement) => return self.execute(statement, parameters, formats).await,
+            Command::Execute(statement) => return self.execute(statement, text, parameters, formats).await,
             Command::Answer(answer) => {
                 self.server.pause(self.server.delays.statement_ms).await;
                 answer.write_rows(&mut self.out);
@@ -353,12 +371,21 @@ impl Session {
     async fn execute(
         &mut self,
         statement: &Statement,
+        text: &str,
         parameters: &[Value],
         formats: &[i16],
     ) -> Result<(), SqlError> {
         self.server.pause(self.server.delays.statement_ms).await;
         let mut outcome = self.outcome(statement, parameters).await?;
-        self.server.mutator.executed(&mut outcome);
+        if self.server.mutator.is(Mutation::WriteTwice) && text.starts_with("UPDATE lists") {
+            outcome = self.outcome(statement, parameters).await?;
+        }
+        self.server.mutator.executed(text, parameters, &mut outcome);
+        if self.server.mutator.undoes(text) {
+            let (xid, mut storage) = (self.state.xid.get(), self.server.storage.borrow_mut());
+            let mark = storage.mark(xid).saturating_sub(1);
+            storage.undo(xid, mark);
+        }
         for row in &outcome.rows {
             frame::write(&mut self.out, backend::tag::DATA_ROW, |out| {
                 out.put_u16(u16::try_from(row.len()).unwrap());
