@@ -25,7 +25,7 @@ help:
 	@echo 'make histories run random transactions at all isolation levels and look for anomalies; TRANSACTIONS (200000)'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make soak-queue take 2,000 jobs a second for SOAK_SECONDS (600) while a transaction stays open'
-	@echo 'make simulate run STEPS (10000) histories of Paceline, a simulated PostgreSQL and simulated clients in one thread, from SEED, and check each'
+	@echo 'make simulate check histories of Paceline, a simulated PostgreSQL and simulated clients in one thread, STEPS steps (1000000) from SEED'
 	@echo 'make pace    compare the limit of groups in flight that is found with the best fixed one, on 768 simulated servers'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make production check the build for production: without the lab and the embedded PostgreSQL'
@@ -97,10 +97,10 @@ failover:
 	PACELINE_READS=$(READS) cargo test -p paceline --test e2e -- --nocapture reads::pairs
 
 # SEED repeats a run; that of a history which fails, with STEPS=1, repeats the history.
-STEPS ?= 10000
+STEPS ?= 1000000
 simulate:
 	@scripts/setup.sh test
-	$(if $(SEED),PACELINE_SEED=$(SEED)) PACELINE_HISTORIES=$(STEPS) cargo test --profile simulation -p paceline-simulation --test simulation -- --nocapture histories_hold
+	$(if $(SEED),PACELINE_SEED=$(SEED)) PACELINE_STEPS=$(STEPS) cargo test --profile simulation -p paceline-simulation --test simulation -- --nocapture histories_hold
 
 # The sample of `make test` is drawn from the same grid; PACELINE_SEED repeats a run.
 pace:

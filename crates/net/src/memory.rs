@@ -104,7 +104,8 @@ impl MemorySocket {
             (0, End::Closed) => Ok(0),
             (0, End::Reset) => Err(io::ErrorKind::ConnectionReset.into()),
             _ => {
-                pipe.to_socket.copy_to_slice(buf.get_mut(..len).unwrap_or_default());
+                pipe.to_socket
+                    .copy_to_slice(buf.get_mut(..len).unwrap_or_default());
                 Ok(len)
             }
         }
@@ -115,11 +116,15 @@ impl MemorySocket {
         if pipe.by_peer != End::Open {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let len = pipe.to_peer_max.saturating_sub(pipe.to_peer.len()).min(buf.len());
+        let len = pipe
+            .to_peer_max
+            .saturating_sub(pipe.to_peer.len())
+            .min(buf.len());
         if len == 0 && !buf.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        pipe.to_peer.extend_from_slice(buf.get(..len).unwrap_or_default());
+        pipe.to_peer
+            .extend_from_slice(buf.get(..len).unwrap_or_default());
         wake(&mut pipe.peer);
         Ok(len)
     }

@@ -27,8 +27,8 @@ pub use questions::ask_both;
 pub use readable_tables::spec as subscriber_spec;
 pub(crate) use readable_tables::{ReadableTables, SubscriberRead, names_of};
 
-use crate::clock;
 use crate::address::host_address;
+use crate::clock;
 use crate::location::Location;
 use crate::shared::Shared;
 use arc_swap::ArcSwap;

@@ -42,8 +42,8 @@ pub(crate) use state::ExclusiveUse;
 pub use state::{DisconnectSignal, PoolState};
 pub(crate) use wait::ProbeResult;
 
-use crate::clock;
 use crate::address::Address;
+use crate::clock;
 use crate::credentials::{ServerCredentials, ShownCredential};
 use crate::hosts::{DatabaseHosts, NoPrimary, ReplicaHost};
 use crate::labels::PoolLabels;

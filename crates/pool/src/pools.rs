@@ -13,8 +13,8 @@ mod tests;
 pub use exclusive::Exclusive;
 pub use grouping::GroupingDecision;
 
-use crate::clock;
 use crate::address::DatabaseAddress;
+use crate::clock;
 use crate::hosts::DatabaseHosts;
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};

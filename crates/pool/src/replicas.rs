@@ -8,8 +8,8 @@ mod shards_seen;
 
 pub use shards_seen::ShardsSeen;
 
-use crate::clock;
 use crate::address::Address;
+use crate::clock;
 use crate::hosts::{DatabaseHosts, ReadableTables, ReplicaHost, ReplicaNeeds, SubscriberRead};
 use crate::pool::{Pool, PoolConfig};
 use arc_swap::ArcSwapOption;

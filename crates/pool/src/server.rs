@@ -27,8 +27,8 @@ pub use list::ServerSnapshot;
 pub(crate) use log::ServerLog;
 pub use statements::{Description, ResultRows};
 
-use crate::clock;
 use crate::address::Address;
+use crate::clock;
 use crate::close_reason;
 use crate::quota::ServerSlot;
 use bytes::{Bytes, BytesMut};

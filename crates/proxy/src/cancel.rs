@@ -12,9 +12,9 @@ mod tests;
 pub use console_keys::{ConsoleAccess, ConsoleGrant, ConsoleKeys};
 pub(crate) use key::CancelKey;
 
-use paceline_pool::clock;
 use crate::client_info::ClientInfo;
 use paceline_batch::line::WaiterId;
+use paceline_pool::clock;
 use paceline_pool::pool::Pool;
 use paceline_pool::server::{BackendKey, deliver};
 use paceline_pool::shared::Shared;

@@ -1,10 +1,10 @@
 //! Waits for a row lock before a group on the row is built. The requests stay in the line meanwhile, where they can be withdrawn,
 //! cancelled and time out. When PostgreSQL grants the lock, the requests that wait then run in its transaction.
 
-use crate::clock;
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
 use super::run::GroupRun;
+use crate::clock;
 use crate::pool::{LockWait, Pool, ServerWork};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;

@@ -1,9 +1,9 @@
 //! One group on a server connection: its batch is built and sent, and the answers go to its members.
 
-use crate::clock;
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
 use super::stats::{RunStats, commits};
+use crate::clock;
 use crate::counters::Counters;
 use crate::hosts::ReadableTables;
 use crate::messages;

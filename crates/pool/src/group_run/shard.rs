@@ -1,8 +1,8 @@
 //! Groups on a shard. No member has a part of an answer before all of it counts (`batch`: `strategy/shard`).
 
-use crate::clock;
 use super::exchange::{exchange, feed};
 use super::run::{GroupRun, RunEnd};
+use crate::clock;
 use crate::pool::Pool;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;

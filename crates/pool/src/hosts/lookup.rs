@@ -1,10 +1,10 @@
 //! Where the name of a host leads. While the monitor has a connection, it looks the name up from time to time, in the background: a
 //! resolver that does not answer must not hold up the probes.
 
-use crate::clock;
 use super::DatabaseHosts;
 use super::probe::PROBE_LIMIT;
 use crate::address::Address;
+use crate::clock;
 use paceline_cluster::{HostId, Observation, ProbeError};
 use paceline_config::{Host, Upstream};
 use std::net::{IpAddr, SocketAddr};

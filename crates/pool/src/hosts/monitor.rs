@@ -1,11 +1,11 @@
 //! The tasks that probe the hosts of a database: one per host, and one for Patroni.
 
-use crate::clock;
 use super::asker::answer_questions;
 use super::lookup::Lookup;
 use super::probe::{self, MonitorConn};
 use super::subscriber::watch_subscriber;
 use super::{DatabaseHosts, PROBE_EVERY, patroni};
+use crate::clock;
 use crate::shared::Shared;
 use paceline_cluster::{HostId, Observation, ProbeError};
 use std::sync::{Arc, Weak};
@@ -124,8 +124,7 @@ impl Monitor {
         pause: Duration,
     ) {
         let until = clock::now() + pause;
-        while !self.rest(until.min(clock::now() + POSITION_EVERY)).await && clock::now() < until
-        {
+        while !self.rest(until.min(clock::now() + POSITION_EVERY)).await && clock::now() < until {
             // As above, the hosts are not held.
             let hosts = self.hosts.upgrade().filter(|_| conn.is_some());
             let Some(asked) = hosts.and_then(|hosts| hosts.ask_if_new(id)) else {

@@ -1,8 +1,8 @@
 //! The primary of a database with several hosts, as its pools see it: while not all of them have left the old one, none uses the new
 //! one.
 
-use crate::clock;
 use super::DatabaseHosts;
+use crate::clock;
 use paceline_cluster::{Cluster, HostId, PrimaryTarget};
 use paceline_config::Upstream;
 use std::sync::{Arc, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
 //! What a read needs of the hosts: a position of the primary, and a replica that has replayed it.
 
-use crate::clock;
 use super::{DatabaseHosts, ReadableTables, ReplicaNeeds};
+use crate::clock;
 use paceline_cluster::{HostId, Lsn};
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,11 +1,11 @@
 //! The logical subscribers of a database: the task that probes each, on both servers, and what its reads need.
 
-use crate::clock;
 use super::probe::{self, open_monitor};
 use super::questions::{self, ask_both};
 use super::readable_tables::{ReadableTables, SubscriberRead, names_of};
 use super::{DatabaseHosts, PROBE_EVERY};
 use crate::address::Address;
+use crate::clock;
 use crate::server::{ServerConn, ServerError};
 use crate::shared::Shared;
 use paceline_cluster::{Cluster, HostId, ProbeError, SubscriberReport, SystemId};

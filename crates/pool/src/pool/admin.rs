@@ -4,8 +4,8 @@
 //! A pool that is not active has no idle connection, so no request can start at once, and requests wait in the line. The other
 //! parts of the pool look at the state only when a connection is returned, one is to be opened, or the line is dispatched.
 
-use crate::clock;
 use super::{DisconnectSignal, ExclusiveUse, Inner, Pool, PoolState, Servers, Waiter};
+use crate::clock;
 use crate::close_reason;
 use crate::messages;
 use crate::server::{Generation, ServerConn};

@@ -85,7 +85,7 @@ impl TemplateEntry {
             AnalysisProgress::Pending => Some(AnalysisState::Pending),
             AnalysisProgress::Running => Some(AnalysisState::Running),
             AnalysisProgress::Done(analysis, since) => {
-                let holds = analysis.plan.is_ok() || clock::elapsed(since) < REFUSAL_LASTS;
+                let holds = analysis.plan.is_ok() || clock::elapsed(*since) < REFUSAL_LASTS;
                 holds.then(|| AnalysisState::Done(Arc::clone(analysis)))
             }
         }

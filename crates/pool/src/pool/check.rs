@@ -3,8 +3,8 @@
 //! Only connections that are about to serve are checked. Their clients wait in the line meanwhile, where any other connection
 //! that becomes free serves them first.
 
-use crate::clock;
 use super::{Inner, Pool};
+use crate::clock;
 use crate::close_reason;
 use crate::server::ServerConn;
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::clock;
 use super::{Inner, Pool, Waiter};
+use crate::clock;
 use crate::counters::Counters;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::line::WaiterId;

@@ -2,10 +2,10 @@
 //!
 //! A task that frees a connection asks the line what is next and hands the connection on; no other queue is between.
 
-use crate::clock;
 use super::{
     CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted, WaitResult, Waiter,
 };
+use crate::clock;
 use crate::counters::Counters;
 use crate::group_run;
 use crate::server::ServerConn;

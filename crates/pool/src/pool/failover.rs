@@ -1,9 +1,9 @@
 //! A pool of a database with several hosts follows the primary. While there is none, the pool opens no connection, and requests
 //! wait in the line.
 
-use crate::clock;
 use super::{Inner, Pool, PoolState};
 use crate::address::Address;
+use crate::clock;
 use crate::close_reason;
 use crate::hosts::{DatabaseHosts, NoPrimary, PrimaryState, is_same_server};
 use crate::messages;

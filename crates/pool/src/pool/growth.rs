@@ -1,8 +1,8 @@
 //! Opening server connections.
 
-use crate::clock;
 use super::login_backoff::LoginBackoff;
 use super::{Inner, Pool, PoolState, WaitResult, Waiter};
+use crate::clock;
 use crate::credentials::Credential;
 use crate::quota::ServerSlot;
 use crate::server::{Generation, GenerationGuard, ServerConn, ServerError, ServerLog};

@@ -1,7 +1,7 @@
 //! Regular maintenance of a pool: closes connections that are too old, idle for too long or too many, and keeps `min_pool_size`.
 
-use crate::clock;
 use super::{Inner, Pool};
+use crate::clock;
 use crate::close_reason;
 use crate::labels::PoolLabels;
 use crate::server::ServerConn;

@@ -1,7 +1,7 @@
 //! What a pool does at one moment, for the console and for metrics. The lock is held only to count and to copy pointers.
 
-use crate::clock;
 use super::Pool;
+use crate::clock;
 use paceline_batch::group_limit::LimitReason;
 use paceline_batch::template_stats::StatsSnapshot;
 use paceline_relay::template::Template;

@@ -1,8 +1,8 @@
 //! Changes of a pool's configuration while it works.
 
-use crate::clock;
 use super::{Inner, Pool, PoolConfig};
 use crate::address::Address;
+use crate::clock;
 use crate::close_reason;
 use crate::server::Generation;
 use paceline_batch::policy::Policy;

@@ -1,8 +1,8 @@
 //! A pool of connections to a replica. It serves only reads, in groups of one or more. A read that it cannot serve is sent to the
 //! primary by its client.
 
-use crate::clock;
 use super::{Inner, Pool, Purpose, WaitResult, Waiter};
+use crate::clock;
 use crate::close_reason;
 use paceline_batch::line::{GroupId, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;

@@ -4,10 +4,10 @@
 //! A replication client that finds no slot waits. Replication clients and the requests in the line are served in the order of
 //! their arrival: when a replication client is next, a connection that is idle or returned is closed for it.
 
-use crate::clock;
 use super::login_backoff::{FIRST_PAUSE, PAUSE_MIN};
 use super::replication_queue::Grant;
 use super::{DisconnectSignal, Inner, Pool, PoolState};
+use crate::clock;
 use crate::close_reason;
 use crate::messages;
 use crate::quota::ServerSlot;

@@ -1,7 +1,7 @@
 //! Bookkeeping of a pool's server connections.
 
-use crate::clock;
 use super::{Pool, Servers};
+use crate::clock;
 use crate::hosts::DatabaseHosts;
 use crate::server::{ServerConn, ServerInfo, ServerSnapshot};
 use bytes::Bytes;

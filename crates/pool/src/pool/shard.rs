@@ -1,9 +1,9 @@
 //! A pool of connections to a shard. It serves single statements, in groups of one or more; one that certainly has done nothing may
 //! be sent to the coordinator by its client.
 
-use crate::clock;
 use super::{AnalysisState, CheckoutResult, Pool, Purpose, WaitResult, Waiter};
 use crate::analysis::AnalysisTask;
+use crate::clock;
 use paceline_batch::analysis::GroupingDecision;
 use paceline_batch::line::{GroupId, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;

@@ -1,7 +1,7 @@
 //! Requests that wait for a row: what a free server connection does for them, and how cancel requests and time-outs end a wait.
 
-use crate::clock;
 use super::{Inner, LockWait, Pool, Unwanted, WaitResult, Waiter};
+use crate::clock;
 use crate::messages;
 use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{

@@ -1,7 +1,7 @@
 //! The task that watches the time while requests wait: further connections are opened, and waits end.
 
-use crate::clock;
 use super::{Inner, Pool, PoolState, Waiter};
+use crate::clock;
 use crate::messages;
 use paceline_config::PoolSettings;
 use std::sync::Arc;

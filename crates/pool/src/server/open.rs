@@ -1,8 +1,8 @@
 //! Opens a connection: connects, logs in, and overrides defaults of the server that a pool's connection must not have.
 
-use crate::clock;
 use super::{ServerConn, ServerError, ServerInfo, connect, defaults};
 use crate::address::Address;
+use crate::clock;
 use crate::compression::ServerLink;
 use crate::credentials::{ServerCredentials, random};
 use bytes::BytesMut;

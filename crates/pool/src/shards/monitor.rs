@@ -1,11 +1,11 @@
 //! The task that reads the map of one database's shards.
 
-use crate::clock;
 use super::coordinator::{KnownDefinitions, ask_coordinator};
 use super::reading::{MapReading, ShardQuestion, shard_questions, unreachable};
 use super::shard::{ShardAnswer, ask_shard};
 use super::{DatabaseShards, HostsOfShards, MonitorHosts, ShardsConfig};
 use crate::address::Address;
+use crate::clock;
 use crate::hosts::{DatabaseHosts, HostsConfig, open_monitor};
 use crate::server::{ServerConn, ServerError};
 use crate::shared::Shared;

@@ -22,7 +22,6 @@ mod stats;
 
 pub(super) use connection::SingleRequest;
 
-use paceline_pool::clock;
 use super::Client;
 use super::end::ClientEnd;
 use super::query_timers::QueryTimers;
@@ -30,6 +29,7 @@ use bytes::{Bytes, BytesMut};
 use input::{Blocked, ClientInput, SentRequest};
 use output::ClientOutput;
 use paceline_cluster::SentAt;
+use paceline_pool::clock;
 use paceline_pool::pools::Exclusive;
 use paceline_pool::server::ServerConn;
 use paceline_relay::relay::RelayState;

@@ -7,7 +7,6 @@
 
 mod messages;
 
-use paceline_pool::clock;
 use super::end::{ClientEnd, disconnected};
 use super::slot::ClientSlot;
 use super::work_budget::WorkBudget;
@@ -19,6 +18,7 @@ use crate::proxy::Proxy;
 use bytes::{Bytes, BytesMut};
 use messages::Messages;
 use paceline_net::Stream;
+use paceline_pool::clock;
 use paceline_pool::pool::{DisconnectSignal, Pool, ReplicationServer};
 use paceline_pool::replication::Replication;
 use paceline_pool::stats::first_words;

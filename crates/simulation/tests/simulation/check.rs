@@ -14,7 +14,9 @@ const WAIT_MAX: Duration = Duration::from_millis(1_500);
 pub(crate) fn check(history: &History) -> Result<(), String> {
     let model = Model::of(history)?;
     for event in &history.events {
-        model.check_answer(event).map_err(|why| format!("{why}: {event:?}"))?;
+        model
+            .check_answer(event)
+            .map_err(|why| format!("{why}: {event:?}"))?;
     }
     model.check_order(history)?;
     check_waits(history)?;
@@ -45,17 +47,27 @@ impl Model {
         for row in &history.tables[0] {
             let elements = elements(&row[1])?;
             if row[2] != elements.len().to_string() {
-                return Err(format!("list {} has the size {} and the elements {elements:?}", row[0], row[2]));
+                return Err(format!(
+                    "list {} has the size {} and the elements {elements:?}",
+                    row[0], row[2]
+                ));
             }
             lists.insert(row[0].parse().unwrap(), elements);
         }
         let mut transactions = BTreeMap::new();
         for event in &history.events {
-            if let Request::End { transaction, commits } = event.request {
+            if let Request::End {
+                transaction,
+                commits,
+            } = event.request
+            {
                 transactions.insert(transaction, fate_of_end(event, commits));
             }
         }
-        Ok(Self { lists, transactions })
+        Ok(Self {
+            lists,
+            transactions,
+        })
     }
 
     fn list(&self, list: i32) -> &[u64] {
@@ -64,9 +76,17 @@ impl Model {
 
     fn check_answer(&self, event: &Event) -> Result<(), String> {
         match &event.request {
-            Request::Append { list, element, size_max } => self.check_append(event, *list, *element, *size_max),
+            Request::Append {
+                list,
+                element,
+                size_max,
+            } => self.check_append(event, *list, *element, *size_max),
             Request::Upsert { list, element } => self.check_append(event, *list, *element, None),
-            Request::Member { transaction, list, element } => {
+            Request::Member {
+                transaction,
+                list,
+                element,
+            } => {
                 let fate = self.transactions.get(transaction).copied();
                 let fate = match event.outcome {
                     Outcome::Failed { .. } => Fate::Refused,
@@ -84,7 +104,13 @@ impl Model {
         }
     }
 
-    fn check_append(&self, event: &Event, list: i32, element: u64, size_max: Option<i32>) -> Result<(), String> {
+    fn check_append(
+        &self,
+        event: &Event,
+        list: i32,
+        element: u64,
+        size_max: Option<i32>,
+    ) -> Result<(), String> {
         let size_max = size_max.map(|max| usize::try_from(max).unwrap());
         match (rows(event), size_max) {
             (Some([]), None) => Err("the list exists".to_owned()),
@@ -109,7 +135,13 @@ impl Model {
     }
 
     /// The answer of an append: the list up to and with the element.
-    fn check_own_append(&self, rows: &[Vec<String>], list: i32, element: u64, fate: Fate) -> Result<(), String> {
+    fn check_own_append(
+        &self,
+        rows: &[Vec<String>],
+        list: i32,
+        element: u64,
+        fate: Fate,
+    ) -> Result<(), String> {
         let [row] = rows else {
             return Err("one row is changed".to_owned());
         };
@@ -132,7 +164,11 @@ impl Model {
     }
 
     fn check_fate(&self, list: i32, element: u64, fate: Fate) -> Result<(), String> {
-        let times = self.list(list).iter().filter(|other| **other == element).count();
+        let times = self
+            .list(list)
+            .iter()
+            .filter(|other| **other == element)
+            .count();
         match (times, fate) {
             (0, Fate::Written) => Err("it was acknowledged and is lost".to_owned()),
             (1.., Fate::Refused) => Err("it was refused and is there".to_owned()),
@@ -165,7 +201,11 @@ impl Model {
     }
 
     fn check_order_of(&self, history: &History, list: i32, elements: &[u64]) -> Result<(), String> {
-        let places: BTreeMap<u64, usize> = elements.iter().enumerate().map(|(place, element)| (*element, place)).collect();
+        let places: BTreeMap<u64, usize> = elements
+            .iter()
+            .enumerate()
+            .map(|(place, element)| (*element, place))
+            .collect();
         if places.len() != elements.len() {
             return Err(format!("list {list} has an element twice: {elements:?}"));
         }
@@ -173,12 +213,25 @@ impl Model {
         let mut reads = Vec::new();
         for event in &history.events {
             match &event.request {
-                Request::Append { list: of, element, .. } | Request::Upsert { list: of, element } if *of == list => {
+                Request::Append {
+                    list: of, element, ..
+                }
+                | Request::Upsert { list: of, element }
+                    if *of == list =>
+                {
                     writes.extend(Write::of(event, *element, &places, event.answered));
                 }
-                Request::Member { transaction, list: of, element } if *of == list => {
-                    let end = self.end_of(history, *transaction).unwrap_or(event.answered);
-                    writes.extend(Write::of(event, *element, &places, end));
+                Request::Member {
+                    transaction,
+                    list: of,
+                    element,
+                } if *of == list => {
+                    let end = end_of(history, *transaction);
+                    let write = Write::of(event, *element, &places, Duration::ZERO);
+                    writes.extend(write.map(|write| Write {
+                        acknowledged: end,
+                        ..write
+                    }));
                 }
                 Request::Read { list: of } if *of == list => reads.push(event),
                 _ => {}
@@ -192,14 +245,9 @@ impl Model {
         if !history.has_faults {
             check_arrivals(&writes)?;
         }
-        reads.iter().try_for_each(|read| check_freshness(read, &writes))
-    }
-
-    fn end_of(&self, history: &History, transaction: u64) -> Option<Duration> {
-        let end = history.events.iter().find(|event| {
-            matches!(event.request, Request::End { transaction: of, .. } if of == transaction)
-        })?;
-        Some(end.answered)
+        reads
+            .iter()
+            .try_for_each(|read| check_freshness(read, &writes))
     }
 
     /// Each event is there as often as its INSERT was executed.
@@ -232,10 +280,17 @@ impl Model {
 
     /// Each job is taken by one client, or is left; one whose client does not know may be gone.
     fn check_jobs(&self, history: &History) -> Result<(), String> {
-        let left: BTreeSet<i32> = history.tables[2].iter().map(|row| row[0].parse().unwrap()).collect();
+        let left: BTreeSet<i32> = history.tables[2]
+            .iter()
+            .map(|row| row[0].parse().unwrap())
+            .collect();
         let mut taken = BTreeSet::new();
         let mut unknown = 0;
-        for event in history.events.iter().filter(|event| event.request == Request::Take) {
+        for event in history
+            .events
+            .iter()
+            .filter(|event| event.request == Request::Take)
+        {
             match rows(event) {
                 Some(rows) => {
                     for row in rows {
@@ -251,9 +306,18 @@ impl Model {
         let gone = usize::try_from(history.jobs).unwrap() - left.len() - taken.len();
         match gone <= unknown {
             true => Ok(()),
-            false => Err(format!("{gone} jobs are gone, and {unknown} clients do not know what they have taken")),
+            false => Err(format!(
+                "{gone} jobs are gone, and {unknown} clients do not know what they have taken"
+            )),
         }
     }
+}
+
+/// When the client of a transaction was told of its end.
+fn end_of(history: &History, transaction: u64) -> Option<Duration> {
+    let is_end = |end: &&Event| matches!(end.request, Request::End { transaction: of, .. } if of == transaction);
+    let end = history.events.iter().find(is_end)?;
+    (end.outcome != Outcome::Unknown).then_some(end.answered)
 }
 
 /// An append that was executed.
@@ -268,7 +332,12 @@ struct Write {
 }
 
 impl Write {
-    fn of(event: &Event, element: u64, places: &BTreeMap<u64, usize>, end: Duration) -> Option<Self> {
+    fn of(
+        event: &Event,
+        element: u64,
+        places: &BTreeMap<u64, usize>,
+        end: Duration,
+    ) -> Option<Self> {
         Some(Self {
             element,
             in_line: matches!(event.request, Request::Append { size_max: None, .. }),
@@ -286,7 +355,9 @@ fn check_times(writes: &[Write]) -> Result<(), String> {
             let is_before = early.acknowledged.is_some_and(|at| at < late.sent);
             if is_before && early.place > late.place {
                 let (early, late) = (early.element, late.element);
-                return Err(format!("element {early} was acknowledged before {late} was sent, and is behind it"));
+                return Err(format!(
+                    "element {early} was acknowledged before {late} was sent, and is behind it"
+                ));
             }
         }
     }
@@ -300,7 +371,9 @@ fn check_arrivals(writes: &[Write]) -> Result<(), String> {
         for late in &writes {
             if early.sent + MOMENT < late.sent && early.place > late.place {
                 let (early, late) = (early.element, late.element);
-                return Err(format!("element {early} arrived before {late}, and is behind it"));
+                return Err(format!(
+                    "element {early} arrived before {late}, and is behind it"
+                ));
             }
         }
     }
@@ -316,7 +389,9 @@ fn check_waits(history: &History) -> Result<(), String> {
     for event in &history.events {
         let needs = match event.request {
             // The condition is never true: PostgreSQL answers without the lock.
-            Request::Append { size_max: Some(0), .. } => None,
+            Request::Append {
+                size_max: Some(0), ..
+            } => None,
             Request::Append { list, .. } | Request::Upsert { list, .. } => Some(list),
             Request::Insert { .. } | Request::Read { .. } | Request::Take => None,
             Request::Member { .. } | Request::End { .. } | Request::Begin => continue,
@@ -325,7 +400,9 @@ fn check_waits(history: &History) -> Result<(), String> {
             needs == Some(*list) && *from <= event.answered && event.sent <= *to
         };
         if event.answered - event.sent > WAIT_MAX && !held.iter().any(overlaps) {
-            return Err(format!("it waits although nothing is in its way: {event:?}"));
+            return Err(format!(
+                "it waits although nothing is in its way: {event:?}"
+            ));
         }
     }
     Ok(())
@@ -335,9 +412,11 @@ fn check_waits(history: &History) -> Result<(), String> {
 fn held(history: &History) -> Vec<(i32, Duration, Duration)> {
     let mut held = Vec::new();
     for event in &history.events {
-        if let Request::Member { transaction, list, .. } = event.request {
-            let is_end = |end: &&Event| matches!(end.request, Request::End { transaction: of, .. } if of == transaction);
-            let end = history.events.iter().find(is_end).map_or(Duration::MAX, |end| end.answered);
+        if let Request::Member {
+            transaction, list, ..
+        } = event.request
+        {
+            let end = end_of(history, transaction).unwrap_or(Duration::MAX);
             held.push((list, event.sent, end));
         }
     }
@@ -356,10 +435,16 @@ fn check_freshness(read: &Event, writes: &[Write]) -> Result<(), String> {
     for write in writes {
         let is_old = write.acknowledged.is_some_and(|at| at < read.sent);
         if is_old && write.place >= len {
-            return Err(format!("element {} was acknowledged before: {read:?}", write.element));
+            return Err(format!(
+                "element {} was acknowledged before: {read:?}",
+                write.element
+            ));
         }
         if write.sent > read.answered && write.place < len {
-            return Err(format!("element {} was sent after it: {read:?}", write.element));
+            return Err(format!(
+                "element {} was sent after it: {read:?}",
+                write.element
+            ));
         }
     }
     Ok(())

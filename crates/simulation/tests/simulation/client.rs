@@ -19,7 +19,10 @@ use tokio::time::{Instant, sleep};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The rows, and the number of rows in the command tag.
-    Done { rows: Vec<Vec<String>>, affected: u64 },
+    Done {
+        rows: Vec<Vec<String>>,
+        affected: u64,
+    },
     /// PostgreSQL or Paceline has refused it: it has done nothing.
     Failed { sqlstate: String },
     /// The connection was lost.
@@ -27,7 +30,7 @@ pub(crate) enum Outcome {
 }
 
 /// A request, or one of a transaction, and its answer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
     pub(crate) client: usize,
     pub(crate) request: Request,
@@ -40,15 +43,33 @@ pub(crate) struct Event {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Request {
-    Append { list: i32, element: u64, size_max: Option<i32> },
-    Upsert { list: i32, element: u64 },
-    Insert { element: u64 },
-    Read { list: i32 },
+    Append {
+        list: i32,
+        element: u64,
+        size_max: Option<i32>,
+    },
+    Upsert {
+        list: i32,
+        element: u64,
+    },
+    Insert {
+        element: u64,
+    },
+    Read {
+        list: i32,
+    },
     Take,
     /// An append in a transaction of this number.
-    Member { transaction: u64, list: i32, element: u64 },
+    Member {
+        transaction: u64,
+        list: i32,
+        element: u64,
+    },
     /// The end of a transaction: whether it was to be committed.
-    End { transaction: u64, commits: bool },
+    End {
+        transaction: u64,
+        commits: bool,
+    },
     Begin,
 }
 
@@ -92,8 +113,7 @@ enum Parameter {
 
 const APPEND: &str =
     "UPDATE lists SET elements = elements || $1, size = size + 1 WHERE id = $2 RETURNING elements";
-const APPEND_IF: &str =
-    "UPDATE lists SET elements = elements || $1, size = size + 1 WHERE id = $2 AND size < $3 RETURNING elements";
+const APPEND_IF: &str = "UPDATE lists SET elements = elements || $1, size = size + 1 WHERE id = $2 AND size < $3 RETURNING elements";
 const UPSERT: &str = "INSERT INTO lists (id, elements, size) VALUES ($2, $1, 1) ON CONFLICT (id) DO UPDATE \
     SET elements = lists.elements || excluded.elements, size = lists.size + 1 RETURNING elements";
 const INSERT: &str = "INSERT INTO events (tag) VALUES ($1)";
@@ -109,13 +129,29 @@ fn written(element: u64) -> Parameter {
 impl Statement {
     fn of(request: &Request) -> Self {
         let (text, parameters) = match request {
-            Request::Append { list, element, size_max: None } | Request::Member { list, element, .. } => {
+            Request::Append {
+                list,
+                element,
+                size_max: None,
+            }
+            | Request::Member { list, element, .. } => {
                 (APPEND, vec![written(*element), Parameter::Int(*list)])
             }
-            Request::Append { list, element, size_max: Some(max) } => {
-                (APPEND_IF, vec![written(*element), Parameter::Int(*list), Parameter::Int(*max)])
+            Request::Append {
+                list,
+                element,
+                size_max: Some(max),
+            } => (
+                APPEND_IF,
+                vec![
+                    written(*element),
+                    Parameter::Int(*list),
+                    Parameter::Int(*max),
+                ],
+            ),
+            Request::Upsert { list, element } => {
+                (UPSERT, vec![written(*element), Parameter::Int(*list)])
             }
-            Request::Upsert { list, element } => (UPSERT, vec![written(*element), Parameter::Int(*list)]),
             Request::Insert { element } => (INSERT, vec![written(*element)]),
             Request::Read { list } => (READ, vec![Parameter::Int(*list)]),
             Request::Take => (TAKE, Vec::new()),
@@ -180,7 +216,11 @@ impl Client {
 
     async fn step(&mut self, step: &Step) {
         let request = match &step.action {
-            Action::Append { list, element, size_max } => Request::Append {
+            Action::Append {
+                list,
+                element,
+                size_max,
+            } => Request::Append {
                 list: *list,
                 element: *element,
                 size_max: *size_max,
@@ -192,7 +232,11 @@ impl Client {
             Action::Insert { element } => Request::Insert { element: *element },
             Action::Read { list } => Request::Read { list: *list },
             Action::Take => Request::Take,
-            Action::Transaction { appends, pause_ms, commits } => {
+            Action::Transaction {
+                appends,
+                pause_ms,
+                commits,
+            } => {
                 return self.transaction(step, appends, *pause_ms, *commits).await;
             }
         };
@@ -200,9 +244,18 @@ impl Client {
     }
 
     /// After an error, the transaction is rolled back. Only the last request may be the one at which the client leaves.
-    async fn transaction(&mut self, step: &Step, appends: &[(i32, u64)], pause_ms: u64, commits: bool) {
+    async fn transaction(
+        &mut self,
+        step: &Step,
+        appends: &[(i32, u64)],
+        pause_ms: u64,
+        commits: bool,
+    ) {
         let transaction = Record::next(&self.record.transactions);
-        let stays = Step { leaves: false, ..step.clone() };
+        let stays = Step {
+            leaves: false,
+            ..step.clone()
+        };
         let mut done = self.request(Request::Begin, &stays).await;
         for (list, element) in appends {
             if !done {
@@ -221,7 +274,14 @@ impl Client {
         }
         sleep(Duration::from_millis(pause_ms)).await;
         let commits = commits && done;
-        self.request(Request::End { transaction, commits }, step).await;
+        self.request(
+            Request::End {
+                transaction,
+                commits,
+            },
+            step,
+        )
+        .await;
     }
 
     /// Sends a request and notes its answer. Returns whether it was executed.
@@ -290,7 +350,11 @@ impl Client {
             let mut out = BytesMut::new();
             let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
             let parameters = vec![named("user", "postgres"), named("database", "simulation")];
-            Startup { minor: 0, parameters }.write(&mut out);
+            Startup {
+                minor: 0,
+                parameters,
+            }
+            .write(&mut out);
             connection.peer.send(&out);
             match connection.until_ready().await {
                 Ok(_) => self.connection = Some(connection),
@@ -312,7 +376,10 @@ impl Connection {
         let mut name = String::new();
         let mut is_prepared = false;
         if step.protocol == Protocol::Prepared {
-            let known = self.prepared.iter().position(|text| *text == statement.text);
+            let known = self
+                .prepared
+                .iter()
+                .position(|text| *text == statement.text);
             is_prepared = known.is_some();
             name = format!("s{}", known.unwrap_or(self.prepared.len()));
             if !is_prepared {
@@ -327,14 +394,25 @@ impl Connection {
             }
             .write(&mut out);
         }
-        let values = statement.parameters.iter().map(|parameter| match parameter {
-            Parameter::Int(number) if step.binary => (true, number.to_be_bytes().to_vec()),
-            Parameter::Int(number) => (false, number.to_string().into_bytes()),
-            Parameter::Text(text) => (step.binary, text.clone().into_bytes()),
-        });
+        let values = statement
+            .parameters
+            .iter()
+            .map(|parameter| match parameter {
+                Parameter::Int(number) if step.binary => (true, number.to_be_bytes().to_vec()),
+                Parameter::Int(number) => (false, number.to_string().into_bytes()),
+                Parameter::Text(text) => (step.binary, text.clone().into_bytes()),
+            });
         let values: Vec<_> = values.collect();
-        let values: Vec<_> = values.iter().map(|(binary, bytes)| (*binary, Some(&bytes[..]))).collect();
-        frontend::write_bind(&mut out, name.as_bytes(), &values, &[i16::from(step.binary)]);
+        let values: Vec<_> = values
+            .iter()
+            .map(|(binary, bytes)| (*binary, Some(&bytes[..])))
+            .collect();
+        frontend::write_bind(
+            &mut out,
+            name.as_bytes(),
+            &values,
+            &[i16::from(step.binary)],
+        );
         frontend::write_describe_portal(&mut out);
         frontend::write_execute(&mut out);
         frontend::write_sync(&mut out);
@@ -345,7 +423,9 @@ impl Connection {
     async fn until_ready(&mut self) -> Result<Vec<(u8, Vec<u8>)>, Lost> {
         let mut messages = Vec::new();
         loop {
-            while let Some((kind, message)) = frame::split_message(&mut self.input).map_err(|_| Lost)? {
+            while let Some((kind, message)) =
+                frame::split_message(&mut self.input).map_err(|_| Lost)?
+            {
                 if kind == tag::READY_FOR_QUERY {
                     return Ok(messages);
                 }
@@ -366,7 +446,9 @@ impl Connection {
                     let fields = backend::read_fields(&body).expect("a row description");
                     let formats = backend::read_formats(&body).expect("a row description");
                     let both = fields.iter().zip(formats);
-                    binary = both.map(|(field, format)| format == 1 && field.type_oid == 23).collect();
+                    binary = both
+                        .map(|(field, format)| format == 1 && field.type_oid == 23)
+                        .collect();
                 }
                 tag::DATA_ROW => {
                     let values = backend::row_values(&body).expect("a row").into_iter();
@@ -393,4 +475,3 @@ impl Connection {
         })
     }
 }
-

@@ -5,8 +5,8 @@ use crate::client::{Client, Event, Record};
 use crate::mutation::{Groups, Mutator};
 use crate::postgres::catalog::Catalog;
 use crate::postgres::schema::DDL;
-use crate::postgres::server::{Delays, Server};
-use crate::program::{ABSENT_LIST, Action, Fault, LISTS, Program, Protocol, ROOMY, Step};
+use crate::postgres::server::{Captured, Delays, Server};
+use crate::program::{Action, Fault, LISTS, Program, Protocol, ROOMY, Step};
 use crate::random::Random;
 use paceline_config::Config;
 use paceline_net::memory::listen;
@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// What is left of a history.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct History {
     pub(crate) events: Vec<Event>,
     /// The committed rows of each table, as text.
@@ -32,13 +32,9 @@ pub(crate) struct History {
     /// No request waits for a server connection.
     pub(crate) is_roomy: bool,
     pub(crate) steps: u64,
-    pub(crate) statistics: Statistics,
-}
-
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Statistics {
     pub(crate) groups: Groups,
     pub(crate) crashes: u64,
+    pub(crate) captured: Captured,
 }
 
 /// Runs the history of this seed and checks it.
@@ -50,8 +46,23 @@ pub(crate) fn run(seed: u64, catalog: &Rc<Catalog>, mutator: Mutator) -> Result<
     Ok(history)
 }
 
-fn simulate(program: &Program, random: &mut Random, catalog: &Rc<Catalog>, mutator: Mutator) -> Result<History, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+/// Runs the history of this seed with one server connection, which is not lost.
+pub(crate) fn run_serially(seed: u64, catalog: &Rc<Catalog>) -> Result<History, String> {
+    let mut random = Random::new(seed);
+    let program = Program::new(&mut random).on_one_connection();
+    simulate(&program, &mut random, catalog, Mutator::default())
+}
+
+fn simulate(
+    program: &Program,
+    random: &mut Random,
+    catalog: &Rc<Catalog>,
+    mutator: Mutator,
+) -> Result<History, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let local = LocalSet::new();
     let delays = Delays {
@@ -85,10 +96,9 @@ async fn scenario(program: &Program, server: &Rc<Server>) -> Result<History, Str
         has_faults: program.has_faults(),
         is_roomy: program.pool_size == ROOMY,
         steps: server.steps.get(),
-        statistics: Statistics {
-            groups: server.mutator.groups.get(),
-            crashes: server.crashes.get(),
-        },
+        groups: server.mutator.groups.get(),
+        crashes: server.crashes.get(),
+        captured: server.captured.take(),
     })
 }
 
@@ -96,7 +106,9 @@ fn config(program: &Program, folder: &std::path::Path) -> Config {
     let url = format!("postgres://postgres@/?host={}", folder.display());
     let mut config = Config::for_upstream(&url).unwrap();
     config.set("hotspot_for_autocommit=true").unwrap();
-    config.set(&format!("default_pool_size={}", program.pool_size)).unwrap();
+    config
+        .set(&format!("default_pool_size={}", program.pool_size))
+        .unwrap();
     config.set("server_login_retry=1s").unwrap();
     config
 }
@@ -125,7 +137,8 @@ fn committed(server: &Server) -> Vec<Vec<Vec<String>>> {
     let tables = 0..server.catalog.schema.tables.len();
     let rows = tables.map(|table| {
         let rows = storage.all_committed(table).into_iter();
-        rows.map(|row| row.iter().map(|value| value.to_text().unwrap()).collect()).collect()
+        rows.map(|row| row.iter().map(|value| value.to_text().unwrap()).collect())
+            .collect()
     });
     rows.collect()
 }
@@ -164,28 +177,34 @@ fn warm_up() -> Vec<Step> {
         element += 1;
         element
     };
-    let append = |element, size_max| Action::Append {
-        list: 1,
-        element,
-        size_max,
-    };
-    let actions = [
-        append(next(), None),
-        append(next(), Some(1_000)),
-        Action::Upsert { list: 1, element: next() },
-        Action::Insert { element: next() },
-        Action::Read { list: 1 },
-        Action::Take,
-    ];
-    let step = |action| Step {
+    let list = 1;
+    let mut actions = Vec::new();
+    for protocol in [Protocol::Simple, Protocol::Unnamed] {
+        let append = |element, size_max| Action::Append {
+            list,
+            element,
+            size_max,
+        };
+        let all = [
+            append(next(), None),
+            append(next(), Some(1_000)),
+            Action::Upsert {
+                list,
+                element: next(),
+            },
+            Action::Insert { element: next() },
+            Action::Read { list },
+            Action::Take,
+        ];
+        actions.extend(all.map(|action| (action, protocol)));
+    }
+    let step = |(action, protocol)| Step {
         pause_ms: 100,
         action,
-        protocol: Protocol::Unnamed,
+        protocol,
         binary: false,
         leaves: false,
         split: false,
     };
-    let mut steps: Vec<Step> = actions.into_iter().map(step).collect();
-    steps.push(step(Action::Read { list: ABSENT_LIST }));
-    steps
+    actions.into_iter().map(step).collect()
 }

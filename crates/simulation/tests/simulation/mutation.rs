@@ -52,13 +52,23 @@ impl Mutation {
 }
 
 /// Groups that the server has executed.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(crate) struct Groups {
     pub(crate) folds: u64,
     pub(crate) merges: u64,
     pub(crate) takes: u64,
     pub(crate) others: u64,
     pub(crate) members: u64,
+}
+
+impl Groups {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.folds += other.folds;
+        self.merges += other.merges;
+        self.takes += other.takes;
+        self.others += other.others;
+        self.members += other.members;
+    }
 }
 
 /// Looks at the statements of the server, and applies a mutation.
@@ -129,7 +139,11 @@ impl Mutator {
             _ => &mut groups.others,
         };
         *kind += 1;
-        let longest = parameters.iter().filter_map(array).map(|items| items.len()).max();
+        let longest = parameters
+            .iter()
+            .filter_map(array)
+            .map(|items| items.len())
+            .max();
         groups.members += longest.unwrap_or(0) as u64;
         self.groups.set(groups);
     }
@@ -150,7 +164,11 @@ impl Mutator {
             // The answers belong to the members as Paceline has sent them.
             Some(Mutation::MembersReversed) if is_fold(text) => swap(&mut outcome.rows, true),
             Some(Mutation::NeedlessWait) if text.contains("met.pos") => {
-                let members = parameters.iter().filter_map(array).map(|items| items.len()).max();
+                let members = parameters
+                    .iter()
+                    .filter_map(array)
+                    .map(|items| items.len())
+                    .max();
                 let row = |number| vec![Value::Bool(true), Value::Int4(number)];
                 let members = i32::try_from(members.unwrap_or(0)).unwrap();
                 outcome.rows = (1..=members).map(row).collect();
@@ -169,8 +187,14 @@ impl Mutator {
 
 /// Exchanges the numbers of members in a group's result: those of the first two, or the whole order.
 fn swap(rows: &mut [Vec<Value>], all: bool) {
-    let numbered: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].get(1).is_some_and(|n| !n.is_null())).collect();
-    let count = if all { numbered.len() / 2 } else { numbered.len().min(2) / 2 };
+    let numbered: Vec<usize> = (0..rows.len())
+        .filter(|row| rows[*row].get(1).is_some_and(|n| !n.is_null()))
+        .collect();
+    let count = if all {
+        numbered.len() / 2
+    } else {
+        numbered.len().min(2) / 2
+    };
     for pair in 0..count {
         let other = if all { numbered.len() - 1 - pair } else { 1 };
         let (one, other) = (numbered[pair], numbered[other]);

@@ -12,10 +12,17 @@ pub(crate) enum Action {
         size_max: Option<i32>,
     },
     /// Appends to a list that may not exist.
-    Upsert { list: i32, element: u64 },
+    Upsert {
+        list: i32,
+        element: u64,
+    },
     /// Appends an event.
-    Insert { element: u64 },
-    Read { list: i32 },
+    Insert {
+        element: u64,
+    },
+    Read {
+        list: i32,
+    },
     /// Takes the first job.
     Take,
     /// Appends to these lists in one transaction, and pauses before its end.
@@ -91,14 +98,20 @@ impl Program {
         let hot = random.within(1..=3);
         let clients = (0..clients).map(|_| {
             let steps = random.within(1..=steps);
-            (0..steps).map(|_| step(random, hot, quiet, &mut next)).collect()
+            (0..steps)
+                .map(|_| step(random, hot, quiet, &mut next))
+                .collect()
         });
         let clients = clients.collect();
         let faults = if quiet { 0 } else { random.within(0..=2) };
         Self {
             clients,
             faults: (0..faults).map(|_| fault(random)).collect(),
-            pool_size: if quiet && is_roomy { ROOMY } else { random.within(1..=6) },
+            pool_size: if quiet && is_roomy {
+                ROOMY
+            } else {
+                random.within(1..=6)
+            },
             statement_ms: random.within(0..=3),
             commit_ms: *random.one_of(&[0, 2, 5, 30]),
             network_ms: random.within(0..=2),
@@ -108,6 +121,17 @@ impl Program {
 }
 
 impl Program {
+    /// With one server connection, which is not lost.
+    pub(crate) fn on_one_connection(mut self) -> Self {
+        self.pool_size = 1;
+        self.faults.clear();
+        self.clients
+            .iter_mut()
+            .flatten()
+            .for_each(|step| step.leaves = false);
+        self
+    }
+
     /// Whether connections are lost.
     pub(crate) fn has_faults(&self) -> bool {
         let mut steps = self.clients.iter().flatten();
@@ -144,7 +168,9 @@ fn step(random: &mut Random, hot: u64, quiet: bool, next: &mut dyn FnMut() -> u6
         },
         16..=17 => Action::Take,
         _ => Action::Transaction {
-            appends: (0..random.within(1..=2)).map(|_| (list(random), next())).collect(),
+            appends: (0..random.within(1..=2))
+                .map(|_| (list(random), next()))
+                .collect(),
             pause_ms: *random.one_of(&[0, 1, 10, 60, 3_000]),
             commits: !random.once_in(4),
         },

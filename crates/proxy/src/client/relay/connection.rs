@@ -1,6 +1,5 @@
 //! The server connection of a relay, from the client's settings on it to its return to the pool.
 
-use paceline_pool::clock;
 use super::{RelayOutcome, RelayTask, ServerDisposal};
 use crate::cancel::ClientState;
 use crate::client::Client;
@@ -10,6 +9,7 @@ use paceline_batch::line::ROW_AWAITED_MAX;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_net::optional_timeout;
 use paceline_pool::analysis::AnalysisTask;
+use paceline_pool::clock;
 use paceline_pool::messages;
 use paceline_pool::pool::{
     AnalysisState, DisconnectSignal, PooledServer, RowsInFlight, WaitResult,

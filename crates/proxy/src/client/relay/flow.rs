@@ -1,6 +1,5 @@
 //! Moves bytes between client and server: reads from one, writes to the other, and waits for either.
 
-use paceline_pool::clock;
 use super::context::{with_context, with_context_and_template};
 use super::input::Body;
 use super::{BACKLOG_MAX, RelayTask, ServerDisposal};
@@ -10,6 +9,7 @@ use crate::shared_listen::notification_ready;
 use bytes::{Buf, Bytes};
 use paceline_config::PoolMode;
 use paceline_pool::address::DatabaseAddress;
+use paceline_pool::clock;
 use paceline_pool::pool::DisconnectSignal;
 use paceline_pool::pools::Exclusive;
 use paceline_relay::relay::{NotYet, RelayState};

@@ -1,7 +1,6 @@
 //! Single statements whose request and answer are forwarded as they are. Unless PostgreSQL's answer is an unusual one, there is no
 //! [`RelayTask`] for them.
 
-use paceline_pool::clock;
 use super::context::with_context;
 use super::input::{Blocked, SentRequest};
 use super::stats::RelayStats;
@@ -13,6 +12,7 @@ use crate::client::work_budget::WorkBudget;
 use bytes::{Buf, BytesMut};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
+use paceline_pool::clock;
 use paceline_pool::server::ServerConn;
 use paceline_relay::relay::{PlainStatement, RelayContext, Wrap};
 use paceline_wire::Frames;

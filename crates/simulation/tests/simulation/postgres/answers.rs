@@ -28,7 +28,10 @@ impl Answer {
 
     pub(crate) fn write_rows(&self, out: &mut BytesMut) {
         for row in &self.rows {
-            backend::write_row(out, row.iter().map(|value| value.as_ref().map(String::as_bytes)));
+            backend::write_row(
+                out,
+                row.iter().map(|value| value.as_ref().map(String::as_bytes)),
+            );
         }
         backend::write_command_complete(out, &self.tag);
     }
@@ -73,9 +76,16 @@ impl RealServer {
         let mut out = BytesMut::new();
         let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let parameters = vec![named("user", "postgres"), named("database", database)];
-        Startup { minor: 0, parameters }.write(&mut out);
+        Startup {
+            minor: 0,
+            parameters,
+        }
+        .write(&mut out);
         server.send(&out);
-        let error = server.until_ready().into_iter().find(|(kind, _)| *kind == tag::ERROR_RESPONSE);
+        let error = server
+            .until_ready()
+            .into_iter()
+            .find(|(kind, _)| *kind == tag::ERROR_RESPONSE);
         assert!(error.is_none(), "{error:?}");
         server
     }
@@ -100,7 +110,9 @@ impl RealServer {
     /// The messages before the next ReadyForQuery.
     pub(crate) fn until_ready(&mut self) -> Vec<(u8, Vec<u8>)> {
         let messages = std::iter::from_fn(|| Some(self.message()));
-        messages.take_while(|(kind, _)| *kind != tag::READY_FOR_QUERY).collect()
+        messages
+            .take_while(|(kind, _)| *kind != tag::READY_FOR_QUERY)
+            .collect()
     }
 
     /// Executes one statement.
@@ -113,19 +125,25 @@ impl RealServer {
             match kind {
                 tag::ROW_DESCRIPTION => {
                     let fields = backend::read_fields(&body).unwrap().into_iter();
-                    let column = |field: Field| (String::from_utf8(field.name).unwrap(), field.type_oid);
+                    let column =
+                        |field: Field| (String::from_utf8(field.name).unwrap(), field.type_oid);
                     answer.columns = fields.map(column).collect();
                 }
                 tag::DATA_ROW => {
                     let values = backend::row_values(&body).unwrap().into_iter();
                     let text = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
-                    answer.rows.push(values.map(|value| value.map(text)).collect());
+                    answer
+                        .rows
+                        .push(values.map(|value| value.map(text)).collect());
                 }
                 tag::COMMAND_COMPLETE => {
                     answer.tag = String::from_utf8_lossy(&body[..body.len() - 1]).into_owned();
                 }
                 tag::ERROR_RESPONSE => {
-                    panic!("PostgreSQL refuses {question}: {}", String::from_utf8_lossy(&body));
+                    panic!(
+                        "PostgreSQL refuses {question}: {}",
+                        String::from_utf8_lossy(&body)
+                    );
                 }
                 _ => {}
             }

@@ -33,7 +33,11 @@ impl Command {
     pub(crate) fn fields(&self, catalog: &Catalog) -> Option<Vec<Field>> {
         match self {
             Self::Answer(answer) => Some(answer.fields()),
-            Self::Execute(statement) if statement.query.columns.is_empty() && statement.query.body.writes() => None,
+            Self::Execute(statement)
+                if statement.query.columns.is_empty() && statement.query.body.writes() =>
+            {
+                None
+            }
             Self::Execute(statement) => {
                 let columns = statement.query.columns.iter();
                 let one = columns.map(|column| {
@@ -112,11 +116,21 @@ impl Catalog {
             catalog.note_version(&question, &answer);
         }
         let value = |question: String| {
-            let answer = catalog.answer(&question).unwrap_or_else(|| panic!("no answer to {question}"));
+            let answer = catalog
+                .answer(&question)
+                .unwrap_or_else(|| panic!("no answer to {question}"));
             answer.single().unwrap().to_owned()
         };
-        let oid = |name: &str| value(format!("SELECT 'public.{name}'::pg_catalog.regclass::pg_catalog.oid"));
-        let oids = catalog.schema.tables.iter().map(|table| oid(table.name).parse().unwrap());
+        let oid = |name: &str| {
+            value(format!(
+                "SELECT 'public.{name}'::pg_catalog.regclass::pg_catalog.oid"
+            ))
+        };
+        let oids = catalog
+            .schema
+            .tables
+            .iter()
+            .map(|table| oid(table.name).parse().unwrap());
         let oids = oids.collect();
         let reported = REPORTED.map(|name| {
             let setting = value(format!("SELECT pg_catalog.current_setting('{name}')"));
@@ -137,14 +151,20 @@ impl Catalog {
         }
         let answer = self.real.as_ref()?.borrow_mut().ask(question);
         self.note_version(question, &answer);
-        self.answers.borrow_mut().insert(question.to_owned(), answer.clone());
+        self.answers
+            .borrow_mut()
+            .insert(question.to_owned(), answer.clone());
         Some(answer)
     }
 
     fn note_version(&self, question: &str, answer: &Answer) {
-        let sql = question.strip_prefix("SELECT ").filter(|sql| sql.contains("xmin"));
+        let sql = question
+            .strip_prefix("SELECT ")
+            .filter(|sql| sql.contains("xmin"));
         if let Some((sql, value)) = sql.zip(answer.single()) {
-            self.versions.borrow_mut().push((sql.to_owned(), value.to_owned()));
+            self.versions
+                .borrow_mut()
+                .push((sql.to_owned(), value.to_owned()));
         }
     }
 
@@ -155,7 +175,8 @@ impl Catalog {
             return Rc::clone(known);
         }
         let commands = self.parse(text, types);
-        let commands = Rc::new(commands.unwrap_or_else(|why| panic!("{why} is not simulated: {text}")));
+        let commands =
+            Rc::new(commands.unwrap_or_else(|why| panic!("{why} is not simulated: {text}")));
         self.known.borrow_mut().insert(key, Rc::clone(&commands));
         commands
     }
@@ -175,12 +196,14 @@ impl Catalog {
 
     fn command(&self, node: &NodeEnum, text: &str, types: &[u32]) -> Result<Command, NotSimulated> {
         match node {
-            NodeEnum::TransactionStmt(statement) => match TransactionStmtKind::try_from(statement.kind) {
-                Ok(TransactionStmtKind::TransStmtBegin) => Ok(Command::Begin),
-                Ok(TransactionStmtKind::TransStmtCommit) => Ok(Command::Commit),
-                Ok(TransactionStmtKind::TransStmtRollback) => Ok(Command::Rollback),
-                other => Err(format!("{other:?}")),
-            },
+            NodeEnum::TransactionStmt(statement) => {
+                match TransactionStmtKind::try_from(statement.kind) {
+                    Ok(TransactionStmtKind::TransStmtBegin) => Ok(Command::Begin),
+                    Ok(TransactionStmtKind::TransStmtCommit) => Ok(Command::Commit),
+                    Ok(TransactionStmtKind::TransStmtRollback) => Ok(Command::Rollback),
+                    other => Err(format!("{other:?}")),
+                }
+            }
             NodeEnum::VariableSetStmt(set) => setting(set),
             NodeEnum::DiscardStmt(_) => Ok(Command::Discard),
             _ => self.statement(text, types),
@@ -219,7 +242,9 @@ fn setting(set: &VariableSetStmt) -> Result<Command, NotSimulated> {
             let values: Vec<String> = values.collect::<Result<_, _>>()?;
             Ok(Command::Set(name, Some(values.join(", ")), set.is_local))
         }
-        Ok(VariableSetKind::VarSetDefault | VariableSetKind::VarReset) => Ok(Command::Set(name, None, false)),
+        Ok(VariableSetKind::VarSetDefault | VariableSetKind::VarReset) => {
+            Ok(Command::Set(name, None, false))
+        }
         Ok(VariableSetKind::VarResetAll) => Ok(Command::Discard),
         other => Err(format!("SET {other:?}")),
     }

@@ -17,7 +17,11 @@ pub(crate) struct Env<'a> {
 
 impl<'a> Env<'a> {
     pub(crate) fn of(row: &'a [Value], outer: Option<&'a Env<'a>>) -> Self {
-        Self { row, outer, number: 0 }
+        Self {
+            row,
+            outer,
+            number: 0,
+        }
     }
 
     fn column(&self, level: usize, offset: usize) -> Value {
@@ -91,7 +95,8 @@ impl Execution<'_> {
                     [] => Value::Null,
                     [row] => row[0].clone(),
                     _ => {
-                        let message = "more than one row returned by a subquery used as an expression";
+                        let message =
+                            "more than one row returned by a subquery used as an expression";
                         return Err(failed("21000", message).into());
                     }
                 }
@@ -99,11 +104,14 @@ impl Execution<'_> {
             Expr::Exists(query) => Value::Bool(!self.query(query, Some(env))?.is_empty()),
             Expr::ArrayOf(query) => {
                 let rows = self.query(query, Some(env))?;
-                Value::Array(Rc::new(rows.into_iter().map(|mut row| row.swap_remove(0)).collect()))
+                Value::Array(Rc::new(
+                    rows.into_iter().map(|mut row| row.swap_remove(0)).collect(),
+                ))
             }
             Expr::EqualsAny(one, any) => {
                 let (one, any) = (self.value(one, env)?, self.value(any, env)?);
-                let equal = |item: &Value| item.compare(&one).is_some_and(std::cmp::Ordering::is_eq);
+                let equal =
+                    |item: &Value| item.compare(&one).is_some_and(std::cmp::Ordering::is_eq);
                 match any {
                     Value::Array(items) => Value::Bool(items.iter().any(equal)),
                     _ => Value::Null,
@@ -181,7 +189,10 @@ fn element(array: &Value, index: &Value) -> Value {
         return Value::Null;
     };
     let place = usize::try_from(index - 1).ok();
-    place.and_then(|place| items.get(place)).cloned().unwrap_or(Value::Null)
+    place
+        .and_then(|place| items.get(place))
+        .cloned()
+        .unwrap_or(Value::Null)
 }
 
 fn operate(operator: Operator, left: &Value, right: &Value) -> Result<Value, Stop> {
@@ -190,7 +201,9 @@ fn operate(operator: Operator, left: &Value, right: &Value) -> Result<Value, Sto
         return Ok(Value::Null);
     }
     let compared = |wanted: &[std::cmp::Ordering]| {
-        let ordering = left.compare(right).unwrap_or_else(|| panic!("{left:?} and {right:?} are compared"));
+        let ordering = left
+            .compare(right)
+            .unwrap_or_else(|| panic!("{left:?} and {right:?} are compared"));
         Ok(Value::Bool(wanted.contains(&ordering)))
     };
     match operator {

@@ -1,12 +1,10 @@
 //! Executes a statement at one moment, or finds that it waits for a row.
 
-use super::error::{Stop, failed};
+use super::error::Stop;
 use super::evaluate::Env;
 use super::settings::Settings;
 use super::storage::{Locked, Snapshot, Storage, Version, Xid};
-use super::tree::{
-    Body, Conflict, Cte, Delete, Expr, From, Insert, Lock, Place, Query, Select, Statement, Update,
-};
+use super::tree::{Body, Cte, Expr, From, Lock, Place, Query, Select, Statement};
 use super::value::{RowId, Value};
 use std::rc::Rc;
 
@@ -25,10 +23,10 @@ pub(crate) struct Execution<'a> {
     pub(crate) storage: &'a mut Storage,
     pub(crate) settings: &'a mut Settings,
     pub(crate) parameters: &'a [Value],
-    snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
     ctes: &'a [Cte],
     results: Vec<Option<Rc<Vec<Row>>>>,
-    changed: usize,
+    pub(crate) changed: usize,
 }
 
 /// Executes a statement. If it waits, the caller repeats it with the same snapshot; its changes are undone.
@@ -73,7 +71,11 @@ impl Execution<'_> {
         Ok(Outcome { rows, changed })
     }
 
-    pub(crate) fn query(&mut self, query: &Query, outer: Option<&Env<'_>>) -> Result<Vec<Row>, Stop> {
+    pub(crate) fn query(
+        &mut self,
+        query: &Query,
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<Row>, Stop> {
         match &query.body {
             Body::Select(select) => self.select(select, outer),
             Body::Values(rows) => {
@@ -139,7 +141,12 @@ impl Execution<'_> {
         Ok(results)
     }
 
-    fn filter(&mut self, rows: &mut Vec<Row>, quals: &[Expr], outer: Option<&Env<'_>>) -> Result<(), Stop> {
+    pub(crate) fn filter(
+        &mut self,
+        rows: &mut Vec<Row>,
+        quals: &[Expr],
+        outer: Option<&Env<'_>>,
+    ) -> Result<(), Stop> {
         if quals.is_empty() {
             return Ok(());
         }
@@ -160,7 +167,12 @@ impl Execution<'_> {
         Ok(limit.and_then(|limit| usize::try_from(limit).ok()))
     }
 
-    fn sort(&mut self, rows: &mut Vec<Row>, order: &[(Expr, bool)], outer: Option<&Env<'_>>) -> Result<(), Stop> {
+    fn sort(
+        &mut self,
+        rows: &mut Vec<Row>,
+        order: &[(Expr, bool)],
+        outer: Option<&Env<'_>>,
+    ) -> Result<(), Stop> {
         if order.is_empty() {
             return Ok(());
         }
@@ -176,7 +188,11 @@ impl Execution<'_> {
             let pairs = one.iter().zip(other).zip(order);
             let orderings = pairs.map(|((one, other), (_, descending))| {
                 let ordering = one.compare(other).unwrap_or(std::cmp::Ordering::Equal);
-                if *descending { ordering.reverse() } else { ordering }
+                if *descending {
+                    ordering.reverse()
+                } else {
+                    ordering
+                }
             });
             orderings.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
         });
@@ -185,7 +201,12 @@ impl Execution<'_> {
     }
 
     /// One row of numbers of rows.
-    fn aggregates(&mut self, targets: &[Expr], rows: &[Row], outer: Option<&Env<'_>>) -> Result<Row, Stop> {
+    fn aggregates(
+        &mut self,
+        targets: &[Expr],
+        rows: &[Row],
+        outer: Option<&Env<'_>>,
+    ) -> Result<Row, Stop> {
         let mut result = Row::new();
         for target in targets {
             result.push(self.aggregate(target, rows, outer)?);
@@ -193,7 +214,12 @@ impl Execution<'_> {
         Ok(result)
     }
 
-    fn aggregate(&mut self, target: &Expr, rows: &[Row], outer: Option<&Env<'_>>) -> Result<Value, Stop> {
+    fn aggregate(
+        &mut self,
+        target: &Expr,
+        rows: &[Row],
+        outer: Option<&Env<'_>>,
+    ) -> Result<Value, Stop> {
         match target {
             Expr::Count(None) => Ok(Value::Int8(i64::try_from(rows.len()).unwrap())),
             Expr::Count(Some(arg)) => {
@@ -208,7 +234,12 @@ impl Execution<'_> {
     }
 
     /// The rows of a FROM clause, each behind the values of `prefix`.
-    fn from(&mut self, from: &From, prefix: &[Value], outer: Option<&Env<'_>>) -> Result<Vec<Row>, Stop> {
+    pub(crate) fn from(
+        &mut self,
+        from: &From,
+        prefix: &[Value],
+        outer: Option<&Env<'_>>,
+    ) -> Result<Vec<Row>, Stop> {
         let extended = |more: &[Value]| [prefix, more].concat();
         Ok(match from {
             From::Nothing => vec![prefix.to_vec()],
@@ -236,7 +267,10 @@ impl Execution<'_> {
                 let longest = sets.iter().map(Vec::len).max().unwrap_or(0);
                 let row = |number: usize| {
                     let mut row = prefix.to_vec();
-                    row.extend(sets.iter().map(|set| set.get(number).cloned().unwrap_or(Value::Null)));
+                    row.extend(
+                        sets.iter()
+                            .map(|set| set.get(number).cloned().unwrap_or(Value::Null)),
+                    );
                     if *ordinality {
                         row.push(Value::Int8(i64::try_from(number + 1).unwrap()));
                     }
@@ -269,7 +303,10 @@ impl Execution<'_> {
 
     /// The conditions of inner joins.
     fn conditions<'q>(from: &'q From, into: &mut Vec<&'q Expr>) {
-        if let From::Join { left, right, on, .. } = from {
+        if let From::Join {
+            left, right, on, ..
+        } = from
+        {
             Self::conditions(left, into);
             Self::conditions(right, into);
             into.extend(on);
@@ -278,7 +315,7 @@ impl Execution<'_> {
 
     /// Locks the row at `place`, and takes over its newest version if the conditions still hold for it. `None`: they do not, or the
     /// row is skipped.
-    fn lock_row(
+    pub(crate) fn lock_row(
         &mut self,
         place: Place,
         skip_locked: bool,
@@ -335,139 +372,9 @@ impl Execution<'_> {
         }
         Ok(locked)
     }
-
-    /// The rows that a statement changes, locked, in their newest versions. All are locked before one is changed, so that the
-    /// statement can be repeated if it waits.
-    fn targets(&mut self, target: Place, from: &From, quals: &[Expr]) -> Result<Vec<(RowId, Row)>, Stop> {
-        let mut rows = self.from(from, &[], None)?;
-        self.filter(&mut rows, quals, None)?;
-        let mut targets: Vec<(RowId, Row)> = Vec::new();
-        for row in rows {
-            let Some(row) = self.lock_row(target, false, row, (from, quals), None)? else {
-                continue;
-            };
-            // A row that several rows join is changed once.
-            if let Value::Row(id) = row[target.row()]
-                && targets.iter().all(|(other, _)| *other != id)
-            {
-                targets.push((id, row));
-            }
-        }
-        Ok(targets)
-    }
-
-    fn update(&mut self, update: &Update) -> Result<Vec<Row>, Stop> {
-        let mut results = Vec::new();
-        let targets = self.targets(update.target, &update.from, &update.quals)?;
-        self.changed = targets.len();
-        for (id, mut row) in targets {
-            let new = self.assigned(&row, update.target, &update.sets, &Env::of(&row, None))?;
-            self.storage.update(self.snapshot, id, new.clone())?;
-            let offset = update.target.offset;
-            row.splice(offset..offset + update.target.columns, new);
-            row[offset + update.target.columns] = Value::Int8(self.xid());
-            results.push(self.values(&update.returning, &Env::of(&row, None))?);
-        }
-        Ok(results)
-    }
-
-    /// The columns of a row after these assignments.
-    fn assigned(&mut self, row: &Row, of: Place, sets: &[(usize, Expr)], env: &Env<'_>) -> Result<Row, Stop> {
-        let mut new = row[of.offset..of.offset + of.columns].to_vec();
-        for (place, value) in sets {
-            new[*place] = self.value(value, env)?;
-        }
-        Ok(new)
-    }
-
-    fn delete(&mut self, delete: &Delete) -> Result<Vec<Row>, Stop> {
-        let mut results = Vec::new();
-        let targets = self.targets(delete.target, &delete.from, &delete.quals)?;
-        self.changed = targets.len();
-        for (id, row) in targets {
-            self.storage.delete(self.snapshot, id);
-            results.push(self.values(&delete.returning, &Env::of(&row, None))?);
-        }
-        Ok(results)
-    }
-
-    fn insert(&mut self, insert: &Insert) -> Result<Vec<Row>, Stop> {
-        let source = self.query(&insert.source, None)?;
-        let columns = self.storage.schema.tables[insert.table].columns.len();
-        let (mut results, mut changed) = (Vec::new(), 0);
-        for row in source {
-            let mut values = vec![Value::Null; columns];
-            for (place, value) in insert.columns.iter().zip(row) {
-                values[*place] = value;
-            }
-            let inserted = self.storage.insert(self.snapshot, insert.table, values.clone())?;
-            let row = match (inserted, &insert.conflict) {
-                (Ok(id), _) => {
-                    values.push(Value::Int8(self.xid()));
-                    values.push(Value::Row(id));
-                    Some(values)
-                }
-                (Err(_), Conflict::Nothing) => None,
-                (Err(_), Conflict::Error) => return Err(self.duplicate(insert.table, &values)),
-                (Err(id), Conflict::Update(sets, condition)) => {
-                    self.update_conflicting(id, &values, sets, condition.as_ref())?
-                }
-            };
-            if let Some(row) = row {
-                changed += 1;
-                results.push(self.values(&insert.returning, &Env::of(&row, None))?);
-            }
-        }
-        self.changed = changed;
-        Ok(results)
-    }
-
-    fn duplicate(&self, table: usize, values: &[Value]) -> Stop {
-        let table = &self.storage.schema.tables[table];
-        let _ = values;
-        let message = format!("duplicate key value violates unique constraint \"{}_pkey\"", table.name);
-        failed("23505", &message).into()
-    }
-
-    /// DO UPDATE. `None` if its condition does not hold.
-    fn update_conflicting(
-        &mut self,
-        id: RowId,
-        proposed: &[Value],
-        sets: &[(usize, Expr)],
-        condition: Option<&Expr>,
-    ) -> Result<Option<Row>, Stop> {
-        let newest = match self.storage.lock(self.snapshot, id) {
-            Locked::Newest(newest) => newest,
-            Locked::Busy => return Err(Stop::Waits(id)),
-            Locked::Gone => return Err(failed("40001", "the row was deleted").into()),
-        };
-        if self.storage.is_own(self.snapshot, &newest) {
-            let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
-            return Err(failed("21000", message).into());
-        }
-        let mut row = newest.values.to_vec();
-        row.extend(system_columns(id, &newest));
-        let place = Place {
-            table: id.table,
-            offset: 0,
-            columns: newest.values.len(),
-        };
-        let both = [&row[..], proposed, &[Value::Null, Value::Null]].concat();
-        let env = Env::of(&both, None);
-        if let Some(condition) = condition
-            && !self.value(condition, &env)?.is_true()
-        {
-            return Ok(None);
-        }
-        let new = self.assigned(&both, place, sets, &env)?;
-        self.storage.update(self.snapshot, id, new.clone())?;
-        row.splice(0..new.len(), new);
-        Ok(Some(row))
-    }
 }
 
 /// `xmin`, and the number of the row.
-fn system_columns(id: RowId, version: &Version) -> [Value; 2] {
+pub(crate) fn system_columns(id: RowId, version: &Version) -> [Value; 2] {
     [Value::Int8(version.inserted.xid), Value::Row(id)]
 }

@@ -3,10 +3,12 @@
 
 pub(crate) mod answers;
 pub(crate) mod catalog;
+mod change;
 mod error;
 mod evaluate;
 pub(crate) mod execute;
 mod resolve;
+mod resolve_change;
 mod resolve_expr;
 pub(crate) mod schema;
 mod scope;

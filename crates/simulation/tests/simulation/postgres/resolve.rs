@@ -3,13 +3,10 @@
 use super::resolve_expr::{convert, inner, string};
 use super::schema::Schema;
 use super::scope::{NotSimulated, Resolver, Scope};
-use super::tree::{
-    Body, Conflict, Cte, Delete, Expr, From, Insert, Lock, OutColumn, Query, Select, Statement, Update,
-};
+use super::tree::{Body, Cte, Expr, From, Lock, OutColumn, Query, Select, Statement};
 use super::value::Type;
 use pg_query::protobuf::{
-    DeleteStmt, InsertStmt, JoinType, LockWaitPolicy, RangeFunction, RangeVar, ReturningClause, SelectStmt,
-    SortByDir, UpdateStmt, WithClause,
+    JoinType, LockWaitPolicy, RangeFunction, RangeVar, SelectStmt, SortByDir, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -36,9 +33,9 @@ pub(crate) fn resolve(
 }
 
 /// A target list.
-struct Targets {
-    exprs: Vec<Expr>,
-    columns: Vec<OutColumn>,
+pub(crate) struct Targets {
+    pub(crate) exprs: Vec<Expr>,
+    pub(crate) columns: Vec<OutColumn>,
 }
 
 fn column(name: &str, of: Type) -> OutColumn {
@@ -52,7 +49,11 @@ fn column(name: &str, of: Type) -> OutColumn {
 
 impl Resolver<'_> {
     /// `expected` are the types of the columns, as far as they are known.
-    pub(crate) fn query(&mut self, node: &NodeEnum, expected: &[Type]) -> Result<Query, NotSimulated> {
+    pub(crate) fn query(
+        &mut self,
+        node: &NodeEnum,
+        expected: &[Type],
+    ) -> Result<Query, NotSimulated> {
         match node {
             NodeEnum::SelectStmt(select) => self.query_of_select(select, expected),
             NodeEnum::InsertStmt(insert) => self.insert(insert),
@@ -62,7 +63,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn with(&mut self, with: Option<&WithClause>) -> Result<(), NotSimulated> {
+    pub(crate) fn with(&mut self, with: Option<&WithClause>) -> Result<(), NotSimulated> {
         let Some(with) = with else { return Ok(()) };
         for cte in &with.ctes {
             let NodeEnum::CommonTableExpr(cte) = inner(Some(cte))? else {
@@ -85,7 +86,8 @@ impl Resolver<'_> {
             let mut query = self.query(query, &[])?;
             rename(&mut query.columns, &names);
             if recursive.is_none() {
-                self.names.push((cte.ctename.clone(), slot, query.columns.clone()));
+                self.names
+                    .push((cte.ctename.clone(), slot, query.columns.clone()));
             }
             self.ctes[slot] = Some(Cte {
                 query,
@@ -194,12 +196,18 @@ impl Resolver<'_> {
             Some(alias) => scope.entry(alias),
             None => scope.entries.iter().find(|entry| entry.table.is_some()),
         };
-        let of = entry.and_then(|entry| entry.place()).ok_or("a lock of no table")?;
+        let of = entry
+            .and_then(|entry| entry.place())
+            .ok_or("a lock of no table")?;
         let skip_locked = clause.wait_policy == LockWaitPolicy::LockWaitSkip as i32;
         Ok(Some(Lock { of, skip_locked }))
     }
 
-    fn targets(&mut self, nodes: &[Node], expected: &[Type]) -> Result<Targets, NotSimulated> {
+    pub(crate) fn targets(
+        &mut self,
+        nodes: &[Node],
+        expected: &[Type],
+    ) -> Result<Targets, NotSimulated> {
         let mut targets = Targets {
             exprs: Vec::new(),
             columns: Vec::new(),
@@ -210,12 +218,18 @@ impl Resolver<'_> {
             };
             let value = inner(target.val.as_deref())?;
             if let NodeEnum::ColumnRef(all) = value
-                && matches!(all.fields.last().map(|field| inner(Some(field))), Some(Ok(NodeEnum::AStar(_))))
+                && matches!(
+                    all.fields.last().map(|field| inner(Some(field))),
+                    Some(Ok(NodeEnum::AStar(_)))
+                )
             {
                 self.all_columns(all.fields.first().map(string), &mut targets)?;
                 continue;
             }
-            let to = expected.get(targets.exprs.len()).copied().unwrap_or(Type::Unknown);
+            let to = expected
+                .get(targets.exprs.len())
+                .copied()
+                .unwrap_or(Type::Unknown);
             let typed = self.expr(target.val.as_deref(), to)?;
             let own = match (value, target.name.as_str()) {
                 (NodeEnum::ColumnRef(column), "") => column.fields.last().map(string),
@@ -240,18 +254,32 @@ impl Resolver<'_> {
         let Expr::Column(0, offset) = expr else {
             return None;
         };
-        let mut columns = self.scopes.last()?.entries.iter().flat_map(|entry| &entry.columns);
+        let mut columns = self
+            .scopes
+            .last()?
+            .entries
+            .iter()
+            .flat_map(|entry| &entry.columns);
         columns.nth(*offset)?.origin
     }
 
-    fn all_columns(&mut self, alias: Option<&str>, targets: &mut Targets) -> Result<(), NotSimulated> {
+    fn all_columns(
+        &mut self,
+        alias: Option<&str>,
+        targets: &mut Targets,
+    ) -> Result<(), NotSimulated> {
         let alias = alias.filter(|alias| !alias.is_empty()).map(str::to_owned);
         let scope = self.scope()?;
         for entry in &scope.entries {
             if alias.as_ref().is_some_and(|alias| entry.alias != *alias) {
                 continue;
             }
-            for (place, column) in entry.columns.iter().enumerate().filter(|(_, column)| !column.hidden) {
+            for (place, column) in entry
+                .columns
+                .iter()
+                .enumerate()
+                .filter(|(_, column)| !column.hidden)
+            {
                 targets.exprs.push(Expr::Column(0, entry.offset + place));
                 targets.columns.push(column.clone());
             }
@@ -260,7 +288,7 @@ impl Resolver<'_> {
     }
 
     /// The items of a FROM clause, which are added to the innermost scope.
-    fn from(&mut self, items: &[Node]) -> Result<From, NotSimulated> {
+    pub(crate) fn from(&mut self, items: &[Node]) -> Result<From, NotSimulated> {
         let mut all: Option<From> = None;
         for item in items {
             let (item, right_width) = self.item(item)?;
@@ -310,9 +338,16 @@ impl Resolver<'_> {
         })
     }
 
-    fn relation(&mut self, table: &RangeVar) -> Result<(From, usize), NotSimulated> {
-        let alias = table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname);
-        let known = self.names.iter().rev().find(|(name, ..)| *name == table.relname);
+    pub(crate) fn relation(&mut self, table: &RangeVar) -> Result<(From, usize), NotSimulated> {
+        let alias = table
+            .alias
+            .as_ref()
+            .map_or(&table.relname, |alias| &alias.aliasname);
+        let known = self
+            .names
+            .iter()
+            .rev()
+            .find(|(name, ..)| *name == table.relname);
         if let Some((_, slot, columns)) = known.filter(|_| table.schemaname.is_empty()) {
             let (slot, columns) = (*slot, columns.clone());
             let width = self.scope()?.add(alias, columns, None);
@@ -324,7 +359,7 @@ impl Resolver<'_> {
         Ok((From::Table(number), width))
     }
 
-    fn table(&self, table: &RangeVar) -> Result<usize, NotSimulated> {
+    pub(crate) fn table(&self, table: &RangeVar) -> Result<usize, NotSimulated> {
         let number = self.schema.table(&table.relname);
         number.ok_or_else(|| format!("table {}", table.relname))
     }
@@ -349,148 +384,6 @@ impl Resolver<'_> {
         let name = alias.aliasname.clone();
         let width = self.scope()?.add(&name, columns, None);
         Ok((From::Functions(calls, item.ordinality), width))
-    }
-
-    fn returning(&mut self, clause: Option<&ReturningClause>) -> Result<Targets, NotSimulated> {
-        let nodes = clause.map_or(&[][..], |clause| &clause.exprs);
-        self.targets(nodes, &[])
-    }
-
-    fn sets(&mut self, table: usize, nodes: &[Node]) -> Result<Vec<(usize, Expr)>, NotSimulated> {
-        let mut sets = Vec::new();
-        for node in nodes {
-            let NodeEnum::ResTarget(target) = inner(Some(node))? else {
-                return Err("SET".to_owned());
-            };
-            let (place, of) = self.column_of(table, &target.name)?;
-            let value = self.expr(target.val.as_deref(), of)?;
-            sets.push((place, convert(value, of)));
-        }
-        Ok(sets)
-    }
-
-    fn column_of(&self, table: usize, name: &str) -> Result<(usize, Type), NotSimulated> {
-        let columns = &self.schema.tables[table].columns;
-        let place = columns.iter().position(|(column, _)| *column == name);
-        let place = place.ok_or_else(|| format!("column {name}"))?;
-        Ok((place, columns[place].1))
-    }
-
-    fn insert(&mut self, insert: &InsertStmt) -> Result<Query, NotSimulated> {
-        self.with(insert.with_clause.as_ref())?;
-        let relation = insert.relation.as_ref().ok_or("INSERT")?;
-        let table = self.table(relation)?;
-        let mut columns = Vec::new();
-        for target in &insert.cols {
-            let NodeEnum::ResTarget(target) = inner(Some(target))? else {
-                return Err("INSERT".to_owned());
-            };
-            columns.push(self.column_of(table, &target.name)?);
-        }
-        if columns.is_empty() {
-            let all = self.schema.tables[table].columns.iter().enumerate();
-            columns = all.map(|(place, (_, of))| (place, *of)).collect();
-        }
-        let expected: Vec<Type> = columns.iter().map(|(_, of)| *of).collect();
-        let source = self.query(inner(insert.select_stmt.as_deref())?, &expected)?;
-        let mut scope = Scope::default();
-        let alias = relation.alias.as_ref().map_or(&relation.relname, |alias| &alias.aliasname);
-        scope.add(alias, self.schema.columns(table), Some(table));
-        self.scopes.push(scope);
-        let returning = self.returning(insert.returning_clause.as_ref())?;
-        self.scope()?.add("excluded", self.schema.columns(table), None);
-        let conflict = match insert.on_conflict_clause.as_deref() {
-            None => Conflict::Error,
-            Some(clause) if clause.action == 2 => Conflict::Nothing,
-            Some(clause) => {
-                let sets = self.sets(table, &clause.target_list)?;
-                let condition = match clause.where_clause.as_deref() {
-                    Some(condition) => Some(convert(self.expr(Some(condition), Type::Bool)?, Type::Bool)),
-                    None => None,
-                };
-                Conflict::Update(sets, condition)
-            }
-        };
-        self.scopes.pop();
-        let body = Body::Insert(Insert {
-            table,
-            columns: columns.into_iter().map(|(place, _)| place).collect(),
-            source: Box::new(source),
-            conflict,
-            returning: returning.exprs,
-        });
-        Ok(Query {
-            body,
-            columns: returning.columns,
-        })
-    }
-
-    /// The FROM clause of a statement that changes a table, which is the last item.
-    fn changed(&mut self, relation: &RangeVar, others: &[Node]) -> Result<From, NotSimulated> {
-        let others = match others.is_empty() {
-            true => From::Nothing,
-            false => self.from(others)?,
-        };
-        let (table, right_width) = self.relation(relation)?;
-        Ok(From::Join {
-            left: Box::new(others),
-            right: Box::new(table),
-            right_width,
-            on: None,
-            keeps_left: false,
-        })
-    }
-
-    fn update(&mut self, update: &UpdateStmt) -> Result<Query, NotSimulated> {
-        self.with(update.with_clause.as_ref())?;
-        let relation = update.relation.as_ref().ok_or("UPDATE")?;
-        self.scopes.push(Scope::default());
-        let from = self.changed(relation, &update.from_clause)?;
-        let mut quals = Vec::new();
-        if let Some(condition) = update.where_clause.as_deref() {
-            quals.push(convert(self.expr(Some(condition), Type::Bool)?, Type::Bool));
-        }
-        let target = self.scope()?.entries.last().and_then(|entry| entry.place());
-        let target = target.ok_or("UPDATE")?;
-        let sets = self.sets(target.table, &update.target_list)?;
-        let returning = self.returning(update.returning_clause.as_ref())?;
-        self.scopes.pop();
-        let body = Body::Update(Update {
-            target,
-            from,
-            quals,
-            sets,
-            returning: returning.exprs,
-        });
-        Ok(Query {
-            body,
-            columns: returning.columns,
-        })
-    }
-
-    fn delete(&mut self, delete: &DeleteStmt) -> Result<Query, NotSimulated> {
-        self.with(delete.with_clause.as_ref())?;
-        let relation = delete.relation.as_ref().ok_or("DELETE")?;
-        self.scopes.push(Scope::default());
-        let from = self.changed(relation, &delete.using_clause)?;
-        let mut quals = Vec::new();
-        if let Some(condition) = delete.where_clause.as_deref() {
-            quals.push(convert(self.expr(Some(condition), Type::Bool)?, Type::Bool));
-        }
-        let target = self.scope()?.entries.last().and_then(|entry| entry.place());
-        let target = target.ok_or("DELETE")?;
-        let returning = self.returning(delete.returning_clause.as_ref())?;
-        self.scopes.pop();
-        let body = Body::Delete(Delete {
-            target,
-            from,
-            quals,
-            returning: returning.exprs,
-        });
-        Ok(Query {
-            body,
-            columns: returning.columns,
-        })
     }
 }
 

@@ -3,7 +3,9 @@
 use super::scope::{NotSimulated, Resolver};
 use super::tree::{Expr, Function, Operator};
 use super::value::{Type, Value, read_text};
-use pg_query::protobuf::{AExpr, AExprKind, FuncCall, SubLink, SubLinkType, TypeCast, TypeName, a_const::Val};
+use pg_query::protobuf::{
+    AExpr, AExprKind, FuncCall, SubLink, SubLinkType, TypeCast, TypeName, a_const::Val,
+};
 use pg_query::{Node, NodeEnum};
 
 type Typed = Result<(Expr, Type), NotSimulated>;
@@ -73,7 +75,10 @@ fn function(name: &str) -> Result<(Function, Type), NotSimulated> {
 
 impl Resolver<'_> {
     pub(crate) fn exprs(&mut self, nodes: &[Node]) -> Result<Vec<Expr>, NotSimulated> {
-        nodes.iter().map(|node| Ok(self.expr(Some(node), Type::Unknown)?.0)).collect()
+        nodes
+            .iter()
+            .map(|node| Ok(self.expr(Some(node), Type::Unknown)?.0))
+            .collect()
     }
 
     fn boxed(&mut self, node: Option<&Node>, expected: Type) -> Result<Box<Expr>, NotSimulated> {
@@ -181,7 +186,10 @@ impl Resolver<'_> {
                     return Err("a field".to_owned());
                 };
                 let (index, _) = self.expr(index.uidx.as_deref(), Type::Int4)?;
-                (Expr::Element(Box::new(array), Box::new(index)), of.element())
+                (
+                    Expr::Element(Box::new(array), Box::new(index)),
+                    of.element(),
+                )
             }
             NodeEnum::SubLink(link) => self.sub_link(link)?,
             NodeEnum::FuncCall(call) => self.call(call)?,
@@ -215,12 +223,10 @@ impl Resolver<'_> {
             left = self.expr(expr.lexpr.as_deref(), right.1)?;
         }
         let of = match operator {
-            Operator::Add | Operator::Subtract | Operator::Multiply => {
-                match (left.1, right.1) {
-                    (Type::Int8, _) | (_, Type::Int8) => Type::Int8,
-                    _ => Type::Int4,
-                }
-            }
+            Operator::Add | Operator::Subtract | Operator::Multiply => match (left.1, right.1) {
+                (Type::Int8, _) | (_, Type::Int8) => Type::Int8,
+                _ => Type::Int4,
+            },
             Operator::Concatenate => Type::Text,
             _ => Type::Bool,
         };
@@ -233,7 +239,10 @@ impl Resolver<'_> {
             return Err("a sub-select".to_owned());
         };
         let query = Box::new(self.query_of_select(select, &[])?);
-        let of = query.columns.first().map_or(Type::Unknown, |column| column.of);
+        let of = query
+            .columns
+            .first()
+            .map_or(Type::Unknown, |column| column.of);
         Ok(match SubLinkType::try_from(link.sub_link_type) {
             Ok(SubLinkType::ExistsSublink) => (Expr::Exists(query), Type::Bool),
             Ok(SubLinkType::ExprSublink) => (Expr::Scalar(query), of),
@@ -248,7 +257,10 @@ impl Resolver<'_> {
             }
             Ok(SubLinkType::AnySublink) => {
                 let (one, _) = self.expr(link.testexpr.as_deref(), of)?;
-                (Expr::EqualsAny(Box::new(one), Box::new(Expr::ArrayOf(query))), Type::Bool)
+                (
+                    Expr::EqualsAny(Box::new(one), Box::new(Expr::ArrayOf(query))),
+                    Type::Bool,
+                )
             }
             other => return Err(format!("sub-select {other:?}")),
         })
@@ -276,7 +288,11 @@ impl Resolver<'_> {
             }
             args.push(arg);
         }
-        let of = if function == Function::Unnest { first.element() } else { of };
+        let of = if function == Function::Unnest {
+            first.element()
+        } else {
+            of
+        };
         Ok((Expr::Call(function, args), of))
     }
 }

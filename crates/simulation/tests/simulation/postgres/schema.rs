@@ -34,7 +34,11 @@ impl Schema {
             tables: vec![
                 table(
                     "lists",
-                    &[("id", Type::Int4), ("elements", Type::Text), ("size", Type::Int4)],
+                    &[
+                        ("id", Type::Int4),
+                        ("elements", Type::Text),
+                        ("size", Type::Int4),
+                    ],
                     Some(0),
                 ),
                 table("events", &[("tag", Type::Text)], None),

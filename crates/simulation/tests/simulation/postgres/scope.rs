@@ -35,7 +35,12 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    pub(crate) fn add(&mut self, alias: &str, columns: Vec<OutColumn>, table: Option<usize>) -> usize {
+    pub(crate) fn add(
+        &mut self,
+        alias: &str,
+        columns: Vec<OutColumn>,
+        table: Option<usize>,
+    ) -> usize {
         let width = columns.len();
         self.entries.push(Entry {
             alias: alias.to_owned(),
@@ -54,7 +59,10 @@ impl Scope {
     fn find(&self, alias: Option<&str>, name: &str) -> Option<(usize, Type)> {
         let named = |entry: &&Entry| alias.is_none_or(|alias| entry.alias == alias);
         self.entries.iter().filter(named).find_map(|entry| {
-            let place = entry.columns.iter().position(|column| column.name == name)?;
+            let place = entry
+                .columns
+                .iter()
+                .position(|column| column.name == name)?;
             Some((entry.offset + place, entry.columns.get(place)?.of))
         })
     }
@@ -73,16 +81,24 @@ pub(crate) struct Resolver<'a> {
 
 impl Resolver<'_> {
     pub(crate) fn scope(&mut self) -> Result<&mut Scope, NotSimulated> {
-        self.scopes.last_mut().ok_or_else(|| "no FROM clause".to_owned())
+        self.scopes
+            .last_mut()
+            .ok_or_else(|| "no FROM clause".to_owned())
     }
 
-    pub(crate) fn column(&self, alias: Option<&str>, name: &str) -> Result<(Expr, Type), NotSimulated> {
+    pub(crate) fn column(
+        &self,
+        alias: Option<&str>,
+        name: &str,
+    ) -> Result<(Expr, Type), NotSimulated> {
         let inner = self.scopes.iter().rev().enumerate();
         let mut found = inner.filter_map(|(level, scope)| {
             let (offset, of) = scope.find(alias, name)?;
             Some((Expr::Column(level, offset), of))
         });
-        found.next().ok_or_else(|| format!("column {alias:?}.{name}"))
+        found
+            .next()
+            .ok_or_else(|| format!("column {alias:?}.{name}"))
     }
 
     /// The type of a parameter; the first use that knows one decides.

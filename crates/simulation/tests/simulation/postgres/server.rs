@@ -4,11 +4,12 @@ use super::catalog::{Catalog, Command};
 use super::error::{SqlError, failed};
 use super::execute::execute;
 use super::session::Session;
-use super::storage::{Storage, Xid};
 use super::settings::Settings;
+use super::storage::{Storage, Xid};
 use super::value::{RowId, Value};
 use crate::mutation::Mutator;
 use crate::random::Random;
+use bytes::BytesMut;
 use paceline_net::memory::{Connecting, MemoryListener};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
@@ -32,6 +33,15 @@ pub(crate) struct Delays {
     pub(crate) connect_ms: u64,
     /// Maximum time between two parts of an answer.
     pub(crate) network_ms: u64,
+}
+
+/// The bytes that sessions have read and sent.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Captured {
+    /// Number of sessions.
+    pub(crate) sessions: usize,
+    pub(crate) read: BytesMut,
+    pub(crate) sent: BytesMut,
 }
 
 /// The state of a session that the others see.
@@ -62,12 +72,17 @@ pub(crate) struct Server {
     /// Messages that sessions have read.
     pub(crate) steps: Cell<u64>,
     pub(crate) crashes: Cell<u64>,
-    /// The bytes of each session, if they are kept.
-    pub(crate) captured: Option<RefCell<Vec<u8>>>,
+    /// What the sessions have read and sent.
+    pub(crate) captured: RefCell<Captured>,
 }
 
 impl Server {
-    pub(crate) fn new(catalog: &Rc<Catalog>, random: Random, delays: Delays, mutator: Mutator) -> Self {
+    pub(crate) fn new(
+        catalog: &Rc<Catalog>,
+        random: Random,
+        delays: Delays,
+        mutator: Mutator,
+    ) -> Self {
         Self {
             storage: RefCell::new(Storage::new(Rc::clone(&catalog.schema))),
             catalog: Rc::clone(catalog),
@@ -80,7 +95,7 @@ impl Server {
             next_process: Cell::new(1),
             steps: Cell::new(0),
             crashes: Cell::new(0),
-            captured: None,
+            captured: RefCell::default(),
         }
     }
 
@@ -107,6 +122,7 @@ impl Server {
     }
 
     fn start(self: &Rc<Self>, connecting: Connecting) {
+        self.captured.borrow_mut().sessions += 1;
         let process = self.next_process.get();
         self.next_process.set(process + 1);
         let state = Rc::new(SessionState {
@@ -124,7 +140,9 @@ impl Server {
             server.pause(server.delays.connect_ms).await;
             let write_max = [64, 1_024, 65_536][usize::try_from(server.within(2)).unwrap()];
             let peer = connecting.accept(write_max);
-            Session::new(Rc::clone(&server), Rc::clone(&own), peer).run().await;
+            Session::new(Rc::clone(&server), Rc::clone(&own), peer)
+                .run()
+                .await;
             server.end(&own);
         });
         state.task.replace(Some(task.abort_handle()));
@@ -132,7 +150,9 @@ impl Server {
 
     /// Ends a session: its transaction is undone, unless its commit record has reached the disk.
     fn end(&self, state: &Rc<SessionState>) {
-        self.sessions.borrow_mut().retain(|other| !Rc::ptr_eq(other, state));
+        self.sessions
+            .borrow_mut()
+            .retain(|other| !Rc::ptr_eq(other, state));
         self.end_transaction(state);
     }
 
@@ -162,7 +182,13 @@ impl Server {
         let mut storage = self.storage.borrow_mut();
         let xid = storage.begin();
         let snapshot = storage.snapshot(xid);
-        match execute(statement, &parameters, snapshot, &mut storage, &mut Settings::default()) {
+        match execute(
+            statement,
+            &parameters,
+            snapshot,
+            &mut storage,
+            &mut Settings::default(),
+        ) {
             Ok(_) => storage.commit(xid),
             Err(_) => storage.abort(xid),
         }

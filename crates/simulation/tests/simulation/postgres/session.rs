@@ -136,10 +136,14 @@ impl Session {
 
     async fn message(&mut self) -> Result<(u8, Bytes), Closed> {
         loop {
-            if let Some((kind, message)) = frame::split_message(&mut self.input).expect("messages are well-formed") {
-                if let Some(captured) = &self.server.captured {
-                    captured.borrow_mut().extend_from_slice(&message);
-                }
+            if let Some((kind, message)) =
+                frame::split_message(&mut self.input).expect("messages are well-formed")
+            {
+                self.server
+                    .captured
+                    .borrow_mut()
+                    .read
+                    .extend_from_slice(&message);
                 return Ok((kind, message.slice(frame::HEADER_LEN..)));
             }
             if !self.peer.receive(&mut self.input).await {
@@ -156,6 +160,11 @@ impl Session {
     /// Sends what has been written, perhaps in two parts.
     async fn deliver(&mut self) -> Result<(), Closed> {
         let out = self.out.split();
+        self.server
+            .captured
+            .borrow_mut()
+            .sent
+            .extend_from_slice(&out);
         if self.server.delays.network_ms > 0 && self.server.within(3) == 0 && !out.is_empty() {
             let part = usize::try_from(self.server.within(out.len() as u64 - 1)).unwrap();
             self.peer.send(&out[..part]);
@@ -174,7 +183,7 @@ impl Session {
     /// A statement has failed: its transaction is undone.
     fn fail(&mut self) {
         self.end_now(false);
-        if self.status == Status::InTransaction {
+        if self.status == Status::Transaction {
             self.status = Status::Failed;
         }
     }
@@ -184,7 +193,8 @@ impl Session {
         self.state.commits.set(false);
         if xid != 0 {
             let mut storage = self.server.storage.borrow_mut();
-            let is_lost = self.server.mutator.is(Mutation::CommitLost) && self.server.within(9) == 0;
+            let is_lost =
+                self.server.mutator.is(Mutation::CommitLost) && self.server.within(9) == 0;
             match committed && !is_lost {
                 true => storage.commit(xid),
                 false => storage.abort(xid),
@@ -246,7 +256,10 @@ impl Session {
                 let names = BindNames::read(body).map_err(broken)?;
                 let prepared = self.statement(names.statement)?;
                 let values = BindValues::read(names.rest, 0).map_err(broken)?;
-                let types = prepared.commands.first().map_or(&[][..], Command::parameters);
+                let types = prepared
+                    .commands
+                    .first()
+                    .map_or(&[][..], Command::parameters);
                 let mut parameters = read_parameters(names.rest, &values, types)?;
                 self.server.mutator.bound(&prepared.text, &mut parameters);
                 let portal = Portal {
@@ -265,11 +278,15 @@ impl Session {
                 match portal.prepared.commands.first() {
                     Some(command) => {
                         if self.server.mutator.is(Mutation::CommitRepeated) {
-                            let last = (Rc::clone(&portal.prepared.commands), portal.parameters.clone());
+                            let last = (
+                                Rc::clone(&portal.prepared.commands),
+                                portal.parameters.clone(),
+                            );
                             self.state.last.replace(Some(last));
                         }
                         let text = Rc::clone(&portal.prepared.text);
-                        self.command(command, &text, &portal.parameters, &portal.formats).await?;
+                        self.command(command, &text, &portal.parameters, &portal.formats)
+                            .await?;
                     }
                     None => frame::write_empty(&mut self.out, backend::tag::EMPTY_QUERY_RESPONSE),
                 }
@@ -288,7 +305,10 @@ impl Session {
 
     fn statement(&self, name: &[u8]) -> Result<Prepared, SqlError> {
         let missing = || {
-            let message = format!("prepared statement \"{}\" does not exist", String::from_utf8_lossy(name));
+            let message = format!(
+                "prepared statement \"{}\" does not exist",
+                String::from_utf8_lossy(name)
+            );
             failed("26000", &message)
         };
         self.prepared.get(name).cloned().ok_or_else(missing)
@@ -326,19 +346,23 @@ impl Session {
         parameters: &[Value],
         formats: &[i16],
     ) -> Result<(), SqlError> {
-        if self.status == Status::Failed && !matches!(command, Command::Commit | Command::Rollback) {
-            let message = "current transaction is aborted, commands ignored until end of transaction block";
+        if self.status == Status::Failed && !matches!(command, Command::Commit | Command::Rollback)
+        {
+            let message =
+                "current transaction is aborted, commands ignored until end of transaction block";
             return Err(failed("25P02", message));
         }
         let tag = match command {
-            Command::Execute(statement) => return self.execute(statement, text, parameters, formats).await,
+            Command::Execute(statement) => {
+                return self.execute(statement, text, parameters, formats).await;
+            }
             Command::Answer(answer) => {
                 self.server.pause(self.server.delays.statement_ms).await;
                 answer.write_rows(&mut self.out);
                 return Ok(());
             }
             Command::Begin => {
-                self.status = Status::InTransaction;
+                self.status = Status::Transaction;
                 "BEGIN"
             }
             Command::Commit if self.status == Status::Failed => self.roll_back(),
@@ -410,7 +434,11 @@ impl Session {
         Ok(())
     }
 
-    async fn outcome(&mut self, statement: &Statement, parameters: &[Value]) -> Result<Outcome, SqlError> {
+    async fn outcome(
+        &mut self,
+        statement: &Statement,
+        parameters: &[Value],
+    ) -> Result<Outcome, SqlError> {
         let snapshot = {
             let mut storage = self.server.storage.borrow_mut();
             if self.state.xid.get() == 0 {
@@ -421,7 +449,13 @@ impl Session {
         loop {
             let done = {
                 let mut storage = self.server.storage.borrow_mut();
-                execute(statement, parameters, snapshot, &mut storage, &mut self.settings)
+                execute(
+                    statement,
+                    parameters,
+                    snapshot,
+                    &mut storage,
+                    &mut self.settings,
+                )
             };
             match done {
                 Ok(outcome) => return Ok(outcome),
@@ -435,7 +469,11 @@ impl Session {
     }
 }
 
-fn read_parameters(rest: &[u8], values: &BindValues, types: &[Type]) -> Result<Vec<Value>, SqlError> {
+fn read_parameters(
+    rest: &[u8],
+    values: &BindValues,
+    types: &[Type],
+) -> Result<Vec<Value>, SqlError> {
     let values = values.values.iter().zip(&values.binary).enumerate();
     values
         .map(|(place, (range, binary))| {
@@ -445,7 +483,10 @@ fn read_parameters(rest: &[u8], values: &BindValues, types: &[Type]) -> Result<V
                 Some(range) if *binary => read_binary(&rest[range.clone()], of),
                 Some(range) => {
                     let text = std::str::from_utf8(&rest[range.clone()]);
-                    read_text(text.map_err(|_| failed("22021", "invalid byte sequence"))?, of)
+                    read_text(
+                        text.map_err(|_| failed("22021", "invalid byte sequence"))?,
+                        of,
+                    )
                 }
             }
         })

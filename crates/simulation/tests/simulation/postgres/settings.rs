@@ -18,7 +18,8 @@ impl Settings {
             self.before = Some(self.session.clone());
         }
         if local {
-            self.local.insert(name.to_owned(), value.unwrap_or("0").to_owned());
+            self.local
+                .insert(name.to_owned(), value.unwrap_or("0").to_owned());
             return;
         }
         self.local.remove(name);

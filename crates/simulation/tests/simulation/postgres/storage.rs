@@ -122,12 +122,16 @@ impl Storage {
     }
 
     fn transaction(&mut self, xid: Xid) -> &mut Transaction {
-        self.active.get_mut(&xid).expect("the transaction has begun")
+        self.active
+            .get_mut(&xid)
+            .expect("the transaction has begun")
     }
 
     /// Whether the transaction has changed anything.
     pub(crate) fn has_changed(&self, xid: Xid) -> bool {
-        self.active.get(&xid).is_some_and(|transaction| !transaction.changes.is_empty())
+        self.active
+            .get(&xid)
+            .is_some_and(|transaction| !transaction.changes.is_empty())
     }
 
     pub(crate) fn commit(&mut self, xid: Xid) {
@@ -154,7 +158,9 @@ impl Storage {
 
     /// Where the changes of a statement begin.
     pub(crate) fn mark(&self, xid: Xid) -> usize {
-        self.active.get(&xid).map_or(0, |transaction| transaction.changes.len())
+        self.active
+            .get(&xid)
+            .map_or(0, |transaction| transaction.changes.len())
     }
 
     /// Undoes the changes from there on. Row locks stay.
@@ -181,7 +187,10 @@ impl Storage {
     fn sees(&self, snapshot: Snapshot, stamp: Stamp) -> bool {
         match stamp.xid == snapshot.own.xid {
             true => stamp.statement < snapshot.own.statement,
-            false => self.committed.get(&stamp.xid).is_some_and(|at| *at <= snapshot.commits),
+            false => self
+                .committed
+                .get(&stamp.xid)
+                .is_some_and(|at| *at <= snapshot.commits),
         }
     }
 
@@ -220,7 +229,12 @@ impl Storage {
     }
 
     /// Writes a new version of a row that is locked.
-    pub(crate) fn update(&mut self, snapshot: Snapshot, id: RowId, values: Vec<Value>) -> Result<(), SqlError> {
+    pub(crate) fn update(
+        &mut self,
+        snapshot: Snapshot,
+        id: RowId,
+        values: Vec<Value>,
+    ) -> Result<(), SqlError> {
         self.check(id.table, &values)?;
         let stamp = snapshot.own;
         let row = self.row(id);
@@ -228,7 +242,9 @@ impl Storage {
             version.ended = stamp;
         }
         row.versions.push(new_version(values, stamp));
-        self.transaction(stamp.xid).changes.push(Change::Updated(id));
+        self.transaction(stamp.xid)
+            .changes
+            .push(Change::Updated(id));
         Ok(())
     }
 
@@ -237,7 +253,9 @@ impl Storage {
         if let Some(version) = self.row(id).versions.last_mut() {
             version.ended = snapshot.own;
         }
-        self.transaction(snapshot.own.xid).changes.push(Change::Deleted(id));
+        self.transaction(snapshot.own.xid)
+            .changes
+            .push(Change::Deleted(id));
     }
 
     /// Inserts a row, or returns the row with the same key.
@@ -278,11 +296,17 @@ impl Storage {
         value: &Value,
     ) -> Result<Option<RowId>, Stop> {
         for (number, row) in self.tables[table].iter().enumerate() {
-            let Some(newest) = row.versions.last().filter(|newest| newest.values[key] == *value) else {
+            let Some(newest) = row
+                .versions
+                .last()
+                .filter(|newest| newest.values[key] == *value)
+            else {
                 continue;
             };
             let id = RowId { table, row: number };
-            let by_other = |stamp: Stamp| stamp.xid != snapshot.own.xid && self.active.contains_key(&stamp.xid);
+            let by_other = |stamp: Stamp| {
+                stamp.xid != snapshot.own.xid && self.active.contains_key(&stamp.xid)
+            };
             if by_other(newest.ended) || (by_other(newest.inserted) && row.versions.len() == 1) {
                 return Err(Stop::Waits(id));
             }

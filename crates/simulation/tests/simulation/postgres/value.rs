@@ -220,7 +220,9 @@ pub(crate) fn read_text(text: &str, of: Type) -> Result<Value, SqlError> {
 /// Reads `{a,"b",NULL}`.
 fn read_array(text: &str, element: Type) -> Result<Value, SqlError> {
     let malformed = || failed("22P02", "malformed array literal");
-    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    let inner = text
+        .strip_prefix('{')
+        .and_then(|text| text.strip_suffix('}'));
     let mut chars = inner.ok_or_else(malformed)?.chars().peekable();
     let mut items = Vec::new();
     while chars.peek().is_some() {
@@ -230,7 +232,11 @@ fn read_array(text: &str, element: Type) -> Result<Value, SqlError> {
                 '"' => {
                     quoted = true;
                     while let Some(next) = chars.next().filter(|next| *next != '"') {
-                        item.push(if next == '\\' { chars.next().ok_or_else(malformed)? } else { next });
+                        item.push(if next == '\\' {
+                            chars.next().ok_or_else(malformed)?
+                        } else {
+                            next
+                        });
                     }
                 }
                 ',' => break,
@@ -252,9 +258,7 @@ pub(crate) fn read_binary(bytes: &[u8], of: Type) -> Result<Value, SqlError> {
         Type::Bool => Value::Bool(bytes.first() == Some(&1)),
         Type::Int4 => Value::Int4(i32::from_be_bytes(bytes.try_into().map_err(|_| wrong())?)),
         Type::Int8 => Value::Int8(i64::from_be_bytes(bytes.try_into().map_err(|_| wrong())?)),
-        Type::Text | Type::Unknown => {
-            Value::text(std::str::from_utf8(bytes).map_err(|_| wrong())?)
-        }
+        Type::Text | Type::Unknown => Value::text(std::str::from_utf8(bytes).map_err(|_| wrong())?),
         array => read_binary_array(bytes, array.element()).ok_or_else(wrong)??,
     })
 }
