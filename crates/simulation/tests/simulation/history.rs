@@ -3,6 +3,7 @@
 use crate::check;
 use crate::client::{Client, Event, Record};
 use crate::mutation::{Groups, Mutator};
+use crate::panics;
 use crate::postgres::catalog::Catalog;
 use crate::postgres::schema::DDL;
 use crate::postgres::server::{Captured, Delays, Server};
@@ -39,18 +40,27 @@ pub(crate) struct History {
 
 /// Runs the history of this seed and checks it.
 pub(crate) fn run(seed: u64, catalog: &Rc<Catalog>, mutator: Mutator) -> Result<History, String> {
-    let mut random = Random::new(seed);
-    let program = Program::new(&mut random);
-    let history = simulate(&program, &mut random, catalog, mutator)?;
+    let history = run_unchecked(seed, catalog, mutator)?;
     check::check(&history)?;
     Ok(history)
+}
+
+/// Runs the history of this seed.
+pub(crate) fn run_unchecked(
+    seed: u64,
+    catalog: &Rc<Catalog>,
+    mutator: Mutator,
+) -> Result<History, String> {
+    let mut random = Random::new(seed);
+    let program = Program::new(&mut random);
+    panics::none_in(|| simulate(&program, &mut random, catalog, mutator))
 }
 
 /// Runs the history of this seed with one server connection, which is not lost.
 pub(crate) fn run_serially(seed: u64, catalog: &Rc<Catalog>) -> Result<History, String> {
     let mut random = Random::new(seed);
     let program = Program::new(&mut random).on_one_connection();
-    simulate(&program, &mut random, catalog, Mutator::default())
+    panics::none_in(|| simulate(&program, &mut random, catalog, Mutator::default()))
 }
 
 fn simulate(

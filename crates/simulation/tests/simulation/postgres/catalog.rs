@@ -160,11 +160,12 @@ impl Catalog {
     fn note_version(&self, question: &str, answer: &Answer) {
         let sql = question
             .strip_prefix("SELECT ")
-            .filter(|sql| sql.contains("xmin"));
+            .filter(|sql| sql.contains("xmin") || sql.contains("current_schemas"));
         if let Some((sql, value)) = sql.zip(answer.single()) {
-            self.versions
-                .borrow_mut()
-                .push((sql.to_owned(), value.to_owned()));
+            let mut versions = self.versions.borrow_mut();
+            versions.push((sql.to_owned(), value.replace('\'', "''")));
+            // One may be a part of another one.
+            versions.sort_by_key(|(sql, _)| std::cmp::Reverse(sql.len()));
         }
     }
 
@@ -221,6 +222,8 @@ impl Catalog {
         let types = types.iter().map(|oid| Type::of_oid(*oid)).collect();
         match resolve(inner(node.stmt.as_deref())?, &self.schema, types) {
             Ok(statement) => Ok(Command::Execute(statement)),
+            // A question of Paceline has no parameters.
+            Err(why) if own.contains("$1") => Err(why),
             Err(why) => self.answer(text).map(Command::Answer).ok_or(why),
         }
     }
