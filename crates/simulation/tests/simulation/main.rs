@@ -60,7 +60,7 @@ fn the_questions_are_those_that_were_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, real) = real_server(folder.path());
     let catalog = Rc::new(Catalog::asking(real));
-    for seed in 0..300 {
+    for seed in 0..100 {
         history::run_unchecked(seed, &catalog, Mutator::default()).unwrap();
     }
     let text = serde_json::to_string_pretty(&catalog.answers()).unwrap() + "\n";
