@@ -335,6 +335,7 @@ impl ClientEntry {
         let cancelled = self.cancelled_in_flight();
         self.set_state(ClientState::Starting);
         let result = tokio::select! {
+            biased;
             result = wait => Some(result),
             () = cancelled => None,
         };

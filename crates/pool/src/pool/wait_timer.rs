@@ -158,6 +158,7 @@ fn look_every(settings: &PoolSettings) -> Duration {
 async fn run(pool: Arc<Pool>) {
     while let Some(wake) = pool.tick() {
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(wake.into()) => {}
             () = pool.signals.look_again.notified() => {}
         }
