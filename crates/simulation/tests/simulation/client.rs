@@ -34,6 +34,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Event {
     pub(crate) client: usize,
     pub(crate) request: Request,
+    pub(crate) protocol: Protocol,
     pub(crate) sent: Duration,
     /// The number of the request in order of arrival.
     pub(crate) arrival: u64,
@@ -292,6 +293,7 @@ impl Client {
         let mut event = Event {
             client: self.number,
             request,
+            protocol: step.protocol,
             sent: self.record.began.elapsed(),
             arrival: 0,
             answered: Duration::ZERO,
@@ -310,7 +312,11 @@ impl Client {
 
     async fn exchange(&mut self, event: &mut Event, step: &Step) -> Result<Outcome, Lost> {
         let connection = self.connection.as_mut().ok_or(Lost)?;
-        let bytes = connection.messages(&Statement::of(&event.request), step);
+        let statement = Statement::of(&event.request);
+        if step.protocol == Protocol::Prepared {
+            connection.prepare(&statement).await?;
+        }
+        let bytes = connection.messages(&statement, step);
         let part = if step.split { bytes.len() / 2 } else { 0 };
         if step.split {
             connection.peer.send(&bytes[..part]);
@@ -326,7 +332,7 @@ impl Client {
             }
             return Err(Lost);
         }
-        connection.answer(step).await
+        connection.answer().await
     }
 
     /// Connects, unless the client is connected. Returns whether it is now.
@@ -365,7 +371,44 @@ impl Client {
     }
 }
 
+fn statement_name(number: usize) -> String {
+    format!("s{number}")
+}
+
+fn write_parse(name: &str, text: &str, out: &mut BytesMut) {
+    let parse = frontend::Parse {
+        name: name.as_bytes(),
+        text: text.as_bytes(),
+        types: frontend::NO_PARAMETER_TYPES,
+    };
+    parse.write(out);
+}
+
 impl Connection {
+    /// Prepares a statement, unless the client has prepared it on this connection.
+    async fn prepare(&mut self, statement: &Statement) -> Result<(), Lost> {
+        if statement.parameters.is_empty() || self.prepared.contains(&statement.text) {
+            return Ok(());
+        }
+        let mut out = BytesMut::new();
+        write_parse(
+            &statement_name(self.prepared.len()),
+            statement.text,
+            &mut out,
+        );
+        frontend::write_sync(&mut out);
+        self.peer.send(&out);
+        let messages = self.until_ready().await?;
+        if messages
+            .iter()
+            .any(|(kind, _)| *kind == tag::ERROR_RESPONSE)
+        {
+            return Err(Lost);
+        }
+        self.prepared.push(statement.text);
+        Ok(())
+    }
+
     /// The messages of a request.
     fn messages(&mut self, statement: &Statement, step: &Step) -> BytesMut {
         let mut out = BytesMut::new();
@@ -374,25 +417,12 @@ impl Connection {
             return out;
         }
         let mut name = String::new();
-        let mut is_prepared = false;
         if step.protocol == Protocol::Prepared {
-            let known = self
-                .prepared
-                .iter()
-                .position(|text| *text == statement.text);
-            is_prepared = known.is_some();
-            name = format!("s{}", known.unwrap_or(self.prepared.len()));
-            if !is_prepared {
-                self.prepared.push(statement.text);
-            }
-        }
-        if !is_prepared {
-            frontend::Parse {
-                name: name.as_bytes(),
-                text: statement.text.as_bytes(),
-                types: frontend::NO_PARAMETER_TYPES,
-            }
-            .write(&mut out);
+            let mut known = self.prepared.iter();
+            let known = known.position(|text| *text == statement.text);
+            name = known.map(statement_name).unwrap_or_default();
+        } else {
+            write_parse(&name, statement.text, &mut out);
         }
         let values = statement
             .parameters
@@ -437,7 +467,7 @@ impl Connection {
         }
     }
 
-    async fn answer(&mut self, step: &Step) -> Result<Outcome, Lost> {
+    async fn answer(&mut self) -> Result<Outcome, Lost> {
         let (mut rows, mut affected, mut failed) = (Vec::new(), 0, None);
         let mut binary = Vec::new();
         for (kind, body) in self.until_ready().await? {
@@ -468,7 +498,7 @@ impl Connection {
                 _ => {}
             }
         }
-        let _ = step;
+
         Ok(match failed {
             Some(sqlstate) => Outcome::Failed { sqlstate },
             None => Outcome::Done { rows, affected },

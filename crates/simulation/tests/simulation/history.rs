@@ -38,10 +38,23 @@ pub(crate) struct History {
     pub(crate) captured: Captured,
 }
 
+impl History {
+    /// Prints all events, if `PACELINE_TRACE` is set.
+    fn print(&self) {
+        if std::env::var_os("PACELINE_TRACE").is_none() {
+            return;
+        }
+        for event in &self.events {
+            println!("{event:?}");
+        }
+        println!("{:?} {:?}", self.groups, self.tables);
+    }
+}
+
 /// Runs the history of this seed and checks it.
 pub(crate) fn run(seed: u64, catalog: &Rc<Catalog>, mutator: Mutator) -> Result<History, String> {
     let history = run_unchecked(seed, catalog, mutator)?;
-    check::check(&history)?;
+    check::check(&history).inspect_err(|_| history.print())?;
     Ok(history)
 }
 

@@ -74,13 +74,6 @@ fn function(name: &str) -> Result<(Function, Type), NotSimulated> {
 }
 
 impl Resolver<'_> {
-    pub(crate) fn exprs(&mut self, nodes: &[Node]) -> Result<Vec<Expr>, NotSimulated> {
-        nodes
-            .iter()
-            .map(|node| Ok(self.expr(Some(node), Type::Unknown)?.0))
-            .collect()
-    }
-
     fn boxed(&mut self, node: Option<&Node>, expected: Type) -> Result<Box<Expr>, NotSimulated> {
         let typed = self.expr(node, expected)?;
         Ok(Box::new(convert(typed, expected)))
