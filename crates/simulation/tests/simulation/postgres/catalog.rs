@@ -10,7 +10,9 @@ use super::tree::Statement;
 use super::value::Type;
 use paceline_wire::backend::Field;
 use pg_query::NodeEnum;
-use pg_query::protobuf::{TransactionStmtKind, VariableSetKind, VariableSetStmt, a_const::Val};
+use pg_query::protobuf::{
+    DiscardMode, TransactionStmtKind, VariableSetKind, VariableSetStmt, a_const::Val,
+};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,7 +26,8 @@ pub(crate) enum Command {
     Rollback,
     /// `None` resets the setting.
     Set(String, Option<String>, bool),
-    Discard,
+    /// Its tag, and whether settings and prepared statements are discarded.
+    Discard(&'static str, bool, bool),
     Answer(Answer),
 }
 
@@ -206,13 +209,22 @@ impl Catalog {
                 }
             }
             NodeEnum::VariableSetStmt(set) => setting(set),
-            NodeEnum::DiscardStmt(_) => Ok(Command::Discard),
+            NodeEnum::DiscardStmt(discard) => match DiscardMode::try_from(discard.target) {
+                Ok(DiscardMode::DiscardAll) => Ok(Command::Discard("DISCARD ALL", true, true)),
+                Ok(DiscardMode::DiscardSequences) => {
+                    Ok(Command::Discard("DISCARD SEQUENCES", false, false))
+                }
+                other => Err(format!("{other:?}")),
+            },
             _ => self.statement(text, types),
         }
     }
 
     /// Executes a statement if the simulation has all that it needs; else it is a question to a real server.
     fn statement(&self, text: &str, types: &[u32]) -> Result<Command, NotSimulated> {
+        if let Some(answer) = self.answers.borrow().get(text) {
+            return Ok(Command::Answer(answer.clone()));
+        }
         let mut own = text.to_owned();
         for (sql, value) in self.versions.borrow().iter() {
             own = own.replace(sql, &format!("'{value}'"));
@@ -248,7 +260,7 @@ fn setting(set: &VariableSetStmt) -> Result<Command, NotSimulated> {
         Ok(VariableSetKind::VarSetDefault | VariableSetKind::VarReset) => {
             Ok(Command::Set(name, None, false))
         }
-        Ok(VariableSetKind::VarResetAll) => Ok(Command::Discard),
+        Ok(VariableSetKind::VarResetAll) => Ok(Command::Discard("RESET", true, false)),
         other => Err(format!("SET {other:?}")),
     }
 }

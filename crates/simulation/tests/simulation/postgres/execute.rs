@@ -60,8 +60,12 @@ impl Execution<'_> {
     }
 
     fn run(&mut self, statement: &Statement) -> Result<Outcome, Stop> {
-        let rows = self.query(&statement.query, None)?;
+        let mut rows = self.query(&statement.query, None)?;
         let changed = self.changed;
+        if statement.query.columns.is_empty() && statement.query.body.writes() {
+            // There is no RETURNING clause.
+            rows.clear();
+        }
         // Statements in WITH are executed even if nothing reads their results.
         for (number, cte) in statement.ctes.iter().enumerate() {
             if cte.query.body.writes() {

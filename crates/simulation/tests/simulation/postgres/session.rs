@@ -376,10 +376,14 @@ impl Session {
                 self.settings.set(name, value.as_deref(), *local);
                 if value.is_some() { "SET" } else { "RESET" }
             }
-            Command::Discard => {
-                self.settings.reset_all();
-                self.prepared.clear();
-                "DISCARD ALL"
+            Command::Discard(tag, settings, statements) => {
+                if *settings {
+                    self.settings.reset_all();
+                }
+                if *statements {
+                    self.prepared.clear();
+                }
+                tag
             }
         };
         backend::write_command_complete(&mut self.out, tag);
