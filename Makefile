@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test test-all drivers conformance soak soak-queue simulate failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
+.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test test-all drivers conformance deny soak soak-queue simulate pace failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -26,7 +26,8 @@ help:
 	@echo 'make histories run random transactions at all isolation levels and look for anomalies; TRANSACTIONS (200000)'
 	@echo 'make soak    move a million orders through a queue, its consumers killed at random'
 	@echo 'make soak-queue take 2,000 jobs a second for SOAK_SECONDS (600) while a transaction stays open'
-	@echo 'make simulate compare the limit of groups in flight that is found with the best fixed one, on 768 simulated servers'
+	@echo 'make simulate check histories of Paceline, a simulated PostgreSQL and simulated clients in one thread, STEPS steps (1000000) from SEED'
+	@echo 'make pace    compare the limit of groups in flight that is found with the best fixed one, on 768 simulated servers'
 	@echo 'make fuzz    try mutated bytes, on the readers of messages and a running Paceline; FUZZ_SECONDS (300) per target'
 	@echo 'make production check the build for production: without the lab and the embedded PostgreSQL'
 	@echo 'make fmt     format the sources'
@@ -66,7 +67,7 @@ check:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --lib --bins
 
-# What make test and make test-all have in common.
+# What make test and make test-all have in common. With --workspace in each command, cargo builds everything once.
 define test
 	@scripts/setup.sh test
 	cargo fmt --check
@@ -75,9 +76,9 @@ define test
 	@echo 'instructions per request of the build for tests, which has no optimisations; make cost counts those of the release build'
 	PACELINE=target/debug/paceline ROUNDS=50 ONLY='SELECT 1, simple|statement of a transaction|hot row, prepared' scripts/cost.sh
 	@echo 'a part once more with a second Paceline beside the server, and compressed connections between both'
-	PACELINE_E2E_LINK=1 cargo test -p paceline --test e2e -- clients::volume session::walk pipelines
+	PACELINE_E2E_LINK=1 cargo test --workspace --test e2e -- clients::volume session::walk pipelines
 	@echo 'once more what depends on the version, against the newest PostgreSQL that can be fetched'
-	PACELINE_E2E_POSTGRES=fetched cargo test -p paceline --test e2e -- $(2)
+	PACELINE_E2E_POSTGRES=fetched cargo test --workspace --test e2e -- $(2)
 endef
 
 test:
@@ -104,8 +105,14 @@ failover:
 	PACELINE_FAILOVERS=$(FAILOVERS) cargo test -p paceline --test e2e -- --nocapture repeated_failovers
 	PACELINE_READS=$(READS) cargo test -p paceline --test e2e -- --nocapture reads::pairs
 
-# The sample of `make test` is drawn from the same grid; PACELINE_SEED repeats a run.
+# SEED repeats a run; that of a history which fails, with STEPS=1, repeats the history.
+STEPS ?= 1000000
 simulate:
+	@scripts/setup.sh test
+	$(if $(SEED),PACELINE_SEED=$(SEED)) PACELINE_STEPS=$(STEPS) cargo test --profile simulation -p paceline-simulation --test simulation -- --nocapture histories_hold
+
+# The sample of `make test` is drawn from the same grid; PACELINE_SEED repeats a run.
+pace:
 	@scripts/setup.sh test
 	PACELINE_SCENARIOS=all cargo test --release -p paceline-batch --lib -- --nocapture the_limit_that_is_found
 

@@ -26,7 +26,7 @@ draw() {
     done
 }
 
-names=$(cargo test -q -p paceline --test e2e -- --list | sed -n 's/: test$//p')
+names=$(cargo test -q --workspace --test e2e -- --list | sed -n 's/: test$//p')
 case ${1:-} in
     skip)
         echo --exact

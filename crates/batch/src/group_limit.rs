@@ -189,12 +189,17 @@ impl GroupLimit {
         }
     }
 
-    /// Whether one more group may start. Groups that have taken too long leave the count.
+    /// Whether one more group may start.
     pub fn may_start(&mut self, now: Instant) -> bool {
+        self.tick(now);
+        !self.is_reached()
+    }
+
+    /// Groups that have taken too long leave the count.
+    pub fn tick(&mut self, now: Instant) {
         if self.is_reached() {
             self.flights.discount_overdue(now);
         }
-        !self.is_reached()
     }
 
     /// The time at which [`GroupLimit::may_start`] may become true although no group ends. `None`: it is true.

@@ -410,6 +410,8 @@ impl<T> Line<T> {
         self.release_held(now);
         self.expire_multi_row(now);
         self.check_rows(now);
+        // While no connection is free, the pool does not ask whether a group may start.
+        self.group_limit.tick(now);
         late
     }
 

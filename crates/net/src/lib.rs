@@ -7,6 +7,8 @@
 pub mod busy_poll;
 mod compression;
 pub mod listen;
+#[cfg(feature = "memory")]
+pub mod memory;
 mod optional_timeout;
 mod peer;
 mod socket;

@@ -47,6 +47,11 @@ impl Peer {
                 },
                 Err(_) => Self::Disconnected,
             },
+            #[cfg(feature = "memory")]
+            Socket::Memory(_) => Self::Unix {
+                process: 0,
+                user: 0,
+            },
         }
     }
 

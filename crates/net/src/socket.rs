@@ -1,5 +1,7 @@
 //! A connected socket, TCP or Unix. Reads and writes return at once.
 
+#[cfg(feature = "memory")]
+use crate::memory::MemorySocket;
 use bytes::{Buf, BytesMut};
 use std::future::poll_fn;
 use std::io;
@@ -15,6 +17,9 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
     /// Unix.
     Unix(UnixStream),
+    /// In memory, for tests.
+    #[cfg(feature = "memory")]
+    Memory(MemorySocket),
 }
 
 impl Socket {
@@ -41,6 +46,8 @@ impl Socket {
         match self {
             Self::Tcp(stream) => stream.poll_read_ready(context),
             Self::Unix(stream) => stream.poll_read_ready(context),
+            #[cfg(feature = "memory")]
+            Self::Memory(socket) => socket.poll_readable(context),
         }
     }
 
@@ -48,6 +55,8 @@ impl Socket {
         match self {
             Self::Tcp(stream) => stream.poll_write_ready(context),
             Self::Unix(stream) => stream.poll_write_ready(context),
+            #[cfg(feature = "memory")]
+            Self::Memory(socket) => socket.poll_writable(context),
         }
     }
 
@@ -56,6 +65,8 @@ impl Socket {
         match self {
             Self::Tcp(stream) => stream.as_fd().try_clone_to_owned(),
             Self::Unix(stream) => stream.as_fd().try_clone_to_owned(),
+            #[cfg(feature = "memory")]
+            Self::Memory(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -75,6 +86,8 @@ impl Socket {
         let ready = match self {
             Self::Tcp(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
             Self::Unix(stream) => stream.try_io(Interest::READABLE, || read(stream.as_fd())),
+            #[cfg(feature = "memory")]
+            Self::Memory(socket) => return socket.try_read(buf),
         };
         match got {
             Some(len) => Ok(len),
@@ -87,6 +100,8 @@ impl Socket {
         match self {
             Self::Tcp(stream) => stream.try_write(buf),
             Self::Unix(stream) => stream.try_write(buf),
+            #[cfg(feature = "memory")]
+            Self::Memory(socket) => socket.try_write(buf),
         }
     }
 

@@ -72,6 +72,12 @@ impl Stream {
         Self::plain(Socket::Unix(stream))
     }
 
+    /// Takes a connection in memory.
+    #[cfg(feature = "memory")]
+    pub(crate) fn memory(socket: crate::memory::MemorySocket) -> Self {
+        Self::plain(Socket::Memory(socket))
+    }
+
     fn plain(socket: Socket) -> Self {
         Self {
             transport: Transport::plain(socket),
@@ -146,9 +152,9 @@ impl Stream {
         self.transport.tls()?.session().cipher()
     }
 
-    /// Whether this is a Unix socket, which needs no encryption.
+    /// Whether this is a Unix socket, or in memory, which needs no encryption.
     pub fn is_unix(&self) -> bool {
-        matches!(self.transport.socket(), Socket::Unix(_))
+        !matches!(self.transport.socket(), Socket::Tcp(_))
     }
 
     /// Returns the channel binding data for SCRAM-SHA-256-PLUS: `tls-server-end-point` (RFC 5929). `None` if the connection is not

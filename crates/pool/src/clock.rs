@@ -1,7 +1,17 @@
-//! The time as the console shows it, read once per second.
+//! The time of the runtime, and the time as the console shows it, read once per second.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The present time. A runtime for tests may have stopped its clock.
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The time since then, by the same clock.
+pub fn elapsed(since: Instant) -> Duration {
+    now().saturating_duration_since(since)
+}
 
 /// Seconds since 1970-01-01 UTC, as of the last tick.
 #[derive(Debug)]

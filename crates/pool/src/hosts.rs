@@ -28,6 +28,7 @@ pub use readable_tables::spec as subscriber_spec;
 pub(crate) use readable_tables::{ReadableTables, SubscriberRead, names_of};
 
 use crate::address::host_address;
+use crate::clock;
 use crate::location::Location;
 use crate::shared::Shared;
 use arc_swap::ArcSwap;
@@ -42,7 +43,7 @@ use readable_tables::Subscribers;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Time between two probes of a host.
@@ -108,7 +109,7 @@ impl DatabaseHosts {
             patroni: !config.patroni.is_empty(),
         };
         let subscribers = config.subscribers.iter().map(subscriber_spec).collect();
-        let cluster = Cluster::new(specs.collect(), settings, Instant::now());
+        let cluster = Cluster::new(specs.collect(), settings, clock::now());
         let mut cluster = cluster.with_subscribers(subscribers);
         let is_among_them = |upstream| config.same_server(upstream).is_some();
         let before = before.filter(|before| before.config.hosts().iter().any(is_among_them));
@@ -203,7 +204,7 @@ impl DatabaseHosts {
             Observation::Answered(report) if report.in_recovery => report.replayed,
             Observation::Answered(_) | Observation::Failed(_) => None,
         };
-        self.update(|cluster| cluster.observe(host, seen, Instant::now()));
+        self.update(|cluster| cluster.observe(host, seen, clock::now()));
         // After the roles: a read that waits for the position looks at them.
         replayed
             .into_iter()
@@ -273,7 +274,7 @@ impl DatabaseHosts {
 
     /// Takes the answer of Patroni; `None` if there was none.
     fn patroni_answered(&self, answer: Option<PatroniView>) {
-        self.update(|cluster| cluster.observe_patroni(answer, Instant::now()));
+        self.update(|cluster| cluster.observe_patroni(answer, clock::now()));
     }
 
     fn changed(&self, events: &[Event]) {

@@ -47,6 +47,7 @@ pub use state::{DisconnectSignal, PoolState};
 pub(crate) use wait::ProbeResult;
 
 use crate::address::Address;
+use crate::clock;
 use crate::credentials::{ServerCredentials, ShownCredential};
 use crate::hosts::{DatabaseHosts, NoPrimary, ReplicaHost};
 use crate::labels::PoolLabels;
@@ -328,7 +329,7 @@ impl Pool {
         state: PoolState,
         beside: Option<&Pool>,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         let signals = PoolSignals::default();
         let load = shared.server_loads.of(&config.address.upstream);
         let disconnect = match state {

@@ -14,6 +14,7 @@ pub use exclusive::Exclusive;
 pub use grouping::DecisionInForce;
 
 use crate::address::DatabaseAddress;
+use crate::clock;
 use crate::hosts::DatabaseHosts;
 use crate::labels::PoolLabels;
 use crate::pool::{AllPools, ExclusiveUse, Pool, PoolConfig, PoolState};
@@ -28,7 +29,7 @@ use paceline_wire::ErrorResponse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 /// Maximum number of pools for `auth_query` that are kept when they are not used: clients may name any database.
@@ -146,7 +147,7 @@ impl Pools {
             shared: Arc::new(Shared::new(config)),
             registry: Mutex::default(),
             labelled: AtomicUsize::new(0),
-            periods: Periods::new(Instant::now()),
+            periods: Periods::new(clock::now()),
             ordered: Notify::new(),
             primary_changes: watch::Sender::new(0),
         })
@@ -331,7 +332,7 @@ impl Pools {
         let period = config.paceline.operation.stats_period;
         let pools = self.all();
         let stats = stats_of(&pools);
-        let over = self.periods.next_period(Instant::now(), period, &stats);
+        let over = self.periods.next_period(clock::now(), period, &stats);
         if let Some(averages) = over.filter(|_| config.paceline.logging.log_stats) {
             tracing::info!("{averages}");
         }
@@ -340,7 +341,7 @@ impl Pools {
     /// The averages of these pools together, over the last one to two periods.
     pub fn averages(&self, pools: &[Arc<Pool>]) -> Totals {
         let stats = stats_of(pools);
-        self.periods.averages(Instant::now(), &stats)
+        self.periods.averages(clock::now(), &stats)
     }
 
     /// Keeps all pools of a database, present and new ones, out of it while a statement needs it without other sessions.

@@ -9,6 +9,7 @@ mod shards_seen;
 pub use shards_seen::ShardsSeen;
 
 use crate::address::Address;
+use crate::clock;
 use crate::hosts::{DatabaseHosts, ReadableTables, ReplicaHost, ReplicaNeeds, SubscriberRead};
 use crate::pool::{Pool, PoolConfig};
 use arc_swap::ArcSwapOption;
@@ -171,7 +172,7 @@ impl Replicas {
             return None;
         }
         self.begin_term(seen);
-        let until = Instant::now() + settings.replica_wait;
+        let until = clock::now() + settings.replica_wait;
         let position = match read.freshness {
             Freshness::Any => Lsn::ZERO,
             Freshness::Session => self.known_position(seen, until).await?,
@@ -216,7 +217,7 @@ impl Replicas {
     /// or its timeline is not known.
     pub async fn position(&self, seen: &mut Seen) -> Option<String> {
         self.begin_term(seen);
-        let until = Instant::now() + POSITION_MAX;
+        let until = clock::now() + POSITION_MAX;
         let lsn = self.known_position(seen, until).await?;
         Some(self.hosts.position_at(lsn)?.to_string())
     }

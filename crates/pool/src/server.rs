@@ -29,6 +29,7 @@ pub(crate) use log::ServerLog;
 pub use statements::{Description, ResultRows};
 
 use crate::address::Address;
+use crate::clock;
 use crate::close_reason;
 use crate::quota::ServerSlot;
 use bytes::{Bytes, BytesMut};
@@ -83,7 +84,7 @@ impl ServerConn {
         none: &Arc<SessionSettings>,
         prepared_max: usize,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Self {
             info: ServerInfo::new(&stream, 0, None),
             key: BackendKey::new(address, stream.peer().remote()),

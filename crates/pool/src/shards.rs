@@ -16,6 +16,7 @@ pub use shard::{ShardAnswer, ask_shard};
 pub(crate) use monitor::start;
 
 use crate::address::Address;
+use crate::clock;
 use crate::hosts::{DatabaseHosts, HostsConfig, ShardHostLimits};
 use crate::keyring::Keyring;
 use arc_swap::ArcSwap;
@@ -197,7 +198,7 @@ impl DatabaseShards {
     fn reading(&self) -> Option<Arc<MapReading>> {
         let state = self.lock();
         let (reading, began) = state.reading.as_ref()?;
-        (began.elapsed() <= self.config.load().max_age).then(|| Arc::clone(reading))
+        (clock::elapsed(*began) <= self.config.load().max_age).then(|| Arc::clone(reading))
     }
 
     /// Puts a reading into force that began then, with this generation. If it is equal to the one in force, that one remains: what is

@@ -14,6 +14,7 @@ pub(crate) use key::CancelKey;
 
 use crate::client_info::ClientInfo;
 use paceline_batch::line::WaiterId;
+use paceline_pool::clock;
 use paceline_pool::pool::Pool;
 use paceline_pool::server::{BackendKey, deliver};
 use paceline_pool::shared::Shared;
@@ -252,7 +253,7 @@ impl ClientEntry {
             }
             ClientState::Relaying(key) => {
                 let key = key.clone();
-                let young = |began: Instant| began.elapsed() < REPEATED_AFTER;
+                let young = |began: Instant| clock::elapsed(began) < REPEATED_AFTER;
                 let again = state.began.is_some_and(young).then_some(state.relays);
                 state.cancels_in_flight += 1;
                 Some((key, again))
@@ -334,6 +335,7 @@ impl ClientEntry {
         let cancelled = self.cancelled_in_flight();
         self.set_state(ClientState::Starting);
         let result = tokio::select! {
+            biased;
             result = wait => Some(result),
             () = cancelled => None,
         };

@@ -4,6 +4,7 @@
 use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
 use super::run::GroupRun;
+use crate::clock;
 use crate::pool::{LockWait, Pool, ServerWork};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
@@ -92,7 +93,7 @@ fn go_on(
     guard.add_group(&group);
     let mut run = GroupRun::new(group);
     // The next lock will probably have to be waited for, too.
-    if wait.since.elapsed() >= WAIT_UNCHECKED_MAX {
+    if clock::elapsed(wait.since) >= WAIT_UNCHECKED_MAX {
         run.outcome = LockOutcome::Contended;
     }
     match guard.pool.is_of_shard() {

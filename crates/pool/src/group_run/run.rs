@@ -4,6 +4,7 @@ use super::exchange::{adopt, cancel, exchange, feed};
 use super::guard::RunGuard;
 use super::stats::{RunStats, commits};
 use super::trace::RunTrace;
+use crate::clock;
 use crate::counters::Counters;
 use crate::hosts::ReadableTables;
 use crate::messages;
@@ -91,7 +92,7 @@ impl GroupRun {
             replica: None,
             trace: None,
             served: AnsweredMembers::default(),
-            since: Instant::now(),
+            since: clock::now(),
             sent_at: SentAt::default(),
             outcome: LockOutcome::Free,
         }
@@ -158,7 +159,7 @@ impl GroupRun {
         {
             let context = BuildContext {
                 prelude: &pool.shared.chain,
-                now: Instant::now(),
+                now: clock::now(),
                 queue_reorder_time: pool.settings().grouping.queue_reorder_time,
                 on_replica: pool.replica.is_some(),
             };
@@ -334,7 +335,7 @@ impl GroupRun {
 
     /// Microseconds since the beginning of the run.
     pub(super) fn micros(&self) -> u32 {
-        u32::try_from(self.since.elapsed().as_micros()).unwrap_or(u32::MAX)
+        u32::try_from(clock::elapsed(self.since).as_micros()).unwrap_or(u32::MAX)
     }
 
     /// Drops the analyses of the members' templates. A refusal concerns the first one: only a chain has others, and of them nothing

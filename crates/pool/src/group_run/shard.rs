@@ -2,6 +2,7 @@
 
 use super::exchange::{exchange, feed};
 use super::run::{GroupRun, RunEnd};
+use crate::clock;
 use crate::pool::Pool;
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
@@ -15,7 +16,6 @@ use paceline_sql::Effect;
 use paceline_wire::backend::{row_values, tag};
 use paceline_wire::frontend::{self, Target};
 use std::sync::Arc;
-use std::time::Instant;
 
 impl GroupRun {
     /// Builds the batch, with the comparisons of the tables' definitions.
@@ -51,7 +51,7 @@ impl GroupRun {
             .collect();
         let context = BuildContext {
             prelude: &pool.shared.chain,
-            now: Instant::now(),
+            now: clock::now(),
             queue_reorder_time: pool.settings().grouping.queue_reorder_time,
             on_replica: pool.replica.is_some(),
         };

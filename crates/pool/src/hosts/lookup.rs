@@ -4,6 +4,7 @@
 use super::DatabaseHosts;
 use super::probe::PROBE_LIMIT;
 use crate::address::Address;
+use crate::clock;
 use paceline_cluster::{HostId, Observation, ProbeError};
 use paceline_config::{Host, Upstream};
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +24,7 @@ pub(super) struct Lookup {
 impl Lookup {
     pub(super) fn new() -> Self {
         Self {
-            due: Instant::now(),
+            due: clock::now(),
             running: None,
         }
     }
@@ -44,7 +45,7 @@ impl Lookup {
             self.due += LOOK_EVERY;
             return Some(resolve(host.clone(), upstream.port).await);
         }
-        let now = Instant::now();
+        let now = clock::now();
         if let Some(ended) = self.running.take_if(|running| running.is_finished()) {
             return ended.await.ok();
         }

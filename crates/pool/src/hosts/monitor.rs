@@ -5,6 +5,7 @@ use super::lookup::Lookup;
 use super::probe::{self, MonitorConn};
 use super::subscriber::watch_subscriber;
 use super::{DatabaseHosts, PROBE_EVERY, patroni};
+use crate::clock;
 use crate::shared::Shared;
 use paceline_cluster::{HostId, Observation, ProbeError};
 use std::sync::{Arc, Weak};
@@ -122,9 +123,8 @@ impl Monitor {
         conn: &mut Option<MonitorConn>,
         pause: Duration,
     ) {
-        let until = Instant::now() + pause;
-        while !self.rest(until.min(Instant::now() + POSITION_EVERY)).await && Instant::now() < until
-        {
+        let until = clock::now() + pause;
+        while !self.rest(until.min(clock::now() + POSITION_EVERY)).await && clock::now() < until {
             // As above, the hosts are not held.
             let hosts = self.hosts.upgrade().filter(|_| conn.is_some());
             let Some(asked) = hosts.and_then(|hosts| hosts.ask_if_new(id)) else {
@@ -153,7 +153,7 @@ impl Monitor {
             hosts.patroni_answered(answer);
             let pause = hosts.pause().max(ASK_PATRONI_OFTEN);
             drop(hosts);
-            self.rest(Instant::now() + pause).await;
+            self.rest(clock::now() + pause).await;
         }
     }
 

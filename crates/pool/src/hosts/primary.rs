@@ -2,6 +2,7 @@
 //! one.
 
 use super::DatabaseHosts;
+use crate::clock;
 use paceline_cluster::{Cluster, HostId, PrimaryTarget};
 use paceline_config::Upstream;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -42,7 +43,7 @@ pub(crate) struct NoPrimary {
 impl NoPrimary {
     /// A primary is known, but not all pools have left the old one. That is a matter of microseconds.
     pub(crate) fn until_pools_switch() -> Self {
-        let since = Instant::now();
+        let since = clock::now();
         Self {
             since,
             until: since + SWITCH_MAX,
@@ -57,7 +58,7 @@ impl DatabaseHosts {
     }
 
     pub(super) fn primary_in(&self, cluster: &Cluster) -> PrimaryState {
-        let now = Instant::now();
+        let now = clock::now();
         match cluster.write_target(now) {
             PrimaryTarget::Host(HostId(host)) => match self.config.upstreams.get(host) {
                 Some(upstream) => PrimaryState::Known(upstream.clone()),

@@ -1,6 +1,7 @@
 //! Positions of the primary for reads, and replicas that have replayed them.
 
 use super::{DatabaseHosts, ReadableTables, ReplicaNeeds};
+use crate::clock;
 use paceline_cluster::{HostId, Lsn};
 use std::sync::Arc;
 use std::time::Instant;
@@ -62,11 +63,11 @@ impl DatabaseHosts {
         work: impl Fn(HostId) -> usize,
     ) -> Option<HostId> {
         let mut answered = self.positions.answered();
-        let left = needs.until.saturating_duration_since(Instant::now());
+        let left = needs.until.saturating_duration_since(clock::now());
         let had_time = left >= needs.wait / 2;
         loop {
             let roles = self.roles.load_full();
-            let now = Instant::now();
+            let now = clock::now();
             let recent = roles.readable.iter();
             let recent = recent.filter(|replica| replica.is_within(needs.lag_max, now));
             let subscribers = subscribers.iter().map(|subscriber| subscriber.replica());

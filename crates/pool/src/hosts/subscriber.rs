@@ -5,6 +5,7 @@ use super::questions::{self, ask_both};
 use super::readable_tables::{ReadableTables, SubscriberRead, names_of};
 use super::{DatabaseHosts, PROBE_EVERY};
 use crate::address::Address;
+use crate::clock;
 use crate::server::{ServerConn, ServerError};
 use crate::shared::Shared;
 use paceline_cluster::{Cluster, HostId, ProbeError, SubscriberReport, SystemId};
@@ -12,7 +13,7 @@ use paceline_config::Subscriber;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Minimum time between two probes of a subscriber.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -155,7 +156,7 @@ pub(super) async fn watch_subscriber(hosts: Weak<DatabaseHosts>, shared: Arc<Sha
         };
         // If tasks held the hosts while they wait for servers, each could keep the others from ending.
         drop(present);
-        let at = Instant::now();
+        let at = clock::now();
         let seen = probe.run(&mut connections, &shared).await;
         let Some(present) = hosts.upgrade() else {
             return;

@@ -5,6 +5,7 @@
 //! parts of the pool look at the state only when a connection is returned, one is to be opened, or the line is dispatched.
 
 use super::{DisconnectSignal, ExclusiveUse, Inner, Pool, PoolState, Servers, Waiter};
+use crate::clock;
 use crate::close_reason;
 use crate::messages;
 use crate::server::{Generation, ServerConn};
@@ -112,7 +113,7 @@ impl Pool {
         let mut inner = self.lock();
         self.replace_connections(&mut inner, close_reason::CONFIGURATION_CHANGED);
         inner.replication.replace();
-        self.dispatch(&mut inner, Instant::now());
+        self.dispatch(&mut inner, clock::now());
     }
 
     /// Changes whether transactions may begin.
@@ -136,7 +137,7 @@ impl Pool {
                 disconnect.send_replace(DisconnectSignal::Closing);
             }
         }
-        self.dispatch(&mut inner, Instant::now());
+        self.dispatch(&mut inner, clock::now());
         self.start_timer(&mut inner);
         // Requests that wait may now have waited long enough for a further connection.
         self.signals.look_again.notify_one();
@@ -144,7 +145,7 @@ impl Pool {
 
     /// Closes all client and server connections of the pool (KILL).
     pub fn kill(self: &Arc<Self>) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         self.replace_connections(&mut inner, close_reason::DATABASE_REMOVED);
         inner.admin.killed_at = Some(now);
@@ -216,7 +217,7 @@ impl Pool {
             return;
         }
         exclusive.retain(|running| running.strong_count() > 0);
-        self.dispatch(&mut inner, Instant::now());
+        self.dispatch(&mut inner, clock::now());
         self.start_timer(&mut inner);
         self.signals.look_again.notify_one();
     }

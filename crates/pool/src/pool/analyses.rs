@@ -1,6 +1,7 @@
 //! The facts that a pool has got from PostgreSQL: analyses of templates, statements that PostgreSQL has accepted, and the parameters that
 //! it reports under settings.
 
+use crate::clock;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::template_stats::{NameQuota, StatsByTemplate, TemplateStats};
 use paceline_relay::server::AcceptedParse;
@@ -84,7 +85,7 @@ impl TemplateEntry {
             AnalysisProgress::Pending => Some(AnalysisState::Pending),
             AnalysisProgress::Running => Some(AnalysisState::Running),
             AnalysisProgress::Done(analysis, since) => {
-                let holds = analysis.plan.is_ok() || since.elapsed() < REFUSAL_LASTS;
+                let holds = analysis.plan.is_ok() || clock::elapsed(*since) < REFUSAL_LASTS;
                 holds.then(|| AnalysisState::Done(Arc::clone(analysis)))
             }
         }
@@ -99,7 +100,7 @@ impl Analyses {
             accepted: FxHashMap::default(),
             parameters: FxHashMap::default(),
             parameters_are_old: false,
-            plans_since: Instant::now(),
+            plans_since: clock::now(),
         }
     }
 
@@ -167,7 +168,7 @@ impl Analyses {
         let key = (template, settings);
         match (result, self.by_template.get_mut(&key)) {
             (Some(result), Some(entry)) => {
-                entry.progress = AnalysisProgress::Done(Arc::new(result), Instant::now());
+                entry.progress = AnalysisProgress::Done(Arc::new(result), clock::now());
             }
             (None, Some(_)) => {
                 self.by_template.remove(&key);

@@ -4,6 +4,7 @@
 //! that becomes free serves them first.
 
 use super::{Inner, Pool};
+use crate::clock;
 use crate::close_reason;
 use crate::server::ServerConn;
 use std::sync::Arc;
@@ -62,7 +63,7 @@ impl Pool {
             let query = settings.pooling.check_query().unwrap_or_default();
             let limit = settings.timeouts.server_connect_timeout;
             let answers = conn.answers(query, limit).await;
-            conn.checked = Some(Instant::now());
+            conn.checked = Some(clock::now());
             if !answers {
                 conn.closes_because(close_reason::CHECK_FAILED);
             }
@@ -72,7 +73,7 @@ impl Pool {
     }
 
     fn checked(self: &Arc<Self>, conn: Option<Box<ServerConn>>) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.servers.checking -= 1;
         match conn {

@@ -5,6 +5,7 @@
 mod tests;
 
 use super::{Inner, Pool, Waiter};
+use crate::clock;
 use crate::counters::Counters;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::line::WaiterId;
@@ -45,7 +46,7 @@ impl Pool {
         settings: u64,
         after: Option<WaiterId>,
     ) -> Option<WaiterId> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         let analysis = inner.analyses.done(template, settings).map(Arc::clone)?;
         let of_template = |request: &&Arc<PlannedRequest>| {

@@ -6,6 +6,7 @@ use super::{
     Admission, CheckoutResult, Inner, Pool, PooledServer, Purpose, ServerWork, Unwanted,
     WaitResult, Waiter,
 };
+use crate::clock;
 use crate::counters::Counters;
 use crate::group_run;
 use crate::server::ServerConn;
@@ -53,7 +54,7 @@ impl Pool {
         would_group: bool,
         request: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> CheckoutResult {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if !inner.servers.idle.is_empty()
             && !self.groups_single(&spec)
@@ -93,7 +94,7 @@ impl Pool {
 
     /// Other requests may use the rows, though the request that uses them has not ended.
     pub(super) fn release_rows_early(self: &Arc<Self>, keys: &LineKeys) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.line.release_rows_early(now, keys.as_slice());
         self.dispatch(&mut inner, now);
@@ -102,7 +103,7 @@ impl Pool {
 
     /// Ends the flight of rows.
     pub(super) fn release_rows(self: &Arc<Self>, keys: &LineKeys) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         release_rows(&mut inner, now, keys);
         self.dispatch(&mut inner, now);
@@ -125,7 +126,7 @@ impl Pool {
 
     /// Takes a request out of the line. Requests behind it may get connections that were idle because of it.
     pub(super) fn take_out(self: &Arc<Self>, waiter: WaiterId) -> Option<WaitEntry<Waiter>> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         let entry = inner.line.withdraw(now, waiter)?;
         self.leaves_line(1);
@@ -140,7 +141,7 @@ impl Pool {
         keys: &LineKeys,
         flight: FlightId,
     ) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.line.flight_ended(now, flight);
         release_rows(&mut inner, now, keys);
@@ -190,7 +191,7 @@ impl Pool {
         rows: Vec<(LineKey, LockOutcome)>,
         again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) -> Option<ServerWork> {
-        let now = Instant::now();
+        let now = clock::now();
         self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         inner.line.flight_ended(now, flight);
@@ -219,7 +220,7 @@ impl Pool {
         flight: FlightId,
         again: Vec<(WaitEntry<Waiter>, Retry)>,
     ) {
-        let now = Instant::now();
+        let now = clock::now();
         self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         inner.line.flight_ended(now, flight);
@@ -234,7 +235,7 @@ impl Pool {
     /// Counts a connection as closed; another one may be opened.
     pub(super) fn lost(self: &Arc<Self>, inner: &mut Inner) {
         inner.servers.open -= 1;
-        let now = Instant::now();
+        let now = clock::now();
         self.grant_replication(inner, now);
         // One attempt at a time: the server may be away.
         let servers = &inner.servers;
@@ -248,7 +249,7 @@ impl Pool {
 
     /// Puts members of a pipeline that has stalled back into the line.
     pub(crate) fn resubmit(self: &Arc<Self>, again: Vec<(WaitEntry<Waiter>, Retry)>) {
-        let now = Instant::now();
+        let now = clock::now();
         self.shared.counters.fell_back(again.len());
         let mut inner = self.lock();
         self.put_back(&mut inner, now, again, Vec::new());
@@ -414,7 +415,7 @@ impl Pool {
             && let Some((conn, keys)) = self.hand_over(entry, conn, flight)
         {
             // The client left in this moment.
-            let now = Instant::now();
+            let now = clock::now();
             release_rows(inner, now, &keys);
             inner.line.flight_ended(now, flight);
             inner.servers.idle.push(conn);

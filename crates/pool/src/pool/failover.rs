@@ -3,6 +3,7 @@
 
 use super::{Inner, Pool, PoolState};
 use crate::address::Address;
+use crate::clock;
 use crate::close_reason;
 use crate::hosts::{DatabaseHosts, NoPrimary, PrimaryState, is_same_server};
 use crate::messages;
@@ -76,7 +77,7 @@ impl Pool {
         hosts: &Arc<DatabaseHosts>,
         primary: &PrimaryState,
     ) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if !inner.is_of(hosts) {
             return;

@@ -2,6 +2,7 @@
 
 use super::login_backoff::LoginBackoff;
 use super::{Inner, Pool, PoolState, WaitResult, Waiter};
+use crate::clock;
 use crate::credentials::Credential;
 use crate::quota::ServerSlot;
 use crate::server::{Generation, GenerationGuard, ServerConn, ServerError, ServerLog};
@@ -22,7 +23,7 @@ impl Pool {
         let may_open = inner.admin.state == PoolState::Active
             && !inner.is_excluded()
             && inner.servers.no_primary.is_none();
-        if !may_open || inner.servers.open >= inner.open_max_now(&settings, Instant::now()) {
+        if !may_open || inner.servers.open >= inner.open_max_now(&settings, clock::now()) {
             return;
         }
         let Some(slot) = self.server_slot(inner, &settings) else {
@@ -65,7 +66,7 @@ impl Pool {
             conn.check_system(shard.system, limit).await?;
         }
         conn.slot = Some(slot);
-        conn.checked = Some(Instant::now());
+        conn.checked = Some(clock::now());
         conn.log = Some(self.server_log(&conn, generation));
         conn.generation = Some(GenerationGuard::new(generation, &conn.stream));
         Ok(Box::new(conn))
@@ -97,7 +98,7 @@ impl Pool {
         generation: Arc<Generation>,
         opened: Result<Box<ServerConn>, ServerError>,
     ) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.servers.opening -= 1;
         let is_current = Arc::ptr_eq(&generation, &inner.servers.generation);

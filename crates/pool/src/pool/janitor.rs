@@ -1,6 +1,7 @@
 //! Regular maintenance of a pool: closes connections that are too old, idle for too long or too many, and keeps `min_pool_size`.
 
 use super::{Inner, Pool};
+use crate::clock;
 use crate::close_reason;
 use crate::labels::PoolLabels;
 use crate::server::ServerConn;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 impl Pool {
     /// Does what is due, whether or not requests wait.
     pub(crate) fn maintain(self: &Arc<Self>) {
-        let (now, settings) = (Instant::now(), self.settings());
+        let (now, settings) = (clock::now(), self.settings());
         let mut inner = self.lock();
         let closed = inner.take_due(&settings, now);
         inner.analyses.forget_old_plans(now);
@@ -39,7 +40,7 @@ impl Pool {
         let since = inner
             .unused_since
             .filter(|_| inner.servers.open == 0 && alone)?;
-        Some(since.elapsed())
+        Some(clock::elapsed(since))
     }
 
     /// The reason why a returned connection must be closed; `None`: the pool keeps it.

@@ -1,12 +1,13 @@
 //! The state of a pool at one moment, for the console and for metrics. The lock is held only to count and to copy pointers.
 
 use super::Pool;
+use crate::clock;
 use paceline_batch::group_limit::LimitReason;
 use paceline_batch::template_stats::StatsSnapshot;
 use paceline_relay::template::Template;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Maximum number of requests of the line that [`Pool::awaited_rows`] reads: the lock of the pool is held meanwhile.
 const REQUESTS_READ_MAX: usize = 512;
@@ -85,7 +86,7 @@ impl Pool {
             servers_max: self.settings().size as u64,
             groups_max,
             longest_wait: oldest.map_or(Duration::ZERO, |since| {
-                Instant::now().saturating_duration_since(since)
+                clock::now().saturating_duration_since(since)
             }),
         };
         (load, stats)

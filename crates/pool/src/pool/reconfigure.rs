@@ -3,11 +3,11 @@
 use super::login_backoff::LoginBackoff;
 use super::{Inner, Pool, PoolConfig};
 use crate::address::Address;
+use crate::clock;
 use crate::close_reason;
 use crate::server::Generation;
 use paceline_batch::policy::Policy;
 use std::sync::Arc;
-use std::time::Instant;
 
 impl Pool {
     /// The policy of grouping.
@@ -28,7 +28,7 @@ impl Pool {
         let open_max = config.settings.open_max();
         let settings = Arc::new(config.settings);
         self.settings.store(Arc::clone(&settings));
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.servers.open_max = open_max;
         inner.shorten_lifetimes(&settings, now);
@@ -79,7 +79,7 @@ impl Pool {
         }
         inner.analyses.clear();
         let load = self.shared.server_loads.of(&address.upstream);
-        inner.line.set_server(Instant::now(), load);
+        inner.line.set_server(clock::now(), load);
         let next = Generation::new(Arc::new(address), &self.signals.closed);
         self.begin_generation(inner, next, why);
         inner.replication.replace();

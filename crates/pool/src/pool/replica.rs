@@ -2,6 +2,7 @@
 //! primary by its client.
 
 use super::{Admission, Inner, Pool, Purpose, SubmitResult, WaitResult, Waiter};
+use crate::clock;
 use crate::close_reason;
 use paceline_batch::line::{GroupId, WaitSpec, WaiterId};
 use paceline_batch::strategy::PlannedRequest;
@@ -31,7 +32,7 @@ impl Pool {
         request: Arc<PlannedRequest>,
         position: Lsn,
     ) -> SubmitResult {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if inner.servers.refusal(now).is_some() {
             return SubmitResult::Unreachable;
@@ -68,7 +69,7 @@ impl Pool {
 
     /// The replica may not serve reads any more: those that wait or are under way run elsewhere.
     pub(crate) fn leave_replica(self: &Arc<Self>) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if inner.servers.open == 0 && inner.line.is_empty() {
             return;

@@ -7,6 +7,7 @@
 use super::login_backoff::{FIRST_PAUSE, PAUSE_MIN};
 use super::replication_queue::Grant;
 use super::{DisconnectSignal, Inner, Pool, PoolState};
+use crate::clock;
 use crate::close_reason;
 use crate::messages;
 use crate::quota::ServerSlot;
@@ -78,7 +79,7 @@ impl Pool {
         kind: Replication,
         parameters: &[(String, String)],
     ) -> Result<ReplicationServer, Bytes> {
-        let since = Instant::now();
+        let since = clock::now();
         let mut pause = FIRST_PAUSE;
         loop {
             let grant = self.replication_grant(since).await?;
@@ -97,7 +98,7 @@ impl Pool {
                 .max(PAUSE_MIN);
             let left = match settings.timeouts.query_wait_timeout {
                 Duration::ZERO => pause,
-                limit => limit.saturating_sub(since.elapsed()),
+                limit => limit.saturating_sub(clock::elapsed(since)),
             };
             tokio::time::sleep(pause.min(left).max(PAUSE_MIN)).await;
             pause *= 2;
@@ -130,24 +131,24 @@ impl Pool {
     fn enqueue_replica(self: &Arc<Self>, since: Instant) -> InQueue<'_> {
         let mut inner = self.lock();
         let grant = inner.replication.enqueue(since);
-        self.dispatch(&mut inner, Instant::now());
+        self.dispatch(&mut inner, clock::now());
         InQueue { pool: self, grant }
     }
 
     fn has_waited_too_long(&self, since: Instant) -> bool {
         let limit = self.settings().timeouts.query_wait_timeout;
         let suspended = || self.lock().admin.state == PoolState::Suspended;
-        !limit.is_zero() && since.elapsed() >= limit && !suspended()
+        !limit.is_zero() && clock::elapsed(since) >= limit && !suspended()
     }
 
     /// Serves the replication clients that are next, and forgets those that have left.
     fn dispatch_replication(self: &Arc<Self>) {
         let mut inner = self.lock();
-        self.dispatch(&mut inner, Instant::now());
+        self.dispatch(&mut inner, clock::now());
     }
 
     fn replication_client_left(self: &Arc<Self>) {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         inner.replication.open -= 1;
         self.lost(&mut inner);

@@ -1,6 +1,7 @@
 //! Bookkeeping of a pool's server connections.
 
 use super::{Pool, Servers};
+use crate::clock;
 use crate::hosts::DatabaseHosts;
 use crate::server::{ServerConn, ServerInfo, ServerSnapshot};
 use bytes::Bytes;
@@ -45,7 +46,7 @@ impl Servers {
     /// The next attempt may succeed although earlier ones failed.
     pub(super) fn forget_failures(&mut self) {
         self.backoff = None;
-        self.grow_not_before = Instant::now();
+        self.grow_not_before = clock::now();
     }
 }
 

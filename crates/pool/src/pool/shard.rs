@@ -5,13 +5,13 @@ use super::{
     Admission, AnalysisState, CheckoutResult, Pool, Purpose, SubmitResult, WaitResult, Waiter,
 };
 use crate::analysis::AnalysisTask;
+use crate::clock;
 use paceline_batch::analysis::GroupingDecision;
 use paceline_batch::line::{GroupId, WaitSpec};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_cluster::Lsn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 use tokio::sync::oneshot;
 
 impl Pool {
@@ -40,7 +40,7 @@ impl Pool {
 
     /// Whether there is no connection, and none can be opened now.
     pub fn is_unreachable(&self) -> bool {
-        self.lock().servers.is_unreachable(Instant::now())
+        self.lock().servers.is_unreachable(clock::now())
     }
 
     /// Puts a statement into the line for connections to a shard.
@@ -50,7 +50,7 @@ impl Pool {
         mut request: PlannedRequest,
     ) -> SubmitResult {
         let spec = self.decide_on_shard(&mut request);
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         if inner.servers.is_unreachable(now) {
             return SubmitResult::Unreachable;
@@ -86,7 +86,7 @@ impl Pool {
 
     /// The pool is used no more: the coordinator executes the statements in its line. Those under way end on their connections.
     pub(crate) fn leave_shard(&self) {
-        self.send_elsewhere(&mut self.lock(), Instant::now());
+        self.send_elsewhere(&mut self.lock(), clock::now());
     }
 
     /// Decides how a statement enters the line, by the analysis of its template on the shard. The first statement begins it.

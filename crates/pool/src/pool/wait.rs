@@ -1,6 +1,7 @@
 //! Requests that wait for a row: the work of a free server connection for them, and the end of a wait by cancel requests and time-outs.
 
 use super::{Inner, LockWait, Pool, Unwanted, WaitResult, Waiter};
+use crate::clock;
 use crate::messages;
 use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::{
@@ -84,7 +85,7 @@ impl Pool {
         &self,
         mut entries: impl Iterator<Item = &'a WaitEntry<Waiter>>,
     ) -> bool {
-        let (now, inner) = (Instant::now(), self.lock());
+        let (now, inner) = (clock::now(), self.lock());
         let cancelled = |waiter| inner.unwanted.get(waiter) == Some(&Unwanted::Cancelled);
         entries.any(|entry| cancelled(&entry.waiter) || entry.is_late(now))
     }
@@ -96,7 +97,7 @@ impl Pool {
 
     /// PostgreSQL has granted the lock: takes the requests that go on with it.
     pub(crate) fn take_locked(&self, wait: &LockWait) -> Dispatch<Waiter> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut inner = self.lock();
         let entries = inner.line.take_locked(now, wait.key, &wait.spec);
         self.count_dequeued(&entries, now);
@@ -109,7 +110,7 @@ impl Pool {
 
     /// Applies the results of a probe to the requests that are still in the line. Returns those that were answered.
     pub(crate) fn probed(self: &Arc<Self>, probed: Vec<ProbeResult>) -> Vec<WaiterId> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut answered = Vec::new();
         let mut inner = self.lock();
         for (waiter, what) in probed {
@@ -130,7 +131,7 @@ impl Pool {
 
     /// A probe failed.
     pub(crate) fn probe_failed(&self, waiters: &[WaiterId]) {
-        self.lock().line.probe_failed(Instant::now(), waiters);
+        self.lock().line.probe_failed(clock::now(), waiters);
     }
 
     /// Answers requests whose time-out has expired.

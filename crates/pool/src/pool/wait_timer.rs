@@ -1,6 +1,7 @@
 //! The task that watches the time while requests wait: further connections are opened, and waits end.
 
 use super::{Inner, Pool, PoolState, Waiter};
+use crate::clock;
 use crate::messages;
 use paceline_config::PoolSettings;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Pool {
 
     /// Does what is due, and returns the time of the next look. `None`: no request waits.
     fn tick(self: &Arc<Self>) -> Option<Instant> {
-        let (now, settings) = (Instant::now(), self.settings());
+        let (now, settings) = (clock::now(), self.settings());
         let mut inner = self.lock();
         let late = inner.line.tick(now);
         self.answer_late(late);
@@ -157,6 +158,7 @@ fn look_every(settings: &PoolSettings) -> Duration {
 async fn run(pool: Arc<Pool>) {
     while let Some(wake) = pool.tick() {
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(wake.into()) => {}
             () = pool.signals.look_again.notified() => {}
         }

@@ -23,6 +23,10 @@ pub async fn dial(upstream: &Upstream) -> io::Result<Stream> {
         }
         Host::Unix(folder) => {
             let path = folder.join(format!(".s.PGSQL.{}", upstream.port));
+            #[cfg(feature = "memory")]
+            if let Some(connected) = paceline_net::memory::connect(&path).await {
+                return connected;
+            }
             Ok(Stream::unix(UnixStream::connect(path).await?))
         }
     }

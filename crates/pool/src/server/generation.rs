@@ -97,6 +97,7 @@ impl Generation {
     ) -> Result<T, ServerError> {
         let mut is_past = self.is_past.subscribe();
         tokio::select! {
+            biased;
             opened = opening => opened,
             _ = is_past.wait_for(|is_past| *is_past) => Err(ServerError::Replaced),
         }

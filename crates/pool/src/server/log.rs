@@ -1,5 +1,6 @@
 //! Lines of the log about a server connection, in PgBouncer's words: `S`, the database, the user and the other end.
 
+use crate::clock;
 use crate::close_reason;
 use crate::shared::Shared;
 use paceline_net::Peer;
@@ -49,7 +50,7 @@ impl ServerLog {
             database: database.to_owned(),
             user: user.to_owned(),
             peer: peer.clone(),
-            opened: Instant::now(),
+            opened: clock::now(),
             why: None,
             replaced: replaced.clone(),
         };
@@ -88,7 +89,7 @@ impl fmt::Display for ServerLog {
 impl Drop for ServerLog {
     fn drop(&mut self) {
         if self.shared.config().paceline.logging.log_disconnections {
-            let age = self.opened.elapsed().as_secs();
+            let age = clock::elapsed(self.opened).as_secs();
             let why = self
                 .why
                 .or(self.replaced.get())

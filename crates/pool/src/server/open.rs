@@ -3,6 +3,7 @@
 use super::credential::with_credential;
 use super::{ServerConn, ServerError, ServerInfo, connect, defaults};
 use crate::address::Address;
+use crate::clock;
 use crate::compression::ServerLink;
 use crate::credentials::{LoginCredential, ServerCredentials, random};
 use bytes::BytesMut;
@@ -17,7 +18,7 @@ use paceline_wire::exchange::ExchangeEnds;
 use paceline_wire::startup::Startup;
 use paceline_wire::{WireError, frame};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl ServerConn {
     /// Connects and logs in. If the server may have refused the offer of compression with the whole login, tries once more without it.
@@ -34,7 +35,7 @@ impl ServerConn {
         };
         let compression = address.compression.as_ref();
         let link = compression.map(|compression| compression.towards(&address.upstream));
-        let Some(link) = link.filter(|link| link.offers(Instant::now())) else {
+        let Some(link) = link.filter(|link| link.offers(clock::now())) else {
             return open(None).await;
         };
         match open(Some(&link)).await {
@@ -47,7 +48,7 @@ impl ServerConn {
                     opened.terminate();
                     return Ok(offered);
                 }
-                link.is_refused(Instant::now());
+                link.is_refused(clock::now());
                 let server = &address.upstream;
                 tracing::info!(%server, %refusal, "the server refuses logins with an offer of compression; for a while they have none");
                 Ok(opened)

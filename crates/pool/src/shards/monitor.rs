@@ -5,6 +5,7 @@ use super::reading::{MapReading, ShardQuestion, shard_questions, unreachable};
 use super::shard::{ShardAnswer, ask_shard};
 use super::{DatabaseShards, HostsOfShards, MonitorHosts, ShardsConfig};
 use crate::address::Address;
+use crate::clock;
 use crate::hosts::{DatabaseHosts, HostsConfig, open_monitor};
 use crate::server::{ServerConn, ServerError};
 use crate::shared::Shared;
@@ -89,7 +90,7 @@ async fn read_again_and_again(
         let config = present.config.load_full();
         // If the task held the shards while it waits for servers, it would keep itself from ending.
         drop(present);
-        let began = Instant::now();
+        let began = clock::now();
         let pause = (config.max_age / 2).max(LIMIT_MIN);
         let limit = pause.min(LIMIT_MAX);
         let reading = connections.read(&config, &roles, limit, &shared);
@@ -110,7 +111,7 @@ async fn read_again_and_again(
             }
         }
         drop(present);
-        tokio::time::sleep(began.elapsed().max(PAUSE_MIN)).await;
+        tokio::time::sleep(clock::elapsed(began).max(PAUSE_MIN)).await;
         tokio::select! {
             () = tokio::time::sleep_until((began + pause).into()) => {}
             asked = wanted.changed() => if asked.is_err() { return },
@@ -227,7 +228,7 @@ impl Connections {
         let Some(hosts) = self.hosts.get(name) else {
             return answer;
         };
-        let now = Instant::now();
+        let now = clock::now();
         if let Ok(answer) = &answer
             && !answer.is_in_recovery()
         {

@@ -123,6 +123,7 @@ impl Client {
             return Ok(());
         };
         tokio::select! {
+            biased;
             caught_up = stream.unless_closed(input, client.catch_up()) => caught_up.ok_or(ClientEnd::Left)?,
             end = disconnected(disconnect, DisconnectSignal::Closing) => return Err(end),
         }
@@ -169,6 +170,7 @@ impl Client {
                 break;
             }
             tokio::select! {
+                biased;
                 ready = self.stream.ready(Interest::WRITABLE) => drop(ready?),
                 () = notification_ready(self.listening.as_deref()) => drop(self.deliver()?),
             }

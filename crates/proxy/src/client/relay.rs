@@ -30,6 +30,7 @@ use bytes::{Bytes, BytesMut};
 use input::{Blocked, ClientInput, SentRequest};
 use output::ClientOutput;
 use paceline_cluster::SentAt;
+use paceline_pool::clock;
 use paceline_pool::pools::Exclusive;
 use paceline_pool::server::ServerConn;
 use paceline_relay::relay::RelayState;
@@ -193,7 +194,7 @@ impl<'a> RelayTask<'a> {
 
     /// Counts the relay at its end; returns the time of that.
     fn count(&mut self) -> Instant {
-        let now = Instant::now();
+        let now = clock::now();
         let (client, pool) = (&*self.client, &self.client.pool);
         let stats = std::mem::replace(&mut self.stats, RelayStats::new(now));
         stats.end(now, self.relay.forwarded(), pool);

@@ -18,6 +18,7 @@ use crate::proxy::Proxy;
 use bytes::{Bytes, BytesMut};
 use messages::Messages;
 use paceline_net::Stream;
+use paceline_pool::clock;
 use paceline_pool::pool::{DisconnectSignal, Pool, ReplicationServer};
 use paceline_pool::replication::Replication;
 use paceline_pool::stats::first_words;
@@ -241,7 +242,7 @@ impl ReplicationClient {
         }
         let received = self.to_server.len() - before;
         if received > 0 {
-            let now = Instant::now();
+            let now = clock::now();
             self.registration.entry.info.request_begins();
             self.query_since.get_or_insert(now);
             self.transaction_since.get_or_insert(now);
@@ -308,12 +309,12 @@ impl ReplicationClient {
         );
         self.answers.pass(bytes, |status| {
             if let Some(since) = query_since.take() {
-                stats.served_queries(1, since.elapsed());
+                stats.served_queries(1, clock::elapsed(since));
             }
             if let Ok(Status::Idle) = Status::read(&[status])
                 && let Some(since) = transaction_since.take()
             {
-                stats.served_transactions(1, since.elapsed());
+                stats.served_transactions(1, clock::elapsed(since));
             }
         });
     }

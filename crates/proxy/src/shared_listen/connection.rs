@@ -140,6 +140,7 @@ async fn serve(shared: &DatabaseListen, conn: &mut ServerConn) -> Result<(), Con
             false => Interest::READABLE | Interest::WRITABLE,
         };
         tokio::select! {
+            biased;
             ready = conn.stream.ready(interest) => drop(ready?),
             () = shared.work.notified() => continue,
             () = until(deadline) => return Err(ConnectionLost::Silent),

@@ -57,7 +57,7 @@ fn compare(scenario: Scenario, seed: u64) -> (f64, f64) {
     (best, simulation.run(0, 2.0, 40_000))
 }
 
-/// `PACELINE_SCENARIOS=all` examines the whole grid: `make simulate`.
+/// `PACELINE_SCENARIOS=all` examines the whole grid: `make pace`.
 #[test]
 fn the_limit_that_is_found_serves_about_as_well_as_the_best_one() {
     let seed = seed();

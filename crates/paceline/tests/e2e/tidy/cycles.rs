@@ -39,9 +39,24 @@ fn an_import_that_closes_a_cycle_is_found() {
 
 /// The crates from the bottom up, without those for tests. Cargo keeps dependencies free of cycles; the order says what a crate must
 /// not know.
-const LAYERS: [&str; 16] = [
-    "wire", "sql", "relay", "traces", "batch", "config", "net", "cluster", "shards", "advise",
-    "pool", "proxy", "admin", "postgres", "bench", "paceline",
+const LAYERS: [&str; 17] = [
+    "wire",
+    "sql",
+    "relay",
+    "traces",
+    "batch",
+    "config",
+    "net",
+    "cluster",
+    "shards",
+    "advise",
+    "pool",
+    "proxy",
+    "admin",
+    "postgres",
+    "bench",
+    "paceline",
+    "simulation",
 ];
 
 /// Crates that know neither sockets nor a runtime.

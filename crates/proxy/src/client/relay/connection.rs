@@ -9,6 +9,7 @@ use paceline_batch::line::ROW_AWAITED_MAX;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_net::optional_timeout;
 use paceline_pool::analysis::AnalysisTask;
+use paceline_pool::clock;
 use paceline_pool::messages;
 use paceline_pool::pool::{
     Admission, AnalysisState, DisconnectSignal, PooledServer, RowsInFlight, WaitResult,
@@ -58,7 +59,7 @@ impl Client {
             trace.relayed(conn.key.address(), single.is_some());
         }
         let entry = Arc::clone(&self.registration.entry);
-        let start = Instant::now();
+        let start = clock::now();
         let is_first = single.is_some() || self.deferred.is_some();
         if !entry.relay_begins(conn.key.clone(), is_first.then_some(start)) {
             match &underway {

@@ -9,6 +9,7 @@ use crate::shared_listen::notification_ready;
 use bytes::{Buf, Bytes};
 use paceline_config::PoolMode;
 use paceline_pool::address::DatabaseAddress;
+use paceline_pool::clock;
 use paceline_pool::pool::DisconnectSignal;
 use paceline_pool::pools::Exclusive;
 use paceline_relay::relay::{NotYet, RelayState};
@@ -18,7 +19,7 @@ use paceline_wire::frame::HEADER_LEN;
 use paceline_wire::frontend::{BindNames, read_header, tag, write_flush};
 use paceline_wire::{Frame, Frames, Header};
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::Interest;
 
 /// SQLSTATE of a write that a server in recovery rejects.
@@ -376,7 +377,7 @@ impl RelayTask<'_> {
             why = QueryTimers::expired(&mut self.timers) => Some(why),
         };
         if quiet {
-            self.stats.resume(Instant::now(), self.relay.status());
+            self.stats.resume(clock::now(), self.relay.status());
             self.sent_at = self.client.pool.sent_at();
         }
         match expired {
@@ -404,7 +405,7 @@ impl RelayTask<'_> {
         if self.relay.take_new_pin() {
             pool.stats.pinned();
         }
-        self.stats.pause(Instant::now(), status, sent, pool);
+        self.stats.pause(clock::now(), status, sent, pool);
         pool.stats.server_parsed(self.conn.side.take_parses());
         if let Some(spans) = &mut self.spans {
             spans.all_answered(self.relay.answered(), self.client);

@@ -12,6 +12,7 @@ use crate::client::work_budget::WorkBudget;
 use bytes::{Buf, BytesMut};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_config::PoolMode;
+use paceline_pool::clock;
 use paceline_pool::server::ServerConn;
 use paceline_relay::relay::{PlainStatement, RelayContext, Wrap};
 use paceline_wire::Frames;
@@ -108,7 +109,7 @@ impl Client {
             stats.message(frame, Status::Idle);
             self.budget.message(frame.tag, frame.bytes.len());
         }
-        let at = Instant::now();
+        let at = clock::now();
         stats.end(at, forwarded as u64, &self.pool);
         self.registration.entry.set_settings(&self.session.settings);
         RelayOutcome {
