@@ -59,7 +59,6 @@ mod tests {
             Err(ServerError::Refused(refusal.freeze()))
         };
         let opened = with_credential(&credentials, LIMIT, open).await;
-        drop(open);
         (opened.is_ok(), shown.into_inner().unwrap())
     }
 
