@@ -76,9 +76,11 @@ impl Groups {
 pub(crate) struct Mutator {
     mutation: Option<Mutation>,
     pub(crate) groups: Cell<Groups>,
-    /// An earlier result of a read of this list.
-    earlier: RefCell<Option<(Vec<Value>, Vec<Vec<Value>>)>>,
+    earlier: RefCell<Option<EarlierRead>>,
 }
+
+/// The parameters and the rows of an earlier read of a list.
+type EarlierRead = (Vec<Value>, Vec<Vec<Value>>);
 
 /// Whether Paceline has generated the statement for a group.
 fn is_group(text: &str) -> bool {

@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// One statement of a text.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Execute(Statement),
+    Execute(Box<Statement>),
     Begin,
     Commit,
     Rollback,
@@ -233,7 +233,7 @@ impl Catalog {
         let node = parsed.protobuf.stmts.first().ok_or("an empty text")?;
         let types = types.iter().map(|oid| Type::of_oid(*oid)).collect();
         match resolve(inner(node.stmt.as_deref())?, &self.schema, types) {
-            Ok(statement) => Ok(Command::Execute(statement)),
+            Ok(statement) => Ok(Command::Execute(Box::new(statement))),
             // A question of Paceline has no parameters.
             Err(why) if own.contains("$1") => Err(why),
             Err(why) => self.answer(text).map(Command::Answer).ok_or(why),

@@ -44,6 +44,9 @@ pub(crate) struct Captured {
     pub(crate) sent: BytesMut,
 }
 
+/// The commands and parameters of a statement.
+type ExecutedStatement = (Rc<Vec<Command>>, Vec<Value>);
+
 /// The state of a session that the others see.
 #[derive(Debug)]
 pub(crate) struct SessionState {
@@ -53,7 +56,7 @@ pub(crate) struct SessionState {
     pub(crate) commits: Cell<bool>,
     pub(crate) cancelled: Notify,
     /// The last statement, if a mutation needs it.
-    pub(crate) last: RefCell<Option<(Rc<Vec<Command>>, Vec<Value>)>>,
+    pub(crate) last: RefCell<Option<ExecutedStatement>>,
     task: RefCell<Option<AbortHandle>>,
 }
 
