@@ -9,6 +9,8 @@ mod compression;
 pub mod listen;
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "memory")]
+mod memory_pipe;
 mod optional_timeout;
 mod peer;
 mod socket;

@@ -1,7 +1,7 @@
 //! A connected socket, TCP or Unix. Reads and writes return at once.
 
 #[cfg(feature = "memory")]
-use crate::memory::MemorySocket;
+use crate::memory_pipe::MemorySocket;
 use bytes::{Buf, BytesMut};
 use std::future::poll_fn;
 use std::io;

@@ -74,7 +74,7 @@ impl Stream {
 
     /// Takes a connection in memory.
     #[cfg(feature = "memory")]
-    pub(crate) fn memory(socket: crate::memory::MemorySocket) -> Self {
+    pub(crate) fn memory(socket: crate::memory_pipe::MemorySocket) -> Self {
         Self::plain(Socket::Memory(socket))
     }
 
