@@ -4,7 +4,7 @@
 #   scripts/sample.sh skip       prints --exact and --skip NAME for the long tests that are not drawn
 #   scripts/sample.sh versions   prints --exact and the NAMEs that are drawn of the tests whose result may depend on PostgreSQL's version
 #
-# One of SHARE (4) tests is drawn. Each run draws others; PACELINE_SAMPLE, which it prints on standard error, draws the same again.
+# One of SHARE (8) tests is drawn. Each run draws others; PACELINE_SAMPLE, which it prints on standard error, draws the same again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 long='^(command_line::(advising|benching|benching_replicas)|drivers|failover|groups::(order_variants|queue_clients)|listening::many|operations::faults|operations::web::shown|reads|scripts|session::(history|real_drivers|walk)|sharding|thin_link::content)::'
 versions='equivalence|sell_out|ddl|errors|groups::settings|outsider|hotspot|queue|order|merge|upsert|corners|share|declared|claims|session|prepared|authentication|pooling|console'
 
-share=${SHARE:-4}
+share=${SHARE:-8}
 seed=${PACELINE_SAMPLE:-$RANDOM$RANDOM}
 echo "a sample of the tests: PACELINE_SAMPLE=$seed draws it again" >&2
 
