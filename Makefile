@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test test-all drivers conformance deny soak soak-queue simulate pace failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
+.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test test-all drivers conformance soak soak-queue simulate pace failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
 
 help:
 	@echo 'make setup   install what building needs'
