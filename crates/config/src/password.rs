@@ -1,4 +1,4 @@
-//! Where the password for a login to a server comes from. A file and a command are named here and read for each login, so that a
+//! The source of the password for a login to a server. A file and a command are named here and read for each login, so that a
 //! password may change while Paceline runs. Two configurations are equal if they name the same source.
 
 use crate::secret::{self, Secret, SecretError};

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// How far a connection has been closed by one of its ends.
+/// The state of a connection at one of its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Open,

@@ -67,7 +67,7 @@ impl Routes {
     /// The route of a statement whose template has this analysis on the coordinator.
     ///
     /// # Errors
-    /// Why it runs on the coordinator.
+    /// The reason why it runs on the coordinator.
     pub fn route(
         &self,
         request: &PlannedRequest,

@@ -194,7 +194,7 @@ impl Shards {
     /// Routes a statement whose template has this analysis on the coordinator to a shard.
     ///
     /// # Errors
-    /// Why it runs on the coordinator.
+    /// The reason why it runs on the coordinator.
     pub fn route(
         &self,
         request: &PlannedRequest,

@@ -1,4 +1,4 @@
-//! Traces: which requests are traced, and where their spans go. While `otlp_endpoint` is empty, a request costs one look at
+//! Traces: the choice of traced requests, and the queue of their spans. While `otlp_endpoint` is empty, a request costs one look at
 //! [`Traces::is_on`].
 //!
 //! A span that has ended waits in a queue of [`QUEUE_MAX`] spans. If the queue is full, or the collector does not accept the spans,

@@ -30,7 +30,7 @@ pub trait ShardMap: fmt::Debug + Send + Sync {
     /// Whether the role may do this with the table, and finds on the server the settings that it has on the coordinator.
     ///
     /// # Errors
-    /// Why the statement must run on the coordinator.
+    /// The reason why the statement must run on the coordinator.
     fn check_role(
         &self,
         role: &str,
@@ -43,7 +43,7 @@ pub trait ShardMap: fmt::Debug + Send + Sync {
     /// relations do not matter.
     ///
     /// # Errors
-    /// Why the statement must run on the coordinator.
+    /// The reason why the statement must run on the coordinator.
     fn check_names(&self, server: ShardServerId, names: &StatementNames<'_>) -> Result<(), Reason>;
 }
 

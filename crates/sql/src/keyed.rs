@@ -65,7 +65,7 @@ impl KeyedStatement {
     /// Reads a text of one statement.
     ///
     /// # Errors
-    /// Why the statement is none of these, or may mean something else on another server.
+    /// The reason why the statement is none of these, or may mean something else on another server.
     pub fn read(sql: &str) -> Result<Self, KeyedRefusal> {
         let parsed = parser::parse(sql).map_err(|_| KeyedRefusal::NotParsed)?;
         let tree = Record::of(&parsed);

@@ -281,11 +281,11 @@ pub(super) static METRICS: [Metric; 41] = [
         source: MetricSource::Pools(|pool, series| series.add(&[], pool.refused)),
     },
     Metric {
-        name: "paceline_requests_paced",
+        name: "paceline_requests_throttled",
         metric_type: MetricType::Gauge,
         labels: POOL,
         help: "Requests that wait for their turn (max_requests_per_second)",
-        source: MetricSource::Pools(|pool, series| series.add(&[], pool.load.clients_paced)),
+        source: MetricSource::Pools(|pool, series| series.add(&[], pool.load.clients_throttled)),
     },
     Metric {
         name: "paceline_clients_accepted",

@@ -34,7 +34,7 @@ const USUAL_DATABASE: &str = "postgres";
 const AUTHENTICATION_OK: [u8; 4] = [0; 4];
 
 /// # Errors
-/// Why Paceline is not ready, in one line.
+/// The reason why Paceline is not ready, in one line.
 pub(super) async fn ready(proxy: &Proxy) -> Result<(), String> {
     if proxy.is_shutting_down() {
         return Err("shutting down".to_owned());

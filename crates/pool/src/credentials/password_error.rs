@@ -1,9 +1,9 @@
-//! Why there is no password for a login. No message contains what a file or a command has given.
+//! Errors of reading a password for a login. No message contains the content of a file or the output of a command.
 
 use paceline_config::SecretError;
 use std::time::Duration;
 
-/// Why there is no password.
+/// An error of reading a password.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PasswordError {
     /// The file contains none, or cannot be read.

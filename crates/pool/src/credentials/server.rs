@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How logins to a server get their credential, and the deriver of its keys.
+/// The credential for logins to a server, and the deriver of its keys.
 #[derive(Clone)]
 pub struct ServerCredentials {
     pub(super) source: CredentialSource,
@@ -19,7 +19,7 @@ pub struct ServerCredentials {
     pub(super) deriver: Arc<Deriver>,
 }
 
-/// Where a credential comes from.
+/// The source of a credential.
 #[derive(Debug, Clone)]
 pub(super) enum CredentialSource {
     /// It is here.

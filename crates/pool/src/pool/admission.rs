@@ -27,7 +27,7 @@ pub struct Turn(Arc<Pool>);
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.admissions.paced.fetch_sub(1, Ordering::Relaxed);
+        self.0.admissions.throttled.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -49,7 +49,7 @@ impl Turn {
 impl Pool {
     /// Whether a request may begin now under `max_requests_per_second`. If so, it is counted.
     pub fn begins_now(&self, per_second: usize) -> bool {
-        let is_first = || self.admissions.paced.load(Ordering::Relaxed) == 0;
+        let is_first = || self.admissions.throttled.load(Ordering::Relaxed) == 0;
         per_second == 0 || (is_first() && self.admissions.begin(per_second).is_ok())
     }
 
@@ -61,7 +61,7 @@ impl Pool {
         match self.refusal_if_full(admission) {
             Some(refusal) => Err(refusal),
             None => {
-                self.admissions.paced.fetch_add(1, Ordering::Relaxed);
+                self.admissions.throttled.fetch_add(1, Ordering::Relaxed);
                 Ok(Turn(Arc::clone(self)))
             }
         }
@@ -79,8 +79,8 @@ impl Pool {
     }
 
     /// Number of requests that wait for their turn.
-    pub fn paced(&self) -> usize {
-        self.admissions.paced.load(Ordering::Relaxed)
+    pub fn throttled(&self) -> usize {
+        self.admissions.throttled.load(Ordering::Relaxed)
     }
 
     /// The answer to a request that would have to wait, if too many do. It is counted.

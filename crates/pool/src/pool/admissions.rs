@@ -11,7 +11,7 @@ pub(super) struct Admissions {
     /// Requests in the lines.
     pub(super) in_line: AtomicUsize,
     /// Requests that wait for their turn.
-    pub(super) paced: AtomicUsize,
+    pub(super) throttled: AtomicUsize,
     /// Number of requests that were refused.
     pub(super) refused: AtomicU64,
     rate: Mutex<RequestRate>,
@@ -38,7 +38,7 @@ impl Admissions {
 
     /// Requests that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.in_line.load(Ordering::Relaxed) + self.paced.load(Ordering::Relaxed)
+        self.in_line.load(Ordering::Relaxed) + self.throttled.load(Ordering::Relaxed)
     }
 
     fn rate(&self) -> MutexGuard<'_, RequestRate> {

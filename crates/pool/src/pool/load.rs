@@ -20,7 +20,7 @@ pub struct PoolLoad {
     /// Requests in the line or waiting for their turn, at most one per client.
     pub clients_waiting: u64,
     /// Those that wait for their turn (`max_requests_per_second`).
-    pub clients_paced: u64,
+    pub clients_throttled: u64,
     /// Server connections in use.
     pub servers_active: u64,
     /// Idle server connections.
@@ -64,8 +64,12 @@ impl Pool {
     pub fn load(&self) -> (PoolLoad, StatsSnapshot) {
         let inner = self.lock();
         let servers = &inner.servers;
-        let paced = if self.is_beside() { 0 } else { self.paced() };
-        let waiting = inner.line.len() + paced;
+        let throttled = if self.is_beside() {
+            0
+        } else {
+            self.throttled()
+        };
+        let waiting = inner.line.len() + throttled;
         let idle = servers.idle.len() + servers.suspended.len();
         let (open, opening, tested) = (servers.open, servers.opening, servers.checking);
         let oldest = inner.line.oldest();
@@ -78,7 +82,7 @@ impl Pool {
         let load = PoolLoad {
             clients_active: (clients - waiting) as u64,
             clients_waiting: waiting as u64,
-            clients_paced: paced as u64,
+            clients_throttled: throttled as u64,
             servers_active: open.saturating_sub(idle + opening + tested) as u64,
             servers_idle: idle as u64,
             servers_opening: opening as u64,

@@ -9,10 +9,10 @@ const BURST: u32 = 10;
 /// Maximum time for which requests of a pipeline, which begin with another request, hold later ones back.
 const DEBT_MAX: Duration = Duration::from_secs(1);
 
-/// When requests may begin.
+/// The times at which requests may begin.
 #[derive(Debug, Default)]
 pub(super) struct RequestRate {
-    /// When the next request would begin if all came evenly; `None` before the first one.
+    /// The time at which the next request would begin if all arrived evenly; `None` before the first one.
     next: Option<Instant>,
 }
 

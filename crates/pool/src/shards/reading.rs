@@ -26,7 +26,7 @@ pub struct ShardQuestion {
     /// The destination of the connection: one of these hosts, the primary.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// The reason why there can be none.
     pub upstreams: Result<Vec<Upstream>, ServerProblem>,
     /// The tables that its foreign tables name.
     pub tables: Vec<TableName>,

@@ -1,8 +1,8 @@
 //! The requests of a client: each is answered at once, relayed, or put into the line.
 
 use super::idle_timer::{IdleLimit, IdleReason, IdleTimer};
-use super::pace::Parts;
 use super::replicas::PositionRequest;
+use super::throttle::Parts;
 use super::trace::RequestTrace;
 use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::shared_listen::notification_ready;

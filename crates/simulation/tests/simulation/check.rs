@@ -25,9 +25,9 @@ pub(crate) fn check(history: &History) -> Result<(), String> {
     model.check_jobs(history)
 }
 
-/// What is known of an element when all has ended.
+/// Whether an element must be in its list at the end of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Expected {
     /// It must be there.
     Written,
     /// It must not be there.
@@ -38,8 +38,8 @@ enum Fate {
 struct Model {
     /// The elements of each list, in their order.
     lists: BTreeMap<i32, Vec<u64>>,
-    /// When transactions were told that they are committed, by number; `None` if they were not.
-    transactions: BTreeMap<u64, Fate>,
+    /// Whether transactions must have been committed, by number.
+    transactions: BTreeMap<u64, Expected>,
 }
 
 impl Model {
@@ -62,7 +62,7 @@ impl Model {
                 commits,
             } = event.request
             {
-                transactions.insert(transaction, fate_of_end(event, commits));
+                transactions.insert(transaction, expected_of_end(event, commits));
             }
         }
         Ok(Self {
@@ -88,15 +88,15 @@ impl Model {
                 list,
                 element,
             } => {
-                let fate = self.transactions.get(transaction).copied();
-                let fate = match event.outcome {
-                    Outcome::Failed { .. } => Fate::Refused,
+                let expected = self.transactions.get(transaction).copied();
+                let expected = match event.outcome {
+                    Outcome::Failed { .. } => Expected::Refused,
                     // Without its end, the transaction was rolled back.
-                    _ => fate.unwrap_or(Fate::Refused),
+                    _ => expected.unwrap_or(Expected::Refused),
                 };
-                self.check_fate(*list, *element, fate)?;
+                self.check_presence(*list, *element, expected)?;
                 match rows(event) {
-                    Some(rows) => self.check_own_append(rows, *list, *element, fate),
+                    Some(rows) => self.check_own_append(rows, *list, *element, expected),
                     None => Ok(()),
                 }
             }
@@ -116,14 +116,14 @@ impl Model {
         match (rows(event), size_max) {
             (Some([]), None) => Err("the list exists".to_owned()),
             (Some([]), Some(max)) => {
-                self.check_fate(list, element, Fate::Refused)?;
+                self.check_presence(list, element, Expected::Refused)?;
                 match self.list(list).len() >= max {
                     true => Ok(()),
                     false => Err("the list never had so many elements".to_owned()),
                 }
             }
             (Some(rows), _) => {
-                self.check_own_append(rows, list, element, Fate::Written)?;
+                self.check_own_append(rows, list, element, Expected::Written)?;
                 match size_max {
                     Some(max) if elements(&rows[0][0])?.len() > max => {
                         Err("the list had too many elements".to_owned())
@@ -131,7 +131,7 @@ impl Model {
                     _ => Ok(()),
                 }
             }
-            (None, _) => self.check_fate(list, element, fate(event)),
+            (None, _) => self.check_presence(list, element, expected(event)),
         }
     }
 
@@ -141,7 +141,7 @@ impl Model {
         rows: &[Vec<String>],
         list: i32,
         element: u64,
-        fate: Fate,
+        expected: Expected,
     ) -> Result<(), String> {
         let [row] = rows else {
             return Err("one row is changed".to_owned());
@@ -151,8 +151,8 @@ impl Model {
             return Err("the answer is that of another request".to_owned());
         }
         let present = self.list(list);
-        if fate == Fate::Written {
-            self.check_fate(list, element, fate)?;
+        if expected == Expected::Written {
+            self.check_presence(list, element, expected)?;
         } else if !present.contains(&element) {
             // It was undone; the answers of earlier requests of its transaction were, too.
             return Ok(());
@@ -164,15 +164,15 @@ impl Model {
         }
     }
 
-    fn check_fate(&self, list: i32, element: u64, fate: Fate) -> Result<(), String> {
+    fn check_presence(&self, list: i32, element: u64, expected: Expected) -> Result<(), String> {
         let times = self
             .list(list)
             .iter()
             .filter(|other| **other == element)
             .count();
-        match (times, fate) {
-            (0, Fate::Written) => Err("it was acknowledged and is lost".to_owned()),
-            (1.., Fate::Refused) => Err("it was refused and is there".to_owned()),
+        match (times, expected) {
+            (0, Expected::Written) => Err("it was acknowledged and is lost".to_owned()),
+            (1.., Expected::Refused) => Err("it was refused and is there".to_owned()),
             (2.., _) => Err("it is there twice".to_owned()),
             _ => Ok(()),
         }
@@ -264,10 +264,10 @@ impl Model {
                 continue;
             };
             let times = times.remove(&element).unwrap_or(0);
-            let holds = match fate(event) {
-                Fate::Written => times == 1,
-                Fate::Refused => times == 0,
-                Fate::Unknown => times <= 1,
+            let holds = match expected(event) {
+                Expected::Written => times == 1,
+                Expected::Refused => times == 0,
+                Expected::Unknown => times <= 1,
             };
             if !holds {
                 return Err(format!("it is there {times} times: {event:?}"));
@@ -314,7 +314,7 @@ impl Model {
     }
 }
 
-/// When the client of a transaction was told of its end.
+/// The time at which the client of a transaction got the answer to its end.
 fn end_of(history: &History, transaction: u64) -> Option<Duration> {
     let is_end = |end: &&Event| matches!(end.request, Request::End { transaction: of, .. } if of == transaction);
     let end = history.events.iter().find(is_end)?;
@@ -329,7 +329,7 @@ struct Write {
     protocol: Protocol,
     place: usize,
     sent: Duration,
-    /// When its client was told so; `None` if it was not.
+    /// The time at which its client got the answer; `None` without one.
     acknowledged: Option<Duration>,
 }
 
@@ -462,18 +462,18 @@ fn rows(event: &Event) -> Option<&[Vec<String>]> {
     }
 }
 
-fn fate(event: &Event) -> Fate {
+fn expected(event: &Event) -> Expected {
     match event.outcome {
-        Outcome::Done { .. } => Fate::Written,
-        Outcome::Failed { .. } => Fate::Refused,
-        Outcome::Unknown => Fate::Unknown,
+        Outcome::Done { .. } => Expected::Written,
+        Outcome::Failed { .. } => Expected::Refused,
+        Outcome::Unknown => Expected::Unknown,
     }
 }
 
-fn fate_of_end(event: &Event, commits: bool) -> Fate {
+fn expected_of_end(event: &Event, commits: bool) -> Expected {
     match commits {
-        true => fate(event),
-        false => Fate::Refused,
+        true => expected(event),
+        false => Expected::Refused,
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// What a client knows of its request.
+/// The outcome of a request, as far as its client knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The rows, and the number of rows in the command tag.
@@ -74,7 +74,7 @@ pub(crate) enum Request {
     Begin,
 }
 
-/// What all clients of a history share.
+/// The state that all clients of a history share.
 pub(crate) struct Record {
     pub(crate) proxy: Arc<Proxy>,
     pub(crate) began: Instant,

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 /// Virtual time after which a client that has not ended starves.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What is left of a history.
+/// The results of a history.
 #[derive(Debug, PartialEq)]
 pub(crate) struct History {
     pub(crate) events: Vec<Event>,

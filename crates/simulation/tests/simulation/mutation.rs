@@ -150,7 +150,7 @@ impl Mutator {
         self.groups.set(groups);
     }
 
-    /// Whether the last change of a statement is undone although its client is told that it is there.
+    /// Whether to undo the last change of a statement. Its client gets the answer of a change that was made.
     pub(crate) fn undoes(&self, text: &str) -> bool {
         match self.mutation {
             Some(Mutation::JobTakenTwice) => text.contains("DELETE FROM"),

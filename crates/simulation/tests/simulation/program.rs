@@ -33,7 +33,7 @@ pub(crate) enum Action {
     },
 }
 
-/// How a client sends a request.
+/// The form in which a client sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Simple,

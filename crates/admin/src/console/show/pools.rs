@@ -40,7 +40,7 @@ const POOL_COLUMNS: &[ConsoleColumn<PoolRecord>] = &[
     ("max_groups_reason", Text, |r| {
         r.load.groups_max.1.as_str().into()
     }),
-    ("cl_paced", Int4, |r| r.load.clients_paced.into()),
+    ("cl_throttled", Int4, |r| r.load.clients_throttled.into()),
     ("refused", Int8, |r| r.refused.into()),
 ];
 

@@ -153,7 +153,9 @@ fn requests_wait_for_their_turn() {
     for other in &mut others {
         other.send(&query("SELECT 'waited'"));
     }
-    until("some have had no turn", || shown(&stage, "cl_paced") != "0");
+    until("some have had no turn", || {
+        shown(&stage, "cl_throttled") != "0"
+    });
     until("all wait", || shown(&stage, "cl_waiting") == "20");
     assert_refused(&stage.client().simple("SELECT 1"));
     assert_refused(&stage.client().ask(&unit("SELECT $1::text", &[Some("x")])));
@@ -169,5 +171,5 @@ fn requests_wait_for_their_turn() {
         assert_eq!(other.reply().value(), "waited");
     }
     assert_eq!(others[2].value("SELECT 'served'"), "served");
-    assert_eq!(shown(&stage, "cl_paced"), "0");
+    assert_eq!(shown(&stage, "cl_throttled"), "0");
 }

@@ -24,7 +24,7 @@ pub(super) struct Step {
 /// The end of an answer.
 #[derive(Clone)]
 pub(super) enum Stop {
-    /// So many ReadyForQuery.
+    /// This number of ReadyForQuery.
     Ready(usize),
     /// The first message with one of these tags.
     Tag(&'static [u8]),

@@ -114,7 +114,7 @@ impl RelaySpans {
         }
     }
 
-    /// So many requests have their answers.
+    /// Ends the spans of the requests before the one with this number: their answers are complete.
     pub(super) fn answered(&mut self, answered: u64, client: &Client) {
         while self
             .open

@@ -1,4 +1,4 @@
-//! What the text of a statement means: a resolved statement, a command of the session, or a question that a real PostgreSQL has
+//! The meaning of a text: a resolved statement, a command of the session, or a question that a real PostgreSQL has
 //! answered.
 
 use super::answers::{Answer, Answers, RealServer, field};

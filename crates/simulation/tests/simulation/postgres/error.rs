@@ -1,4 +1,4 @@
-//! Why a statement of the simulated PostgreSQL does not complete.
+//! Errors of statements of the simulated PostgreSQL.
 
 use super::value::RowId;
 
@@ -9,7 +9,7 @@ pub(crate) struct SqlError {
     pub(crate) message: String,
 }
 
-/// Why the execution of a statement stops.
+/// The reason why the execution of a statement stops.
 #[derive(Debug)]
 pub(crate) enum Stop {
     Error(SqlError),

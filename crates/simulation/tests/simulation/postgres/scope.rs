@@ -4,7 +4,7 @@ use super::schema::Schema;
 use super::tree::{Cte, Expr, OutColumn, Place};
 use super::value::Type;
 
-/// Why a text cannot be executed: it uses something that the simulation does not have.
+/// A text cannot be executed: it uses something that the simulation does not have.
 pub(crate) type NotSimulated = String;
 
 /// A FROM item.

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 /// Time of a wait after which PostgreSQL looks for a deadlock.
 const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a server process takes.
+/// The times that a server process takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delays {
     /// Maximum time of a statement, in milliseconds.
@@ -75,7 +75,7 @@ pub(crate) struct Server {
     /// Messages that sessions have read.
     pub(crate) steps: Cell<u64>,
     pub(crate) crashes: Cell<u64>,
-    /// What the sessions have read and sent.
+    /// The messages that sessions have read and sent.
     pub(crate) captured: RefCell<Captured>,
 }
 

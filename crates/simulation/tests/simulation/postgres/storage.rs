@@ -35,7 +35,7 @@ struct Row {
     waiting: VecDeque<oneshot::Sender<()>>,
 }
 
-/// What a statement sees.
+/// The snapshot of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snapshot {
     /// The number of commits before it.
@@ -79,7 +79,7 @@ pub(crate) enum Locked {
 pub(crate) struct Storage {
     pub(crate) schema: Rc<Schema>,
     tables: Vec<Vec<Row>>,
-    /// When committed transactions committed.
+    /// The times at which transactions committed.
     committed: FxHashMap<Xid, u64>,
     active: FxHashMap<Xid, Transaction>,
     commits: u64,
@@ -156,7 +156,7 @@ impl Storage {
         }
     }
 
-    /// Where the changes of a statement begin.
+    /// The place at which the changes of a statement begin.
     pub(crate) fn mark(&self, xid: Xid) -> usize {
         self.active
             .get(&xid)
