@@ -15,6 +15,8 @@ use crate::harness::driver::{connect, is_connection_failure, sqlstate};
 use crate::harness::wait::LIMIT;
 
 const HINT: &str = "/*+ COMMIT_ON_SUCCESS */";
+/// The percentage of clients that use the usual form.
+const USUAL: usize = 80;
 /// Between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(5);
 
@@ -24,6 +26,24 @@ pub(crate) struct Load {
     pub(crate) stop: AtomicBool,
     /// Of 1,000 operations, this many end because the client is killed.
     pub(crate) kills: usize,
+    /// The form that most clients use, so that their requests have the same templates.
+    pub(crate) usual: Form,
+}
+
+/// The form of a client's single statements.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    simple: bool,
+    hinted: bool,
+}
+
+impl Form {
+    pub(crate) fn any(rng: &mut Rng) -> Self {
+        Self {
+            simple: rng.chance(50),
+            hinted: rng.chance(50),
+        }
+    }
 }
 
 /// A connection and the statements that it has prepared.
@@ -46,9 +66,12 @@ impl Session {
     }
 }
 
-/// One client: it uses one protocol, and its single statements carry the hint, or none does.
+/// One client. All its single statements have one form.
 pub(crate) async fn work(load: Arc<Load>, url: String, mut rng: Rng) {
-    let (simple, hinted) = (rng.chance(50), rng.chance(50));
+    let form = match rng.chance(USUAL) {
+        true => load.usual,
+        false => Form::any(&mut rng),
+    };
     let mut session = None;
     while !load.stop.load(Ordering::SeqCst) {
         let Some(connected) = &session else {
@@ -91,7 +114,7 @@ pub(crate) async fn work(load: Arc<Load>, url: String, mut rng: Rng) {
             ended: 0,
             outcome: Outcome::Unknown,
         };
-        let operation = perform(connected, &entry, simple, hinted);
+        let operation = perform(connected, &entry, form);
         let killed = rng.below(1_000) < load.kills;
         let patience = if killed {
             Duration::from_micros(rng.below(3_000) as u64)
@@ -143,14 +166,9 @@ fn failure(error: &Error) -> Outcome {
     }
 }
 
-async fn perform(
-    session: &Session,
-    entry: &Entry,
-    simple: bool,
-    hinted: bool,
-) -> Result<Outcome, Error> {
-    let hint = if hinted { HINT } else { "" };
-    let ask = async |sql: String| run(session, &sql, entry, simple).await;
+async fn perform(session: &Session, entry: &Entry, form: Form) -> Result<Outcome, Error> {
+    let hint = if form.hinted { HINT } else { "" };
+    let ask = async |sql: String| run(session, &sql, entry, form.simple).await;
     let update = "hot SET n = n + 1, seen = seen || $1::int WHERE id = $2::int RETURNING n";
     let answer = match entry.kind {
         Kind::Update => ask(format!("UPDATE {hint} {update}")).await?,

@@ -113,7 +113,7 @@ impl Ledger {
 }
 
 impl Findings {
-    /// What must be empty: lost, twice, wrong, hung.
+    /// The lists that must be empty: lost, twice, wrong, hung.
     pub(crate) fn lists(&self) -> [&[String]; 4] {
         [&self.lost, &self.twice, &self.wrong, &self.hung].map(Vec::as_slice)
     }
