@@ -32,7 +32,12 @@ pub fn trace_comment(sql: &str) -> Option<TraceComment<'_>> {
     let text = text.strip_suffix("*/")?;
     let start = text.rfind("/*")?;
     let (before, comment) = text.split_at_checked(start)?;
-    let traceparent = value_in(comment.strip_prefix("/*")?)?;
+    let pairs = comment.strip_prefix("/*")?;
+    if pairs.contains("*/") {
+        // The comment ends there, and what follows belongs to the statement.
+        return None;
+    }
+    let traceparent = value_in(pairs)?;
     let is_comment = !before.contains('\\') && is_outside(before.as_bytes())?;
     is_comment.then_some(TraceComment {
         statement: before.trim_ascii_end(),

@@ -78,6 +78,8 @@ fn only_pairs_with_the_key_pass_a_context() {
         "/*traceparent='%ff'*/",
         "/*not_traceparent='a'*/",
         "/*+traceparent='a'*/",
+        "/*traceparent='a*/ and b = 5 --'*/",
+        "/*traceparent='a*/, b = 'c'*/",
     ] {
         assert_eq!(
             trace_comment(&format!("select 1 {comment}")),
