@@ -2,7 +2,6 @@
 
 use crate::client::{Event, Outcome, Request};
 use crate::history::History;
-use crate::program::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -326,7 +325,6 @@ struct Write {
     element: u64,
     /// An append in autocommit, which always finds its row: its place in the order is that of its arrival.
     in_line: bool,
-    protocol: Protocol,
     place: usize,
     sent: Duration,
     /// The time at which its client got the answer; `None` without one.
@@ -342,7 +340,6 @@ impl Write {
     ) -> Option<Self> {
         Some(Self {
             element,
-            protocol: event.protocol,
             in_line: matches!(event.request, Request::Append { size_max: None, .. }),
             place: *places.get(&element)?,
             sent: event.sent,
@@ -367,14 +364,12 @@ fn check_times(writes: &[Write]) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests of one form that wait for the same row are executed in order of their arrival. Those that arrive at the same moment have
-/// no order.
+/// Requests that wait for the same row are executed in order of their arrival. Those that arrive at the same moment have no order.
 fn check_arrivals(writes: &[Write]) -> Result<(), String> {
     let writes: Vec<&Write> = writes.iter().filter(|write| write.in_line).collect();
     for early in &writes {
         for late in &writes {
-            let alike = early.protocol == late.protocol;
-            if alike && early.sent + MOMENT < late.sent && early.place > late.place {
+            if early.sent + MOMENT < late.sent && early.place > late.place {
                 let (early, late) = (early.element, late.element);
                 return Err(format!(
                     "element {early} arrived before {late}, and is behind it"
