@@ -136,7 +136,8 @@ fn waiting_for_a_connection_is_not_waiting_for_a_row() {
         return;
     }
     let mut client = stage.client();
-    client.ok("SET lock_timeout = '50ms'; SET statement_timeout = '50ms'");
+    // Long enough for a statement on a busy machine.
+    client.ok("SET lock_timeout = '2s'; SET statement_timeout = '2s'");
     client.ok(&add(SPARE));
     stage.await_analysis();
     let mut other = stage.client();
@@ -146,7 +147,7 @@ fn waiting_for_a_connection_is_not_waiting_for_a_row() {
     until("it waits in the line", || {
         crate::harness::stage::counters(&mut observer).waiting == 1
     });
-    other.ok("SELECT pg_sleep(0.2)");
+    other.ok("SELECT pg_sleep(2.5)");
     other.ok("COMMIT");
     assert_eq!(
         client.reply().expect_ok("a connection came late").tag(),
