@@ -1,5 +1,6 @@
 //! One run of a `password_command`. No shell reads the words. The program has the environment and the standard error of this process, no
-//! standard input, and a process group of its own, which ends with the run.
+//! standard input, and a process group of its own. As with the command substitution of a shell, the run ends when the program and all
+//! programs to which it has given its standard output have closed that. Programs that it leaves behind without it keep running.
 
 use super::password_error::PasswordError;
 use paceline_config::{PASSWORD_LENGTH_MAX, PasswordCommand, Secret};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdout, Command};
 
-/// The password that the command writes within `limit`. If it has not ended then, it is killed with the programs that it has started.
+/// The password that the command writes within `limit`. If the run has not ended then, its process group is killed.
 pub(super) async fn run(
     command: &PasswordCommand,
     limit: Duration,
