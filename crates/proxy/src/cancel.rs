@@ -70,9 +70,9 @@ const REPEATED_AFTER: Duration = Duration::from_millis(50);
 /// The activity of a client, for the console.
 #[derive(Debug, Clone)]
 pub enum ClientActivity {
-    /// It has no request in the line and no server connection.
+    /// It has no request that waits, and no server connection.
     Idle,
-    /// A request is in the line since this time.
+    /// A request waits since this time, in the line or for its turn.
     Waiting(Instant),
     /// It relays on the server connection of this backend process.
     Relaying(u32),
@@ -86,6 +86,8 @@ pub(crate) enum ClientState {
     /// Nothing that can be cancelled. Also: its group is in flight.
     #[default]
     Nothing,
+    /// Its request waits for its turn since this time (`max_requests_per_second`).
+    Throttled(Instant),
     /// A request in the line, or in flight in a group.
     Waiting(Arc<Pool>, WaiterId),
     /// Its request waits for the analysis of its template, or the client has a server connection for it. It has not been sent.
@@ -246,7 +248,7 @@ impl ClientEntry {
                 }
                 None
             }
-            ClientState::Starting => {
+            ClientState::Throttled(_) | ClientState::Starting => {
                 state.cancelled = true;
                 self.in_flight_cancelled.notify_waiters();
                 None
@@ -265,6 +267,7 @@ impl ClientEntry {
     pub fn activity(&self) -> ClientActivity {
         match &self.lock().doing {
             ClientState::Nothing | ClientState::Starting => ClientActivity::Idle,
+            ClientState::Throttled(since) => ClientActivity::Waiting(*since),
             ClientState::Relaying(key) => ClientActivity::Relaying(key.process),
             ClientState::Waiting(pool, waiter) => match pool.waiting_since(*waiter) {
                 Some(since) => ClientActivity::Waiting(since),
@@ -302,7 +305,10 @@ impl ClientEntry {
             ClientState::Waiting(pool, waiter) => {
                 pool.withdraw(*waiter);
             }
-            ClientState::Nothing | ClientState::Starting | ClientState::Relaying(_) => {}
+            ClientState::Nothing
+            | ClientState::Throttled(_)
+            | ClientState::Starting
+            | ClientState::Relaying(_) => {}
         }
         self.info.kill()
     }
@@ -330,10 +336,15 @@ impl ClientEntry {
         std::mem::take(&mut state.cancelled)
     }
 
-    /// Waits for something before a request enters the line or is sent. `None`: a cancel request has arrived meanwhile.
-    pub(crate) async fn unless_cancelled<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+    /// Waits for something before a request enters the line or is sent; meanwhile the client is in this state. `None`: a cancel request
+    /// has arrived.
+    pub(crate) async fn unless_cancelled<T>(
+        &self,
+        doing: ClientState,
+        wait: impl Future<Output = T>,
+    ) -> Option<T> {
         let cancelled = self.cancelled_in_flight();
-        self.set_state(ClientState::Starting);
+        self.set_state(doing);
         let result = tokio::select! {
             biased;
             result = wait => Some(result),

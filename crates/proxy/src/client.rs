@@ -12,6 +12,7 @@ mod relay;
 mod replicas;
 mod replication;
 mod requests;
+mod rest;
 mod serve;
 mod shards;
 mod single;
@@ -39,6 +40,7 @@ use paceline_pool::sharding::ShardsInForce;
 use paceline_relay::request::RequestScanner;
 use paceline_relay::session::ClientSession;
 use paceline_wire::ErrorResponse;
+use rest::Taken;
 use slot::ClientSlot;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -63,6 +65,8 @@ pub(crate) struct Client {
     mode: PoolMode,
     /// Whether the pool may refuse the present request.
     admission: Admission,
+    /// The messages of the request that have been taken from `input`.
+    taken: Taken,
     budget: WorkBudget,
     /// Present while the client listens through the shared connection.
     listening: Option<Box<ListeningClient>>,

@@ -514,3 +514,62 @@ fn a_restarted_replica_may_be_behind_what_it_has_shown() {
         assert_eq!(client.number(READ), 7);
     }
 }
+
+/// Requests that wait for the primary are no reason to refuse a read that its replica can answer.
+#[test]
+fn a_read_on_a_replica_without_connections_is_not_refused() {
+    let settings = [
+        "reads=any",
+        "default_pool_size=1",
+        "max_queued=1",
+        "admin_users=postgres",
+    ];
+    let Some(pair) = Pair::reading(&settings) else {
+        return;
+    };
+    let mut reader = pair.reader();
+    let mut holder = pair.client();
+    holder.ok("BEGIN; UPDATE t SET n = n + 1 WHERE id = 2");
+    let mut waiting = pair.client();
+    waiting.send(&query("UPDATE t SET n = n + 1 WHERE id = 2"));
+    until("the update waits", || of_pool(&pair, "cl_waiting") == "1");
+    let refused = pair.client().simple("UPDATE t SET n = n + 1 WHERE id = 3");
+    assert_eq!(refused.sqlstate(), "53400");
+    let before = pair.reads();
+    console(&pair.paceline).ok("RECONNECT");
+    assert_eq!(reader.number(READ), 0);
+    assert_eq!(pair.reads(), before + 1);
+    holder.ok("COMMIT");
+    waiting.reply().expect_ok("it has waited");
+}
+
+/// A column of SHOW POOLS.
+fn of_pool(pair: &Pair, column: &str) -> String {
+    let row = ("database", "postgres");
+    shown_in(&pair.paceline, "SHOW POOLS", row, &[column])
+}
+
+/// With BEGIN by the extended protocol, its transaction is counted with its first statement.
+#[test]
+fn a_read_only_transaction_is_one_request_of_the_limit() {
+    let settings = ["reads=any", "max_requests_per_second=20"];
+    let Some(pair) = Pair::reading(&settings) else {
+        return;
+    };
+    let begin = [run("BEGIN READ ONLY", &[]), unit(READ, &[])].concat();
+    let mut clients: Vec<RawClient> = (0..100).map(|_| pair.client()).collect();
+    for client in &mut clients {
+        client.send(&begin);
+    }
+    until("some wait for their turn", || {
+        of_pool(&pair, "cl_throttled") != "0"
+    });
+    let mut last = clients.pop().unwrap();
+    drop(clients);
+    assert_eq!(last.reply().tags(), "12C12DCZ");
+    // The rest of the transaction does not count.
+    for _ in 0..3 {
+        assert_eq!(last.ask(&unit(READ, &[])).status(), 'T');
+    }
+    last.ok("COMMIT");
+}

@@ -101,15 +101,18 @@ impl Pool {
         Some(refusal)
     }
 
-    /// The same for a request that enters the line in any case: with an idle connection, it leaves it at once.
+    /// The same for a request that enters the line in any case: with an idle connection, it leaves it at once. The line may be empty while
+    /// the pools with which this one counts are full: then the request waits only for a connection of its own, which is opened.
     pub(super) fn refusal_without_idle(
         &self,
         inner: &Inner,
         admission: Admission,
     ) -> Option<Bytes> {
-        match inner.servers.idle.is_empty() {
-            true => self.refusal_if_full(admission),
-            false => None,
+        let is_served = !inner.servers.idle.is_empty()
+            || (inner.line.is_empty() && inner.servers.open < self.settings().size);
+        match is_served {
+            true => None,
+            false => self.refusal_if_full(admission),
         }
     }
 

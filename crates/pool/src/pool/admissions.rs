@@ -1,9 +1,10 @@
 //! The counts of a pool for its limits of requests. The pools of replicas and shards count with the pool beside which they are.
 
 use super::request_rate::RequestRate;
+use crate::clock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The requests that wait, and the rate at which they begin.
 #[derive(Debug, Default)]
@@ -25,14 +26,14 @@ impl Admissions {
         let Some(per_second) = limit(per_second) else {
             return Ok(());
         };
-        self.rate().begin(Instant::now(), per_second)
+        self.rate().begin(clock::now(), per_second)
     }
 
     /// Counts requests that have begun without being asked for.
     pub(super) fn charge(&self, per_second: usize, requests: u64) {
         if let Some(per_second) = limit(per_second) {
             let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-            self.rate().charge(Instant::now(), per_second, requests);
+            self.rate().charge(clock::now(), per_second, requests);
         }
     }
 

@@ -73,7 +73,11 @@ impl Pool {
         if let Some(message) = refusal.or_else(|| inner.servers.refusal(now)) {
             return CheckoutResult::Refused(message);
         }
-        if let Some(answer) = self.refusal_if_full(admission) {
+        let full = match self.groups_single(&spec) {
+            true => self.refusal_without_idle(&inner, admission),
+            false => self.refusal_if_full(admission),
+        };
+        if let Some(answer) = full {
             return CheckoutResult::Full(answer);
         }
         let counters = &self.shared.counters;

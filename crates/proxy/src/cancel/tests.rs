@@ -83,8 +83,23 @@ async fn a_client_that_waits_for_an_analysis_can_cancel() {
     let (_server, client) = relaying().await;
     let cancels = CancelKeys::default();
     cancels.lock().insert(7, Arc::clone(&client));
-    assert_eq!(client.unless_cancelled(async { 1 }).await, Some(1));
+    assert_eq!(
+        client
+            .unless_cancelled(ClientState::Starting, async { 1 })
+            .await,
+        Some(1)
+    );
     let cancelled = cancels.cancel(KEY, Duration::ZERO);
-    assert_eq!(client.unless_cancelled(cancelled).await, None);
-    assert_eq!(client.unless_cancelled(async { 2 }).await, Some(2));
+    assert_eq!(
+        client
+            .unless_cancelled(ClientState::Starting, cancelled)
+            .await,
+        None
+    );
+    assert_eq!(
+        client
+            .unless_cancelled(ClientState::Starting, async { 2 })
+            .await,
+        Some(2)
+    );
 }

@@ -7,6 +7,7 @@ use super::deferred_transaction::{
     query_text, replace_status,
 };
 use super::idle_timer::{IdleLimit, IdleReason};
+use super::rest::Taken;
 use super::{Client, ClientEnd};
 use bytes::{Bytes, BytesMut};
 use paceline_config::{PoolMode, ReplicasGone};
@@ -48,14 +49,14 @@ impl Client {
         self.budget.message(tag::BIND, begun.len());
         let mut deferred = DeferredTransaction::new(query.freeze(), idle_max);
         deferred.begun = begun;
+        deferred.is_counted = false;
         self.deferred = Some(Box::new(deferred));
     }
 
-    /// Answers a request that begins a transaction, if the transaction is deferred, that ends it, or that is only its `Sync`; without
-    /// the ReadyForQuery.
+    /// Answers a request that is only a `Sync`, or that begins or ends a deferred transaction; without the ReadyForQuery.
     pub(super) fn answer_transaction(&mut self, bytes: &Bytes) -> Option<BytesMut> {
         match &self.deferred {
-            Some(_) if is_sync(bytes) => Some(BytesMut::new()),
+            _ if is_sync(bytes) => Some(BytesMut::new()),
             Some(_) => self.end_deferred(bytes),
             // Most clients have no replicas: they end here.
             None if self.replicas.load().is_none() => None,
@@ -151,7 +152,8 @@ impl Client {
         ])
     }
 
-    /// Sends the answer to a request that no server relays. If it `failed`, so does the transaction.
+    /// Sends the answer to a request that no server relays. If it `failed`, so does the transaction. If not all of the request has been
+    /// read, the answer is an error.
     pub(super) async fn send_answer(
         &mut self,
         mut answer: BytesMut,
@@ -162,6 +164,10 @@ impl Client {
             replace_status(&mut answer, deferred.status());
             deferred.precede(&mut answer);
         }
-        Ok(self.stream.write_all(&mut answer).await?)
+        match self.taken {
+            Taken::All => Ok(self.stream.write_all(&mut answer).await?),
+            // Boxed because it is rare: its state would be part of every client.
+            Taken::First | Taken::None => Box::pin(self.answer_in_parts(answer)).await,
+        }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct DeferredTransaction {
     pub(super) begin: Bytes,
     /// The answer to BEGIN, if the client gets it with the answer to its next request.
     pub(super) begun: BytesMut,
+    /// Whether the limits of the pool count the transaction. A BEGIN that has not been a request of its own is counted with the next request.
+    pub(super) is_counted: bool,
     /// Whether a request of the transaction has failed, for example because the client cancelled it.
     pub(super) failed: bool,
     /// Whether a replica has answered a read of the transaction.
@@ -38,6 +40,7 @@ impl DeferredTransaction {
         Self {
             begin,
             begun: BytesMut::new(),
+            is_counted: true,
             failed: false,
             has_read: false,
             idle_max,

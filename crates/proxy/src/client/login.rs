@@ -9,6 +9,7 @@ mod welcome;
 
 use super::Client;
 use super::replication::ReplicationClient;
+use super::rest::Taken;
 use super::slot::ClientSlot;
 use super::work_budget::WorkBudget;
 use crate::cancel::ConsoleGrant;
@@ -99,6 +100,7 @@ pub(super) async fn log_in(proxy: Arc<Proxy>, mut stream: Stream) -> Option<Logi
             proxy,
             mode: login.pool.settings().pooling.pool_mode,
             admission: Admission::default(),
+            taken: Taken::default(),
             budget: WorkBudget::default(),
             seen: Seen::default(),
             shards_seen: ShardsSeen::default(),

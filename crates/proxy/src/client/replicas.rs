@@ -2,6 +2,7 @@
 
 use super::deferred_transaction::ISOLATION;
 use super::{Client, ClientEnd};
+use crate::cancel::ClientState;
 use bytes::BytesMut;
 use paceline_batch::line::GroupId;
 use paceline_batch::strategy::PlannedRequest;
@@ -146,7 +147,10 @@ impl Client {
                 }
             }
         };
-        let chosen = match entry.unless_cancelled(choosing).await {
+        let chosen = match entry
+            .unless_cancelled(ClientState::Starting, choosing)
+            .await
+        {
             Some(chosen) => chosen,
             None => {
                 self.handle_wait_result(WaitResult::cancelled()).await?;

@@ -2,7 +2,7 @@
 
 use super::idle_timer::{IdleLimit, IdleReason, IdleTimer};
 use super::replicas::PositionRequest;
-use super::throttle::Parts;
+use super::rest::Taken;
 use super::trace::RequestTrace;
 use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::shared_listen::notification_ready;
@@ -73,7 +73,7 @@ impl Client {
                 self.budget.bytes(len);
                 let bytes = self.input.split_to(len).freeze();
                 self.trace_begins(&bytes);
-                let end = match self.begin_request(Parts::All).await {
+                let end = match self.begin_request(&bytes, Taken::All).await {
                     Ok(true) => self.handle(bytes).await,
                     Ok(false) => Ok(()),
                     Err(end) => Err(end),
@@ -84,9 +84,14 @@ impl Client {
             Boundary::Relay(len) | Boundary::Long(len) => {
                 let bytes = self.input.split_to(len).freeze();
                 self.trace_begins(&bytes);
-                self.begin_request(Parts::First).await?;
-                let wrap = self.wrap(&bytes).await;
-                let end = self.relay_alone(bytes, wrap).await;
+                let end = match self.begin_request(&bytes, Taken::of(&bytes)).await {
+                    Ok(true) => {
+                        let wrap = self.wrap(&bytes).await;
+                        self.relay_alone(bytes, wrap).await
+                    }
+                    Ok(false) => Ok(()),
+                    Err(end) => Err(end),
+                };
                 self.trace_ends(&end);
                 end
             }

@@ -4,6 +4,7 @@
 use super::relay::SingleRequest;
 use super::shards::ShardEnd;
 use super::{Client, ClientEnd};
+use crate::cancel::ClientState;
 use bytes::Bytes;
 use paceline_batch::analysis::GroupingDecision;
 use paceline_batch::line::LineKeys;
@@ -121,7 +122,10 @@ impl Client {
                 (_, false) => pool.analysis_soon(template, settings).await,
             }
         };
-        self.registration.entry.unless_cancelled(ended).await
+        self.registration
+            .entry
+            .unless_cancelled(ClientState::Starting, ended)
+            .await
     }
 
     /// A statement with which a deferred transaction really begins. It joins no group, which would run outside of the transaction. The

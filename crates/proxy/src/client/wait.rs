@@ -1,5 +1,6 @@
 //! Waits of a client for a server connection or for an answer.
 
+use super::rest::Taken;
 use super::{Client, ClientEnd, shut_down};
 use crate::cancel::ClientState;
 use bytes::BytesMut;
@@ -28,8 +29,8 @@ impl Client {
     /// Handles the result of a wait that needs no relay.
     pub(super) async fn handle_wait_result(&mut self, result: WaitResult) -> Result<(), ClientEnd> {
         match result {
-            // A request of a deferred transaction joins no group, so this answer is an error.
-            WaitResult::Answer(answer) if self.deferred.is_some() => {
+            // A request of a deferred transaction, or one in parts, joins no group, so this answer is an error.
+            WaitResult::Answer(answer) if self.deferred.is_some() || self.taken != Taken::All => {
                 self.send_answer(answer.into(), true).await
             }
             WaitResult::Answer(mut answer) => {

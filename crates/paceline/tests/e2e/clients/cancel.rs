@@ -2,7 +2,9 @@
 
 use super::{BUMP, Neighbour, n, stage};
 use crate::harness::gate::lock_waiters;
-use crate::harness::message::{cancel_request, query};
+use crate::harness::message::{
+    bind, cancel_request, execute, flush, function_call, parse, query, run, sync, unit,
+};
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::{Gate, Stage, until};
@@ -32,6 +34,61 @@ fn a_unit_in_line_is_cancelled() {
     }
     assert_eq!(n(&stage), 4);
     assert_eq!(clients[2].value(BUMP), "5");
+}
+
+/// Paceline relays such a request while it arrives. If the client cancels it before it has a server connection, none of it is executed, and
+/// its answer ends where the request ends: the next request has its own.
+#[test]
+fn a_request_in_parts_is_cancelled_in_line_as_a_whole() {
+    let stage = stage();
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let long = "x".repeat(300_000);
+    let long_query = query(&format!("{BUMP}; -- {long}"));
+    let by_text = [
+        parse("", "UPDATE t SET n = n + length($1) WHERE id = 1", &[25]),
+        bind("", "", &[Some(&long)]),
+        execute("", 0),
+    ]
+    .concat();
+    let further = [run("UPDATE t SET n = n + 10 WHERE id = 1", &[]), sync()].concat();
+    let later_sync = [query(BUMP), flush(), sync()].concat();
+    let version = stage
+        .direct()
+        .number("SELECT 'length(text)'::regprocedure::oid");
+    let call = function_call(version as u32, &[Some(&long[..9_000])]);
+    let (first_half, second_half) = long_query.split_at(280_000);
+    // What arrives before the cancel request, and after it.
+    let cases: [(&[u8], &[u8]); 8] = [
+        (&long_query, &[]),
+        (first_half, second_half),
+        (&long_query, &unit(BUMP, &[])),
+        (&[run(BUMP, &[]), flush()].concat(), &sync()),
+        (&[run(BUMP, &[]), flush()].concat(), &further),
+        (&[run(BUMP, &[]), flush()].concat(), &later_sync),
+        (&by_text, &sync()),
+        (&call, &[]),
+    ];
+    for (number, (before, after)) in cases.into_iter().enumerate() {
+        let mut gate = Gate::close(&stage);
+        let mut client = stage.client();
+        gate.submit(&mut client, before);
+        client.cancel();
+        gate.await_line(0);
+        client.send(after);
+        client.send(&query("SELECT 'own'"));
+        let reply = client.reply().expect_error("57014");
+        assert_eq!(reply.tags(), "EZ", "case {number}");
+        gate.await_line(1);
+        gate.open();
+        if number == 2 {
+            // What follows a Query is another request.
+            client.reply().expect_ok("the next request");
+        }
+        assert_eq!(client.reply().value(), "own", "case {number}");
+        assert_eq!(n(&stage), i64::from(number >= 2), "case {number}");
+    }
 }
 
 fn await_sleep(stage: &Stage) {

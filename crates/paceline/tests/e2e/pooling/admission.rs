@@ -101,6 +101,16 @@ fn each_request_of_a_pipeline_is_refused_up_to_its_sync() {
     );
 }
 
+/// PostgreSQL answers it at once, and never with an error.
+#[test]
+fn a_sync_alone_is_not_refused() {
+    let Some(stage) = stage(&[], "default_pool_size = 1\nmax_queued = 1") else {
+        return;
+    };
+    let (_holder, _others) = full(&stage, 1);
+    assert_eq!(stage.client().ask(&sync()).tags(), "Z");
+}
+
 /// The error would not be the end of a request whose rest is still to come.
 #[test]
 fn a_request_in_parts_waits() {
@@ -172,4 +182,34 @@ fn requests_wait_for_their_turn() {
     }
     assert_eq!(others[2].value("SELECT 'served'"), "served");
     assert_eq!(shown(&stage, "cl_throttled"), "0");
+}
+
+/// The client keeps its connection, so that its transactions never wait; those of others do.
+#[test]
+fn transactions_of_a_session_are_counted_while_it_lasts() {
+    let keys = "pool_mode = \"session\"\ndefault_pool_size = 5\nmax_requests_per_second = 20";
+    let Some(stage) = stage(&[], keys) else {
+        return;
+    };
+    let mut holder = stage.client();
+    for _ in 0..5 {
+        holder.ok("SELECT 1");
+    }
+    let mut other = stage.client();
+    other.send(&query("SELECT 'waited'"));
+    until("the other waits for its turn", || {
+        holder.ok("SELECT 1");
+        shown(&stage, "cl_throttled") == "1"
+    });
+    assert_eq!(state_of_waiting(&stage), 1);
+    assert_eq!(other.reply().value(), "waited");
+}
+
+/// Number of clients that SHOW CLIENTS shows as waiting.
+fn state_of_waiting(stage: &Stage) -> usize {
+    let parameters = [("user", "postgres"), ("database", "pgbouncer")];
+    let mut console = RawClient::connect(stage.port(), &parameters);
+    let rows = console.ok("SHOW CLIENTS").rows();
+    let waits = |row: &&Vec<Option<String>>| row.iter().flatten().any(|value| value == "waiting");
+    rows.iter().filter(waits).count()
 }

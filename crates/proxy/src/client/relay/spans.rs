@@ -8,7 +8,6 @@ use bytes::Bytes;
 use paceline_pool::address::Address;
 use paceline_pool::shared::Shared;
 use paceline_relay::relay::RelayedError;
-use paceline_wire::Frames;
 use paceline_wire::frontend::tag;
 use std::collections::VecDeque;
 
@@ -53,7 +52,7 @@ impl RelaySpans {
         })
     }
 
-    /// The relay has taken a message. `is_own`: it is Paceline's own, not the client's.
+    /// The relay has taken a message, of a long one the beginning. `is_own`: it is Paceline's own, not the client's.
     pub(super) fn message(
         &mut self,
         message: &Bytes,
@@ -61,7 +60,7 @@ impl RelaySpans {
         address: &Address,
         shared: &Shared,
     ) {
-        let Some(tag) = Frames::new(message).next().map(|frame| frame.tag) else {
+        let Some(&tag) = message.first() else {
             return;
         };
         let ends = matches!(tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL);

@@ -19,6 +19,8 @@ pub(super) struct RelayStats {
     transactions: u64,
     /// All transactions of the relay.
     begun: u64,
+    /// Those of them that the limits of the pool count.
+    charged: u64,
     /// The relay has more than one request.
     is_multiple: bool,
     received: u64,
@@ -35,6 +37,8 @@ impl RelayStats {
             queries: 0,
             transactions: 0,
             begun: 0,
+            // The first one was counted before it began.
+            charged: 1,
             is_multiple: false,
             received: 0,
             sent: 0,
@@ -82,10 +86,6 @@ impl RelayStats {
     /// Ends the relay. `sent` is the total number of bytes sent to the client.
     pub(super) fn end(mut self, now: Instant, sent: u64, pool: &Pool) {
         self.count(now, true, sent, pool);
-        // The first one was counted before it began.
-        if self.begun > 1 {
-            pool.begun_beside(self.begun - 1);
-        }
     }
 
     fn count(&mut self, now: Instant, transaction_ends: bool, sent: u64, pool: &Pool) {
@@ -99,6 +99,10 @@ impl RelayStats {
             }
         } else {
             stats.served_single(queries, now - self.since);
+        }
+        if self.begun > self.charged {
+            pool.begun_beside(self.begun - self.charged);
+            self.charged = self.begun;
         }
         stats.prepared(std::mem::take(&mut self.prepared));
         let more = sent.saturating_sub(std::mem::replace(&mut self.sent, sent));

@@ -1,0 +1,84 @@
+//! The rest of a request that is answered with an error before all of it has been read, without a server: it is skipped, and ReadyForQuery
+//! follows it (PostgreSQL documentation, chapter "Message Flow", section "Extended Query").
+
+use super::{Client, ClientEnd, disconnected};
+use bytes::{Buf, BytesMut};
+use paceline_pool::pool::DisconnectSignal;
+use paceline_wire::frame::HEADER_LEN;
+use paceline_wire::frontend::{read_header, tag};
+
+/// Length of a ReadyForQuery message.
+const READY_LEN: usize = HEADER_LEN + 1;
+
+/// The messages of a request that its client's task has taken from the buffer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// All of them.
+    #[default]
+    All,
+    /// The first ones; others follow.
+    First,
+    /// None: the request begins with a long message, which is relayed while it arrives.
+    None,
+}
+
+impl Taken {
+    /// For the first messages of a request that is relayed while it arrives.
+    pub(super) fn of(messages: &[u8]) -> Self {
+        match messages.first() {
+            None => Self::None,
+            // The request has no other message.
+            Some(&tag::FUNCTION_CALL) => Self::All,
+            Some(_) => Self::First,
+        }
+    }
+}
+
+impl Client {
+    /// Sends an error and ReadyForQuery, which end an answer; between them, skips the rest of the request.
+    pub(super) async fn answer_in_parts(&mut self, mut answer: BytesMut) -> Result<(), ClientEnd> {
+        let mut ready = answer.split_off(answer.len().saturating_sub(READY_LEN));
+        self.stream.write_all(&mut answer).await?;
+        self.skip_rest().await?;
+        self.taken = Taken::All;
+        Ok(self.stream.write_all(&mut ready).await?)
+    }
+
+    /// A request by the extended protocol ends with `Sync`; another one is a single message.
+    async fn skip_rest(&mut self) -> Result<(), ClientEnd> {
+        let mut is_extended = self.taken == Taken::First;
+        loop {
+            let header = loop {
+                match read_header(&self.input)? {
+                    Some(header) => break header,
+                    None => self.read_more().await?,
+                }
+            };
+            let mut left = header.len;
+            while left > 0 {
+                if self.input.is_empty() {
+                    self.read_more().await?;
+                }
+                let len = left.min(self.input.len());
+                self.input.advance(len);
+                left -= len;
+            }
+            match header.tag {
+                tag::SYNC => return Ok(()),
+                tag::QUERY | tag::FUNCTION_CALL if !is_extended => return Ok(()),
+                tag::TERMINATE => return Err(ClientEnd::Left),
+                _ => is_extended = true,
+            }
+        }
+    }
+
+    async fn read_more(&mut self) -> Result<(), ClientEnd> {
+        tokio::select! {
+            biased;
+            ready = self.stream.readable() => ready?,
+            end = disconnected(&mut self.disconnect, DisconnectSignal::Closing) => return Err(end),
+        }
+        self.stream.read_now(&mut self.input)?;
+        Ok(())
+    }
+}
