@@ -204,20 +204,24 @@ impl<T> Line<T> {
     /// Whether a request that arrives while a connection is free may start at once. If so, its rows are in flight until
     /// [`Line::release_rows`], and its flight until [`Line::flight_ended`].
     pub fn start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> Option<FlightId> {
+        if !self.may_start_at_once(now, spec) {
+            return None;
+        }
+        for key in spec.keys.as_slice() {
+            self.begin_flight(now, *key);
+        }
+        Some(self.begin_group(now, is_limited(spec.group), 1))
+    }
+
+    /// Whether [`Line::start_at_once`] would start the request.
+    pub fn may_start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> bool {
         let waits = self.limits.max_wait > Duration::ZERO && spec.group.is_some();
         let limited = is_limited(spec.group);
         let keys = spec.keys.as_slice();
-        if waits
-            || self.has_next(now)
-            || limited && !self.group_limit.may_start(now)
-            || keys.iter().any(|key| self.rows.contains_key(key))
-        {
-            return None;
-        }
-        for key in keys {
-            self.begin_flight(now, *key);
-        }
-        Some(self.begin_group(now, limited, 1))
+        !waits
+            && !self.has_next(now)
+            && (!limited || self.group_limit.may_start(now))
+            && !keys.iter().any(|key| self.rows.contains_key(key))
     }
 
     /// Counts a group that leaves, if the limit applies to it.

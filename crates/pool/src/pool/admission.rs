@@ -5,9 +5,10 @@
 use super::{Inner, Pool};
 use crate::messages;
 use bytes::Bytes;
+use paceline_batch::line::WaitSpec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum time after which the first request that waits for its turn looks at the limit again: a reload may have changed it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -101,15 +102,19 @@ impl Pool {
         Some(refusal)
     }
 
-    /// The same for a request that enters the line in any case: with an idle connection, it leaves it at once. The line may be empty while
-    /// the pools with which this one counts are full: then the request waits only for a connection of its own, which is opened.
-    pub(super) fn refusal_without_idle(
+    /// The same for a request that enters the line in any case. It does not have to wait if it may start at once on an idle connection; or
+    /// if it would be the only one in the line and a connection can be opened for it: the line may be empty while the pools with which this
+    /// one counts are full.
+    pub(super) fn refusal_in_line(
         &self,
-        inner: &Inner,
+        inner: &mut Inner,
+        now: Instant,
+        spec: &WaitSpec,
         admission: Admission,
     ) -> Option<Bytes> {
-        let is_served = !inner.servers.idle.is_empty()
-            || (inner.line.is_empty() && inner.servers.open < self.settings().size);
+        let may_open = inner.line.is_empty() && inner.servers.open < self.settings().size;
+        let is_served =
+            (may_open || !inner.servers.idle.is_empty()) && inner.line.may_start_at_once(now, spec);
         match is_served {
             true => None,
             false => self.refusal_if_full(admission),

@@ -73,11 +73,7 @@ impl Pool {
         if let Some(message) = refusal.or_else(|| inner.servers.refusal(now)) {
             return CheckoutResult::Refused(message);
         }
-        let full = match self.groups_single(&spec) {
-            true => self.refusal_without_idle(&inner, admission),
-            false => self.refusal_if_full(admission),
-        };
-        if let Some(answer) = full {
+        if let Some(answer) = self.refusal_in_line(&mut inner, now, &spec, admission) {
             return CheckoutResult::Full(answer);
         }
         let counters = &self.shared.counters;

@@ -37,14 +37,14 @@ impl Pool {
         if inner.servers.refusal(now).is_some() {
             return SubmitResult::Unreachable;
         }
-        if let Some(answer) = self.refusal_without_idle(&inner, admission) {
-            return SubmitResult::Full(answer);
-        }
-        let (answer, result) = oneshot::channel();
         let spec = WaitSpec {
             group: Some(group),
             ..WaitSpec::default()
         };
+        if let Some(answer) = self.refusal_in_line(&mut inner, now, &spec, admission) {
+            return SubmitResult::Full(answer);
+        }
+        let (answer, result) = oneshot::channel();
         let waiter = Waiter {
             purpose: Purpose::Request,
             request: Some(request),

@@ -55,7 +55,7 @@ impl Pool {
         if inner.servers.is_unreachable(now) {
             return SubmitResult::Unreachable;
         }
-        if let Some(answer) = self.refusal_without_idle(&inner, admission) {
+        if let Some(answer) = self.refusal_in_line(&mut inner, now, &spec, admission) {
             return SubmitResult::Full(answer);
         }
         let (answer, result) = oneshot::channel();

@@ -7,7 +7,7 @@ use super::deferred_transaction::{
     query_text, replace_status,
 };
 use super::idle_timer::{IdleLimit, IdleReason};
-use super::rest::Taken;
+use super::taken::Taken;
 use super::{Client, ClientEnd};
 use bytes::{Bytes, BytesMut};
 use paceline_config::{PoolMode, ReplicasGone};
@@ -23,6 +23,7 @@ impl Client {
     pub(super) fn take_begin(&mut self) {
         if !matches!(self.input.first(), Some(&(tag::PARSE | tag::BIND)))
             || self.deferred.is_some()
+            || self.scanner.is_in_ignored()
             || self.replicas.load().is_none()
         {
             return;

@@ -9,8 +9,8 @@ mod welcome;
 
 use super::Client;
 use super::replication::ReplicationClient;
-use super::rest::Taken;
 use super::slot::ClientSlot;
+use super::taken::Taken;
 use super::work_budget::WorkBudget;
 use crate::cancel::ConsoleGrant;
 use crate::lifecycle::{self, Phase};

@@ -2,11 +2,11 @@
 
 use super::idle_timer::{IdleLimit, IdleReason, IdleTimer};
 use super::replicas::PositionRequest;
-use super::rest::Taken;
+use super::taken::Taken;
 use super::trace::RequestTrace;
 use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::shared_listen::notification_ready;
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use paceline_batch::line::WaitSpec;
 use paceline_config::PoolMode;
 use paceline_pool::pool::{CheckoutResult, DisconnectSignal, PooledServer, WaitResult};
@@ -94,6 +94,11 @@ impl Client {
                 };
                 self.trace_ends(&end);
                 end
+            }
+            Boundary::Ignored(len) => {
+                self.input.advance(len);
+                self.budget.bytes(len);
+                Ok(())
             }
             Boundary::Terminate(_) | Boundary::Incomplete => Err(ClientEnd::Left),
         }

@@ -1,6 +1,7 @@
 //! The rest of a request that is answered with an error before all of it has been read, without a server: it is skipped, and ReadyForQuery
 //! follows it (PostgreSQL documentation, chapter "Message Flow", section "Extended Query").
 
+use super::taken::Taken;
 use super::{Client, ClientEnd, disconnected};
 use bytes::{Buf, BytesMut};
 use paceline_pool::pool::DisconnectSignal;
@@ -9,30 +10,6 @@ use paceline_wire::frontend::{read_header, tag};
 
 /// Length of a ReadyForQuery message.
 const READY_LEN: usize = HEADER_LEN + 1;
-
-/// The messages of a request that its client's task has taken from the buffer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// All of them.
-    #[default]
-    All,
-    /// The first ones; others follow.
-    First,
-    /// None: the request begins with a long message, which is relayed while it arrives.
-    None,
-}
-
-impl Taken {
-    /// For the first messages of a request that is relayed while it arrives.
-    pub(super) fn of(messages: &[u8]) -> Self {
-        match messages.first() {
-            None => Self::None,
-            // The request has no other message.
-            Some(&tag::FUNCTION_CALL) => Self::All,
-            Some(_) => Self::First,
-        }
-    }
-}
 
 impl Client {
     /// Sends an error and ReadyForQuery, which end an answer; between them, skips the rest of the request.
@@ -65,7 +42,11 @@ impl Client {
             }
             match header.tag {
                 tag::SYNC => return Ok(()),
-                tag::QUERY | tag::FUNCTION_CALL if !is_extended => return Ok(()),
+                tag::QUERY if !is_extended => {
+                    self.session.statements.close_unnamed();
+                    return Ok(());
+                }
+                tag::FUNCTION_CALL if !is_extended => return Ok(()),
                 tag::TERMINATE => return Err(ClientEnd::Left),
                 _ => is_extended = true,
             }

@@ -2,7 +2,7 @@
 //! if too many wait (`max_queued`). A transaction counts as one request, and none of its requests waits or is refused.
 
 use super::deferred_transaction::is_sync;
-use super::rest::Taken;
+use super::taken::Taken;
 use super::wait::READ_AHEAD_MAX;
 use super::{Client, ClientEnd, disconnected};
 use crate::cancel::ClientState;
@@ -22,15 +22,17 @@ impl Client {
         taken: Taken,
     ) -> Result<bool, ClientEnd> {
         self.taken = taken;
+        // PostgreSQL answers a Sync alone at once, and never with an error.
+        if is_sync(messages) {
+            return Ok(true);
+        }
         let deferred = self.deferred.as_mut();
         let is_counted = deferred.map(|deferred| std::mem::replace(&mut deferred.is_counted, true));
         self.admission = match (taken, is_counted) {
             (Taken::All, None) => Admission::Limited,
             _ => Admission::Always,
         };
-        // PostgreSQL answers a Sync alone at once, and never with an error.
-        if is_counted == Some(true) || is_sync(messages) {
-            self.admission = Admission::Always;
+        if is_counted == Some(true) {
             return Ok(true);
         }
         let per_second = self.pool_settings.load().pooling.max_requests_per_second;

@@ -1,6 +1,6 @@
 //! Waits of a client for a server connection or for an answer.
 
-use super::rest::Taken;
+use super::taken::Taken;
 use super::{Client, ClientEnd, shut_down};
 use crate::cancel::ClientState;
 use bytes::BytesMut;

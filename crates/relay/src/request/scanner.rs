@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use paceline_wire::frame::HEADER_LEN;
 use paceline_wire::frontend::{read_header, tag};
 use paceline_wire::{Frame, Frames, Header, WireError};
 
@@ -34,10 +35,22 @@ pub enum Boundary {
     Relay(usize),
     /// As `Relay`, with possibly 0 bytes. After them a message begins that is relayed while it arrives.
     Long(usize),
+    /// These first bytes belong to no request: `Flush` or messages of COPY IN, which PostgreSQL ignores between two requests (a client may
+    /// still send them after an error in COPY IN).
+    Ignored(usize),
     /// The client sent `Terminate`, which ends after this many bytes.
     Terminate(usize),
     /// The caller must read more.
     Incomplete,
+}
+
+/// Whether PostgreSQL ignores a message between two requests.
+fn is_ignored(header: Header) -> bool {
+    match header.tag {
+        tag::FLUSH => header.len == HEADER_LEN,
+        tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => true,
+        _ => false,
+    }
 }
 
 /// Finds the end of the first request in a growing buffer. Between calls it remembers which messages it has seen.
@@ -47,6 +60,8 @@ pub struct RequestScanner {
     kind: RequestKind,
     /// Bytes of the messages that `kind` covers.
     classified: usize,
+    /// Bytes of an ignored message that have not arrived.
+    ignored_left: usize,
 }
 
 impl RequestScanner {
@@ -56,6 +71,9 @@ impl RequestScanner {
     /// # Errors
     /// The bytes are no messages of the protocol.
     pub fn scan(&mut self, buf: &[u8]) -> Result<Boundary, WireError> {
+        if self.is_in_ignored() {
+            return Ok(self.ignore(self.ignored_left, buf.len()));
+        }
         loop {
             let rest = buf.get(self.seen..).unwrap_or_default();
             let Some(header) = read_header(rest)? else {
@@ -65,6 +83,9 @@ impl RequestScanner {
             if is_long(header) {
                 *self = Self::default();
                 return Ok(Boundary::Long(start));
+            }
+            if start == 0 && is_ignored(header) {
+                return Ok(self.ignore(header.len, buf.len()));
             }
             if rest.len() < header.len {
                 return Ok(self.incomplete(buf));
@@ -82,6 +103,20 @@ impl RequestScanner {
                 _ => continue,
             };
             return Ok(boundary);
+        }
+    }
+
+    /// Whether the buffer begins in the middle of an ignored message.
+    pub fn is_in_ignored(&self) -> bool {
+        self.ignored_left > 0
+    }
+
+    fn ignore(&mut self, len: usize, arrived: usize) -> Boundary {
+        let here = len.min(arrived);
+        self.ignored_left = len - here;
+        match here {
+            0 => Boundary::Incomplete,
+            _ => Boundary::Ignored(here),
         }
     }
 

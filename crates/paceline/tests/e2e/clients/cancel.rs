@@ -3,7 +3,8 @@
 use super::{BUMP, Neighbour, n, stage};
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::{
-    bind, cancel_request, execute, flush, function_call, parse, query, run, sync, unit,
+    bind, cancel_request, copy_data, copy_done, copy_fail, execute, flush, function_call, parse,
+    query, run, sync, unit,
 };
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
@@ -54,10 +55,10 @@ fn a_request_in_parts_is_cancelled_in_line_as_a_whole() {
     .concat();
     let further = [run("UPDATE t SET n = n + 10 WHERE id = 1", &[]), sync()].concat();
     let later_sync = [query(BUMP), flush(), sync()].concat();
-    let version = stage
+    let length = stage
         .direct()
         .number("SELECT 'length(text)'::regprocedure::oid");
-    let call = function_call(version as u32, &[Some(&long[..9_000])]);
+    let call = function_call(length as u32, &[Some(&long[..9_000])]);
     let (first_half, second_half) = long_query.split_at(280_000);
     // What arrives before the cancel request, and after it.
     let cases: [(&[u8], &[u8]); 8] = [
@@ -89,6 +90,39 @@ fn a_request_in_parts_is_cancelled_in_line_as_a_whole() {
         assert_eq!(client.reply().value(), "own", "case {number}");
         assert_eq!(n(&stage), i64::from(number >= 2), "case {number}");
     }
+}
+
+/// PostgreSQL ignores them between two requests: they wait for no server connection, and are no request that can be cancelled.
+#[test]
+fn messages_of_a_copy_that_has_failed_are_no_request() {
+    let stage = stage();
+    let mut client = stage.client();
+    client.ok("CREATE TABLE copied (n int)");
+    client.send(&query("COPY copied FROM STDIN"));
+    client.receive_until(b"G");
+    client.send(&copy_data(b"no number\n"));
+    client.send(&copy_done());
+    assert_eq!(client.reply().expect_error("22P02").tags(), "EZ");
+    let mut holder = stage.client();
+    holder.ok("BEGIN");
+    let rest = [
+        flush(),
+        copy_data(&[b'x'; 70_000]),
+        copy_done(),
+        copy_fail("late"),
+        flush(),
+        sync(),
+    ];
+    client.send(&rest.concat());
+    assert_eq!(client.reply().tags(), "Z");
+    client.send(&copy_data(b"1\n"));
+    client.cancel();
+    client.send(&query("SELECT 'own'"));
+    holder.ok("COMMIT");
+    let reply = client.reply();
+    let state = reply.sqlstate();
+    assert!(state.is_empty() || state == "57014", "{state}");
+    assert_eq!(client.value("SELECT 'next'"), "next");
 }
 
 fn await_sleep(stage: &Stage) {

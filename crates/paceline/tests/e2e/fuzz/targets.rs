@@ -163,8 +163,18 @@ fn scanned(input: &[u8], step: usize) -> (Scanned, Vec<Boundary>) {
     for chunk in input.chunks(step.max(1)) {
         buffer.extend_from_slice(chunk);
         loop {
+            let is_first = !scanner.is_in_ignored();
             let (boundary, len) = match scanner.scan(&buffer) {
                 Ok(Boundary::Incomplete) => break,
+                Ok(Boundary::Ignored(len)) => {
+                    assert!((1..=buffer.len()).contains(&len));
+                    at += len;
+                    let first = buffer.split_to(len).first().copied();
+                    if is_first && first == Some(tag::FLUSH) {
+                        ends.push(at);
+                    }
+                    continue;
+                }
                 Ok(Boundary::Long(len)) => {
                     assert!(len < buffer.len());
                     let end = Some(ScanEnd::Long(at + len));

@@ -1,6 +1,7 @@
 //! `max_queued` and `max_requests_per_second`: requests that are refused, and requests that wait for their turn.
 
 use super::{await_waiting, client_as, role, stage};
+use crate::harness::gate::lock_waiters;
 use crate::harness::message::{bind, execute, flush, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::{Reply, Stage, until};
@@ -99,6 +100,41 @@ fn each_request_of_a_pipeline_is_refused_up_to_its_sync() {
         client.ask(&long.concat()).expect_ok("again").tags(),
         "12DC2DCZ"
     );
+}
+
+/// They wait for the group that is under way, though another connection is idle.
+#[test]
+fn consumers_that_wait_for_a_group_of_their_queue_are_refused() {
+    let settings = ["hotspot_for_autocommit=true", "queue_reorder_time=1h"];
+    let Some(stage) = stage(&settings, "default_pool_size = 2\nmax_queued = 1") else {
+        return;
+    };
+    stage
+        .direct()
+        .ok("CREATE TABLE q (id int PRIMARY KEY); INSERT INTO q VALUES (1), (2), (3)");
+    let take = "DELETE FROM q WHERE id = \
+        (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+    let mut consumers = stage.clients(3);
+    assert_eq!(consumers[0].ask(&unit(take, &[])).value(), "1");
+    stage.await_analysis();
+    // Opens the other connection.
+    consumers[1].ok("BEGIN");
+    consumers[2].ok("SELECT 1");
+    consumers[1].ok("COMMIT");
+    stage.await_analysis();
+    let mut outsider = stage.direct();
+    outsider.ok("BEGIN; LOCK TABLE q");
+    consumers[0].send(&unit(take, &[]));
+    let mut observer = stage.direct();
+    until("the first one waits for the table", || {
+        lock_waiters(&mut observer) == 1
+    });
+    consumers[1].send(&unit(take, &[]));
+    await_waiting(&stage, 1);
+    assert_refused(&consumers[2].ask(&unit(take, &[])));
+    outsider.ok("COMMIT");
+    assert_eq!(consumers[0].reply().value(), "2");
+    assert_eq!(consumers[1].reply().value(), "3");
 }
 
 /// PostgreSQL answers it at once, and never with an error.

@@ -60,7 +60,6 @@ fn one_statement() -> Vec<Step> {
             execute("", 0),
         ]),
         x(&[parse("", ALL, &[]), bind("", "", &[]), execute("", 0)]),
-        x(&[]),
     ]
 }
 

@@ -42,8 +42,48 @@ fn a_request_ends_at_sync_query_or_flush_however_it_arrives() {
     assert_eq!(scanner.scan(&out), Ok(Boundary::Complete(first)));
     let rest = &out[first..];
     assert_eq!(scanner.scan(rest), Ok(Boundary::Complete(rest.len())));
-    assert_eq!(scanner.scan(b"H\0\0\0\x04"), Ok(Boundary::Relay(5)));
     assert_eq!(scanner.scan(b"X\0\0\0\x04"), Ok(Boundary::Terminate(5)));
+}
+
+#[test]
+fn a_flush_belongs_to_the_request_that_it_follows() {
+    let flush = message(b'H', b"");
+    let mut scanner = RequestScanner::default();
+    assert_eq!(scanner.scan(&flush), Ok(Boundary::Ignored(5)));
+    let out = [messages("p").concat(), flush].concat();
+    assert_eq!(scanner.scan(&out), Ok(Boundary::Relay(out.len())));
+}
+
+#[test]
+fn messages_of_a_copy_that_has_ended_belong_to_no_request() {
+    let query = messages("q").concat();
+    for first in [
+        message(b'd', &[b'Q'; 1000]),
+        message(b'c', b""),
+        message(b'f', b"why\0"),
+    ] {
+        let out = [&*first, &*query].concat();
+        let mut scanner = RequestScanner::default();
+        assert_eq!(scanner.scan(&out), Ok(Boundary::Ignored(first.len())));
+        assert_eq!(
+            scanner.scan(&query),
+            Ok(Boundary::Complete(query.len())),
+            "behind it"
+        );
+        // In parts.
+        let mut at = 0;
+        while at < first.len() {
+            let arrived = (at + 7).min(first.len());
+            match scanner.scan(&out[at..arrived]).unwrap() {
+                Boundary::Ignored(len) => at += len,
+                Boundary::Incomplete => unreachable!("{at}"),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(scanner.is_in_ignored(), at < first.len());
+            assert_eq!(scanner.scan(b""), Ok(Boundary::Incomplete));
+        }
+        assert_eq!(scanner.scan(&query), Ok(Boundary::Complete(query.len())));
+    }
 }
 
 #[test]
