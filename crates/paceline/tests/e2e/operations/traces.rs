@@ -233,6 +233,30 @@ fn requests_of_a_transaction_have_spans_of_their_own() {
     assert!(first_ended <= second_began, "it ends with its own answer");
 }
 
+/// The contexts of long texts are not read, but their requests count: the next span gets its own error.
+#[test]
+fn a_long_request_of_a_transaction_has_its_number() {
+    let Some((stage, collector)) = stage(Behaviour::Accepts, |builder| builder) else {
+        return;
+    };
+    let mut client = stage.client();
+    client.ok(&format!("BEGIN {}", comment(1, "01")));
+    let long = "x".repeat(300_000);
+    let mut pipeline = query(&format!("SELECT length('{long}') {}", comment(2, "01")));
+    pipeline.extend(query(&format!("SELECT 1 / 0 {}", comment(3, "01"))));
+    client.send(&pipeline);
+    assert_eq!(client.reply().value(), "300000");
+    client.reply().expect_error("22012");
+    client.ok(&format!("ROLLBACK {}", comment(4, "01")));
+    let mut spans = collector.await_spans(3, |_| true);
+    spans.sort_by_key(|span| span.field("parentSpanId").to_owned());
+    let names: Vec<_> = spans.iter().map(|span| span.field("name")).collect();
+    assert_eq!(names, ["BEGIN", "SELECT", "ROLLBACK"]);
+    let state = |span: &ReceivedSpan| span.attribute("db.response.status_code");
+    let states: Vec<_> = spans.iter().map(state).collect();
+    assert_eq!(states, ["", "22012", ""]);
+}
+
 /// Nothing but the clients' own requests is sampled by the ratio.
 #[test]
 fn without_a_context_the_ratio_decides() {
