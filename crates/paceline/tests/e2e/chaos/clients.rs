@@ -1,7 +1,7 @@
 //! Clients that write and read until they are stopped, each by operations of every kind, and record the answers.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 
+use super::copies::Copies;
 use super::ledger::{Entry, KEYS, Kind, Ledger, Outcome, parse_tags};
+use super::notices::Notices;
 use crate::harness::Rng;
 use crate::harness::driver::{connect, is_connection_failure, sqlstate};
 use crate::harness::wait::LIMIT;
@@ -18,11 +20,15 @@ const HINT: &str = "/*+ COMMIT_ON_SUCCESS */";
 /// The percentage of clients that use the usual form.
 const USUAL: usize = 80;
 /// Between two attempts to connect.
-const RETRY: Duration = Duration::from_millis(5);
+pub(crate) const RETRY: Duration = Duration::from_millis(5);
 
 /// The state that clients share.
 pub(crate) struct Load {
     pub(crate) ledger: Ledger,
+    pub(crate) copies: Copies,
+    pub(crate) notices: Notices,
+    /// The number of notifications that have arrived.
+    pub(crate) heard: AtomicUsize,
     pub(crate) stop: AtomicBool,
     /// Of 1,000 operations, this many end because the client is killed.
     pub(crate) kills: usize,
@@ -153,17 +159,21 @@ fn note_hung(ledger: &Ledger) {
     });
 }
 
-/// A server that panics ends the connection, whatever the error's class.
 fn failure(error: &Error) -> Outcome {
-    let severity = error
-        .as_db_error()
-        .and_then(|error| error.parsed_severity());
-    let ends = matches!(severity, Some(Severity::Panic | Severity::Fatal));
-    if ends || is_connection_failure(error) {
+    if is_unknown(error) {
         Outcome::Unknown
     } else {
         Outcome::Refused(sqlstate(error))
     }
+}
+
+/// Whether the operation may have been done. A server that panics ends the connection, whatever the error's class.
+pub(crate) fn is_unknown(error: &Error) -> bool {
+    let severity = error
+        .as_db_error()
+        .and_then(|error| error.parsed_severity());
+    let ends = matches!(severity, Some(Severity::Panic | Severity::Fatal));
+    ends || is_connection_failure(error)
 }
 
 async fn perform(session: &Session, entry: &Entry, form: Form) -> Result<Outcome, Error> {

@@ -1,6 +1,7 @@
 //! The answers to each client, and their comparison with the content of the database.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -63,12 +64,26 @@ pub(crate) struct Ledger {
     acknowledged: AtomicU64,
 }
 
+/// The numbers of clients' operations of one kind.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Tally {
+    /// Committed.
+    pub(crate) done: usize,
+    /// Rolled back, or failed, as the client wanted.
+    pub(crate) undone: usize,
+    pub(crate) unknown: usize,
+    /// Tables that were read, or notifications that have arrived.
+    pub(crate) read: usize,
+}
+
 /// The results of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) acknowledged: usize,
     pub(crate) refused: BTreeMap<String, usize>,
     pub(crate) unknown: usize,
+    pub(crate) copies: Tally,
+    pub(crate) notices: Tally,
     pub(crate) lost: Vec<String>,
     pub(crate) twice: Vec<String>,
     pub(crate) wrong: Vec<String>,
@@ -89,7 +104,12 @@ pub(crate) struct Found {
 
 impl Ledger {
     pub(crate) fn tag(&self) -> i32 {
-        self.tags.fetch_add(1, Ordering::SeqCst) + 1
+        self.tags(1)
+    }
+
+    /// The first of `count` tags.
+    pub(crate) fn tags(&self, count: i32) -> i32 {
+        self.tags.fetch_add(count, Ordering::SeqCst) + 1
     }
 
     pub(crate) fn tick(&self) -> u64 {
@@ -112,7 +132,20 @@ impl Ledger {
     }
 }
 
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.done += other.done;
+        self.undone += other.undone;
+        self.unknown += other.unknown;
+        self.read += other.read;
+    }
+}
+
 impl Findings {
+    pub(crate) fn refuse(&mut self, state: &str) {
+        *self.refused.entry(state.to_owned()).or_default() += 1;
+    }
+
     /// The lists that must be empty: lost, twice, wrong, hung.
     pub(crate) fn lists(&self) -> [&[String]; 4] {
         [&self.lost, &self.twice, &self.wrong, &self.hung].map(Vec::as_slice)
@@ -171,7 +204,7 @@ pub(crate) fn compare(entries: &[Entry], found: &Found) -> Findings {
     for entry in entries {
         match &entry.outcome {
             Outcome::Acknowledged(_) | Outcome::Found(_) => findings.acknowledged += 1,
-            Outcome::Refused(state) => *findings.refused.entry(state.clone()).or_default() += 1,
+            Outcome::Refused(state) => findings.refuse(state),
             Outcome::Unknown => findings.unknown += 1,
             Outcome::Hung => findings.hung.push(format!("{entry:?}")),
         }

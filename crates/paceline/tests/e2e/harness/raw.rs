@@ -79,9 +79,14 @@ impl RawClient {
     /// Logs in (trust), or returns the error that the other side gave instead.
     #[track_caller]
     pub(crate) fn try_log_in(mut self, parameters: &[(&str, &str)]) -> Result<Self, Fields> {
-        self.send(&message::startup(PROTOCOL, parameters));
+        // A server that restarts may close the connection without a message.
+        if self
+            .try_send(&message::startup(PROTOCOL, parameters))
+            .is_err()
+        {
+            return Err(Fields::default());
+        }
         loop {
-            // A server that restarts may close the connection without a message.
             let Ok(message) = self.try_receive() else {
                 return Err(Fields::default());
             };
