@@ -15,7 +15,7 @@ const COPY: &str = "COPY loaded FROM STDIN";
 const MANY_ROWS: i64 = 300;
 
 /// The longest time between two COPY of a client, so that the others have the server connections most of the time.
-const THINKING_MS: usize = 30;
+const THINKING_MS: usize = 120;
 
 /// Messages, and the answer that they must get, as [`said`] returns it.
 struct Step {

@@ -15,7 +15,7 @@ use crate::harness::driver::sqlstate;
 use crate::harness::wait::LIMIT;
 
 /// The longest time between two transactions of a client that notifies, so that the others have the server connections most of the time.
-const THINKING_MS: usize = 40;
+const THINKING_MS: usize = 150;
 
 /// A connection, and the notifications that arrive.
 struct Line {
@@ -26,7 +26,7 @@ struct Line {
 /// Connects; `None` if that fails.
 async fn connect(url: &str) -> Option<Line> {
     let connected = tokio::time::timeout(LIMIT, tokio_postgres::connect(url, NoTls)).await;
-    let (client, mut connection) = connected.expect("the login is answered").ok()?;
+    let (client, mut connection) = connected.unwrap().ok()?;
     let (sender, notifications) = unbounded_channel();
     tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -76,7 +76,7 @@ async fn send(load: &Load, client: &Client, sender: i32, rng: &mut Rng) -> Notic
     };
     let mut notice = Notice {
         sender,
-        channel: *rng.pick(&CHANNELS),
+        channel: rng.pick::<&str>(&CHANNELS),
         first: load.ledger.tags(count),
         count,
         begun: load.ledger.tick(),
