@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 # The lab is not needed to run.
 RUN_FEATURES := --no-default-features --features embedded
 
-.PHONY: help setup run demo profile dist package deb test-deb sbom docs lint-deploy production check test test-all drivers conformance soak soak-queue simulate pace failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
+.PHONY: help setup run demo profile dist package deb test-deb sbom deny docs lint-deploy production check test test-all drivers conformance soak soak-queue simulate pace failover histories chaos fuzz fmt bench pooler inventory neighbours compressed thin-link sharded cost clean
 
 help:
 	@echo 'make setup   install what building needs'
@@ -38,6 +38,7 @@ help:
 	@echo 'make test-deb install, start, upgrade and remove the Debian package in a container with systemd, as root'
 	@echo 'make docs    build the documents as a site, target/docs/index.html, and check its links'
 	@echo 'make sbom    write the software bill of materials, target/paceline.cdx.json'
+	@echo 'make deny    check licenses, sources and versions of all libraries with cargo-deny; with ADVISORIES=1 also known vulnerabilities'
 	@echo 'make lint-deploy check the Dockerfile, the compose file and the Helm chart'
 	@echo 'make bench   measure PostgreSQL alone, PgBouncer and Paceline'
 	@echo 'make pooler  measure Paceline as a pooler beside PgBouncer: clients, TLS, logins, memory'
@@ -206,6 +207,11 @@ test-deb: deb
 
 sbom:
 	@scripts/sbom.sh target/paceline.cdx.json
+
+# The database of vulnerabilities is on GitHub, so it is not read by default.
+deny:
+	@scripts/tools.sh cargo-deny
+	target/tools/bin/cargo-deny --workspace check bans licenses sources $(if $(ADVISORIES),advisories)
 
 docs:
 	@scripts/docs.sh
