@@ -7,7 +7,7 @@
 //! - While the maximum number of groups is in flight ([`crate::group_limit`]), only requests that are never grouped leave.
 //!
 //! The rules for requests on several rows are in `multi_row`; those for rows that keep requests waiting are in `row`,
-//! `probe` and `timeouts`.
+//! `probe` and `timeouts`. `start` lets a request start that does not have to wait.
 
 mod dispatch;
 mod entry;
@@ -19,6 +19,7 @@ mod row;
 mod row_state;
 mod spec;
 mod specify;
+mod start;
 #[cfg(test)]
 mod tests;
 mod timeouts;
@@ -36,7 +37,7 @@ use queue::Ready;
 use row_state::Contention;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Whether the limit of groups in flight applies to requests of this group. It does not to those that only duplicates join: others
 /// gain nothing from their wait.
@@ -199,29 +200,6 @@ impl<T> Line<T> {
     fn rows_are_free(&self, waiter: WaiterId, keys: &LineKeys) -> bool {
         let mut rows = keys.as_slice().iter().map(|key| self.rows.get(key));
         rows.all(|row| row.is_some_and(|r| !r.in_flight && r.queue.front() == Some(&waiter)))
-    }
-
-    /// Whether a request that arrives while a connection is free may start at once. If so, its rows are in flight until
-    /// [`Line::release_rows`], and its flight until [`Line::flight_ended`].
-    pub fn start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> Option<FlightId> {
-        if !self.may_start_at_once(now, spec) {
-            return None;
-        }
-        for key in spec.keys.as_slice() {
-            self.begin_flight(now, *key);
-        }
-        Some(self.begin_group(now, is_limited(spec.group), 1))
-    }
-
-    /// Whether [`Line::start_at_once`] would start the request.
-    pub fn may_start_at_once(&mut self, now: Instant, spec: &WaitSpec) -> bool {
-        let waits = self.limits.max_wait > Duration::ZERO && spec.group.is_some();
-        let limited = is_limited(spec.group);
-        let keys = spec.keys.as_slice();
-        !waits
-            && !self.has_next(now)
-            && (!limited || self.group_limit.may_start(now))
-            && !keys.iter().any(|key| self.rows.contains_key(key))
     }
 
     /// Counts a group that leaves, if the limit applies to it.
