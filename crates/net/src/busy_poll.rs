@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task;
 
-/// Longest time that yielding the core may take. If it takes longer, another process needs the core, and polling ends.
+/// If yielding the core takes longer, another thread has had the core.
+const YIELD_ALONE_MAX: Duration = Duration::from_micros(10);
+
+/// If yielding the core takes longer, another thread needs the core, and polling ends.
 const YIELD_MAX: Duration = Duration::from_micros(100);
 
 /// Number of messages without polling after a request had to wait for a server connection.
@@ -56,8 +59,11 @@ impl BusyPoll {
 
     /// Polls until the process ends. `limit` returns how long to poll after a message; zero turns polling off.
     pub async fn run(&self, limit: impl Fn() -> Duration) {
-        let continues = |silence| silence < limit() && !core_is_wanted();
-        self.keep_on(continues).await;
+        let look = |silence| match silence < limit() {
+            true => yield_core(),
+            false => Look::Ends,
+        };
+        self.keep_on(look).await;
     }
 
     /// Turns polling off until the process ends.
@@ -65,25 +71,35 @@ impl BusyPoll {
         self.off.store(true, Ordering::Relaxed);
     }
 
-    /// `continues` decides whether to poll on after a time without messages.
-    async fn keep_on(&self, continues: impl Fn(Duration) -> bool) {
+    /// `look` decides whether to poll on after a time without messages.
+    async fn keep_on(&self, look: impl Fn(Duration) -> Look) {
         let mut backoff = PollBackoff::default();
         loop {
             self.wake.notified().await;
             self.resume_at.store(u64::MAX, Ordering::Relaxed);
-            self.poll(&continues, &mut backoff).await;
+            self.poll(&look, &mut backoff).await;
             let messages = self.messages.load(Ordering::Relaxed);
             self.resume_at
                 .store(messages + backoff.messages(), Ordering::Relaxed);
         }
     }
 
-    async fn poll(&self, continues: &impl Fn(Duration) -> bool, backoff: &mut PollBackoff) {
+    async fn poll(&self, look: &impl Fn(Duration) -> Look, backoff: &mut PollBackoff) {
         let (mut messages, mut since) = (self.messages.load(Ordering::Relaxed), Instant::now());
-        while self.is_calm() && continues(since.elapsed()) {
+        let mut was_alone = true;
+        while self.is_calm() {
+            match look(since.elapsed()) {
+                Look::Alone => {}
+                Look::Shared => was_alone = false,
+                Look::Ends => break,
+            }
             task::yield_now().await;
             let now = self.messages.load(Ordering::Relaxed);
             if now != messages {
+                if !was_alone {
+                    // The core was not idle: the thread could have slept.
+                    break;
+                }
                 (messages, since) = (now, Instant::now());
                 backoff.shrink();
             }
@@ -92,11 +108,26 @@ impl BusyPoll {
     }
 }
 
-/// Yields the core, and returns whether another thread kept it.
-fn core_is_wanted() -> bool {
+/// The result of a look for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// No other thread has used the core.
+    Alone,
+    /// Another thread has used the core for a short time.
+    Shared,
+    /// Polling ends.
+    Ends,
+}
+
+/// Yields the core to other threads.
+fn yield_core() -> Look {
     let before = Instant::now();
     thread::yield_now();
-    before.elapsed() > YIELD_MAX
+    match before.elapsed() {
+        took if took > YIELD_MAX => Look::Ends,
+        took if took > YIELD_ALONE_MAX => Look::Shared,
+        _ => Look::Alone,
+    }
 }
 
 /// Exponential backoff of polling. It grows twice as fast as it shrinks, so that polling continues if at most a third of the polls
@@ -112,7 +143,7 @@ impl PollBackoff {
         self.0 = self.0.saturating_sub(1);
     }
 
-    /// No message arrived in time.
+    /// No message arrived in time, or the core was not idle before.
     fn grow(&mut self) {
         self.0 = (self.0 + 2).min(Self::MAX);
     }
@@ -133,6 +164,7 @@ mod tests {
         busy: Arc<BusyPoll>,
         rounds: Arc<AtomicU64>,
         over: Arc<AtomicBool>,
+        shared: Arc<AtomicBool>,
     }
 
     impl Fixture {
@@ -141,17 +173,19 @@ mod tests {
                 busy: Arc::default(),
                 rounds: Arc::default(),
                 over: Arc::default(),
+                shared: Arc::default(),
             };
-            let (busy, rounds, over) = (
-                Arc::clone(&fixture.busy),
-                Arc::clone(&fixture.rounds),
-                Arc::clone(&fixture.over),
-            );
-            let continues = move |_| {
+            let (busy, rounds) = (Arc::clone(&fixture.busy), Arc::clone(&fixture.rounds));
+            let (over, shared) = (Arc::clone(&fixture.over), Arc::clone(&fixture.shared));
+            let look = move |_| {
                 rounds.fetch_add(1, Ordering::Relaxed);
-                !over.load(Ordering::Relaxed)
+                match (over.load(Ordering::Relaxed), shared.load(Ordering::Relaxed)) {
+                    (true, _) => Look::Ends,
+                    (false, true) => Look::Shared,
+                    (false, false) => Look::Alone,
+                }
             };
-            tokio::spawn(async move { busy.keep_on(continues).await });
+            tokio::spawn(async move { busy.keep_on(look).await });
             fixture
         }
 
@@ -229,6 +263,19 @@ mod tests {
             assert!(fixture.polls().await);
         }
         fixture.time_is_up().await;
+        assert_eq!(fixture.messages_until_it_polls().await, 4);
+    }
+
+    /// On a core that other threads use, polling only takes time from them.
+    #[tokio::test]
+    async fn polling_on_a_shared_core_ends_with_the_next_message() {
+        let fixture = Fixture::new();
+        fixture.busy.message_received();
+        assert!(fixture.polls().await);
+        fixture.shared.store(true, Ordering::Relaxed);
+        assert!(fixture.polls().await);
+        fixture.busy.message_received();
+        assert!(!fixture.polls().await);
         assert_eq!(fixture.messages_until_it_polls().await, 4);
     }
 
