@@ -3,6 +3,7 @@
 #[cfg(feature = "memory")]
 use crate::memory_pipe::MemorySocket;
 use bytes::{Buf, BytesMut};
+use rustix::net::RecvFlags;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -76,7 +77,7 @@ impl Socket {
         let nothing = || io::Error::from(io::ErrorKind::WouldBlock);
         let mut got = None;
         let mut read = |socket: BorrowedFd<'_>| {
-            let len = rustix::io::read(socket, &mut *buf)?;
+            let (len, _) = rustix::net::recv(socket, &mut *buf, RecvFlags::empty())?;
             got = Some(len);
             match (1..buf.len()).contains(&len) {
                 true => Err(nothing()),
