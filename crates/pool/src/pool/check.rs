@@ -7,13 +7,36 @@ use super::{Inner, Pool};
 use crate::clock;
 use crate::close_reason;
 use crate::server::ServerConn;
+use paceline_relay::sequences::SequenceToken;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A connection that has just been checked is not checked again for this long, whatever `server_check_delay` is: it serves first.
 const CHECK_HOLDS: Duration = Duration::from_secs(1);
 
+/// Maximum number of idle connections among which the one with a client's own sequence values is sought.
+const OWN_SOUGHT_MAX: usize = 16;
+
 impl Pool {
+    /// If one of the connections that were used last remembers the sequence values of this client, it is the next that serves.
+    pub(super) fn prefer_own(&self, inner: &mut Inner, now: Instant, own: SequenceToken) {
+        if own == SequenceToken::default() {
+            return;
+        }
+        let idle = &mut inner.servers.idle;
+        let first = idle.len().saturating_sub(OWN_SOUGHT_MAX);
+        let mut last_used = idle.iter().skip(first);
+        let found = last_used.rposition(|conn| conn.side.sequences.token() == own);
+        if let Some(at) = found.map(|at| first + at)
+            && !idle
+                .get(at)
+                .is_some_and(|conn| self.must_be_checked(conn, now))
+        {
+            let conn = idle.remove(at);
+            idle.push(conn);
+        }
+    }
+
     /// An idle connection that may serve at once.
     pub(super) fn take_idle(
         self: &Arc<Self>,

@@ -16,6 +16,7 @@ use paceline_batch::line::{
 };
 use paceline_batch::strategy::{PlannedRequest, Retry, Strategy};
 use paceline_cluster::Lsn;
+use paceline_relay::sequences::SequenceToken;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,13 +38,26 @@ impl Pool {
         would_group: bool,
         request: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> CheckoutResult {
-        self.check_out_for(Purpose::Request, admission, spec, would_group, request)
+        let own = SequenceToken::default();
+        self.check_out_for(Purpose::Request, admission, spec, own, would_group, request)
+    }
+
+    /// The same for a request that joins no group and may read sequence values. An idle connection that remembers those of the client
+    /// (`own`) is preferred: another one may have to discard what it remembers.
+    pub fn check_out_alone(
+        self: &Arc<Self>,
+        admission: Admission,
+        own: SequenceToken,
+    ) -> CheckoutResult {
+        let spec = WaitSpec::default();
+        self.check_out_for(Purpose::Request, admission, spec, own, false, || None)
     }
 
     /// Asks for a server connection for a query of Paceline's own during a login.
     pub fn check_out_for_login(self: &Arc<Self>) -> CheckoutResult {
         let (admission, spec) = (Admission::Always, WaitSpec::default());
-        self.check_out_for(Purpose::Login, admission, spec, false, || None)
+        let own = SequenceToken::default();
+        self.check_out_for(Purpose::Login, admission, spec, own, false, || None)
     }
 
     fn check_out_for(
@@ -51,6 +65,7 @@ impl Pool {
         purpose: Purpose,
         admission: Admission,
         spec: WaitSpec,
+        own: SequenceToken,
         would_group: bool,
         request: impl FnOnce() -> Option<Arc<PlannedRequest>>,
     ) -> CheckoutResult {
@@ -60,6 +75,7 @@ impl Pool {
             && !self.groups_single(&spec)
             && let Some(flight) = inner.line.start_at_once(now, &spec)
         {
+            self.prefer_own(&mut inner, now, own);
             if let Some(conn) = self.take_idle(&mut inner, now) {
                 if purpose == Purpose::Request {
                     self.stats.assigned_at_once();

@@ -9,6 +9,7 @@ use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::NextStep;
 use paceline_config::Config;
 use paceline_net::Stream;
+use paceline_relay::sequences::SequenceToken;
 use paceline_relay::server::{AcceptedParse, StatementKey};
 use paceline_wire::ErrorResponse;
 use std::time::Duration;
@@ -270,6 +271,33 @@ async fn a_shorter_lifetime_applies_to_connections_in_use() {
     pools.set_config(Arc::new(config("server_lifetime = 0")));
     drop(server);
     assert_eq!(pool.lock().servers.open, 0);
+}
+
+/// Another connection may have to discard what it remembers.
+#[tokio::test]
+async fn a_client_gets_the_connection_that_remembers_its_sequence_values() {
+    let pool = pool_with("");
+    let _servers = [pool.connect(), pool.connect(), pool.connect()];
+    let (mut own, mut other) = (SequenceToken::default(), SequenceToken::default());
+    let draw = |at: usize, token: &mut SequenceToken, id| {
+        pool.lock().servers.idle[at]
+            .side
+            .sequences
+            .draw(token, || id);
+    };
+    draw(0, &mut own, 1);
+    draw(2, &mut other, 2);
+    let take = |own| match pool.check_out_alone(Admission::Limited, own) {
+        CheckoutResult::Server(mut server) => {
+            let token = server.conn().expect("open").side.sequences.token();
+            (token, server)
+        }
+        _ => panic!("there is a connection"),
+    };
+    let (got, _first) = take(own);
+    assert_eq!(got, own);
+    let (got, _second) = take(own);
+    assert_eq!(got, other, "the connection that was used last");
 }
 
 /// Its slot is free for its successor.

@@ -4,7 +4,7 @@ use super::taken::Taken;
 use super::{Client, ClientEnd, shut_down};
 use crate::cancel::ClientState;
 use bytes::BytesMut;
-use paceline_batch::line::{WaitSpec, WaiterId};
+use paceline_batch::line::WaiterId;
 use paceline_pool::pool::{CheckoutResult, Pool, WaitResult};
 use paceline_wire::ErrorResponse;
 use std::io;
@@ -17,8 +17,8 @@ pub(super) const READ_AHEAD_MAX: usize = 64 * 1024;
 impl Client {
     /// Checks out a server connection for this client, waiting if necessary.
     pub(super) async fn check_out(&mut self) -> Result<WaitResult, ClientEnd> {
-        let (admission, spec) = (self.admission, WaitSpec::default());
-        Ok(match self.pool.check_out(admission, spec, false, || None) {
+        let own = self.session.sequences;
+        Ok(match self.pool.check_out_alone(self.admission, own) {
             CheckoutResult::Server(server) => WaitResult::Server(server),
             CheckoutResult::Refused(message) => WaitResult::Fatal(message),
             CheckoutResult::Full(answer) => WaitResult::Answer(answer),
