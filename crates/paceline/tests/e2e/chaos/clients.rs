@@ -107,6 +107,8 @@ pub(crate) async fn work(load: Arc<Load>, url: String, mut rng: Rng) {
             Kind::Take,
             Kind::Insert,
             Kind::InsertSelect,
+            Kind::InsertSelect,
+            Kind::InsertSelect,
             Kind::Transaction,
             Kind::Read,
             Kind::Read,
