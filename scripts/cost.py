@@ -57,6 +57,7 @@ WORKLOADS = {
         None,
         lambda number: query((b"BEGIN", ROW + b"1", ROW + b"2", b"COMMIT")[number % 4]),
     ),
+    "further statement of a transaction": (False, None, simple(lambda number: ROW + b"1" if number else b"BEGIN")),
     "hot row, simple": (True, None, simple(lambda number: HOT + b"1")),
     "hot row, prepared": (True, HOT + b"$1", prepared(lambda number: (b"1",))),
     "rows by key, prepared": (True, HOT + b"$1", prepared(lambda number: number_of(number % GROUP))),

@@ -9,6 +9,7 @@ pub use listening::ClientListening;
 pub(crate) use listening::{lists_channels, only_lists_channels};
 use paceline_wire::frontend::{Parse, tag};
 pub use plan::RequestPlan;
+pub(crate) use single_statement::SingleStatement;
 use single_statement::begins_parsed;
 pub use statements::{CLIENT_STATEMENTS_MAX, ClientStatements, Undo};
 use std::sync::Arc;

@@ -2,9 +2,11 @@
 
 mod bare_hints;
 mod cache;
+mod literal_types;
 mod metrics_name;
 mod pace;
 mod parse_cost;
+mod recent;
 mod templates;
 
 #[cfg(test)]
@@ -175,6 +177,17 @@ impl Template {
     /// Whether the text is not parsed, and may change a setting of its session.
     pub fn may_set_untracked(&self) -> bool {
         self.guessed_effect == Some(GuessedEffect::Sets)
+    }
+
+    /// Whether the text is one statement that only reads or changes rows, and that servers receive as it is.
+    pub fn only_uses_rows(&self) -> bool {
+        let is_single = self.statement.as_ref().is_some_and(|s| s.statements == 1);
+        is_single
+            && matches!(self.effect(), Some(Effect::Read | Effect::Write))
+            && self.hints == Hints::default()
+            && self.named().is_none()
+            && !self.shows_idle_timeout()
+            && !self.local_show
     }
 
     /// Whether Paceline may answer the text (`SHOW hotspot…`).

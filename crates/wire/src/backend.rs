@@ -61,12 +61,16 @@ impl Status {
 
     /// Appends `ReadyForQuery`.
     pub fn write(self, out: &mut BytesMut) {
-        let letter = match self {
+        out.put_slice(&[tag::READY_FOR_QUERY, 0, 0, 0, 5, self.code()]);
+    }
+
+    /// The body of `ReadyForQuery`.
+    pub fn code(self) -> u8 {
+        match self {
             Self::Idle => b'I',
             Self::Transaction => b'T',
             Self::Failed => b'E',
-        };
-        out.put_slice(&[tag::READY_FOR_QUERY, 0, 0, 0, 5, letter]);
+        }
     }
 }
 

@@ -259,6 +259,9 @@ impl<'a> RelayTask<'a> {
                 return Err((self.disposal_after_session(), end));
             }
             self.wait().await?;
+            while self.forward_plain().await? {
+                self.wait().await?;
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod hints;
 mod listening;
 mod pin;
 mod plain;
+mod plain_in_transaction;
 mod prepared;
 mod retry;
 mod sequences;

@@ -3,6 +3,7 @@
 use super::{Closed, Ensured, Preparable, ServerSide, StatementKey};
 use crate::parsed::{ClientParse, ColumnsId, ServerParse, TypesId};
 use crate::request::Request;
+use crate::template::Template;
 use bytes::BytesMut;
 use paceline_wire::frontend::{self, Target, tag};
 
@@ -122,40 +123,54 @@ impl ServerSide {
     /// Whether the columns of the request's own statement are those that were described to the client; `None` if the server must
     /// describe them first.
     pub fn has_described_columns(&self, request: &Request) -> Option<bool> {
-        let client_parse = request.client_parse.as_ref();
+        self.has_columns_of(&request.template, request.client_parse.as_ref())
+    }
+
+    fn has_columns_of(
+        &self,
+        template: &Template,
+        client_parse: Option<&ClientParse>,
+    ) -> Option<bool> {
         let Some(known) = client_parse.and_then(|parse| parse.columns) else {
             return Some(true);
         };
-        let columns = self.serving(request).and_then(|there| there.columns);
-        columns.map(|columns| columns == known)
+        let there = self.serving(template, client_parse);
+        there?.columns.map(|columns| columns == known)
     }
 
     /// Whether the server has a statement that may be executed for the request, or the request parses it.
     pub fn serves(&self, request: &Request) -> bool {
-        request.client_parse.is_none() || self.serving(request).is_some()
+        let client_parse = request.client_parse.as_ref();
+        client_parse.is_none() || self.serving(&request.template, client_parse).is_some()
     }
 
     /// The statement for a request that does not parse it, if no message must precede the request. It counts as used.
-    pub(crate) fn use_prepared(&mut self, request: &Request) -> Option<StatementKey> {
-        let client_parse = request.client_parse.as_ref()?;
-        let has_own = client_parse.written != 0 && client_parse.settings != self.settings.id;
+    pub(crate) fn use_prepared(
+        &mut self,
+        template: &Template,
+        client_parse: Option<&ClientParse>,
+    ) -> Option<StatementKey> {
+        let own = client_parse?;
+        let has_own = own.written != 0 && own.settings != self.settings.id;
         if has_own
-            || self.serving(request).is_none()
-            || self.has_described_columns(request) != Some(true)
+            || self.serving(template, client_parse).is_none()
+            || self.has_columns_of(template, client_parse) != Some(true)
         {
             return None;
         }
-        let key = self.key(request.template.statement_id);
+        let key = self.key(template.statement_id);
         self.prepared.to_back(&key);
         Some(key)
     }
 
-    fn serving(&self, request: &Request) -> Option<&ServerParse> {
-        let client_parse = request.client_parse.as_ref()?;
-        let key = self.key(request.template.statement_id);
-        let there = self.prepared.get(&key)?;
+    fn serving(
+        &self,
+        template: &Template,
+        client_parse: Option<&ClientParse>,
+    ) -> Option<&ServerParse> {
+        let there = self.prepared.get(&self.key(template.statement_id))?;
         there
-            .serves(client_parse, &request.template.types)
+            .serves(client_parse?, &template.types)
             .then_some(there)
     }
 

@@ -5,7 +5,7 @@ use super::{ClientSession, listening, lists_channels};
 use crate::local_show::{LocalShow, ShowSource};
 use crate::parsed::ClientParse;
 use crate::request::{Request, RequestForm, Values};
-use crate::template::{Templates, Unparsed};
+use crate::template::{Simple, Templates, Unparsed};
 use bytes::{Bytes, BytesMut};
 use paceline_sql::{Effect, Listening, SequenceUse};
 use paceline_wire::backend::Status;
@@ -80,6 +80,12 @@ impl ClientSession {
         let Ok(text) = Reader::new(query.body()).str() else {
             return Ok(RequestPlan::Relay);
         };
+        let miss = match templates.recent_simple(text) {
+            Ok(simple) => {
+                return Ok(self.plan_single(self.simple_request(bytes.clone(), simple)));
+            }
+            Err(miss) => miss,
+        };
         if let Some(table) = LocalShow::parse(text).and_then(|show| show.answer(show_source)) {
             let mut out = BytesMut::new();
             if !table.columns.is_empty() {
@@ -92,14 +98,21 @@ impl ClientSession {
         let plain = templates.try_plain(text)?;
         let simple = templates.try_simple(&plain)?;
         let bytes = match &plain {
-            Cow::Borrowed(_) => bytes.clone(),
+            Cow::Borrowed(text) => {
+                templates.note_recent(miss, text, &simple.template);
+                bytes.clone()
+            }
             Cow::Owned(plain) => {
                 let mut out = BytesMut::new();
                 paceline_wire::frontend::write_query(&mut out, plain);
                 out.freeze()
             }
         };
-        Ok(self.plan_single(Request {
+        Ok(self.plan_single(self.simple_request(bytes, simple)))
+    }
+
+    fn simple_request(&self, bytes: Bytes, simple: Simple) -> Request {
+        Request {
             bytes,
             form: RequestForm::Simple,
             template: simple.template,
@@ -108,7 +121,7 @@ impl ClientSession {
             may_change_session: false,
             client_parse: None,
             sequences: SequenceUse::ANY,
-        }))
+        }
     }
 
     /// Only a single SELECT, INSERT, UPDATE or DELETE may join a group.
@@ -136,6 +149,7 @@ impl ClientSession {
         let Some(single) = SingleStatement::read(bytes) else {
             return Ok(None);
         };
+        let form = single.form();
         let SingleStatement {
             parse,
             bind,
@@ -165,10 +179,7 @@ impl ClientSession {
         let request = template.zip(bound).map(|(template, bound)| Request {
             values: Values::Bound(bound),
             bytes: bytes.clone(),
-            form: RequestForm::Extended {
-                parse: parse.is_some(),
-                describe,
-            },
+            form,
             template,
             settings: Arc::clone(&self.settings),
             may_change_session: false,

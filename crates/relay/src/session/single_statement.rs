@@ -1,19 +1,20 @@
 //! A request by the extended protocol that executes one statement.
 
+use crate::request::RequestForm;
 use paceline_wire::Frames;
 use paceline_wire::backend::tag as back;
-use paceline_wire::frontend::{BindNames, Parse, Target, tag};
+use paceline_wire::frontend::{BindNames, Parse, tag};
 
 /// The messages of a request that executes one statement and may join a group.
-pub(super) struct SingleStatement<'a> {
-    pub(super) parse: Option<Parse<'a>>,
-    pub(super) bind: BindNames<'a>,
-    pub(super) describe: bool,
+pub(crate) struct SingleStatement<'a> {
+    pub(crate) parse: Option<Parse<'a>>,
+    pub(crate) bind: BindNames<'a>,
+    pub(crate) describe: bool,
 }
 
 impl<'a> SingleStatement<'a> {
     /// Reads `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
-    pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut frames = Frames::new(bytes).peekable();
         let parse = match frames.next_if(|f| f.tag == tag::PARSE) {
             Some(frame) => Some(Parse::read(frame.body()).ok()?),
@@ -22,17 +23,27 @@ impl<'a> SingleStatement<'a> {
         let bind = frames.next_if(|f| f.tag == tag::BIND)?;
         let bind = BindNames::read(bind.body()).ok()?;
         let describe = frames.next_if(|f| f.tag == tag::DESCRIBE);
-        if describe.is_some_and(|f| Target::read(f.body()) != Ok(Target::Portal(b""))) {
+        if describe.is_some_and(|f| f.body() != b"P\0") {
             return None;
         }
         let execute = frames.next_if(|f| f.tag == tag::EXECUTE)?;
         let unlimited = execute.body() == [0; 5];
-        let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some() && frames.next().is_none();
+        let whole: usize = Frames::new(bytes).map(|f| f.bytes.len()).sum();
+        let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some()
+            && frames.next().is_none()
+            && whole == bytes.len();
         (bind.portal.is_empty() && unlimited && ends).then_some(Self {
             parse,
             bind,
             describe: describe.is_some(),
         })
+    }
+
+    pub(crate) fn form(&self) -> RequestForm {
+        RequestForm::Extended {
+            parse: self.parse.is_some(),
+            describe: self.describe,
+        }
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Generations<K, V> {
     /// The weight of the young generation.
     weight: usize,
     max: usize,
+    /// Number of times that entries were dropped.
+    drops: u64,
 }
 
 /// Approximate memory of an entry: the text, its template, and the parser's results.
@@ -28,13 +30,19 @@ impl<V: Clone> Generations<TextKey, V> {
             old: HashMap::new(),
             weight: 0,
             max: max / 2,
+            drops: 0,
         }
+    }
+
+    pub(super) fn drops(&self) -> u64 {
+        self.drops
     }
 
     pub(super) fn insert(&mut self, key: TextKey, value: V) {
         if self.young.len() >= self.max || self.weight > TEMPLATES_WEIGHT_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
             self.weight = 0;
+            self.drops += 1;
         }
         self.weight += weight(&key.0);
         self.young.insert(key, value);
@@ -54,6 +62,7 @@ impl<V: Clone> Generations<TextKey, V> {
         let probe: &dyn TextLike = &(text, types);
         self.young.remove(probe);
         self.old.remove(probe);
+        self.drops += 1;
     }
 }
 

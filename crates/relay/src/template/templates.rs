@@ -1,14 +1,16 @@
 //! The templates of a process: a bounded cache of parsed texts.
 
 use super::cache::{Generations, TextKey};
+use super::literal_types::{literal_types, write_literal_types};
 use super::parse_cost::{MayBlock, ParseCost, ParseGoal};
+use super::recent::new_version;
 use super::{
     BULK_BYTES_MIN, BYTES_MAX, GuessedEffect, Pace, Template, Unparsed, beginning_of_long,
     without_bare_hints,
 };
 use crate::local_show::LocalShow;
-use paceline_sql::{Effect, Hints, Literal, LiteralKind, Named, Normalized, Statement};
-use paceline_wire::frontend::{self, NO_PARAMETER_TYPES};
+use paceline_sql::{Effect, Hints, Literal, Named, Normalized, Statement};
+use paceline_wire::frontend::NO_PARAMETER_TYPES;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +51,8 @@ pub struct Templates {
     next_id: AtomicU64,
     /// Number of texts that were parsed.
     parses: AtomicU64,
+    /// See [`new_version`]. Another one when templates were dropped from `known`.
+    pub(super) version: AtomicU64,
 }
 
 impl Default for Templates {
@@ -58,6 +62,7 @@ impl Default for Templates {
             plain: Mutex::new(Generations::new(PLAIN_TEXTS_MAX)),
             next_id: AtomicU64::new(1),
             parses: AtomicU64::new(0),
+            version: AtomicU64::new(new_version()),
         }
     }
 }
@@ -270,8 +275,7 @@ impl Templates {
 
     /// Removes the template from the cache. The text is parsed again and has a new id, so servers prepare it again.
     pub fn retire(&self, template: &Template) {
-        let mut known = lock(&self.known);
-        known.remove(&template.text, &template.types);
+        self.with_known(|known| known.remove(&template.text, &template.types));
     }
 
     /// The template of a simple query. Blocks while the text is parsed.
@@ -367,12 +371,15 @@ impl Templates {
         };
         // If a literal cannot become a parameter (interval '1 day'), the original text determines its effect. It cannot be
         // rewritten.
-        let statement = match parse(normal)? {
-            Some(statement) => Some(statement),
-            None => parse(text)?.map(|statement| Statement {
-                update: None,
-                ..statement
-            }),
+        let (statement, is_normal) = match parse(normal)? {
+            Some(statement) => (Some(statement), true),
+            None => {
+                let statement = parse(text)?.map(|statement| Statement {
+                    update: None,
+                    ..statement
+                });
+                (statement, false)
+            }
         };
         let statement = statement.map(|statement| Statement {
             update: statement.update.filter(|_| !statement.needs_constants),
@@ -380,6 +387,8 @@ impl Templates {
         });
         let literals_matter = match statement.as_ref() {
             Some(s) if matches!(s.effect, Effect::Session(_)) => true,
+            // Another literal may name `idle_session_timeout`.
+            Some(s) if !is_normal && calls(s, "current_setting") => true,
             Some(s) => moves_name(s, normal, text),
             None => true,
         };
@@ -403,8 +412,17 @@ impl Templates {
     }
 
     fn find(&self, text: &str, types: &[u8]) -> Option<CachedTemplate> {
+        self.with_known(|known| known.get(text, types))
+    }
+
+    fn with_known<R>(&self, act: impl FnOnce(&mut Generations<TextKey, CachedTemplate>) -> R) -> R {
         let mut known = lock(&self.known);
-        known.get(text, types)
+        let drops = known.drops();
+        let result = act(&mut known);
+        if drops != known.drops() {
+            self.version.store(new_version(), Ordering::Release);
+        }
+        result
     }
 
     /// A template of which nothing is known yet.
@@ -442,14 +460,25 @@ impl Templates {
 
     fn insert(&self, text: &str, types: &[u8], statement: Option<Statement>) -> Arc<Template> {
         let template = self.create(text, types, statement);
-        self.remember(text, types, CachedTemplate::Template(Arc::clone(&template)));
-        template
+        let key = TextKey(text.to_owned(), types.to_vec());
+        self.with_known(|known| match known.get(text, types) {
+            // Another thread has parsed the text at the same time.
+            Some(CachedTemplate::Template(first)) => first,
+            Some(CachedTemplate::ByWholeText) | None => {
+                known.insert(key, CachedTemplate::Template(Arc::clone(&template)));
+                template
+            }
+        })
     }
 
     pub(super) fn remember(&self, text: &str, types: &[u8], what: CachedTemplate) {
-        let mut known = lock(&self.known);
-        known.insert(TextKey(text.to_owned(), types.to_vec()), what);
+        let key = TextKey(text.to_owned(), types.to_vec());
+        self.with_known(|known| known.insert(key, what));
     }
+}
+
+fn calls(statement: &Statement, function: &str) -> bool {
+    (statement.functions.iter()).any(|called| called.name == function)
 }
 
 /// Whether a literal precedes the name of the statement that is executed.
@@ -463,26 +492,6 @@ fn moves_name(statement: &Statement, normal: &str, text: &str) -> bool {
 /// See [`BULK_BYTES_MIN`].
 fn is_bulk(text: &str) -> bool {
     text.len() >= BULK_BYTES_MIN && !text.contains("/*+") && paceline_sql::only_changes_rows(text)
-}
-
-/// The types that PostgreSQL gives these literals, in the format of `Parse`.
-fn literal_types(literals: &[Literal]) -> Vec<u8> {
-    let mut types = Vec::new();
-    write_literal_types(literals, &mut types);
-    types
-}
-
-fn write_literal_types(literals: &[Literal], out: &mut Vec<u8>) {
-    const INT4: u32 = 23;
-    const INT8: u32 = 20;
-    const NUMERIC: u32 = 1700;
-    let oids = literals.iter().map(|literal| match literal.kind {
-        LiteralKind::Int4 => INT4,
-        LiteralKind::Int8 => INT8,
-        LiteralKind::Numeric => NUMERIC,
-        LiteralKind::Unknown => 0,
-    });
-    frontend::write_parameter_types(oids, out);
 }
 
 /// A panic while the lock was held leaves the cache usable.

@@ -109,3 +109,35 @@ fn bare_hints_become_a_comment() {
     let hints = paceline_sql::parse(&plain).unwrap().hints;
     assert!(hints.commit_on_success && hints.target_affect_row == Some(1));
 }
+
+/// A literal that cannot become a parameter must not hide what another one does.
+#[test]
+fn a_setting_that_a_literal_names_is_part_of_the_template() {
+    let templates = Templates::default();
+    let shows = |name: &str| {
+        let text = format!("SELECT current_setting('{name}'), now()::timestamp(3)");
+        templates.simple(&text).template.shows_idle_timeout()
+    };
+    assert!(!shows("work_mem"));
+    assert!(shows("idle_session_timeout"));
+}
+
+/// Threads may parse one text at the same time.
+#[test]
+fn a_text_has_one_template() {
+    let templates = Templates::default();
+    let texts: Vec<String> = (0..200)
+        .map(|number| format!("SELECT a{number} FROM t"))
+        .collect();
+    let ids = || -> Vec<u64> {
+        texts
+            .iter()
+            .map(|text| templates.simple(text).template.id)
+            .collect()
+    };
+    let all = std::thread::scope(|scope| {
+        [scope.spawn(ids), scope.spawn(ids)].map(|thread| thread.join())
+    });
+    let [one, other] = all.map(|ids| ids.unwrap_or_default());
+    assert_eq!(one, other);
+}

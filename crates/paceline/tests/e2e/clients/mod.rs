@@ -4,6 +4,7 @@ mod bytes;
 mod cancel;
 mod leaving;
 mod startup;
+mod transactions;
 mod volume;
 
 use crate::harness::Stage;

@@ -79,7 +79,7 @@ impl RelayTask<'_> {
     }
 
     /// The client sends more. A cancel request for its previous request must not hit this one.
-    fn note_further_message(&mut self) {
+    pub(super) fn note_further_message(&mut self) {
         if !std::mem::replace(&mut self.input.has_more, true) {
             self.client.registration.entry.next_request();
         }

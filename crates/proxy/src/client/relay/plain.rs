@@ -1,5 +1,5 @@
 //! Single statements whose request and answer are forwarded as they are. Unless PostgreSQL's answer is an unusual one, there is no
-//! [`RelayTask`] for them.
+//! [`RelayTask`] for them in autocommit, and it does little in a transaction.
 
 use super::context::with_context;
 use super::input::{Blocked, SentRequest};
@@ -124,6 +124,111 @@ impl Client {
 }
 
 impl RelayTask<'_> {
+    /// Forwards what the client has sent, and the answer, if it is a plain statement of an open transaction. Returns false if the relay
+    /// must process the client's messages or the answer.
+    pub(super) async fn forward_plain(&mut self) -> Result<bool, (ServerDisposal, ClientEnd)> {
+        let Some(statement) = self.start_plain() else {
+            return Ok(false);
+        };
+        let mut rest = &*self.to_server;
+        // If the connection is lost, the relay finds that out.
+        let _ = self.conn.stream.write_now(&mut rest);
+        let len = self.to_server.len() - rest.len();
+        let has_arrived = rest.is_empty()
+            && self.conn.stream.readable().await.is_ok()
+            && matches!(self.conn.stream.read_now(&mut self.conn.input), Ok(true));
+        if has_arrived {
+            self.client.proxy.shared.busy_poll.message_received();
+            if self.plain_answered(statement) {
+                // The relay ends if the client has disconnected.
+                return Ok(self.client_end.is_none());
+            }
+        }
+        let sent = SentRequest {
+            messages: std::mem::take(&mut self.to_server),
+            len,
+            at: self.sent_at,
+        };
+        let request = self.client.input.split().freeze();
+        self.input.set_message(request);
+        // Boxed because it is rare: its state would be part of every relay.
+        Box::pin(self.skip_sent(sent)).await?;
+        Ok(false)
+    }
+
+    /// Whether nothing but the answer of the server needs attention until the request ends. Then `to_server` has what the server receives.
+    fn start_plain(&mut self) -> Option<PlainStatement> {
+        let may = self.client_end.is_none()
+            && self.conn.input.is_empty()
+            && self.to_server.is_empty()
+            && self.output.bytes.is_empty()
+            && self.preliminary.is_none()
+            && self.timers.is_none()
+            && self.spans.is_none()
+            && self.client.listening.is_none()
+            && !self.input.is_incomplete()
+            && !self.client.budget.is_exhausted();
+        if !may {
+            return None;
+        }
+        let parses = self.client.proxy.shared.templates.parses();
+        let messages = std::mem::take(&mut self.client.input);
+        let Self {
+            client,
+            conn,
+            relay,
+            to_server,
+            ..
+        } = self;
+        let statement = with_context(client, conn, |context| {
+            relay.start_plain(&messages, context, to_server)
+        });
+        self.client.input = messages;
+        if parses != self.client.proxy.shared.templates.parses() {
+            self.client.budget.exhaust();
+        }
+        if statement.is_some() {
+            self.note_further_message();
+        }
+        statement
+    }
+
+    /// Sends the answer to the client, as far as the client's socket takes it, and counts the request. Returns false if it is not one that
+    /// can be forwarded as it is.
+    fn plain_answered(&mut self, statement: PlainStatement) -> bool {
+        let Self {
+            client,
+            conn,
+            relay,
+            stats,
+            ..
+        } = self;
+        let mut answer = std::mem::take(&mut conn.input);
+        let is_plain = with_context(client, conn, |context| {
+            relay.plain_answered(statement, &answer, context)
+        });
+        if !is_plain {
+            conn.input = answer;
+            return false;
+        }
+        client.budget.bytes(answer.len());
+        if let Err(error) = client.stream.write_part(&mut answer) {
+            self.client_end = Some(error.into());
+            answer.clear();
+        }
+        for frame in Frames::new(&client.input) {
+            stats.message(frame, Status::Transaction);
+            client.budget.message(frame.tag, frame.bytes.len());
+        }
+        client.input.clear();
+        self.to_server.clear();
+        match answer.is_empty() {
+            true => conn.input = answer,
+            false => self.output.bytes = answer,
+        }
+        true
+    }
+
     /// The server has received the first request: has the relay take it as a whole, and not send it again.
     ///
     /// # Errors
