@@ -160,7 +160,7 @@ const OTHERS: &[Known] = &[
     part_of("listen_addr", "", "listen"),
     part_of("listen_port", "6432", "listen"),
     ignored("unix_socket_group", "", Text, "the Unix socket belongs to the group of the process; start paceline with that group"),
-    ignored("server_round_robin", "0", Switch, "Paceline uses the connection next that was used last"),
+    ignored("server_round_robin", "0", Switch, "Paceline prefers the connection that was used last"),
     refused("disable_pqexec", "0", Switch, &["0"], "the simple protocol cannot be switched off; remove the key if that is acceptable"),
     ignored("application_name_add_host", "0", Switch, "Paceline does not change application_name"),
     ignored("conffile", "", Path, "the file is the one on the command line"),

@@ -16,6 +16,8 @@ const CHECK_HOLDS: Duration = Duration::from_secs(1);
 
 /// Maximum number of idle connections among which the one with a client's own sequence values is sought.
 const OWN_SOUGHT_MAX: usize = 16;
+/// One that has been idle for longer is not preferred, so that the pool can close it.
+const OWN_IDLE_MAX: Duration = Duration::from_secs(1);
 
 impl Pool {
     /// If one of the connections that were used last remembers the sequence values of this client, it is the next that serves.
@@ -28,9 +30,9 @@ impl Pool {
         let mut last_used = idle.iter().skip(first);
         let found = last_used.rposition(|conn| conn.side.sequences.token() == own);
         if let Some(at) = found.map(|at| first + at)
-            && !idle
-                .get(at)
-                .is_some_and(|conn| self.must_be_checked(conn, now))
+            && let Some(conn) = idle.get(at)
+            && now.saturating_duration_since(conn.idle_since) < OWN_IDLE_MAX
+            && !self.must_be_checked(conn, now)
         {
             let conn = idle.remove(at);
             idle.push(conn);

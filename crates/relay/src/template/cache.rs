@@ -2,6 +2,7 @@
 
 use foldhash::{HashMap, HashMapExt};
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum weight of all entries (see [`weight`]), so that long texts do not use much more memory than short ones.
 const TEMPLATES_WEIGHT_MAX: usize = 128 * 1024 * 1024;
@@ -14,8 +15,14 @@ pub(super) struct Generations<K, V> {
     /// The weight of the young generation.
     weight: usize,
     max: usize,
-    /// Number of times that entries were dropped.
+    /// Number of times that entries were dropped or replaced.
     drops: u64,
+}
+
+/// Returns a number that is used once in the process.
+pub(super) fn new_version() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Approximate memory of an entry: the text, its template, and the parser's results.
@@ -45,7 +52,9 @@ impl<V: Clone> Generations<TextKey, V> {
             self.drops += 1;
         }
         self.weight += weight(&key.0);
-        self.young.insert(key, value);
+        if self.young.insert(key, value).is_some() {
+            self.drops += 1;
+        }
     }
 
     pub(super) fn get(&mut self, text: &str, types: &[u8]) -> Option<V> {

@@ -8,7 +8,7 @@ use paceline_sql::{Literal, LiteralKind};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Number of sets. The beginning and the end of a text determine its set.
 const SETS: usize = 32;
@@ -16,6 +16,8 @@ const SETS: usize = 32;
 const WAYS: usize = 8;
 /// Maximum length of a text.
 const BYTES_MAX: usize = 4 * 1024;
+/// Maximum length of the types of a template's literals, in the format of `Parse`: 16 literals.
+const TYPES_BYTES_MAX: usize = 2 + 4 * 16;
 /// An integer of at most so many digits is an `int4`, whatever they are.
 const DIGITS_MAX: usize = 9;
 /// Number of bytes at the beginning of a text that determine its set, up to the first literal.
@@ -31,18 +33,13 @@ pub(crate) struct RecentMiss {
     version: u64,
 }
 
-/// Returns a number that is used once in the process.
-pub(super) fn new_version() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    LAST.fetch_add(1, Ordering::Relaxed)
-}
-
 impl Templates {
     /// The template of a simple query that this thread has looked up last, or of one that differs from such a query only in its literals.
     /// It only uses rows ([`Template::only_uses_rows`]), and neither bare hints nor settings of the server change the meaning of the text.
     ///
     /// # Errors
-    /// There is none. The caller looks the text up in the cache, and then calls [`Templates::note_recent`].
+    /// This thread has found no such template lately. The caller looks the text up in the cache, and then calls
+    /// [`Templates::note_recent`].
     pub(crate) fn recent(&self, text: &[u8]) -> Result<Arc<Template>, RecentMiss> {
         self.find_recent(text, |shape| Arc::clone(&shape.template))
     }
@@ -74,7 +71,8 @@ impl Templates {
     /// This thread has found the template of a simple query, which has no bare hints, in the cache.
     pub(crate) fn note_recent(&self, miss: RecentMiss, text: &str, template: &Arc<Template>) {
         let version = miss.version;
-        if text.len() > BYTES_MAX || !template.only_uses_rows() {
+        let is_short = text.len() <= BYTES_MAX && template.types.len() <= TYPES_BYTES_MAX;
+        if !is_short || !template.only_uses_rows() {
             return;
         }
         RECENT.with_borrow_mut(|sets| {
@@ -94,7 +92,7 @@ struct Set {
 }
 
 impl Set {
-    /// Replaces the oldest template, unless this one is there. (Then a literal of the query was not a short one.)
+    /// Replaces the oldest template, unless this one is there.
     fn put(&mut self, template: &Arc<Template>, version: u64) {
         let mut known = self.shapes.iter().flatten();
         if known.any(|shape| shape.version == version && Arc::ptr_eq(&shape.template, template)) {

@@ -1,9 +1,8 @@
 //! The templates of a process: a bounded cache of parsed texts.
 
-use super::cache::{Generations, TextKey};
+use super::cache::{Generations, TextKey, new_version};
 use super::literal_types::{literal_types, write_literal_types};
 use super::parse_cost::{MayBlock, ParseCost, ParseGoal};
-use super::recent::new_version;
 use super::{
     BULK_BYTES_MIN, BYTES_MAX, GuessedEffect, Pace, Template, Unparsed, beginning_of_long,
     without_bare_hints,
@@ -51,7 +50,7 @@ pub struct Templates {
     next_id: AtomicU64,
     /// Number of texts that were parsed.
     parses: AtomicU64,
-    /// See [`new_version`]. Another one when templates were dropped from `known`.
+    /// See [`new_version`]. Changes when templates are dropped from `known`.
     pub(super) version: AtomicU64,
 }
 
