@@ -37,19 +37,11 @@ impl Client {
             return Err(None);
         };
         let at = self.pool.sent_at();
-        let mut rest = &*messages;
-        // If the connection is lost, the relay finds that out.
-        let _ = conn.stream.write_now(&mut rest);
-        let len = messages.len() - rest.len();
-        let is_sent = rest.is_empty();
+        let (len, has_arrived) = self.exchange(conn, &messages).await;
         let sent = SentRequest { messages, len, at };
-        if !is_sent || conn.stream.readable().await.is_err() {
+        if !has_arrived {
             return Err(Some(sent));
         }
-        self.proxy.shared.busy_poll.message_received();
-        let Ok(true) = conn.stream.read_now(&mut conn.input) else {
-            return Err(Some(sent));
-        };
         let answer = std::mem::take(&mut conn.input);
         let commits = with_context(self, conn, |context| statement.answered(&answer, context));
         conn.input = answer;
@@ -62,6 +54,20 @@ impl Client {
         messages.clear();
         conn.buffers.keep_to_server(messages);
         Ok(self.end_plain(conn, planned, start))
+    }
+
+    /// Sends messages and reads an answer. Returns the number of bytes that were sent, and whether anything has arrived. If the connection
+    /// is lost, the relay finds that out.
+    async fn exchange(&self, conn: &mut ServerConn, messages: &[u8]) -> (usize, bool) {
+        let mut rest = messages;
+        let _ = conn.stream.write_now(&mut rest);
+        let has_arrived = rest.is_empty()
+            && conn.stream.readable().await.is_ok()
+            && matches!(conn.stream.read_now(&mut conn.input), Ok(true));
+        if has_arrived {
+            self.proxy.shared.busy_poll.message_received();
+        }
+        (messages.len() - rest.len(), has_arrived)
     }
 
     /// Whether nothing but the answer of the server needs attention until the request ends, and what the server receives.
@@ -130,19 +136,10 @@ impl RelayTask<'_> {
         let Some(statement) = self.start_plain() else {
             return Ok(false);
         };
-        let mut rest = &*self.to_server;
-        // If the connection is lost, the relay finds that out.
-        let _ = self.conn.stream.write_now(&mut rest);
-        let len = self.to_server.len() - rest.len();
-        let has_arrived = rest.is_empty()
-            && self.conn.stream.readable().await.is_ok()
-            && matches!(self.conn.stream.read_now(&mut self.conn.input), Ok(true));
-        if has_arrived {
-            self.client.proxy.shared.busy_poll.message_received();
-            if self.plain_answered(statement) {
-                // The relay ends if the client has disconnected.
-                return Ok(self.client_end.is_none());
-            }
+        let (len, has_arrived) = self.client.exchange(self.conn, &self.to_server).await;
+        if has_arrived && self.plain_answered(statement) {
+            // The relay ends if the client has disconnected.
+            return Ok(self.client_end.is_none());
         }
         let sent = SentRequest {
             messages: std::mem::take(&mut self.to_server),
