@@ -2,7 +2,7 @@
 
 mod bare_hints;
 mod cache;
-mod literal_types;
+mod literals;
 mod metrics_name;
 mod pace;
 mod parse_cost;

@@ -1,6 +1,6 @@
-//! The types that PostgreSQL gives literals, in the format of `Parse`.
+//! The literals of simple queries: their types in the format of `Parse`, and whether queries that differ in them share a template.
 
-use paceline_sql::{Literal, LiteralKind};
+use paceline_sql::{Effect, Literal, LiteralKind, Named, Statement};
 use paceline_wire::frontend;
 
 const INT4: u32 = 23;
@@ -35,4 +35,26 @@ pub(super) fn short_literal_kinds(types: &[u8]) -> Option<Vec<LiteralKind>> {
         _ => None,
     };
     oids.iter().map(kind).collect()
+}
+
+/// Whether the literals of a query decide what it does, so that it must be found by its whole text. `normal`: the text with parameters in
+/// place of literals, whose statement this is; a client may have prepared it, and PostgreSQL may reject it.
+pub(super) fn literals_matter(statement: Option<&Statement>, normal: &str, text: &str) -> bool {
+    statement.is_none_or(|statement| {
+        matches!(statement.effect, Effect::Session(_)) || moves_name(statement, normal, text)
+    })
+}
+
+/// Whether a literal may be the name of a setting that the statement reads.
+pub(super) fn names_setting(statement: &Statement) -> bool {
+    let mut functions = statement.functions.iter();
+    functions.any(|function| function.name == "current_setting")
+}
+
+/// Whether a literal precedes the name of the statement that is executed.
+fn moves_name(statement: &Statement, normal: &str, text: &str) -> bool {
+    match &statement.named {
+        Some(Named::Execute { at, .. }) => normal.get(..at.end) != text.get(..at.end),
+        _ => false,
+    }
 }

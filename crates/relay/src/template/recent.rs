@@ -2,7 +2,7 @@
 //! in strings has the same template. To compare it with the text of the template takes a tenth of the instructions of the cache, which
 //! needs the text without literals, a hash, and a lock that all threads take.
 
-use super::literal_types::short_literal_kinds;
+use super::literals::short_literal_kinds;
 use super::{Simple, Template, Templates};
 use paceline_sql::{Literal, LiteralKind};
 use std::cell::RefCell;

@@ -1,14 +1,14 @@
 //! The templates of a process: a bounded cache of parsed texts.
 
 use super::cache::{Generations, TextKey, new_version};
-use super::literal_types::{literal_types, write_literal_types};
+use super::literals::{literal_types, literals_matter, names_setting, write_literal_types};
 use super::parse_cost::{MayBlock, ParseCost, ParseGoal};
 use super::{
     BULK_BYTES_MIN, BYTES_MAX, GuessedEffect, Pace, Template, Unparsed, beginning_of_long,
     without_bare_hints,
 };
 use crate::local_show::LocalShow;
-use paceline_sql::{Effect, Hints, Literal, Named, Normalized, Statement};
+use paceline_sql::{Hints, Literal, Normalized, Statement};
 use paceline_wire::frontend::NO_PARAMETER_TYPES;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -39,6 +39,20 @@ thread_local! {
 pub(super) enum CachedTemplate {
     Template(Arc<Template>),
     ByWholeText,
+}
+
+impl CachedTemplate {
+    /// The template of a simple query with this text, which is `normal` without its literals. `None` if the literals matter: a client may
+    /// have prepared `normal`.
+    fn for_query(self, normal: &str, text: &str) -> Option<Arc<Template>> {
+        match self {
+            Self::Template(template) => {
+                let matter = literals_matter(template.statement.as_ref(), normal, text);
+                (!matter).then_some(template)
+            }
+            Self::ByWholeText => None,
+        }
+    }
 }
 
 /// The templates of a process.
@@ -318,10 +332,8 @@ impl Templates {
             }
             types.clear();
             write_literal_types(&normal.literals, types);
-            match self.find(&normal.text, types)? {
-                CachedTemplate::Template(template) => Some(template),
-                CachedTemplate::ByWholeText => None,
-            }
+            self.find(&normal.text, types)?
+                .for_query(&normal.text, text)
         })
     }
 
@@ -339,8 +351,7 @@ impl Templates {
         }
         let types = literal_types(&normal.literals);
         let template = match self.find(&normal.text, &types) {
-            Some(CachedTemplate::Template(template)) => Some(template),
-            Some(CachedTemplate::ByWholeText) => None,
+            Some(known) => known.for_query(&normal.text, text),
             None => self.classify(text, &normal.text, &types, may_block)?,
         };
         match template {
@@ -384,14 +395,8 @@ impl Templates {
             update: statement.update.filter(|_| !statement.needs_constants),
             ..statement
         });
-        let literals_matter = match statement.as_ref() {
-            Some(s) if matches!(s.effect, Effect::Session(_)) => true,
-            // Another literal may name `idle_session_timeout`.
-            Some(s) if !is_normal && calls(s, "current_setting") => true,
-            Some(s) => moves_name(s, normal, text),
-            None => true,
-        };
-        if literals_matter {
+        let hides_setting = !is_normal && statement.as_ref().is_some_and(names_setting);
+        if hides_setting || literals_matter(statement.as_ref(), normal, text) {
             self.remember(normal, types, CachedTemplate::ByWholeText);
             return Ok(None);
         }
@@ -473,18 +478,6 @@ impl Templates {
     pub(super) fn remember(&self, text: &str, types: &[u8], what: CachedTemplate) {
         let key = TextKey(text.to_owned(), types.to_vec());
         self.with_known(|known| known.insert(key, what));
-    }
-}
-
-fn calls(statement: &Statement, function: &str) -> bool {
-    (statement.functions.iter()).any(|called| called.name == function)
-}
-
-/// Whether a literal precedes the name of the statement that is executed.
-fn moves_name(statement: &Statement, normal: &str, text: &str) -> bool {
-    match &statement.named {
-        Some(Named::Execute { at, .. }) => normal.get(..at.end) != text.get(..at.end),
-        _ => false,
     }
 }
 

@@ -141,3 +141,41 @@ fn a_text_has_one_template() {
     let [one, other] = all.map(|ids| ids.unwrap_or_default());
     assert_eq!(one, other);
 }
+
+/// A client may have prepared the text that a simple query has without its literals.
+#[test]
+fn what_literals_do_does_not_depend_on_what_was_prepared() {
+    for (prepared, types, query) in [
+        (
+            "SELECT set_config($1, $2, false)",
+            &[0, 2, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            "SELECT set_config('a.b', 'c', false)",
+        ),
+        (
+            "SET work_mem = $1",
+            &[0, 1, 0, 0, 0, 0],
+            "SET work_mem = '5MB'",
+        ),
+    ] {
+        let alone = Templates::default().simple(query);
+        for first in [false, true] {
+            let templates = Templates::default();
+            if !first {
+                templates.simple(query);
+            }
+            templates.prepared(prepared, types);
+            let simple = templates.simple(query);
+            assert_eq!(simple.literals, alone.literals, "{query} {first}");
+            assert_eq!(
+                simple.template.statement, alone.template.statement,
+                "{query} {first}"
+            );
+            let found = templates.try_simple_template(query).ok();
+            assert_eq!(
+                found.map(|found| found.id),
+                Some(simple.template.id),
+                "{query}"
+            );
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! State that a client leaves on its server connection although its text does not show it, and that the next client must not find.
 
 use crate::harness::Stage;
+use crate::harness::message::{parse, sync};
 
 /// A setting that a statement has changed although its text does not show it.
 const FLAG: &str = "SELECT coalesce(current_setting('custom.flag', true), '')";
@@ -24,6 +25,30 @@ fn what_a_function_or_do_has_prepared_reaches_no_other_client() {
     assert_eq!(client.value("EXECUTE q"), "2");
     client.ok("DEALLOCATE q");
     assert_eq!(neighbour.simple("EXECUTE q").sqlstate(), "26000");
+}
+
+/// The texts differ only in that one has parameters where the other has constants.
+#[test]
+fn a_setting_follows_its_client_although_another_one_has_prepared_the_text_with_parameters() {
+    let stage = stage();
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    let before = neighbour.value("SHOW work_mem");
+    let prepares = [
+        parse("s", "SELECT set_config($1, $2, false)", &[0, 0]),
+        // PostgreSQL rejects this one.
+        parse("t", "SET work_mem = $1", &[0]),
+    ];
+    for prepare in prepares {
+        neighbour.ask(&[prepare, sync()].concat());
+    }
+    for (sql, value) in [
+        ("SELECT set_config('work_mem', '5MB', false)", "5MB"),
+        ("SET work_mem = '6MB'", "6MB"),
+    ] {
+        client.ok(sql);
+        assert_eq!(neighbour.value("SHOW work_mem"), before, "{sql}");
+        assert_eq!(client.value("SHOW work_mem"), value);
+    }
 }
 
 #[test]
