@@ -34,6 +34,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod wait;
+mod wait_sum;
 mod wait_timer;
 
 pub use admission::{Admission, Turn};
@@ -75,6 +76,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
+use wait_sum::WaitSum;
 
 /// The settings of a pool, as one client reads them: without a shared access unless they have changed.
 pub type SettingsCache = Cache<Arc<ArcSwap<SettingsInForce>>, Arc<SettingsInForce>>;
@@ -175,6 +177,8 @@ struct Servers {
     checking: usize,
     /// While the pool has a connection, no further one is opened before this time.
     grow_not_before: Instant,
+    /// The waits of requests that their clients relay.
+    waits: WaitSum,
     /// The failed attempts, while there is no connection.
     backoff: Option<LoginBackoff>,
     /// There is no connection, and the limits of the database or user allow none.
@@ -226,8 +230,10 @@ pub(crate) struct Waiter {
 /// The purpose of a server connection. PgBouncer does not count a login as a server assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A client's request.
+    /// A client's request that may join a group.
     Request,
+    /// A client's request that the client relays; most of them begin a transaction.
+    Relay,
     /// A query of Paceline's own during a client's login.
     Login,
 }
@@ -363,6 +369,7 @@ impl Pool {
                     opening: 0,
                     checking: 0,
                     grow_not_before: now,
+                    waits: WaitSum::default(),
                     backoff: None,
                     starving: None,
                     lifetime_ends_not_before: now,

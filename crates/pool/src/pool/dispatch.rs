@@ -50,7 +50,7 @@ impl Pool {
         own: SequenceToken,
     ) -> CheckoutResult {
         let spec = WaitSpec::default();
-        self.check_out_for(Purpose::Request, admission, spec, own, false, || None)
+        self.check_out_for(Purpose::Relay, admission, spec, own, false, || None)
     }
 
     /// Asks for a server connection for a query of Paceline's own during a login.
@@ -77,7 +77,7 @@ impl Pool {
         {
             self.prefer_own(&mut inner, now, own);
             if let Some(conn) = self.take_idle(&mut inner, now) {
-                if purpose == Purpose::Request {
+                if purpose != Purpose::Login {
                     self.stats.assigned_at_once();
                 }
                 return CheckoutResult::Server(PooledServer::new(self, conn, spec.keys, flight));
@@ -253,10 +253,8 @@ impl Pool {
         inner.servers.open -= 1;
         let now = clock::now();
         self.grant_replication(inner, now);
-        // One attempt at a time: the server may be away.
-        let servers = &inner.servers;
-        let may_open = servers.opening == 0 && servers.grow_not_before <= now;
-        if may_open && inner.servers.idle.is_empty() && inner.line.has_next(now) {
+        if inner.servers.may_open(now) && inner.servers.idle.is_empty() && inner.line.has_next(now)
+        {
             self.grow(inner);
         }
         self.signals.look_again.notify_one();
@@ -357,6 +355,12 @@ impl Pool {
             match inner.line.next(now, free)? {
                 NextStep::Group(group) => {
                     self.count_dequeued(&group.entries, now);
+                    if let [entry] = group.entries.as_slice()
+                        && entry.request.purpose == Purpose::Relay
+                    {
+                        let waited = now.saturating_duration_since(entry.arrived);
+                        inner.servers.waits.add(now, waited);
+                    }
                     return Some(ServerWork::Group(group));
                 }
                 NextStep::Probe(waiters) => {
@@ -377,7 +381,7 @@ impl Pool {
     /// Counts requests that have left the line together.
     pub(super) fn count_dequeued(&self, entries: &[WaitEntry<Waiter>], now: Instant) {
         self.leaves_line(entries.len());
-        let is_request = |entry: &&WaitEntry<Waiter>| entry.request.purpose == Purpose::Request;
+        let is_request = |entry: &&WaitEntry<Waiter>| entry.request.purpose != Purpose::Login;
         let waited = |entry: &WaitEntry<Waiter>| now.saturating_duration_since(entry.arrived);
         let requests = entries.iter().filter(is_request);
         self.stats.assigned(requests.map(waited));

@@ -187,11 +187,10 @@ impl Pool {
         now: Instant,
     ) {
         let servers = &inner.servers;
-        let may_open = servers.opening == 0 && servers.grow_not_before <= now;
         // Replication clients do not use the connections of the pool.
         let clients = self.clients.load(Ordering::Relaxed);
         let clients = clients.saturating_sub(self.replication_clients.load(Ordering::Relaxed));
-        if servers.open < settings.min_size && may_open && clients > 0 {
+        if servers.open < settings.min_size && servers.may_open(now) && clients > 0 {
             self.grow(inner);
         }
     }

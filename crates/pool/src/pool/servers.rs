@@ -43,6 +43,11 @@ impl Servers {
         }
     }
 
+    /// Whether a further connection may be opened now. Connections are opened one at a time: the server may be away.
+    pub(super) fn may_open(&self, now: Instant) -> bool {
+        self.opening == 0 && self.grow_not_before <= now
+    }
+
     /// The next attempt may succeed although earlier ones failed.
     pub(super) fn forget_failures(&mut self) {
         self.backoff = None;

@@ -300,6 +300,28 @@ async fn a_client_gets_the_connection_that_remembers_its_sequence_values() {
     assert_eq!(got, other, "the connection that was used last");
 }
 
+/// None of them is long enough to open a connection by itself.
+#[tokio::test]
+async fn short_waits_of_transactions_are_worth_a_connection_together() {
+    let waits = |check_out: fn(&Arc<Pool>) -> CheckoutResult| {
+        let pool = pool_with("");
+        let _server = pool.connect();
+        let almost = Duration::from_millis(20) - Duration::from_nanos(1);
+        pool.lock().servers.waits.add(clock::now(), almost);
+        let holds = check_out(&pool);
+        let _waits = check_out(&pool);
+        drop(holds);
+        pool.tick();
+        pool.lock().servers.opening
+    };
+    let transaction =
+        |pool: &Arc<Pool>| pool.check_out_alone(Admission::Limited, SequenceToken::default());
+    let statement =
+        |pool: &Arc<Pool>| pool.check_out(Admission::Limited, WaitSpec::default(), false, || None);
+    assert_eq!(waits(transaction), 1);
+    assert_eq!(waits(statement), 0, "more connections make groups smaller");
+}
+
 /// Its slot is free for its successor.
 #[tokio::test]
 async fn a_closed_connection_leaves_its_slot_to_the_next() {

@@ -7,8 +7,9 @@ use paceline_config::PoolSettings;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A further connection is opened when a request could have started for this long: about the time that opening takes. Connections
-/// are opened one at a time, so that a burst leaves no more of them than it needed.
+/// A further connection is opened when a request could have started for this long: about the time that opening takes. (Or when
+/// shorter waits add up: see [`WaitSum`](super::wait_sum::WaitSum).) Connections are opened one at a time, so that a burst leaves no
+/// more of them than it needed.
 const GROW_AFTER: Duration = Duration::from_millis(5);
 
 /// Maximum number of requests among which one that is not grouped is looked for.
@@ -38,7 +39,7 @@ impl Pool {
     }
 
     /// Does what is due, and returns the time of the next look. `None`: no request waits.
-    fn tick(self: &Arc<Self>) -> Option<Instant> {
+    pub(super) fn tick(self: &Arc<Self>) -> Option<Instant> {
         let (now, settings) = (clock::now(), self.settings());
         let mut inner = self.lock();
         let late = inner.line.tick(now);
@@ -48,6 +49,10 @@ impl Pool {
         inner.notify_queued(&settings, now);
         // Requests that waited for further group members may start now.
         self.dispatch(&mut inner, now);
+        if inner.servers.waits.is_worth_growing(now) && inner.servers.may_open(now) {
+            inner.servers.waits.clear();
+            self.grow(&mut inner);
+        }
         if inner.line.is_empty() {
             inner.timer.runs = false;
             inner.servers.starving = None;
@@ -58,7 +63,7 @@ impl Pool {
         if inner.admin.state == PoolState::Active && inner.servers.open < open_max {
             let due = inner.grows_at().unwrap_or(now + GROW_AFTER);
             let due = due.max(inner.servers.grow_not_before);
-            if due <= now && inner.servers.opening == 0 {
+            if due <= now && inner.servers.may_open(now) {
                 self.grow(&mut inner);
             }
             wake = wake.min(due.max(now + GROW_AFTER));
