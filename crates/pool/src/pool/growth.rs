@@ -117,6 +117,8 @@ impl Pool {
                 }
                 self.return_idle(&mut inner, conn);
                 self.dispatch(&mut inner, now);
+                // Requests waited for this connection.
+                inner.servers.waits.clear();
                 self.keep_min_size(&mut inner, &self.settings(), now);
             }
             Err(error) if is_current => self.not_opened(&mut inner, &error, now),

@@ -300,6 +300,21 @@ async fn a_client_gets_the_connection_that_remembers_its_sequence_values() {
     assert_eq!(got, other, "the connection that was used last");
 }
 
+#[tokio::test]
+async fn waits_for_a_connection_that_was_opened_do_not_count() {
+    let pool = pool_with("");
+    let transaction = || pool.check_out_alone(Admission::Limited, SequenceToken::default());
+    let _waits = transaction();
+    pool.lock()
+        .servers
+        .waits
+        .add(clock::now(), Duration::from_millis(20));
+    pool.lock().servers.opening = 0;
+    let _server = pool.connect();
+    pool.tick();
+    assert_eq!(pool.lock().servers.opening, 0);
+}
+
 /// None of them is long enough to open a connection by itself.
 #[tokio::test]
 async fn short_waits_of_transactions_are_worth_a_connection_together() {

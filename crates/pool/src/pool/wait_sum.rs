@@ -39,7 +39,7 @@ impl WaitSum {
             .is_some_and(|since| now.saturating_duration_since(since) < PERIOD)
     }
 
-    /// Begins again, because a further connection is being opened.
+    /// Begins again, because the pool opens or has opened a further connection.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
