@@ -20,15 +20,38 @@ impl Pool {
     /// Opens a connection in the background if the pool may have one more.
     pub(super) fn grow(self: &Arc<Self>, inner: &mut Inner) {
         let settings = self.settings();
-        let may_open = inner.admin.state == PoolState::Active
-            && !inner.is_excluded()
-            && inner.servers.no_primary.is_none();
-        if !may_open || inner.servers.open >= inner.open_max_now(&settings, clock::now()) {
+        if !self.may_grow(inner, &settings, clock::now()) {
             return;
         }
-        let Some(slot) = self.server_slot(inner, &settings) else {
-            return;
-        };
+        if let Some(slot) = self.server_slot(inner, &settings) {
+            self.open_in(inner, slot);
+        }
+    }
+
+    /// Opens a connection because short waits add up, if a slot is free. No other pool closes one for that.
+    pub(super) fn grow_for_waits(self: &Arc<Self>, inner: &mut Inner, now: Instant) {
+        let settings = self.settings();
+        let may_open = inner.servers.may_open(now)
+            && inner.servers.waits.is_worth_growing(now)
+            && inner.line.has_ready()
+            && self.may_grow(inner, &settings, now);
+        if may_open
+            && !self.quotas.others_starve()
+            && let Ok(slot) = self.quotas.server_slot(&settings)
+        {
+            inner.servers.waits.clear();
+            self.open_in(inner, slot);
+        }
+    }
+
+    fn may_grow(&self, inner: &Inner, settings: &PoolSettings, now: Instant) -> bool {
+        inner.admin.state == PoolState::Active
+            && !inner.is_excluded()
+            && inner.servers.no_primary.is_none()
+            && inner.servers.open < inner.open_max_now(settings, now)
+    }
+
+    fn open_in(self: &Arc<Self>, inner: &mut Inner, slot: ServerSlot) {
         inner.servers.open += 1;
         inner.servers.opening += 1;
         let pool = Arc::clone(self);

@@ -318,23 +318,31 @@ async fn waits_for_a_connection_that_was_opened_do_not_count() {
 /// None of them is long enough to open a connection by itself.
 #[tokio::test]
 async fn short_waits_of_transactions_are_worth_a_connection_together() {
-    let waits = |check_out: fn(&Arc<Pool>) -> CheckoutResult| {
-        let pool = pool_with("");
+    let waits = |settings, check_out: fn(&Arc<Pool>) -> CheckoutResult| {
+        let pool = pool_with(settings);
         let _server = pool.connect();
         let almost = Duration::from_millis(20) - Duration::from_nanos(1);
         pool.lock().servers.waits.add(clock::now(), almost);
         let holds = check_out(&pool);
-        let _waits = check_out(&pool);
+        let _waits = [check_out(&pool), check_out(&pool)];
+        // Its slot counts, although the connection has none.
+        let slot = pool.quotas.server_slot(&pool.settings());
         drop(holds);
         pool.tick();
+        drop(slot);
         pool.lock().servers.opening
     };
     let transaction =
         |pool: &Arc<Pool>| pool.check_out_alone(Admission::Limited, SequenceToken::default());
     let statement =
         |pool: &Arc<Pool>| pool.check_out(Admission::Limited, WaitSpec::default(), false, || None);
-    assert_eq!(waits(transaction), 1);
-    assert_eq!(waits(statement), 0, "more connections make groups smaller");
+    assert_eq!(waits("", transaction), 1);
+    assert_eq!(
+        waits("", statement),
+        0,
+        "more connections make groups smaller"
+    );
+    assert_eq!(waits("max_db_connections = 1", transaction), 0);
 }
 
 /// Its slot is free for its successor.

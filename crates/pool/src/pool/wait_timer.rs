@@ -49,10 +49,7 @@ impl Pool {
         inner.notify_queued(&settings, now);
         // Requests that waited for further group members may start now.
         self.dispatch(&mut inner, now);
-        if inner.servers.waits.is_worth_growing(now) && inner.servers.may_open(now) {
-            inner.servers.waits.clear();
-            self.grow(&mut inner);
-        }
+        self.grow_for_waits(&mut inner, now);
         if inner.line.is_empty() {
             inner.timer.runs = false;
             inner.servers.starving = None;
