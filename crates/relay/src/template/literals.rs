@@ -45,10 +45,14 @@ pub(super) fn literals_matter(statement: Option<&Statement>, normal: &str, text:
     })
 }
 
-/// Whether a literal may be the name of a setting that the statement reads.
-pub(super) fn names_setting(statement: &Statement) -> bool {
+/// Whether a statement with other literals may have another effect. `statement` is that of a text whose literals PostgreSQL does not
+/// accept as parameters, so that it shows only what these literals do.
+pub(super) fn may_differ(statement: &Statement) -> bool {
+    let is_query = matches!(statement.effect, Effect::Read | Effect::Write);
     let mut functions = statement.functions.iter();
-    functions.any(|function| function.name == "current_setting")
+    // A literal may be the name of a setting, or say how long its value lasts.
+    !is_query
+        || functions.any(|function| ["current_setting", "set_config"].contains(&&*function.name))
 }
 
 /// Whether a literal precedes the name of the statement that is executed.

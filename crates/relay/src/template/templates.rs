@@ -1,7 +1,7 @@
 //! The templates of a process: a bounded cache of parsed texts.
 
 use super::cache::{Generations, TextKey, new_version};
-use super::literals::{literal_types, literals_matter, names_setting, write_literal_types};
+use super::literals::{literal_types, literals_matter, may_differ, write_literal_types};
 use super::parse_cost::{MayBlock, ParseCost, ParseGoal};
 use super::{
     BULK_BYTES_MIN, BYTES_MAX, GuessedEffect, Pace, Template, Unparsed, beginning_of_long,
@@ -395,8 +395,8 @@ impl Templates {
             update: statement.update.filter(|_| !statement.needs_constants),
             ..statement
         });
-        let hides_setting = !is_normal && statement.as_ref().is_some_and(names_setting);
-        if hides_setting || literals_matter(statement.as_ref(), normal, text) {
+        let differs = !is_normal && statement.as_ref().is_some_and(may_differ);
+        if differs || literals_matter(statement.as_ref(), normal, text) {
             self.remember(normal, types, CachedTemplate::ByWholeText);
             return Ok(None);
         }

@@ -122,6 +122,18 @@ fn a_setting_that_a_literal_names_is_part_of_the_template() {
     assert!(shows("idle_session_timeout"));
 }
 
+/// PostgreSQL accepts no parameter there.
+#[test]
+fn the_database_that_a_literal_names_is_that_of_the_text() {
+    let templates = Templates::default();
+    for name in ["a", "b"] {
+        let text = format!("CREATE DATABASE d TEMPLATE '{name}'");
+        let template = templates.simple(&text).template;
+        let statement = template.statement.as_ref().expect("it can be parsed");
+        assert_eq!(statement.exclusive.as_deref(), Some(name));
+    }
+}
+
 /// Threads may parse one text at the same time.
 #[test]
 fn a_text_has_one_template() {

@@ -2,7 +2,10 @@
 
 use super::change::{Argument, SessionChange, SetConfig};
 use super::pin_reason::PinReason;
-use super::setting::{SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, set_to};
+use super::setting::{
+    SEARCH_PATH, SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, set_to,
+    temporaries,
+};
 use crate::name::Name;
 use crate::tree::Record;
 use pg_query::NodeEnum;
@@ -52,6 +55,10 @@ impl SetConfig {
     /// The change if the parameter values are unknown.
     pub fn unbound(&self) -> SessionChange {
         match self.name.constant() {
+            // At the end of the transaction nothing shows whether the path had the temporary schema.
+            Some(name) if name.eq_ignore_ascii_case(SEARCH_PATH) && self.is_local() => {
+                SessionChange::Anything
+            }
             Some(name) => SessionChange::SetUnknown {
                 name: name.to_ascii_lowercase(),
             },
@@ -76,6 +83,13 @@ fn of_call(
         (Some(_), Some(value)) => set_to(&name, value),
         _ => vec![SessionChange::SetUnknown { name }],
     }
+}
+
+fn is_true(argument: &Argument) -> bool {
+    argument
+        .constant()
+        .and_then(|text| read_bool(text.as_bytes()))
+        == Some(true)
 }
 
 /// Reads a boolean as PostgreSQL does; `None` for other values.
@@ -142,6 +156,11 @@ fn changes_of_target(value: &Record) -> Option<Vec<SessionChange>> {
 }
 
 impl SetConfig {
+    /// Whether the value certainly ends with the transaction.
+    fn is_local(&self) -> bool {
+        is_true(&self.local)
+    }
+
     fn has_constants(&self) -> bool {
         let all = [&self.name, &self.value, &self.local];
         all.iter()
@@ -153,24 +172,58 @@ impl SetConfig {
 /// may be computed.
 pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
     let named = argument(call, 0, "setting_name").and_then(of_argument);
+    let value = argument(call, 1, "new_value").and_then(of_argument);
     let local = argument(call, 2, "is_local").and_then(of_argument);
-    let is_local = matches!(&local, Some(Argument::Constant(Some(text))) if read_bool(text.as_bytes()) == Some(true));
-    let name = match named {
-        Some(Argument::Constant(Some(name))) => name.to_ascii_lowercase(),
-        // The option that the parameter names may last for the session, unlike its value.
-        Some(name @ Argument::Parameter(_)) if is_local => {
-            return Some(SessionChange::SetTo(SetConfig {
-                name,
-                value: Argument::Constant(None),
-                local: local?,
-            }));
+    let is_local = local.as_ref().is_some_and(is_true);
+    if is_local {
+        return match named {
+            Some(named) => change_of_local_call(named, value, local?),
+            None => Some(SessionChange::Anything),
+        };
+    }
+    match named {
+        Some(Argument::Constant(Some(name))) => Some(match name.to_ascii_lowercase() {
+            name if name == SEED => SessionChange::Pin(PinReason::Seed),
+            name => SessionChange::SetUnknown { name },
+        }),
+        _ => Some(SessionChange::Pin(PinReason::Setting)),
+    }
+}
+
+/// The change of such a call whose value ends with the transaction: an option that is defined, and objects that are created in a
+/// temporary schema, remain.
+fn change_of_local_call(
+    named: Argument,
+    value: Option<Argument>,
+    local: Argument,
+) -> Option<SessionChange> {
+    let name = match (named, value) {
+        (name @ Argument::Parameter(_), Some(value)) => {
+            return Some(SessionChange::SetTo(SetConfig { name, value, local }));
         }
-        _ => return (!is_local).then_some(SessionChange::Pin(PinReason::Setting)),
+        // PostgreSQL rejects NULL.
+        (Argument::Constant(None), _) => return None,
+        (Argument::Constant(Some(name)), value) if name.eq_ignore_ascii_case(SEARCH_PATH) => {
+            return change_of_local_path(value, local);
+        }
+        (Argument::Constant(Some(name)), _) => name.to_ascii_lowercase(),
+        (Argument::Parameter(_), None) => return Some(SessionChange::Anything),
     };
     match name.as_str() {
         SEED => Some(SessionChange::Pin(PinReason::Seed)),
-        _ if is_local && !is_custom_option(&name) => None,
-        _ => Some(SessionChange::SetUnknown { name }),
+        _ => is_custom_option(&name).then_some(SessionChange::SetUnknown { name }),
+    }
+}
+
+fn change_of_local_path(value: Option<Argument>, local: Argument) -> Option<SessionChange> {
+    match value {
+        Some(Argument::Constant(path)) => temporaries(SEARCH_PATH, &Vec::from_iter(path)),
+        Some(value) => Some(SessionChange::SetTo(SetConfig {
+            name: Argument::Constant(Some(SEARCH_PATH.to_owned())),
+            value,
+            local,
+        })),
+        None => Some(SessionChange::Anything),
     }
 }
 

@@ -19,6 +19,11 @@ pub(super) const TRANSACTION_SETTINGS: [&str; 3] = [
 /// The changes of SET and RESET in all their forms.
 pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
     let name = set.name.to_ascii_lowercase();
+    // The parser accepts a parameter, PostgreSQL does not: it is in place of a literal, which is not known.
+    let is_parameter = |arg: &pg_query::Node| matches!(arg.node, Some(NodeEnum::ParamRef(_)));
+    if set.args.iter().any(is_parameter) {
+        return vec![SessionChange::SetUnknown { name }];
+    }
     if set.is_local {
         return changes_of_local(&name, &values_of(set));
     }
@@ -61,6 +66,9 @@ pub fn define_option_sql(name: &str) -> String {
         "SELECT pg_catalog.set_config({name}, '', true) WHERE pg_catalog.current_setting({name}, true) IS NULL"
     )
 }
+
+/// A search path may contain the temporary schema.
+pub(super) const SEARCH_PATH: &str = "search_path";
 
 /// The setting that initializes the random number generator of the session.
 pub(super) const SEED: &str = "seed";
@@ -121,7 +129,7 @@ fn resolved_at_set(name: &str) -> Option<SessionChange> {
 /// this session has: new objects, if the schema is the first one; otherwise existing objects that no earlier schema
 /// contains.
 pub(super) fn temporaries(name: &str, values: &[String]) -> Option<SessionChange> {
-    if name != "search_path" {
+    if name != SEARCH_PATH {
         return None;
     }
     let mut schemas = values.iter().flat_map(|value| value.split(','));

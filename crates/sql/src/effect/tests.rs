@@ -212,6 +212,7 @@ fn session_state_of_one_server_connection_pins_the_client() {
         "CREATE TYPE pg_temp.e AS ENUM ('a')",
         "SET LOCAL search_path = pg_temp, public",
         "SELECT set_config('search_path', '\"pg_temp\"', true)",
+        "SELECT set_config('search_path', 'pg_temp', true) FROM t",
         "PREPARE p AS SELECT 1",
         "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
         "LOAD 'x'",
@@ -233,6 +234,22 @@ fn session_state_of_one_server_connection_pins_the_client() {
             matches!(changes(sql).first(), Some(SessionChange::Pin(_))),
             "{sql}"
         );
+    }
+}
+
+#[test]
+fn a_local_path_that_the_text_does_not_show_may_have_the_temporary_schema() {
+    for sql in [
+        "SELECT set_config('search_path', a, true) FROM t",
+        "SELECT set_config(a, 'b', true) FROM t",
+    ] {
+        assert_eq!(changes(sql), [SessionChange::Anything], "{sql}");
+    }
+    let sql = "SELECT set_config('search_path', $1, true) FROM t";
+    assert!(matches!(&*changes(sql), [SessionChange::SetTo(_)]));
+    // PostgreSQL accepts no parameter there: it is in place of a literal.
+    for sql in ["SET LOCAL search_path = $1", "SET LOCAL work_mem = $1"] {
+        assert!(matches!(&*changes(sql), [SessionChange::SetUnknown { .. }]));
     }
 }
 

@@ -10,6 +10,11 @@ fn stage() -> Stage {
     Stage::on_shared().set("default_pool_size=1").open()
 }
 
+/// The client that is pinned leaves a connection to the other one.
+fn stage_of_two() -> Stage {
+    Stage::on_shared().set("default_pool_size=2").open()
+}
+
 #[test]
 fn what_a_function_or_do_has_prepared_reaches_no_other_client() {
     let stage = stage();
@@ -48,6 +53,62 @@ fn a_setting_follows_its_client_although_another_one_has_prepared_the_text_with_
         client.ok(sql);
         assert_eq!(neighbour.value("SHOW work_mem"), before, "{sql}");
         assert_eq!(client.value("SHOW work_mem"), value);
+    }
+}
+
+/// PostgreSQL accepts no parameter in place of these literals. Texts that differ in them do different things.
+#[test]
+fn what_a_text_does_is_not_decided_by_another_with_other_literals() {
+    let stage = stage_of_two();
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    let before = client.value("SHOW work_mem");
+    for (first, sql) in [
+        (
+            "EXPLAIN (ANALYZE 0) SELECT set_config('work_mem', '5MB', false)",
+            "EXPLAIN (ANALYZE 1) SELECT set_config('work_mem', '5MB', false)",
+        ),
+        (
+            "SELECT set_config('work_mem', '5MB', 't'), 'x'::varchar(5)",
+            "SELECT set_config('work_mem', '5MB', 'f'), 'x'::varchar(5)",
+        ),
+        (
+            "SELECT set_config('transaction_read_only', 'off', false), 'x'::varchar(6)",
+            "SELECT set_config('work_mem', '5MB', false), 'x'::varchar(6)",
+        ),
+    ] {
+        neighbour.ok(first);
+        client.ok(sql);
+        assert_eq!(neighbour.value("SHOW work_mem"), before, "{sql}");
+        assert_eq!(client.value("SHOW work_mem"), "5MB", "{sql}");
+        client.ok("RESET work_mem");
+    }
+    neighbour.ok("EXPLAIN (ANALYZE 0) SELECT pg_advisory_lock(1)");
+    client.ok("EXPLAIN (ANALYZE 1) SELECT pg_advisory_lock(1)");
+    assert_eq!(neighbour.value("SELECT pg_try_advisory_lock(1)"), "f");
+    assert_eq!(client.value("SELECT pg_advisory_unlock(1)"), "t");
+}
+
+#[test]
+fn a_temporary_path_of_a_transaction_in_any_form_reaches_no_other_client() {
+    for (n, sql) in [
+        "SET LOCAL search_path TO 'pg_temp'",
+        "SET LOCAL search_path TO \"pg_temp\"",
+        "SELECT set_config('search_path', 'pg_temp', true) FROM (VALUES (1)) AS v",
+        "SELECT set_config('search_path', s, true) FROM (VALUES ('pg_temp')) AS v (s)",
+        "SELECT set_config(n, s, true) FROM (VALUES ('search_path', 'pg_temp')) AS v (n, s)",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let stage = stage_of_two();
+        let (mut client, mut neighbour) = (stage.client(), stage.client());
+        client.ok("BEGIN");
+        client.ok(sql);
+        client.ok(&format!("CREATE TABLE mine{n} (a int)"));
+        client.ok("COMMIT");
+        let exists = format!("SELECT to_regclass('pg_temp.mine{n}') IS NOT NULL");
+        assert_eq!(neighbour.value(&exists), "f", "{sql}");
+        assert_eq!(client.value(&exists), "t", "{sql}");
     }
 }
 
