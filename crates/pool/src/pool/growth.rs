@@ -1,6 +1,7 @@
 //! Opening server connections.
 
 use super::login_backoff::LoginBackoff;
+use super::wait_timer::LOOK_AHEAD;
 use super::{Inner, Pool, PoolState, WaitResult, Waiter};
 use crate::clock;
 use crate::credentials::Credential;
@@ -33,7 +34,7 @@ impl Pool {
         let settings = self.settings();
         let may_open = inner.servers.may_open(now)
             && inner.servers.waits.is_worth_growing(now)
-            && inner.line.has_ready()
+            && inner.line.oldest_ready_alone(LOOK_AHEAD).is_some()
             && self.may_grow(inner, &settings, now);
         if may_open
             && !self.quotas.others_starve()

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const GROW_AFTER: Duration = Duration::from_millis(5);
 
 /// Maximum number of requests among which one that is not grouped is looked for.
-const LOOK_AHEAD: usize = 64;
+pub(super) const LOOK_AHEAD: usize = 64;
 
 /// Maximum time between two looks at the line.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

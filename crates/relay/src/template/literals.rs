@@ -46,13 +46,15 @@ pub(super) fn literals_matter(statement: Option<&Statement>, normal: &str, text:
 }
 
 /// Whether a statement with other literals may have another effect. `statement` is that of a text whose literals PostgreSQL does not
-/// accept as parameters, so that it shows only what these literals do.
-pub(super) fn may_differ(statement: &Statement) -> bool {
-    let is_query = matches!(statement.effect, Effect::Read | Effect::Write);
+/// accept as parameters, so that it shows only what these literals do. `normal` is the text without them.
+pub(super) fn may_differ(statement: &Statement, normal: &str) -> bool {
     let mut functions = statement.functions.iter();
     // A literal may be the name of a setting, or say how long its value lasts.
-    !is_query
-        || functions.any(|function| ["current_setting", "set_config"].contains(&&*function.name))
+    functions.any(|function| ["current_setting", "set_config"].contains(&&*function.name))
+        // It may be the name of a database (CREATE DATABASE … TEMPLATE).
+        || statement.exclusive.is_some()
+        // It may say whether the statement is executed (ANALYZE).
+        || statement.effect == Effect::Other && normal.to_ascii_lowercase().contains("explain")
 }
 
 /// Whether a literal precedes the name of the statement that is executed.

@@ -395,8 +395,10 @@ impl Templates {
             update: statement.update.filter(|_| !statement.needs_constants),
             ..statement
         });
-        let differs = !is_normal && statement.as_ref().is_some_and(may_differ);
-        if differs || literals_matter(statement.as_ref(), normal, text) {
+        let differs = |statement| !is_normal && may_differ(statement, normal);
+        if statement.as_ref().is_some_and(differs)
+            || literals_matter(statement.as_ref(), normal, text)
+        {
             self.remember(normal, types, CachedTemplate::ByWholeText);
             return Ok(None);
         }

@@ -76,6 +76,7 @@ fn of_call(
     match (local, value) {
         _ if TRANSACTION_SETTINGS.contains(&name.as_str()) => Vec::new(),
         _ if name == SEED => vec![SessionChange::Pin(PinReason::Seed)],
+        (Some(Some(true)), None) if name == SEARCH_PATH => vec![SessionChange::Anything],
         (Some(Some(true)), value) => {
             let values = [value.flatten().unwrap_or_default().to_owned()];
             changes_of_local(&name, &values)
@@ -176,10 +177,7 @@ pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
     let local = argument(call, 2, "is_local").and_then(of_argument);
     let is_local = local.as_ref().is_some_and(is_true);
     if is_local {
-        return match named {
-            Some(named) => change_of_local_call(named, value, local?),
-            None => Some(SessionChange::Anything),
-        };
+        return change_of_local_call(named?, value, local?);
     }
     match named {
         Some(Argument::Constant(Some(name))) => Some(match name.to_ascii_lowercase() {
@@ -191,7 +189,7 @@ pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
 }
 
 /// The change of such a call whose value ends with the transaction: an option that is defined, and objects that are created in a
-/// temporary schema, remain.
+/// temporary schema, remain. A computed name or value is taken for one that leaves nothing.
 fn change_of_local_call(
     named: Argument,
     value: Option<Argument>,
@@ -207,7 +205,7 @@ fn change_of_local_call(
             return change_of_local_path(value, local);
         }
         (Argument::Constant(Some(name)), _) => name.to_ascii_lowercase(),
-        (Argument::Parameter(_), None) => return Some(SessionChange::Anything),
+        (Argument::Parameter(_), None) => return None,
     };
     match name.as_str() {
         SEED => Some(SessionChange::Pin(PinReason::Seed)),
@@ -223,7 +221,7 @@ fn change_of_local_path(value: Option<Argument>, local: Argument) -> Option<Sess
             value,
             local,
         })),
-        None => Some(SessionChange::Anything),
+        None => None,
     }
 }
 

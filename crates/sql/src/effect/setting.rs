@@ -21,7 +21,7 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
     let name = set.name.to_ascii_lowercase();
     // The parser accepts a parameter, PostgreSQL does not: it is in place of a literal, which is not known.
     let is_parameter = |arg: &pg_query::Node| matches!(arg.node, Some(NodeEnum::ParamRef(_)));
-    if set.args.iter().any(is_parameter) {
+    if name == SEARCH_PATH && set.args.iter().any(is_parameter) {
         return vec![SessionChange::SetUnknown { name }];
     }
     if set.is_local {

@@ -238,19 +238,12 @@ fn session_state_of_one_server_connection_pins_the_client() {
 }
 
 #[test]
-fn a_local_path_that_the_text_does_not_show_may_have_the_temporary_schema() {
-    for sql in [
-        "SELECT set_config('search_path', a, true) FROM t",
-        "SELECT set_config(a, 'b', true) FROM t",
-    ] {
-        assert_eq!(changes(sql), [SessionChange::Anything], "{sql}");
-    }
+fn the_value_of_a_local_path_decides_whether_it_has_the_temporary_schema() {
     let sql = "SELECT set_config('search_path', $1, true) FROM t";
     assert!(matches!(&*changes(sql), [SessionChange::SetTo(_)]));
     // PostgreSQL accepts no parameter there: it is in place of a literal.
-    for sql in ["SET LOCAL search_path = $1", "SET LOCAL work_mem = $1"] {
-        assert!(matches!(&*changes(sql), [SessionChange::SetUnknown { .. }]));
-    }
+    let sql = "SET LOCAL search_path = $1";
+    assert!(matches!(&*changes(sql), [SessionChange::SetUnknown { .. }]));
 }
 
 #[test]
