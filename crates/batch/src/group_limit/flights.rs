@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 /// A group that takes less than this counts however short the others are: the resolution of the timers.
 const OVERDUE_MIN: Duration = Duration::from_millis(5);
 
+/// The time after which a group is overdue is not doubled beyond this.
+const OVERDUE_MAX: Duration = Duration::from_secs(1);
+
 /// Weight of the past after each group, in the mean of the service times.
 const PAST: f64 = 0.9;
 
 /// Identifies a group in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlightId(u64);
 
 impl FlightId {
@@ -38,11 +41,17 @@ pub(super) struct Flights {
 
 /// Mean and mean deviation of the time from the start of a group to its end, in seconds. Each group counts with its requests: the
 /// time of small groups says nothing about that of large ones.
+///
+/// The time of a group that is overdue does not count, because the group may have waited for a lock (Karn's algorithm). If the server
+/// is slower than before, all groups are overdue: the time after which they are is doubled until one ends in time.
 #[derive(Debug, Default)]
 struct ServiceTime {
     mean: f64,
     deviation: f64,
     requests: f64,
+    doublings: i32,
+    /// Groups up to this one started before the last doubling. They do not cause another one.
+    doubled_at: FlightId,
 }
 
 impl ServiceTime {
@@ -52,11 +61,21 @@ impl ServiceTime {
         let share = requests / self.requests;
         self.deviation += ((seconds - self.mean).abs() - self.deviation) * share;
         self.mean += (seconds - self.mean) * share;
+        self.doublings = 0;
+    }
+
+    /// A group was overdue when it ended; `last` started last.
+    fn add_overdue(&mut self, group: FlightId, last: FlightId) {
+        if group > self.doubled_at && self.overdue_after() < OVERDUE_MAX {
+            self.doublings += 1;
+            self.doubled_at = last;
+        }
     }
 
     /// The retransmission timeout of RFC 6298 for this mean and deviation.
     fn overdue_after(&self) -> Duration {
-        Duration::from_secs_f64(self.mean + 4.0 * self.deviation).max(OVERDUE_MIN)
+        let seconds = (self.mean + 4.0 * self.deviation).max(OVERDUE_MIN.as_secs_f64());
+        Duration::from_secs_f64(seconds * 2_f64.powi(self.doublings))
     }
 }
 
@@ -101,7 +120,10 @@ impl Flights {
         self.counted -= usize::from(flight.counts);
         self.requests -= flight.requests;
         let took = now.saturating_duration_since(flight.since);
-        self.service.add(took.as_secs_f64(), flight.requests);
+        match took < self.service.overdue_after() {
+            true => self.service.add(took.as_secs_f64(), flight.requests),
+            false => self.service.add_overdue(id, self.last()),
+        }
         Some(flight.requests)
     }
 

@@ -1,6 +1,6 @@
 //! The limit of groups in flight: which requests it holds back, and how good the number is that is found.
 
-use super::super::{Limits, NextStep};
+use super::super::{Limits, LineKey, LockOutcome, NextStep};
 use super::fixture::LineFixture;
 use super::simulation::{Scenario, Simulation};
 use super::{WaitSpec, fold, limits};
@@ -213,6 +213,63 @@ fn a_group_that_takes_long_holds_back_no_other() {
     assert!(flight_of_next(&mut fixture, 1).is_some());
 }
 
+/// Two groups start, and a third must wait: for at most the time returned. Each takes `took`.
+fn wait_of_a_third(fixture: &mut LineFixture, took: Duration) -> Duration {
+    let mut two = Vec::new();
+    for row in 0..3 {
+        fixture.submit(fold(row), "a");
+        two.extend(flight_of_next(fixture, 1));
+    }
+    let due = fixture.line.due().expect("the limit is reached");
+    let wait = due - fixture.now;
+    fixture.now += took;
+    two.iter()
+        .for_each(|(id, _)| fixture.line.flight_ended(fixture.now, *id));
+    let third = flight_of_next(fixture, 1).expect("the third group leaves");
+    fixture.now += took;
+    fixture.line.flight_ended(fixture.now, third.0);
+    for row in 0..3 {
+        fixture
+            .line
+            .release_rows(fixture.now, LineKey(row), LockOutcome::Free);
+    }
+    wait
+}
+
+#[test]
+fn groups_that_have_waited_for_a_lock_hold_back_no_later_ones() {
+    let mut fixture = two_groups();
+    let (usual, blocked) = (Duration::from_millis(1), Duration::from_secs(3));
+    for took in [usual, blocked, usual, blocked, usual] {
+        for _ in 0..2 {
+            let wait = wait_of_a_third(&mut fixture, took);
+            assert!(wait < Duration::from_millis(200), "{wait:?}");
+        }
+    }
+}
+
+#[test]
+fn requests_wait_for_two_seconds_at_most_for_groups_that_never_end_in_time() {
+    let mut fixture = two_groups();
+    for _ in 0..50 {
+        let wait = wait_of_a_third(&mut fixture, Duration::from_secs(10));
+        assert!(wait < Duration::from_secs(2), "{wait:?}");
+    }
+}
+
+#[test]
+fn on_a_server_that_becomes_slower_groups_count_again_soon() {
+    let mut fixture = two_groups();
+    let waits = |fixture: &mut LineFixture, took| -> Vec<Duration> {
+        (0..10).map(|_| wait_of_a_third(fixture, took)).collect()
+    };
+    waits(&mut fixture, Duration::from_millis(1));
+    for took in [20, 80].map(Duration::from_millis) {
+        let waits = waits(&mut fixture, took);
+        assert!(waits[9] > took, "{waits:?}");
+    }
+}
+
 #[test]
 fn requests_are_divided_among_the_groups_that_may_start() {
     let mut fixture = two_groups();
@@ -247,11 +304,9 @@ fn a_single_client_causes_no_search() {
             .expect("nothing is in flight");
         fixture.now += Duration::from_micros(100);
         fixture.line.flight_ended(fixture.now, flight);
-        fixture.line.release_rows(
-            fixture.now,
-            super::LineKey(1),
-            super::super::LockOutcome::Free,
-        );
+        fixture
+            .line
+            .release_rows(fixture.now, LineKey(1), LockOutcome::Free);
         fixture.now += Duration::from_micros(50);
     }
     let limit = fixture.line.group_limit();
