@@ -53,6 +53,8 @@ pub struct ServerSide {
     pub analysis_settings_set: bool,
     /// The session has state that no reset removes. No other client may use the connection.
     pub must_close: bool,
+    /// In the transaction under way, the search path may contain the temporary schema although no text shows it.
+    pub path_unknown: bool,
     /// The session may have a temporary schema.
     pub had_temporaries: bool,
     /// The owner of the sequence values that the session remembers.
@@ -195,6 +197,7 @@ impl ServerSide {
             unknown_prepared: false,
             analysis_settings_set: false,
             must_close: false,
+            path_unknown: false,
             had_temporaries: false,
             primary_columns: None,
             sequences: SequenceState::Clean,

@@ -304,7 +304,7 @@ async fn a_client_gets_the_connection_that_remembers_its_sequence_values() {
 async fn waits_for_a_connection_that_was_opened_do_not_count() {
     let pool = pool_with("");
     let transaction = || pool.check_out_alone(Admission::Limited, SequenceToken::default());
-    let _waits = transaction();
+    let _waits = [transaction(), transaction()];
     pool.lock()
         .servers
         .waits

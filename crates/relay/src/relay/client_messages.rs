@@ -415,7 +415,8 @@ impl RelayContext<'_> {
 
     /// A statement with these changes is about to be sent. If it may create the first temporary object, all statements are
     /// prepared again: PostgreSQL analyses statements again when a session gets its temporary schema, but a server
-    /// connection may have that from an earlier client.
+    /// connection may have that from an earlier client. If it may set a search path that is not known, later statements of the
+    /// transaction may create objects in that schema.
     pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], pinned_for: &[PinReason]) {
         let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
         let unseen = |c: &SessionChange| {
@@ -428,6 +429,7 @@ impl RelayContext<'_> {
         }
         let unknown = changes.contains(&SessionChange::Anything);
         self.server.had_temporaries |= makes || unknown;
+        self.server.path_unknown |= changes.iter().any(SessionChange::hides_path);
     }
 
     /// The client's `Parse` is about to be written.

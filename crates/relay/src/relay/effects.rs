@@ -96,7 +96,9 @@ impl RelayContext<'_> {
             ),
             Some(Effect::Other) | None => true,
         };
-        makes && (self.session.settings.name_temporaries() || self.server.names_temporaries())
+        let is_named = self.session.settings.name_temporaries() || self.server.names_temporaries();
+        let is_end = || paceline_sql::ends_alone(&template.text).is_some();
+        makes && (is_named || self.server.path_unknown && !is_end())
     }
 
     /// The client's statement that this one executes by name.

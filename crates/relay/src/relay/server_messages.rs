@@ -323,10 +323,14 @@ impl RelayState {
             self.answered_unasked(context);
         }
         match expected {
-            Some(Expect::InjectedQuery | Expect::InjectedDiscardSequences) => {
+            Some(
+                Expect::InjectedQuery
+                | Expect::InjectedDiscardSequences
+                | Expect::InjectedSessionQuery(_),
+            ) => {
+                self.forget_path(context);
                 return Ok(Disposition::Swallow);
             }
-            Some(Expect::InjectedSessionQuery(_)) => return Ok(Disposition::Swallow),
             Some(Expect::SyncBeforeQuery { message, query }) if !self.request.failed => {
                 to_server.put_slice(&message);
                 self.expect.push_front(*query);

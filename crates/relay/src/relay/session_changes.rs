@@ -122,8 +122,8 @@ impl RelayState {
             SessionChange::RollbackTo { name } => {
                 context.roll_back_settings(self.settings_undo_log.roll_back_to(name));
             }
-            // Noted when it was sent.
-            SessionChange::DiscardSequences => {}
+            // Noted when they were sent.
+            SessionChange::DiscardSequences | SessionChange::PathUnknown => {}
             SessionChange::SetUnknown { name } => add_to_query(&mut self.to_query, name),
             SessionChange::SetTo(_) | SessionChange::Next => {}
         }
@@ -271,6 +271,14 @@ impl RelayState {
         self.turn_off_idle_timeout(context, to_server);
         self.query_session(&request, context, to_server);
         self.untracked = Untracked::Nothing;
+        self.forget_path(context);
+    }
+
+    /// If no transaction is under way, and nothing that was sent is unanswered, the search path is known: it is that of the session.
+    pub(super) fn forget_path(&self, context: &mut RelayContext<'_>) {
+        if self.status == Status::Idle && self.expect.is_empty() {
+            context.server.path_unknown = false;
+        }
     }
 
     /// A `RESET ALL` that was not rolled back also resets settings that changed without a text that shows it. It leaves the

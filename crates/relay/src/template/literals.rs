@@ -47,7 +47,7 @@ pub(super) fn literals_matter(statement: Option<&Statement>, normal: &str, text:
 
 /// Whether a statement with other literals may have another effect. `statement` is that of a text whose literals PostgreSQL does not
 /// accept as parameters, so that it shows only what these literals do. `normal` is the text without them.
-pub(super) fn may_differ(statement: &Statement, normal: &str) -> bool {
+pub(super) fn hidden_literals_matter(statement: &Statement, normal: &str) -> bool {
     let mut functions = statement.functions.iter();
     // A literal may be the name of a setting, or say how long its value lasts.
     functions.any(|function| ["current_setting", "set_config"].contains(&&*function.name))

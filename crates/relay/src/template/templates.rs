@@ -1,7 +1,9 @@
 //! The templates of a process: a bounded cache of parsed texts.
 
 use super::cache::{Generations, TextKey, new_version};
-use super::literals::{literal_types, literals_matter, may_differ, write_literal_types};
+use super::literals::{
+    hidden_literals_matter, literal_types, literals_matter, write_literal_types,
+};
 use super::parse_cost::{MayBlock, ParseCost, ParseGoal};
 use super::{
     BULK_BYTES_MIN, BYTES_MAX, GuessedEffect, Pace, Template, Unparsed, beginning_of_long,
@@ -395,7 +397,7 @@ impl Templates {
             update: statement.update.filter(|_| !statement.needs_constants),
             ..statement
         });
-        let differs = |statement| !is_normal && may_differ(statement, normal);
+        let differs = |statement| !is_normal && hidden_literals_matter(statement, normal);
         if statement.as_ref().is_some_and(differs)
             || literals_matter(statement.as_ref(), normal, text)
         {

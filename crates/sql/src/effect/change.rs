@@ -2,6 +2,9 @@
 
 use super::pin_reason::PinReason;
 
+/// The setting that may name the temporary schema.
+pub(super) const SEARCH_PATH: &str = "search_path";
+
 /// The effect of a text on data and session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
@@ -57,6 +60,8 @@ pub enum SessionChange {
         /// The SQL-level name of the prepared statement.
         name: String,
     },
+    /// The search path may contain the temporary schema until the transaction ends.
+    PathUnknown,
     /// Session state that exists only on this server connection from now on.
     Pin(PinReason),
     /// The channels of the session change when its transaction commits.
@@ -93,6 +98,15 @@ impl SessionChange {
         matches!(self, Self::DiscardSequences | Self::DiscardAll)
     }
 
+    /// Whether the search path may contain the temporary schema from now on although the text does not show it.
+    pub fn hides_path(&self) -> bool {
+        match self {
+            Self::PathUnknown => true,
+            Self::SetUnknown { name } => name == SEARCH_PATH,
+            _ => false,
+        }
+    }
+
     /// Whether the session has no prepared statements after the change.
     pub fn drops_statements(&self) -> bool {
         matches!(self, Self::DeallocateAll | Self::DiscardAll)
@@ -120,16 +134,18 @@ impl Listening {
     }
 }
 
-/// An argument that is visible in the text.
+/// An argument of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Argument {
     /// A constant; `None` is NULL.
     Constant(Option<String>),
     /// The number of a parameter, from 1.
     Parameter(usize),
+    /// Anything else.
+    Computed,
 }
 
-/// One call of `set_config` that is executed exactly once.
+/// A call of `set_config`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SetConfig {
     pub(super) name: Argument,

@@ -1,10 +1,12 @@
 //! Effects of `set_config` calls. They depend on the arguments, and on whether the call is executed exactly once.
 
-use super::change::{Argument, SessionChange, SetConfig};
+#[cfg(test)]
+mod tests;
+
+use super::change::{Argument, SEARCH_PATH, SessionChange, SetConfig};
 use super::pin_reason::PinReason;
 use super::setting::{
-    SEARCH_PATH, SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, set_to,
-    temporaries,
+    SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, set_to, temporaries,
 };
 use crate::name::Name;
 use crate::tree::Record;
@@ -19,13 +21,14 @@ impl Argument {
         match self {
             Self::Constant(text) => Some(text.as_deref().map(str::as_bytes)),
             Self::Parameter(number) => bound(*number),
+            Self::Computed => None,
         }
     }
 
     fn constant(&self) -> Option<&str> {
         match self {
             Self::Constant(text) => text.as_deref(),
-            Self::Parameter(_) => None,
+            Self::Parameter(_) | Self::Computed => None,
         }
     }
 }
@@ -57,7 +60,7 @@ impl SetConfig {
         match self.name.constant() {
             // At the end of the transaction nothing shows whether the path had the temporary schema.
             Some(name) if name.eq_ignore_ascii_case(SEARCH_PATH) && self.is_local() => {
-                SessionChange::Anything
+                SessionChange::PathUnknown
             }
             Some(name) => SessionChange::SetUnknown {
                 name: name.to_ascii_lowercase(),
@@ -76,7 +79,12 @@ fn of_call(
     match (local, value) {
         _ if TRANSACTION_SETTINGS.contains(&name.as_str()) => Vec::new(),
         _ if name == SEED => vec![SessionChange::Pin(PinReason::Seed)],
-        (Some(Some(true)), None) if name == SEARCH_PATH => vec![SessionChange::Anything],
+        // A binary value may be that of another type than text (jsonb).
+        (Some(Some(true)), value)
+            if name == SEARCH_PATH && value.flatten().is_none_or(has_control) =>
+        {
+            vec![SessionChange::PathUnknown]
+        }
         (Some(Some(true)), value) => {
             let values = [value.flatten().unwrap_or_default().to_owned()];
             changes_of_local(&name, &values)
@@ -84,6 +92,10 @@ fn of_call(
         (Some(_), Some(value)) => set_to(&name, value),
         _ => vec![SessionChange::SetUnknown { name }],
     }
+}
+
+fn has_control(path: &str) -> bool {
+    path.contains(char::is_control)
 }
 
 fn is_true(argument: &Argument) -> bool {
@@ -172,56 +184,40 @@ impl SetConfig {
 /// The change of a `set_config` call anywhere in a statement. It may be executed any number of times, or its value
 /// may be computed.
 pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
-    let named = argument(call, 0, "setting_name").and_then(of_argument);
-    let value = argument(call, 1, "new_value").and_then(of_argument);
-    let local = argument(call, 2, "is_local").and_then(of_argument);
-    let is_local = local.as_ref().is_some_and(is_true);
-    if is_local {
-        return change_of_local_call(named?, value, local?);
-    }
-    match named {
-        Some(Argument::Constant(Some(name))) => Some(match name.to_ascii_lowercase() {
-            name if name == SEED => SessionChange::Pin(PinReason::Seed),
-            name => SessionChange::SetUnknown { name },
-        }),
-        _ => Some(SessionChange::Pin(PinReason::Setting)),
-    }
-}
-
-/// The change of such a call whose value ends with the transaction: an option that is defined, and objects that are created in a
-/// temporary schema, remain. A computed name or value is taken for one that leaves nothing.
-fn change_of_local_call(
-    named: Argument,
-    value: Option<Argument>,
-    local: Argument,
-) -> Option<SessionChange> {
-    let name = match (named, value) {
-        (name @ Argument::Parameter(_), Some(value)) => {
-            return Some(SessionChange::SetTo(SetConfig { name, value, local }));
-        }
-        // PostgreSQL rejects NULL.
-        (Argument::Constant(None), _) => return None,
-        (Argument::Constant(Some(name)), value) if name.eq_ignore_ascii_case(SEARCH_PATH) => {
-            return change_of_local_path(value, local);
-        }
-        (Argument::Constant(Some(name)), _) => name.to_ascii_lowercase(),
-        (Argument::Parameter(_), None) => return None,
+    let argument = |position, name| {
+        let argument = argument(call, position, name).and_then(of_argument);
+        argument.unwrap_or(Argument::Computed)
     };
-    match name.as_str() {
-        SEED => Some(SessionChange::Pin(PinReason::Seed)),
-        _ => is_custom_option(&name).then_some(SessionChange::SetUnknown { name }),
+    let name = argument(0, "setting_name");
+    let value = argument(1, "new_value");
+    let local = argument(2, "is_local");
+    if is_true(&local) {
+        return change_of_local_call(SetConfig { name, value, local });
     }
+    Some(match name.constant().map(str::to_ascii_lowercase) {
+        Some(name) if name == SEED => SessionChange::Pin(PinReason::Seed),
+        Some(name) => SessionChange::SetUnknown { name },
+        None => SessionChange::Pin(PinReason::Setting),
+    })
 }
 
-fn change_of_local_path(value: Option<Argument>, local: Argument) -> Option<SessionChange> {
-    match value {
-        Some(Argument::Constant(path)) => temporaries(SEARCH_PATH, &Vec::from_iter(path)),
-        Some(value) => Some(SessionChange::SetTo(SetConfig {
-            name: Argument::Constant(Some(SEARCH_PATH.to_owned())),
-            value,
-            local,
-        })),
-        None => None,
+/// The change of such a call whose value ends with the transaction. An option that it defines, and objects that are created in a
+/// temporary schema, last for the session.
+fn change_of_local_call(call: SetConfig) -> Option<SessionChange> {
+    let name = match &call.name {
+        Argument::Parameter(_) => return Some(SessionChange::SetTo(call)),
+        Argument::Computed => return Some(SessionChange::PathUnknown),
+        // PostgreSQL rejects NULL.
+        Argument::Constant(name) => name.as_ref()?.to_ascii_lowercase(),
+    };
+    match (name.as_str(), call.value) {
+        (SEED, _) => Some(SessionChange::Pin(PinReason::Seed)),
+        (SEARCH_PATH, Argument::Constant(path)) => temporaries(&name, &Vec::from_iter(path)),
+        (SEARCH_PATH, value @ Argument::Parameter(_)) => {
+            Some(SessionChange::SetTo(SetConfig { value, ..call }))
+        }
+        (SEARCH_PATH, Argument::Computed) => Some(SessionChange::PathUnknown),
+        _ => is_custom_option(&name).then_some(SessionChange::SetUnknown { name }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Effects of SET, RESET and `set_config()` on settings.
 
-use super::change::SessionChange;
+use super::change::{SEARCH_PATH, SessionChange};
 use super::pin_reason::PinReason;
 use crate::name::is_temporary_schema;
 use crate::parser;
@@ -66,9 +66,6 @@ pub fn define_option_sql(name: &str) -> String {
         "SELECT pg_catalog.set_config({name}, '', true) WHERE pg_catalog.current_setting({name}, true) IS NULL"
     )
 }
-
-/// A search path may contain the temporary schema.
-pub(super) const SEARCH_PATH: &str = "search_path";
 
 /// The setting that initializes the random number generator of the session.
 pub(super) const SEED: &str = "seed";

@@ -21,6 +21,9 @@ pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
         changes.extend((index > 0).then_some(SessionChange::Next));
         changes.extend(each_once(session_changes(statement)));
     }
+    if statements.len() > 1 && changes.iter().any(SessionChange::hides_path) {
+        changes.push(SessionChange::Anything);
+    }
     while changes.last() == Some(&SessionChange::Next) {
         changes.pop();
     }

@@ -3,13 +3,13 @@
 use super::{Effect, Listening, PinReason, SessionChange};
 use crate::statement::parse;
 
-fn effect(sql: &str) -> Effect {
+pub(super) fn effect(sql: &str) -> Effect {
     parse(sql)
         .unwrap_or_else(|error| panic!("{sql}: {error}"))
         .effect
 }
 
-fn changes(sql: &str) -> Vec<SessionChange> {
+pub(super) fn changes(sql: &str) -> Vec<SessionChange> {
     match effect(sql) {
         Effect::Session(changes) => changes,
         other => panic!("{sql}: {other:?}"),
@@ -235,15 +235,6 @@ fn session_state_of_one_server_connection_pins_the_client() {
             "{sql}"
         );
     }
-}
-
-#[test]
-fn the_value_of_a_local_path_decides_whether_it_has_the_temporary_schema() {
-    let sql = "SELECT set_config('search_path', $1, true) FROM t";
-    assert!(matches!(&*changes(sql), [SessionChange::SetTo(_)]));
-    // PostgreSQL accepts no parameter there: it is in place of a literal.
-    let sql = "SET LOCAL search_path = $1";
-    assert!(matches!(&*changes(sql), [SessionChange::SetUnknown { .. }]));
 }
 
 #[test]
@@ -536,24 +527,6 @@ fn state_that_no_reset_ends_lasts_until_the_connection_closes() {
         assert_eq!(effect(sql), pin, "{sql}");
         assert!(!reason.can_be_discarded(), "{sql}");
     }
-}
-
-#[test]
-fn a_local_value_defines_a_customized_option() {
-    let known = || SessionChange::OptionDefined {
-        name: "app.x".to_owned(),
-    };
-    for sql in [
-        "SET LOCAL App.X = 1",
-        "SELECT set_config('app.x', '1', true)",
-    ] {
-        assert_eq!(effect(sql), Effect::Session(vec![known()]), "{sql}");
-    }
-    let asked = SessionChange::SetUnknown {
-        name: "app.x".to_owned(),
-    };
-    let sql = "SELECT set_config('app.x', y, true) FROM t";
-    assert_eq!(effect(sql), Effect::Session(vec![asked]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! State that a client leaves on its server connection although its text does not show it, and that the next client must not find.
 
 use crate::harness::Stage;
-use crate::harness::message::{parse, sync};
+use crate::harness::message::{parse, query, sync, unit};
 
 /// A setting that a statement has changed although its text does not show it.
 const FLAG: &str = "SELECT coalesce(current_setting('custom.flag', true), '')";
@@ -90,23 +90,49 @@ fn what_a_text_does_is_not_decided_by_another_with_other_literals() {
 
 #[test]
 fn a_temporary_path_of_a_transaction_in_any_form_reaches_no_other_client() {
-    for (n, sql) in [
+    let texts = [
         "SET LOCAL search_path TO 'pg_temp'",
         "SET LOCAL search_path TO \"pg_temp\"",
         "SELECT set_config('search_path', 'pg_temp', true) FROM (VALUES (1)) AS v",
-    ]
-    .into_iter()
-    .enumerate()
-    {
+        "SELECT set_config('search_path', 'pg_temp', 1 = 1)",
+        "SELECT set_config('search_path', s, true) FROM (VALUES ('pg_temp')) AS v (s)",
+        "SELECT set_config(n, s, true) FROM (VALUES ('search_path', 'pg_temp')) AS v (n, s)",
+        "SELECT set_config('search_path', 'pg_temp', false) FROM (VALUES (1)) AS v",
+        "EXECUTE sets('pg_temp', true)",
+    ];
+    let once = "SELECT set_config('search_path', $1, true) FROM (VALUES (1)) AS v";
+    let either = "SELECT set_config('search_path', $1, $2::text::bool) FROM (VALUES (1)) AS v";
+    let bound = [
+        unit(once, &[Some("pg_temp")]),
+        unit(either, &[Some("pg_temp"), Some("true")]),
+    ];
+    let create = "CREATE TABLE mine (a int)";
+    let [first, begin, create_apart, commit] = ["SELECT 1", "BEGIN", create, "COMMIT"].map(query);
+    let in_one = texts.map(|sql| vec![vec![query(&format!("{sql}; {create}"))]]);
+    let mut histories = in_one.to_vec();
+    for sets in texts.map(query).into_iter().chain(bound) {
+        let all = [&first, &begin, &sets, &create_apart, &commit].map(Vec::clone);
+        histories.push(all.iter().map(|one| vec![one.clone()]).collect());
+        // The end of the first transaction becomes known when the next one has set the path.
+        let (early, late) = all.split_at(3);
+        histories.push(vec![early.to_vec(), late.to_vec()]);
+        histories.push(vec![all.to_vec()]);
+    }
+    for sent_together in histories {
         let stage = stage_of_two();
         let (mut client, mut neighbour) = (stage.client(), stage.client());
-        client.ok("BEGIN");
-        client.ok(sql);
-        client.ok(&format!("CREATE TABLE mine{n} (a int)"));
-        client.ok("COMMIT");
-        let exists = format!("SELECT to_regclass('pg_temp.mine{n}') IS NOT NULL");
-        assert_eq!(neighbour.value(&exists), "f", "{sql}");
-        assert_eq!(client.value(&exists), "t", "{sql}");
+        let sets = "SELECT set_config('search_path', $1, $2)";
+        client.ask(&[parse("sets", sets, &[0, 0]), sync()].concat());
+        let shown = String::from_utf8_lossy(&sent_together.concat().concat()).into_owned();
+        for requests in sent_together {
+            client.send(&requests.concat());
+            for _ in requests {
+                client.reply().expect_ok(&shown);
+            }
+        }
+        let exists = "SELECT to_regclass('pg_temp.mine') IS NOT NULL";
+        assert_eq!(neighbour.value(exists), "f", "{shown}");
+        assert_eq!(client.value(exists), "t", "{shown}");
     }
 }
 

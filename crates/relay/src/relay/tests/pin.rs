@@ -103,6 +103,33 @@ fn a_rollback_unpins() {
     assert!(test.relay.is_over());
 }
 
+/// What it creates may be temporary.
+#[test]
+fn a_path_that_no_text_shows_matters_until_its_transaction_ends() {
+    let mut test = TestRelay::new();
+    let run = |test: &mut TestRelay, sql: &str, command: &str, status| {
+        test.client([query(sql)]);
+        test.server([complete(command), ready(status)]);
+    };
+    let sets = "SELECT set_config('search_path', 'tenant_' || a, true) FROM t";
+    run(&mut test, "BEGIN", "BEGIN", 'T');
+    run(&mut test, sets, "SELECT 1", 'T');
+    run(&mut test, "SELECT 1", "SELECT 1", 'T');
+    run(&mut test, "COMMIT", "COMMIT", 'I');
+    assert!(test.own().is_empty() && !test.server.needs_reset);
+    run(&mut test, "BEGIN", "BEGIN", 'T');
+    run(&mut test, sets, "SELECT 1", 'T');
+    run(&mut test, "CREATE TABLE t (a int)", "CREATE TABLE", 'T');
+    run(&mut test, "COMMIT", "COMMIT", 'I');
+    assert_eq!(test.own().len(), 1);
+    reply(&mut test, &["f"; PinReason::ASKED.len()]);
+    for _ in 0..2 {
+        run(&mut test, "BEGIN", "BEGIN", 'T');
+        run(&mut test, "COMMIT", "COMMIT", 'I');
+        assert!(test.own().is_empty());
+    }
+}
+
 #[test]
 fn an_advisory_lock_pins_although_its_statement_failed() {
     let mut test = TestRelay::new();
