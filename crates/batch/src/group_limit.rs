@@ -8,7 +8,7 @@
 //! for answers, that is the number with the greatest throughput; if requests arrive more slowly than they can be served, the one
 //! with the shortest response time.
 //!
-//! A group that takes much longer than others leaves the count: no request waits because a group waits for a lock. The time after
+//! A group that takes much longer than others of its template leaves the count: no request waits because a group waits for a lock. The time after
 //! which it does is computed as TCP computes its retransmission timeout (RFC 6298).
 
 mod epoch;
@@ -207,9 +207,9 @@ impl GroupLimit {
         self.flights.overdue_at().filter(|_| self.is_reached())
     }
 
-    /// A group of `requests` has started.
-    pub fn started(&mut self, now: Instant, requests: usize) -> FlightId {
-        let id = self.flights.start(now, requests);
+    /// A group of `requests` has started. Groups of one `template` are expected to take about as long as one another.
+    pub fn started(&mut self, now: Instant, template: u64, requests: usize) -> FlightId {
+        let id = self.flights.start(now, template, requests);
         self.epoch.in_flight(self.flights.len());
         id
     }

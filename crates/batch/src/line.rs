@@ -203,11 +203,11 @@ impl<T> Line<T> {
     }
 
     /// Counts a group that leaves, if the limit applies to it.
-    fn begin_group(&mut self, now: Instant, limited: bool, requests: usize) -> FlightId {
-        if !limited {
+    fn begin_group(&mut self, now: Instant, group: Option<GroupId>, requests: usize) -> FlightId {
+        let Some(group) = group.filter(|group| is_limited(Some(*group))) else {
             return FlightId::UNCOUNTED;
-        }
-        let flight = self.group_limit.started(now, requests);
+        };
+        let flight = self.group_limit.started(now, group.template, requests);
         self.note_present(now);
         flight
     }

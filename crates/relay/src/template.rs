@@ -164,6 +164,16 @@ impl Template {
         self.statement.as_ref().is_none_or(|s| s.begins)
     }
 
+    /// Whether the text fetches from a cursor by name, which may be a portal of the extended protocol.
+    pub fn fetches(&self) -> bool {
+        self.statement.as_ref().is_some_and(|s| s.fetches)
+    }
+
+    /// Whether the text may create an object without calling a function.
+    pub fn may_create(&self) -> bool {
+        self.statement.as_ref().is_none_or(|s| s.may_create)
+    }
+
     /// The database that must have no other session while the text runs.
     pub fn exclusive(&self) -> Option<&str> {
         self.statement.as_ref()?.exclusive.as_deref()

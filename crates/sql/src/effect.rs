@@ -4,6 +4,7 @@
 //! [`Statement::functions`](crate::Statement::functions) in the catalog.
 
 mod change;
+mod creation;
 mod listening;
 mod pin_reason;
 mod set_config;
@@ -16,8 +17,9 @@ mod tests;
 pub use change::{Effect, Listening, SessionChange, SetConfig};
 pub use listening::{listening_changes, replace_listening};
 pub use pin_reason::PinReason;
-pub use set_config::Bound;
+pub use set_config::{ArgumentType, Bound};
 pub use setting::{define_option_sql, is_custom_option, set_config_sql, set_to};
 pub use shown::IDLE_SESSION_TIMEOUT;
 pub(crate) use shown::shows;
-pub(crate) use statements::{begin, is_analyze, of_statements};
+pub(crate) use statements::{begin, fetches, is_analyze, of_statements};
+pub(crate) use creation::may_create;

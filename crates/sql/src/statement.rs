@@ -81,6 +81,10 @@ pub struct Statement {
     pub named: Option<Named>,
     /// Whether the text starts a transaction block.
     pub begins: bool,
+    /// Whether the text fetches from a cursor by name (`FETCH`, `MOVE`). It may execute a portal of the extended protocol.
+    pub fetches: bool,
+    /// Whether the text may create an object that outlasts it, without a function.
+    pub may_create: bool,
     /// The database that no other session may use (`DROP DATABASE` and similar statements).
     pub exclusive: Option<String>,
 }
@@ -131,6 +135,8 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         named: named::of_statements(sql, &statements, &tree),
         begins: effect::begin(&statements),
         exclusive: exclusive::of_statements(&statements),
+        fetches: effect::fetches(&statements),
+        may_create: effect::may_create(&statements),
         effect,
     })
 }

@@ -9,6 +9,9 @@ const OVERDUE_MIN: Duration = Duration::from_millis(5);
 /// The time after which a group is overdue is not doubled beyond this.
 const OVERDUE_MAX: Duration = Duration::from_secs(1);
 
+/// Number of service times that are kept: templates whose groups take longer than those of others must not count as overdue.
+const KINDS: usize = 16;
+
 /// Weight of the past after each group, in the mean of the service times.
 const PAST: f64 = 0.9;
 
@@ -24,9 +27,19 @@ impl FlightId {
 #[derive(Debug)]
 struct Flight {
     id: FlightId,
+    /// The place of its service time.
+    kind: usize,
     since: Instant,
     requests: usize,
     counts: bool,
+}
+
+impl Flight {
+    /// The time at which it will have taken too long.
+    fn overdue_at(&self, services: &[ServiceTime; KINDS]) -> Instant {
+        let service = services.get(self.kind);
+        self.since + service.map_or(OVERDUE_MIN, ServiceTime::overdue_after)
+    }
 }
 
 /// Groups in flight, in the order in which they started.
@@ -36,7 +49,8 @@ pub(super) struct Flights {
     last: u64,
     counted: usize,
     requests: usize,
-    service: ServiceTime,
+    /// By kind: groups of one template have the same.
+    services: [ServiceTime; KINDS],
 }
 
 /// Mean and mean deviation of the time from the start of a group to its end, in seconds. Each group counts with its requests: the
@@ -99,11 +113,14 @@ impl Flights {
         FlightId(self.last)
     }
 
-    pub(super) fn start(&mut self, now: Instant, requests: usize) -> FlightId {
+    /// A group has started. Groups with the same `template` take about as long as one another.
+    pub(super) fn start(&mut self, now: Instant, template: u64, requests: usize) -> FlightId {
+        let [kind, ..] = template.to_le_bytes();
         self.last += 1;
         let id = FlightId(self.last);
         self.flights.push_back(Flight {
             id,
+            kind: usize::from(kind) % KINDS,
             since: now,
             requests,
             counts: true,
@@ -120,27 +137,31 @@ impl Flights {
         self.counted -= usize::from(flight.counts);
         self.requests -= flight.requests;
         let took = now.saturating_duration_since(flight.since);
-        match took < self.service.overdue_after() {
-            true => self.service.add(took.as_secs_f64(), flight.requests),
-            false => self.service.add_overdue(id, self.last()),
+        let last = self.last();
+        if let Some(service) = self.services.get_mut(flight.kind) {
+            match took < service.overdue_after() {
+                true => service.add(took.as_secs_f64(), flight.requests),
+                false => service.add_overdue(id, last),
+            }
         }
         Some(flight.requests)
     }
 
     /// Groups that have taken too long do not count any more.
     pub(super) fn discount_overdue(&mut self, now: Instant) {
-        let after = self.service.overdue_after();
+        let services = &self.services;
         for flight in &mut self.flights {
-            if now.saturating_duration_since(flight.since) < after {
-                return;
+            if flight.overdue_at(services) <= now {
+                self.counted -= usize::from(std::mem::take(&mut flight.counts));
             }
-            self.counted -= usize::from(std::mem::take(&mut flight.counts));
         }
     }
 
     /// The time at which the next group that counts will have taken too long.
     pub(super) fn overdue_at(&self) -> Option<Instant> {
-        let first = self.flights.iter().find(|flight| flight.counts)?;
-        Some(first.since + self.service.overdue_after())
+        let counted = self.flights.iter().filter(|flight| flight.counts);
+        counted
+            .map(|flight| flight.overdue_at(&self.services))
+            .min()
     }
 }

@@ -1,9 +1,7 @@
 //! Chooses the requests that leave with the first one: those of its group whose rows are free, in order of arrival, up to a barrier and to
 //! the limits of the group.
 
-use super::{
-    Dispatch, GroupId, Line, LineKey, LineKeys, WaitEntry, WaitSpec, WaiterId, is_limited,
-};
+use super::{Dispatch, GroupId, Line, LineKey, LineKeys, WaitEntry, WaitSpec, WaiterId};
 use std::ops::Bound;
 use std::time::Instant;
 
@@ -76,7 +74,7 @@ impl<T> Line<T> {
             }
         }
         entries.sort_by_key(|e: &WaitEntry<T>| e.waiter);
-        let flight = self.begin_group(now, is_limited(group), entries.len());
+        let flight = self.begin_group(now, group, entries.len());
         Dispatch { entries, flight }
     }
 

@@ -14,7 +14,7 @@ impl<T> Line<T> {
         for key in spec.keys.as_slice() {
             self.begin_flight(now, *key);
         }
-        Some(self.begin_group(now, is_limited(spec.group), 1))
+        Some(self.begin_group(now, spec.group, 1))
     }
 
     /// Whether [`Line::start_at_once`] would start the request.

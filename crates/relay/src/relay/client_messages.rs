@@ -86,6 +86,7 @@ impl RelayState {
                 self.commits.sent(false);
                 self.uses_sequences(SequenceUse::ANY, context, out);
                 context.server.needs_reset = true;
+                context.server.path_unknown = true;
                 self.pass(frame, Expect::FunctionCall, out);
             }
             // The server skips a Sync in COPY IN.
@@ -131,7 +132,7 @@ impl RelayState {
         let template = self.as_read(text, template, context);
         self.await_listening(Some(&template), context)?;
         self.notes_writes(Some(&template));
-        self.uses_sequences(template.sequences(), context, out);
+        self.uses_sequences(self.sequences_of(Some(&template)), context, out);
         self.shows_idle_timeout(&template, context, out);
         if self.is_session_pooling() {
             self.pass_prepare(&template, context);
@@ -141,7 +142,8 @@ impl RelayState {
         if let Some(database) = template.exclusive() {
             self.exclusive = Some(database.to_owned());
         }
-        let (changes, hints) = context.effects(Some(&template));
+        let (mut changes, hints) = context.effects(Some(&template));
+        changes.extend(self.effects_of_fetch(Some(&template), context));
         if let Some(why) = self.query_refusal(&changes, &template, context) {
             self.refuse_query(why, out);
             return Ok(());

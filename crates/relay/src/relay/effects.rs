@@ -5,6 +5,17 @@ use crate::template::Template;
 use paceline_sql::{Effect, Hints, Named, PinReason, SessionChange};
 use std::sync::Arc;
 
+/// The changes of a statement of which it is not known whether it is executed, and when. If it changes settings, the client is pinned.
+pub(super) fn uncertain(mut changes: Vec<SessionChange>) -> Vec<SessionChange> {
+    use SessionChange::{Anything, FunctionsCalled, Pin};
+    let is_plain = |change: &SessionChange| matches!(change, FunctionsCalled | Pin(_) | Anything);
+    if !changes.iter().all(is_plain) {
+        changes.retain(is_plain);
+        changes.extend([Anything, Pin(PinReason::Setting)]);
+    }
+    changes
+}
+
 impl RelayContext<'_> {
     /// The changes of the session by a statement, and its hints. An unknown statement may change anything.
     pub(super) fn effects(&self, template: Option<&Template>) -> (Vec<SessionChange>, Hints) {
@@ -46,19 +57,12 @@ impl RelayContext<'_> {
     /// The possible changes by a text of several statements, or a DO, if it executes the statement with this name. Whether it does so, and
     /// when, is unknown. If the statement changes settings, the client is pinned.
     fn possible_effects(&self, name: &str) -> Vec<SessionChange> {
-        use SessionChange::{Anything, FunctionsCalled, Pin};
+        use SessionChange::Anything;
         let Some(target) = self.session.statements.get(name.as_bytes()) else {
             // Only the server has this statement, or there is none.
             return vec![Anything];
         };
-        let mut changes = self.effects_of_text(target);
-        let is_plain =
-            |change: &SessionChange| matches!(change, FunctionsCalled | Pin(_) | Anything);
-        if !changes.iter().all(is_plain) {
-            changes.retain(is_plain);
-            changes.extend([Anything, Pin(PinReason::Setting)]);
-        }
-        changes
+        uncertain(self.effects_of_text(target))
     }
 
     /// The changes of the session by the statement's own text.
@@ -78,6 +82,11 @@ impl RelayContext<'_> {
             None => vec![SessionChange::Anything],
         };
         if (self.may_change_session)(template) {
+            let single = template.statement.as_ref().is_some_and(|s| s.statements == 1);
+            // A function may set the path of a later statement of the text.
+            if !single && template.may_create() {
+                changes.insert(0, SessionChange::Anything);
+            }
             changes.insert(0, SessionChange::FunctionsCalled);
         }
         if self.may_make_temporaries(template) {
@@ -97,8 +106,7 @@ impl RelayContext<'_> {
             Some(Effect::Other) | None => true,
         };
         let is_named = self.session.settings.name_temporaries() || self.server.names_temporaries();
-        let is_end = || paceline_sql::ends_alone(&template.text).is_some();
-        makes && (is_named || self.server.path_unknown && !is_end())
+        makes && is_named || self.server.path_unknown && template.may_create()
     }
 
     /// The client's statement that this one executes by name.

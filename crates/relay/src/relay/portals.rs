@@ -1,12 +1,13 @@
 //! Portals: statements with values bound to them, and their execution.
 
+use super::effects::uncertain;
 use super::expect::Expect;
 use super::not_yet::NotYet;
 use super::state::{Portal, RelayContext, RelayState};
 use crate::server::StatementKey;
 use crate::template::Template;
 use bytes::BytesMut;
-use paceline_sql::{Bound, Effect, Hints, SequenceUse, SessionChange};
+use paceline_sql::{ArgumentType, Bound, Effect, Hints, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, BindValues};
 use paceline_wire::reader::Reader;
@@ -36,7 +37,8 @@ impl RelayState {
             return Ok(());
         }
         self.notes_writes(template);
-        let (changes, hints) = self.portal_effects(portal, template, context);
+        let (mut changes, hints) = self.portal_effects(portal, template, context);
+        changes.extend(self.effects_of_fetch(template, context));
         if let Some(template) = template
             && self.portal_by_name(portal, (template, done), &changes, context, out)?
         {
@@ -49,10 +51,7 @@ impl RelayState {
             }
             self.prepare_under_own_names(template, context, out);
         }
-        self.note_draws(
-            template.map_or(SequenceUse::ANY, Template::sequences),
-            context,
-        );
+        self.note_draws(self.sequences_of(template), context);
         self.discards_sequences(&changes, false, context);
         context.meet_temporaries(&changes, &self.pinned_for);
         let drops = changes.iter().any(SessionChange::drops_statements);
@@ -75,7 +74,7 @@ impl RelayState {
         let by_value = |c: &SessionChange| matches!(c, SessionChange::SetTo(_));
         let sets = match template.effect() {
             Some(Effect::Session(changes)) if changes.iter().any(by_value) => {
-                with_values(changes, values)
+                with_values(changes, values, template)
             }
             _ => Vec::new(),
         };
@@ -87,6 +86,37 @@ impl RelayState {
             done: false,
         };
         self.portals.insert(bind.portal.into(), portal);
+    }
+
+    /// The portals that the text may execute by `FETCH` or `MOVE`: PostgreSQL knows portals by the names of cursors.
+    fn fetched(&self, template: Option<&Template>) -> impl Iterator<Item = &Portal> {
+        let fetches = template.is_some_and(Template::fetches);
+        let named = self.portals.iter().filter(|(name, _)| !name.is_empty());
+        named.filter(move |_| fetches).map(|(_, portal)| portal)
+    }
+
+    /// The possible changes by the portals that the text may execute by `FETCH` or `MOVE`.
+    pub(super) fn effects_of_fetch(
+        &self,
+        template: Option<&Template>,
+        context: &RelayContext<'_>,
+    ) -> Vec<SessionChange> {
+        let effects = |portal: &Portal| uncertain(context.effects(Some(&portal.template)).0);
+        self.fetched(template).flat_map(effects).collect()
+    }
+
+    /// The possible use of sequences by the text, and by the portals that it may execute.
+    pub(super) fn sequences_of(&self, template: Option<&Template>) -> SequenceUse {
+        match self.fetched(template).next() {
+            Some(_) => SequenceUse::ANY,
+            None => template.map_or(SequenceUse::ANY, Template::sequences),
+        }
+    }
+
+    /// Whether the text, and the portals that it may execute, only read.
+    pub(super) fn only_reads(&self, template: Option<&Template>) -> bool {
+        let executes = self.fetched(template).next().is_some();
+        !executes && template.is_some_and(Template::only_reads)
     }
 
     /// The changes by the execution of a portal, and its hints.
@@ -109,11 +139,23 @@ impl RelayState {
     }
 }
 
+/// The types whose values have the bytes of a text; 0 and `unknown` become the type of the argument.
+const TEXT_OIDS: [u32; 4] = [0, 25, 705, 1043];
+
+const BOOL_OID: u32 = 16;
+
 /// The changes, with the values of the bound parameters.
-fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
+fn with_values(changes: &[SessionChange], rest: &[u8], template: &Template) -> Vec<SessionChange> {
+    let is_of_type = |number: usize, wanted: ArgumentType| {
+        let declared = declared_type(&template.types, number);
+        TEXT_OIDS.contains(&declared) || declared == BOOL_OID && wanted == ArgumentType::Boolean
+    };
     let values = BindValues::read(rest, 0).map(|bound| bound.values);
     let values = values.unwrap_or_default();
-    let value = |number: usize| -> Option<Bound<'_>> {
+    let value = |number: usize, wanted: ArgumentType| -> Option<Bound<'_>> {
+        if !is_of_type(number, wanted) {
+            return None;
+        }
         match values.get(number.checked_sub(1)?)? {
             None => Some(None),
             Some(range) => rest.get(range.clone()).map(Some),
@@ -124,4 +166,11 @@ fn with_values(changes: &[SessionChange], rest: &[u8]) -> Vec<SessionChange> {
         _ => None,
     });
     calls.flatten().collect()
+}
+
+/// The declared type of a parameter; 0 if there is none.
+fn declared_type(types: &[u8], number: usize) -> u32 {
+    let at = 2 + 4 * number.saturating_sub(1);
+    let oid = types.get(at..).and_then(|rest| rest.first_chunk());
+    oid.map_or(0, |oid| u32::from_be_bytes(*oid))
 }

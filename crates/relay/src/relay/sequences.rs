@@ -47,7 +47,7 @@ impl RelayState {
 
     /// A statement is about to be sent. A first request that is known not to touch a sequence is a read, or executes nothing.
     pub(super) fn notes_writes(&mut self, template: Option<&Template>) {
-        let only_reads = template.is_some_and(Template::only_reads);
+        let only_reads = self.only_reads(template);
         let is_first_read = self.first_uses == Some(SequenceUse::NONE);
         self.commits.sent(only_reads || is_first_read);
     }

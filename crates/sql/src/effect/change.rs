@@ -101,7 +101,8 @@ impl SessionChange {
     /// Whether the search path may contain the temporary schema from now on although the text does not show it.
     pub fn hides_path(&self) -> bool {
         match self {
-            Self::PathUnknown => true,
+            Self::PathUnknown | Self::Pin(PinReason::Setting) => true,
+            Self::Anything | Self::FunctionsCalled => true,
             Self::SetUnknown { name } => name == SEARCH_PATH,
             _ => false,
         }

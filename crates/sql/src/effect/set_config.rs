@@ -11,16 +11,29 @@ use super::setting::{
 use crate::name::Name;
 use crate::tree::Record;
 use pg_query::NodeEnum;
+use std::collections::HashMap;
 
 /// The value of a parameter: text, or a boolean in binary format; `None` is NULL.
 pub type Bound<'a> = Option<&'a [u8]>;
 
+/// The type of an argument. A parameter of another type is converted, so that its bytes say nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgumentType {
+    /// `text`.
+    Text,
+    /// `boolean`.
+    Boolean,
+}
+
+/// Returns the value of a parameter if it is of this type, or `None` if it is unknown.
+type Values<'v, 'a> = &'v dyn Fn(usize, ArgumentType) -> Option<Bound<'a>>;
+
 impl Argument {
     /// The value; `None` if it is unknown.
-    fn resolve<'a>(&'a self, bound: &dyn Fn(usize) -> Option<Bound<'a>>) -> Option<Bound<'a>> {
+    fn resolve<'a>(&'a self, bound: Values<'_, 'a>, wanted: ArgumentType) -> Option<Bound<'a>> {
         match self {
             Self::Constant(text) => Some(text.as_deref().map(str::as_bytes)),
-            Self::Parameter(number) => bound(*number),
+            Self::Parameter(number) => bound(*number, wanted),
             Self::Computed => None,
         }
     }
@@ -34,10 +47,14 @@ impl Argument {
 }
 
 impl SetConfig {
-    /// The changes with these parameter values. `bound` returns the value of a parameter, or `None` if it is unknown.
-    pub fn with<'a>(&'a self, bound: &dyn Fn(usize) -> Option<Bound<'a>>) -> Vec<SessionChange> {
+    /// The changes with these parameter values. `bound` returns the value of a parameter of this type, or `None` if it is unknown.
+    pub fn with<'a>(
+        &'a self,
+        bound: &dyn Fn(usize, ArgumentType) -> Option<Bound<'a>>,
+    ) -> Vec<SessionChange> {
+        use ArgumentType::{Boolean, Text};
         let text = |bytes: &'a [u8]| std::str::from_utf8(bytes).ok();
-        let name = match self.name.resolve(bound) {
+        let name = match self.name.resolve(bound, Text) {
             // PostgreSQL rejects NULL.
             Some(None) => return Vec::new(),
             Some(Some(name)) => text(name).map(str::to_ascii_lowercase),
@@ -46,13 +63,17 @@ impl SetConfig {
         let Some(name) = name else {
             return vec![SessionChange::Pin(PinReason::Setting)];
         };
-        let value = match self.value.resolve(bound) {
+        let value = match self.value.resolve(bound, Text) {
             Some(None) => Some(None),
             Some(Some(value)) => text(value).map(Some),
             None => None,
         };
-        let local = self.local.resolve(bound).map(|local| local.map(read_bool));
-        of_call(name, value, local.map(Option::flatten))
+        let local = match self.local.resolve(bound, Boolean) {
+            Some(None) => Some(None),
+            Some(Some(local)) => read_bool(local).map(Some),
+            None => None,
+        };
+        of_call(name, value, local)
     }
 
     /// The change if the parameter values are unknown.
@@ -62,6 +83,7 @@ impl SetConfig {
             Some(name) if name.eq_ignore_ascii_case(SEARCH_PATH) && self.is_local() => {
                 SessionChange::PathUnknown
             }
+            Some(name) if name.eq_ignore_ascii_case(SEED) => SessionChange::Pin(PinReason::Seed),
             Some(name) => SessionChange::SetUnknown {
                 name: name.to_ascii_lowercase(),
             },
@@ -79,10 +101,8 @@ fn of_call(
     match (local, value) {
         _ if TRANSACTION_SETTINGS.contains(&name.as_str()) => Vec::new(),
         _ if name == SEED => vec![SessionChange::Pin(PinReason::Seed)],
-        // A binary value may be that of another type than text (jsonb).
-        (Some(Some(true)), value)
-            if name == SEARCH_PATH && value.flatten().is_none_or(has_control) =>
-        {
+        // NULL is the default.
+        (Some(Some(true)), None | Some(None)) if name == SEARCH_PATH => {
             vec![SessionChange::PathUnknown]
         }
         (Some(Some(true)), value) => {
@@ -92,10 +112,6 @@ fn of_call(
         (Some(_), Some(value)) => set_to(&name, value),
         _ => vec![SessionChange::SetUnknown { name }],
     }
-}
-
-fn has_control(path: &str) -> bool {
-    path.contains(char::is_control)
 }
 
 fn is_true(argument: &Argument) -> bool {
@@ -159,7 +175,7 @@ fn changes_of_target(value: &Record) -> Option<Vec<SessionChange>> {
             let call = arguments(value)?;
             Some(
                 match call.name.constant().is_some() && call.has_constants() {
-                    true => call.with(&|_| None),
+                    true => call.with(&|_, _| None),
                     false => vec![SessionChange::SetTo(call)],
                 },
             )
@@ -184,13 +200,8 @@ impl SetConfig {
 /// The change of a `set_config` call anywhere in a statement. It may be executed any number of times, or its value
 /// may be computed.
 pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
-    let argument = |position, name| {
-        let argument = argument(call, position, name).and_then(of_argument);
-        argument.unwrap_or(Argument::Computed)
-    };
-    let name = argument(0, "setting_name");
-    let value = argument(1, "new_value");
-    let local = argument(2, "is_local");
+    let argument = |place: Place| argument_at(call, place).unwrap_or(Argument::Computed);
+    let [name, value, local] = PLACES.map(argument);
     if is_true(&local) {
         return change_of_local_call(SetConfig { name, value, local });
     }
@@ -231,11 +242,25 @@ fn arguments(call: &Record) -> Option<SetConfig> {
     if call.list("args").count() != 3 {
         return None;
     }
+    let [name, value, local] = PLACES.map(|place| argument_at(call, place));
     Some(SetConfig {
-        name: of_argument(argument(call, 0, "setting_name")?)?,
-        value: of_argument(argument(call, 1, "new_value")?)?,
-        local: of_argument(argument(call, 2, "is_local")?)?,
+        name: name?,
+        value: value?,
+        local: local?,
     })
+}
+
+/// Position, name and type of an argument.
+type Place = (usize, &'static str, ArgumentType);
+
+const PLACES: [Place; 3] = [
+    (0, "setting_name", ArgumentType::Text),
+    (1, "new_value", ArgumentType::Text),
+    (2, "is_local", ArgumentType::Boolean),
+];
+
+fn argument_at(call: &Record, (position, name, wanted): Place) -> Option<Argument> {
+    of_argument(argument(call, position, name)?, wanted)
 }
 
 /// The argument with a name, or at a position if it has no name.
@@ -251,15 +276,82 @@ fn argument<'a>(call: &'a Record, position: usize, name: &str) -> Option<&'a Rec
 }
 
 /// A constant or a parameter, also with a cast that does not change it.
-fn of_argument(node: &Record) -> Option<Argument> {
-    match node.kind {
-        "ParamRef" => {
-            let number = usize::try_from(node.number("number")).ok()?;
-            Some(Argument::Parameter(number))
+fn of_argument(node: &Record, wanted: ArgumentType) -> Option<Argument> {
+    match (node.kind, wanted) {
+        ("ParamRef", _) => Some(Argument::Parameter(number_of(node)?)),
+        ("TypeCast", _) if cast_to(node) == Some(wanted) => {
+            of_argument(node.record("arg")?, wanted)
         }
-        "TypeCast" if is_plain_cast(node) => of_argument(node.record("arg")?),
-        "AConst" => constant(node),
+        // A boolean is the same before and after it was text.
+        ("TypeCast", ArgumentType::Boolean) if cast_to(node) == Some(ArgumentType::Text) => {
+            of_argument(node.record("arg")?, wanted)
+        }
+        ("AConst", _) => constant(node),
         _ => None,
+    }
+}
+
+fn number_of(parameter: &Record) -> Option<usize> {
+    usize::try_from(parameter.number("number")).ok()
+}
+
+/// Parameters that are used elsewhere, too, or as arguments of both types, may have another type than the arguments: their values count as
+/// computed.
+pub(super) fn distrust(changes: &mut [SessionChange], tree: &Record) {
+    let calls = changes.iter_mut().filter_map(|change| match change {
+        SessionChange::SetTo(call) => Some(call),
+        _ => None,
+    });
+    let mut calls = calls.peekable();
+    if calls.peek().is_none() {
+        return;
+    }
+    let mut uses: HashMap<usize, ParameterUses> = HashMap::new();
+    tree.walk(&mut |node| {
+        if node.kind == "ParamRef"
+            && let Some(number) = number_of(node)
+        {
+            uses.entry(number).or_default().all += 1;
+        }
+        if node.kind != "FuncCall" || !is_call(node, "set_config") {
+            return;
+        }
+        for place in PLACES {
+            if let Some(Argument::Parameter(number)) = argument_at(node, place) {
+                let uses = uses.entry(number).or_default();
+                match place.2 {
+                    ArgumentType::Text => uses.as_text += 1,
+                    ArgumentType::Boolean => uses.as_boolean += 1,
+                }
+            }
+        }
+    });
+    for call in calls {
+        for argument in [&mut call.name, &mut call.value, &mut call.local] {
+            let certain = match argument {
+                Argument::Parameter(number) => {
+                    uses.get(number).is_some_and(ParameterUses::are_of_one_type)
+                }
+                Argument::Constant(_) | Argument::Computed => true,
+            };
+            if !certain {
+                *argument = Argument::Computed;
+            }
+        }
+    }
+}
+
+/// How often a statement uses a parameter.
+#[derive(Default)]
+struct ParameterUses {
+    all: usize,
+    as_text: usize,
+    as_boolean: usize,
+}
+
+impl ParameterUses {
+    fn are_of_one_type(&self) -> bool {
+        self.as_text == self.all || self.as_boolean == self.all
     }
 }
 
@@ -277,13 +369,20 @@ fn constant(node: &Record) -> Option<Argument> {
     Some(Argument::Constant(Some(text.to_owned())))
 }
 
-/// Whether the cast is to `text` or `boolean`, without a length.
-fn is_plain_cast(node: &Record) -> bool {
-    node.record("type_name").is_some_and(|cast| {
-        let parts = cast.names("names");
-        let plain = parts
-            .last()
-            .is_some_and(|last| matches!(last.as_str(), "text" | "bool"));
-        plain && cast.list("array_bounds").count() == 0
-    })
+/// The type of a cast.
+fn cast_to(node: &Record) -> Option<ArgumentType> {
+    let cast = node.record("type_name")?;
+    let parts = cast.names("names");
+    let name = match parts.as_slice() {
+        [schema, name] if schema == "pg_catalog" => name,
+        [name] => name,
+        _ => return None,
+    };
+    let is_array = cast.list("array_bounds").count() > 0;
+    match name.as_str() {
+        _ if is_array => None,
+        "text" => Some(ArgumentType::Text),
+        "bool" => Some(ArgumentType::Boolean),
+        _ => None,
+    }
 }

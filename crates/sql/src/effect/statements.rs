@@ -91,14 +91,23 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
             _ => Vec::new(),
         };
     }
-    if let Some(changes) = changes_of_plain_calls(statement) {
+    let tree = Record::of_node(statement);
+    if let Some(mut changes) = changes_of_plain_calls(statement) {
+        set_config::distrust(&mut changes, &tree);
         return changes;
     }
     let mut changes = Vec::new();
-    let tree = Record::of_node(statement);
     tree.walk(&mut |node| changes.extend(change_of_node(node)));
+    set_config::distrust(&mut changes, &tree);
     changes.extend(change_of_statement(statement));
     changes
+}
+
+/// Whether one of the statements is a `FETCH` or `MOVE`. PostgreSQL knows portals by the names of cursors, so it may execute a portal to
+/// which the client has bound a statement.
+pub(crate) fn fetches(statements: &[NodeEnum]) -> bool {
+    let mut statements = statements.iter();
+    statements.any(|statement| matches!(statement, NodeEnum::FetchStmt(_)))
 }
 
 /// Whether the option is ANALYZE and may be on.
@@ -175,6 +184,9 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
             let target = node.record("relation").map(|target| target.text("relname"));
             (target == Some("pg_settings")).then_some(SessionChange::Anything)
         }
+        "ImportForeignSchemaStmt" if is_temporary_schema(node.text("local_schema")) => {
+            Some(SessionChange::Pin(PinReason::Temporary))
+        }
         // Other nodes with qualified names: neither a table, a constant nor a column.
         "AConst" | "ColumnRef" => None,
         _ => has_temporary_name(node).then_some(SessionChange::Pin(PinReason::Temporary)),
@@ -183,18 +195,18 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
 
 /// The fields of nodes that contain dotted names.
 #[rustfmt::skip]
-const NAME_FIELDS: [&str; 9] = [
-    "defnames", "funcname", "objname", "type_name", "names", "domainname", "items", "opclassname", "conversion_name",
+const NAME_FIELDS: [&str; 10] = [
+    "defnames", "funcname", "objname", "type_name", "names", "domainname", "items", "opclassname", "opfamilyname", "conversion_name",
 ];
 
-/// Whether a dotted name in one of the node's fields starts with a temporary schema.
+/// Whether a dotted name in one of the node's fields has a temporary schema. The name of the database may precede that of the schema,
+/// and that of a column may follow the object.
 fn has_temporary_name(node: &Record) -> bool {
-    NAME_FIELDS
-        .iter()
-        .any(|field| match node.names(field).as_slice() {
-            [schema, _, ..] => is_temporary_schema(schema),
-            _ => false,
-        })
+    NAME_FIELDS.iter().any(|field| {
+        let parts = node.names(field);
+        let before = parts.split_last().map_or(&[][..], |(_, before)| before);
+        before.iter().any(|schema| is_temporary_schema(schema))
+    })
 }
 
 /// The change of a function call, by the names of functions of PostgreSQL and of some extensions.
@@ -226,9 +238,13 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         "query_to_xml"
         | "query_to_xmlschema"
         | "query_to_xml_and_xmlschema"
+        | "cursor_to_xml"
         | "ts_stat"
         | "ts_rewrite" => Some(SessionChange::Anything),
-        "pg_create_logical_replication_slot" | "pg_create_physical_replication_slot" => {
+        "pg_create_logical_replication_slot"
+        | "pg_create_physical_replication_slot"
+        | "pg_copy_logical_replication_slot"
+        | "pg_copy_physical_replication_slot" => {
             Some(SessionChange::Pin(PinReason::ReplicationSlot))
         }
         "pg_replication_origin_session_setup" => {

@@ -363,7 +363,7 @@ fn unknown(name: &str) -> SessionChange {
 
 /// The changes of a text with these parameter values.
 fn bound(sql: &str, values: &[Option<&[u8]>]) -> Vec<SessionChange> {
-    let value = |number: usize| values.get(number - 1).copied();
+    let value = |number: usize, _| values.get(number - 1).copied();
     let changes = changes(sql);
     let calls = changes.iter().map(|change| match change {
         SessionChange::SetTo(call) => call.with(&value),

@@ -3,7 +3,7 @@
 use super::super::{Limits, LineKey, LockOutcome, NextStep};
 use super::fixture::LineFixture;
 use super::simulation::{Scenario, Simulation};
-use super::{WaitSpec, fold, limits};
+use super::{WaitSpec, fold, limits, read};
 use crate::group_limit::{FlightId, GroupsMax, LimitReason};
 use paceline_testing::seed;
 use std::time::Duration;
@@ -268,6 +268,23 @@ fn on_a_server_that_becomes_slower_groups_count_again_soon() {
         let waits = waits(&mut fixture, took);
         assert!(waits[9] > took, "{waits:?}");
     }
+}
+
+#[test]
+fn quick_groups_of_another_template_do_not_make_slow_ones_overdue() {
+    let mut fixture = two_groups();
+    let slow = Duration::from_millis(40);
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        waits.push(wait_of_a_third(&mut fixture, slow));
+        for _ in 0..50 {
+            let flight = fixture.line.start_at_once(fixture.now, &read());
+            let flight = flight.expect("nothing is in flight");
+            fixture.now += Duration::from_millis(1);
+            fixture.line.flight_ended(fixture.now, flight);
+        }
+    }
+    assert!(waits[9] > slow, "{waits:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! State that a client leaves on its server connection although its text does not show it, and that the next client must not find.
 
 use crate::harness::Stage;
-use crate::harness::message::{parse, query, sync, unit};
+use crate::harness::message::{bind, execute, function_call, parse, query, sync, unit};
 
 /// A setting that a statement has changed although its text does not show it.
 const FLAG: &str = "SELECT coalesce(current_setting('custom.flag', true), '')";
@@ -134,6 +134,179 @@ fn a_temporary_path_of_a_transaction_in_any_form_reaches_no_other_client() {
         assert_eq!(neighbour.value(exists), "f", "{shown}");
         assert_eq!(client.value(exists), "t", "{shown}");
     }
+}
+
+/// PostgreSQL finds a temporary object also by a name that begins with the database.
+#[test]
+fn a_temporary_schema_behind_the_name_of_the_database_reaches_no_other_client() {
+    let stage = stage_of_two();
+    let database = &stage.database;
+    for (creates, found) in [
+        (
+            "CREATE DOMAIN {}.pg_temp.mine AS text",
+            "SELECT to_regtype('pg_temp.mine') IS NOT NULL",
+        ),
+        (
+            "CREATE TYPE {}.pg_temp.kind AS ENUM ('a')",
+            "SELECT to_regtype('pg_temp.kind') IS NOT NULL",
+        ),
+        (
+            "CREATE FUNCTION {}.pg_temp.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "SELECT to_regprocedure('pg_temp.f()') IS NOT NULL",
+        ),
+        (
+            "CREATE OPERATOR FAMILY pg_temp.family USING btree",
+            "SELECT EXISTS (SELECT FROM pg_opfamily WHERE opfname = 'family' AND opfnamespace = pg_my_temp_schema())",
+        ),
+    ] {
+        let (mut client, mut neighbour) = (stage.client(), stage.client());
+        client.ok(&creates.replace("{}", database));
+        assert_eq!(neighbour.value(found), "f", "{creates}");
+        assert_eq!(client.value(found), "t", "{creates}");
+    }
+}
+
+/// PostgreSQL's `FETCH` also executes portals to which the client has bound a statement.
+#[test]
+fn what_a_fetched_portal_does_reaches_no_other_client() {
+    const SET: &str = "SELECT set_config('custom.flag', 'x', false)";
+    const LOCK: &str = "SELECT pg_advisory_lock(7706)";
+    const LOCKED: &str =
+        "SELECT count(*)::text FROM pg_locks WHERE objid = 7706 AND pid = pg_backend_pid()";
+    for (sql, look, own) in [(SET, FLAG, "x"), (LOCK, LOCKED, "1")] {
+        for in_one_request in [true, false] {
+            let stage = stage_of_two();
+            let (mut client, mut neighbour) = (stage.client(), stage.client());
+            let others = neighbour.value(look);
+            let opens = [parse("", sql, &[]), bind("p", "", &[])].concat();
+            let fetch = "FETCH ALL FROM p";
+            if in_one_request {
+                let all = [opens, unit(fetch, &[])].concat();
+                client.ask(&all).expect_ok(sql);
+            } else {
+                client.ok("BEGIN");
+                client.ask(&[opens, sync()].concat()).expect_ok(sql);
+                client.ok(fetch);
+                client.ok("COMMIT");
+            }
+            assert_eq!(neighbour.value(look), others, "{sql}");
+            assert_eq!(client.value(look), own, "{sql}");
+        }
+    }
+    let stage = stage();
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    client.ok("CREATE SEQUENCE numbers");
+    let draw = parse("", "SELECT nextval('numbers')", &[]);
+    let all = [draw, bind("p", "", &[]), unit("MOVE ALL FROM p", &[])];
+    client.ask(&all.concat()).expect_ok("nextval");
+    assert_eq!(neighbour.simple("SELECT lastval()").sqlstate(), "55000");
+}
+
+const JSONB: u32 = 3802;
+
+/// A request that binds text to parameters of these types.
+fn bound(sql: &str, types: &[u32], values: &[Option<&str>]) -> Vec<u8> {
+    let parts = [
+        parse("", sql, types),
+        bind("", "", values),
+        execute("", 0),
+        sync(),
+    ];
+    parts.concat()
+}
+
+/// The bytes of a value do not show a path if the parameter has another type.
+#[test]
+fn a_temporary_path_in_a_value_of_another_type_reaches_no_other_client() {
+    let path = [Some(r#""pg\u005ftemp""#)];
+    let declared = "SELECT set_config('search_path', $1::text, true)";
+    let inferred = "SELECT $1::jsonb, set_config('search_path', $1::text, true)";
+    for sets in [bound(declared, &[JSONB], &path), unit(inferred, &path)] {
+        let stage = stage_of_two();
+        let (mut client, mut neighbour) = (stage.client(), stage.client());
+        client.ok("BEGIN");
+        client.ask(&sets).expect_ok("the path");
+        client.ok("CREATE TABLE mine (a int)");
+        client.ok("COMMIT");
+        let exists = "SELECT to_regclass('pg_temp.mine') IS NOT NULL";
+        assert_eq!(neighbour.value(exists), "f");
+        assert_eq!(client.value(exists), "t");
+    }
+}
+
+#[test]
+fn a_setting_of_a_value_of_another_type_follows_its_client() {
+    const LOCAL: &str = "SELECT set_config('custom.flag', $1, $2::bool)";
+    const TEXT: &str = "SELECT set_config('custom.flag', $1::text, false)";
+    const CAST: &str = "SELECT set_config('custom.flag', 't'::bool::text, false)";
+    let json = r#"{"b":1,"a":"\u00e4"}"#;
+    let cases: [(&str, &[u32], &[Option<&str>], &str); 6] = [
+        (LOCAL, &[25, 23], &[Some("x"), Some("2")], ""),
+        (LOCAL, &[25, 23], &[Some("x"), Some("0")], "x"),
+        (LOCAL, &[0, 0], &[Some("x"), Some("off")], "x"),
+        (TEXT, &[JSONB], &[Some(json)], "{\"a\": \"\u{e4}\", \"b\": 1}"),
+        (TEXT, &[16], &[Some("t")], "true"),
+        (CAST, &[], &[], "true"),
+    ];
+    for (sql, types, values, own) in cases {
+        let stage = stage_of_two();
+        let (mut client, mut neighbour) = (stage.client(), stage.client());
+        client.ask(&bound(sql, types, values)).expect_ok(sql);
+        // The neighbour keeps the server connection that the client has used.
+        neighbour.ok("BEGIN");
+        assert_eq!(neighbour.value(FLAG), "", "{sql}");
+        assert_eq!(client.value(FLAG), own, "{sql}, {types:?}");
+        neighbour.ok("COMMIT");
+    }
+}
+
+#[test]
+fn a_seed_that_an_execute_sets_reaches_no_other_client() {
+    let stage = stage_of_two();
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    let sets = parse("sets", "SELECT set_config('seed', $1, false)", &[0]);
+    client.ask(&[sets, sync()].concat()).expect_ok("prepared");
+    let random = "SELECT random()::text";
+    let mut direct = stage.direct();
+    direct.ok("SELECT setseed(0.5)");
+    let seeded = direct.value(random);
+    client.ok("EXECUTE sets('0.5')");
+    assert_ne!(neighbour.value(random), seeded);
+    assert_eq!(client.value(random), seeded);
+}
+
+/// PostgreSQL keeps a table that a transaction has created under a temporary path, whatever has set that.
+#[test]
+fn a_table_under_a_path_that_no_text_shows_stays_with_its_client() {
+    const SET_CONFIG: u32 = 2078;
+    let stage = stage_of_two();
+    stage.direct().ok(
+        "CREATE FUNCTION sets_path() RETURNS text LANGUAGE sql AS \
+        $$ SELECT set_config('search_path', 'pg_temp', true) $$",
+    );
+    let named =
+        "SELECT set_config(n, v, l) FROM (VALUES ('search_path', 'pg_temp', true)) AS x (n, v, l)";
+    let arguments = ["search_path", "pg_temp", "t"].map(Some);
+    let exists = "SELECT to_regclass('pg_temp.mine') IS NOT NULL";
+    for (sets, ends) in [
+        (query("SELECT sets_path()"), "SELECT 1"),
+        (query(named), "RESET ALL"),
+        (function_call(SET_CONFIG, &arguments), "SELECT 2"),
+    ] {
+        let (mut client, mut neighbour) = (stage.client(), stage.client());
+        client.ok("BEGIN");
+        client.ask(&sets).expect_ok("the path");
+        let create = "CREATE TABLE mine (a int)";
+        for sql in ["SAVEPOINT s", create, "RELEASE s", "COMMIT", ends] {
+            client.ok(sql);
+        }
+        assert_eq!(neighbour.value(exists), "f", "{ends}");
+        assert_eq!(client.value(exists), "t", "{ends}");
+    }
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    client.ok("SELECT sets_path(); CREATE TABLE mine (a int)");
+    assert_eq!(neighbour.value(exists), "f");
+    assert_eq!(client.value(exists), "t");
 }
 
 #[test]

@@ -22,13 +22,11 @@ fn a_path_that_the_text_does_not_show_may_have_the_temporary_schema() {
         else {
             panic!("its value is bound");
         };
-        call.with(&|_| Some(Some(value)))
+        call.with(&|_, _| Some(Some(value)))
     };
     assert_eq!(path(b"public"), []);
     assert_eq!(path(b"pg_temp"), [SessionChange::Pin(PinReason::Temporary)]);
     assert_eq!(path(b"pg_temp,\xe9"), [SessionChange::PathUnknown]);
-    // A jsonb.
-    assert_eq!(path(b"\x01\"pg_temp\""), [SessionChange::PathUnknown]);
     // PostgreSQL accepts no parameter there: it is in place of a literal.
     let sql = "SET LOCAL search_path = $1";
     assert!(matches!(&*changes(sql), [SessionChange::SetUnknown { .. }]));
@@ -54,5 +52,5 @@ fn a_local_value_defines_a_customized_option() {
     let [SessionChange::SetTo(call)] = &*changes(sql) else {
         panic!("its name is bound");
     };
-    assert_eq!(call.with(&|_| Some(Some(b"App.X"))), [known()]);
+    assert_eq!(call.with(&|_, _| Some(Some(b"App.X"))), [known()]);
 }
