@@ -15,6 +15,7 @@ mod statements;
 mod tests;
 
 pub use change::{Effect, Listening, SessionChange, SetConfig};
+pub(crate) use creation::may_create;
 pub use listening::{listening_changes, replace_listening};
 pub use pin_reason::PinReason;
 pub use set_config::{ArgumentType, Bound};
@@ -22,4 +23,3 @@ pub use setting::{define_option_sql, is_custom_option, set_config_sql, set_to};
 pub use shown::IDLE_SESSION_TIMEOUT;
 pub(crate) use shown::shows;
 pub(crate) use statements::{begin, fetches, is_analyze, of_statements};
-pub(crate) use creation::may_create;

@@ -51,9 +51,9 @@ pub use bulk::{beginning_may_set, may_listen, may_set, only_changes_rows, only_r
 pub use call::Call;
 pub use cost::{Cost, cost};
 pub use effect::{
-    ArgumentType, Bound, Effect, IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange, SetConfig,
-    define_option_sql, is_custom_option, listening_changes, replace_listening, set_config_sql,
-    set_to,
+    ArgumentType, Bound, Effect, IDLE_SESSION_TIMEOUT, Listening, PinReason, SessionChange,
+    SetConfig, define_option_sql, is_custom_option, listening_changes, replace_listening,
+    set_config_sql, set_to,
 };
 pub use escapes::{hides_quotes, keeps_ascii};
 pub use expr::Expr;

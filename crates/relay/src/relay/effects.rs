@@ -82,7 +82,10 @@ impl RelayContext<'_> {
             None => vec![SessionChange::Anything],
         };
         if (self.may_change_session)(template) {
-            let single = template.statement.as_ref().is_some_and(|s| s.statements == 1);
+            let single = template
+                .statement
+                .as_ref()
+                .is_some_and(|s| s.statements == 1);
             // A function may set the path of a later statement of the text.
             if !single && template.may_create() {
                 changes.insert(0, SessionChange::Anything);

@@ -240,11 +240,18 @@ fn a_setting_of_a_value_of_another_type_follows_its_client() {
     const TEXT: &str = "SELECT set_config('custom.flag', $1::text, false)";
     const CAST: &str = "SELECT set_config('custom.flag', 't'::bool::text, false)";
     let json = r#"{"b":1,"a":"\u00e4"}"#;
-    let cases: [(&str, &[u32], &[Option<&str>], &str); 6] = [
+    // Text, types and values of its parameters, and the client's own setting.
+    type Case<'a> = (&'a str, &'a [u32], &'a [Option<&'a str>], &'a str);
+    let cases: [Case<'_>; 6] = [
         (LOCAL, &[25, 23], &[Some("x"), Some("2")], ""),
         (LOCAL, &[25, 23], &[Some("x"), Some("0")], "x"),
         (LOCAL, &[0, 0], &[Some("x"), Some("off")], "x"),
-        (TEXT, &[JSONB], &[Some(json)], "{\"a\": \"\u{e4}\", \"b\": 1}"),
+        (
+            TEXT,
+            &[JSONB],
+            &[Some(json)],
+            "{\"a\": \"\u{e4}\", \"b\": 1}",
+        ),
         (TEXT, &[16], &[Some("t")], "true"),
         (CAST, &[], &[], "true"),
     ];
@@ -280,10 +287,10 @@ fn a_seed_that_an_execute_sets_reaches_no_other_client() {
 fn a_table_under_a_path_that_no_text_shows_stays_with_its_client() {
     const SET_CONFIG: u32 = 2078;
     let stage = stage_of_two();
-    stage.direct().ok(
-        "CREATE FUNCTION sets_path() RETURNS text LANGUAGE sql AS \
-        $$ SELECT set_config('search_path', 'pg_temp', true) $$",
-    );
+    stage
+        .direct()
+        .ok("CREATE FUNCTION sets_path() RETURNS text LANGUAGE sql AS \
+        $$ SELECT set_config('search_path', 'pg_temp', true) $$");
     let named =
         "SELECT set_config(n, v, l) FROM (VALUES ('search_path', 'pg_temp', true)) AS x (n, v, l)";
     let arguments = ["search_path", "pg_temp", "t"].map(Some);
