@@ -5,6 +5,7 @@
 //! | [`admin`], [`commands`] | the commands of operators |
 //! | [`console`] | the virtual database `pgbouncer`; a file per table, or for a few, under `console/show` |
 //! | [`metrics`] | `/metrics`, `/health`, `/ready` |
+//! | [`snapshot`] | the state at one moment, for the web console and `paceline top` |
 //! | [`web`] | the web console |
 //! | [`reload`], [`config_snapshot`], [`config_source`], [`config_inputs`] | reading and replacing the configuration |
 //! | [`log`], [`systemd`], [`file_limit`] | the log; systemd; the limit of open files |
@@ -24,5 +25,6 @@ pub mod file_limit;
 pub mod log;
 pub mod metrics;
 mod reload;
+pub mod snapshot;
 pub mod systemd;
 pub mod web;

@@ -7,7 +7,7 @@
 //! | `routes` | the answer to each request, and the proofs that it needs |
 //! | `shared` | the state that all connections share |
 //! | `sessions`, `login_limit` | sessions of browsers; the limit of attempts to log in |
-//! | `sampler`, `snapshot`, `rates` | the contents of the page, collected once per second while a browser shows it |
+//! | `sampler` | collects the contents of the page ([`crate::snapshot`]) once per second while a browser shows it |
 //! | `clients`, `actions` | the list of clients; commands of operators |
 //! | `page`, `response` | the page with its policy; answers |
 //!
@@ -18,14 +18,11 @@ mod clients;
 mod connection;
 mod login_limit;
 mod page;
-mod rates;
 mod response;
 mod routes;
 mod sampler;
 mod sessions;
 mod shared;
-mod snapshot;
-mod table_json;
 
 use crate::admin::Admin;
 use paceline_net::listen::accept_failed;

@@ -18,12 +18,13 @@ pub use show_groups::{TemplateNaming, TemplateRow, show_groups};
 pub use snapshot::StatsSnapshot;
 
 use crate::strategy::Strategy;
-use counts::add;
+use counts::{add, micros};
 use metric_names::NameGrant;
 use paceline_relay::template::Template;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tracked::TrackedTemplate;
 
 /// Maximum number of templates per pool with statistics of their own. Of more, the least used are counted together.
@@ -31,15 +32,31 @@ pub const TEMPLATES_MAX: usize = 1_000;
 
 /// The answered members of a group by template. They are counted when the group ends.
 #[derive(Debug, Default)]
-pub struct AnsweredMembers(Vec<(Arc<TemplateStats>, u64)>);
+pub struct AnsweredMembers(Vec<AnsweredPart>);
+
+/// The answered members of one template.
+#[derive(Debug)]
+struct AnsweredPart {
+    stats: Arc<TemplateStats>,
+    requests: u64,
+    micros: u64,
+}
 
 impl AnsweredMembers {
-    /// Adds an answered member.
-    pub fn add(&mut self, stats: &Arc<TemplateStats>) {
+    /// Adds a member that was answered after `took`.
+    pub fn add(&mut self, stats: &Arc<TemplateStats>, took: Duration) {
+        let micros = micros(took);
         let mut parts = self.0.iter_mut();
-        match parts.find(|(known, _)| Arc::ptr_eq(known, stats)) {
-            Some((_, requests)) => *requests += 1,
-            None => self.0.push((Arc::clone(stats), 1)),
+        match parts.find(|part| Arc::ptr_eq(&part.stats, stats)) {
+            Some(part) => {
+                part.requests += 1;
+                part.micros += micros;
+            }
+            None => self.0.push(AnsweredPart {
+                stats: Arc::clone(stats),
+                requests: 1,
+                micros,
+            }),
         }
     }
 
@@ -50,11 +67,17 @@ impl AnsweredMembers {
         // The commit, and the rows of the statement, count for the first template.
         let mut commits = 1;
         let mut rows = rows;
-        for (stats, requests) in self.0.drain(..) {
+        for part in self.0.drain(..) {
+            let AnsweredPart {
+                stats,
+                requests,
+                micros,
+            } = part;
             all += requests;
             let group_counts = stats.group_counts(strategy);
             stats.earns_name.store(true, Ordering::Relaxed);
             add(&group_counts.requests, requests);
+            add(&group_counts.micros, micros);
             add(&group_counts.groups, 1);
             group_counts
                 .largest_group

@@ -1,7 +1,13 @@
-//! Rows for which most requests wait, for the web console. A row is known by its key in the line, without its values.
+//! Rows for which most requests wait. A row is known by its key in the line.
 
 use crate::pool::Pool;
+use paceline_batch::strategy::PlannedRequest;
+use paceline_relay::template::shortened;
 use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Maximum number of characters of a row's key.
+const KEY_CHARS_MAX: usize = 100;
 
 /// Requests of one template that wait for one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +15,9 @@ pub struct HotRow {
     /// The name of the template in metrics.
     pub template: String,
     /// The key of the row in the line.
-    pub key: u64,
+    pub line_key: u64,
+    /// The values of the columns that identify the row, for administrators; `None` if Paceline does not compare them.
+    pub values: Option<String>,
     /// Number of requests that wait, among those that were read.
     pub waiting: u64,
 }
@@ -17,17 +25,25 @@ pub struct HotRow {
 impl Pool {
     /// The rows for which at least two requests wait.
     pub fn hot_rows(&self) -> Vec<HotRow> {
-        let mut rows: HashMap<(u64, String), u64> = HashMap::new();
-        for (key, template) in self.awaited_rows() {
+        let mut rows: HashMap<(u64, String), (Arc<PlannedRequest>, u64)> = HashMap::new();
+        for (key, planned) in self.awaited_rows() {
             // Templates of one name differ in the types of their literals only.
-            *rows.entry((key, template.name().to_owned())).or_default() += 1;
+            let name = planned.request.template.name().to_owned();
+            rows.entry((key, name)).or_insert((planned, 0)).1 += 1;
         }
-        let rows = rows.into_iter().filter(|(_, waiting)| *waiting > 1);
-        rows.map(|((key, template), waiting)| HotRow {
+        let rows = rows.into_iter().filter(|(_, (_, waiting))| *waiting > 1);
+        rows.map(|((line_key, template), (planned, waiting))| HotRow {
             template,
-            key,
+            line_key,
+            values: values(&planned),
             waiting,
         })
         .collect()
     }
+}
+
+fn values(planned: &PlannedRequest) -> Option<String> {
+    let row = planned.plan.as_ref()?.row_of(&planned.request)?;
+    let values: Vec<String> = row.iter().map(ToString::to_string).collect();
+    Some(shortened(&values.join(", "), KEY_CHARS_MAX))
 }

@@ -16,6 +16,8 @@ pub(super) enum ConsoleCommand {
     Help,
     /// `SHOW` of a table.
     Show(&'static dyn AnyTable),
+    /// `SHOW SNAPSHOT`.
+    Snapshot,
     /// `SHOW` of a parameter that drivers read when they connect.
     Parameter(&'static ServerParameter),
     /// `SET key = value`.
@@ -136,8 +138,10 @@ fn is_noise(word: &str) -> bool {
 
 fn shown(name: &str) -> Option<ConsoleCommand> {
     let name = name.to_ascii_lowercase();
-    if name == "help" {
-        return Some(ConsoleCommand::Help);
+    match name.as_str() {
+        "help" => return Some(ConsoleCommand::Help),
+        "snapshot" => return Some(ConsoleCommand::Snapshot),
+        _ => {}
     }
     let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
     parameter

@@ -2,16 +2,17 @@
 
 use super::command::ConsoleCommand;
 use super::error::console_error;
-use super::table::{AnyTable, ColumnType, ConsoleRow, Heading};
+use super::table::{AnyTable, ColumnType, ConsoleRow, ConsoleValue, Heading};
 use crate::admin::Admin;
 use crate::commands::AdminCommand;
+use crate::snapshot::SnapshotReader;
 use bytes::BytesMut;
 use paceline_config::{Mapping, keys, pgbouncer_mapping};
 use paceline_proxy::cancel::ConsoleAccess;
 use paceline_proxy::proxy::Proxy;
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const USAGE: &str = "
 \tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|VERSION
@@ -19,7 +20,7 @@ const USAGE: &str = "
 \tSHOW SOCKETS|ACTIVE_SOCKETS|LISTS|MEM|STATE
 \tSHOW DNS_HOSTS|DNS_ZONES
 \tSHOW STATS|STATS_TOTALS|STATS_AVERAGES|TOTALS
-\tSHOW GROUPS|GROUPING|HOSTS|FAILOVERS
+\tSHOW GROUPS|GROUPING|HOSTS|FAILOVERS|SNAPSHOT
 \tSET key = arg
 \tRELOAD
 \tPAUSE [<db>]
@@ -65,10 +66,8 @@ impl ConsoleCommand {
     pub(super) fn headings(&self) -> Option<Vec<Heading>> {
         match self {
             Self::Show(table) => Some(table.headings()),
-            Self::Parameter(parameter) => Some(vec![Heading {
-                name: parameter.name,
-                column_type: ColumnType::Text,
-            }]),
+            Self::Parameter(parameter) => Some(text_column(parameter.name)),
+            Self::Snapshot => Some(text_column("snapshot")),
             _ => None,
         }
     }
@@ -92,13 +91,28 @@ impl ConsoleCommand {
     }
 }
 
+fn text_column(name: &'static str) -> Vec<Heading> {
+    vec![Heading {
+        name,
+        column_type: ColumnType::Text,
+    }]
+}
+
+/// The session that runs a command.
+#[derive(Clone)]
+pub(super) struct CommandCaller {
+    pub(super) access: ConsoleAccess,
+    /// The last snapshot of the session, for the rates in the next one.
+    pub(super) snapshots: Arc<Mutex<SnapshotReader>>,
+}
+
 /// Executes a command.
 pub(super) async fn execute(
     admin: &Arc<Admin>,
-    access: ConsoleAccess,
+    caller: CommandCaller,
     command: ConsoleCommand,
 ) -> Result<ConsoleAnswer, ErrorResponse> {
-    if command.needs_admin() && access != ConsoleAccess::Admin {
+    if command.needs_admin() && caller.access != ConsoleAccess::Admin {
         return Err(console_error("admin access needed"));
     }
     let headings = command.headings().unwrap_or_default();
@@ -109,6 +123,10 @@ pub(super) async fn execute(
         }
         ConsoleCommand::Show(table) => ConsoleAnswer {
             table: Some((headings, rows(&admin.proxy, table).await?)),
+            ..ConsoleAnswer::tag("SHOW")
+        },
+        ConsoleCommand::Snapshot => ConsoleAnswer {
+            table: Some((headings, vec![vec![snapshot(&admin.proxy, caller).await?]])),
             ..ConsoleAnswer::tag("SHOW")
         },
         ConsoleCommand::Parameter(parameter) => ConsoleAnswer {
@@ -135,6 +153,26 @@ pub(super) async fn execute(
             false => return Err(console_error("client not found")),
         },
     })
+}
+
+/// Takes a snapshot on a thread that serves no clients, as text of JSON.
+async fn snapshot(
+    proxy: &Arc<Proxy>,
+    caller: CommandCaller,
+) -> Result<ConsoleValue, ErrorResponse> {
+    let proxy = Arc::clone(proxy);
+    let taken = tokio::task::spawn_blocking(move || {
+        let reader = caller.snapshots.lock();
+        let snapshot = reader.unwrap_or_else(PoisonError::into_inner).read(&proxy);
+        serde_json::to_string(&match caller.access {
+            ConsoleAccess::Admin => snapshot,
+            _ => snapshot.without_values(),
+        })
+    });
+    match taken.await {
+        Ok(Ok(text)) => Ok(text.into()),
+        _ => Err(console_error("the snapshot could not be taken")),
+    }
 }
 
 /// Collects the rows on a thread that serves no clients, because there may be many.

@@ -3,7 +3,7 @@
 
 use super::command::ConsoleCommand;
 use super::error::console_error;
-use super::execute::{ConsoleAnswer, execute};
+use super::execute::{CommandCaller, ConsoleAnswer, execute};
 use super::table::{self, ConsoleRow, Heading};
 use super::version::PGBOUNCER_VERSION;
 use crate::admin::Admin;
@@ -51,6 +51,7 @@ pub async fn run(admin: &Arc<Admin>, login: ConsoleLogin) {
 struct ConsoleSession {
     admin: Arc<Admin>,
     grant: ConsoleGrant,
+    caller: CommandCaller,
     stream: Stream,
     input: BytesMut,
     out: BytesMut,
@@ -123,6 +124,10 @@ impl ConsoleSession {
         Self {
             out: welcome(&login.grant),
             admin: Arc::clone(admin),
+            caller: CommandCaller {
+                access: login.grant.access,
+                snapshots: Arc::default(),
+            },
             grant: login.grant,
             stream: login.stream,
             input: login.input,
@@ -363,14 +368,14 @@ impl ConsoleSession {
         &mut self,
         command: &ConsoleCommand,
     ) -> Result<Result<ConsoleAnswer, ErrorResponse>, SessionEnd> {
-        let (admin, access) = (Arc::clone(&self.admin), self.grant.access);
+        let (admin, caller) = (Arc::clone(&self.admin), self.caller.clone());
         let cancelled = Arc::clone(&self.grant.cancelled);
         let mut cancelled = std::pin::pin!(cancelled.notified());
         cancelled.as_mut().enable();
         let only_waits = command.only_waits();
         let command = command.clone();
         let mut task = CommandTask {
-            handle: tokio::spawn(async move { execute(&admin, access, command).await }),
+            handle: tokio::spawn(async move { execute(&admin, caller, command).await }),
             aborts_with_session: only_waits,
         };
         // Earlier answers must not wait for this command.

@@ -1,6 +1,6 @@
 //! The list of clients. The process may have very many, so the page asks for those that it shows.
 
-use super::table_json::{JsonRow, number, rows, text};
+use crate::snapshot::{JsonRow, number, rows, text};
 use paceline_proxy::proxy::Proxy;
 use serde::{Deserialize, Serialize};
 

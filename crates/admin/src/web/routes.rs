@@ -273,10 +273,14 @@ impl EventSender {
             let Some(permitted) = permitted else {
                 return;
             };
-            let mut event = event("snapshot", &sample.snapshot);
-            if permitted.access == ConsoleAccess::Admin {
-                event.extend(self::event("log", &sample.log));
-            }
+            let event = match permitted.access {
+                ConsoleAccess::Admin => [
+                    event("snapshot", &sample.snapshot_with_values),
+                    event("log", &sample.log),
+                ]
+                .concat(),
+                _ => event("snapshot", &sample.snapshot),
+            };
             let sent = self.sender.send(event.into());
             if !matches!(tokio::time::timeout(EVENT_TIME_MAX, sent).await, Ok(Ok(()))) {
                 return;

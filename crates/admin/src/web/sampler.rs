@@ -1,8 +1,8 @@
 //! Collects the contents of the page, once per second, for all viewers together. The task starts with the first viewer and ends with the
 //! last one; without viewers, nothing is collected.
 
-use super::snapshot::SnapshotReader;
 use crate::log;
+use crate::snapshot::SnapshotReader;
 use bytes::Bytes;
 use paceline_proxy::proxy::Proxy;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Sample {
     /// The part that all users of the console may read.
     pub(super) snapshot: Bytes,
+    /// The same for administrators: with the values of hot rows.
+    pub(super) snapshot_with_values: Bytes,
     /// The last lines of the log, for administrators.
     pub(super) log: Bytes,
 }
@@ -75,10 +77,12 @@ impl Sampler {
                 return;
             };
             reader = again;
-            let snapshot = serde_json::to_vec(&snapshot).unwrap_or_default();
+            let with_values = serde_json::to_vec(&snapshot).unwrap_or_default();
+            let snapshot = serde_json::to_vec(&snapshot.without_values()).unwrap_or_default();
             let log = serde_json::to_vec(&recording.lines()).unwrap_or_default();
             self.samples.send_replace(Sample {
                 snapshot: snapshot.into(),
+                snapshot_with_values: with_values.into(),
                 log: log.into(),
             });
         }

@@ -5,6 +5,7 @@ use crate::line::{GroupId, LineKey, LineKeys};
 use paceline_relay::request::Request;
 use paceline_sql::fold::{KeyClass, KeyColumn};
 use paceline_sql::{KeyValue, TableFacts};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The columns by which requests of a template identify a row.
@@ -98,6 +99,19 @@ impl RowKeys {
 pub struct KeyPart {
     pub(super) binary: bool,
     pub(super) bytes: Vec<u8>,
+}
+
+/// The value as text; in hexadecimal digits if only PostgreSQL can read its binary form.
+impl fmt::Display for KeyPart {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.binary {
+            return out.write_str(&String::from_utf8_lossy(&self.bytes));
+        }
+        out.write_str("\\x")?;
+        self.bytes
+            .iter()
+            .try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
 }
 
 impl KeyPart {

@@ -5,6 +5,7 @@ use crate::strategy::{Execution, Strategy};
 use paceline_relay::template::Template;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The reason why a request that had left with a group returned to the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +58,7 @@ impl Fallback {
 #[derive(Debug, Default)]
 pub(super) struct GroupCounts {
     pub(super) requests: AtomicU64,
+    pub(super) micros: AtomicU64,
     pub(super) groups: AtomicU64,
     pub(super) largest_group: AtomicU64,
     pub(super) rows_written: AtomicU64,
@@ -70,6 +72,8 @@ pub(super) struct GroupCounts {
 pub struct GroupStats {
     /// Answered requests.
     pub requests: u64,
+    /// Microseconds that they were on a server, each as long as its group.
+    pub micros: u64,
     /// Groups that answered at least one of them.
     pub groups: u64,
     /// Maximum number of answered requests in one group.
@@ -100,6 +104,7 @@ pub struct TemplateStats {
     /// Whether the next requests of the template count elsewhere.
     pub(super) forgotten: AtomicBool,
     pub(super) alone: AtomicU64,
+    pub(super) alone_micros: AtomicU64,
     pub(super) would_have_grouped: AtomicU64,
     pub(super) shards: ShardCounts,
     /// In the order of [`Strategy::ALL`].
@@ -120,6 +125,11 @@ impl TemplateStats {
         if (before + 1).is_multiple_of(NAMED_AFTER_REQUESTS) {
             self.earns_name.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Counts the time that a request alone was on a server.
+    pub fn count_alone_time(&self, took: Duration) {
+        add(&self.alone_micros, micros(took));
     }
 
     /// Counts a request that must wait alone, but could join a group with a hint or with `hotspot_for_autocommit`.
@@ -179,6 +189,12 @@ impl TemplateStats {
         load(&self.alone)
     }
 
+    /// Microseconds that these requests were on a server.
+    #[must_use]
+    pub fn alone_micros(&self) -> u64 {
+        load(&self.alone_micros)
+    }
+
     /// Number of requests that had to wait alone, but could have joined a group with a hint or a switch.
     #[must_use]
     pub fn would_have_grouped(&self) -> u64 {
@@ -197,6 +213,7 @@ impl TemplateStats {
         let writes = execution != Execution::MemberReads;
         Some(GroupStats {
             requests: load(&counts.requests),
+            micros: load(&counts.micros),
             groups: load(&counts.groups),
             largest_group: load(&counts.largest_group),
             rows_written: one_statement.then(|| load(&counts.rows_written)),
@@ -212,9 +229,17 @@ impl TemplateStats {
         load(&self.alone) + grouped.sum::<u64>()
     }
 
+    /// Microseconds that all requests were on a server.
+    #[must_use]
+    pub fn micros(&self) -> u64 {
+        let grouped = self.groups.iter().map(|counts| load(&counts.micros));
+        self.alone_micros() + grouped.sum::<u64>()
+    }
+
     /// Adds the counts of `other`.
     pub(super) fn add(&self, other: &Self) {
         add(&self.alone, load(&other.alone));
+        add(&self.alone_micros, load(&other.alone_micros));
         add(&self.would_have_grouped, load(&other.would_have_grouped));
         self.shards.add(&other.shards);
         for (counts, more) in self.groups.iter().zip(&other.groups) {
@@ -256,6 +281,7 @@ impl GroupCounts {
 
     fn add(&self, other: &Self) {
         add(&self.requests, load(&other.requests));
+        add(&self.micros, load(&other.micros));
         add(&self.groups, load(&other.groups));
         let largest = load(&other.largest_group);
         self.largest_group.fetch_max(largest, Ordering::Relaxed);
@@ -265,6 +291,11 @@ impl GroupCounts {
             add(count, load(more));
         }
     }
+}
+
+/// Microseconds, for a count.
+pub(super) fn micros(took: Duration) -> u64 {
+    u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn load(count: &AtomicU64) -> u64 {

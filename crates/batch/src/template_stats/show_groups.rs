@@ -17,7 +17,7 @@ pub(super) const OTHERS: &str = "(other templates)";
 pub(super) const LEASES: &str = "(transactions, and what is not one read or write)";
 
 /// The columns, as described in docs/groups.md.
-pub(super) const COLUMNS: [&str; 14] = [
+pub(super) const COLUMNS: [&str; 15] = [
     "template",
     "strategy",
     "units",
@@ -32,6 +32,7 @@ pub(super) const COLUMNS: [&str; 14] = [
     "reason",
     "on_shards",
     "coordinator_reason",
+    "mean_ms",
 ];
 
 /// Statistics of a template, and why its requests run alone even if they must wait.
@@ -103,6 +104,8 @@ struct GroupsRow {
     template: String,
     strategy: &'static str,
     requests: u64,
+    /// Microseconds that the requests were on a server.
+    micros: Option<u64>,
     /// `None` if the strategy has no groups.
     groups: Option<GroupStats>,
     /// The part of the template's requests that left with others.
@@ -129,6 +132,7 @@ impl GroupsRow {
                 template: template.clone(),
                 strategy: strategy.name(),
                 requests: group_stats.requests,
+                micros: Some(group_stats.micros),
                 groups: Some(group_stats),
                 share,
                 on_shards,
@@ -143,6 +147,7 @@ impl GroupsRow {
                 template,
                 strategy: "solo",
                 requests: alone,
+                micros: Some(stats.alone_micros()),
                 share,
                 would_have_grouped: Some(would_have_grouped),
                 reason: seen.why_alone,
@@ -157,6 +162,8 @@ impl GroupsRow {
     fn into_values(self) -> Vec<Option<String>> {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let groups = self.groups.as_ref();
+        let micros = self.micros.filter(|_| self.requests > 0);
+        let mean_ms = micros.map(|micros| mean_ms(micros, self.requests));
         vec![
             Some(self.template),
             Some(self.strategy.to_owned()),
@@ -172,6 +179,7 @@ impl GroupsRow {
             self.reason,
             number(self.on_shards),
             self.coordinator_reason,
+            mean_ms,
         ]
     }
 }
@@ -180,6 +188,12 @@ fn mean(group_stats: &GroupStats) -> String {
     #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
     let mean = group_stats.requests as f64 / group_stats.groups.max(1) as f64;
     format!("{mean:.1}")
+}
+
+fn mean_ms(micros: u64, requests: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let mean = micros as f64 / requests as f64 / 1_000.0;
+    format!("{mean:.3}")
 }
 
 /// `error=3 timeout=1`

@@ -11,7 +11,8 @@ fn stats(templates: &Templates, text: &str) -> Arc<TemplateStats> {
 
 fn served(members: &[&Arc<TemplateStats>]) -> AnsweredMembers {
     let mut served = AnsweredMembers::default();
-    members.iter().for_each(|stats| served.add(stats));
+    let took = Duration::from_millis(3);
+    members.iter().for_each(|stats| served.add(stats, took));
     served
 }
 
@@ -54,6 +55,28 @@ fn a_template_has_a_row_for_each_strategy() {
         "UPDATE t SET n = 1|solo|3|-|-|-|0.667|-|-|-|1|why",
     ];
     assert_eq!(rows(vec![(&fold, Some("why"))], 0), expected);
+}
+
+#[test]
+fn the_mean_time_is_that_of_the_strategy() {
+    let fold = stats(&Templates::default(), "UPDATE t SET n = 1");
+    served(&[&fold; 4]).count(Strategy::Fold, 2, true);
+    for millis in [1, 2] {
+        fold.count_alone();
+        fold.count_alone_time(Duration::from_millis(millis));
+    }
+    assert_eq!(fold.micros(), 15_000);
+    let row = TemplateRow {
+        stats: fold,
+        why_alone: None,
+    };
+    let table = show_groups(vec![row], TemplateNaming::Text, 1);
+    let means = table.rows.iter().map(|row| row.last().cloned().flatten());
+    let expected = [Some("3.000"), Some("1.500"), None];
+    assert_eq!(
+        means.collect::<Vec<_>>(),
+        expected.map(|mean| mean.map(str::to_owned))
+    );
 }
 
 #[test]
@@ -443,7 +466,7 @@ fn what_shards_answer_and_why_the_coordinator_does_is_shown() {
         };
         let table = show_groups(vec![seen], TemplateNaming::Text, 0);
         let row = table.rows.into_iter().next().unwrap_or_default();
-        row.into_iter().skip(12).collect::<Vec<_>>()
+        row.into_iter().skip(12).take(2).collect::<Vec<_>>()
     };
     assert_eq!(shown(), [None, None]);
     stats.count_on_shard();

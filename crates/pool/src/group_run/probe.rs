@@ -4,6 +4,7 @@
 use super::exchange::{adopt, exchange, feed};
 use super::guard::RunGuard;
 use super::shard::is_same;
+use crate::clock;
 use crate::pool::{Pool, ProbeResult, ServerWork};
 use crate::server::{ServerConn, ServerError};
 use bytes::BytesMut;
@@ -13,6 +14,7 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::probe::{Probe, ProbeOutcome};
 use paceline_batch::template_stats::AnsweredMembers;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A connection that is free again, and its next work.
 pub(super) type Free = (RunGuard, Box<ServerConn>, Option<ServerWork>);
@@ -55,6 +57,7 @@ async fn run(
     if !adopt(first, pool, conn).await? {
         return Ok(());
     }
+    let since = clock::now();
     let mut parts = vec![requests];
     while let Some(part) = parts.pop() {
         out.clear();
@@ -81,19 +84,20 @@ async fn run(
             _ => waiters.zip(probe.results()).collect(),
         };
         let answered = pool.probed(results);
-        count(part, &answered);
+        count(part, &answered, since);
     }
     Ok(())
 }
 
 /// Counts the answered requests as a group that wrote nothing.
-fn count(requests: &[(WaiterId, Arc<PlannedRequest>)], answered: &[WaiterId]) {
+fn count(requests: &[(WaiterId, Arc<PlannedRequest>)], answered: &[WaiterId], since: Instant) {
+    let took = clock::elapsed(since);
     let mut served = AnsweredMembers::default();
     let mut strategy = None;
     for (waiter, request) in requests {
         let stats = request.stats.as_ref();
         if let Some(stats) = stats.filter(|_| answered.contains(waiter)) {
-            served.add(stats);
+            served.add(stats, took);
             strategy = request.plan.as_ref().map(|plan| plan.strategy());
         }
     }

@@ -360,6 +360,7 @@ impl GroupRun {
     /// Counts the outcomes of members before the members get them.
     fn count(&mut self, pool: &Pool, results: &[MemberResult]) {
         let mut stats = RunStats::default();
+        let took = clock::elapsed(self.since);
         self.count_commits(pool, results);
         for MemberResult { member, outcome } in results {
             let entry = self.entries.get(*member).and_then(Option::as_ref);
@@ -372,17 +373,20 @@ impl GroupRun {
             }
             if let Some(template) = request.and_then(|request| request.stats.as_ref()) {
                 match (self.strategy, outcome) {
-                    (Some(_), MemberOutcome::Answer(_)) => self.served.add(template),
+                    (Some(_), MemberOutcome::Answer(_)) => self.served.add(template, took),
                     (Some(strategy), MemberOutcome::Retry(_, why)) => {
                         template.count_fallback(strategy, *why);
                     }
-                    (None, MemberOutcome::Answer(_)) => template.count_alone(),
+                    (None, MemberOutcome::Answer(_)) => {
+                        template.count_alone();
+                        template.count_alone_time(took);
+                    }
                     // Its client relays it elsewhere.
                     (None, MemberOutcome::Retry(..)) => {}
                 }
             }
         }
-        stats.count(self.since, &pool.stats);
+        stats.count(took, &pool.stats);
     }
 
     /// Counts the commits of members that are about to be answered.

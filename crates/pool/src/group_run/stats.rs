@@ -1,12 +1,11 @@
 //! Counts the members of a group in the statistics of their pool: each is the query and the transaction that it would have been alone, and
 //! took as long as the group until it was answered. Members that are answered together are counted together.
 
-use crate::clock;
 use crate::stats::{PreparedCounts, Stats, state_of};
 use paceline_batch::strategy::{MemberOutcome, MemberResult, Strategy};
 use paceline_relay::commits::{CommitCounts, Writes};
 use paceline_relay::request::{Request, RequestForm};
-use std::time::Instant;
+use std::time::Duration;
 
 /// Members that are answered together.
 #[derive(Debug, Default)]
@@ -31,10 +30,10 @@ impl RunStats {
         }
     }
 
-    /// Counts the members, which have run since then.
-    pub(super) fn count(self, since: Instant, stats: &Stats) {
+    /// Counts the members, which took `each`.
+    pub(super) fn count(self, each: Duration, stats: &Stats) {
         if self.requests > 0 {
-            stats.served_single(self.requests, clock::elapsed(since));
+            stats.served_single(self.requests, each);
             stats.moved(self.received, self.sent);
             stats.prepared(self.prepared);
         }

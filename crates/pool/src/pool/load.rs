@@ -3,8 +3,8 @@
 use super::Pool;
 use crate::clock;
 use paceline_batch::group_limit::LimitReason;
+use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::template_stats::StatsSnapshot;
-use paceline_relay::template::Template;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,8 +45,8 @@ impl PoolLoad {
 }
 
 impl Pool {
-    /// The row and the template of requests in the line, of those that arrived first.
-    pub(crate) fn awaited_rows(&self) -> Vec<(u64, Arc<Template>)> {
+    /// The row of requests in the line, of those that arrived first.
+    pub(crate) fn awaited_rows(&self) -> Vec<(u64, Arc<PlannedRequest>)> {
         let inner = self.lock();
         let first = inner.line.waiting_after(None).take(REQUESTS_READ_MAX);
         let row = |(waiter, _)| {
@@ -54,8 +54,7 @@ impl Pool {
             let [key] = spec.keys.as_slice() else {
                 return None;
             };
-            let planned = waiting.request.as_ref()?;
-            Some((key.0, Arc::clone(&planned.request.template)))
+            Some((key.0, Arc::clone(waiting.request.as_ref()?)))
         };
         first.filter_map(row).collect()
     }

@@ -65,6 +65,7 @@ const GROUP_COLUMNS: &[ConsoleColumn<GroupRecord>] = &[
     ("reason", Text, |r| r.text("reason")),
     ("on_shards", Int8, |r| r.number("on_shards")),
     ("coordinator_reason", Text, |r| r.text("coordinator_reason")),
+    ("mean_ms", Float8, |r| r.float("mean_ms")),
 ];
 
 pub(super) struct PoolRecord {

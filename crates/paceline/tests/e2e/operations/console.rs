@@ -5,6 +5,7 @@ mod connections;
 mod door;
 mod numbers;
 mod protocol;
+mod snapshot;
 
 use std::collections::BTreeMap;
 

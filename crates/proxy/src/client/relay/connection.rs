@@ -205,9 +205,13 @@ fn return_server(
     let Some(SingleRequest { request, analysis }) = single else {
         return server.give_back();
     };
-    let micros = u32::try_from((outcome.at - start).as_micros()).unwrap_or(u32::MAX);
+    let took = outcome.at - start;
+    let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
     let bytes = u32::try_from(outcome.forwarded).unwrap_or(u32::MAX);
     request.template.pace.record(micros, bytes);
+    if let Some(stats) = &request.stats {
+        stats.count_alone_time(took);
+    }
     match analysis {
         Some(analysis) if !outcome.failed => analysis.run(server),
         _ => server.give_back(),

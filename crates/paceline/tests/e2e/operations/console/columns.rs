@@ -150,7 +150,7 @@ fn columns_of_our_own_come_last() {
     }
     let (names, types) = described(&operator.ok("SHOW GROUPS"));
     assert_eq!(names[..4], ["database", "user", "template", "strategy"]);
-    assert_eq!(types, "ssssqqfqfqqsqsqs");
+    assert_eq!(types, "ssssqqfqfqqsqsqsf");
 }
 
 #[test]

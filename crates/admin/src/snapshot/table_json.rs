@@ -5,10 +5,10 @@ use paceline_proxy::proxy::Proxy;
 use serde_json::{Map, Value};
 
 /// A row by the names of its columns.
-pub(super) type JsonRow = Map<String, Value>;
+pub type JsonRow = Map<String, Value>;
 
 /// The rows of the table that `SHOW` returns by this name, with these columns.
-pub(super) fn rows(proxy: &Proxy, name: &str, columns: &[&str]) -> Vec<JsonRow> {
+pub(crate) fn rows(proxy: &Proxy, name: &str, columns: &[&str]) -> Vec<JsonRow> {
     let Some(table) = table(name) else {
         return Vec::new();
     };
@@ -25,12 +25,12 @@ pub(super) fn rows(proxy: &Proxy, name: &str, columns: &[&str]) -> Vec<JsonRow> 
 }
 
 /// A number of the row; 0 if there is none.
-pub(super) fn number(row: &JsonRow, column: &str) -> u64 {
+pub fn number(row: &JsonRow, column: &str) -> u64 {
     row.get(column).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// A text of the row; empty if there is none.
-pub(super) fn text<'a>(row: &'a JsonRow, column: &str) -> &'a str {
+pub fn text<'a>(row: &'a JsonRow, column: &str) -> &'a str {
     row.get(column).and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -10,7 +10,7 @@ pub(super) struct Rates<K> {
     then: HashMap<K, u64>,
     now: HashMap<K, u64>,
     sampled: Option<Instant>,
-    passed: Option<Duration>,
+    passed: Duration,
 }
 
 impl<K> Default for Rates<K> {
@@ -19,17 +19,18 @@ impl<K> Default for Rates<K> {
             then: HashMap::new(),
             now: HashMap::new(),
             sampled: None,
-            passed: None,
+            passed: Duration::ZERO,
         }
     }
 }
 
 impl<K: Eq + Hash> Rates<K> {
-    /// Begins a sample. Counters that the last sample did not have are forgotten.
-    pub(super) fn begin(&mut self, now: Instant) {
+    /// Begins a sample; returns the time since the last one. Counters that the last sample did not have are forgotten.
+    pub(super) fn begin(&mut self, now: Instant) -> Duration {
         self.then = std::mem::take(&mut self.now);
         let last = self.sampled.replace(now);
-        self.passed = last.map(|last| now.saturating_duration_since(last));
+        self.passed = last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+        self.passed
     }
 
     /// The growth of a counter since the last sample; 0 if that did not have it, because its growth is not known.
@@ -41,7 +42,7 @@ impl<K: Eq + Hash> Rates<K> {
 
     /// `growth` per second.
     pub(super) fn per_second(&self, growth: u64) -> f64 {
-        let seconds = self.passed.map_or(0.0, |passed| passed.as_secs_f64());
+        let seconds = self.passed.as_secs_f64();
         match seconds > 0.0 {
             true => approximate(growth) / seconds,
             false => 0.0,

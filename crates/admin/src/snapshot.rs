@@ -1,21 +1,30 @@
-//! One sample of the page's contents, from the same counters as the console and the metrics.
+//! The state of Paceline at one moment, for the web console and `paceline top`, from the same counters as the tables of the admin
+//! console and the metrics.
 
-use super::rates::{Rates, approximate};
-use super::table_json::{JsonRow, number, rows, text};
+mod lately;
+mod rates;
+mod table_json;
+
+pub(crate) use table_json::rows;
+pub use table_json::{JsonRow, number, text};
+
 use crate::metrics::PoolSample;
+use lately::Lately;
 use paceline_batch::template_stats::{SIZE_BOUNDS, SizeHistogram};
 use paceline_pool::hot_rows::HotRow;
 use paceline_pool::pool::{Pool, PoolState};
 use paceline_pool::stats::Durations;
 use paceline_proxy::proxy::Proxy;
-use serde::Serialize;
-use std::cmp::Reverse;
+use rates::{Rates, approximate};
+use serde::{Deserialize, Serialize};
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Instant, SystemTime};
 
-/// Maximum number of templates, of pools, of servers and of rows.
+/// Maximum number of templates, of slow templates, of pools, of servers and of rows.
 const TEMPLATES_MAX: usize = 20;
+const SLOWEST_MAX: usize = 10;
 const POOLS_MAX: usize = 50;
 const SERVERS_MAX: usize = 50;
 const HOT_ROWS_MAX: usize = 10;
@@ -57,82 +66,136 @@ const HOST_COLUMNS: [&str; 8] = [
 const GROUPING_COLUMNS: [&str; 4] = ["database", "target", "decision", "source"];
 const DATABASE_COLUMNS: [&str; 3] = ["name", "paused", "disabled"];
 
-/// The contents of the page.
-#[derive(Debug, Serialize)]
-pub(super) struct Snapshot {
-    version: &'static str,
-    /// Milliseconds since 1970.
-    time: u64,
-    started: u64,
+/// The state of Paceline at one moment, and rates since the snapshot before.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The version of Paceline.
+    pub version: String,
+    /// The time of the snapshot in milliseconds since 1970.
+    pub time: u64,
+    /// The start of the process in milliseconds since 1970.
+    pub started: u64,
     /// As in `SHOW STATE`.
-    state: &'static str,
-    clients: usize,
-    clients_max: usize,
+    pub state: String,
+    /// Clients that are logged in or log in.
+    pub clients: usize,
+    /// `max_client_conn`.
+    pub clients_max: usize,
     /// Units per second by strategy.
-    units: BTreeMap<&'static str, f64>,
-    groups: Groups,
+    pub units: BTreeMap<String, f64>,
+    /// Groups since the snapshot before.
+    pub groups: Groups,
     /// Commits, and so waits for row locks, that groups have saved.
-    saved: Growth,
-    /// Mean times in milliseconds since the last sample; `None` without requests.
-    wait_ms: Option<f64>,
-    query_ms: Option<f64>,
-    errors: Vec<SqlstateErrors>,
-    templates: Vec<TemplateRow>,
-    hot_rows: Vec<HotRowEntry>,
-    pools: Vec<JsonRow>,
-    pools_found: usize,
-    servers: Vec<JsonRow>,
-    hosts: Vec<JsonRow>,
-    databases: Vec<JsonRow>,
-    /// As in `SHOW GROUPING`.
-    grouping: Vec<JsonRow>,
+    pub saved: Growth,
+    /// Mean time in the line in milliseconds since the snapshot before; `None` without requests.
+    pub wait_ms: Option<f64>,
+    /// The same on a server.
+    pub query_ms: Option<f64>,
+    /// Errors sent to clients; those with most errors come first.
+    pub errors: Vec<SqlstateErrors>,
+    /// The templates with most units since the snapshot before.
+    pub templates: Vec<TemplateRow>,
+    /// The templates that took longest of late, per unit.
+    pub slowest: Vec<TemplateRow>,
+    /// The rows for which most requests wait.
+    pub hot_rows: Vec<HotRowEntry>,
+    /// Rows of `SHOW POOLS`: the pools with most waiting requests.
+    pub pools: Vec<JsonRow>,
+    /// Number of all pools.
+    pub pools_found: usize,
+    /// Rows of `SHOW SERVERS`, added up by host.
+    pub servers: Vec<JsonRow>,
+    /// Rows of `SHOW HOSTS`.
+    pub hosts: Vec<JsonRow>,
+    /// Rows of `SHOW DATABASES`.
+    pub databases: Vec<JsonRow>,
+    /// Rows of `SHOW GROUPING`.
+    pub grouping: Vec<JsonRow>,
 }
 
-/// Groups since the last sample.
-#[derive(Debug, Serialize)]
-struct Groups {
-    per_second: f64,
-    mean: Option<f64>,
+/// Groups since the snapshot before.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Groups {
+    /// Groups per second.
+    pub per_second: f64,
+    /// Mean number of units in a group; `None` without groups.
+    pub mean: Option<f64>,
     /// Groups by size; the bounds are `bounds`, and the last has none.
-    sizes: Vec<u64>,
-    bounds: &'static [u64],
+    pub sizes: Vec<u64>,
+    /// Maximum number of units for each of `sizes`.
+    pub bounds: Vec<u64>,
 }
 
-#[derive(Debug, Serialize)]
-struct Growth {
-    total: u64,
-    per_second: f64,
+/// A count since the start, and its growth.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Growth {
+    /// The count since the start.
+    pub total: u64,
+    /// The growth per second since the snapshot before.
+    pub per_second: f64,
 }
 
-#[derive(Debug, Serialize)]
-struct SqlstateErrors {
-    sqlstate: String,
+/// Errors sent to clients.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SqlstateErrors {
+    /// Their SQLSTATE.
+    pub sqlstate: String,
+    /// Their number.
     #[serde(flatten)]
-    growth: Growth,
+    pub growth: Growth,
 }
 
-#[derive(Debug, Serialize)]
-struct TemplateRow {
-    database: String,
-    user: String,
-    template: String,
-    units: Growth,
-    grouped: Growth,
-    largest: u64,
-    strategies: BTreeSet<&'static str>,
-    would_have_grouped: Growth,
+/// The counts of a template in a pool.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TemplateRow {
+    /// The database.
+    pub database: String,
+    /// The user.
+    pub user: String,
+    /// The name of the template in metrics.
+    pub template: String,
+    /// All units.
+    pub units: Growth,
+    /// Units that were executed in groups.
+    pub grouped: Growth,
+    /// Maximum number of units in a group.
+    pub largest: u64,
+    /// The strategies that executed groups.
+    pub strategies: BTreeSet<String>,
+    /// Units that a hint or `hotspot_for_autocommit` would have grouped.
+    pub would_have_grouped: Growth,
+    /// Mean time on a server of late, in milliseconds; `None` without units.
+    pub mean_ms: Option<f64>,
     #[serde(skip)]
     grown: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct HotRowEntry {
-    database: String,
-    user: String,
-    template: String,
+/// A row for which requests wait.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HotRowEntry {
+    /// The database.
+    pub database: String,
+    /// The user.
+    pub user: String,
+    /// The name of the template in metrics.
+    pub template: String,
     /// Identifies the row, without its values.
-    row: String,
-    waiting: u64,
+    pub row: String,
+    /// The values of its key, for administrators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<String>,
+    /// Number of requests that wait.
+    pub waiting: u64,
+}
+
+impl Snapshot {
+    /// The part that users who are not administrators may see: without values.
+    pub(crate) fn without_values(mut self) -> Self {
+        for row in &mut self.hot_rows {
+            row.values = None;
+        }
+        self
+    }
 }
 
 /// Identifies a counter.
@@ -147,14 +210,15 @@ enum Counter {
     Queries,
     QueryMicros,
     Errors(String),
-    /// Of a template: all units, grouped ones, and those that would have been grouped.
+    /// Of a template: all units, grouped ones, those that would have been grouped, and their time in microseconds.
     Template([String; 3], u8),
 }
 
-/// Takes samples, and remembers the last one for the rates.
+/// Takes snapshots, and remembers the last one for the rates.
 #[derive(Debug, Default)]
-pub(super) struct SnapshotReader {
+pub(crate) struct SnapshotReader {
     rates: Rates<Counter>,
+    times: Lately<[String; 3]>,
 }
 
 /// Sums over all pools.
@@ -175,6 +239,7 @@ struct TemplateSums {
     units: u64,
     grouped: u64,
     missed: u64,
+    micros: u64,
     largest: u64,
     strategies: BTreeSet<&'static str>,
 }
@@ -190,6 +255,7 @@ impl Sums {
             let sums = self.templates.entry(key(&template.name)).or_default();
             sums.units += template.requests;
             sums.missed += template.missed;
+            sums.micros += template.micros;
         }
         for group in &sample.groups {
             let counted = &group.counted;
@@ -213,7 +279,8 @@ impl Sums {
             database: name.database.clone(),
             user: name.user.clone(),
             template: row.template,
-            row: format!("{:04x}", row.key & 0xffff),
+            row: format!("{:04x}", row.line_key & 0xffff),
+            values: row.values,
             waiting: row.waiting,
         };
         self.hot_rows.extend(pool.hot_rows().into_iter().map(entry));
@@ -221,9 +288,10 @@ impl Sums {
 }
 
 impl SnapshotReader {
-    /// Takes a sample.
-    pub(super) fn read(&mut self, proxy: &Proxy) -> Snapshot {
-        self.rates.begin(Instant::now());
+    /// Takes a snapshot.
+    pub(crate) fn read(&mut self, proxy: &Proxy) -> Snapshot {
+        let passed = self.rates.begin(Instant::now());
+        self.times.fade(passed);
         let mut sums = Sums::default();
         proxy.pools.all().iter().for_each(|pool| sums.add(pool));
         let mut hot_rows = std::mem::take(&mut sums.hot_rows);
@@ -236,26 +304,32 @@ impl SnapshotReader {
         let units = sums.units.iter();
         let units = units.map(|(strategy, total)| {
             let growth = self.grow(Counter::Units(strategy), *total);
-            (*strategy, growth.per_second)
+            ((*strategy).to_owned(), growth.per_second)
         });
+        let units = units.collect();
+        let mut templates = self.templates(sums.templates);
+        let slowest = slowest(&templates);
+        templates.truncate(TEMPLATES_MAX);
         Snapshot {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             time: milliseconds(SystemTime::now()),
             started: milliseconds(proxy.started),
             state: match proxy.pools.state_of(None) {
                 PoolState::Paused => "paused",
                 PoolState::Suspended => "suspended",
                 _ => "active",
-            },
-            clients: proxy.clients.load(Ordering::Relaxed),
+            }
+            .to_owned(),
+            clients: proxy.clients.load(Relaxed),
             clients_max: proxy.config().paceline.pooling.max_client_conn,
-            units: units.collect(),
+            units,
             groups: self.groups(&sums.sizes),
             saved: self.grow(Counter::Saved, sums.saved),
             wait_ms: self.mean(sums.waits, Counter::Waits, Counter::WaitMicros),
             query_ms: self.mean(sums.queries, Counter::Queries, Counter::QueryMicros),
             errors: self.errors(sums.errors),
-            templates: self.templates(sums.templates),
+            templates,
+            slowest,
             hot_rows,
             pools,
             pools_found,
@@ -287,11 +361,11 @@ impl SnapshotReader {
             per_second: self.rates.per_second(count),
             mean: (count > 0).then(|| approximate(units) / approximate(count)),
             sizes: grown,
-            bounds: &SIZE_BOUNDS,
+            bounds: SIZE_BOUNDS.to_vec(),
         }
     }
 
-    /// The mean of the durations since the last sample, in milliseconds.
+    /// The mean of the durations since the snapshot before, in milliseconds.
     fn mean(&mut self, durations: Durations, count: Counter, micros: Counter) -> Option<f64> {
         let count = self.rates.growth(count, durations.count());
         let micros = self.rates.growth(micros, durations.micros);
@@ -308,7 +382,7 @@ impl SnapshotReader {
         all
     }
 
-    /// The templates with the most units since the last sample; among equals, those with the most since the start.
+    /// The templates. Those with most units since the snapshot before come first; among equals, those with most since the start.
     fn templates(&mut self, sums: BTreeMap<[String; 3], TemplateSums>) -> Vec<TemplateRow> {
         let mut all: Vec<TemplateRow> = Vec::with_capacity(sums.len());
         for (key, sums) in sums.into_iter().filter(|(_, sums)| sums.units > 0) {
@@ -317,6 +391,9 @@ impl SnapshotReader {
                 .growth(Counter::Template(key.clone(), 0), sums.units);
             let grouped = Counter::Template(key.clone(), 1);
             let missed = Counter::Template(key.clone(), 2);
+            let micros = Counter::Template(key.clone(), 3);
+            let micros = self.rates.growth(micros, sums.micros);
+            let mean_ms = self.times.add(&key, grown, micros);
             let [database, user, template] = key;
             all.push(TemplateRow {
                 database,
@@ -328,15 +405,23 @@ impl SnapshotReader {
                 },
                 grouped: self.grow(grouped, sums.grouped),
                 largest: sums.largest,
-                strategies: sums.strategies,
+                strategies: sums.strategies.into_iter().map(str::to_owned).collect(),
                 would_have_grouped: self.grow(missed, sums.missed),
+                mean_ms,
                 grown,
             });
         }
         all.sort_by_key(|row| Reverse((row.grown, row.units.total)));
-        all.truncate(TEMPLATES_MAX);
         all
     }
+}
+
+/// The templates whose units took longest of late.
+fn slowest(templates: &[TemplateRow]) -> Vec<TemplateRow> {
+    let mut used: Vec<&TemplateRow> = templates.iter().collect();
+    used.retain(|row| row.mean_ms.is_some());
+    used.sort_by(|a, b| b.mean_ms.partial_cmp(&a.mean_ms).unwrap_or(Ordering::Equal));
+    used.into_iter().take(SLOWEST_MAX).cloned().collect()
 }
 
 /// The server connections by database and host.
