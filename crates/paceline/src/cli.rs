@@ -23,12 +23,14 @@ mod records;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod top;
 
 pub(crate) use advise::{Advise, AdviseFormat};
 pub(crate) use command::{Command, Daemon, Explain, Serve, Service};
 pub(crate) use error::CliError;
 #[cfg(feature = "bench")]
 pub(crate) use lab_command::{Bench, Compare, LabCommand, Report};
+pub(crate) use top::Top;
 
 use arguments::{Arguments, CommandArguments, HelpArguments};
 use clap::FromArgMatches;
@@ -82,6 +84,9 @@ impl Command {
             }
             Some(CommandArguments::Advise(advise)) => {
                 return Ok(Command::Advise(Box::new(advise.resolve()?)));
+            }
+            Some(CommandArguments::Top(top)) => {
+                return Ok(Command::Top(Box::new(top.resolve()?)));
             }
             #[cfg(feature = "bench")]
             Some(CommandArguments::Bench(bench)) => {

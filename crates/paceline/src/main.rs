@@ -11,6 +11,7 @@ mod explain;
 mod host_check;
 mod serve;
 mod server_address;
+mod top;
 mod worker_threads;
 
 use anyhow::Context;
@@ -47,6 +48,9 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain(&arguments).map(success),
         Command::Advise(arguments) => {
             runtime(1).and_then(|runtime| runtime.block_on(advise::advise(&arguments)))
+        }
+        Command::Top(arguments) => {
+            runtime(1).and_then(|runtime| runtime.block_on(top::top(&arguments)).map(success))
         }
         #[cfg(feature = "bench")]
         Command::Lab(command) => lab(command),

@@ -1,7 +1,8 @@
 //! Carries out advice that is safe, one at a time, after a question each, and observes again.
 
-use super::observe::{Observer, connect};
+use super::observe::Observer;
 use crate::cli::Advise;
+use crate::server_address::connect;
 use anyhow::{anyhow, bail};
 use paceline_advise::{Advice, Apply, Finding, evaluate};
 use std::io::{IsTerminal, Write as _};
@@ -67,7 +68,7 @@ fn confirmed() -> anyhow::Result<bool> {
 
 /// Runs a statement on a connection of its own: that of the observer only reads.
 async fn run(arguments: &Advise, sql: &str) -> anyhow::Result<()> {
-    let mut conn = connect(arguments).await?;
+    let mut conn = connect(&arguments.upstream).await?;
     let mut ran = conn.query(LOCK_TIMEOUT).await;
     if ran.is_ok() {
         ran = conn.query(sql).await;

@@ -1,16 +1,12 @@
 //! Reads an observation: counters, samples of sessions, counters again, and the catalog's facts about the busiest tables.
 
 use crate::cli::Advise;
-use crate::server_address::server_address;
+use crate::server_address::connect;
 use anyhow::{Context, anyhow};
 use paceline_advise::observation::{Counters, Facts, Observation, Session};
 use paceline_advise::queries;
-use paceline_config::Settings;
-use paceline_pool::credentials::ServerCredentials;
 use paceline_pool::server::{ResultRows, ServerConn};
-use paceline_relay::settings::SettingsInterner;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -36,7 +32,7 @@ impl Observer {
     /// The server cannot be reached, or rejects the login.
     pub(super) async fn connect(arguments: &Advise) -> anyhow::Result<Self> {
         let mut observer = Self {
-            conn: connect(arguments).await?,
+            conn: connect(&arguments.upstream).await?,
             pinned_after: arguments.pinned_after,
         };
         observer.ask(queries::PREPARE).await?;
@@ -85,22 +81,6 @@ impl Observer {
             .map_err(|error| anyhow!("{error}"))?;
         Ok(results.into_iter().next_back().unwrap_or_default())
     }
-}
-
-/// A connection to the server.
-///
-/// # Errors
-/// The server cannot be reached, or rejects the login.
-pub(super) async fn connect(arguments: &Advise) -> anyhow::Result<ServerConn> {
-    let settings = Settings::default();
-    let upstream = &arguments.upstream;
-    let address = Arc::new(server_address(upstream, &settings)?);
-    let credentials = ServerCredentials::by_password(upstream.password.as_ref());
-    let none = SettingsInterner::default().none();
-    let limit = settings.timeouts.server_connect_timeout;
-    let prepared_max = settings.state.max_prepared_statements;
-    let opened = ServerConn::open_within(limit, &address, &credentials, none, prepared_max).await;
-    opened.map_err(|error| anyhow!("cannot connect to {upstream}: {error}"))
 }
 
 /// The tables with most work between two readings.

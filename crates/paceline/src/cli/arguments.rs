@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use super::advise::AdviseArguments;
 #[cfg(feature = "bench")]
 use super::bench::BenchArguments;
+use super::top::TopArguments;
 
 const ABOUT: &str = "A front end for PostgreSQL: thousands of clients on a few server connections, \
                      and requests that must wait for the database are grouped";
@@ -65,6 +66,8 @@ pub(super) enum CommandArguments {
     Explain(ExplainArguments),
     /// Find out which overload patterns a database shows, and what to do; exits with 3 if there are any
     Advise(AdviseArguments),
+    /// Show what a running Paceline does, in the terminal; press q to leave
+    Top(TopArguments),
     /// Measure PostgreSQL alone and through Paceline, side by side; exits with 1 if a check fails
     #[cfg(feature = "bench")]
     Bench(Box<BenchArguments>),

@@ -3,6 +3,7 @@
 use super::advise::Advise;
 #[cfg(feature = "bench")]
 use super::lab_command::LabCommand;
+use super::top::Top;
 use clap_complete::Shell;
 use paceline_admin::config_inputs::ConfigInputs;
 use paceline_config::{Config, Declared, Remark, Settings, ShardServer, Upstream};
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Explain(Box<Explain>),
     /// Find overload patterns: see [`crate::advise`].
     Advise(Box<Advise>),
+    /// Show a running Paceline in the terminal: see [`crate::top`].
+    Top(Box<Top>),
     /// Measure, or show earlier results: see [`crate::bench`].
     #[cfg(feature = "bench")]
     Lab(LabCommand),

@@ -9,3 +9,4 @@ mod benching_replicas;
 mod checking;
 mod explaining;
 mod importing;
+mod top;
