@@ -207,9 +207,9 @@ impl GroupLimit {
         self.flights.overdue_at().filter(|_| self.is_reached())
     }
 
-    /// A group of `requests` has started. Groups of one `template` are expected to take about as long as one another.
-    pub fn started(&mut self, now: Instant, template: u64, requests: usize) -> FlightId {
-        let id = self.flights.start(now, template, requests);
+    /// A group of `requests` has started. Groups of one `kind` are expected to take about as long as one another.
+    pub fn started(&mut self, now: Instant, kind: u64, requests: usize) -> FlightId {
+        let id = self.flights.start(now, kind, requests);
         self.epoch.in_flight(self.flights.len());
         id
     }

@@ -45,6 +45,15 @@ fn is_limited(group: Option<GroupId>) -> bool {
     group.is_some_and(|id| !id.strategy.properties().only_duplicates)
 }
 
+/// Distinguishes groups that may take longer than others.
+fn kind_of(group: GroupId) -> u64 {
+    // The factor distributes strategies and the templates, which are numbered, over the kinds.
+    group
+        .template
+        .wrapping_mul(11)
+        .wrapping_add(group.strategy as u64)
+}
+
 impl<T> Line<T> {
     /// From now on the connections lead to another server.
     pub fn set_server(&mut self, now: Instant, server: Arc<ServerLoad>) {
@@ -207,7 +216,7 @@ impl<T> Line<T> {
         let Some(group) = group.filter(|group| is_limited(Some(*group))) else {
             return FlightId::UNCOUNTED;
         };
-        let flight = self.group_limit.started(now, group.template, requests);
+        let flight = self.group_limit.started(now, kind_of(group), requests);
         self.note_present(now);
         flight
     }

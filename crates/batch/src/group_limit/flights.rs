@@ -49,7 +49,7 @@ pub(super) struct Flights {
     last: u64,
     counted: usize,
     requests: usize,
-    /// By kind: groups of one template have the same.
+    /// By kind: groups of one template and strategy have the same.
     services: [ServiceTime; KINDS],
 }
 
@@ -113,9 +113,9 @@ impl Flights {
         FlightId(self.last)
     }
 
-    /// A group has started. Groups with the same `template` take about as long as one another.
-    pub(super) fn start(&mut self, now: Instant, template: u64, requests: usize) -> FlightId {
-        let [kind, ..] = template.to_le_bytes();
+    /// A group has started. Groups of the same `kind` take about as long as one another.
+    pub(super) fn start(&mut self, now: Instant, kind: u64, requests: usize) -> FlightId {
+        let [kind, ..] = kind.to_le_bytes();
         self.last += 1;
         let id = FlightId(self.last);
         self.flights.push_back(Flight {
