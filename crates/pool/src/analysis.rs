@@ -84,6 +84,11 @@ impl AnalysisTask {
         conn.side.primary_columns = None;
         match answer {
             Ok(result) => {
+                // The statement has just run here, before it was known that it calls such a function.
+                let may_change = result
+                    .as_ref()
+                    .is_some_and(|known| known.may_change_session);
+                conn.side.needs_reset |= may_change;
                 self.result = result;
                 let pool = Arc::clone(&self.pool);
                 let (template, settings) = (self.template.id, self.settings.id);

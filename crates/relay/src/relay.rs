@@ -41,6 +41,7 @@ mod long_messages;
 mod not_yet;
 mod pin;
 mod plain;
+mod portal_map;
 mod portals;
 mod refusal;
 mod reported_settings;

@@ -165,6 +165,7 @@ impl SessionSettings {
             sql.push_str(
                 "CLOSE ALL; UNLISTEN *; DISCARD TEMP; SELECT pg_catalog.pg_advisory_unlock_all(); ",
             );
+            sql.push_str(RANDOM_SEED);
         }
         if needs_reset || !from.is_empty() {
             sql.push_str("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; ");
@@ -173,6 +174,10 @@ impl SessionSettings {
         Some(sql)
     }
 }
+
+/// A function or DO may have set the seed of `random()`.
+const RANDOM_SEED: &str = "SELECT pg_catalog.setseed(pg_catalog.hashtext(pg_catalog.gen_random_uuid()::pg_catalog.text)::pg_catalog.float8 \
+     OPERATOR(pg_catalog./) 2147483648::pg_catalog.float8); ";
 
 fn is_identity(name: &str) -> bool {
     IDENTITY.contains(&name)

@@ -147,7 +147,7 @@ impl Template {
                 Some(schema) => schema != "pg_catalog",
             }
         };
-        statement.is_none_or(|statement| statement.functions.iter().any(own))
+        statement.is_none_or(|s| s.functions.iter().any(own) || s.field_of_value)
     }
 
     /// Whether the text reads, locks rows at most, and calls no function; or evaluates nothing, such as BEGIN. (The analysis by the
@@ -171,7 +171,17 @@ impl Template {
 
     /// Whether the text may create an object without calling a function.
     pub fn may_create(&self) -> bool {
-        self.statement.as_ref().is_none_or(|s| s.may_create)
+        match &self.statement {
+            Some(statement) => statement.may_create,
+            None => !self.is_bulk(),
+        }
+    }
+
+    /// Whether the text has names in positions of a field of a row, which may be functions.
+    pub fn has_fields(&self) -> bool {
+        self.statement
+            .as_ref()
+            .is_some_and(|s| !s.fields.is_empty())
     }
 
     /// The database that must have no other session while the text runs.

@@ -56,14 +56,17 @@ fn implied(name: Name) -> Vec<Name> {
 
 /// Names in positions of a field of a row: `t.name`, `(value).name`.
 pub(crate) fn fields(tree: &Record) -> Vec<Name> {
-    collect(tree, |node| {
-        let names = match node.kind {
-            "ColumnRef" => node.names("fields").into_iter().skip(1).collect(),
-            "AIndirection" => node.names("indirection"),
-            _ => Vec::new(),
-        };
-        names.into_iter().map(Name::without_schema)
-    })
+    collect(tree, fields_of)
+}
+
+/// The names in such positions of one node.
+pub(crate) fn fields_of(node: &Record) -> Vec<Name> {
+    let names = match node.kind {
+        "ColumnRef" => node.names("fields").into_iter().skip(1).collect(),
+        "AIndirection" => node.names("indirection"),
+        _ => Vec::new(),
+    };
+    names.into_iter().map(Name::without_schema).collect()
 }
 
 /// The types of explicit casts under the parser's names (`int` is `pg_catalog.int4`), without array bounds.

@@ -95,6 +95,7 @@ fn has_only_builtin_constants(select: &Record) -> bool {
     let own = |name: &Name| name.schema.as_deref() != Some("pg_catalog");
     references::relations(select).is_empty()
         && references::functions(select).is_empty()
+        && references::fields(select).is_empty()
         && !references::casts_to(select).iter().any(own)
 }
 

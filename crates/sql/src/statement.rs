@@ -55,6 +55,8 @@ pub struct Statement {
     pub call: Option<Call>,
     /// Names in positions of a field of a row (`t.name`, `(value).name`), without duplicates. Each may be a function.
     pub fields: Vec<Name>,
+    /// Whether such a name follows a value: `(value).name`. Then it is hardly that of a column.
+    pub field_of_value: bool,
     /// Whether the text reads a sample of a table (`TABLESAMPLE`).
     pub samples: bool,
     /// Whether the text may show what another server with equal tables does not have: system columns, the names of the session's
@@ -126,6 +128,8 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         depends_on_transaction: transaction::depends_on_transaction(&tree),
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
+        field_of_value: tree
+            .any(&|node| node.kind == "AIndirection" && !node.names("indirection").is_empty()),
         samples: tree.contains(&["RangeTableSample"]),
         server_bound: server_bound::is_server_bound(&tree),
         needs_constants,

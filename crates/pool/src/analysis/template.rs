@@ -69,7 +69,7 @@ async fn ask(
     let called = DeclaredCalls::of(called, &statement.functions);
     let (functions, operators) = (&statement.functions, &statement.operators);
     let questions = [
-        facts::foreign_functions_sql(functions),
+        facts::foreign_functions_sql(functions, &statement.fields),
         facts::harmless_sql(functions, operators, &[], &[]),
         facts::harmless_sql(functions, operators, &[], &VALUES_OF_ROWS),
         facts::plain_types_sql(&statement.casts_to),

@@ -131,8 +131,8 @@ impl RelayState {
         self.parse_prepared(&template, context)?;
         let template = self.as_read(text, template, context);
         self.await_listening(Some(&template), context)?;
-        self.notes_writes(Some(&template));
-        self.uses_sequences(self.sequences_of(Some(&template)), context, out);
+        self.notes_writes(b"", Some(&template));
+        self.uses_sequences(self.sequences_of(b"", Some(&template)), context, out);
         self.shows_idle_timeout(&template, context, out);
         if self.is_session_pooling() {
             self.pass_prepare(&template, context);
@@ -143,7 +143,7 @@ impl RelayState {
             self.exclusive = Some(database.to_owned());
         }
         let (mut changes, hints) = context.effects(Some(&template));
-        changes.extend(self.effects_of_fetch(Some(&template), context));
+        self.add_effects_of_others(b"", Some(&template), &mut changes, context);
         if let Some(why) = self.query_refusal(&changes, &template, context) {
             self.refuse_query(why, out);
             return Ok(());
@@ -355,7 +355,7 @@ impl RelayState {
         let described = known.columns.is_some();
         match &known.template {
             Some(template) => self.open_portal(bind, values, template, known.key),
-            None => drop(self.portals.remove(bind.portal)),
+            None => self.portals.remove(bind.portal),
         }
         let key = known.key;
         Ok((known, Expect::Bind { key, described }))

@@ -143,8 +143,8 @@ impl RelayState {
     fn retire_plans(&mut self, context: &mut RelayContext<'_>) {
         context.server.retire_all();
         // A portal is removed here. If the client executes it nevertheless, its effects are unknown.
-        for (_, portal) in std::mem::take(&mut self.portals) {
-            context.templates.retire(&portal.template);
+        for template in self.portals.remove_all() {
+            context.templates.retire(&template);
         }
     }
 

@@ -58,7 +58,7 @@ impl RelayState {
                 self.close_unnamed(context);
                 let template = context.templates.long(beginning(head));
                 self.await_listening(Some(&template), context)?;
-                self.notes_writes(Some(&template));
+                self.notes_writes(b"", Some(&template));
                 self.uses_sequences(template.sequences(), context, out);
                 let (changes, hints) = context.effects(Some(&template));
                 if let Some(reason) = self.refused(&changes, context) {

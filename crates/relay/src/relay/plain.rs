@@ -188,7 +188,7 @@ impl RelayState {
         let started = plain.start(context, out)?;
         if let RequestForm::Extended { .. } = found.form {
             // The unnamed portal is another one now. If the client executes it again, its effects are unknown.
-            self.portals.remove(&b""[..]);
+            self.portals.remove(b"");
         }
         if context.policy.listen_mode == ListenMode::Shared {
             self.listen.notifies = self.listen.notifies || may_notify(template);

@@ -3,11 +3,12 @@
 use super::effects::uncertain;
 use super::expect::Expect;
 use super::not_yet::NotYet;
-use super::state::{Portal, RelayContext, RelayState};
+use super::portal_map::Portal;
+use super::state::{RelayContext, RelayState};
 use crate::server::StatementKey;
 use crate::template::Template;
 use bytes::BytesMut;
-use paceline_sql::{ArgumentType, Bound, Effect, Hints, SequenceUse, SessionChange};
+use paceline_sql::{ArgumentType, Bound, Effect, Hints, PinReason, SequenceUse, SessionChange};
 use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, BindValues};
 use paceline_wire::reader::Reader;
@@ -36,9 +37,9 @@ impl RelayState {
             self.refuse_message(why, out);
             return Ok(());
         }
-        self.notes_writes(template);
+        self.notes_writes(portal, template);
         let (mut changes, hints) = self.portal_effects(portal, template, context);
-        changes.extend(self.effects_of_fetch(template, context));
+        self.add_effects_of_others(portal, template, &mut changes, context);
         if let Some(template) = template
             && self.portal_by_name(portal, (template, done), &changes, context, out)?
         {
@@ -51,7 +52,7 @@ impl RelayState {
             }
             self.prepare_under_own_names(template, context, out);
         }
-        self.note_draws(self.sequences_of(template), context);
+        self.note_draws(self.sequences_of(portal, template), context);
         self.discards_sequences(&changes, false, context);
         context.meet_temporaries(&changes, &self.pinned_for);
         let drops = changes.iter().any(SessionChange::drops_statements);
@@ -85,38 +86,57 @@ impl RelayState {
             sets,
             done: false,
         };
-        self.portals.insert(bind.portal.into(), portal);
+        self.portals.bind(bind.portal, portal);
     }
 
-    /// The portals that the text may execute by `FETCH` or `MOVE`: PostgreSQL knows portals by the names of cursors.
-    fn fetched(&self, template: Option<&Template>) -> impl Iterator<Item = &Portal> {
-        let fetches = template.is_some_and(Template::fetches);
-        let named = self.portals.iter().filter(|(name, _)| !name.is_empty());
-        named.filter(move |_| fetches).map(|(_, portal)| portal)
-    }
-
-    /// The possible changes by the portals that the text may execute by `FETCH` or `MOVE`.
-    pub(super) fn effects_of_fetch(
-        &self,
+    /// The portals that the execution of this one may also execute.
+    fn others<'a>(
+        &'a self,
+        executed: &'a [u8],
         template: Option<&Template>,
-        context: &RelayContext<'_>,
-    ) -> Vec<SessionChange> {
-        let effects = |portal: &Portal| uncertain(context.effects(Some(&portal.template)).0);
-        self.fetched(template).flat_map(effects).collect()
+    ) -> impl Iterator<Item = &'a Portal> {
+        let fetches = template.is_some_and(Template::fetches);
+        self.portals.also(executed, fetches)
     }
 
-    /// The possible use of sequences by the text, and by the portals that it may execute.
-    pub(super) fn sequences_of(&self, template: Option<&Template>) -> SequenceUse {
-        match self.fetched(template).next() {
-            Some(_) => SequenceUse::ANY,
-            None => template.map_or(SequenceUse::ANY, Template::sequences),
+    /// Adds the possible changes by the portals that the execution of this one may also execute.
+    pub(super) fn add_effects_of_others(
+        &self,
+        executed: &[u8],
+        template: Option<&Template>,
+        changes: &mut Vec<SessionChange>,
+        context: &RelayContext<'_>,
+    ) {
+        let effects = |portal: &Portal| uncertain(context.effects(Some(&portal.template)).0);
+        changes.extend(self.others(executed, template).flat_map(effects));
+        let fetches = template.is_none_or(Template::fetches);
+        if self.may_execute_forgotten(executed, template) {
+            changes.push(SessionChange::Anything);
+            changes.extend(fetches.then_some(SessionChange::Pin(PinReason::Setting)));
         }
     }
 
-    /// Whether the text, and the portals that it may execute, only read.
-    pub(super) fn only_reads(&self, template: Option<&Template>) -> bool {
-        let executes = self.fetched(template).next().is_some();
-        !executes && template.is_some_and(Template::only_reads)
+    fn may_execute_forgotten(&self, executed: &[u8], template: Option<&Template>) -> bool {
+        let is_named = !executed.is_empty() || template.is_none_or(Template::fetches);
+        is_named && self.portals.are_forgotten()
+    }
+
+    fn executes_others(&self, executed: &[u8], template: Option<&Template>) -> bool {
+        self.may_execute_forgotten(executed, template)
+            || self.others(executed, template).next().is_some()
+    }
+
+    /// The possible use of sequences by the text, and by the portals that its execution may also execute.
+    pub(super) fn sequences_of(&self, executed: &[u8], template: Option<&Template>) -> SequenceUse {
+        match self.executes_others(executed, template) {
+            true => SequenceUse::ANY,
+            false => template.map_or(SequenceUse::ANY, Template::sequences),
+        }
+    }
+
+    /// Whether the text, and the portals that its execution may also execute, only read.
+    pub(super) fn only_reads(&self, executed: &[u8], template: Option<&Template>) -> bool {
+        template.is_some_and(Template::only_reads) && !self.executes_others(executed, template)
     }
 
     /// The changes by the execution of a portal, and its hints.

@@ -46,8 +46,8 @@ impl RelayState {
     }
 
     /// A statement is about to be sent. A first request that is known not to touch a sequence is a read, or executes nothing.
-    pub(super) fn notes_writes(&mut self, template: Option<&Template>) {
-        let only_reads = self.only_reads(template);
+    pub(super) fn notes_writes(&mut self, portal: &[u8], template: Option<&Template>) {
+        let only_reads = self.only_reads(portal, template);
         let is_first_read = self.first_uses == Some(SequenceUse::NONE);
         self.commits.sent(only_reads || is_first_read);
     }

@@ -315,6 +315,7 @@ impl RelayState {
         let expected = self.expect.pop_front();
         if matches!(expected, Some(Expect::FunctionCall)) {
             self.commits.called();
+            self.note_untracked(&SessionChange::Anything, context);
         }
         let is_before = matches!(expected, Some(Expect::SyncBeforeQuery { .. }));
         let owes = is_before || !self.expect.is_empty();

@@ -7,14 +7,9 @@ use super::state_policy::SessionStateMode;
 use crate::sequences::SequenceState;
 use crate::settings::{CLIENT_ENCODING, IDENTITY, SessionSettings};
 use bytes::BytesMut;
-use foldhash::{HashMap, HashMapExt};
 use paceline_sql::{PinReason, SessionChange};
 use paceline_wire::backend::Status;
 use std::sync::Arc;
-
-/// Maximum capacity for portals that a relay keeps for the next transaction. To clear a larger one would cost each
-/// transaction.
-const PORTALS_KEPT_MAX: usize = 64;
 
 /// Notes that Paceline must query the value of this setting.
 pub(super) fn add_to_query(to_query: &mut Vec<String>, name: &str) {
@@ -129,7 +124,11 @@ impl RelayState {
         }
     }
 
-    fn note_untracked(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
+    pub(super) fn note_untracked(
+        &mut self,
+        change: &SessionChange,
+        context: &mut RelayContext<'_>,
+    ) {
         context.server.needs_reset = true;
         context.server.unknown_prepared |= *change == SessionChange::Anything;
         self.untracked = self.untracked.max(match change {
@@ -261,9 +260,8 @@ impl RelayState {
         if self.status != Status::Idle {
             return;
         }
-        match self.portals.capacity() > PORTALS_KEPT_MAX {
-            true => self.portals = HashMap::new(),
-            false => self.portals.clear(),
+        if self.expect.is_empty() {
+            self.portals.end();
         }
         self.take_reported_values(context);
         self.follow_reported(context);

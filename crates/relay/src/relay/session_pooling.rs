@@ -90,7 +90,7 @@ impl RelayState {
     ) {
         match context.session.statements.get(bind.statement) {
             Some(template) => self.open_portal(bind, values, template, None),
-            None => drop(self.portals.remove(bind.portal)),
+            None => self.portals.remove(bind.portal),
         }
     }
 

@@ -5,18 +5,19 @@ use super::ddl::DdlProgress;
 use super::error_position::TextShift;
 use super::expect::Expect;
 use super::expect_queue::Expectations;
+use super::portal_map::Portals;
 use super::retry::Retry;
 use super::settings_undo_log::SettingsUndoLog;
 use super::state_policy::StatePolicy;
 use crate::local_show::ShowSource;
 use crate::parsed::ColumnsId;
-use crate::server::{AcceptedParse, ServerSide, StatementKey};
+use crate::server::{AcceptedParse, ServerSide};
 use crate::session::ClientSession;
 use crate::settings::SettingsInterner;
 use crate::template::{Template, Templates};
 use bytes::{Bytes, BytesMut};
-use foldhash::{HashMap, HashMapExt, HashSet};
-use paceline_sql::{Hints, PinReason, SequenceUse, SessionChange};
+use foldhash::HashSet;
+use paceline_sql::{Hints, PinReason, SequenceUse};
 use paceline_wire::backend::Status;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
@@ -71,7 +72,7 @@ pub struct RelayState {
     pub(super) body: Body,
     pub(super) request: RequestProgress,
     /// Statements bound to portals.
-    pub(super) portals: HashMap<Box<[u8]>, Portal>,
+    pub(super) portals: Portals,
     /// The settings to which the transaction may roll back.
     pub(super) settings_undo_log: SettingsUndoLog,
     /// The state for which the client keeps the server connection beyond its transaction.
@@ -246,20 +247,6 @@ pub(super) struct ListenState {
     pub(super) unlistens_all: bool,
 }
 
-/// A statement with the values bound to it.
-#[derive(Debug)]
-pub(super) struct Portal {
-    pub(super) template: Arc<Template>,
-    /// The name of the statement.
-    pub(super) statement: Box<[u8]>,
-    /// The statement on the server. `None` for the unnamed one.
-    pub(super) key: Option<StatementKey>,
-    /// The settings that its values change.
-    pub(super) sets: Vec<SessionChange>,
-    /// Paceline has executed the portal, without a server. PostgreSQL executes such a portal once.
-    pub(super) done: bool,
-}
-
 /// The treatment of a message of the server.
 pub(super) enum Disposition {
     Forward,
@@ -291,7 +278,7 @@ impl RelayState {
             extended: Extended::No,
             body: Body::Forward(0),
             request: RequestProgress::default(),
-            portals: HashMap::new(),
+            portals: Portals::default(),
             settings_undo_log: SettingsUndoLog::default(),
             pinned_for: Vec::new(),
             pin_reported: false,

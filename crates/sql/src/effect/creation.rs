@@ -11,11 +11,26 @@ pub(crate) fn may_create(statements: &[NodeEnum]) -> bool {
 fn creates(statement: &NodeEnum) -> bool {
     match statement {
         NodeEnum::SelectStmt(select) => Record::of(select).contains(&["IntoClause"]),
+        NodeEnum::ExplainStmt(explain) => {
+            Record::of(explain).contains(&["CreateTableAsStmt", "IntoClause"])
+        }
         NodeEnum::InsertStmt(_)
         | NodeEnum::UpdateStmt(_)
         | NodeEnum::DeleteStmt(_)
         | NodeEnum::MergeStmt(_)
         | NodeEnum::CopyStmt(_)
+        | NodeEnum::TruncateStmt(_)
+        | NodeEnum::VacuumStmt(_)
+        | NodeEnum::ClusterStmt(_)
+        | NodeEnum::ReindexStmt(_)
+        | NodeEnum::RefreshMatViewStmt(_)
+        | NodeEnum::DropStmt(_)
+        | NodeEnum::GrantStmt(_)
+        | NodeEnum::CommentStmt(_)
+        // The index, and what a column or constraint needs, is in the schema of the table.
+        | NodeEnum::IndexStmt(_)
+        | NodeEnum::AlterTableStmt(_)
+        | NodeEnum::RenameStmt(_)
         | NodeEnum::LockStmt(_)
         | NodeEnum::TransactionStmt(_)
         | NodeEnum::VariableSetStmt(_)

@@ -6,7 +6,7 @@ use super::pin_reason::PinReason;
 use super::set_config::{self, changes_of_plain_calls};
 use super::setting::changes_of_set;
 use crate::name::{Name, is_temporary_schema};
-use crate::references::ROW_CHANGES;
+use crate::references::{self, ROW_CHANGES};
 use crate::tree::Record;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{DefElem, DiscardMode, TransactionStmt, TransactionStmtKind};
@@ -88,7 +88,8 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
         let inner = explain.query.as_ref().and_then(|query| query.node.as_ref());
         return match inner {
             Some(inner) if explain.options.iter().any(is_analyze) => session_changes(inner),
-            _ => Vec::new(),
+            Some(inner) => changes_of_values(&Record::of_node(inner)),
+            None => Vec::new(),
         };
     }
     let tree = Record::of_node(statement);
@@ -108,6 +109,17 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
 pub(crate) fn fetches(statements: &[NodeEnum]) -> bool {
     let mut statements = statements.iter();
     statements.any(|statement| matches!(statement, NodeEnum::FetchStmt(_)))
+}
+
+/// The changes by the values of an `EXECUTE`, which PostgreSQL evaluates even if it only explains the statement.
+fn changes_of_values(explained: &Record) -> Vec<SessionChange> {
+    let mut changes = Vec::new();
+    explained.walk(&mut |node| {
+        if node.kind == "ExecuteStmt" {
+            node.walk(&mut |node| changes.extend(change_of_node(node)));
+        }
+    });
+    changes
 }
 
 /// Whether the option is ANALYZE and may be on.
@@ -187,10 +199,26 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
         "ImportForeignSchemaStmt" if is_temporary_schema(node.text("local_schema")) => {
             Some(SessionChange::Pin(PinReason::Temporary))
         }
+        "ColumnRef" | "AIndirection" => change_of_fields(node),
+        "DefElem" if node.text("defname") == "schema" && names_temporary_schema(node) => {
+            Some(SessionChange::Pin(PinReason::Temporary))
+        }
         // Other nodes with qualified names: neither a table, a constant nor a column.
-        "AConst" | "ColumnRef" => None,
+        "AConst" => None,
         _ => has_temporary_name(node).then_some(SessionChange::Pin(PinReason::Temporary)),
     }
+}
+
+/// Whether the value of an option is the name of a temporary schema (`CREATE EXTENSION … SCHEMA`).
+fn names_temporary_schema(option: &Record) -> bool {
+    let value = option.record("arg").map(|value| value.text("sval"));
+    value.is_some_and(is_temporary_schema)
+}
+
+/// The change of names in positions of a field of a row: PostgreSQL calls a function of one argument by such a name, too.
+fn change_of_fields(node: &Record) -> Option<SessionChange> {
+    let fields = references::fields_of(node);
+    fields.iter().find_map(change_of_function)
 }
 
 /// The fields of nodes that contain dotted names.
@@ -216,6 +244,14 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         return Some(SessionChange::Pin(PinReason::Temporary));
     }
     match name.name.as_str() {
+        "set_config" if name.may_be_system() => set_config::change_of_call(call),
+        _ => change_of_function(&name),
+    }
+}
+
+/// The change by a function whose arguments do not matter.
+fn change_of_function(name: &Name) -> Option<SessionChange> {
+    match name.name.as_str() {
         // Extensions may be installed in any schema.
         "dblink_connect" | "dblink_connect_u" => {
             return Some(SessionChange::Pin(PinReason::Dblink));
@@ -232,7 +268,6 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
         "pg_advisory_unlock" | "pg_advisory_unlock_shared" | "pg_advisory_unlock_all" => {
             Some(SessionChange::PinMayEnd)
         }
-        "set_config" => set_config::change_of_call(call),
         "setseed" => Some(SessionChange::Pin(PinReason::Seed)),
         // These functions execute a text.
         "query_to_xml"

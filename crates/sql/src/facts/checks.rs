@@ -74,26 +74,30 @@ pub fn plain_types_sql(types: &[Name]) -> String {
     )
 }
 
-/// Query for one row with one boolean: whether neither the functions that fields of these names may call, nor the
-/// functions of casts, include a user-defined volatile function.
+/// Query for one row with one boolean: whether the functions that fields of these names may call include no volatile function, and the
+/// functions of casts no user-defined volatile one.
 pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
     let names = name_array(fields);
     format!(
-        "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.provolatile = 'v' AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace \
-         AND (p.proname = ANY ({names}) OR EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc = p.oid)))"
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.provolatile = 'v' \
+         AND (p.proname = ANY ({names}) AND p.pronargs > 0 \
+           OR p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace AND EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc = p.oid)))"
     )
 }
 
-/// Query for one row with one boolean: whether a function of these names may be user-defined. Only such a function
+/// Query for one row with one boolean: whether a function of these names, or one that a field of these names may call, may be
+/// user-defined. Only such a function
 /// can change the session in a way that the statement does not show. (Its declared volatility does not matter: a
 /// function that is STABLE or IMMUTABLE may call `set_config`, too.)
-pub fn foreign_functions_sql(functions: &[Name]) -> String {
-    let names = name_array(functions);
+pub fn foreign_functions_sql(functions: &[Name], fields: &[Name]) -> String {
+    let (names, fields) = (name_array(functions), name_array(fields));
     format!(
         "SELECT EXISTS (SELECT FROM pg_catalog.unnest({names}) AS f(name) \
          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
          OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name \
-         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace))"
+         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace)) \
+         OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({fields}) AND p.pronargs > 0 \
+         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace)"
     )
 }
 

@@ -8,4 +8,5 @@ mod real_drivers;
 mod sequences;
 mod state;
 mod timeouts;
+mod unseen;
 mod walk;

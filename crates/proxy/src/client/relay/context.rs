@@ -25,7 +25,10 @@ pub(super) fn with_context_and_template<R>(
     let settings = client.session.settings.id;
     let pool = &client.pool;
     let may_change_session = |template: &Template| {
-        template.calls_functions() && pool.changes_session(template.id, settings).unwrap_or(true)
+        let calls = template.calls_functions();
+        // Without the analysis, the name of a field is taken for that of a column.
+        (calls || template.has_fields())
+            && pool.changes_session(template.id, settings).unwrap_or(calls)
     };
     let pool_settings = client.pool_settings.load();
     let mut context = RelayContext {

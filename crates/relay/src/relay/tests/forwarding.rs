@@ -280,12 +280,16 @@ fn messages_that_cost_more_count_as_several() {
 }
 
 #[test]
-fn portals_that_are_closed_are_forgotten() {
+fn portals_fill_no_memory() {
     let mut test = TestRelay::new();
     test.client([query("BEGIN"), parse("s", "SELECT 1")]);
-    for n in 0..1_000 {
+    for n in 0..3_000 {
         let portal = format!("p{n}");
         test.client([bind_portal(&portal, "s"), close_portal(&portal)]);
     }
-    assert_eq!(test.relay.portals.len(), 0);
+    for n in 0..3_000 {
+        test.client([bind_portal(&format!("q{n}"), "s")]);
+    }
+    assert!(test.relay.portals.remembered() <= 2_000);
+    assert!(test.relay.portals.are_forgotten());
 }

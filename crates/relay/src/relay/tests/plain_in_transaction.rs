@@ -31,7 +31,7 @@ fn is_plain(test: &mut TestRelay, messages: &[u8]) -> bool {
 /// The state that later messages depend on, without times and numbers, which differ.
 fn state(test: &mut TestRelay) -> String {
     // The relay knows what the unnamed portal executes, also after the request.
-    test.relay.portals.clear();
+    test.relay.portals.end();
     test.relay.work = 0;
     let statements = &test.session.statements;
     let known = [b"".as_slice(), b"a"].map(|name| {

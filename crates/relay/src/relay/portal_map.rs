@@ -1,0 +1,122 @@
+//! The portals of a transaction, by name. The server may refuse to replace or to close one, so former named portals are kept until the
+//! transaction ends.
+
+use crate::server::StatementKey;
+use crate::template::Template;
+use foldhash::{HashMap, HashMapExt};
+use paceline_sql::SessionChange;
+use std::sync::Arc;
+
+/// Maximum capacity for portals that is kept for the next transaction. To clear a larger one would cost each transaction.
+const CAPACITY_KEPT_MAX: usize = 64;
+
+/// Maximum number of portals, and of former ones, that are remembered.
+const REMEMBERED_MAX: usize = 1_000;
+
+/// A statement with the values bound to it.
+#[derive(Debug)]
+pub(super) struct Portal {
+    pub(super) template: Arc<Template>,
+    /// The name of the statement.
+    pub(super) statement: Box<[u8]>,
+    /// The statement on the server. `None` for the unnamed one.
+    pub(super) key: Option<StatementKey>,
+    /// The settings that its values change.
+    pub(super) sets: Vec<SessionChange>,
+    /// Paceline has executed the portal, without a server. PostgreSQL executes such a portal once.
+    pub(super) done: bool,
+}
+
+/// The portals to which the client has bound statements.
+#[derive(Debug, Default)]
+pub(super) struct Portals {
+    bound: HashMap<Box<[u8]>, Portal>,
+    /// Named portals that the client has bound anew or closed.
+    former: Vec<(Box<[u8]>, Portal)>,
+    /// More portals existed than are remembered.
+    are_forgotten: bool,
+}
+
+impl Portals {
+    pub(super) fn get(&self, name: &[u8]) -> Option<&Portal> {
+        self.bound.get(name)
+    }
+
+    pub(super) fn get_mut(&mut self, name: &[u8]) -> Option<&mut Portal> {
+        self.bound.get_mut(name)
+    }
+
+    /// The client has bound a statement to this portal.
+    pub(super) fn bind(&mut self, name: &[u8], portal: Portal) {
+        if self.bound.len() >= REMEMBERED_MAX {
+            self.are_forgotten = true;
+            self.bound.clear();
+        }
+        if let Some(before) = self.bound.insert(name.into(), portal) {
+            self.keep(name, before);
+        }
+    }
+
+    /// The client has closed this portal, or bound an unknown statement to it.
+    pub(super) fn remove(&mut self, name: &[u8]) {
+        if let Some(portal) = self.bound.remove(name) {
+            self.keep(name, portal);
+        }
+    }
+
+    /// Removes all portals. Returns their templates.
+    pub(super) fn remove_all(&mut self) -> Vec<Arc<Template>> {
+        let mut templates = Vec::with_capacity(self.bound.len());
+        for (name, portal) in std::mem::take(&mut self.bound) {
+            templates.push(Arc::clone(&portal.template));
+            self.keep(&name, portal);
+        }
+        templates
+    }
+
+    /// PostgreSQL always replaces the unnamed portal.
+    fn keep(&mut self, name: &[u8], portal: Portal) {
+        match self.former.len() {
+            _ if name.is_empty() => {}
+            REMEMBERED_MAX.. => self.are_forgotten = true,
+            _ => self.former.push((name.into(), portal)),
+        }
+    }
+
+    /// The transaction has ended, and with it all portals.
+    pub(super) fn end(&mut self) {
+        match self.bound.capacity() > CAPACITY_KEPT_MAX {
+            true => self.bound = HashMap::new(),
+            false => self.bound.clear(),
+        }
+        self.former.clear();
+        self.are_forgotten = false;
+    }
+
+    /// Whether there may be portals that are not remembered.
+    pub(super) fn are_forgotten(&self) -> bool {
+        self.are_forgotten
+    }
+
+    /// Number of portals that are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.bound.len() + self.former.len()
+    }
+
+    /// The portals that the execution of `executed` may also execute: those that had its name before; and, if it `fetches`, all that have
+    /// a name, because PostgreSQL knows portals by the names of cursors.
+    pub(super) fn also<'a>(
+        &'a self,
+        executed: &'a [u8],
+        fetches: bool,
+    ) -> impl Iterator<Item = &'a Portal> {
+        let former = self.former.iter();
+        let former = former.filter(move |(name, _)| fetches || **name == *executed);
+        let bound = self.bound.iter();
+        let bound = bound.filter(move |(name, _)| fetches && !name.is_empty());
+        former
+            .map(|(_, portal)| portal)
+            .chain(bound.map(|(_, portal)| portal))
+    }
+}
