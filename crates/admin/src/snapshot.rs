@@ -210,7 +210,8 @@ enum Counter {
     Queries,
     QueryMicros,
     Errors(String),
-    /// Of a template: all units, grouped ones, those that would have been grouped, and their time in microseconds.
+    /// Of a template: all units, grouped ones, those that would have been grouped, the time in microseconds, and
+    /// those with a known time.
     Template([String; 3], u8),
 }
 
@@ -239,6 +240,7 @@ struct TemplateSums {
     units: u64,
     grouped: u64,
     missed: u64,
+    timed: u64,
     micros: u64,
     largest: u64,
     strategies: BTreeSet<&'static str>,
@@ -255,6 +257,7 @@ impl Sums {
             let sums = self.templates.entry(key(&template.name)).or_default();
             sums.units += template.requests;
             sums.missed += template.missed;
+            sums.timed += template.timed;
             sums.micros += template.micros;
         }
         for group in &sample.groups {
@@ -393,7 +396,9 @@ impl SnapshotReader {
             let missed = Counter::Template(key.clone(), 2);
             let micros = Counter::Template(key.clone(), 3);
             let micros = self.rates.growth(micros, sums.micros);
-            let mean_ms = self.times.add(&key, grown, micros);
+            let timed = Counter::Template(key.clone(), 4);
+            let timed = self.rates.growth(timed, sums.timed);
+            let mean_ms = self.times.add(&key, timed, micros);
             let [database, user, template] = key;
             all.push(TemplateRow {
                 database,

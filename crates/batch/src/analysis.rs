@@ -123,7 +123,8 @@ impl TemplateAnalysis {
 
     /// Decides how a request enters the line, and stores in it what its group will need.
     pub fn decide(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
-        request.may_change_session = self.may_change_session && request.template.calls_functions();
+        request.may_change_session =
+            self.may_change_session && request.template.may_call_functions();
         request.sequences = self.sequences;
         // Requests that may not join groups keep their order with those that do.
         let keeps_order = policy.for_autocommit;
@@ -183,7 +184,7 @@ impl TemplateAnalysis {
 
     /// Whether a SELECT may write: it calls functions of the user's own, whatever their volatility in the catalog.
     fn writes(&self, request: &Request) -> bool {
-        self.declared || (self.may_change_session && request.template.calls_functions())
+        self.declared || (self.may_change_session && request.template.may_call_functions())
     }
 
     fn decide_write(

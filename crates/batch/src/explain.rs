@@ -90,7 +90,8 @@ impl Forecast {
         let policy = summary.permission.apply(policy);
         let asked = hinted || summary.declared;
         let of_write = || Self::of_write(template, summary, policy, hinted);
-        let writes = summary.declared || (summary.may_change_session && template.calls_functions());
+        let writes =
+            summary.declared || (summary.may_change_session && template.may_call_functions());
         match template.effect() {
             Some(Effect::Read) if asked && policy.hotspot && writes => of_write(),
             Some(Effect::Read) => match summary.plain_read {

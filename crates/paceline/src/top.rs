@@ -7,11 +7,12 @@ mod view;
 
 use crate::cli::Top;
 use anyhow::{Context, bail};
-use console::Console;
+use console::{Console, Update};
 use keys::Key;
 use rustix::termios::isatty;
 use screen::Screen;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 /// Shows the state until the user leaves.
@@ -26,39 +27,72 @@ pub(crate) async fn top(arguments: &Top) -> anyhow::Result<()> {
     let mut console = Console::connect(arguments.console.clone()).await?;
     let mut screen = Screen::default();
     screen.update(console.read(screen.wants_clients()).await?);
-    let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
-    let shown = show(arguments, &mut console, &mut screen, &mut terminal).await;
+    let (asks, asked) = mpsc::unbounded_channel();
+    let (sender, updates) = mpsc::unbounded_channel();
+    tokio::spawn(answer(console, asked, sender));
+    let terminal = ratatui::try_init().context("the terminal cannot be used");
+    let shown = match terminal {
+        Ok(mut terminal) => show(arguments, (asks, updates), &mut screen, &mut terminal).await,
+        Err(error) => Err(error),
+    };
     ratatui::restore();
     shown
 }
 
+/// Asks the console whenever a state is wanted: the screen does not wait for the answer.
+async fn answer(
+    mut console: Console,
+    mut asked: mpsc::UnboundedReceiver<bool>,
+    updates: mpsc::UnboundedSender<anyhow::Result<Update>>,
+) {
+    while let Some(with_clients) = asked.recv().await {
+        if updates.send(console.read(with_clients).await).is_err() {
+            return;
+        }
+    }
+}
+
 async fn show(
     arguments: &Top,
-    console: &mut Console,
+    (asks, mut updates): (
+        mpsc::UnboundedSender<bool>,
+        mpsc::UnboundedReceiver<anyhow::Result<Update>>,
+    ),
     screen: &mut Screen,
     terminal: &mut ratatui::DefaultTerminal,
 ) -> anyhow::Result<()> {
-    let mut keys: UnboundedReceiver<Key> = keys::read();
+    let mut keys = keys::read();
+    let mut ends = signal(SignalKind::terminate())?;
+    let mut hangs_up = signal(SignalKind::hangup())?;
     let mut due = Instant::now() + arguments.interval;
+    // At most one question is on its way.
+    let mut is_asking = false;
     loop {
         terminal.draw(|frame| screen.draw(frame))?;
-        let pressed = tokio::select! {
-            key = keys.recv() => Some(key.context("the keyboard cannot be read")?),
-            () = sleep_until(due) => None,
-        };
-        let looks_elsewhere = match pressed {
-            Some(Key::Quit) => return Ok(()),
-            Some(key) => screen.press(key),
-            None => true,
-        };
-        if looks_elsewhere && !screen.is_paused() {
-            match console.read(screen.wants_clients()).await {
-                Ok(update) => screen.update(update),
-                Err(error) => screen.lost(&error),
+        let mut wants = false;
+        tokio::select! {
+            key = keys.recv() => match key.context("the keyboard cannot be read")? {
+                Key::Quit => return Ok(()),
+                key => wants = screen.press(key),
+            },
+            update = updates.recv() => {
+                is_asking = false;
+                due = Instant::now() + arguments.interval;
+                match update.context("the console cannot be asked")? {
+                    Ok(update) => screen.update(update),
+                    Err(error) => screen.lost(&error),
+                }
             }
-            due = Instant::now() + arguments.interval;
-        } else if pressed.is_none() {
-            due = Instant::now() + arguments.interval;
+            () = sleep_until(due), if !is_asking => {
+                wants = true;
+                due = Instant::now() + arguments.interval;
+            }
+            _ = ends.recv() => return Ok(()),
+            _ = hangs_up.recv() => return Ok(()),
+        }
+        if wants && !is_asking && !screen.is_paused() {
+            asks.send(screen.wants_clients())?;
+            is_asking = true;
         }
     }
 }

@@ -147,7 +147,7 @@ impl Template {
                 Some(schema) => schema != "pg_catalog",
             }
         };
-        statement.is_none_or(|s| s.functions.iter().any(own) || s.field_of_value)
+        statement.is_none_or(|s| s.functions.iter().any(own) || !s.value_fields.is_empty())
     }
 
     /// Whether the text reads, locks rows at most, and calls no function; or evaluates nothing, such as BEGIN. (The analysis by the
@@ -177,11 +177,10 @@ impl Template {
         }
     }
 
-    /// Whether the text has names in positions of a field of a row, which may be functions.
-    pub fn has_fields(&self) -> bool {
-        self.statement
-            .as_ref()
-            .is_some_and(|s| !s.fields.is_empty())
+    /// Whether the text may call functions that may be user-defined: also if it has names in positions of a field of a row.
+    pub fn may_call_functions(&self) -> bool {
+        let has_fields = |statement: &Statement| !statement.fields.is_empty();
+        self.calls_functions() || self.statement.as_ref().is_some_and(has_fields)
     }
 
     /// The database that must have no other session while the text runs.

@@ -11,8 +11,8 @@
 mod tests;
 
 use crate::facts::{
-    Added, CatalogVersion, FIRST_USER_DEFINED_OID, NOT_IN_C, NOT_POSTGRESQLS, Names, TYPES_SQL,
-    class_array, column_versions, name_array, regclass_literal, type_versions,
+    Added, CatalogVersion, FIRST_USER_DEFINED_OID, FieldNames, NOT_IN_C, NOT_POSTGRESQLS, Names,
+    TYPES_SQL, class_array, column_versions, name_array, regclass_literal, type_versions,
     user_defined_types_sql, versions,
 };
 use crate::function::may_be_named;
@@ -189,10 +189,9 @@ impl<'a> Member<'a> {
             "SELECT {not_allowed} = 0 AND NOT EXISTS (SELECT FROM pg_catalog.unnest({called}) AS f(name) \
                WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
                OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name AND {NOT_POSTGRESQLS})) \
-             AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({fields}) AND p.pronargs = 1 AND {NOT_POSTGRESQLS} \
-               AND EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.oid = p.proargtypes[0] AND t.typtype = 'c'))",
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE ({NOT_POSTGRESQLS} OR p.provolatile = 'v') AND {calls})",
             called = name_array(self.called.iter().copied()),
-            fields = name_array(&self.statement.fields),
+            calls = FieldNames::of(self.statement).calls_sql(),
         )
     }
 

@@ -360,8 +360,8 @@ fn unsupported() -> NotParsed {
     NotParsed::because("an expression that is not supported")
 }
 
-/// Accepts `column[1]`, `column[1:2]`, `(column).field`, `(column[1]).field`. Other expressions than columns are not
-/// supported.
+/// Accepts `column[1]` and `column[1:2]`. A field, `(column).name`, may be the call of a function. Other expressions than columns are
+/// not supported.
 fn check_indirection(value: &AIndirection) -> Result<(), NotParsed> {
     let inner = value.arg.as_ref().and_then(|arg| arg.node.as_ref());
     if !matches!(
@@ -369,13 +369,13 @@ fn check_indirection(value: &AIndirection) -> Result<(), NotParsed> {
         Some(NodeEnum::ColumnRef(_) | NodeEnum::AIndirection(_))
     ) {
         return Err(NotParsed::because(
-            "a field or element of something that is not a column",
+            "an element of something that is not a column",
         ));
     }
     let mut steps = value.indirection.iter();
-    match steps.all(|step| is_index(step) || parser::string(step).is_some()) {
+    match steps.all(is_index) {
         true => Ok(()),
-        false => Err(NotParsed::because("all fields of a composite value")),
+        false => Err(NotParsed::because("a field of a value")),
     }
 }
 

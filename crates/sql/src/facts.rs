@@ -28,7 +28,7 @@ pub use catalog_version::{
 };
 pub(crate) use catalog_version::{column_versions, type_versions, versions};
 pub use checks::{
-    apart_sql, foreign_functions_sql, harmless_sql, no_hidden_calls_sql, no_serial_sql,
+    FieldNames, apart_sql, foreign_functions_sql, harmless_sql, no_hidden_calls_sql, no_serial_sql,
     plain_collations_sql, plain_tables_sql, plain_types_sql, same_on_replicas_sql,
 };
 pub use grouped::{fits_groups_sql, no_names_sql};

@@ -69,6 +69,25 @@ pub(crate) fn fields_of(node: &Record) -> Vec<Name> {
     names.into_iter().map(Name::without_schema).collect()
 }
 
+/// Names that follow a value: `(value).name`.
+pub(crate) fn value_fields(tree: &Record) -> Vec<Name> {
+    collect(tree, |node| match node.kind {
+        "AIndirection" => fields_of(node),
+        _ => Vec::new(),
+    })
+}
+
+/// Whether FROM has rows of no relation.
+pub(crate) fn reads_values(tree: &Record) -> bool {
+    tree.contains(&[
+        "RangeFunction",
+        "RangeSubselect",
+        "RangeTableFunc",
+        "JsonTable",
+        "CommonTableExpr",
+    ])
+}
+
 /// The types of explicit casts under the parser's names (`int` is `pg_catalog.int4`), without array bounds.
 pub(crate) fn casts_to(tree: &Record) -> Vec<Name> {
     collect(tree, |node| {

@@ -50,9 +50,9 @@ pub(crate) fn of_statements(statements: &[NodeEnum]) -> SequenceUse {
 
 /// Whether the tree calls a function that reads the last number.
 pub(crate) fn reads_by_name(tree: &Record) -> bool {
-    let functions = references::functions(tree);
+    let (functions, fields) = (references::functions(tree), references::fields(tree));
     let reads = |name: &Name| matches!(name.name.as_str(), "lastval" | "currval");
-    functions.iter().any(reads)
+    functions.iter().chain(&fields).any(reads)
 }
 
 fn of_statement(statement: &NodeEnum) -> SequenceUse {

@@ -55,8 +55,10 @@ pub struct Statement {
     pub call: Option<Call>,
     /// Names in positions of a field of a row (`t.name`, `(value).name`), without duplicates. Each may be a function.
     pub fields: Vec<Name>,
-    /// Whether such a name follows a value: `(value).name`. Then it is hardly that of a column.
-    pub field_of_value: bool,
+    /// Those of them that follow a value: `(value).name`.
+    pub value_fields: Vec<Name>,
+    /// Whether FROM has rows of no relation: a function, a query or VALUES. Then a name after any alias may follow a value.
+    pub reads_values: bool,
     /// Whether the text reads a sample of a table (`TABLESAMPLE`).
     pub samples: bool,
     /// Whether the text may show what another server with equal tables does not have: system columns, the names of the session's
@@ -128,8 +130,8 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         depends_on_transaction: transaction::depends_on_transaction(&tree),
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
-        field_of_value: tree
-            .any(&|node| node.kind == "AIndirection" && !node.names("indirection").is_empty()),
+        value_fields: references::value_fields(&tree),
+        reads_values: references::reads_values(&tree),
         samples: tree.contains(&["RangeTableSample"]),
         server_bound: server_bound::is_server_bound(&tree),
         needs_constants,

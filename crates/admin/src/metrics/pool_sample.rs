@@ -30,7 +30,9 @@ pub(crate) struct TemplateSample {
     pub(crate) name: String,
     pub(crate) requests: u64,
     pub(crate) solo: u64,
-    /// Microseconds that all of them were on a server.
+    /// Requests whose time is known.
+    pub(crate) timed: u64,
+    /// Microseconds that these were on a server.
     pub(crate) micros: u64,
     /// Requests that a hint or `hotspot_for_autocommit` would have grouped.
     pub(crate) missed: u64,
@@ -94,6 +96,7 @@ impl<'a> PoolSample<'a> {
             name: name.to_owned(),
             requests: stats.requests(),
             solo: stats.alone(),
+            timed: stats.timed(),
             micros: stats.micros(),
             missed: stats.would_have_grouped(),
         });

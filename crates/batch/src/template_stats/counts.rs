@@ -105,6 +105,8 @@ pub struct TemplateStats {
     pub(super) forgotten: AtomicBool,
     pub(super) alone: AtomicU64,
     pub(super) alone_micros: AtomicU64,
+    /// Requests alone whose time is known: it is when they end.
+    pub(super) alone_timed: AtomicU64,
     pub(super) would_have_grouped: AtomicU64,
     pub(super) shards: ShardCounts,
     /// In the order of [`Strategy::ALL`].
@@ -130,6 +132,7 @@ impl TemplateStats {
     /// Counts the time that a request alone was on a server.
     pub fn count_alone_time(&self, took: Duration) {
         add(&self.alone_micros, micros(took));
+        add(&self.alone_timed, 1);
     }
 
     /// Counts a request that must wait alone, but could join a group with a hint or with `hotspot_for_autocommit`.
@@ -195,6 +198,12 @@ impl TemplateStats {
         load(&self.alone_micros)
     }
 
+    /// Number of requests alone whose time is known.
+    #[must_use]
+    pub fn alone_timed(&self) -> u64 {
+        load(&self.alone_timed)
+    }
+
     /// Number of requests that had to wait alone, but could have joined a group with a hint or a switch.
     #[must_use]
     pub fn would_have_grouped(&self) -> u64 {
@@ -236,10 +245,18 @@ impl TemplateStats {
         self.alone_micros() + grouped.sum::<u64>()
     }
 
+    /// Number of requests whose time is known.
+    #[must_use]
+    pub fn timed(&self) -> u64 {
+        let grouped = self.groups.iter().map(|counts| load(&counts.requests));
+        self.alone_timed() + grouped.sum::<u64>()
+    }
+
     /// Adds the counts of `other`.
     pub(super) fn add(&self, other: &Self) {
         add(&self.alone, load(&other.alone));
         add(&self.alone_micros, load(&other.alone_micros));
+        add(&self.alone_timed, load(&other.alone_timed));
         add(&self.would_have_grouped, load(&other.would_have_grouped));
         self.shards.add(&other.shards);
         for (counts, more) in self.groups.iter().zip(&other.groups) {

@@ -104,8 +104,8 @@ struct GroupsRow {
     template: String,
     strategy: &'static str,
     requests: u64,
-    /// Microseconds that the requests were on a server.
-    micros: Option<u64>,
+    /// Requests whose time is known, and the sum of their times in microseconds.
+    timed: (u64, u64),
     /// `None` if the strategy has no groups.
     groups: Option<GroupStats>,
     /// The part of the template's requests that left with others.
@@ -132,7 +132,7 @@ impl GroupsRow {
                 template: template.clone(),
                 strategy: strategy.name(),
                 requests: group_stats.requests,
-                micros: Some(group_stats.micros),
+                timed: (group_stats.requests, group_stats.micros),
                 groups: Some(group_stats),
                 share,
                 on_shards,
@@ -147,7 +147,7 @@ impl GroupsRow {
                 template,
                 strategy: "solo",
                 requests: alone,
-                micros: Some(stats.alone_micros()),
+                timed: (stats.alone_timed(), stats.alone_micros()),
                 share,
                 would_have_grouped: Some(would_have_grouped),
                 reason: seen.why_alone,
@@ -162,8 +162,8 @@ impl GroupsRow {
     fn into_values(self) -> Vec<Option<String>> {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let groups = self.groups.as_ref();
-        let micros = self.micros.filter(|_| self.requests > 0);
-        let mean_ms = micros.map(|micros| mean_ms(micros, self.requests));
+        let (timed, micros) = self.timed;
+        let mean_ms = (timed > 0).then(|| mean_ms(micros, timed));
         vec![
             Some(self.template),
             Some(self.strategy.to_owned()),

@@ -5,6 +5,8 @@ use anyhow::{Context, anyhow};
 use paceline_admin::snapshot::Snapshot;
 use paceline_config::Upstream;
 use paceline_pool::server::{ResultRows, ServerConn};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// A row of `SHOW CLIENTS`.
 pub(super) type ClientRow = Vec<Option<String>>;
@@ -16,6 +18,9 @@ pub(super) struct Update {
     /// The clients; `None` if they were not asked for.
     pub(super) clients: Option<Vec<ClientRow>>,
 }
+
+/// After this time without an answer, the connection counts as lost.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The connection to the admin console; it is opened again if it is lost.
 pub(super) struct Console {
@@ -57,8 +62,9 @@ impl Console {
 }
 
 async fn ask(conn: &mut ServerConn, command: &str) -> anyhow::Result<ResultRows> {
+    let results = timeout(ANSWER_TIME_MAX, conn.query(command)).await;
+    let results = results.context("the console does not answer")?;
     // These errors contain their sources already.
-    let results = conn.query(command).await;
     let results = results.map_err(|error| anyhow!("{error}"))?;
     Ok(results.into_iter().next_back().unwrap_or_default())
 }

@@ -68,15 +68,17 @@ async fn ask(
     let called = ask_declared(conn, &statement.functions, declared).await?;
     let called = DeclaredCalls::of(called, &statement.functions);
     let (functions, operators) = (&statement.functions, &statement.operators);
+    let fields = facts::FieldNames::of(statement);
+    let may_be_called = [functions.as_slice(), &statement.fields].concat();
     let questions = [
-        facts::foreign_functions_sql(functions, &statement.fields),
+        facts::foreign_functions_sql(functions, fields),
         facts::harmless_sql(functions, operators, &[], &[]),
         facts::harmless_sql(functions, operators, &[], &VALUES_OF_ROWS),
         facts::plain_types_sql(&statement.casts_to),
-        facts::no_hidden_calls_sql(&statement.fields),
+        facts::no_hidden_calls_sql(fields),
         facts::plain_tables_sql(&statement.relations),
         facts::quiet_tables_sql(&statement.relations),
-        facts::no_numbers_read_sql(&statement.relations, functions),
+        facts::no_numbers_read_sql(&statement.relations, &may_be_called),
         facts::harmless_sql(&called.others, operators, &[], &[]),
         facts::same_on_replicas_sql(&statement.relations, &called.others),
     ];

@@ -86,8 +86,9 @@ impl RelayState {
                 self.commits.sent(false);
                 self.uses_sequences(SequenceUse::ANY, context, out);
                 context.server.needs_reset = true;
-                context.server.path_unknown = true;
-                self.pass(frame, Expect::FunctionCall, out);
+                let large_object = calls_large_object(frame);
+                context.server.path_unknown |= !large_object;
+                self.pass(frame, Expect::FunctionCall { large_object }, out);
             }
             // The server skips a Sync in COPY IN.
             tag::SYNC if self.copy_in => {
@@ -438,6 +439,20 @@ impl RelayContext<'_> {
     pub(super) fn begin_parse(&self) -> ClientParse {
         ClientParse::begun(self.templates.new_id(), self.server.settings.id)
     }
+}
+
+/// The functions by which libpq uses large objects (`src/interfaces/libpq/fe-lobj.c`): `lo_open`, `lo_close`, `loread`, `lowrite`,
+/// `lo_lseek`, `lo_creat`, `lo_create`, `lo_tell`, `lo_truncate`, `lo_unlink` and the 64-bit forms.
+const LARGE_OBJECT_OIDS: [u32; 13] = [
+    952, 953, 954, 955, 956, 957, 715, 958, 1004, 964, 3170, 3171, 3172,
+];
+
+fn calls_large_object(frame: Frame<'_>) -> bool {
+    let oid = frame
+        .body()
+        .first_chunk()
+        .map(|oid| u32::from_be_bytes(*oid));
+    oid.is_some_and(|oid| LARGE_OBJECT_OIDS.contains(&oid))
 }
 
 /// Closes the statement if the text is only a `DEALLOCATE` of it.

@@ -109,7 +109,10 @@ pub(super) enum Expect {
         key: Option<StatementKey>,
     },
     Execute(Execution),
-    FunctionCall,
+    FunctionCall {
+        /// The function is one for large objects, whose descriptors end with the transaction.
+        large_object: bool,
+    },
     /// To `CopyDone` or `CopyFail`.
     CopyEnd,
     Sync,
@@ -170,7 +173,7 @@ impl Expect {
                 | Self::InjectedSessionQuery(_)
                 | Self::SyncBeforeQuery { .. }
                 | Self::Refused { query: true, .. }
-                | Self::FunctionCall
+                | Self::FunctionCall { .. }
                 | Self::Sync
         )
     }
@@ -211,7 +214,7 @@ impl Expect {
                 | Self::InjectedRestore
                 | Self::SyncBeforeQuery { .. }
                 | Self::Execute(_)
-                | Self::FunctionCall
+                | Self::FunctionCall { .. }
         )
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Portals {
     bound: HashMap<Box<[u8]>, Portal>,
     /// Named portals that the client has bound anew or closed.
     former: Vec<(Box<[u8]>, Portal)>,
+    /// Number of those that the server may have kept, because their request has failed.
+    kept: usize,
     /// More portals existed than are remembered.
     are_forgotten: bool,
 }
@@ -83,6 +85,14 @@ impl Portals {
         }
     }
 
+    /// All requests are answered. If the last one has `failed`, the server may have kept the portals that it was to replace or close.
+    pub(super) fn answered(&mut self, failed: bool) {
+        match failed {
+            true => self.kept = self.former.len(),
+            false => self.former.truncate(self.kept),
+        }
+    }
+
     /// The transaction has ended, and with it all portals.
     pub(super) fn end(&mut self) {
         match self.bound.capacity() > CAPACITY_KEPT_MAX {
@@ -90,6 +100,7 @@ impl Portals {
             false => self.bound.clear(),
         }
         self.former.clear();
+        self.kept = 0;
         self.are_forgotten = false;
     }
 

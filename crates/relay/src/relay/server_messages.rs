@@ -313,9 +313,13 @@ impl RelayState {
         self.status = Status::read(frame.body())?;
         self.ddl.ready(self.status);
         let expected = self.expect.pop_front();
-        if matches!(expected, Some(Expect::FunctionCall)) {
+        if let Some(Expect::FunctionCall { large_object }) = expected {
             self.commits.called();
-            self.note_untracked(&SessionChange::Anything, context);
+            let change = match large_object {
+                true => SessionChange::FunctionsCalled,
+                false => SessionChange::Anything,
+            };
+            self.note_untracked(&change, context);
         }
         let is_before = matches!(expected, Some(Expect::SyncBeforeQuery { .. }));
         let owes = is_before || !self.expect.is_empty();

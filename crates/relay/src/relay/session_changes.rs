@@ -257,10 +257,14 @@ impl RelayState {
         self.retry = Retry::No;
         self.first_uses = None;
         self.first_describes = false;
+        let are_answered = self.expect.is_empty();
+        if are_answered {
+            self.portals.answered(request.failed);
+        }
         if self.status != Status::Idle {
             return;
         }
-        if self.expect.is_empty() {
+        if are_answered {
             self.portals.end();
         }
         self.take_reported_values(context);

@@ -97,8 +97,7 @@ fn session_changes(statement: &NodeEnum) -> Vec<SessionChange> {
         set_config::distrust(&mut changes, &tree);
         return changes;
     }
-    let mut changes = Vec::new();
-    tree.walk(&mut |node| changes.extend(change_of_node(node)));
+    let mut changes = changes_of_nodes(&tree);
     set_config::distrust(&mut changes, &tree);
     changes.extend(change_of_statement(statement));
     changes
@@ -116,7 +115,7 @@ fn changes_of_values(explained: &Record) -> Vec<SessionChange> {
     let mut changes = Vec::new();
     explained.walk(&mut |node| {
         if node.kind == "ExecuteStmt" {
-            node.walk(&mut |node| changes.extend(change_of_node(node)));
+            changes.extend(changes_of_nodes(node));
         }
     });
     changes
@@ -181,8 +180,16 @@ fn change_of_savepoint(control: &TransactionStmt) -> Vec<SessionChange> {
     }
 }
 
-/// The change of a node anywhere in a statement.
-fn change_of_node(node: &Record) -> Option<SessionChange> {
+/// The changes of all nodes.
+fn changes_of_nodes(tree: &Record) -> Vec<SessionChange> {
+    let reads_values = references::reads_values(tree);
+    let mut changes = Vec::new();
+    tree.walk(&mut |node| changes.extend(change_of_node(node, reads_values)));
+    changes
+}
+
+/// The change of a node anywhere in a statement. `reads_values`: FROM has rows of no relation.
+fn change_of_node(node: &Record, reads_values: bool) -> Option<SessionChange> {
     match node.kind {
         "FuncCall" => change_of_call(node),
         "RangeVar" if node.text("relpersistence") == "t" => {
@@ -199,7 +206,9 @@ fn change_of_node(node: &Record) -> Option<SessionChange> {
         "ImportForeignSchemaStmt" if is_temporary_schema(node.text("local_schema")) => {
             Some(SessionChange::Pin(PinReason::Temporary))
         }
-        "ColumnRef" | "AIndirection" => change_of_fields(node),
+        "AIndirection" => change_of_fields(node),
+        // Those functions take no row.
+        "ColumnRef" => reads_values.then(|| change_of_fields(node)).flatten(),
         "DefElem" if node.text("defname") == "schema" && names_temporary_schema(node) => {
             Some(SessionChange::Pin(PinReason::Temporary))
         }

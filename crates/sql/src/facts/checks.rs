@@ -5,6 +5,7 @@ use super::catalog::{
     regclass_literal, text_array, tree_sql,
 };
 use crate::name::Name;
+use crate::statement::Statement;
 
 /// Functions of PostgreSQL whose result differs in a group, because they show settings or the transaction.
 const CONTEXT_FUNCTIONS: [&str; 13] = [
@@ -74,30 +75,60 @@ pub fn plain_types_sql(types: &[Name]) -> String {
     )
 }
 
-/// Query for one row with one boolean: whether the functions that fields of these names may call include no volatile function, and the
-/// functions of casts no user-defined volatile one.
-pub fn no_hidden_calls_sql(fields: &[Name]) -> String {
-    let names = name_array(fields);
+/// Names in positions of a field, which may be functions.
+#[derive(Debug, Clone, Copy)]
+pub struct FieldNames<'a> {
+    /// Names behind a row of a table: PostgreSQL calls a function of such a row.
+    pub of_rows: &'a [Name],
+    /// Names behind any value.
+    pub of_values: &'a [Name],
+}
+
+impl<'a> FieldNames<'a> {
+    /// The names in a statement.
+    pub fn of(statement: &'a Statement) -> Self {
+        Self {
+            of_rows: &statement.fields,
+            of_values: match statement.reads_values {
+                true => &statement.fields,
+                false => &statement.value_fields,
+            },
+        }
+    }
+
+    /// SQL condition on a row `p` of `pg_proc`: whether a field may call the function.
+    pub(crate) fn calls_sql(self) -> String {
+        format!(
+            "(p.pronargs > 0 AND p.pronargs OPERATOR(pg_catalog.-) p.pronargdefaults <= 1 AND (p.proname = ANY ({of_values}) OR p.proname = ANY ({of_rows}) \
+             AND EXISTS (SELECT FROM pg_catalog.pg_type a WHERE a.oid = p.proargtypes[0] AND a.typtype IN ('c', 'p'))))",
+            of_values = name_array(self.of_values),
+            of_rows = name_array(self.of_rows),
+        )
+    }
+}
+
+/// Query for one row with one boolean: whether the functions that these fields may call are PostgreSQL's own and not volatile, and the
+/// functions of casts include no user-defined volatile one.
+pub fn no_hidden_calls_sql(fields: FieldNames<'_>) -> String {
+    let calls = fields.calls_sql();
     format!(
-        "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.provolatile = 'v' \
-         AND (p.proname = ANY ({names}) AND p.pronargs > 0 \
-           OR p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace AND EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc = p.oid)))"
+        "SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE (p.provolatile = 'v' OR p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace) AND {calls}) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.provolatile = 'v' AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace \
+           AND EXISTS (SELECT FROM pg_catalog.pg_cast c WHERE c.castfunc = p.oid))"
     )
 }
 
-/// Query for one row with one boolean: whether a function of these names, or one that a field of these names may call, may be
-/// user-defined. Only such a function
-/// can change the session in a way that the statement does not show. (Its declared volatility does not matter: a
+/// Query for one row with one boolean: whether a function of these names, or one that a field may call, may be user-defined. Only such a
+/// function can change the session in a way that the statement does not show. (Its declared volatility does not matter: a
 /// function that is STABLE or IMMUTABLE may call `set_config`, too.)
-pub fn foreign_functions_sql(functions: &[Name], fields: &[Name]) -> String {
-    let (names, fields) = (name_array(functions), name_array(fields));
+pub fn foreign_functions_sql(functions: &[Name], fields: FieldNames<'_>) -> String {
+    let (names, calls) = (name_array(functions), fields.calls_sql());
     format!(
         "SELECT EXISTS (SELECT FROM pg_catalog.unnest({names}) AS f(name) \
          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name) \
          OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name \
          AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace)) \
-         OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = ANY ({fields}) AND p.pronargs > 0 \
-         AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace)"
+         OR EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace AND {calls})"
     )
 }
 

@@ -169,7 +169,7 @@ fn all_columns_of_the_row_are_found_in_each_notation() {
         [Returning::All]
     );
     assert_eq!(
-        parts("UPDATE t SET a = (c).f + d[1] WHERE id = 1").assignments[0]
+        parts("UPDATE t SET a = c[2] + d[1] WHERE id = 1").assignments[0]
             .1
             .columns(),
         ["c", "d"]

@@ -1,8 +1,8 @@
 //! State that functions leave on the server connection although the text does not call them, or not in the usual way.
 
-use crate::harness::Stage;
 use crate::harness::message::{bind, close, execute, function_call, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
+use crate::harness::{Gate, Stage};
 
 const LOCKED: &str =
     "SELECT count(*)::text FROM pg_locks WHERE objid = 7707 AND pid = pg_backend_pid()";
@@ -130,4 +130,61 @@ fn what_a_function_has_done_by_itself_reaches_no_other_client() {
     other
         .ask(&unit("SELECT 1", &[]))
         .expect_ok("another client is served");
+}
+
+/// Such a function of a column may read what earlier members of a group have changed.
+#[test]
+fn a_guard_with_a_function_behind_a_column_holds_for_each_member() {
+    let stage = Stage::on_shared()
+        .set("hotspot_for_autocommit=true")
+        .set("default_pool_size=1")
+        .open();
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE stock (id int PRIMARY KEY, qty int); INSERT INTO stock VALUES (1, 3)");
+    direct.ok(
+        "CREATE FUNCTION total(int) RETURNS int STABLE LANGUAGE sql AS \
+        'SELECT qty FROM stock WHERE id = $1'",
+    );
+    let update = "UPDATE stock SET qty = qty - 1 WHERE id = 1 AND (id).total > 0";
+    // It is analyzed, and sells nothing.
+    stage.client().ok(&update.replace("id = 1", "id = 2"));
+    stage.await_analysis();
+    let mut clients = stage.clients(10);
+    let mut gate = Gate::close(&stage);
+    for client in &mut clients {
+        gate.submit(client, &query(update));
+    }
+    gate.open();
+    let tags = clients.iter_mut().map(|client| client.reply().tag());
+    let sold = tags.filter(|tag| tag == "UPDATE 1").count();
+    assert_eq!(sold, 3);
+    assert_eq!(direct.number("SELECT qty FROM stock"), 0);
+}
+
+/// Functions that are declared as reading only may change the session, too, whatever executes them.
+#[test]
+fn a_stable_function_behind_a_value_is_seen_in_a_pipeline() {
+    let stage = Stage::on_shared().set("default_pool_size=1").open();
+    stage.direct().ok(
+        "CREATE FUNCTION raises(int) RETURNS text STABLE LANGUAGE sql AS \
+        $$ SELECT set_config('work_mem', '123MB', false) $$",
+    );
+    let read = "SELECT (7).raises";
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    let before = neighbour.value("SHOW work_mem");
+    for _ in 0..4 {
+        client.ok(read);
+        assert_eq!(neighbour.value("SHOW work_mem"), before);
+    }
+    let mut readers = stage.clients(5);
+    let mut gate = Gate::close(&stage);
+    for reader in &mut readers {
+        gate.submit(reader, &query(read));
+    }
+    gate.submit(&mut neighbour, &query("SHOW work_mem"));
+    gate.open();
+    for reader in &mut readers {
+        reader.reply().expect_ok(read);
+    }
+    assert_eq!(neighbour.reply().rows(), [[Some(before)]]);
 }

@@ -25,10 +25,12 @@ pub(super) fn with_context_and_template<R>(
     let settings = client.session.settings.id;
     let pool = &client.pool;
     let may_change_session = |template: &Template| {
-        let calls = template.calls_functions();
         // Without the analysis, the name of a field is taken for that of a column.
-        (calls || template.has_fields())
-            && pool.changes_session(template.id, settings).unwrap_or(calls)
+        let unknown = || template.calls_functions();
+        template.may_call_functions()
+            && pool
+                .changes_session(template.id, settings)
+                .unwrap_or_else(unknown)
     };
     let pool_settings = client.pool_settings.load();
     let mut context = RelayContext {
