@@ -94,7 +94,7 @@ pub(crate) fn attribute(observation: &Observation) -> Attribution {
             Some(_) => {}
         }
         if session.state.is_some() {
-            let text = session.statement.as_deref().unwrap_or_default();
+            let text = observation.statement_of(session);
             analyzed.push((session, statements.of(text)));
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::attribution::{Attribution, attribute};
 use crate::evaluated::{Evaluated, SHARE_MIN};
+use crate::executed::executed;
 use crate::finding::Finding;
 use crate::observation::Observation;
 use crate::patterns;
@@ -11,6 +12,7 @@ pub fn evaluate(observation: &Observation) -> (Vec<Finding>, Vec<String>) {
     let evaluated = Evaluated {
         observation,
         attribution: attribute(observation),
+        executed: executed(observation),
     };
     let mut findings = patterns::find(&evaluated);
     findings.retain(|finding| finding.share >= SHARE_MIN);

@@ -10,8 +10,10 @@
 mod attribution;
 mod evaluate;
 mod evaluated;
+mod executed;
 mod finding;
 pub mod format;
+pub mod front_end;
 pub mod observation;
 mod patterns;
 pub mod queries;

@@ -3,6 +3,9 @@
 use serde::Deserialize;
 use std::collections::HashMap;
 
+/// Maximum length of a character in bytes.
+const CHARACTER_MAX: usize = 4;
+
 /// Counters at one moment ([`crate::queries::COUNTERS`]).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Counters {
@@ -47,6 +50,12 @@ pub struct TableCounters {
     pub live: i64,
     /// Dead rows, estimated.
     pub dead: i64,
+    /// Scans of the whole table.
+    #[serde(default)]
+    pub whole_scans: i64,
+    /// Rows read by scans of the whole table.
+    #[serde(default)]
+    pub whole_rows: i64,
     /// Scans of its indexes.
     pub index_scans: i64,
     /// Rows fetched by scans of its indexes.
@@ -68,6 +77,24 @@ pub struct Session {
     pub transaction: Option<String>,
     /// The present or last statement, as far as the server keeps it.
     pub statement: Option<String>,
+    /// Its identifier in `pg_stat_statements`; `None` before version 14, or if the server does not compute it.
+    #[serde(default)]
+    pub query_id: Option<String>,
+}
+
+/// A statement since the statistics were reset ([`crate::queries::statements`]).
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct StatementCounters {
+    /// Its identifier; `None` if the role may not see it.
+    pub id: Option<String>,
+    /// Its text, with parameters in place of values.
+    pub text: Option<String>,
+    /// Executions.
+    pub calls: i64,
+    /// Time of all executions in milliseconds.
+    pub milliseconds: f64,
+    /// Rows returned or changed.
+    pub rows: i64,
 }
 
 impl Session {
@@ -170,6 +197,10 @@ pub struct Observation {
     pub before: Counters,
     /// At the end.
     pub after: Counters,
+    /// The statements of `pg_stat_statements` at the beginning; empty without the extension.
+    pub statements_before: Vec<StatementCounters>,
+    /// The same at the end.
+    pub statements_after: Vec<StatementCounters>,
     /// The sessions of each sample in between.
     pub samples: Vec<Vec<Session>>,
     /// At the end.
@@ -186,6 +217,8 @@ pub(crate) struct TableChange<'a> {
     pub(crate) updated: i64,
     pub(crate) deleted: i64,
     pub(crate) hot_updated: i64,
+    pub(crate) whole_scans: i64,
+    pub(crate) whole_rows: i64,
     pub(crate) index_scans: i64,
     pub(crate) index_rows: i64,
     pub(crate) blocks: i64,
@@ -214,6 +247,8 @@ impl Observation {
                 updated: now.updated - then.updated,
                 deleted: now.deleted - then.deleted,
                 hot_updated: now.hot_updated - then.hot_updated,
+                whole_scans: now.whole_scans - then.whole_scans,
+                whole_rows: now.whole_rows - then.whole_rows,
                 index_scans: now.index_scans - then.index_scans,
                 index_rows: now.index_rows - then.index_rows,
                 blocks: now.blocks - then.blocks,
@@ -223,6 +258,29 @@ impl Observation {
             change.inserted >= 0 && change.updated >= 0 && change.deleted >= 0 && change.blocks >= 0
         };
         changes.filter(rose).collect()
+    }
+
+    /// The statement of a session. If the server keeps only its beginning, its text is that of `pg_stat_statements`, if it is there.
+    pub(crate) fn statement_of<'a>(&'a self, session: &'a Session) -> &'a str {
+        let kept = session.statement.as_deref().unwrap_or_default();
+        let whole = || {
+            let id = session.query_id.as_deref()?;
+            let mut known = self.statements_after.iter();
+            let found = known.find(|statement| statement.id.as_deref() == Some(id));
+            found?.text.as_deref()
+        };
+        // The server cuts the text before a character that does not fit.
+        match kept.len() + CHARACTER_MAX >= self.statement_len_max() {
+            true => whole().unwrap_or(kept),
+            false => kept,
+        }
+    }
+
+    /// Number of bytes of a statement that the server keeps, with the byte that ends it.
+    fn statement_len_max(&self) -> usize {
+        let setting = self.facts.settings.get("track_activity_query_size");
+        let bytes = setting.and_then(|value| value.strip_suffix('B')?.parse().ok());
+        bytes.unwrap_or(1024)
     }
 
     /// The properties of a table in the catalog.

@@ -9,6 +9,7 @@ mod queue;
 mod scattered_read;
 mod storm;
 mod upsert_store;
+mod whole_scan;
 
 use crate::evaluated::Evaluated;
 use crate::finding::Finding;

@@ -19,17 +19,36 @@ SELECT json_build_object(
   'tables', (SELECT coalesce(json_agg(t), '[]') FROM (
     SELECT s.relid::int8 AS id, s.schemaname AS schema, s.relname AS name, format('%I.%I', s.schemaname, s.relname) AS qualified,
            s.n_tup_ins AS inserted, s.n_tup_upd AS updated, s.n_tup_del AS deleted, s.n_tup_hot_upd AS hot_updated,
-           s.n_live_tup AS live, s.n_dead_tup AS dead, coalesce(s.idx_scan, 0) AS index_scans,
+           s.n_live_tup AS live, s.n_dead_tup AS dead, s.seq_scan AS whole_scans, s.seq_tup_read AS whole_rows,
+           coalesce(s.idx_scan, 0) AS index_scans,
            coalesce(s.idx_tup_fetch, 0)::int8 AS index_rows, io.heap_blks_read + io.heap_blks_hit AS blocks
     FROM pg_stat_user_tables s JOIN pg_statio_user_tables io USING (relid)
     WHERE s.n_tup_ins + s.n_tup_upd + s.n_tup_del + io.heap_blks_read + io.heap_blks_hit > 0) t))";
+
+/// The schema of the extension `pg_stat_statements`, quoted where necessary; JSON null if it is not installed.
+pub const STATEMENTS_SCHEMA: &str = "\
+SELECT coalesce((SELECT to_json(format('%I', nspname)) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace
+  WHERE extname = 'pg_stat_statements'), 'null')";
+
+/// A list of [`StatementCounters`](crate::observation::StatementCounters): the statements of this database that took most time.
+pub fn statements(schema: &str) -> String {
+    format!(
+        "\
+SELECT coalesce(json_agg(s), '[]') FROM (
+  SELECT queryid::text AS id, query AS text, calls, rows,
+    coalesce(to_jsonb(p) ->> 'total_exec_time', to_jsonb(p) ->> 'total_time')::float8 AS milliseconds
+  FROM {schema}.pg_stat_statements p WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+  ORDER BY 5 DESC LIMIT 1000) s"
+    )
+}
 
 /// A list of [`Session`](crate::observation::Session): those of this database that are not idle, and those of which the role may see
 /// nothing.
 pub const SESSIONS: &str = "\
 SELECT coalesce(json_agg(s), '[]') FROM (
-  SELECT pid, state, wait_event_type || ':' || wait_event AS wait, xact_start::text AS transaction, query AS statement
-  FROM pg_stat_activity
+  SELECT pid, state, wait_event_type || ':' || wait_event AS wait, xact_start::text AS transaction, query AS statement,
+    to_jsonb(a) ->> 'query_id' AS query_id
+  FROM pg_stat_activity a
   WHERE datname = current_database() AND coalesce(backend_type, 'client backend') = 'client backend' AND pid <> pg_backend_pid()
     AND state IS DISTINCT FROM 'idle') s";
 
@@ -72,7 +91,7 @@ SELECT json_build_object(
     FROM pg_stat_replication WHERE backend_xmin IS NOT NULL) h),
   'settings', (SELECT json_object_agg(name, setting || coalesce(unit, '')) FROM pg_settings WHERE name IN
     ('autovacuum', 'autovacuum_naptime', 'autovacuum_work_mem', 'maintenance_work_mem', 'autovacuum_vacuum_cost_delay',
-     'autovacuum_vacuum_cost_limit', 'max_parallel_maintenance_workers', 'max_connections', 'shared_buffers')),
+     'autovacuum_vacuum_cost_limit', 'max_parallel_maintenance_workers', 'max_connections', 'shared_buffers', 'track_activity_query_size')),
   'rows', (SELECT coalesce(json_agg(json_build_array(l.relation::int8, l.page, l.tuple, l.n)), '[]') FROM (
     SELECT relation, page, tuple, count(*) AS n FROM pg_locks
     WHERE locktype = 'tuple' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -30,6 +30,10 @@ pub(crate) struct Known {
     /// Its text: parameters in place of values, or `?`.
     pub(crate) text: String,
     pub(crate) kind: Kind,
+    /// Columns that it compares with a value each, all of which must be equal.
+    pub(crate) compared: Vec<String>,
+    /// Whether it calls a function, which may aggregate rows.
+    pub(crate) calls_functions: bool,
     /// Whether the front end could execute waiting requests of it together, if the catalog permits it.
     pub(crate) groups: bool,
 }
@@ -55,6 +59,8 @@ fn read(template: &str, shown: &str) -> Known {
         return Known {
             text,
             kind: Kind::Other,
+            compared: Vec::new(),
+            calls_functions: false,
             groups: false,
         };
     };
@@ -62,6 +68,8 @@ fn read(template: &str, shown: &str) -> Known {
         statement.take.is_some() || statement.update.is_some() || statement.insert.is_some();
     Known {
         kind: kind(&statement, &text),
+        compared: compared(&text),
+        calls_functions: !statement.functions.is_empty(),
         text,
         groups,
     }
@@ -96,6 +104,28 @@ fn kind(statement: &Statement, text: &str) -> Kind {
             Kind::Write(table.clone(), columns)
         }
     }
+}
+
+/// The columns of conditions `column = $n` that AND joins. None if the text has an OR.
+fn compared(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.iter().any(|word| word.eq_ignore_ascii_case("or")) {
+        return Vec::new();
+    }
+    let is_name = |word: &str| {
+        let mut characters = word.chars();
+        characters.all(|c| c.is_alphanumeric() || c == '_')
+    };
+    let conditions = words.windows(4).filter_map(|words| match words {
+        [before, column, "=", value] => {
+            let joins = ["WHERE", "AND"]
+                .iter()
+                .any(|word| before.eq_ignore_ascii_case(word));
+            (joins && is_name(column) && value.starts_with('$')).then(|| (*column).to_owned())
+        }
+        _ => None,
+    });
+    conditions.collect()
 }
 
 fn upserts(text: &str) -> bool {

@@ -3,7 +3,8 @@
 use crate::finding::{Finding, Pattern};
 use crate::format;
 use crate::observation::{
-    Counters, Facts, Holder, IndexFacts, Observation, Session, TableCounters, TableFacts,
+    Counters, Facts, Holder, IndexFacts, Observation, Session, StatementCounters, TableCounters,
+    TableFacts,
 };
 use crate::{Apply, Severity, evaluate};
 
@@ -46,6 +47,8 @@ fn observed(sessions: &[Session], t: TableCounters) -> Observation {
     Observation {
         before: counters(100.0, Vec::new()),
         after: counters(110.0, vec![now]),
+        statements_before: Vec::new(),
+        statements_after: Vec::new(),
         samples: vec![sessions.to_vec(); 100],
         facts: Facts {
             tables: vec![table],
@@ -63,6 +66,7 @@ fn sessions(count: i32, statement: &str, wait: Option<&str>) -> Vec<Session> {
         // Each statement has a transaction of its own.
         transaction: Some(format!("{pid} {statement}")),
         statement: Some(statement.to_owned()),
+        query_id: Some("17".to_owned()),
     };
     (0..count).map(session).collect()
 }
@@ -431,4 +435,124 @@ fn counters_that_were_reset_say_nothing() {
         let finding = only(&observation);
         assert_eq!((finding.pattern, finding.table), (Pattern::HotRow, None));
     }
+}
+
+/// What `pg_stat_statements` has counted of a statement.
+fn counted(text: &str, calls: i64, rows: i64) -> StatementCounters {
+    StatementCounters {
+        id: Some("17".to_owned()),
+        text: Some(text.to_owned()),
+        calls,
+        milliseconds: 2.5 * f64::from(i32::try_from(calls).unwrap()),
+        rows,
+    }
+}
+
+fn says(finding: &Finding, text: &str) -> bool {
+    finding
+        .evidence
+        .iter()
+        .any(|evidence| evidence.fact.contains(text))
+}
+
+#[test]
+fn executions_are_those_between_the_readings() {
+    let mut hot = observed(
+        &sessions(20, UPDATE, Some("Lock:tuple")),
+        TableCounters::default(),
+    );
+    assert!(!says(&only(&hot), "pg_stat_statements"));
+    let text = "UPDATE t SET n = n - $1 WHERE k = $2";
+    hot.statements_before = vec![counted(text, 1_000, 1_000)];
+    hot.statements_after = vec![counted(text, 3_000, 3_000)];
+    let expected = "pg_stat_statements: 200 executions per second, 2.5 ms and 1.0 rows each";
+    assert!(says(&only(&hot), expected), "{:?}", only(&hot));
+}
+
+#[test]
+fn a_statement_that_the_server_has_cut_is_read_from_the_extension() {
+    let text = format!(
+        "UPDATE t SET n = n - 1 WHERE k = 5 AND s <> '{}'",
+        "x".repeat(2_000)
+    );
+    let cut = &text[..1_023];
+    let mut hot = observed(
+        &sessions(40, cut, Some("Lock:tuple")),
+        TableCounters::default(),
+    );
+    let whole = "UPDATE t SET n = n - $1 WHERE k = $2 AND s <> $3";
+    assert_ne!(patterns(&hot).first(), None);
+    assert_ne!(only(&hot).statement.as_deref(), Some(whole));
+    hot.statements_after = vec![counted(whole, 10, 10)];
+    assert_eq!(only(&hot).statement.as_deref(), Some(whole));
+    // A setting of the server.
+    let size = ("track_activity_query_size".to_owned(), "4096B".to_owned());
+    hot.facts.settings = [size].into_iter().collect();
+    assert_ne!(only(&hot).statement.as_deref(), Some(whole));
+}
+
+#[test]
+fn reads_by_a_key_without_an_index_need_one() {
+    let read = "SELECT * FROM t WHERE customer = 5";
+    let scanned = TableCounters {
+        whole_scans: 500,
+        whole_rows: 500 * 10_000,
+        blocks: 50_000,
+        ..TableCounters::default()
+    };
+    let mut reads = observed(&sessions(8, read, None), scanned);
+    reads.statements_after = vec![counted("SELECT * FROM t WHERE customer = $1", 500, 2_500)];
+    let finding = only(&reads);
+    assert_eq!(finding.pattern, Pattern::ScatteredRead);
+    let sql = "CREATE INDEX CONCURRENTLY \"t_customer_advised\" ON public.t (customer)";
+    assert_eq!(finding.advice[0].sql.as_deref(), Some(sql));
+    assert_eq!(finding.advice[0].apply, Apply::Safe);
+    let found = |changed: &dyn Fn(&mut Observation)| {
+        let mut other = reads.clone();
+        changed(&mut other);
+        patterns(&other).contains(&Pattern::ScatteredRead)
+    };
+    assert!(found(&|_| {}));
+    // Without the extension, nobody knows how many rows a read needs.
+    assert!(!found(&|reads| reads.statements_after.clear()));
+    assert!(!found(&|reads| reads.statements_after[0].rows = 500 * 5_000));
+    assert!(!found(&|reads| {
+        let index = &mut reads.facts.tables[0].indexes[0];
+        index.columns = vec![Some("customer".to_owned())];
+    }));
+    for text in [
+        "SELECT count(*) FROM t WHERE customer = $1",
+        "SELECT * FROM t WHERE customer = $1 OR id = $2",
+    ] {
+        let sql = text.replace("$1", "5").replace("$2", "6");
+        let mut other = observed(&sessions(8, &sql, None), reads.after.tables[0].clone());
+        other.statements_after = vec![counted(text, 500, 500)];
+        assert_eq!(patterns(&other), [], "{text}");
+    }
+}
+
+#[test]
+fn a_queue_that_keeps_its_rows_needs_a_partial_index_and_a_parallel_vacuum() {
+    let take = "UPDATE t SET n = 1 WHERE k = (SELECT k FROM t WHERE n = 0 ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED)";
+    let kept = TableCounters {
+        updated: 1_000,
+        live: 50_000,
+        dead: 90_000,
+        ..TableCounters::default()
+    };
+    let mut queue = observed(&sessions(30, take, None), kept);
+    assert!(advises(
+        &only(&queue),
+        "CREATE INDEX CONCURRENTLY ON public.t (…) WHERE"
+    ));
+    assert!(!advises(&only(&queue), "VACUUM (PARALLEL"));
+    let mut large = queue.facts.tables[0].indexes[0].clone();
+    large.pages = 500.0;
+    queue.facts.tables[0].indexes = vec![large.clone(), large];
+    let workers = (
+        "max_parallel_maintenance_workers".to_owned(),
+        "4".to_owned(),
+    );
+    queue.facts.settings = [workers].into_iter().collect();
+    assert!(advises(&only(&queue), "VACUUM (PARALLEL 2) public.t"));
 }

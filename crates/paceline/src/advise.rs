@@ -1,10 +1,12 @@
 //! `paceline advise`: observes a server, prints the findings of crate `advise`, and carries out what the user confirms.
 
 mod apply;
+mod front_end;
 mod observe;
 
 use crate::cli::{Advise, AdviseFormat};
 use anyhow::bail;
+use front_end::FrontEnd;
 use observe::Observer;
 use paceline_advise::{Finding, evaluate, format};
 use std::io::{ErrorKind, Write as _};
@@ -18,7 +20,10 @@ const FOUND: u8 = 3;
 /// # Errors
 /// The server cannot be reached or asked, or an advice cannot be carried out.
 pub(crate) async fn advise(arguments: &Advise) -> anyhow::Result<ExitCode> {
-    let mut observer = Observer::connect(arguments).await?;
+    let mut observer = match FrontEnd::connect(arguments).await? {
+        Some(console) => Observed::FrontEnd(console),
+        None => Observed::Server(Observer::connect(arguments).await?),
+    };
     let mut found = Vec::new();
     loop {
         tokio::select! {
@@ -36,7 +41,10 @@ pub(crate) async fn advise(arguments: &Advise) -> anyhow::Result<ExitCode> {
         }
     }
     if arguments.apply {
-        apply::apply(&mut observer, arguments, &found).await?;
+        match &mut observer {
+            Observed::Server(observer) => apply::apply(observer, arguments, &found).await?,
+            Observed::FrontEnd(_) => eprintln!("nothing of this can be applied here"),
+        }
     }
     Ok(match found.as_slice() {
         [] => ExitCode::SUCCESS,
@@ -44,10 +52,20 @@ pub(crate) async fn advise(arguments: &Advise) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// What is observed.
+enum Observed {
+    /// A PostgreSQL server.
+    Server(Observer),
+    /// A running Paceline, by its own counts.
+    FrontEnd(FrontEnd),
+}
+
 /// One observation, printed.
-async fn look(observer: &mut Observer, arguments: &Advise) -> anyhow::Result<Vec<Finding>> {
-    let observation = observer.observe(arguments.interval).await?;
-    let (findings, notes) = evaluate(&observation);
+async fn look(observed: &mut Observed, arguments: &Advise) -> anyhow::Result<Vec<Finding>> {
+    let (findings, notes) = match observed {
+        Observed::Server(observer) => evaluate(&observer.observe(arguments.interval).await?),
+        Observed::FrontEnd(console) => (console.observe(arguments).await?, Vec::new()),
+    };
     for note in notes {
         eprintln!("paceline: {note}");
     }

@@ -80,6 +80,8 @@ impl<'a> Claim<'a> {
             ),
             query: SESSIONS.to_owned(),
         }];
+        let executed = self.evaluated.executed.get(&self.first.statement.text);
+        all.extend(executed.map(|executed| executed.evidence(self.seconds())));
         all.extend(evidence);
         Finding {
             pattern: self.pattern,

@@ -1,7 +1,8 @@
 //! Numbers in evidence.
 
+use crate::evaluated::Evaluated;
 use crate::finding::Evidence;
-use crate::queries::COUNTERS;
+use crate::queries::{COUNTERS, SESSIONS};
 
 /// A number per second, of counters.
 pub(super) fn counted(fact: String) -> Evidence {
@@ -19,4 +20,17 @@ pub(super) fn float(count: i64) -> f64 {
     )]
     let float = count as f64;
     float
+}
+
+/// The part of these samples.
+pub(super) fn of_sessions(evaluated: &Evaluated<'_>, samples: usize) -> Evidence {
+    let attribution = &evaluated.attribution;
+    Evidence {
+        fact: format!(
+            "{:.0} % of the time of all sessions; {:.1} sessions on average",
+            attribution.part(samples) * 100.0,
+            attribution.mean(samples)
+        ),
+        query: SESSIONS.to_owned(),
+    }
 }

@@ -5,7 +5,7 @@ use super::claim::Claim;
 use super::numbers::{counted, float};
 use crate::evaluated::Evaluated;
 use crate::finding::{Advice, Apply, Finding, Pattern};
-use crate::observation::{Facts, TableChange};
+use crate::observation::{Facts, TableChange, TableFacts};
 use crate::statements::Kind;
 
 pub(super) fn find(evaluated: &Evaluated<'_>) -> Option<Finding> {
@@ -63,6 +63,10 @@ pub(super) fn find(evaluated: &Evaluated<'_>) -> Option<Finding> {
     }
     if let Some(change) = &change {
         advice.extend(vacuum_memory(change, &evaluated.observation.facts));
+        advice.extend(partial_index(change));
+    }
+    if let (Some(change), Some(facts)) = (&change, claim.facts()) {
+        advice.extend(parallel_vacuum(change, facts, &evaluated.observation.facts));
     }
     Some(claim.finding(summary, evidence, advice))
 }
@@ -93,6 +97,70 @@ fn vacuum_memory(change: &TableChange<'_>, facts: &Facts) -> Option<Advice> {
         ),
         risk: "Each of the autovacuum_max_workers may use as much; from version 17 on, vacuum needs far less".to_owned(),
         undo: "ALTER SYSTEM RESET autovacuum_work_mem".to_owned(),
+        apply: Apply::No,
+    })
+}
+
+/// Rows that were taken and stay in the table must be this many times more than those that are taken per second.
+const TAKEN_ROWS_MIN: i64 = 10_000;
+
+/// Takes that update a status leave the rows in the table, and in every index.
+fn partial_index(change: &TableChange<'_>) -> Option<Advice> {
+    let keeps_rows = change.updated > change.deleted && change.now.live >= TAKEN_ROWS_MIN;
+    keeps_rows.then(|| Advice {
+        what: format!(
+            "Takes leave their rows in {}: index only those that are still to be taken, with the condition of the statement",
+            change.now.qualified
+        ),
+        sql: Some(format!(
+            "CREATE INDEX CONCURRENTLY ON {} (…) WHERE …",
+            change.now.qualified
+        )),
+        configuration: None,
+        gain: format!(
+            "The index holds the rows that wait in place of {}; a row that was taken leaves it",
+            change.now.live
+        ),
+        risk: "PostgreSQL uses it only if the statement has the same condition, as a constant. Updates of its columns are not HOT"
+            .to_owned(),
+        undo: "DROP INDEX CONCURRENTLY".to_owned(),
+        apply: Apply::No,
+    })
+}
+
+/// Indexes of fewer pages are vacuumed by one process (min_parallel_index_scan_size).
+const PAGES_OF_PARALLEL_MIN: f64 = 64.0;
+
+/// Autovacuum reads the indexes of a table one after the other.
+fn parallel_vacuum(change: &TableChange<'_>, table: &TableFacts, facts: &Facts) -> Option<Advice> {
+    let large = table.indexes.iter();
+    let large = large
+        .filter(|index| index.pages >= PAGES_OF_PARALLEL_MIN)
+        .count();
+    let workers: usize = facts
+        .settings
+        .get("max_parallel_maintenance_workers")?
+        .parse()
+        .ok()?;
+    let workers = workers.min(large);
+    let behind = change.now.dead > change.now.live;
+    (behind && large >= 2 && workers > 0).then(|| Advice {
+        what: format!(
+            "Vacuum the {large} indexes of {} in parallel, by hand: autovacuum does not",
+            change.now.qualified
+        ),
+        sql: Some(format!(
+            "VACUUM (PARALLEL {workers}) {}",
+            change.now.qualified
+        )),
+        configuration: None,
+        gain: format!(
+            "The indexes are read by up to {} processes at once",
+            workers + 1
+        ),
+        risk: "Reads and writes at full speed; blocks DDL on the table, no reads and writes"
+            .to_owned(),
+        undo: "Cancel it: what it has removed so far stays removed".to_owned(),
         apply: Apply::No,
     })
 }

@@ -1,11 +1,12 @@
 //! Reads by a key whose rows are distributed over the table.
 
-use super::numbers::{counted, float};
+use super::numbers::{counted, float, of_sessions};
+use super::whole_scan;
 use crate::attribution::Share;
 use crate::evaluated::{Evaluated, SHARE_MIN};
 use crate::finding::{Advice, Apply, Evidence, Finding, Pattern, Severity};
 use crate::observation::{IndexFacts, TableChange, TableFacts};
-use crate::queries::{SESSIONS, facts};
+use crate::queries::facts;
 
 /// A scan that returns fewer rows costs little, however they are stored.
 const ROWS_PER_SCAN_MIN: f64 = 50.0;
@@ -37,6 +38,9 @@ pub(super) fn find(evaluated: &Evaluated<'_>) -> (Vec<Finding>, usize) {
         if let Some(scan) = Scan::of(change, facts) {
             explained += samples;
             found.push(finding(evaluated, change, facts, &scan, (first, samples)));
+        } else if let Some(whole) = whole_scan::find(evaluated, change, facts, (first, samples)) {
+            explained += samples;
+            found.push(whole);
         }
     }
     (found, explained)
@@ -90,19 +94,14 @@ fn finding(
     let column = scan.index.columns.first().cloned().flatten();
     let column = column.unwrap_or_else(|| "the key".to_owned());
     let mut evidence = vec![
-        Evidence {
-            fact: format!(
-                "{:.0} % of the time of all sessions; {:.1} sessions on average",
-                share * 100.0,
-                evaluated.attribution.mean(samples)
-            ),
-            query: SESSIONS.to_owned(),
-        },
+        of_sessions(evaluated, samples),
         counted(format!(
             "{table}: a scan returns {:.0} rows from {:.0} blocks; {:.0} blocks would hold them",
             scan.rows, scan.blocks, scan.together
         )),
     ];
+    let executed = evaluated.executed.get(&first.statement.text);
+    evidence.extend(executed.map(|executed| executed.evidence(evaluated.observation.seconds())));
     if let Some(correlation) = scan.index.correlation {
         evidence.push(Evidence {
             fact: format!(
@@ -133,7 +132,7 @@ fn advice(table: &str, column: &str, facts: &TableFacts, scan: &Scan<'_>) -> Vec
         "{:.0} blocks per read instead of {:.0} ({times:.0} times fewer)",
         scan.together, scan.blocks
     );
-    vec![
+    let mut advice = vec![
         Advice {
             what: format!(
                 "Store the rows in the order of the index {}",
@@ -167,7 +166,44 @@ fn advice(table: &str, column: &str, facts: &TableFacts, scan: &Scan<'_>) -> Vec
             undo: "DROP INDEX CONCURRENTLY".to_owned(),
             apply: Apply::No,
         },
-    ]
+    ];
+    if facts.pages >= PAGES_OF_PARTITIONS_MIN {
+        advice.push(partitions(table, &scan.index.name));
+    }
+    if scan.index.pages >= PAGES_OF_BRIN_MIN && !scan.index.unique {
+        advice.push(brin(table, column, scan.index));
+    }
+    advice
+}
+
+/// Rewriting a table of at least 1 GB blocks it for too long.
+const PAGES_OF_PARTITIONS_MIN: f64 = 131_072.0;
+
+fn partitions(table: &str, index: &str) -> Advice {
+    Advice {
+        what: format!("Or partition {table} by time, and CLUSTER each partition by {} when nothing is added to it any more", bare(index)),
+        sql: None,
+        configuration: None,
+        gain: "Each CLUSTER blocks one partition, which nothing writes, and the order stays".to_owned(),
+        risk: "Changes the table: its primary key and unique constraints must contain the time, and queries without a condition on it read all partitions".to_owned(),
+        undo: "Detach the partitions, or copy the rows into one table".to_owned(),
+        apply: Apply::No,
+    }
+}
+
+/// A btree of fewer pages costs little.
+const PAGES_OF_BRIN_MIN: f64 = 1_000.0;
+
+fn brin(table: &str, column: &str, index: &IndexFacts) -> Advice {
+    Advice {
+        what: format!("When the rows are in the order of {column}, a BRIN index can replace {}, if queries read ranges of it", index.name),
+        sql: Some(format!("CREATE INDEX CONCURRENTLY ON {table} USING brin ({column})")),
+        configuration: None,
+        gain: format!("A few pages in place of {:.0}: less to write, and to keep in memory", index.pages),
+        risk: "Of no use while the rows are scattered; a read of one key then reads 128 blocks (pages_per_range)".to_owned(),
+        undo: "DROP INDEX CONCURRENTLY".to_owned(),
+        apply: Apply::No,
+    }
 }
 
 /// The name of an index without its schema, as CLUSTER wants it.

@@ -3,7 +3,7 @@
 use crate::cli::Advise;
 use crate::server_address::connect;
 use anyhow::{Context, anyhow};
-use paceline_advise::observation::{Counters, Facts, Observation, Session};
+use paceline_advise::observation::{Counters, Facts, Observation, Session, StatementCounters};
 use paceline_advise::queries;
 use paceline_pool::server::{ResultRows, ServerConn};
 use serde::de::DeserializeOwned;
@@ -23,6 +23,8 @@ const TABLES_MAX: usize = 20;
 pub(super) struct Observer {
     conn: ServerConn,
     pinned_after: Duration,
+    /// The schema of `pg_stat_statements`; `None` if it is not installed.
+    statements: Option<String>,
 }
 
 impl Observer {
@@ -34,8 +36,10 @@ impl Observer {
         let mut observer = Self {
             conn: connect(&arguments.upstream).await?,
             pinned_after: arguments.pinned_after,
+            statements: None,
         };
         observer.ask(queries::PREPARE).await?;
+        observer.statements = observer.read(queries::STATEMENTS_SCHEMA).await?;
         Ok(observer)
     }
 
@@ -46,6 +50,7 @@ impl Observer {
     pub(super) async fn observe(&mut self, time: Duration) -> anyhow::Result<Observation> {
         let began = Instant::now();
         let before: Counters = self.read(queries::COUNTERS).await?;
+        let statements_before = self.statements().await;
         let pause = (time / SAMPLES).max(SAMPLE_PAUSE_MIN);
         let mut samples: Vec<Vec<Session>> = Vec::new();
         while began.elapsed() < time {
@@ -53,16 +58,28 @@ impl Observer {
             tokio::time::sleep(pause).await;
         }
         let after: Counters = self.read(queries::COUNTERS).await?;
+        let statements_after = self.statements().await;
         let facts: Facts = self
             .read(&queries::facts(&busiest(&before, &after)))
             .await?;
         Ok(Observation {
             before,
             after,
+            statements_before,
+            statements_after,
             samples,
             facts,
             pinned_after: self.pinned_after.as_secs_f64(),
         })
+    }
+
+    /// The counts of `pg_stat_statements`; none if the library is not loaded, or the role may not read them.
+    async fn statements(&mut self) -> Vec<StatementCounters> {
+        let Some(schema) = &self.statements else {
+            return Vec::new();
+        };
+        let read = self.read(&queries::statements(&schema.clone())).await;
+        read.unwrap_or_default()
     }
 
     async fn read<T: DeserializeOwned>(&mut self, sql: &str) -> anyhow::Result<T> {

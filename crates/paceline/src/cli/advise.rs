@@ -13,6 +13,8 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 pub(super) struct AdviseArguments {
     /// The database: postgres://USER:PASSWORD@HOST:PORT/DATABASE
     ///
+    /// Or the admin console of a running Paceline, for its own counts: postgres://USER:PASSWORD@HOST:PORT/pgbouncer
+    ///
     /// Any user may be named; one with the rights of pg_read_all_stats sees what all sessions execute.
     #[arg(verbatim_doc_comment, value_name = "URL")]
     url: String,

@@ -2,9 +2,11 @@
 //! finding.
 
 use super::benching::bench;
+use crate::harness::Stage;
 use crate::harness::cluster::Cluster;
 use crate::harness::programs::program;
 use crate::harness::raw::RawClient;
+use crate::harness::stage::Target;
 use crate::harness::until;
 use crate::harness::wait::until_moving;
 use serde_json::Value;
@@ -307,4 +309,89 @@ fn errors_are_one_line() {
         "{}",
         wrong.err
     );
+}
+
+/// With pg_stat_statements, the tool knows how many rows a read needs, and builds the index.
+#[test]
+fn an_index_that_reads_need_is_built() {
+    let server = Cluster::with(&[("shared_preload_libraries", "pg_stat_statements")]);
+    let mut direct = server.client("postgres");
+    direct.ok("CREATE EXTENSION pg_stat_statements SCHEMA public");
+    direct.ok("CREATE TABLE orders AS SELECT n AS id, n % 20000 AS customer FROM generate_series(1, 40000) n");
+    direct.ok("ANALYZE orders");
+    let ends = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..6)
+        .map(|n| {
+            let (mut client, ends) = (server.client("postgres"), Arc::clone(&ends));
+            thread::spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    client.ok(&format!("SELECT * FROM orders WHERE customer = {n}"));
+                }
+            })
+        })
+        .collect();
+    let url = url(&server, "postgres");
+    let advised = advise(&url, &["--format", "json"]);
+    let table = Some("public.orders".to_owned());
+    assert_eq!(
+        advised.found(),
+        [("scattered-read".to_owned(), table)],
+        "{}",
+        advised.out
+    );
+    assert!(
+        advised.out.contains("pg_stat_statements: "),
+        "{}",
+        advised.out
+    );
+    let applied = advise(&url, &["--apply", "--yes"]);
+    ends.store(true, Ordering::Relaxed);
+    readers
+        .into_iter()
+        .for_each(|reader| reader.join().unwrap());
+    assert!(applied.err.contains("not found now"), "{}", applied.err);
+    let indexes = "SELECT count(*) FROM pg_indexes WHERE indexname = 'orders_customer_advised'";
+    assert_eq!(direct.number(indexes), 1);
+}
+
+/// A running Paceline knows which requests waited although they could have been grouped.
+#[test]
+fn the_counts_of_a_running_paceline_are_observed() {
+    let stage = Stage::on_shared().set("admin_users=boss").open();
+    if stage.target() != Target::Paceline {
+        return;
+    }
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE stock (id int PRIMARY KEY, qty int); INSERT INTO stock VALUES (1, 0)");
+    let update = "UPDATE stock SET qty = qty + 1 WHERE id = 1";
+    stage.client().ok(update);
+    stage.await_analysis();
+    let ends = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..40)
+        .map(|_| {
+            let (mut client, ends) = (stage.client(), Arc::clone(&ends));
+            thread::spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    client.ok(update);
+                }
+            })
+        })
+        .collect();
+    let url = format!("postgres://boss@127.0.0.1:{}/pgbouncer", stage.port());
+    let advised = advise(&url, &["--format", "json"]);
+    ends.store(true, Ordering::Relaxed);
+    writers
+        .into_iter()
+        .for_each(|writer| writer.join().unwrap());
+    assert_eq!(
+        advised.found(),
+        [("hot-row".to_owned(), None)],
+        "{}",
+        advised.out
+    );
+    assert_eq!((advised.code, advised.err.as_str()), (FOUND, ""));
+    let advice = format!("[databases.{}]", stage.database);
+    assert!(advised.out.contains(&advice), "{}", advised.out);
+    let idle = advise(&url, &["--format", "json"]);
+    assert_eq!((idle.code, idle.out.trim()), (NONE, "[]"));
 }
