@@ -2,6 +2,7 @@
 
 use crate::finding::Evidence;
 use crate::observation::{Observation, StatementCounters};
+use crate::queries::STATEMENTS_MAX;
 use crate::statements::Statements;
 use std::collections::HashMap;
 
@@ -45,14 +46,18 @@ pub(crate) fn executed(observation: &Observation) -> HashMap<String, Executed> {
         .iter()
         .filter_map(|statement| Some((statement.id.as_deref()?, statement)))
         .collect();
+    // Of more statements, one that was not read first may be older.
+    let reads_all = observation.statements_before.len() < STATEMENTS_MAX;
     let mut statements = Statements::default();
     let mut found: HashMap<String, Executed> = HashMap::new();
     for now in &observation.statements_after {
         let (Some(id), Some(text)) = (now.id.as_deref(), now.text.as_deref()) else {
             continue;
         };
-        // A statement that is new since the first reading began at 0.
         let then = before.get(id).copied();
+        if then.is_none() && !reads_all {
+            continue;
+        }
         let calls = now.calls - then.map_or(0, |then| then.calls);
         if calls <= 0 {
             continue;

@@ -78,12 +78,22 @@ fn allow(counts: &TemplateCounts, id: &str) -> Advice {
         ),
         sql: None,
         configuration: Some(format!(
-            "[databases.{name}]\nallow_grouping = [\"template {id}\"]\n"
+            "[databases.{}]\nallow_grouping = [\"template {id}\"]\n",
+            toml_key(name)
         )),
         gain: "Requests that wait at the same time become one statement and one commit".to_owned(),
         risk: "CDC sees one row version for several updates".to_owned(),
         undo: format!("RESET GROUPING {name} TEMPLATE {id} in the console, or remove the line"),
         apply: Apply::No,
+    }
+}
+
+/// The name as a key of TOML.
+fn toml_key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.escape_default()),
     }
 }
 
@@ -110,6 +120,13 @@ mod tests {
         let found: Vec<(Pattern, f64)> = found.iter().map(|f| (f.pattern, f.share)).collect();
         assert_eq!(found, [(Pattern::Queue, 0.225), (Pattern::HotRow, 0.1)]);
         assert_eq!(evaluate(&[]), []);
+    }
+
+    #[test]
+    fn names_are_quoted_where_necessary() {
+        assert_eq!(toml_key("shop-1"), "shop-1");
+        assert_eq!(toml_key("my.db"), "\"my.db\"");
+        assert_eq!(toml_key("a\"b"), "\"a\\\"b\"");
     }
 
     #[test]

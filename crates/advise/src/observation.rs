@@ -149,6 +149,9 @@ pub struct TableFacts {
     pub pages: f64,
     /// Number of columns.
     pub columns: u32,
+    /// Distinct values by column, quoted where necessary, as in `pg_stats.n_distinct`: a number, or below 0 a part of the rows.
+    #[serde(default)]
+    pub distinct_values: HashMap<String, f64>,
     /// Storage parameters, such as `fillfactor=80`.
     pub options: Vec<String>,
     /// Its indexes.

@@ -30,15 +30,20 @@ pub const STATEMENTS_SCHEMA: &str = "\
 SELECT coalesce((SELECT to_json(format('%I', nspname)) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace
   WHERE extname = 'pg_stat_statements'), 'null')";
 
-/// A list of [`StatementCounters`](crate::observation::StatementCounters): the statements of this database that took most time.
+/// Maximum number of statements that are read.
+pub const STATEMENTS_MAX: usize = 1_000;
+
+/// A list of [`StatementCounters`](crate::observation::StatementCounters): the statements of this database that took most time, of all
+/// roles together.
 pub fn statements(schema: &str) -> String {
     format!(
         "\
 SELECT coalesce(json_agg(s), '[]') FROM (
-  SELECT queryid::text AS id, query AS text, calls, rows,
-    coalesce(to_jsonb(p) ->> 'total_exec_time', to_jsonb(p) ->> 'total_time')::float8 AS milliseconds
-  FROM {schema}.pg_stat_statements p WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
-  ORDER BY 5 DESC LIMIT 1000) s"
+  SELECT queryid::text AS id, min(query) AS text, sum(calls)::int8 AS calls, sum(rows)::int8 AS rows,
+    sum(coalesce(to_jsonb(p) ->> 'total_exec_time', to_jsonb(p) ->> 'total_time')::float8) AS milliseconds
+  FROM {schema}.pg_stat_statements p
+  WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND queryid IS NOT NULL
+  GROUP BY queryid ORDER BY 5 DESC LIMIT {STATEMENTS_MAX}) s"
     )
 }
 
@@ -61,6 +66,8 @@ SELECT json_build_object(
   'tables', (SELECT coalesce(json_agg(t), '[]') FROM (
     SELECT c.oid::int8 AS id, c.reltuples AS rows, c.relpages AS pages, coalesce(c.reloptions, '{{}}') AS options,
       (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+      (SELECT coalesce(json_object_agg(quote_ident(p.attname), p.n_distinct), '{{}}') FROM pg_stats p
+         WHERE p.schemaname = tn.nspname AND p.tablename = c.relname AND NOT p.inherited) AS distinct_values,
       (SELECT coalesce(json_agg(i), '[]') FROM (
         SELECT format('%I.%I', n.nspname, ic.relname) AS name, x.indisunique AS unique, ic.relpages AS pages,
           coalesce(s.idx_scan, 0) AS scans,

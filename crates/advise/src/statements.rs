@@ -30,7 +30,7 @@ pub(crate) struct Known {
     /// Its text: parameters in place of values, or `?`.
     pub(crate) text: String,
     pub(crate) kind: Kind,
-    /// Columns that it compares with a value each, all of which must be equal.
+    /// Columns of its only table that it compares with a value each, all of which must be equal, if it returns all rows that are.
     pub(crate) compared: Vec<String>,
     /// Whether it calls a function, which may aggregate rows.
     pub(crate) calls_functions: bool,
@@ -106,10 +106,32 @@ fn kind(statement: &Statement, text: &str) -> Kind {
     }
 }
 
-/// The columns of conditions `column = $n` that AND joins. None if the text has an OR.
+/// Words of statements that read other rows than those that their conditions describe.
+const OTHER_READS: [&str; 11] = [
+    "OR",
+    "JOIN",
+    "LIMIT",
+    "FETCH",
+    "DISTINCT",
+    "GROUP",
+    "HAVING",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+    "WITH",
+];
+
+/// The columns of conditions `column = $n` that AND joins.
 fn compared(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    if words.iter().any(|word| word.eq_ignore_ascii_case("or")) {
+    let is = |word: &str, other: &str| word.eq_ignore_ascii_case(other);
+    let selects = words
+        .iter()
+        .filter(|word| word.to_ascii_uppercase().contains("SELECT"));
+    let reads_others = words
+        .iter()
+        .any(|word| OTHER_READS.iter().any(|other| is(word, other)));
+    if selects.count() != 1 || reads_others {
         return Vec::new();
     }
     let is_name = |word: &str| {

@@ -34,6 +34,7 @@ fn observed(sessions: &[Session], t: TableCounters) -> Observation {
         rows: 10_000.0,
         pages: 100.0,
         columns: 3,
+        distinct_values: [("customer".to_owned(), -0.5)].into_iter().collect(),
         options: Vec::new(),
         indexes: vec![IndexFacts {
             name: "public.t_key".to_owned(),
@@ -470,6 +471,23 @@ fn executions_are_those_between_the_readings() {
 }
 
 #[test]
+fn a_statement_that_is_new_among_many_has_no_known_executions() {
+    let text = "UPDATE t SET n = n - $1 WHERE k = $2";
+    let mut hot = observed(
+        &sessions(20, UPDATE, Some("Lock:tuple")),
+        TableCounters::default(),
+    );
+    hot.statements_after = vec![counted(text, 3_000, 3_000)];
+    assert!(says(&only(&hot), "300 executions per second"));
+    let other = |n: usize| StatementCounters {
+        id: Some(format!("other {n}")),
+        ..counted("SELECT $1", 1, 1)
+    };
+    hot.statements_before = (0..crate::queries::STATEMENTS_MAX).map(other).collect();
+    assert!(!says(&only(&hot), "pg_stat_statements"));
+}
+
+#[test]
 fn a_statement_that_the_server_has_cut_is_read_from_the_extension() {
     let text = format!(
         "UPDATE t SET n = n - 1 WHERE k = 5 AND s <> '{}'",
@@ -520,9 +538,17 @@ fn reads_by_a_key_without_an_index_need_one() {
         let index = &mut reads.facts.tables[0].indexes[0];
         index.columns = vec![Some("customer".to_owned())];
     }));
+    assert!(!found(&|reads| {
+        let distinct = &mut reads.facts.tables[0].distinct_values;
+        distinct.insert("customer".to_owned(), 7.0);
+    }));
     for text in [
         "SELECT count(*) FROM t WHERE customer = $1",
         "SELECT * FROM t WHERE customer = $1 OR id = $2",
+        "SELECT * FROM t WHERE customer = $1 ORDER BY id LIMIT $2",
+        "SELECT DISTINCT id FROM t WHERE customer = $1",
+        "SELECT * FROM t WHERE id IN (SELECT id FROM t WHERE customer = $1)",
+        "SELECT * FROM t WHERE region = $1",
     ] {
         let sql = text.replace("$1", "5").replace("$2", "6");
         let mut other = observed(&sessions(8, &sql, None), reads.after.tables[0].clone());

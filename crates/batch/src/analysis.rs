@@ -6,6 +6,7 @@ use crate::strategy::{
     ChainFacts, GroupPlan, PlannedRequest, STATEMENT_MAX, chain, pipeline, share,
 };
 use paceline_relay::request::Request;
+use paceline_relay::template::Template;
 use paceline_sql::{Effect, Name, SequenceUse};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -35,8 +36,8 @@ pub struct TemplateAnalysis {
     /// The OID of its only table, if it means the same on another server that has the table: it uses only what is PostgreSQL's own.
     /// Known only if the database has shards.
     pub portable_table: Option<u32>,
-    /// Whether it calls functions that may change the session.
-    pub may_change_session: bool,
+    /// Whether it calls functions that may change the session; `None` if it was not analyzed.
+    pub may_change_session: Option<bool>,
     /// Its possible use of sequences.
     pub sequences: SequenceUse,
     /// Whether it may read the last number of a sequence although its text does not say so. In a group that could be another
@@ -111,7 +112,7 @@ impl TemplateAnalysis {
             reads_on_replicas: false,
             reads_on_subscribers: false,
             portable_table: None,
-            may_change_session: true,
+            may_change_session: None,
             sequences: SequenceUse::ANY,
             reads_numbers: true,
             declared: false,
@@ -123,8 +124,7 @@ impl TemplateAnalysis {
 
     /// Decides how a request enters the line, and stores in it what its group will need.
     pub fn decide(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
-        request.may_change_session =
-            self.may_change_session && request.template.may_call_functions();
+        request.may_change_session = self.changes_session(&request.template);
         request.sequences = self.sequences;
         // Requests that may not join groups keep their order with those that do.
         let keeps_order = policy.for_autocommit;
@@ -182,9 +182,18 @@ impl TemplateAnalysis {
         policy.hotspot && (self.declared || request.template.hints().commit_on_success)
     }
 
+    /// Whether a statement calls functions that may change the session. Without an analysis, the name of a field is taken for that of a
+    /// column.
+    fn changes_session(&self, template: &Template) -> bool {
+        match self.may_change_session {
+            Some(may_change) => may_change && template.may_call_functions(),
+            None => template.calls_functions(),
+        }
+    }
+
     /// Whether a SELECT may write: it calls functions of the user's own, whatever their volatility in the catalog.
     fn writes(&self, request: &Request) -> bool {
-        self.declared || (self.may_change_session && request.template.may_call_functions())
+        self.declared || self.changes_session(&request.template)
     }
 
     fn decide_write(

@@ -42,7 +42,7 @@ impl<'a> From<&'a TemplateAnalysis> for AnalysisSummary<'a> {
                 Ok(()) => Ok(()),
                 Err(why) => Err(why),
             },
-            may_change_session: analysis.may_change_session,
+            may_change_session: analysis.may_change_session != Some(false),
             declared: analysis.declared,
             permission: analysis.permission,
         }

@@ -63,33 +63,37 @@ async fn show(
 ) -> anyhow::Result<()> {
     let mut keys = keys::read();
     let mut ends = signal(SignalKind::terminate())?;
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let mut hangs_up = signal(SignalKind::hangup())?;
     let mut due = Instant::now() + arguments.interval;
     // At most one question is on its way.
     let mut is_asking = false;
     loop {
         terminal.draw(|frame| screen.draw(frame))?;
-        let mut wants = false;
-        tokio::select! {
+        let wants = tokio::select! {
             key = keys.recv() => match key.context("the keyboard cannot be read")? {
                 Key::Quit => return Ok(()),
-                key => wants = screen.press(key),
+                key => screen.press(key),
             },
             update = updates.recv() => {
                 is_asking = false;
                 due = Instant::now() + arguments.interval;
                 match update.context("the console cannot be asked")? {
+                    // It was on its way when the user stopped the screen.
+                    Ok(_) if screen.is_paused() => {}
                     Ok(update) => screen.update(update),
                     Err(error) => screen.lost(&error),
                 }
+                screen.lacks_clients()
             }
             () = sleep_until(due), if !is_asking => {
-                wants = true;
                 due = Instant::now() + arguments.interval;
+                true
             }
             _ = ends.recv() => return Ok(()),
+            _ = interrupts.recv() => return Ok(()),
             _ = hangs_up.recv() => return Ok(()),
-        }
+        };
         if wants && !is_asking && !screen.is_paused() {
             asks.send(screen.wants_clients())?;
             is_asking = true;

@@ -87,7 +87,7 @@ impl AnalysisTask {
                 // The statement has just run here, before it was known that it calls such a function.
                 let may_change = result
                     .as_ref()
-                    .is_some_and(|known| known.may_change_session);
+                    .is_some_and(|known| known.may_change_session == Some(true));
                 conn.side.needs_reset |= may_change;
                 self.result = result;
                 let pool = Arc::clone(&self.pool);

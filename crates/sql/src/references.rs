@@ -77,15 +77,9 @@ pub(crate) fn value_fields(tree: &Record) -> Vec<Name> {
     })
 }
 
-/// Whether FROM has rows of no relation.
+/// Whether FROM has a function: its alias may be a value of any type. All other aliases are rows.
 pub(crate) fn reads_values(tree: &Record) -> bool {
-    tree.contains(&[
-        "RangeFunction",
-        "RangeSubselect",
-        "RangeTableFunc",
-        "JsonTable",
-        "CommonTableExpr",
-    ])
+    tree.contains(&["RangeFunction"])
 }
 
 /// The types of explicit casts under the parser's names (`int` is `pg_catalog.int4`), without array bounds.

@@ -57,7 +57,7 @@ pub struct Statement {
     pub fields: Vec<Name>,
     /// Those of them that follow a value: `(value).name`.
     pub value_fields: Vec<Name>,
-    /// Whether FROM has rows of no relation: a function, a query or VALUES. Then a name after any alias may follow a value.
+    /// Whether FROM has a function. Then a name after any alias may follow a value of any type.
     pub reads_values: bool,
     /// Whether the text reads a sample of a table (`TABLESAMPLE`).
     pub samples: bool,

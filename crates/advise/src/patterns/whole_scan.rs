@@ -5,6 +5,7 @@ use crate::attribution::Share;
 use crate::evaluated::Evaluated;
 use crate::finding::{Advice, Apply, Finding, Pattern, Severity};
 use crate::observation::{TableChange, TableFacts};
+use crate::statements::Kind;
 
 /// A smaller table is read as fast as an index.
 const ROWS_MIN: f64 = 5_000.0;
@@ -25,14 +26,25 @@ pub(super) fn find(
     let rows = float(change.whole_rows) / float(change.whole_scans.max(1));
     let scans = float(change.whole_scans) >= executed.calls() / 2.0;
     let few = executed.rows_per_call() <= rows * PART_MAX;
-    let [column, ..] = statement.compared.as_slice() else {
-        return None;
+    let is_of_one_table = matches!(&statement.kind, Kind::Read { tables, .. } if tables.len() == 1);
+    // A column with few values needs no index, and a table that was never analyzed has no numbers.
+    let distinct = |column: &&String| {
+        let values = facts.distinct_values.get(*column).copied().unwrap_or(0.0);
+        let values = if values < 0.0 { -values * rows } else { values };
+        values >= 1.0 / PART_MAX
     };
+    let column = statement.compared.iter().find(distinct)?;
     let has_index = facts.indexes.iter().any(|index| {
         let first = index.columns.first().and_then(Option::as_ref);
-        first == Some(column)
+        first.is_some_and(|first| statement.compared.contains(first))
     });
-    if !scans || !few || rows < ROWS_MIN || statement.calls_functions || has_index {
+    if !is_of_one_table
+        || !scans
+        || !few
+        || rows < ROWS_MIN
+        || statement.calls_functions
+        || has_index
+    {
         return None;
     }
     let table = &change.now.qualified;

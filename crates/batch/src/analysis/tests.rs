@@ -27,7 +27,7 @@ fn analysis() -> TemplateAnalysis {
         reads_on_replicas: false,
         reads_on_subscribers: false,
         portable_table: None,
-        may_change_session: false,
+        may_change_session: Some(false),
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,
@@ -107,7 +107,7 @@ fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
         ..analysis()
     };
     let writes = TemplateAnalysis {
-        may_change_session: true,
+        may_change_session: Some(true),
         ..analysis()
     };
     let hinted = "SELECT /*+ COMMIT_ON_SUCCESS */ f(1)";
@@ -120,6 +120,29 @@ fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
     assert!(chained.spec.barrier && chained.spec.table.is_none());
     let bare = decide("SELECT f(1)", &writes, ALLOWED);
     assert_eq!(bare, GroupingDecision::default());
+}
+
+#[test]
+fn without_an_analysis_only_calls_may_change_the_session() {
+    let may_change = |text: &str, analysis: &TemplateAnalysis| {
+        let template = Templates::default().prepared(text, &[0, 0]);
+        analysis.changes_session(&template)
+    };
+    let refused = TemplateAnalysis::refused("a path without pg_catalog");
+    let calls = TemplateAnalysis {
+        may_change_session: Some(true),
+        ..analysis()
+    };
+    for (text, unknown, known) in [
+        ("SELECT t.a FROM t WHERE t.id = 1", false, true),
+        ("SELECT a FROM t", false, false),
+        ("SELECT f(1)", true, true),
+        ("SELECT (1).f", true, true),
+    ] {
+        assert_eq!(may_change(text, &refused), unknown, "{text}");
+        assert_eq!(may_change(text, &calls), known, "{text}");
+        assert!(!may_change(text, &analysis()), "{text}");
+    }
 }
 
 #[test]

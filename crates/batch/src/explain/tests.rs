@@ -48,7 +48,7 @@ fn analysis(plan: Result<Arc<dyn GroupPlan>, String>, plain_read: bool) -> Templ
         reads_on_replicas: false,
         reads_on_subscribers: false,
         portable_table: None,
-        may_change_session: false,
+        may_change_session: Some(false),
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,
@@ -106,7 +106,7 @@ fn cases() -> Vec<(TemplateAnalysis, PlannedRequest)> {
         let cases = calls.map(|call| {
             known.map(|(taints, declared)| {
                 let (mut analysis, request) = refused(&call, false);
-                (analysis.may_change_session, analysis.declared) = (taints, declared);
+                (analysis.may_change_session, analysis.declared) = (Some(taints), declared);
                 (analysis, request)
             })
         });
@@ -218,7 +218,7 @@ fn a_forecast_of_a_call_names_what_prevents_a_group() {
     };
     let call = |hints: &str, taints, declared| {
         let (mut analysis, request) = refused(&format!("SELECT {hints} f(1)"), false);
-        (analysis.may_change_session, analysis.declared) = (taints, declared);
+        (analysis.may_change_session, analysis.declared) = (Some(taints), declared);
         (analysis, request)
     };
     let forecast = |case, policy| forecast_of(&case, policy).to_string();

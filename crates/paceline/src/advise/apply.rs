@@ -11,6 +11,10 @@ use std::io::{IsTerminal, Write as _};
 const LOCK_TIMEOUT: &str =
     "SET application_name = 'paceline advise'; SET lock_timeout = '2s'; SET statement_timeout = 0";
 
+/// For commands that wait without blocking others.
+const NO_LOCK_TIMEOUT: &str =
+    "SET application_name = 'paceline advise'; SET lock_timeout = 0; SET statement_timeout = 0";
+
 /// Asks about each advice that may be applied, carries out those that are confirmed, and prints what has changed.
 pub(super) async fn apply(
     observer: &mut Observer,
@@ -39,7 +43,7 @@ pub(super) async fn apply(
             advice.what, advice.risk, advice.undo
         );
         if arguments.yes || confirmed()? {
-            run(arguments, sql).await?;
+            run(arguments, advice, sql).await?;
             applied += 1;
             eprintln!("done");
         }
@@ -67,13 +71,24 @@ fn confirmed() -> anyhow::Result<bool> {
 }
 
 /// Runs a statement on a connection of its own: that of the observer only reads.
-async fn run(arguments: &Advise, sql: &str) -> anyhow::Result<()> {
+async fn run(arguments: &Advise, advice: &Advice, sql: &str) -> anyhow::Result<()> {
     let mut conn = connect(&arguments.upstream).await?;
-    let mut ran = conn.query(LOCK_TIMEOUT).await;
+    // A concurrent command blocks nobody while it waits for older transactions, and leaves an invalid index if it gives up.
+    let is_concurrent = sql.contains("CONCURRENTLY");
+    let settings = if is_concurrent {
+        NO_LOCK_TIMEOUT
+    } else {
+        LOCK_TIMEOUT
+    };
+    let mut ran = conn.query(settings).await;
     if ran.is_ok() {
         ran = conn.query(sql).await;
     }
-    ran.map_err(|error| anyhow!("{sql}: {error}"))?;
+    let left = match is_concurrent {
+        true => format!("; it may have left an invalid index: {}", advice.undo),
+        false => String::new(),
+    };
+    ran.map_err(|error| anyhow!("{sql}: {error}{left}"))?;
     conn.terminate();
     Ok(())
 }

@@ -65,7 +65,7 @@ impl FrontEnd {
             let key = (database.clone(), user, template.clone());
             let then = before.get(&key).copied().unwrap_or_default();
             let units = now.units - then.units;
-            let milliseconds = now.milliseconds - then.milliseconds;
+            let milliseconds = (now.milliseconds - then.milliseconds).max(0.0);
             TemplateCounts {
                 database,
                 template,

@@ -57,6 +57,15 @@ impl Screen {
         self.view == View::Clients
     }
 
+    /// Whether the list of clients is to be shown, and not known.
+    pub(super) fn lacks_clients(&self) -> bool {
+        let known = self
+            .update
+            .as_ref()
+            .is_some_and(|now| now.clients.is_some());
+        self.wants_clients() && !known && self.lost.is_none()
+    }
+
     /// Whether no snapshots are wanted.
     pub(super) fn is_paused(&self) -> bool {
         self.is_paused
@@ -80,11 +89,7 @@ impl Screen {
         if self.view != shown {
             self.scrolled = 0;
         }
-        let has_clients = self
-            .update
-            .as_ref()
-            .is_some_and(|now| now.clients.is_some());
-        self.wants_clients() && !has_clients
+        self.lacks_clients()
     }
 
     /// Draws the screen.

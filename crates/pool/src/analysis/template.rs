@@ -147,7 +147,7 @@ async fn ask(
         reads_on_replicas: read && plain_on_replicas && !called.needs_primary,
         reads_on_subscribers: false,
         portable_table: None,
-        may_change_session,
+        may_change_session: Some(may_change_session),
         timeouts: ClientTimeouts::default(),
         sequences,
         reads_numbers: !unread,

@@ -106,7 +106,7 @@ impl Pool {
     pub fn changes_session(&self, template: u64, settings: u64) -> Option<bool> {
         let inner = self.lock();
         let analysis = inner.analyses.done(template, settings);
-        analysis.map(|analysis| analysis.may_change_session)
+        analysis.and_then(|analysis| analysis.may_change_session)
     }
 
     /// Notes that PostgreSQL has accepted these statements under their settings.

@@ -85,11 +85,14 @@ impl Portals {
         }
     }
 
-    /// All requests are answered. If the last one has `failed`, the server may have kept the portals that it was to replace or close.
-    pub(super) fn answered(&mut self, failed: bool) {
-        match failed {
-            true => self.kept = self.former.len(),
-            false => self.former.truncate(self.kept),
+    /// A request is answered, the last one if there are `no_more`. If it has `failed`, the server may have kept the portals that it was to
+    /// replace or close.
+    pub(super) fn answered(&mut self, failed: bool, no_more: bool) {
+        match (failed, no_more) {
+            // Also those of later requests: which these are is not known.
+            (true, _) => self.kept = self.former.len(),
+            (false, true) => self.former.truncate(self.kept),
+            (false, false) => {}
         }
     }
 

@@ -258,9 +258,7 @@ impl RelayState {
         self.first_uses = None;
         self.first_describes = false;
         let are_answered = self.expect.is_empty();
-        if are_answered {
-            self.portals.answered(request.failed);
-        }
+        self.portals.answered(request.failed, are_answered);
         if self.status != Status::Idle {
             return;
         }

@@ -188,7 +188,7 @@ fn changes_of_nodes(tree: &Record) -> Vec<SessionChange> {
     changes
 }
 
-/// The change of a node anywhere in a statement. `reads_values`: FROM has rows of no relation.
+/// The change of a node anywhere in a statement. `reads_values`: FROM has a function.
 fn change_of_node(node: &Record, reads_values: bool) -> Option<SessionChange> {
     match node.kind {
         "FuncCall" => change_of_call(node),

@@ -100,7 +100,9 @@ impl<'a> FieldNames<'a> {
     pub(crate) fn calls_sql(self) -> String {
         format!(
             "(p.pronargs > 0 AND p.pronargs OPERATOR(pg_catalog.-) p.pronargdefaults <= 1 AND (p.proname = ANY ({of_values}) OR p.proname = ANY ({of_rows}) \
-             AND EXISTS (SELECT FROM pg_catalog.pg_type a WHERE a.oid = p.proargtypes[0] AND a.typtype IN ('c', 'p'))))",
+             AND EXISTS (SELECT FROM pg_catalog.pg_type a WHERE a.oid = p.proargtypes[0] AND (a.typtype IN ('c', 'p') \
+               OR EXISTS (SELECT FROM pg_catalog.pg_type b WHERE b.oid = a.typbasetype AND b.typtype IN ('c', 'd')) \
+               OR EXISTS (SELECT FROM pg_catalog.pg_cast x JOIN pg_catalog.pg_type s ON s.oid = x.castsource WHERE x.casttarget = a.oid AND s.typtype = 'c')))))",
             of_values = name_array(self.of_values),
             of_rows = name_array(self.of_rows),
         )

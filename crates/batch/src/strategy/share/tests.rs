@@ -162,7 +162,7 @@ fn a_plain_read_is_shared_until_it_is_known_to_be_short() {
         reads_on_replicas: false,
         reads_on_subscribers: false,
         portable_table: None,
-        may_change_session: false,
+        may_change_session: Some(false),
         sequences: paceline_sql::SequenceUse::ANY,
         reads_numbers: false,
         declared: false,

@@ -85,7 +85,7 @@ fn a_portal_that_the_server_keeps_is_seen() {
     let executes = [execute("p", 0), sync()].concat();
     for (fails, runs) in [
         (again.clone(), executes.clone()),
-        (again, query("FETCH ALL FROM p")),
+        (again.clone(), query("FETCH ALL FROM p")),
         (skipped.concat(), query("FETCH ALL FROM p")),
     ] {
         let stage = stage();
@@ -99,6 +99,18 @@ fn a_portal_that_the_server_keeps_is_seen() {
         client.ok("COMMIT");
         assert_locked_by_client(&mut client, &mut neighbour, "the portal");
     }
+    // The request that fails is not the last one of its packet.
+    let stage = stage();
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    client.ok("BEGIN");
+    client.ask(&opens()).expect_ok("the portal");
+    client.ok("SAVEPOINT s");
+    client.send(&[again, unit("ROLLBACK TO s", &[])].concat());
+    assert_ne!(client.reply().sqlstate(), "");
+    client.reply().expect_ok("the rollback");
+    client.ask(&executes).expect_ok("the lock");
+    client.ok("COMMIT");
+    assert_locked_by_client(&mut client, &mut neighbour, "the packet");
 }
 
 #[test]

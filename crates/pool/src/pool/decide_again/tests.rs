@@ -48,7 +48,7 @@ fn wait_with(pool: &Arc<Pool>, request: PlannedRequest) -> Waiting {
 
 async fn end_analysis(pool: &Arc<Pool>, request: &PlannedRequest) {
     let result = TemplateAnalysis {
-        may_change_session: false,
+        may_change_session: Some(false),
         sequences: SequenceUse::NONE,
         plain_read: Ok(()),
         reads_on_replicas: true,
