@@ -254,8 +254,18 @@ fn change_of_call(call: &Record) -> Option<SessionChange> {
     }
     match name.name.as_str() {
         "set_config" if name.may_be_system() => set_config::change_of_call(call),
+        // As in the reset of another Paceline.
+        "setseed" if has_random_argument(call) => None,
         _ => change_of_function(&name),
     }
+}
+
+/// Whether the argument is random: then nothing depends on the seed.
+fn has_random_argument(call: &Record) -> bool {
+    call.any(&|node| {
+        let name = node.names("funcname");
+        name.last().is_some_and(|name| name == "gen_random_uuid")
+    })
 }
 
 /// The change by a function whose arguments do not matter.

@@ -562,3 +562,14 @@ fn channel_names_are_folded_and_truncated_as_in_postgresql() {
         assert_eq!(changes(sql), [SessionChange::Listening(expected)], "{sql}");
     }
 }
+
+/// The reset of a server connection has such a seed. If the server is another Paceline, it must not pin the connection.
+#[test]
+fn a_random_seed_is_no_state() {
+    let seed = "SELECT setseed(hashtext(gen_random_uuid()::text)::float8 / 2147483648)";
+    assert_eq!(effect(seed), Effect::Read);
+    assert_eq!(
+        changes("SELECT setseed(0.5)"),
+        [SessionChange::Pin(PinReason::Seed)]
+    );
+}
