@@ -531,7 +531,7 @@ fn reads_by_a_key_without_an_index_need_one() {
         patterns(&other).contains(&Pattern::ScatteredRead)
     };
     assert!(found(&|_| {}));
-    // Without the extension, nobody knows how many rows a read needs.
+    // Without the extension, the number of rows that a read needs is unknown.
     assert!(!found(&|reads| reads.statements_after.clear()));
     assert!(!found(&|reads| reads.statements_after[0].rows = 500 * 5_000));
     assert!(!found(&|reads| {

@@ -52,7 +52,7 @@ pub(crate) async fn advise(arguments: &Advise) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What is observed.
+/// The observed system.
 enum Observed {
     /// A PostgreSQL server.
     Server(Observer),

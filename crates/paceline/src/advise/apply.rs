@@ -11,7 +11,7 @@ use std::io::{IsTerminal, Write as _};
 const LOCK_TIMEOUT: &str =
     "SET application_name = 'paceline advise'; SET lock_timeout = '2s'; SET statement_timeout = 0";
 
-/// For commands that wait without blocking others.
+/// For commands that do not block other sessions while they wait.
 const NO_LOCK_TIMEOUT: &str =
     "SET application_name = 'paceline advise'; SET lock_timeout = 0; SET statement_timeout = 0";
 
@@ -73,7 +73,7 @@ fn confirmed() -> anyhow::Result<bool> {
 /// Runs a statement on a connection of its own: that of the observer only reads.
 async fn run(arguments: &Advise, advice: &Advice, sql: &str) -> anyhow::Result<()> {
     let mut conn = connect(&arguments.upstream).await?;
-    // A concurrent command blocks nobody while it waits for older transactions, and leaves an invalid index if it gives up.
+    // CREATE INDEX CONCURRENTLY does not block writes while it waits for older transactions. If it is cancelled, it leaves an invalid index.
     let is_concurrent = sql.contains("CONCURRENTLY");
     let settings = if is_concurrent {
         NO_LOCK_TIMEOUT

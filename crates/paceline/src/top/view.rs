@@ -333,7 +333,7 @@ fn wait(seconds: u64, micros: u64) -> String {
     }
 }
 
-/// A rate without digits that nobody reads; empty if nothing has happened.
+/// A rate with at most one decimal; empty for 0.
 pub(super) fn rate(per_second: f64) -> String {
     match per_second {
         none if none <= 0.0 => String::new(),
