@@ -101,6 +101,15 @@ fn table_of(request: &Request) -> Option<TableId> {
     Some(TableId(hasher.finish()))
 }
 
+/// Whether a statement calls functions that may change the session, by the answer of its analysis. Without an answer, the name of a field
+/// is taken for that of a column.
+pub(crate) fn changes_session(analyzed: Option<bool>, template: &Template) -> bool {
+    match analyzed {
+        Some(may_change) => may_change && template.may_call_functions(),
+        None => template.calls_functions(),
+    }
+}
+
 impl TemplateAnalysis {
     /// An analysis that permits nothing, for this reason.
     pub fn refused(why: impl Into<String>) -> Self {
@@ -124,7 +133,7 @@ impl TemplateAnalysis {
 
     /// Decides how a request enters the line, and stores in it what its group will need.
     pub fn decide(&self, request: &mut PlannedRequest, policy: Policy) -> GroupingDecision {
-        request.may_change_session = self.changes_session(&request.template);
+        request.may_change_session = changes_session(self.may_change_session, &request.template);
         request.sequences = self.sequences;
         // Requests that may not join groups keep their order with those that do.
         let keeps_order = policy.for_autocommit;
@@ -182,18 +191,9 @@ impl TemplateAnalysis {
         policy.hotspot && (self.declared || request.template.hints().commit_on_success)
     }
 
-    /// Whether a statement calls functions that may change the session. Without an analysis, the name of a field is taken for that of a
-    /// column.
-    fn changes_session(&self, template: &Template) -> bool {
-        match self.may_change_session {
-            Some(may_change) => may_change && template.may_call_functions(),
-            None => template.calls_functions(),
-        }
-    }
-
     /// Whether a SELECT may write: it calls functions of the user's own, whatever their volatility in the catalog.
     fn writes(&self, request: &Request) -> bool {
-        self.declared || self.changes_session(&request.template)
+        self.declared || changes_session(self.may_change_session, &request.template)
     }
 
     fn decide_write(

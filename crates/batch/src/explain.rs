@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::analysis::TemplateAnalysis;
+use crate::analysis::{TemplateAnalysis, changes_session};
 use crate::policy::{Permission, Policy};
 use crate::strategy::Strategy;
 use crate::strategy::share::ANSWER_BYTES_MAX;
@@ -21,8 +21,8 @@ pub struct AnalysisSummary<'a> {
     pub chain_facts: Result<(), &'a str>,
     /// Whether it is a read whose requests may join pipelines and shared reads, or why not.
     pub plain_read: Result<(), &'a str>,
-    /// Whether it calls functions of the user's own, which may write.
-    pub may_change_session: bool,
+    /// Whether it calls functions of the user's own, which may write; `None` if it was not analyzed.
+    pub may_change_session: Option<bool>,
     /// Whether it calls a function that the configuration declares.
     pub declared: bool,
     /// Whether its requests may join groups.
@@ -42,7 +42,7 @@ impl<'a> From<&'a TemplateAnalysis> for AnalysisSummary<'a> {
                 Ok(()) => Ok(()),
                 Err(why) => Err(why),
             },
-            may_change_session: analysis.may_change_session != Some(false),
+            may_change_session: analysis.may_change_session,
             declared: analysis.declared,
             permission: analysis.permission,
         }
@@ -90,8 +90,7 @@ impl Forecast {
         let policy = summary.permission.apply(policy);
         let asked = hinted || summary.declared;
         let of_write = || Self::of_write(template, summary, policy, hinted);
-        let writes =
-            summary.declared || (summary.may_change_session && template.may_call_functions());
+        let writes = summary.declared || changes_session(summary.may_change_session, template);
         match template.effect() {
             Some(Effect::Read) if asked && policy.hotspot && writes => of_write(),
             Some(Effect::Read) => match summary.plain_read {

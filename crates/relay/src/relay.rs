@@ -5,7 +5,7 @@
 //! slices as they arrive.
 //!
 //! From the client: `client_messages` reads each message, `long_messages` those that are too long to be read as a whole.
-//! `statements_by_name` (PREPARE and EXECUTE), `statement_names` and `portals` handle prepared statements, `session_pooling`
+//! `statements_by_name` (PREPARE and EXECUTE), `statement_names` and `portals` (with `portal_map`) handle prepared statements, `session_pooling`
 //! the same for `pool_mode` session. `injected_statements` writes Paceline's own statements.
 //!
 //! `plain` is the short way of most single statements: without a relay, if PostgreSQL answers with nothing but rows.

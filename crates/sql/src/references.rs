@@ -78,7 +78,7 @@ pub(crate) fn value_fields(tree: &Record) -> Vec<Name> {
 }
 
 /// Whether FROM has a function: its alias may be a value of any type. All other aliases are rows.
-pub(crate) fn reads_values(tree: &Record) -> bool {
+pub(crate) fn has_function_in_from(tree: &Record) -> bool {
     tree.contains(&["RangeFunction"])
 }
 

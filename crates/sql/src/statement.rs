@@ -58,7 +58,7 @@ pub struct Statement {
     /// Those of them that follow a value: `(value).name`.
     pub value_fields: Vec<Name>,
     /// Whether FROM has a function. Then a name after any alias may follow a value of any type.
-    pub reads_values: bool,
+    pub has_function_in_from: bool,
     /// Whether the text reads a sample of a table (`TABLESAMPLE`).
     pub samples: bool,
     /// Whether the text may show what another server with equal tables does not have: system columns, the names of the session's
@@ -131,7 +131,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
         value_fields: references::value_fields(&tree),
-        reads_values: references::reads_values(&tree),
+        has_function_in_from: references::has_function_in_from(&tree),
         samples: tree.contains(&["RangeTableSample"]),
         server_bound: server_bound::is_server_bound(&tree),
         needs_constants,

@@ -1,6 +1,6 @@
 //! Decisions by the analysis of a template and by the policy of the user.
 
-use super::{GroupingDecision, Permission, Policy, TemplateAnalysis};
+use super::{GroupingDecision, Permission, Policy, TemplateAnalysis, changes_session};
 use crate::line::{ClientTimeouts, LineKeys};
 use crate::strategy::Strategy;
 use crate::testing::fold_statement::{INT4, INT8, chain_facts, single, table};
@@ -126,7 +126,7 @@ fn a_select_is_a_write_if_its_functions_may_write_and_it_is_hinted() {
 fn without_an_analysis_only_calls_may_change_the_session() {
     let may_change = |text: &str, analysis: &TemplateAnalysis| {
         let template = Templates::default().prepared(text, &[0, 0]);
-        analysis.changes_session(&template)
+        changes_session(analysis.may_change_session, &template)
     };
     let refused = TemplateAnalysis::refused("a path without pg_catalog");
     let calls = TemplateAnalysis {

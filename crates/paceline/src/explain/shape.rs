@@ -21,7 +21,7 @@ pub(super) fn summary(statement: &Statement, declared: &[Declared]) -> AnalysisS
         plan,
         chain_facts: parsed_alone.map_or(Ok(()), Err),
         plain_read,
-        may_change_session: false,
+        may_change_session: Some(false),
         declared: false,
         permission: Permission::Default,
     };

@@ -1,5 +1,5 @@
 //! The portals of a transaction, by name. The server may refuse to replace or to close one, so former named portals are kept until the
-//! transaction ends.
+//! request that replaces or closes them has succeeded, or the transaction ends.
 
 use crate::server::StatementKey;
 use crate::template::Template;
@@ -112,10 +112,13 @@ impl Portals {
         self.are_forgotten
     }
 
-    /// Number of portals that are remembered.
-    #[cfg(test)]
-    pub(super) fn remembered(&self) -> usize {
-        self.bound.len() + self.former.len()
+    /// Number of portals that [`Portals::also`] reads.
+    pub(super) fn read_by_also(&self, executed: &[u8], fetches: bool) -> usize {
+        match fetches {
+            true => self.former.len() + self.bound.len(),
+            false if executed.is_empty() => 0,
+            false => self.former.len(),
+        }
     }
 
     /// The portals that the execution of `executed` may also execute: those that had its name before; and, if it `fetches`, all that have
@@ -125,10 +128,14 @@ impl Portals {
         executed: &'a [u8],
         fetches: bool,
     ) -> impl Iterator<Item = &'a Portal> {
-        let former = self.former.iter();
+        let former = match fetches || !executed.is_empty() {
+            true => self.former.as_slice(),
+            false => &[],
+        };
+        let former = former.iter();
         let former = former.filter(move |(name, _)| fetches || **name == *executed);
-        let bound = self.bound.iter();
-        let bound = bound.filter(move |(name, _)| fetches && !name.is_empty());
+        let bound = fetches.then_some(&self.bound).into_iter().flatten();
+        let bound = bound.filter(|(name, _)| !name.is_empty());
         former
             .map(|(_, portal)| portal)
             .chain(bound.map(|(_, portal)| portal))

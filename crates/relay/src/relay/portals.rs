@@ -101,12 +101,14 @@ impl RelayState {
 
     /// Adds the possible changes by the portals that the execution of this one may also execute.
     pub(super) fn add_effects_of_others(
-        &self,
+        &mut self,
         executed: &[u8],
         template: Option<&Template>,
         changes: &mut Vec<SessionChange>,
         context: &RelayContext<'_>,
     ) {
+        let fetches = template.is_some_and(Template::fetches);
+        self.work += self.portals.read_by_also(executed, fetches);
         let effects = |portal: &Portal| uncertain(context.effects(Some(&portal.template)).0);
         changes.extend(self.others(executed, template).flat_map(effects));
         let fetches = template.is_none_or(Template::fetches);

@@ -182,14 +182,14 @@ fn change_of_savepoint(control: &TransactionStmt) -> Vec<SessionChange> {
 
 /// The changes of all nodes.
 fn changes_of_nodes(tree: &Record) -> Vec<SessionChange> {
-    let reads_values = references::reads_values(tree);
+    let has_function_in_from = references::has_function_in_from(tree);
     let mut changes = Vec::new();
-    tree.walk(&mut |node| changes.extend(change_of_node(node, reads_values)));
+    tree.walk(&mut |node| changes.extend(change_of_node(node, has_function_in_from)));
     changes
 }
 
-/// The change of a node anywhere in a statement. `reads_values`: FROM has a function.
-fn change_of_node(node: &Record, reads_values: bool) -> Option<SessionChange> {
+/// The change of a node anywhere in a statement.
+fn change_of_node(node: &Record, has_function_in_from: bool) -> Option<SessionChange> {
     match node.kind {
         "FuncCall" => change_of_call(node),
         "RangeVar" if node.text("relpersistence") == "t" => {
@@ -208,7 +208,9 @@ fn change_of_node(node: &Record, reads_values: bool) -> Option<SessionChange> {
         }
         "AIndirection" => change_of_fields(node),
         // Those functions take no row.
-        "ColumnRef" => reads_values.then(|| change_of_fields(node)).flatten(),
+        "ColumnRef" => has_function_in_from
+            .then(|| change_of_fields(node))
+            .flatten(),
         "DefElem" if node.text("defname") == "schema" && names_temporary_schema(node) => {
             Some(SessionChange::Pin(PinReason::Temporary))
         }

@@ -89,7 +89,7 @@ impl<'a> FieldNames<'a> {
     pub fn of(statement: &'a Statement) -> Self {
         Self {
             of_rows: &statement.fields,
-            of_values: match statement.reads_values {
+            of_values: match statement.has_function_in_from {
                 true => &statement.fields,
                 false => &statement.value_fields,
             },
