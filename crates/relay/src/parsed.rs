@@ -79,6 +79,28 @@ pub(crate) struct ServerParse {
     pub(crate) columns: Option<ColumnsId>,
     /// Only the client that sent this `Parse` may execute the statement.
     pub(crate) private: bool,
+    /// The last [`AnalysisTime`] of a group's statement.
+    pub(crate) analyzed: AnalysisTime,
+}
+
+/// The time at which a server has analyzed a group's statement, if all facts that the statement depends on have been compared
+/// since: a `timestamptz` in binary format (microseconds since 2000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnalysisTime(i64);
+
+impl AnalysisTime {
+    /// `-infinity`: it is not known.
+    pub const UNKNOWN: Self = Self(i64::MIN);
+
+    /// From a value of a result. `None` if it has another type.
+    pub fn read(value: &[u8]) -> Option<Self> {
+        Some(Self(i64::from_be_bytes(value.try_into().ok()?)))
+    }
+
+    /// The value of a parameter.
+    pub fn bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
 }
 
 impl ServerParse {
@@ -122,6 +144,7 @@ mod tests {
             types: None,
             columns: None,
             private: false,
+            analyzed: AnalysisTime::UNKNOWN,
         }
     }
 

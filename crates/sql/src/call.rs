@@ -13,6 +13,7 @@ use crate::distribution::{
     answers_sql,
 };
 use crate::expr::Expr;
+use crate::facts::SAME;
 use crate::function::FunctionFacts;
 use crate::name::Name;
 use crate::operator::{CONCAT, LE};
@@ -237,7 +238,6 @@ pub fn rewrite(
         queue: true,
         shared,
         per_member: Vec::new(),
-        catalog_versions: 1,
         tag: "SELECT",
         may_fail_unseen: false,
         raises_anything: true,
@@ -261,13 +261,16 @@ impl Rewriter<'_> {
         let columns = 1..=self.columns.len();
         let columns: String = columns.map(|n| format!("c{n}, ")).collect();
         Ok(format!(
-            "WITH facts AS MATERIALIZED (SELECT {same} AND {SET_LOCK_TIMEOUT} AS same), \
+            "WITH facts AS MATERIALIZED ({facts}), \
              taken AS MATERIALIZED (SELECT t.n::pg_catalog.int4 AS n{selected} \
              FROM facts, LATERAL {schema}.{name}({arguments}) WITH ORDINALITY AS t({columns}n) WHERE facts.same) \
              SELECT CASE WHEN (SELECT pg_catalog.count(*) FROM taken) {LE} $1::pg_catalog.int8 \
-             THEN facts.same ELSE ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END, \
+             THEN {SAME} WHEN ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool THEN NULL END, \
              w.n{names} FROM facts LEFT JOIN taken AS w ON true ORDER BY w.n",
-            same = self.function.catalog_version.holds(2),
+            facts = self
+                .function
+                .catalog_version
+                .facts_sql(2, &format!(" AND {SET_LOCK_TIMEOUT}")),
             schema = quote_ident(&self.function.schema),
             name = quote_ident(&self.function.name),
             arguments = self.arguments()?.join(", "),

@@ -11,14 +11,13 @@
 mod tests;
 
 use crate::facts::{
-    Added, CatalogVersion, FIRST_USER_DEFINED_OID, FieldNames, NOT_IN_C, NOT_POSTGRESQLS, Names,
+    Added, Compared, FIRST_USER_DEFINED_OID, FieldNames, NOT_IN_C, NOT_POSTGRESQLS, Names,
     TYPES_SQL, class_array, column_versions, name_array, regclass_literal, type_versions,
     user_defined_types_sql, versions,
 };
 use crate::function::may_be_named;
 use crate::name::Name;
 use crate::operator::CONCAT;
-use crate::quote::quote_literal;
 use crate::statement::Statement;
 
 /// PostgreSQL's own functions that notify, change settings, execute a text, or read settings that a chain changes.
@@ -243,7 +242,7 @@ impl<'a> Member<'a> {
             ]);
         }
         parts.extend(type_versions(&reach.types));
-        parts.push(self.names.catalog_version_sql(added));
+        parts.push(self.names.catalog_version_sql(added).whole());
         format!("ROW({})::pg_catalog.text", parts.join(", "))
     }
 }
@@ -257,23 +256,18 @@ fn existing(tables: &[Name]) -> String {
     )
 }
 
-/// The last statement of a chain: raises an error, which rolls back the chain, if the catalog version has changed. Its
-/// parameter is the value of the catalog version.
-pub fn check_sql(catalog_version: &CatalogVersion) -> String {
+/// The last statement of a chain: raises an error, which rolls back the chain, if a fact has changed.
+pub fn check_sql(facts: &Compared) -> String {
     format!(
         "WITH facts AS MATERIALIZED (SELECT {holds} AS same) \
          SELECT CASE WHEN facts.same THEN facts.same ELSE ('{MOVED}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END FROM facts",
-        holds = catalog_version.holds(1),
+        holds = facts.holds(),
     )
 }
 
-/// Query for one boolean: whether the catalog version is still the same.
-pub fn same_sql(catalog_version: &CatalogVersion) -> String {
-    let CatalogVersion { sql, value } = catalog_version;
-    format!(
-        "SELECT {sql} OPERATOR(pg_catalog.=) {}",
-        quote_literal(value)
-    )
+/// Query for one boolean: whether the facts are still the same.
+pub fn same_sql(facts: &Compared) -> String {
+    format!("SELECT {}", facts.holds())
 }
 
 /// Whether an error is that of [`check_sql`], which casts a text to boolean.

@@ -153,8 +153,6 @@ pub struct Distribution {
     pub shared: Vec<u32>,
     /// Parameters with a value for each member.
     pub per_member: Vec<PerMemberParameter>,
-    /// Number of catalog versions: one or two.
-    pub catalog_versions: usize,
     /// The command tag of a reply without its number of rows.
     pub tag: &'static str,
     /// Whether PostgreSQL may raise an error for a member without a row.

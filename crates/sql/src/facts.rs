@@ -24,9 +24,10 @@ pub(crate) use catalog::{
     NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, user_defined_types_sql,
 };
 pub use catalog_version::{
-    Added, CatalogVersion, Extent, extent_sql, table_sql as catalog_version_sql,
+    Added, CatalogVersion, Compared, Extent, VersionSql, extent_sql,
+    table_sql as catalog_version_sql,
 };
-pub(crate) use catalog_version::{column_versions, type_versions, versions};
+pub(crate) use catalog_version::{SAME, column_versions, type_versions, versions};
 pub use checks::{
     FieldNames, apart_sql, foreign_functions_sql, harmless_sql, no_hidden_calls_sql, no_serial_sql,
     plain_collations_sql, plain_tables_sql, plain_types_sql, same_on_replicas_sql,

@@ -57,7 +57,7 @@ pub use effect::{
 };
 pub use escapes::{hides_quotes, keeps_ascii};
 pub use expr::Expr;
-pub use facts::{CatalogVersion, Column, TableFacts};
+pub use facts::{CatalogVersion, Column, Compared, TableFacts};
 pub use hints::{
     Hints, ServerHint, leading as leading_hints, may_have_bare_hints, strip_bare_hints,
 };

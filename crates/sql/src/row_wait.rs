@@ -1,7 +1,7 @@
 //! SQL for requests that wait for a row lock: a *probe* finds out which requests PostgreSQL would answer without the
 //! lock; another statement waits for the lock of one row.
 
-use crate::facts::{Column, TableFacts};
+use crate::facts::{Column, SAME, TableFacts};
 use crate::operator::EQ;
 use crate::quote::quote_ident;
 
@@ -47,7 +47,7 @@ pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
     };
     let conditions: Vec<String> = (1..).zip(key).map(equal).collect();
     probe_sql(
-        &table.catalog_version.holds(key.len() + 1),
+        key.len() + 1,
         &format!("ROWS FROM ({})", arrays.join(", ")),
         &names.join(", "),
         table,
@@ -56,18 +56,19 @@ pub(crate) fn key_probe_sql(table: &TableFacts, key: &[&Column]) -> String {
 }
 
 /// A probe: returns whether the catalog version is unchanged, and the number of each member of `source` for which a row
-/// satisfies the conditions.
+/// satisfies the conditions. `place` is the parameter of [`CatalogVersion::facts_sql`](crate::CatalogVersion).
 pub(crate) fn probe_sql(
-    facts: &str,
+    place: usize,
     source: &str,
     names: &str,
     table: &TableFacts,
     conditions: &str,
 ) -> String {
     format!(
-        "WITH facts AS MATERIALIZED (SELECT {facts} AS same) \
-         SELECT facts.same, met.pos FROM facts LEFT JOIN (SELECT k.pos::pg_catalog.int4 AS pos \
+        "WITH facts AS MATERIALIZED ({facts}) \
+         SELECT {SAME}, met.pos FROM facts LEFT JOIN (SELECT k.pos::pg_catalog.int4 AS pos \
          FROM {source} WITH ORDINALITY AS k({names}, pos) JOIN {table} AS t ON {conditions}) AS met ON facts.same",
+        facts = table.catalog_version.facts_sql(place, ""),
         table = table.qualified(),
     )
 }

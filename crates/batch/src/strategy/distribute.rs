@@ -44,17 +44,14 @@ pub struct DistributePlan {
     positioned: Option<PositionedPlan>,
     /// Hash of the template, with which the shared id begins.
     seed: u64,
-    catalog_versions: Vec<String>,
     described: DescribedTemplate,
 }
 
 impl DistributePlan {
-    /// Makes a plan from the analysis of the template. `catalog_versions` are those of the objects that it uses. `None` if
-    /// there are too many parameters or columns.
+    /// Makes a plan from the analysis of the template. `None` if there are too many parameters or columns.
     pub fn new(
         template: &Template,
         distribution: Distribution,
-        catalog_versions: Vec<String>,
         parameters: Vec<u32>,
         fields: Vec<Field>,
         templates: &Templates,
@@ -67,7 +64,6 @@ impl DistributePlan {
             positioned: PositionedPlan::new(distribution.positioned.as_ref(), templates),
             distribution,
             seed: hasher.finish(),
-            catalog_versions,
             described: DescribedTemplate::new(parameters, fields)?,
         })
     }
@@ -150,9 +146,10 @@ impl DistributePlan {
         let first = requests.first()?;
         let rows = members.last()?.last;
         let total = i64::from(rows).to_be_bytes();
-        let mut values: Vec<(bool, Option<&[u8]>)> = vec![(true, Some(&total))];
-        let catalog_versions = self.catalog_versions.iter();
-        values.extend(catalog_versions.map(|value| (false, Some(value.as_bytes()))));
+        let statement = self.statement(rows, pass);
+        let analyzed = writer.server.analyzed(statement.id).bytes();
+        let mut values: Vec<(bool, Option<&[u8]>)> =
+            vec![(true, Some(&total)), (true, Some(&analyzed))];
         for number in &self.distribution.shared {
             values.push(first.parameter(*number)?);
         }
@@ -172,7 +169,7 @@ impl DistributePlan {
         values.extend(position.map(|value| (true, Some(value))));
         let injected = self.injected_columns(pass);
         let formats = self.described.result_formats(injected, first);
-        self.statement(rows, pass).write(&values, &formats, writer);
+        statement.write(&values, &formats, writer);
         Some(())
     }
 
@@ -339,12 +336,12 @@ impl GroupResult for DistributeResult {
     /// Columns: catalog version unchanged, number of the row, position of the first row of the group, RETURNING.
     fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         let Ok(values) = backend::row_values(body) else {
-            return CatalogCheck::Unchanged;
+            return CatalogCheck::UNREADABLE;
         };
         let injected = self.plan.injected_columns(self.pass.as_ref());
         let (head, returning) = values.split_at(injected.min(values.len()));
         let [same, number, ref position @ ..] = *head else {
-            return CatalogCheck::Unchanged;
+            return CatalogCheck::UNREADABLE;
         };
         if let Some(pass) = &mut self.pass {
             pass.found(position);

@@ -97,7 +97,6 @@ impl GroupPlan for FoldPlan {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
             described: &self.described,
-            catalog_version: &self.catalog_version,
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::outcome::{MemberOutcome, MemberResult};
 use bytes::BytesMut;
 use paceline_relay::request::{Request, RequestForm};
-use paceline_relay::server::{Injected, Preparable, ServerSide};
+use paceline_relay::server::{Injected, Preparable, ServerSide, StatementKey};
 use paceline_wire::backend::{self, Field, Status, tag};
 use paceline_wire::frontend::{self, BindNames};
 use paceline_wire::{ErrorResponse, frame};
@@ -16,6 +16,8 @@ pub struct BatchWriter<'a> {
     pub(super) server: &'a mut ServerSide,
     /// The messages among them that no member sent.
     pub(super) injected: Injected,
+    /// Paceline's own statements among them, in the order in which the server executes them.
+    pub(super) statements: Vec<StatementKey>,
     pub(super) out: &'a mut BytesMut,
 }
 
@@ -24,6 +26,7 @@ impl<'a> BatchWriter<'a> {
         Self {
             server,
             injected: Injected::default(),
+            statements: Vec::new(),
             out,
         }
     }
@@ -58,6 +61,7 @@ impl InjectedStatement<'_> {
         };
         let ensured = writer.server.ensure(statement, writer.out);
         writer.injected.push(ensured);
+        writer.statements.push(ensured.key);
         let name = ensured.key.name();
         frontend::write_bind(writer.out, name.as_bytes(), values, result_formats);
         frontend::write_execute(writer.out);

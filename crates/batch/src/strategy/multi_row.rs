@@ -43,7 +43,6 @@ pub struct MultiRowPlan {
     probe: Option<ProbePlan>,
     /// The key of each row of a request.
     rows: Vec<RowKeys>,
-    catalog_version: String,
     described: DescribedTemplate,
 }
 
@@ -65,7 +64,6 @@ impl MultiRowPlan {
             probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
             rows,
             upsert,
-            catalog_version: table.catalog_version.value.clone(),
             described: DescribedTemplate::new(parameters, fields)?,
         })
     }
@@ -138,10 +136,8 @@ impl MultiRowPlan {
     fn write(&self, requests: &[&PlannedRequest], writer: &mut BatchWriter<'_>) -> Option<()> {
         let first = requests.first()?;
         let arrays = self.arrays(requests)?;
-        let mut values = vec![
-            (false, Some(self.catalog_version.as_bytes())),
-            (false, Some(LOCK_TIMEOUT)),
-        ];
+        let analyzed = writer.server.analyzed(self.id).bytes();
+        let mut values = vec![(true, Some(&analyzed[..])), (false, Some(LOCK_TIMEOUT))];
         values.extend(self.shared(first)?);
         values.extend(bound(&arrays));
         let key = self.rows.first().map_or(0, RowKeys::len);
@@ -225,7 +221,6 @@ impl GroupPlan for MultiRowPlan {
         Some(PlanRows {
             keys: &self.rows,
             described: &self.described,
-            catalog_version: &self.catalog_version,
         })
     }
 }
@@ -295,7 +290,7 @@ impl GroupResult for MultiRowResult {
         let values = backend::row_values(body).unwrap_or_default();
         let (Some((same, values)), Some(rows)) = (values.split_first(), self.plan.rows.first())
         else {
-            return CatalogCheck::Unchanged;
+            return CatalogCheck::UNREADABLE;
         };
         let (key, returning) = values.split_at(rows.len().min(values.len()));
         if key.iter().all(Option::is_some) {

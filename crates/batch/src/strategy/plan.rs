@@ -103,7 +103,6 @@ pub trait GroupPlan: Debug + Send + Sync {
 pub struct PlanRows<'a> {
     pub(super) keys: &'a [RowKeys],
     pub(super) described: &'a DescribedTemplate,
-    pub(super) catalog_version: &'a str,
 }
 
 /// The answers of requests whose guards are false.

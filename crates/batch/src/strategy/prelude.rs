@@ -2,7 +2,7 @@
 
 use super::messages::{BatchWriter, InjectedStatement};
 use paceline_relay::template::Templates;
-use paceline_sql::CatalogVersion;
+use paceline_sql::Compared;
 use paceline_sql::chain::check_sql;
 use std::time::Duration;
 
@@ -60,26 +60,23 @@ impl Prelude {
 pub struct ChainFacts {
     pub(super) id: u64,
     check: String,
-    catalog_version: String,
 }
 
 impl ChainFacts {
-    /// The facts hold as long as the catalog has this version.
-    pub fn new(catalog_version: CatalogVersion, templates: &Templates) -> Self {
+    /// Facts that have not changed since the analysis.
+    pub fn new(facts: &Compared, templates: &Templates) -> Self {
         Self {
             id: templates.new_id(),
-            check: check_sql(&catalog_version),
-            catalog_version: catalog_version.value,
+            check: check_sql(facts),
         }
     }
 
-    /// Writes the statement that raises an error if the catalog version has changed.
+    /// Writes the statement that raises an error if a fact has changed.
     pub(super) fn write(&self, writer: &mut BatchWriter<'_>) {
         let check = InjectedStatement {
             id: self.id,
             text: &self.check,
         };
-        let value = (false, Some(self.catalog_version.as_bytes()));
-        check.write(&[value], &[], writer);
+        check.write(&[], &[], writer);
     }
 }

@@ -6,9 +6,10 @@
 //! transaction is changing that key; such a request leaves alone, so PostgreSQL decides. Every other request would wait.
 
 use super::array::{Array, ArrayValue, bound};
-use super::messages::{BatchWriter, is_true, read_place};
+use super::messages::{BatchWriter, read_place};
 use super::plan::{PlanRows, PlannedRequest, ProbePlan, UnmetGuards};
 use super::row_key::RowKey;
+use super::statement_batch::{AnalysisNotes, CatalogCheck};
 use super::statement_progress::{StatementEvent, StatementProgress};
 use bytes::{Bytes, BytesMut};
 use paceline_relay::server::ServerSide;
@@ -30,7 +31,7 @@ pub enum ProbeOutcome {
 }
 
 impl ProbePlan {
-    /// Writes the read without `Sync`. Parameters: the keys of all requests, the catalog version, the carried parameters.
+    /// Writes the read without `Sync`. Parameters: the keys of all requests, the time of the analysis, the carried parameters.
     fn write(
         &self,
         keys: &ProbeKeys<'_>,
@@ -38,7 +39,10 @@ impl ProbePlan {
         writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
         let mut arrays = keys.arrays()?;
-        arrays.push((false, keys.plan.catalog_version.as_bytes().to_vec()));
+        arrays.push((
+            true,
+            writer.server.analyzed(self.statement().id).bytes().to_vec(),
+        ));
         for carried in &self.carried {
             let requests = requests.iter().copied();
             let described = keys.plan.described;
@@ -90,6 +94,7 @@ pub struct Probe {
     /// Rows per request.
     rows_each: usize,
     same: bool,
+    analysis: AnalysisNotes,
     progress: StatementProgress,
 }
 
@@ -138,6 +143,7 @@ impl Probe {
             met: vec![0; requests.len()],
             rows_each,
             same: false,
+            analysis: AnalysisNotes::of(writer.statements),
             progress: StatementProgress::new(writer.injected),
         })
     }
@@ -145,8 +151,10 @@ impl Probe {
     /// Takes a message from the server. Returns true if the probe is complete.
     pub fn receive(&mut self, frame: Frame<'_>, server: &mut ServerSide) -> bool {
         let event = self.progress.receive(frame, server);
-        if event == StatementEvent::Row {
-            self.receive_row(frame.body());
+        match event {
+            StatementEvent::Row => self.receive_row(frame.body()),
+            StatementEvent::Complete => self.analysis.complete(server),
+            StatementEvent::End | StatementEvent::Other => {}
         }
         event == StatementEvent::End
     }
@@ -157,7 +165,9 @@ impl Probe {
         let [same, number] = *values.as_slice() else {
             return;
         };
-        self.same = is_true(same);
+        let check = CatalogCheck::read(same);
+        self.same = check != CatalogCheck::Changed;
+        self.analysis.receive_row(check);
         let place = read_place(number);
         if let Some(met) = place.and_then(|place| self.met.get_mut(place / self.rows_each)) {
             *met += 1;

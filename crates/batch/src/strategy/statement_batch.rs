@@ -3,30 +3,67 @@
 
 use super::batch::{Batch, BatchProgress};
 use super::commit_notices::CommitNotices;
-use super::messages::{BatchWriter, is_true};
+use super::messages::BatchWriter;
 use super::outcome::{
     Invalidation, MemberResult, Retry, fallback_reason, is_refusal, retry, retry_halves,
 };
 use super::statement_progress::{StatementError, StatementEvent, StatementProgress};
 use crate::template_stats::Fallback;
-use paceline_relay::server::ServerSide;
+use paceline_relay::parsed::AnalysisTime;
+use paceline_relay::server::{ServerSide, StatementKey};
 use paceline_wire::Frame;
+use std::collections::VecDeque;
 use std::fmt::Debug;
 
 /// The report of a row of the result on the catalog version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CatalogCheck {
-    Unchanged,
+    /// The server has analyzed the statement at this time.
+    Unchanged(AnalysisTime),
     /// The catalog has changed since the analysis: the statement has done nothing.
     Changed,
 }
 
 impl CatalogCheck {
+    /// A row that cannot be read.
+    pub(super) const UNREADABLE: Self = Self::Unchanged(AnalysisTime::UNKNOWN);
+
     /// From the first column of the result.
-    pub(super) fn read(unchanged: Option<&[u8]>) -> Self {
-        match is_true(unchanged) {
-            true => Self::Unchanged,
-            false => Self::Changed,
+    pub(super) fn read(value: Option<&[u8]>) -> Self {
+        match value.and_then(AnalysisTime::read) {
+            Some(time) => Self::Unchanged(time),
+            None => Self::Changed,
+        }
+    }
+}
+
+/// The time at which the server has analyzed a group's statement, as its next execution has it.
+#[derive(Debug, Default)]
+pub(super) struct AnalysisNotes {
+    /// The statements that have not completed.
+    statements: VecDeque<StatementKey>,
+    found: Option<AnalysisTime>,
+}
+
+impl AnalysisNotes {
+    pub(super) fn of(statements: Vec<StatementKey>) -> Self {
+        Self {
+            statements: statements.into(),
+            found: None,
+        }
+    }
+
+    /// A row of the first statement that has not completed.
+    pub(super) fn receive_row(&mut self, check: CatalogCheck) {
+        if let CatalogCheck::Unchanged(time) = check {
+            self.found = Some(time);
+        }
+    }
+
+    /// The statement has completed.
+    pub(super) fn complete(&mut self, server: &mut ServerSide) {
+        if let (Some(statement), Some(time)) = (self.statements.pop_front(), self.found.take()) {
+            server.set_analyzed(statement, time);
         }
     }
 }
@@ -79,6 +116,7 @@ pub(super) trait GroupResult: Debug + Send + Sync {
 pub(super) struct StatementBatch<R> {
     progress: StatementProgress,
     catalog_changed: bool,
+    analysis: AnalysisNotes,
     commit_notices: CommitNotices,
     result: R,
 }
@@ -90,6 +128,7 @@ impl<R: GroupResult + 'static> StatementBatch<R> {
         Box::new(Self {
             progress: StatementProgress::new(writer.injected),
             catalog_changed: false,
+            analysis: AnalysisNotes::of(writer.statements),
             commit_notices: CommitNotices::default(),
             result,
         })
@@ -122,8 +161,12 @@ impl<R: GroupResult + 'static> Batch for StatementBatch<R> {
             StatementEvent::Row => {
                 let check = self.result.receive_row(frame.body());
                 self.catalog_changed |= check == CatalogCheck::Changed;
+                self.analysis.receive_row(check);
             }
-            StatementEvent::Complete => self.result.statement_complete(),
+            StatementEvent::Complete => {
+                self.analysis.complete(server);
+                self.result.statement_complete();
+            }
             StatementEvent::End => self.finish(results),
             StatementEvent::Other => {}
         }

@@ -5,7 +5,7 @@ use crate::strategy::Prelude;
 use crate::strategy::Strategy;
 use crate::template_stats::Fallback::{self, *};
 use crate::testing::fold_statement::{FoldStatement, INT4, INT8, table};
-use crate::testing::group_run::GroupRun;
+use crate::testing::group_run::{GroupRun, unchanged};
 use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsInterner;
@@ -52,7 +52,7 @@ fn bit(yes: bool) -> Option<&'static [u8]> {
 /// The row of a member in the result: its place from 1, whether constraints hold, whether its row was updated.
 fn member(place: i32, fine: bool, hit: bool) -> Wire {
     let place = place.to_be_bytes();
-    values(&[bit(true), Some(&place[..]), bit(fine), bit(hit)])
+    values(&[unchanged(true), Some(&place[..]), bit(fine), bit(hit)])
 }
 
 fn all(members: usize, why: Fallback) -> Vec<(usize, Fallback)> {
@@ -101,7 +101,7 @@ fn locked_and_missing_rows_are_busy() {
 
 #[test]
 fn a_member_whose_error_the_fold_may_miss_is_executed_alone() {
-    let missing = values(&[bit(true), None, None, None]);
+    let missing = values(&[unchanged(true), None, None, None]);
     let (back, rows) = fold_of("n = 10 / $1", &["7", "7"], &[missing]);
     assert_eq!((back, rows), (all(2, NoRow), 0));
 }
@@ -131,7 +131,7 @@ fn take(answers: &[Wire]) -> GroupOutcome {
 
 #[test]
 fn a_take_writes_the_rows_that_it_distributes_and_a_failed_one_has_a_reason() {
-    let taken = |number: i32| values(&[bit(true), Some(&number.to_be_bytes()[..])]);
+    let taken = |number: i32| values(&[unchanged(true), Some(&number.to_be_bytes()[..])]);
     assert_eq!(take(&[taken(1), taken(2)]), (vec![], 2));
     assert_eq!(take(&[values(&[bit(false), None])]), (all(3, Ddl), 0));
     assert_eq!(take(&[timeout()]), (all(3, Timeout), 0));

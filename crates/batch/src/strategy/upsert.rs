@@ -107,7 +107,6 @@ impl GroupPlan for UpsertPlan {
         Some(PlanRows {
             keys: std::slice::from_ref(&self.rows),
             described: &self.described,
-            catalog_version: &self.catalog_version,
         })
     }
 }

@@ -12,7 +12,7 @@ use paceline_relay::template::{Template, Templates};
 use paceline_sql::TypeName;
 use paceline_sql::facts::Extent;
 use paceline_sql::fold::rewrite;
-use paceline_sql::{CatalogVersion, Column, TableFacts};
+use paceline_sql::{CatalogVersion, Column, Compared, TableFacts};
 use paceline_testing::messages::client::{
     bind_values, describe_portal, execute, parse, query, sync,
 };
@@ -72,8 +72,8 @@ pub(crate) fn table(columns: &[(&str, Type)], key: &[&str]) -> TableFacts {
             ..Extent::default()
         },
         catalog_version: CatalogVersion {
-            sql: "pg_catalog.to_regclass('t')::pg_catalog.text".to_owned(),
-            value: "(16400,{7})".to_owned(),
+            always: facts(),
+            at_analysis: None,
         },
         columns: columns.iter().map(column).collect(),
         keys: vec![key.iter().map(|name| (*name).to_owned()).collect()],
@@ -173,11 +173,14 @@ impl FoldStatement {
 
 /// Facts that permit requests in a chain.
 pub(crate) fn chain_facts(templates: &Templates) -> Arc<ChainFacts> {
-    let catalog_version = CatalogVersion {
+    Arc::new(ChainFacts::new(&facts(), templates))
+}
+
+fn facts() -> Compared {
+    Compared {
         sql: "pg_catalog.to_regclass('t')::pg_catalog.text".to_owned(),
         value: "(16400,{7})".to_owned(),
-    };
-    Arc::new(ChainFacts::new(catalog_version, templates))
+    }
 }
 
 /// The request of these messages.

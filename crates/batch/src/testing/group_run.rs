@@ -10,6 +10,7 @@ use paceline_relay::server::ServerSide;
 use paceline_testing::messages::Wire;
 use paceline_testing::read_out;
 use paceline_wire::Frames;
+use paceline_wire::frontend::{BindNames, BindValues, tag};
 use std::time::{Duration, Instant};
 
 /// A batch and its server.
@@ -84,6 +85,27 @@ impl<'a> GroupRun<'a> {
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
+}
+
+/// The time at which the server has analyzed the statements of groups.
+const ANALYZED_AT: [u8; 8] = 1_000_i64.to_be_bytes();
+
+/// The first column of a group's result: NULL if the catalog version has changed, otherwise the time of the analysis.
+pub(crate) fn unchanged(is: bool) -> Option<&'static [u8]> {
+    is.then_some(&ANALYZED_AT)
+}
+
+/// For each `Bind` of a group, whether it has the time of [`unchanged`].
+pub(crate) fn have_analysis_time(sent: &[u8]) -> Vec<bool> {
+    let binds = Frames::new(sent).filter(|frame| frame.tag == tag::BIND);
+    binds
+        .map(|bind| {
+            let rest = BindNames::read(bind.body()).expect("a Bind").rest;
+            let values = BindValues::read(rest, 0).expect("values").values;
+            let mut values = values.into_iter().flatten().map(|range| &rest[range]);
+            values.any(|value| value == ANALYZED_AT)
+        })
+        .collect()
 }
 
 /// A result as text.

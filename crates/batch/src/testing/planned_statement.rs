@@ -39,16 +39,8 @@ struct DescribedStatement<'a> {
 
 impl DescribedStatement<'_> {
     fn distribution(self, distribution: Distribution) -> Arc<dyn GroupPlan> {
-        let versions = vec!["(16400,{7})".to_owned()];
         let (oids, fields) = (self.oids, self.fields);
-        let plan = DistributePlan::new(
-            self.template,
-            distribution,
-            versions,
-            oids,
-            fields,
-            self.templates,
-        );
+        let plan = DistributePlan::new(self.template, distribution, oids, fields, self.templates);
         Arc::new(plan.expect("few parameters and columns"))
     }
 }

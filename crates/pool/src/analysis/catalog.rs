@@ -19,15 +19,20 @@ pub(super) async fn ask_table(
     };
     // Read the catalog version first: if DDL runs between it and the rest, the plan is invalid from the beginning.
     let version = facts::catalog_version_sql(name, &extent);
-    let questions = [
-        format!("SELECT {version}"),
+    let mut questions = version.questions();
+    let versions = questions.len();
+    questions.extend([
         facts::table_sql(name),
         facts::columns_sql(name),
         facts::keys_sql(name),
         facts::checks_sql(name),
-    ];
+    ]);
     let answers = conn.query(&questions.join("; ")).await?;
-    Ok(read_table(&answers, extent, version))
+    let Some((versions, answers)) = answers.split_at_checked(versions) else {
+        return Ok(None);
+    };
+    let version = version.with(versions.iter().filter_map(first));
+    Ok(version.and_then(|version| read_table(answers, extent, version)))
 }
 
 /// The catalog version of the names in a statement, if PostgreSQL answers yes to each of these questions.
@@ -44,21 +49,19 @@ pub(super) async fn ask_names(
     let (Some(operators), Some(casts)) = (yes(0), yes(1)) else {
         return Ok(None);
     };
-    let sql = names.catalog_version_sql(Added { operators, casts });
+    let version = names.catalog_version_sql(Added { operators, casts });
     // Read the catalog version first, as for tables.
-    let mut all = vec![format!("SELECT {sql}"), names.only_extensions_sql()];
+    let mut all = version.questions();
+    let versions = all.len();
+    all.push(names.only_extensions_sql());
     all.extend_from_slice(questions);
     let answers = conn.query(&all.join("; ")).await?;
-    let [version, answers @ ..] = answers.as_slice() else {
+    let Some((versions, answers)) = answers.split_at_checked(versions) else {
         return Ok(None);
     };
     let agreed = answers.iter().all(|rows| first(rows) == Some("t"));
-    Ok(first(version)
-        .filter(|_| agreed)
-        .map(|value| CatalogVersion {
-            sql,
-            value: value.to_owned(),
-        }))
+    let version = version.with(versions.iter().filter_map(first));
+    Ok(version.filter(|_| agreed))
 }
 
 /// The session settings on which groups depend, as `facts::session` reads them.
@@ -140,8 +143,12 @@ pub(super) fn read_oids(list: &str) -> Option<Vec<u32>> {
     all.map(|oid| oid.parse().ok()).collect()
 }
 
-fn read_table(answers: &[ResultRows], extent: Extent, version: String) -> Option<TableFacts> {
-    let [catalog_version, table, columns, keys, checks] = answers else {
+fn read_table(
+    answers: &[ResultRows],
+    extent: Extent,
+    catalog_version: CatalogVersion,
+) -> Option<TableFacts> {
+    let [table, columns, keys, checks] = answers else {
         return None;
     };
     let [schema, name, refused, is_partition, unique_indexes] =
@@ -153,10 +160,7 @@ fn read_table(answers: &[ResultRows], extent: Extent, version: String) -> Option
         refused,
         is_partition: is_partition? == "t",
         unique_indexes: unique_indexes?.parse().ok()?,
-        catalog_version: CatalogVersion {
-            sql: version,
-            value: first(catalog_version)?.to_owned(),
-        },
+        catalog_version,
         columns: columns
             .iter()
             .cloned()

@@ -123,11 +123,8 @@ pub(super) async fn ask_call(
     let dealing = call::rewrite(call, &function, &columns, &parameter_names, &returned_names);
     Ok(match dealing {
         Err(refusal) => Err(refusal.to_string()),
-        Ok(dealing) => {
-            let prints = vec![function.catalog_version.value];
-            DistributePlan::new(template, dealing, prints, parameters, fields, templates)
-                .ok_or_else(|| TOO_MANY.to_owned())
-        }
+        Ok(dealing) => DistributePlan::new(template, dealing, parameters, fields, templates)
+            .ok_or_else(|| TOO_MANY.to_owned()),
     })
 }
 
@@ -150,10 +147,10 @@ fn read_function(
         limit_argument,
         limit_name: limit_name.filter(|name| !name.is_empty()),
         limit_type: limit_type?,
-        catalog_version: version.and(&CatalogVersion {
-            sql: catalog_version_sql(&name.name),
-            value: catalog_version?,
-        }),
+        catalog_version: version.and(&CatalogVersion::new(
+            catalog_version_sql(&name.name),
+            catalog_version?,
+        )),
     })
 }
 

@@ -8,7 +8,7 @@ use paceline_config::Declared;
 use paceline_relay::template::Templates;
 use paceline_sql::chain::{Member, Reach};
 use paceline_sql::facts::Added;
-use paceline_sql::{CatalogVersion, Effect, Name, Statement};
+use paceline_sql::{Compared, Effect, Name, Statement};
 use std::sync::Arc;
 
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
@@ -51,7 +51,7 @@ pub(super) async fn ask_silence(
         Some(value) => {
             let value = value.to_owned();
             Ok(Arc::new(ChainFacts::new(
-                CatalogVersion { sql, value },
+                &Compared { sql, value },
                 templates,
             )))
         }

@@ -6,7 +6,7 @@ use paceline_cluster::TableName;
 use paceline_relay::server::PrimaryColumns;
 use paceline_relay::template::Templates;
 use paceline_shards::{Fingerprint, Leaf, ShardedTable};
-use paceline_sql::CatalogVersion;
+use paceline_sql::Compared;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,7 +56,7 @@ impl KnownTables {
             let columns = own.columns.iter();
             let columns =
                 columns.map(|(number, of_root)| ((own.oid, *number), (root.oid, *of_root)));
-            let version = CatalogVersion {
+            let version = Compared {
                 sql: sql.clone(),
                 value: value.clone(),
             };
@@ -64,7 +64,7 @@ impl KnownTables {
                 names(&own.name),
                 names(&leaf.name),
                 Arc::new(PrimaryColumns::new(columns)),
-                version,
+                &version,
                 templates,
             ))
         });

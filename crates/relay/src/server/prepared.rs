@@ -1,7 +1,7 @@
 //! The prepared statements of a server, and which of them may serve which client.
 
 use super::{Closed, Ensured, Preparable, ServerSide, StatementKey};
-use crate::parsed::{ClientParse, ColumnsId, ServerParse, TypesId};
+use crate::parsed::{AnalysisTime, ClientParse, ColumnsId, ServerParse, TypesId};
 use crate::request::Request;
 use crate::template::Template;
 use bytes::BytesMut;
@@ -91,6 +91,7 @@ impl ServerSide {
             types: TypesId::declared(statement.types),
             columns: None,
             private: false,
+            analyzed: AnalysisTime::UNKNOWN,
         };
         self.prepared.insert(key, parsed);
         self.parses += 1;
@@ -98,6 +99,19 @@ impl ServerSide {
             key,
             closed,
             parsed: true,
+        }
+    }
+
+    /// The time at which the server has analyzed the statement with this id, under the settings in force.
+    pub fn analyzed(&self, id: u64) -> AnalysisTime {
+        let prepared = self.prepared.get(&self.key(id));
+        prepared.map_or(AnalysisTime::UNKNOWN, |prepared| prepared.analyzed)
+    }
+
+    /// A statement has compared all its facts. The server had analyzed it at this time, in an earlier transaction.
+    pub fn set_analyzed(&mut self, statement: StatementKey, time: AnalysisTime) {
+        if let Some(prepared) = self.prepared.get_mut(&statement) {
+            prepared.analyzed = time;
         }
     }
 

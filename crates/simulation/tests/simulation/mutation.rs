@@ -1,7 +1,7 @@
 //! Deliberate faults. Each makes the server see, or the clients get, what a fault of Paceline would: a test checks that each is found.
 
 use crate::postgres::execute::Outcome;
-use crate::postgres::value::Value;
+use crate::postgres::value::{ANALYZED_AT, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -171,7 +171,7 @@ impl Mutator {
                     .filter_map(array)
                     .map(|items| items.len())
                     .max();
-                let row = |number| vec![Value::Bool(true), Value::Int4(number)];
+                let row = |number| vec![Value::Int8(ANALYZED_AT), Value::Int4(number)];
                 let members = i32::try_from(members.unwrap_or(0)).unwrap();
                 outcome.rows = (1..=members).map(row).collect();
             }

@@ -23,10 +23,10 @@ fn function() -> FunctionFacts {
         limit_argument: 3,
         limit_name: Some("qty".to_owned()),
         limit_type: "integer".to_owned(),
-        catalog_version: CatalogVersion {
-            sql: "pg_catalog.to_regproc('f')::pg_catalog.text".to_owned(),
-            value: "{}".to_owned(),
-        },
+        catalog_version: CatalogVersion::new(
+            "pg_catalog.to_regproc('f')::pg_catalog.text".to_owned(),
+            "{}".to_owned(),
+        ),
     }
 }
 

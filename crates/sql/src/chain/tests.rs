@@ -2,7 +2,7 @@
 
 use super::{Member, Reach, check_sql, is_moved};
 use crate::facts::Added;
-use crate::{CatalogVersion, Effect, Name, parse};
+use crate::{Compared, Effect, Name, parse};
 
 fn assert_reads(sql: &str) {
     let statement = parse(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
@@ -58,7 +58,7 @@ fn the_checks_cover_all_names_of_a_statement() {
             operators: added,
             casts: added,
         };
-        let version = CatalogVersion {
+        let version = Compared {
             sql: member.catalog_version_sql(&reach, added),
             value: String::new(),
         };

@@ -1,8 +1,17 @@
-//! The catalog version: an SQL expression over the facts that a group's statement depends on, and its value at the
+//! The catalog version: SQL expressions over the facts that a group's statement depends on, and their values at the
 //! analysis. The statement compares the two in its own transaction: if they differ, it changes nothing.
 //!
 //! The catalog version contains row versions (`xmin`) of all catalog rows that determine whether and how a statement is
 //! grouped. VACUUM and ANALYZE do not change them, because they update the catalog in place.
+//!
+//! PostgreSQL analyzes a prepared statement again if the definition of one of its tables has changed, or if an operator
+//! has been created or dropped (see `plancache.c` in the sources of PostgreSQL). It looks for such changes after it has
+//! locked the tables, and before it executes the statement. So a group's statement compares these facts,
+//! [`CatalogVersion::at_analysis`], only when it has been analyzed again, and the others each time.
+//! [The constant `now`](ANALYZED_AT) shows the difference: PostgreSQL replaces it with the start of the transaction in
+//! which it analyzes the statement. A statement that has compared all facts returns this time, if an earlier transaction
+//! has analyzed it; its next execution on the same connection has the time as a parameter. If it is still the same, so
+//! are the facts: PostgreSQL has noticed no change since before they were compared.
 
 use super::catalog::{
     FIRST_USER_DEFINED_OID, TYPES_SQL, reg_literal, regclass_literal, tree_sql,
@@ -11,30 +20,92 @@ use super::catalog::{
 use super::names::Names;
 use super::session::compared_sql;
 use crate::name::Name;
+use crate::operator::{EQ, LT};
 use crate::quote::quote_literal;
 
-/// The state of the catalog at the analysis.
+/// An SQL expression of type `text`, and its value at the analysis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CatalogVersion {
-    /// SQL expression of type `text`.
+pub struct Compared {
+    /// The expression.
     pub sql: String,
-    /// Value of the expression at the analysis.
+    /// Its value.
     pub value: String,
 }
 
-impl CatalogVersion {
-    /// The combination of both.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
+impl Compared {
+    fn and(&self, other: &Self) -> Self {
         Self {
             sql: format!("pg_catalog.concat({}, {})", self.sql, other.sql),
             value: format!("{}{}", self.value, other.value),
         }
     }
 
-    /// SQL condition: the value has not changed. Parameter `place` is the old value.
-    pub(crate) fn holds(&self, place: usize) -> String {
-        format!("({} OPERATOR(pg_catalog.=) ${place})", self.sql)
+    /// SQL condition: the value has not changed.
+    pub fn holds(&self) -> String {
+        format!("{} {EQ} {}", self.sql, quote_literal(&self.value))
+    }
+}
+
+/// The state of the catalog at the analysis.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CatalogVersion {
+    /// The facts that each execution compares.
+    pub always: Compared,
+    /// The facts after whose changes PostgreSQL analyzes the statement again.
+    pub at_analysis: Option<Compared>,
+}
+
+/// The time at which PostgreSQL has analyzed the statement (PostgreSQL documentation, section "Current Date/Time").
+const ANALYZED_AT: &str = "'now'::pg_catalog.timestamptz";
+
+fn tsquery(word: &str) -> String {
+    format!("'{word}'::pg_catalog.tsquery")
+}
+
+/// Result column of a group's statement: NULL if the catalog version has changed; otherwise the time at which PostgreSQL has
+/// analyzed the statement, or `-infinity` if the same transaction has analyzed it.
+pub(crate) const SAME: &str = "CASE WHEN facts.same THEN facts.analyzed END";
+
+impl CatalogVersion {
+    /// Facts that each execution compares.
+    #[must_use]
+    pub fn new(sql: String, value: String) -> Self {
+        Self {
+            always: Compared { sql, value },
+            at_analysis: None,
+        }
+    }
+
+    /// The combination of both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let at_analysis = match (&self.at_analysis, &other.at_analysis) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.as_ref().or(other.as_ref()).cloned(),
+        };
+        Self {
+            always: self.always.and(&other.always),
+            at_analysis,
+        }
+    }
+
+    /// The query `facts` of a group's statement: whether the catalog version is unchanged, and the time of the analysis. `also` are
+    /// further conditions. Parameter `place` is the time of an analysis since which all facts have been compared.
+    pub(crate) fn facts_sql(&self, place: usize, also: &str) -> String {
+        // As a sub-select, the comparison would open the catalogs for each execution, even if CASE does not evaluate it. ts_rewrite
+        // is the function of PostgreSQL without side effects that executes a query given as text.
+        let otherwise = self.at_analysis.as_ref().map(|facts| {
+            let (changed, same) = (tsquery("changed"), tsquery("same"));
+            let query = format!("SELECT {changed}, {same} WHERE {}", facts.holds());
+            let query = quote_literal(&query);
+            format!("pg_catalog.ts_rewrite({changed}, {query}) {EQ} {same}")
+        });
+        format!(
+            "SELECT {always} AND CASE WHEN {ANALYZED_AT} {EQ} ${place}::pg_catalog.timestamptz THEN true ELSE {otherwise} END{also} AS same, \
+             CASE WHEN {ANALYZED_AT} {LT} pg_catalog.now() THEN {ANALYZED_AT} ELSE '-infinity'::pg_catalog.timestamptz END AS analyzed",
+            always = self.always.holds(),
+            otherwise = otherwise.as_deref().unwrap_or("true"),
+        )
     }
 }
 
@@ -105,31 +176,86 @@ pub(crate) fn type_versions(types: &[u32]) -> Vec<String> {
     ]
 }
 
+/// SQL expressions of a catalog version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionSql {
+    /// For [`CatalogVersion::always`].
+    pub always: String,
+    /// For [`CatalogVersion::at_analysis`].
+    pub at_analysis: Option<String>,
+}
+
+impl VersionSql {
+    fn new(always: &[String], at_analysis: &[String]) -> Self {
+        let row = |parts: &[String]| format!("ROW({})::pg_catalog.text", parts.join(", "));
+        Self {
+            always: row(always),
+            at_analysis: (!at_analysis.is_empty()).then(|| row(at_analysis)),
+        }
+    }
+
+    /// One expression for all facts.
+    pub(crate) fn whole(&self) -> String {
+        match &self.at_analysis {
+            Some(at_analysis) => format!("pg_catalog.concat({}, {at_analysis})", self.always),
+            None => self.always.clone(),
+        }
+    }
+
+    /// A query for each expression, with one value.
+    pub fn questions(&self) -> Vec<String> {
+        let all = [Some(&self.always), self.at_analysis.as_ref()];
+        let question = |sql: &String| format!("SELECT {sql}");
+        all.into_iter().flatten().map(question).collect()
+    }
+
+    /// The catalog version with the answers to [`VersionSql::questions`].
+    pub fn with<'a>(self, mut answers: impl Iterator<Item = &'a str>) -> Option<CatalogVersion> {
+        let mut compared = |sql| {
+            let value = answers.next()?.to_owned();
+            Some(Compared { sql, value })
+        };
+        Some(CatalogVersion {
+            always: compared(self.always)?,
+            at_analysis: match self.at_analysis {
+                Some(sql) => Some(compared(sql)?),
+                None => None,
+            },
+        })
+    }
+}
+
 /// The catalog version of a table. CHECK constraints and the first trigger or child of a table change its row in
 /// `pg_class`. Further triggers and children, children and constraints of partitions, and the definitions of domains
-/// and enums do not, so that the catalog version includes their own rows.
-pub fn table_sql(name: &Name, extent: &Extent) -> String {
+/// and enums do not, so that the catalog version includes their own rows. PostgreSQL need not analyze a statement again if only
+/// a partition or a type has changed, or if the name refers to another table.
+pub fn table_sql(name: &Name, extent: &Extent) -> VersionSql {
     let tree = &extent.tree;
-    let mut parts = vec![
-        format!(
-            "pg_catalog.to_regclass({})::pg_catalog.oid",
-            regclass_literal(name)
-        ),
+    let mut always = vec![format!(
+        "pg_catalog.to_regclass({})::pg_catalog.oid",
+        regclass_literal(name)
+    )];
+    let mut of_tables = vec![
         versions("pg_class", "oid", tree, "v.oid"),
         column_versions(tree),
         versions("pg_index", "indrelid", tree, "v.indexrelid"),
     ];
     if extent.triggers {
-        parts.push(versions("pg_trigger", "tgrelid", tree, "v.oid"));
+        of_tables.push(versions("pg_trigger", "tgrelid", tree, "v.oid"));
     }
     if extent.children {
-        parts.push(versions("pg_inherits", "inhparent", tree, "v.inhrelid"));
+        of_tables.push(versions("pg_inherits", "inhparent", tree, "v.inhrelid"));
     }
     if tree.len() > 1 {
-        parts.push(versions("pg_constraint", "conrelid", tree, "v.oid"));
+        of_tables.push(versions("pg_constraint", "conrelid", tree, "v.oid"));
     }
-    parts.extend(type_versions(&extent.types));
-    format!("ROW({})::pg_catalog.text", parts.join(", "))
+    let mut at_analysis = Vec::new();
+    match tree.len() {
+        1 => at_analysis = of_tables,
+        _ => always.extend(of_tables),
+    }
+    always.extend(type_versions(&extent.types));
+    VersionSql::new(&always, &at_analysis)
 }
 
 /// Whether users have added operators or casts to PostgreSQL's own.
@@ -152,40 +278,41 @@ impl Names {
     }
 
     /// The catalog version of the objects that the names refer to, and of the session settings that determine them.
-    pub fn catalog_version_sql(&self, added: Added) -> String {
-        let mut parts = vec![compared_sql()];
+    pub fn catalog_version_sql(&self, added: Added) -> VersionSql {
+        let mut always = vec![compared_sql()];
         let functions = self.function_list();
         if !self.functions.is_empty() {
             // All functions of the name, in any schema: a new one may be a better match.
-            parts.push(format!(
+            always.push(format!(
                 "ARRAY(SELECT v.xmin FROM pg_catalog.pg_proc v WHERE v.proname = ANY ({functions}) ORDER BY v.oid)"
             ));
         }
-        let with_functions = |added: bool, from: String, function: &str| match added {
-            false => format!("ARRAY(SELECT o.oid FROM {from} ORDER BY o.oid)"),
-            true => format!(
+        let list = |from: &str| format!("ARRAY(SELECT o.oid FROM {from} ORDER BY o.oid)");
+        let with_functions = |from: &str, function: &str| {
+            format!(
                 "ARRAY(SELECT ROW(o.oid, (SELECT p.xmin FROM pg_catalog.pg_proc p WHERE p.oid = o.{function}::pg_catalog.oid)) FROM {from} ORDER BY o.oid)"
-            ),
+            )
         };
-        parts.push(with_functions(
-            added.operators,
-            self.user_defined_operators(),
-            "oprcode",
-        ));
-        parts.push(with_functions(
-            added.casts,
-            user_defined_casts(),
-            "castfunc",
-        ));
+        let operators = self.user_defined_operators();
+        let mut at_analysis = Vec::new();
+        match added.operators {
+            true => always.push(with_functions(&operators, "oprcode")),
+            false => at_analysis.push(list(&operators)),
+        }
+        let casts = user_defined_casts();
+        always.push(match added.casts {
+            true => with_functions(&casts, "castfunc"),
+            false => list(&casts),
+        });
         for name in &self.types {
             let literal = reg_literal(name);
-            parts.push(format!("pg_catalog.to_regtype({literal})::pg_catalog.oid"));
+            always.push(format!("pg_catalog.to_regtype({literal})::pg_catalog.oid"));
         }
         for name in &self.relations {
             let literal = quote_literal(name);
-            parts.push(format!("pg_catalog.to_regclass({literal})::pg_catalog.oid"));
+            always.push(format!("pg_catalog.to_regclass({literal})::pg_catalog.oid"));
         }
-        format!("ROW({})::pg_catalog.text", parts.join(", "))
+        VersionSql::new(&always, &at_analysis)
     }
 
     /// User-defined operators `o` with one of the names.

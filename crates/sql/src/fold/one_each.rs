@@ -5,6 +5,7 @@
 use super::column;
 use super::refusal::FoldRefusal;
 use super::rewriter::{Rewriter, View};
+use crate::facts::SAME;
 use crate::operator::EQ;
 use crate::quote::quote_ident;
 use crate::row_wait;
@@ -16,17 +17,22 @@ const LOCK_TIMEOUT: &str = "1ms";
 
 impl Rewriter<'_> {
     pub(super) fn one_each(&self, returning: &[TypeName]) -> Result<String, FoldRefusal> {
-        let unchanged = self.table.catalog_version.holds(self.key.len() + 1);
+        let lock_timeout = format!(
+            " AND pg_catalog.set_config('lock_timeout', '{LOCK_TIMEOUT}', true) IS NOT NULL"
+        );
         let answers = self.answers(returning, View::InPlace)?;
         let returned: String = (1..).zip(&answers).map(returned).collect();
         let names = 1..=answers.len();
         let names: String = names.map(|n| format!(", done.r{n}")).collect();
         Ok(format!(
-            "WITH facts AS MATERIALIZED (SELECT {unchanged} \
-             AND pg_catalog.set_config('lock_timeout', '{LOCK_TIMEOUT}', true) IS NOT NULL AS same), \
+            "WITH facts AS MATERIALIZED ({facts}), \
              done AS (UPDATE {table} AS t SET {sets} FROM facts, ROWS FROM ({arrays}) WITH ORDINALITY AS k({columns}) \
              WHERE facts.same AND {conditions} RETURNING k.pos::pg_catalog.int4 AS pos{returned}) \
-             SELECT facts.same, done.pos, true, true{names} FROM facts LEFT JOIN done ON true",
+             SELECT {SAME}, done.pos, true, true{names} FROM facts LEFT JOIN done ON true",
+            facts = self
+                .table
+                .catalog_version
+                .facts_sql(self.key.len() + 1, &lock_timeout),
             table = self.table.qualified(),
             sets = self.sets()?,
             arrays = self.arrays()?.join(", "),
@@ -37,11 +43,10 @@ impl Rewriter<'_> {
 
     /// The same conditions for a read of committed rows: the members that would lock their row.
     pub(super) fn probe(&self) -> Result<String, FoldRefusal> {
-        let unchanged = self.table.catalog_version.holds(self.key.len() + 1);
         let mut names = self.array_names();
         names.pop();
         Ok(row_wait::probe_sql(
-            &unchanged,
+            self.key.len() + 1,
             &format!("ROWS FROM ({})", self.arrays()?.join(", ")),
             &names.join(", "),
             self.table,

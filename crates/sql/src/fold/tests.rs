@@ -34,10 +34,10 @@ fn stock() -> TableFacts {
             tree: vec![16_400],
             ..Extent::default()
         },
-        catalog_version: CatalogVersion {
-            sql: "pg_catalog.to_regclass('shop.stock')::pg_catalog.text".to_owned(),
-            value: "now".to_owned(),
-        },
+        catalog_version: CatalogVersion::new(
+            "pg_catalog.to_regclass('shop.stock')::pg_catalog.text".to_owned(),
+            "now".to_owned(),
+        ),
         columns: vec![
             column("id", "bigint", 20),
             column("qty", "integer", 23),

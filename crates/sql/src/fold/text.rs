@@ -3,7 +3,7 @@
 use super::column::{char_limit, state_type};
 use super::refusal::FoldRefusal;
 use super::rewriter::{Rewriter, View};
-use crate::facts::Column;
+use crate::facts::{Column, SAME};
 use crate::operator::{ADD, EQ, GT, LT};
 use crate::quote::quote_ident;
 use crate::row_wait;
@@ -33,6 +33,10 @@ impl Rewriter<'_> {
             Rows::One => ("", format!(" AND {}", row_wait::set_lock_timeout_sql())),
             Rows::Many => (" SKIP LOCKED", String::new()),
         };
+        let rights = self
+            .proposal
+            .map_or("", |proposal| proposal.rights)
+            .to_owned();
         let held = self.state.iter().map(|column| {
             let cast = char_limit(column).map_or("", |_| "::pg_catalog.varchar");
             let (name, state) = (quote_ident(&column.name), self.state_name(&column.name));
@@ -47,15 +51,17 @@ impl Rewriter<'_> {
         // The statement compares the facts after it has locked the table (at planning) and with its own snapshot: it
         // sees DDL that has committed, and later DDL waits for it.
         Ok(format!(
-            "WITH RECURSIVE facts AS MATERIALIZED (SELECT {unchanged}{rights}{lock_timeout} AS same), \
+            "WITH RECURSIVE facts AS MATERIALIZED ({facts}), \
              held AS MATERIALIZED (SELECT k.first{offset} AS first, k.last{held} FROM facts, ROWS FROM (\
              {arrays}pg_catalog.unnest(${first}::pg_catalog.int4[]), pg_catalog.unnest(${last}::pg_catalog.int4[])) \
              AS k({key_names}first, last) JOIN {table} AS t ON {on} WHERE facts.same FOR NO KEY UPDATE OF t{locking}), \
              fold(first, pos, last{state}, touched, fine, hit{answer_names}) AS (\
              SELECT h.first, h.first, h.last{held_state}, false, true, false{nulls} FROM held AS h UNION ALL {step}), {write} \
-             SELECT facts.same, f.pos, f.fine, f.hit{folded} FROM facts LEFT JOIN fold AS f ON f.pos {GT} f.first",
-            unchanged = self.table.catalog_version.holds(keys + 3),
-            rights = self.proposal.map_or("", |proposal| proposal.rights),
+             SELECT {SAME}, f.pos, f.fine, f.hit{folded} FROM facts LEFT JOIN fold AS f ON f.pos {GT} f.first",
+            facts = self
+                .table
+                .catalog_version
+                .facts_sql(keys + 3, &(rights + &lock_timeout)),
             offset = self.inserted_offset(),
             held = String::from_iter(held),
             arrays = String::from_iter(arrays),

@@ -7,7 +7,7 @@ use crate::distribution::{
     answer_names, answers_sql, check_columns, check_intervals,
 };
 use crate::expr::Expr;
-use crate::facts::TableFacts;
+use crate::facts::{SAME, TableFacts};
 use crate::literals::LiteralKind;
 use crate::operator::{CONCAT, NE};
 use crate::quote::quote_ident;
@@ -52,15 +52,16 @@ pub fn rewrite(
     let returned = returned(insert, table, &parameter, returning)?;
     let names = answer_names(returning.len());
     let text = format!(
-        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {set_timeout} AS same), \
+        "WITH facts AS MATERIALIZED ({facts}), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same ORDER BY k.pos \
          RETURNING true AS there{returned}) \
          SELECT CASE WHEN facts.same AND (SELECT pg_catalog.count(*) FROM moved) {NE} $1::pg_catalog.int8 \
-         THEN ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool ELSE facts.same END, \
+         THEN CASE WHEN ('{UNCERTAIN}' {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool THEN facts.analyzed END ELSE {SAME} END, \
          CASE WHEN w.there THEN pg_catalog.row_number() OVER () END::pg_catalog.int4{names} FROM facts LEFT JOIN moved AS w ON true",
-        same = table.catalog_version.holds(2),
-        rights = insert.rights(table),
-        set_timeout = SET_LOCK_TIMEOUT,
+        facts = table.catalog_version.facts_sql(
+            2,
+            &format!("{} AND {SET_LOCK_TIMEOUT}", insert.rights(table))
+        ),
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
@@ -78,7 +79,6 @@ pub fn rewrite(
         queue: false,
         shared,
         per_member: per_member.into_list(|number| rows.numbers(number)),
-        catalog_versions: 1,
         tag: "INSERT 0",
         may_fail_unseen: false,
         raises_anything: false,

@@ -14,7 +14,7 @@ use crate::distribution::{
     SET_LOCK_TIMEOUT, UNCERTAIN, answer_names, answers_sql, check_columns, check_intervals,
 };
 use crate::expr::Expr;
-use crate::facts::{Column, TableFacts};
+use crate::facts::{Column, SAME, TableFacts};
 use crate::operator::{CONCAT, EQ, GE};
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
@@ -78,6 +78,9 @@ pub fn rewrite(
     rewriter.build(returning)
 }
 
+/// Number of the first shared parameter, after the number of rows and the time of the analysis.
+const SHARED: usize = 3;
+
 struct Rewriter<'a> {
     take: &'a Take,
     queue: &'a TableFacts,
@@ -113,20 +116,15 @@ impl<'a> Rewriter<'a> {
         TypeName::of(self.parameters, number).ok_or(DistributionRefusal::Type(number))
     }
 
-    fn catalog_versions(&self) -> usize {
-        1 + usize::from(self.onto.is_some())
-    }
-
     /// SQL for a parameter; `row` is SQL for the number of the row.
     fn parameter(&self, number: u32, row: &str) -> String {
-        let first = 2 + self.catalog_versions();
         let Ok(name) = self.type_of(number) else {
             return "NULL".to_owned();
         };
         if let Some(place) = self.shared.iter().position(|shared| *shared == number) {
-            return format!("${}::{}", first + place, name.sql);
+            return format!("${}::{}", SHARED + place, name.sql);
         }
-        let consumer = first + self.shared.len();
+        let consumer = SHARED + self.shared.len();
         self.per_member.element(number, |place| {
             let element = self.per_member.element_type(place);
             let array = consumer + place;
@@ -176,8 +174,8 @@ impl<'a> Rewriter<'a> {
             let taken = self.taken(&passed_on, pick.among)?;
             Ok::<_, DistributionRefusal>(format!(
                 "WITH facts AS MATERIALIZED ({facts}), {picked}, taken AS ({taken}){moved} \
-                 SELECT CASE WHEN {certain} THEN facts.same \
-                 ELSE (CASE WHEN {all_taken} THEN '{UNCERTAIN}' ELSE '{GONE}' END {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool END, \
+                 SELECT CASE WHEN {certain} THEN {SAME} \
+                 WHEN (CASE WHEN {all_taken} THEN '{UNCERTAIN}' ELSE '{GONE}' END {CONCAT} facts.same::pg_catalog.text)::pg_catalog.bool THEN NULL END, \
                  {number}{position}{names} FROM facts LEFT JOIN {last} AS w ON true{order}",
                 picked = pick.ctes,
                 position = pick.position,
@@ -203,7 +201,6 @@ impl<'a> Rewriter<'a> {
                 columns: order.columns().count(),
             }),
         };
-        let catalog_versions = self.catalog_versions();
         Ok(Distribution {
             queue: true,
             text: plain.text,
@@ -213,7 +210,6 @@ impl<'a> Rewriter<'a> {
             single: self.take.single,
             shared: self.shared.clone(),
             per_member: self.per_member.into_list(|number| vec![number]),
-            catalog_versions,
             tag: match (&self.take.onward, &self.take.assignments) {
                 (Some(_), _) => "INSERT 0",
                 (None, Some(_)) => "UPDATE",
@@ -227,19 +223,18 @@ impl<'a> Rewriter<'a> {
 
     /// SQL for the comparison of the facts. It also limits lock waits, because all consumers wait with the statement.
     fn facts(&self) -> Result<String, DistributionRefusal> {
-        let queue = self.queue.catalog_version.holds(2);
-        let onto = self.onto.map_or(String::new(), |(_, table)| {
-            format!(" AND {}", table.catalog_version.holds(3))
-        });
+        let queue = &self.queue.catalog_version;
+        let version = match self.onto {
+            Some((_, table)) => queue.and(&table.catalog_version),
+            None => queue.clone(),
+        };
         let computed = self.computed()?;
-        Ok(format!(
-            "SELECT {queue}{onto} AND {SET_LOCK_TIMEOUT}{computed} AS same"
-        ))
+        Ok(version.facts_sql(2, &format!(" AND {SET_LOCK_TIMEOUT}{computed}")))
     }
 
     /// A condition that is always true and computes the expressions that may fail for a consumer without a row.
     fn computed(&self) -> Result<String, DistributionRefusal> {
-        let consumers = 2 + self.catalog_versions() + self.shared.len();
+        let consumers = SHARED + self.shared.len();
         let parameter = |number: u32| match self.shared.contains(&number) {
             true => self.parameter(number, "0"),
             false => self
@@ -311,7 +306,7 @@ impl<'a> Rewriter<'a> {
             0 => 0,
             some => 1 + some,
         };
-        2 + self.catalog_versions() + self.shared.len() + arrays
+        SHARED + self.shared.len() + arrays
     }
 
     fn taken(&self, returned: &str, among: bool) -> Result<String, DistributionRefusal> {

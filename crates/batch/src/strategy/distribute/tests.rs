@@ -5,7 +5,7 @@ use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
 use crate::strategy::Strategy;
 use crate::testing::fold_statement::{INT4, INT8, TEXT, table};
-use crate::testing::group_run::GroupRun;
+use crate::testing::group_run::{GroupRun, unchanged};
 use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsInterner;
@@ -59,14 +59,14 @@ fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> GroupRun
 /// A row of the result.
 fn taken(number: i32, returning: &[Option<&[u8]>]) -> Wire {
     let number = number.to_be_bytes();
-    let mut row = vec![Some(&[1][..]), Some(&number[..])];
+    let mut row = vec![unchanged(true), Some(&number[..])];
     row.extend_from_slice(returning);
     values(&row)
 }
 
 /// The only row of a result in which no member has one.
-fn nothing(same_facts: u8) -> Wire {
-    values(&[Some(&[same_facts]), None])
+fn nothing(same_facts: bool) -> Wire {
+    values(&[unchanged(same_facts), None])
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn without_returning_rows_are_counted() {
     ];
     assert_eq!(results, expected);
     let mut run = leave(&members, &mut server);
-    let results = run.answer([bound(), nothing(1), complete("SELECT 1"), ready('I')]);
+    let results = run.answer([bound(), nothing(true), complete("SELECT 1"), ready('I')]);
     assert!(
         results.iter().all(|line| line.contains("DELETE 0")),
         "{results:?}"
@@ -162,7 +162,7 @@ fn changed_tables_invalidate_the_plan() {
     let results = run.answer([
         parsed(),
         bound(),
-        nothing(0),
+        nothing(false),
         complete("SELECT 1"),
         ready('I'),
     ]);

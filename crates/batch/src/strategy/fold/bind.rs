@@ -12,7 +12,7 @@ use paceline_sql::fold::FOLD_RESULT_COLUMNS;
 pub(super) type MembersByRow = Vec<(RowKey, Vec<usize>)>;
 
 /// Writes `[Parse] Bind Execute`. Parameters: the keys, the positions at which the members of each key begin and end, the
-/// catalog version, the members' own parameters in the order of `rows`.
+/// time of the analysis, the members' own parameters in the order of `rows`.
 pub(super) fn write_statement(
     plan: &FoldPlan,
     spread: RowSpread,
@@ -20,11 +20,12 @@ pub(super) fn write_statement(
     members: &[&PlannedRequest],
     writer: &mut BatchWriter<'_>,
 ) -> Option<()> {
+    let statement = plan.statement(spread)?;
     let mut arrays = keys(plan, rows)?;
     if spread != RowSpread::OneEach {
         arrays.extend(bounds(rows));
     }
-    arrays.push((false, plan.catalog_version.clone().into_bytes()));
+    arrays.push((true, writer.server.analyzed(statement.id).bytes().to_vec()));
     let numbers = rows.iter().flat_map(|(_, numbers)| numbers);
     let in_order: Option<Vec<&PlannedRequest>> = numbers
         .map(|number| members.get(*number).copied())
@@ -38,7 +39,6 @@ pub(super) fn write_statement(
     let formats = plan
         .described
         .result_formats(FOLD_RESULT_COLUMNS, members.first()?);
-    let statement = plan.statement(spread)?;
     statement.write(&values, &formats, writer);
     Some(())
 }

@@ -24,7 +24,6 @@ pub struct FoldPlan {
     /// While it is on, no group uses [`RowSpread::OneEach`].
     pub(super) backoff: GroupBackoff,
     pub(super) rows: RowKeys,
-    pub(super) catalog_version: String,
     pub(super) described: DescribedTemplate,
 }
 
@@ -58,7 +57,6 @@ impl FoldPlan {
                 one_each: templates.new_id(),
             },
             backoff: GroupBackoff::default(),
-            catalog_version: table.catalog_version.value.clone(),
         })
     }
 

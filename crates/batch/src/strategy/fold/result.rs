@@ -109,11 +109,11 @@ impl GroupResult for FoldResult {
     /// Columns: catalog version unchanged, place of the member, constraints hold, updated, RETURNING.
     fn receive_row(&mut self, body: &[u8]) -> CatalogCheck {
         let Ok(values) = backend::row_values(body) else {
-            return CatalogCheck::Unchanged;
+            return CatalogCheck::UNREADABLE;
         };
         let (head, returning) = values.split_at(FOLD_RESULT_COLUMNS.min(values.len()));
         let [same, place, valid, hit] = *head else {
-            return CatalogCheck::Unchanged;
+            return CatalogCheck::UNREADABLE;
         };
         let (check, valid, hit) = (CatalogCheck::read(same), is_true(valid), is_true(hit));
         let Some(place) = read_place(place) else {

@@ -2,7 +2,7 @@
 
 use crate::strategy::{BuildContext, PlannedRequest, Prelude, Strategy};
 use crate::testing::fold_statement::{INT4, INT8, table};
-use crate::testing::group_run::GroupRun;
+use crate::testing::group_run::{GroupRun, unchanged};
 use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsInterner;
@@ -85,7 +85,7 @@ fn taken(number: i32, position: [Option<&[u8]>; 2], id: &str) -> Wire {
     let number = number.to_be_bytes();
     let [priority, first] = position;
     let row = [
-        Some(&[1][..]),
+        unchanged(true),
         Some(&number[..]),
         priority,
         first,
@@ -95,7 +95,7 @@ fn taken(number: i32, position: [Option<&[u8]>; 2], id: &str) -> Wire {
 }
 
 fn nothing() -> Wire {
-    values(&[Some(&[1]), None, None, None, None])
+    values(&[unchanged(true), None, None, None, None])
 }
 
 fn end() -> Wire {
@@ -143,7 +143,7 @@ fn only_committed_groups_move_the_position() {
     let failed = [error("23514", "a check"), ready('I')].concat();
     let (_, results) = scene.run(&lane, [parsed(), bound(), row(), failed]);
     assert_eq!(results, ["0: retry FirstHalf"]);
-    let changed = values(&[Some(&[0]), None, None, None, None]);
+    let changed = values(&[unchanged(false), None, None, None, None]);
     let (sent, _) = scene.run(&lane, [bound(), row(), changed, end()]);
     assert!(sent.0.is_empty());
     let (sent, _) = scene.run(&lane, [bound(), row(), end()]);
@@ -158,7 +158,7 @@ fn without_the_setting_the_statement_and_its_result_have_no_position() {
     scene.reorder_time = Duration::ZERO;
     let lane = [pops.texts(&["7"])];
     for answer in [[parsed(), bound()].concat(), bound()] {
-        let row = values(&[Some(&[1]), Some(&1_i32.to_be_bytes()), Some(b"5")]);
+        let row = values(&[unchanged(true), Some(&1_i32.to_be_bytes()), Some(b"5")]);
         let (sent, results) = scene.run(&lane, [answer, row, end()]);
         assert_eq!(sent, (vec![], vec![1, 1, 0]));
         assert!(results[0].ends_with("bound, columns id, row 5, DELETE 1, ready I"));

@@ -3,6 +3,7 @@
 use super::{Probe, ProbeOutcome};
 use crate::strategy::PlannedRequest;
 use crate::testing::fold_statement::{FoldStatement, INT4, INT8, table};
+use crate::testing::group_run::unchanged;
 use bytes::BytesMut;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsInterner;
@@ -25,10 +26,7 @@ fn a_server() -> ServerSide {
 /// Whether the catalog version is unchanged, and the number of a request that met its row.
 fn met(same: bool, number: Option<u32>) -> Wire {
     let number = number.map(u32::to_be_bytes);
-    values(&[
-        Some(&[u8::from(same)]),
-        number.as_ref().map(|number| &number[..]),
-    ])
+    values(&[unchanged(same), number.as_ref().map(|number| &number[..])])
 }
 
 /// The outcome of these requests for this answer of the server.

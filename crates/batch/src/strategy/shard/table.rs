@@ -5,7 +5,7 @@ use crate::strategy::ChainFacts;
 use crate::strategy::messages::BatchWriter;
 use paceline_relay::server::PrimaryColumns;
 use paceline_relay::template::Templates;
-use paceline_sql::CatalogVersion;
+use paceline_sql::Compared;
 use paceline_sql::chain::same_sql;
 use paceline_sql::facts::sharding::fingerprint_in_recovery;
 use paceline_sql::keyed::Replaced;
@@ -54,18 +54,18 @@ impl ShardTable {
         own: TableNames,
         partition: TableNames,
         columns: Arc<PrimaryColumns>,
-        version: CatalogVersion,
+        version: &Compared,
         templates: &Templates,
     ) -> Self {
         Self {
             own,
             partition,
             columns,
-            question: same_sql(&version),
+            question: same_sql(version),
             version_on_replica: ChainFacts::new(
-                CatalogVersion {
+                &Compared {
                     value: fingerprint_in_recovery(&version.value),
-                    ..version.clone()
+                    sql: version.sql.clone(),
                 },
                 templates,
             ),

@@ -31,8 +31,9 @@ impl UpsertPlan {
             RowSpread::OneRow if !self.is_partitioned() => format!("{UNCHECKED_WAIT_MS}ms"),
             RowSpread::OneRow | RowSpread::ManyRows => LOCK_TIMEOUT.to_owned(),
         };
+        let analyzed = writer.server.analyzed(id).bytes();
         let mut values = vec![
-            (false, Some(self.catalog_version.as_bytes())),
+            (true, Some(&analyzed[..])),
             (false, Some(lock_timeout.as_bytes())),
         ];
         let mut arrays = Vec::new();

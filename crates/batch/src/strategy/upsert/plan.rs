@@ -27,7 +27,6 @@ pub struct UpsertPlan {
     pub(super) fold: Option<Arc<FoldPlan>>,
     pub(super) probe: Option<ProbePlan>,
     pub(super) rows: RowKeys,
-    pub(super) catalog_version: String,
     pub(super) described: DescribedTemplate,
 }
 
@@ -60,7 +59,6 @@ impl UpsertPlan {
             fold,
             rows,
             upsert,
-            catalog_version: table.catalog_version.value.clone(),
             described,
         })
     }

@@ -100,7 +100,7 @@ impl UpsertResult {
     fn receive_inserted(&mut self, body: &[u8]) -> CatalogCheck {
         let values = backend::row_values(body).unwrap_or_default();
         let Some((same, values)) = values.split_first() else {
-            return CatalogCheck::Unchanged;
+            return CatalogCheck::UNREADABLE;
         };
         let (key, returning) = values.split_at(self.plan.upsert.key.len().min(values.len()));
         if key.iter().all(Option::is_some) {

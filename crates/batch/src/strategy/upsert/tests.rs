@@ -5,7 +5,7 @@ use crate::strategy::PlannedRequest;
 use crate::strategy::Prelude;
 use crate::strategy::Strategy;
 use crate::testing::fold_statement::{INT4, INT8, NUMERIC, TEXT, Type, table};
-use crate::testing::group_run::GroupRun;
+use crate::testing::group_run::{GroupRun, have_analysis_time, unchanged};
 use crate::testing::planned_statement::PlannedStatement;
 use paceline_relay::server::ServerSide;
 use paceline_relay::settings::SettingsInterner;
@@ -46,18 +46,18 @@ fn leave<'a>(members: &[PlannedRequest], server: &'a mut ServerSide) -> GroupRun
 
 /// A row of the INSERT's result.
 fn inserted(key: i64, n: &[u8]) -> Wire {
-    values(&[Some(&[1]), Some(&key.to_be_bytes()), Some(n)])
+    values(&[unchanged(true), Some(&key.to_be_bytes()), Some(n)])
 }
 
 /// The only row of a result in which no row was inserted.
-fn none(same_facts: u8) -> Wire {
-    values(&[Some(&[same_facts]), None, None])
+fn none(same_facts: bool) -> Wire {
+    values(&[unchanged(same_facts), None, None])
 }
 
 /// A row of the fold's result.
 fn folded(number: i32, n: &[u8]) -> Wire {
     values(&[
-        Some(&[1]),
+        unchanged(true),
         Some(&number.to_be_bytes()),
         Some(&[1]),
         Some(&[1]),
@@ -66,7 +66,7 @@ fn folded(number: i32, n: &[u8]) -> Wire {
 }
 
 fn none_updated() -> Wire {
-    values(&[Some(&[1]), None, None, None, None])
+    values(&[unchanged(true), None, None, None, None])
 }
 
 #[test]
@@ -109,6 +109,9 @@ fn the_first_member_is_inserted_and_the_others_update_its_row() {
     ];
     assert_eq!(results, expected);
     assert!(!run.batch.failed() && run.batch.invalidation().is_none());
+    assert_eq!(have_analysis_time(&run.sent), [false, false]);
+    let run = leave(&members, &mut server);
+    assert_eq!(have_analysis_time(&run.sent), [true, true]);
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn members_on_deleted_or_locked_rows_are_retried() {
         let mut server = a_server();
         let mut run = leave(&members, &mut server);
         let results = run.answer([
-            none(1),
+            none(true),
             complete("SELECT 1"),
             none_updated(),
             complete("SELECT 1"),
@@ -190,7 +193,7 @@ fn errors_undo_and_retry_all_members() {
     }
     let mut server = a_server();
     let mut run = leave(&members, &mut server);
-    let results = run.answer([none(0), complete("SELECT 1"), ready('I')]);
+    let results = run.answer([none(false), complete("SELECT 1"), ready('I')]);
     assert_eq!(results, ["0: retry Alone", "1: retry Alone"]);
     assert_eq!(run.batch.invalidation(), Some(Invalidation::Changed));
 }
@@ -238,7 +241,7 @@ fn inserted_members_are_answered_even_if_facts_change_before_the_fold() {
     let members = group(&mut counter, &["7", "7"]);
     let mut server = a_server();
     let mut run = leave(&members, &mut server);
-    let changed = values(&[Some(&[0]), None, None, None, None]);
+    let changed = values(&[unchanged(false), None, None, None, None]);
     let insert = [parsed(), bound(), inserted(7, b"1"), complete("SELECT 1")].concat();
     let fold = [parsed(), bound(), changed, complete("SELECT 1")].concat();
     let results = run.answer([insert, fold, ready('I')]);

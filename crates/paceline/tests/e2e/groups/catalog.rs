@@ -9,6 +9,10 @@ use std::collections::BTreeSet;
 
 const CLIENTS: usize = 6;
 
+/// The first group on a connection prepares its statement, the second one returns the time at which PostgreSQL has analyzed it, and
+/// from the third one on the table's facts are compared only after another analysis.
+const GROUPS_BEFORE: usize = 3;
+
 /// A change, and a statement whose meaning it changes.
 struct Case {
     /// Once, in a new database.
@@ -66,12 +70,18 @@ impl Case {
         stage.direct().ok(self.fill);
         stage.client().ask(&ask(self.sql, 0));
         stage.await_analysis();
-        let before = self.round(stage, |_| ());
-        self.check(stage, &before);
+        for _ in 0..GROUPS_BEFORE {
+            let before = self.round(stage, |_| ());
+            self.check(stage, &before);
+        }
         let counters = stage.counters();
         assert_eq!(counters.fallbacks, 0, "{}", self.sql);
         // Twice: the second time Paceline has found out.
-        let after = self.round(stage, |direct| drop(direct.ok(self.change)));
+        let change = |direct: &mut RawClient| {
+            direct.ok(self.fill);
+            direct.ok(self.change);
+        };
+        let after = self.round(stage, change);
         self.check(stage, &after);
         let again = self.round(stage, |_| ());
         self.check(stage, &again);
@@ -81,6 +91,9 @@ impl Case {
 const TABLE: &str = "CREATE TABLE t (id int PRIMARY KEY, n int, price numeric, note text)";
 const FILL: &str =
     "DELETE FROM t; INSERT INTO t SELECT i, 10 * i, 1.5, 'a' FROM generate_series(1, 3) i";
+/// The same for tables with constraints.
+const FILL_AFTER: &str = "DO $$ BEGIN IF to_regclass('other') IS NOT NULL THEN TRUNCATE other; END IF; END $$;
+    DELETE FROM t; INSERT INTO t (id, n, price, note) SELECT i, 10 + i, 1.5, 'a' FROM generate_series(0, 2) i";
 const CONTENT: &str = "SELECT tableoid::regclass, * FROM t ORDER BY id, n";
 
 fn check(setup: &'static str, sql: &'static str, change: &'static str) {
@@ -113,13 +126,58 @@ fn a_new_inheritance_child() {
     direct.ok(case.fill);
     stage.client().ask(&ask(case.sql, 0));
     stage.await_analysis();
-    case.check(&stage, &case.round(&stage, |_| ()));
+    for _ in 0..GROUPS_BEFORE {
+        case.check(&stage, &case.round(&stage, |_| ()));
+    }
     stage.assert_grouped(CLIENTS as i64, 3);
     for change in [case.change, ""] {
         let after = with_child.round(&stage, |direct| drop(direct.ok(change)));
         with_child.check(&stage, &after);
     }
     assert_eq!(direct.number("SELECT count(*) FROM child"), 1);
+}
+
+/// PostgreSQL analyzes the statement again after each of these changes.
+#[test]
+fn definitions_of_a_table() {
+    const UPDATE: &str = "UPDATE t SET n = n + 1 WHERE id = 1 RETURNING n";
+    const INSERT: &str = "INSERT INTO t (id, n) VALUES (100 + ?, 7) RETURNING n, note";
+    const UPSERT: &str =
+        "INSERT INTO t VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET n = t.n + 1 RETURNING n";
+    const TAKE: &str = "DELETE FROM t WHERE id = (SELECT id FROM t WHERE n > 1 ORDER BY id LIMIT 1) RETURNING id, n";
+    for (sql, change) in [
+        (UPDATE, "ALTER TABLE t ADD CHECK (n < 13)"),
+        (UPDATE, "ALTER TABLE t ALTER n TYPE numeric(3, 1)"),
+        (UPDATE, "ALTER TABLE t ADD two int GENERATED ALWAYS AS (100 / (13 - n)) STORED"),
+        (UPDATE, "CREATE UNIQUE INDEX t_n ON t ((n / 12)) WHERE id = 1"),
+        (
+            UPDATE,
+            "CREATE FUNCTION twice() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.n := 2 * new.n; RETURN new; END';
+             CREATE TRIGGER twice BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION twice()",
+        ),
+        (UPDATE, "CREATE RULE none AS ON UPDATE TO t WHERE new.n > 12 DO INSTEAD NOTHING"),
+        (UPDATE, "ALTER TABLE t RENAME n TO m; ALTER TABLE t RENAME id TO n; ALTER TABLE t RENAME m TO id"),
+        (UPDATE, "ALTER TABLE t DROP CONSTRAINT t_pkey; INSERT INTO t VALUES (1, 5)"),
+        (INSERT, "ALTER TABLE t ALTER note SET DEFAULT current_setting('application_name') || random()::int / 2"),
+        (INSERT, "CREATE UNIQUE INDEX t_n ON t (n)"),
+        (INSERT, "ALTER TABLE t ALTER note SET NOT NULL"),
+        (UPSERT, "ALTER TABLE t ADD CHECK (n < 13)"),
+        (UPSERT, "CREATE UNIQUE INDEX t_n ON t (n)"),
+        (TAKE, "ALTER TABLE t ALTER id TYPE text"),
+        (
+            TAKE,
+            "CREATE TABLE other (id int REFERENCES t ON DELETE RESTRICT); INSERT INTO other VALUES (2)",
+        ),
+    ] {
+        let case = Case {
+            setup: TABLE,
+            fill: FILL_AFTER,
+            sql,
+            change,
+            content: "SELECT * FROM t ORDER BY 1, 2",
+        };
+        case.run(&Stage::for_groups());
+    }
 }
 
 /// PostgreSQL's own is found first, unless another one fits better.

@@ -53,14 +53,7 @@ pub(super) async fn ask_insert(
             Ok(dealing) => dealing,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let plan = DistributePlan::new(
-            template,
-            dealing,
-            vec![table.catalog_version.value],
-            parameters,
-            fields,
-            templates,
-        );
+        let plan = DistributePlan::new(template, dealing, parameters, fields, templates);
         let plan = plan.map(|plan| Arc::new(plan) as Arc<dyn GroupPlan>);
         return Ok(plan.ok_or_else(|| TOO_MANY.to_owned()));
     }

@@ -68,11 +68,7 @@ pub(super) async fn ask_take(
     );
     Ok(match taking {
         Err(refusal) => Err(refusal.to_string()),
-        Ok(taking) => {
-            let prints = tables.into_iter().map(|table| table.catalog_version.value);
-            let prints = prints.collect();
-            DistributePlan::new(template, taking, prints, parameters, fields, templates)
-                .ok_or_else(|| TOO_MANY.to_owned())
-        }
+        Ok(taking) => DistributePlan::new(template, taking, parameters, fields, templates)
+            .ok_or_else(|| TOO_MANY.to_owned()),
     })
 }

@@ -69,6 +69,8 @@ fn function(name: &str) -> Result<(Function, Type), NotSimulated> {
         "has_table_privilege" | "has_column_privilege" | "has_any_column_privilege" => {
             (Function::AlwaysTrue, Type::Bool)
         }
+        "now" => (Function::Now, Type::Timestamp),
+        "ts_rewrite" => (Function::Rewrite, Type::Text),
         other => return Err(format!("function {other}")),
     })
 }

@@ -194,4 +194,8 @@ pub(crate) enum Function {
     Identity,
     /// Of any arguments.
     AlwaysTrue,
+    /// The start of the transaction.
+    Now,
+    /// A comparison of facts, which have not changed.
+    Rewrite,
 }

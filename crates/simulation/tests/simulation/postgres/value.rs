@@ -13,6 +13,8 @@ pub(crate) enum Type {
     Int4,
     Int8,
     Text,
+    /// Only the times of analyses, and of transactions.
+    Timestamp,
     BoolArray,
     Int4Array,
     Int8Array,
@@ -21,16 +23,23 @@ pub(crate) enum Type {
     Unknown,
 }
 
-const TYPES: [(Type, u32, i16); 8] = [
+const TYPES: [(Type, u32, i16); 9] = [
     (Type::Bool, 16, 1),
     (Type::Int8, 20, 8),
     (Type::Int4, 23, 4),
     (Type::Text, 25, -1),
+    (Type::Timestamp, 1184, 8),
     (Type::BoolArray, 1000, -1),
     (Type::Int4Array, 1007, -1),
     (Type::Int8Array, 1016, -1),
     (Type::TextArray, 1009, -1),
 ];
+
+/// The time at which each statement was analyzed.
+pub(crate) const ANALYZED_AT: i64 = 1;
+
+/// The time at which each transaction begins: after all analyses.
+pub(crate) const BEGUN_AT: i64 = 2;
 
 impl Type {
     pub(crate) fn of_oid(oid: u32) -> Self {
@@ -58,7 +67,8 @@ impl Type {
             ("bool" | "boolean", false) => Self::Bool,
             ("int4" | "int" | "integer", false) => Self::Int4,
             ("int8" | "bigint" | "xid", false) => Self::Int8,
-            ("text" | "varchar", false) => Self::Text,
+            ("text" | "varchar" | "tsquery", false) => Self::Text,
+            ("timestamptz", false) => Self::Timestamp,
             ("bool" | "boolean", true) => Self::BoolArray,
             ("int4" | "int" | "integer", true) => Self::Int4Array,
             ("int8" | "bigint", true) => Self::Int8Array,
@@ -149,7 +159,7 @@ impl Value {
             (Self::Null, _) => Self::Null,
             (Self::Bool(_), Type::Bool)
             | (Self::Int4(_), Type::Int4)
-            | (Self::Int8(_), Type::Int8)
+            | (Self::Int8(_), Type::Int8 | Type::Timestamp)
             | (Self::Text(_), Type::Text)
             | (_, Type::Unknown) => self.clone(),
             (Self::Bool(yes), Type::Text) => Self::text(if *yes { "true" } else { "false" }),
@@ -213,6 +223,11 @@ pub(crate) fn read_text(text: &str, of: Type) -> Result<Value, SqlError> {
         },
         Type::Int4 => Value::Int4(text.trim().parse().map_err(|_| invalid("integer"))?),
         Type::Int8 => Value::Int8(text.trim().parse().map_err(|_| invalid("bigint"))?),
+        Type::Timestamp => Value::Int8(match text {
+            "now" => ANALYZED_AT,
+            "-infinity" => i64::MIN,
+            _ => return Err(invalid("timestamp with time zone")),
+        }),
         array => read_array(text, array.element())?,
     })
 }
@@ -257,7 +272,9 @@ pub(crate) fn read_binary(bytes: &[u8], of: Type) -> Result<Value, SqlError> {
     Ok(match of {
         Type::Bool => Value::Bool(bytes.first() == Some(&1)),
         Type::Int4 => Value::Int4(i32::from_be_bytes(bytes.try_into().map_err(|_| wrong())?)),
-        Type::Int8 => Value::Int8(i64::from_be_bytes(bytes.try_into().map_err(|_| wrong())?)),
+        Type::Int8 | Type::Timestamp => {
+            Value::Int8(i64::from_be_bytes(bytes.try_into().map_err(|_| wrong())?))
+        }
         Type::Text | Type::Unknown => Value::text(std::str::from_utf8(bytes).map_err(|_| wrong())?),
         array => read_binary_array(bytes, array.element()).ok_or_else(wrong)??,
     })

@@ -530,7 +530,7 @@ fn a_probe_returns_the_members_that_would_lock_their_row() {
     let fold = folded(sql, &stock(), &["integer", "bigint"], &["integer"]);
     let probe = fold.probe.unwrap();
     for part in [
-        "OPERATOR(pg_catalog.=) $2) AS same",
+        "OPERATOR(pg_catalog.=) $2::pg_catalog.timestamptz THEN true ELSE true END AS same",
         "pg_catalog.unnest($1::bigint[]), pg_catalog.unnest($3::integer[])) WITH ORDINALITY AS k(k1, p1, pos)",
         "JOIN \"shop\".\"stock\" AS t ON t.\"id\" OPERATOR(pg_catalog.=) k.k1 AND ",
         "(t.\"qty\")",

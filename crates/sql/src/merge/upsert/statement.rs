@@ -5,7 +5,7 @@ use crate::distribution::{
     DistributionRefusal, PerMember, SET_LOCK_TIMEOUT_TO, Shared, answer_names,
 };
 use crate::expr::Expr;
-use crate::facts::TableFacts;
+use crate::facts::{SAME, TableFacts};
 use crate::merge::insert::{Insert, PROPOSED};
 use crate::merge::rewrite::returned;
 use crate::operator::GE;
@@ -82,13 +82,14 @@ pub(super) fn insert_sql(
     let key_names: String = numbered().map(|(n, _)| format!(", w.k{n}")).collect();
     let names = answer_names(returning.len());
     Ok(format!(
-        "WITH facts AS MATERIALIZED (SELECT {same}{rights} AND {set_timeout} AS same), \
+        "WITH facts AS MATERIALIZED ({facts}), \
          moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
          ON CONFLICT{target} {action} RETURNING true AS there{keys}{returned}) \
-         SELECT facts.same{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
-        same = table.catalog_version.holds(1),
-        rights = insert.rights(table),
-        set_timeout = SET_LOCK_TIMEOUT_TO,
+         SELECT {SAME}{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
+        facts = table.catalog_version.facts_sql(
+            1,
+            &format!("{} AND {SET_LOCK_TIMEOUT_TO}", insert.rights(table))
+        ),
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),

@@ -110,7 +110,7 @@ fn the_insert_skips_existing_rows_and_returns_the_inserted_keys() {
     for part in [
         "pg_catalog.unnest($3::pg_catalog.int4[]), pg_catalog.unnest($4::bigint[]), pg_catalog.unnest($5::integer[])) AS k(pos, p1, p2)",
         r#"ON CONFLICT ("id") DO NOTHING RETURNING true AS there, u."id" AS k1, ("#,
-        "SELECT facts.same, w.k1, w.r1 FROM facts",
+        "SELECT CASE WHEN facts.same THEN facts.analyzed END, w.k1, w.r1 FROM facts",
         "pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true)",
     ] {
         assert!(
@@ -123,7 +123,8 @@ fn the_insert_skips_existing_rows_and_returns_the_inserted_keys() {
     let probe = upsert.probe.unwrap();
     let keys = "ROWS FROM (pg_catalog.unnest($1::bigint[])) WITH ORDINALITY AS k(k1, pos)";
     assert!(
-        probe.contains(keys) && probe.contains("OPERATOR(pg_catalog.=) $2) AS same"),
+        probe.contains(keys)
+            && probe.contains("OPERATOR(pg_catalog.=) $2::pg_catalog.timestamptz "),
         "{probe}"
     );
     assert_eq!(parse(&probe).unwrap().effect, Effect::Read);
@@ -260,7 +261,7 @@ fn several_rows_of_many_clients_become_one_upsert() {
         "ORDER BY k.pos",
         r#"DO UPDATE SET "degree" = ((u."degree") + (EXCLUDED."degree") * ($3::integer)) "#,
         r#"WHERE ((u."degree") < ($4::integer)) RETURNING true AS there, u."id" AS k1"#,
-        "SELECT facts.same, w.k1, w.r1 FROM facts",
+        "SELECT CASE WHEN facts.same THEN facts.analyzed END, w.k1, w.r1 FROM facts",
         "pg_catalog.set_config('lock_timeout', $2::pg_catalog.text, true)",
     ] {
         let text = multi_row.text.replace("k.p1", "$6").replace("k.p2", "$7");

@@ -2,6 +2,12 @@
 
 use super::{a_server, counter, leave, stock};
 use crate::testing::fold_statement::{FoldStatement, INT4, INT8, NUMERIC, TEXT, table};
+use crate::testing::group_run::{have_analysis_time, unchanged};
+use paceline_relay::parsed::AnalysisTime;
+use paceline_testing::messages::Wire;
+use paceline_testing::messages::server::{
+    bound as bound_complete, complete, error, parsed, ready, values,
+};
 use paceline_wire::frontend::{BindNames, BindValues, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frame, Frames};
@@ -17,6 +23,7 @@ fn bound(sent: &[u8]) -> (Vec<String>, Vec<i16>) {
         let bytes = &rest[range.clone().expect("no array is NULL")];
         match binary {
             false => String::from_utf8(bytes.to_vec()).expect("text"),
+            true if bytes == AnalysisTime::UNKNOWN.bytes() => "not analyzed".to_owned(),
             true => integers(bytes),
         }
     });
@@ -56,7 +63,7 @@ fn members_are_sorted_by_row_and_arrival() {
         "{7,5,6}",
         "23:{0,2,4}",
         "23:{2,4,5}",
-        "(16400,{7})",
+        "not analyzed",
         "{1,3,2,5,4}",
     ];
     assert_eq!(values, expected);
@@ -110,8 +117,46 @@ fn members_on_different_rows_need_no_order() {
         "{parse}"
     );
     let (values, formats) = bound(&run.sent);
-    assert_eq!(values, ["{7,5}", "(16400,{7})", "{1,2}"]);
+    assert_eq!(values, ["{7,5}", "not analyzed", "{1,2}"]);
     assert_eq!(formats, [1, 1, 1, 1, 0]);
+}
+
+/// The row of the first member, whose row is updated.
+fn updated(same_facts: bool) -> Wire {
+    let first = 1_i32.to_be_bytes();
+    values(&[unchanged(same_facts), Some(&first), Some(&[1]), Some(&[1])])
+}
+
+#[test]
+fn the_next_group_on_the_connection_has_the_time_of_the_analysis() {
+    let mut counter = counter("");
+    let members = [counter.texts(&["1", "7"]), counter.texts(&["2", "7"])];
+    let mut server = a_server();
+    let mut run = leave(&members, &mut server).expect("these members share a group");
+    assert_eq!(have_analysis_time(&run.sent), [false]);
+    let row = || [updated(true), complete("SELECT 1"), ready('I')].concat();
+    run.answer([parsed(), bound_complete(), row()]);
+    let mut run = leave(&members, &mut server).expect("these members share a group");
+    assert_eq!(have_analysis_time(&run.sent), [true]);
+    run.answer([bound_complete(), row()]);
+    let mut other = a_server();
+    let run = leave(&members, &mut other).expect("these members share a group");
+    assert_eq!(have_analysis_time(&run.sent), [false], "another connection");
+    server.retire_all();
+    let run = leave(&members, &mut server).expect("these members share a group");
+    assert_eq!(have_analysis_time(&run.sent), [false], "another analysis");
+}
+
+#[test]
+fn a_statement_that_has_failed_says_nothing_about_its_analysis() {
+    let mut counter = counter("");
+    let members = [counter.texts(&["1", "7"]), counter.texts(&["2", "7"])];
+    let mut server = a_server();
+    let mut run = leave(&members, &mut server).expect("these members share a group");
+    let failed = [updated(true), error("40001", "a conflict"), ready('I')].concat();
+    run.answer([parsed(), bound_complete(), failed]);
+    let run = leave(&members, &mut server).expect("these members share a group");
+    assert_eq!(have_analysis_time(&run.sent), [false]);
 }
 
 #[test]
@@ -177,7 +222,7 @@ fn a_composite_key_has_an_array_for_each_column() {
             r#"{"x","y"}"#,
             "23:{0,2}",
             "23:{2,3}",
-            "(16400,{7})",
+            "not analyzed",
             "{8,10,9}"
         ]
     );

@@ -5,7 +5,7 @@ use crate::strategy::GroupPlan;
 use crate::strategy::Invalidation;
 use crate::strategy::PlannedRequest;
 use crate::testing::fold_statement::{FoldStatement, INT4, INT8, single, table};
-use crate::testing::group_run::GroupRun;
+use crate::testing::group_run::{GroupRun, unchanged};
 use paceline_relay::parsed::{ClientParse, ColumnsId};
 use paceline_relay::server::ServerSide;
 use paceline_testing::messages::Wire;
@@ -23,14 +23,14 @@ fn bit(yes: bool) -> Option<&'static [u8]> {
 /// The row of a member in the result: its place from 1, whether constraints hold, whether it was updated, RETURNING.
 fn member(place: i32, fine: bool, hit: bool, returning: &[Option<&[u8]>]) -> Wire {
     let place = place.to_be_bytes();
-    let mut row = vec![bit(true), Some(&place[..]), bit(fine), bit(hit)];
+    let mut row = vec![unchanged(true), Some(&place[..]), bit(fine), bit(hit)];
     row.extend_from_slice(returning);
     values(&row)
 }
 
 /// The only row of a fold that changed nothing.
 fn no_rows(same_facts: bool) -> Wire {
-    values(&[bit(same_facts), None, None, None])
+    values(&[unchanged(same_facts), None, None, None])
 }
 
 fn end() -> Wire {

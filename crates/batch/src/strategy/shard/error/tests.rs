@@ -4,7 +4,7 @@ use super::*;
 use crate::policy::Permission;
 use crate::strategy::shard::{ShardTable, TableNames};
 use paceline_relay::template::Templates;
-use paceline_sql::CatalogVersion;
+use paceline_sql::Compared;
 use paceline_sql::keyed::KeyedStatement;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn part() -> ShardPart {
             names("s", "a1"),
             names("public", "accounts_1"),
             Arc::default(),
-            CatalogVersion::default(),
+            &Compared::default(),
             &Templates::default(),
         )),
         replaced: moved.unwrap().replaced,
