@@ -16,11 +16,13 @@ use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use unknown_settings::UnknownSettings;
 
 mod injected;
 mod prepared;
 mod primary_columns;
 mod reset;
+mod unknown_settings;
 
 pub use injected::Injected;
 pub use primary_columns::PrimaryColumns;
@@ -41,8 +43,10 @@ pub struct ServerSide {
     pub unnamed: Option<u64>,
     /// The columns of the unnamed statement, if known.
     unnamed_columns: Option<ColumnsId>,
-    /// The settings in force.
+    /// The settings of the session. They are in force, unless a statement has changed some for its transaction, or unseen.
     pub settings: Arc<SessionSettings>,
+    /// `None`: the settings of the session are in force.
+    unknown_settings: Option<UnknownSettings>,
     /// A statement may have changed the session in a way that its text did not show. Before the connection serves another
     /// client, everything is reset.
     pub needs_reset: bool,
@@ -193,6 +197,7 @@ impl ServerSide {
             unnamed: None,
             unnamed_columns: None,
             settings,
+            unknown_settings: None,
             needs_reset: false,
             unknown_prepared: false,
             analysis_settings_set: false,
@@ -212,7 +217,7 @@ impl ServerSide {
     fn key(&self, id: u64) -> StatementKey {
         StatementKey {
             id,
-            settings: self.settings.id,
+            settings: self.settings_id(),
         }
     }
 

@@ -6,6 +6,7 @@
 mod change;
 mod creation;
 mod listening;
+mod meaning;
 mod pin_reason;
 mod set_config;
 mod setting;

@@ -87,7 +87,9 @@ impl RelayState {
                 self.uses_sequences(SequenceUse::ANY, context, out);
                 context.server.needs_reset = true;
                 let large_object = calls_large_object(frame);
-                context.server.path_unknown |= !large_object;
+                if !large_object {
+                    context.hide_settings(&[SessionChange::Anything]);
+                }
                 self.pass(frame, Expect::FunctionCall { large_object }, out);
             }
             // The server skips a Sync in COPY IN.
@@ -419,7 +421,7 @@ impl RelayContext<'_> {
     /// A statement with these changes is about to be sent. If it may create the first temporary object, all statements are
     /// prepared again: PostgreSQL analyses statements again when a session gets its temporary schema, but a server
     /// connection may have that from an earlier client. If it may set a search path that is not known, later statements of the
-    /// transaction may create objects in that schema.
+    /// transaction may create objects in that schema. If it hides settings, statements that are parsed later serve no other client.
     pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], pinned_for: &[PinReason]) {
         let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
         let unseen = |c: &SessionChange| {
@@ -432,12 +434,22 @@ impl RelayContext<'_> {
         }
         let unknown = changes.contains(&SessionChange::Anything);
         self.server.had_temporaries |= makes || unknown;
+        self.hide_settings(changes);
+    }
+
+    /// A statement with these changes is about to be sent. Settings that its text does not show, or that end with the transaction, are in
+    /// force from now on.
+    fn hide_settings(&mut self, changes: &[SessionChange]) {
         self.server.path_unknown |= changes.iter().any(SessionChange::hides_path);
+        if changes.iter().any(SessionChange::hides_settings) {
+            self.server
+                .settings_are_unknown(|| self.interner.unknown_id());
+        }
     }
 
     /// The client's `Parse` is about to be written.
     pub(super) fn begin_parse(&self) -> ClientParse {
-        ClientParse::begun(self.templates.new_id(), self.server.settings.id)
+        ClientParse::begun(self.templates.new_id(), self.server.settings_id())
     }
 }
 

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 /// The changes of a statement of which it is not known whether it is executed, and when. If it changes settings, the client is pinned.
 pub(super) fn uncertain(mut changes: Vec<SessionChange>) -> Vec<SessionChange> {
-    use SessionChange::{Anything, FunctionsCalled, Pin};
-    let is_plain = |change: &SessionChange| matches!(change, FunctionsCalled | Pin(_) | Anything);
+    use SessionChange::{Anything, FunctionsCalled, LocalSettings, Pin};
+    let is_plain = |change: &SessionChange| {
+        matches!(change, FunctionsCalled | Pin(_) | Anything | LocalSettings)
+    };
     if !changes.iter().all(is_plain) {
         changes.retain(is_plain);
         changes.extend([Anything, Pin(PinReason::Setting)]);

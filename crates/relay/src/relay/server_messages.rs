@@ -263,7 +263,9 @@ impl RelayState {
     ) -> Disposition {
         match self.expect.pop_front() {
             Some(Expect::Parse { key, undo, reply }) => {
-                if let (Some(statement), Some(written)) = (key, undo.parse_written()) {
+                if let (Some(statement), Some(written)) = (key, undo.parse_written())
+                    && statement.settings() == context.server.settings.id
+                {
                     self.accepted.push(AcceptedParse { statement, written });
                 }
                 let now = context.templates.new_id();
@@ -333,7 +335,7 @@ impl RelayState {
                 | Expect::InjectedDiscardSequences
                 | Expect::InjectedSessionQuery(_),
             ) => {
-                self.forget_path(context);
+                self.forget_transaction(context);
                 return Ok(Disposition::Swallow);
             }
             Some(Expect::SyncBeforeQuery { message, query }) if !self.request.failed => {

@@ -65,7 +65,8 @@ impl RelayState {
             b"ROLLBACK\0" => {
                 self.resets_all = false;
                 if !changes.iter().any(to_savepoint) {
-                    context.roll_back_settings(self.settings_undo_log.roll_back());
+                    let before = self.settings_undo_log.roll_back();
+                    self.roll_back_settings(before, context);
                 }
             }
             _ => {}
@@ -115,10 +116,13 @@ impl RelayState {
             }
             SessionChange::Release { name } => self.settings_undo_log.release(name),
             SessionChange::RollbackTo { name } => {
-                context.roll_back_settings(self.settings_undo_log.roll_back_to(name));
+                let before = self.settings_undo_log.roll_back_to(name);
+                self.roll_back_settings(before, context);
             }
             // Noted when they were sent.
-            SessionChange::DiscardSequences | SessionChange::PathUnknown => {}
+            SessionChange::DiscardSequences
+            | SessionChange::PathUnknown
+            | SessionChange::LocalSettings => {}
             SessionChange::SetUnknown { name } => add_to_query(&mut self.to_query, name),
             SessionChange::SetTo(_) | SessionChange::Next => {}
         }
@@ -159,10 +163,31 @@ impl RelayState {
         let settings = context
             .interner
             .after(&session.settings, &session.base, change);
-        context.put_in_force(Some(settings));
-        // The server parses these after the change, though they were sent before.
+        context.put_in_force(settings);
+        self.retire_sent(context);
+    }
+
+    /// The settings have changed. The server parses these statements after the change, though they were sent before.
+    fn retire_sent(&mut self, context: &mut RelayContext<'_>) {
         let parses = self.expect.take_parses();
         parses.for_each(|key| context.server.retire(key));
+    }
+
+    /// A rollback has restored these settings.
+    fn roll_back_settings(
+        &mut self,
+        before: Option<Arc<SessionSettings>>,
+        context: &mut RelayContext<'_>,
+    ) {
+        let Some(before) = before else {
+            return;
+        };
+        let current = &context.session.settings;
+        let settings = context.interner.rolled_back(&before, current);
+        if settings.id != current.id {
+            context.put_in_force(settings);
+            self.retire_sent(context);
+        }
     }
 
     /// All statements are dropped. (For a portal, [`RelayState::close_all_at_execute`] noted it when it was sent.)
@@ -182,7 +207,7 @@ impl RelayState {
         let settings = context
             .interner
             .after(&context.session.settings, base, &all);
-        context.put_in_force(Some(settings));
+        context.put_in_force(settings);
         context.server.must_close |= self
             .pinned_for
             .iter()
@@ -224,7 +249,10 @@ impl RelayState {
             return;
         }
         match self.request.failed {
-            true => context.roll_back_settings(self.settings_undo_log.roll_back()),
+            true => {
+                let before = self.settings_undo_log.roll_back();
+                self.roll_back_settings(before, context);
+            }
             false => self.settings_undo_log.commit(),
         }
     }
@@ -271,13 +299,13 @@ impl RelayState {
         self.turn_off_idle_timeout(context, to_server);
         self.query_session(&request, context, to_server);
         self.untracked = Untracked::Nothing;
-        self.forget_path(context);
+        self.forget_transaction(context);
     }
 
-    /// If no transaction is under way, and nothing that was sent is unanswered, the search path is known: it is that of the session.
-    pub(super) fn forget_path(&self, context: &mut RelayContext<'_>) {
+    /// If no transaction is under way, and nothing that was sent is unanswered, nothing of a transaction is in force.
+    pub(super) fn forget_transaction(&self, context: &mut RelayContext<'_>) {
         if self.status == Status::Idle && self.expect.is_empty() {
-            context.server.path_unknown = false;
+            context.server.transaction_has_ended();
         }
     }
 
@@ -297,18 +325,9 @@ impl RelayState {
 
 impl RelayContext<'_> {
     /// The client has these settings now, and they are in force on its server.
-    fn put_in_force(&mut self, settings: Option<Arc<SessionSettings>>) {
-        if let Some(settings) = settings {
-            self.server.settings = Arc::clone(&settings);
-            self.session.settings = settings;
-        }
-    }
-
-    /// A rollback has restored these settings.
-    fn roll_back_settings(&mut self, before: Option<Arc<SessionSettings>>) {
-        let current = &self.session.settings;
-        let settings = before.map(|before| self.interner.rolled_back(&before, current));
-        self.put_in_force(settings);
+    fn put_in_force(&mut self, settings: Arc<SessionSettings>) {
+        self.server.settings = Arc::clone(&settings);
+        self.session.settings = settings;
     }
 
     /// A setting has changed without a text that shows it.
@@ -317,6 +336,6 @@ impl RelayContext<'_> {
         let settings = self
             .interner
             .after(&session.settings, &session.base, change);
-        self.put_in_force(Some(settings));
+        self.put_in_force(settings);
     }
 }

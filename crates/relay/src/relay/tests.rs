@@ -8,6 +8,7 @@ mod errors;
 mod forwarding;
 mod hints;
 mod listening;
+mod local_settings;
 mod pin;
 mod plain;
 mod plain_in_transaction;

@@ -38,7 +38,7 @@ impl RelayState {
         let server = &*context.server;
         let there = match name.is_empty() {
             true => server.unnamed == Some(client_parse.written),
-            false => server.has_for(template.statement_id, client_parse, &template.types),
+            false => server.has_for((&*template).into(), client_parse),
         };
         // A statement with unknown effect remains the same statement.
         let unknown = template.statement.is_none();

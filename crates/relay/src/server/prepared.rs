@@ -32,12 +32,22 @@ impl ServerSide {
                 parsed: false,
             };
         }
+        if let Some(key) = self.of_session(statement, client_parse) {
+            self.use_of_session(key, statement.text);
+            return Ensured {
+                key,
+                closed: None,
+                parsed: false,
+            };
+        }
         let types = client_parse.other_types(statement.types);
         let statement = Preparable {
             types: types.unwrap_or(statement.types),
             ..statement
         };
-        self.parse(statement, now, out)
+        let ensured = self.parse(statement, now, out);
+        self.note_prepared(ensured.key);
+        ensured
     }
 
     /// The client's own statement, if the server has it and parsed it under other settings than those in force. From now
@@ -59,18 +69,19 @@ impl ServerSide {
     }
 
     /// Whether the server has a statement that the client of this `Parse` may execute.
-    pub fn has_for(&self, id: u64, client_parse: &ClientParse, types: &[u8]) -> bool {
+    pub fn has_for(&self, statement: Preparable<'_>, client_parse: &ClientParse) -> bool {
         let key = StatementKey {
-            id,
+            id: statement.id,
             settings: client_parse.settings,
         };
         let own = self
             .prepared
             .get(&key)
             .filter(|_| client_parse.written != 0);
-        let there = self.prepared.get(&self.key(id));
+        let there = self.prepared.get(&self.key(statement.id));
         own.is_some_and(|own| own.written == client_parse.written)
-            || there.is_some_and(|there| there.serves(client_parse, types))
+            || there.is_some_and(|there| there.serves(client_parse, statement.types))
+            || self.of_session(statement, client_parse).is_some()
     }
 
     /// Writes the `Parse` of a statement at the time `now`. Closes the statement of the same name first.
@@ -165,8 +176,13 @@ impl ServerSide {
         client_parse: Option<&ClientParse>,
     ) -> Option<StatementKey> {
         let own = client_parse?;
-        let has_own = own.written != 0 && own.settings != self.settings.id;
+        let may_have_own = own.written != 0 && own.settings != self.settings.id;
+        let has_own = may_have_own && {
+            let own = StatementKey::new(template.statement_id, own.settings);
+            self.prepared.contains_key(&own)
+        };
         if has_own
+            || self.unknown_settings.is_some()
             || self.serving(template, client_parse).is_none()
             || self.has_columns_of(template, client_parse) != Some(true)
         {

@@ -44,6 +44,7 @@ impl ServerSide {
             && !self.needs_reset
             && !self.drops_all()
             && !self.analysis_settings_set
+            && self.unknown_settings.is_none()
     }
 
     /// Whether all statements must be dropped before the connection serves another client.
@@ -59,6 +60,7 @@ impl ServerSide {
         reader: SequenceToken,
         out: &mut BytesMut,
     ) -> usize {
+        self.settings_are_known();
         let mut sql = settings.adopt_sql(&self.settings, self.needs_reset);
         if self.needs_reset && !self.prepared.is_empty() {
             // A function may have dropped statements, too.

@@ -39,6 +39,11 @@ impl SettingsInterner {
         Arc::clone(&self.none)
     }
 
+    /// An id that no settings have.
+    pub(crate) fn unknown_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// The settings after a change. `base`: the settings to which RESET returns.
     pub fn after(
         &self,

@@ -1,5 +1,6 @@
 //! Changes of a session, as data.
 
+use super::meaning::decides_meaning;
 use super::pin_reason::PinReason;
 
 /// The setting that may name the temporary schema.
@@ -62,6 +63,8 @@ pub enum SessionChange {
     },
     /// The search path may contain the temporary schema until the transaction ends.
     PathUnknown,
+    /// A setting that decides the meaning of statements has another value until the transaction ends.
+    LocalSettings,
     /// Session state that exists only on this server connection from now on.
     Pin(PinReason),
     /// The channels of the session change when its transaction commits.
@@ -104,6 +107,16 @@ impl SessionChange {
             Self::PathUnknown | Self::Pin(PinReason::Setting) => true,
             Self::Anything | Self::FunctionsCalled => true,
             Self::SetUnknown { name } => name == SEARCH_PATH,
+            _ => false,
+        }
+    }
+
+    /// Whether settings that decide the meaning of statements may have other values from now on than those of the session that are known.
+    pub fn hides_settings(&self) -> bool {
+        match self {
+            Self::LocalSettings | Self::PathUnknown | Self::Pin(PinReason::Setting) => true,
+            Self::Anything | Self::FunctionsCalled => true,
+            Self::SetUnknown { name } => decides_meaning(name),
             _ => false,
         }
     }

@@ -6,7 +6,7 @@ mod tests;
 use super::change::{Argument, SEARCH_PATH, SessionChange, SetConfig};
 use super::pin_reason::PinReason;
 use super::setting::{
-    SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, set_to, temporaries,
+    SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, local_settings, set_to,
 };
 use crate::name::Name;
 use crate::tree::Record;
@@ -197,38 +197,40 @@ impl SetConfig {
     }
 }
 
-/// The change of a `set_config` call anywhere in a statement. It may be executed any number of times, or its value
+/// The changes of a `set_config` call anywhere in a statement. It may be executed any number of times, or its value
 /// may be computed.
-pub(super) fn change_of_call(call: &Record) -> Option<SessionChange> {
+pub(super) fn changes_of_call(call: &Record) -> Vec<SessionChange> {
     let argument = |place: Place| argument_at(call, place).unwrap_or(Argument::Computed);
     let [name, value, local] = PLACES.map(argument);
     if is_true(&local) {
-        return change_of_local_call(SetConfig { name, value, local });
+        return changes_of_local_call(SetConfig { name, value, local });
     }
-    Some(match name.constant().map(str::to_ascii_lowercase) {
+    vec![match name.constant().map(str::to_ascii_lowercase) {
         Some(name) if name == SEED => SessionChange::Pin(PinReason::Seed),
         Some(name) => SessionChange::SetUnknown { name },
         None => SessionChange::Pin(PinReason::Setting),
-    })
+    }]
 }
 
-/// The change of such a call whose value ends with the transaction. An option that it defines, and objects that are created in a
+/// The changes of such a call whose value ends with the transaction. An option that it defines, and objects that are created in a
 /// temporary schema, last for the session.
-fn change_of_local_call(call: SetConfig) -> Option<SessionChange> {
+fn changes_of_local_call(call: SetConfig) -> Vec<SessionChange> {
     let name = match &call.name {
-        Argument::Parameter(_) => return Some(SessionChange::SetTo(call)),
-        Argument::Computed => return Some(SessionChange::PathUnknown),
+        Argument::Parameter(_) => return vec![SessionChange::SetTo(call)],
+        Argument::Computed => return vec![SessionChange::PathUnknown],
+        Argument::Constant(Some(name)) => name.to_ascii_lowercase(),
         // PostgreSQL rejects NULL.
-        Argument::Constant(name) => name.as_ref()?.to_ascii_lowercase(),
+        Argument::Constant(None) => return Vec::new(),
     };
     match (name.as_str(), call.value) {
-        (SEED, _) => Some(SessionChange::Pin(PinReason::Seed)),
-        (SEARCH_PATH, Argument::Constant(path)) => temporaries(&name, &Vec::from_iter(path)),
+        (SEED, _) => vec![SessionChange::Pin(PinReason::Seed)],
+        (SEARCH_PATH, Argument::Constant(path)) => changes_of_local(&name, &Vec::from_iter(path)),
         (SEARCH_PATH, value @ Argument::Parameter(_)) => {
-            Some(SessionChange::SetTo(SetConfig { value, ..call }))
+            vec![SessionChange::SetTo(SetConfig { value, ..call })]
         }
-        (SEARCH_PATH, Argument::Computed) => Some(SessionChange::PathUnknown),
-        _ => is_custom_option(&name).then_some(SessionChange::SetUnknown { name }),
+        (SEARCH_PATH, Argument::Computed) => vec![SessionChange::PathUnknown],
+        _ if is_custom_option(&name) => vec![SessionChange::SetUnknown { name }],
+        _ => Vec::from_iter(local_settings(&name)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Effects of SET, RESET and `set_config()` on settings.
 
 use super::change::{SEARCH_PATH, SessionChange};
+use super::meaning::decides_meaning;
 use super::pin_reason::PinReason;
 use crate::name::is_temporary_schema;
 use crate::parser;
@@ -43,14 +44,20 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
     vec![change]
 }
 
-/// The lasting changes of a value that ends with the transaction.
+/// The changes by a value that ends with the transaction.
 pub(super) fn changes_of_local(name: &str, values: &[String]) -> Vec<SessionChange> {
     let known = is_custom_option(name).then(|| SessionChange::OptionDefined {
         name: name.to_owned(),
     });
     let seed = (name == SEED).then_some(SessionChange::Pin(PinReason::Seed));
     let also = temporaries(name, values);
-    known.into_iter().chain(seed).chain(also).collect()
+    let lasting = known.into_iter().chain(seed).chain(also);
+    lasting.chain(local_settings(name)).collect()
+}
+
+/// The change of the meaning of later statements of the transaction.
+pub(super) fn local_settings(name: &str) -> Option<SessionChange> {
+    decides_meaning(name).then_some(SessionChange::LocalSettings)
 }
 
 /// Whether a setting is a customized option (PostgreSQL documentation, section "Customized Options"). PostgreSQL
@@ -125,7 +132,7 @@ fn resolved_at_set(name: &str) -> Option<SessionChange> {
 /// The change of a search path with the temporary schema. Names without a schema then may refer to objects that only
 /// this session has: new objects, if the schema is the first one; otherwise existing objects that no earlier schema
 /// contains.
-pub(super) fn temporaries(name: &str, values: &[String]) -> Option<SessionChange> {
+fn temporaries(name: &str, values: &[String]) -> Option<SessionChange> {
     if name != SEARCH_PATH {
         return None;
     }

@@ -39,10 +39,13 @@ pub(crate) fn of_statements(statements: &[NodeEnum]) -> Effect {
 /// Removes duplicates of changes that have no effect the second time. A statement can call a function very often, and
 /// each execution has to apply all changes.
 fn each_once(mut changes: Vec<SessionChange>) -> Vec<SessionChange> {
-    use SessionChange::{Anything, FunctionsCalled, Pin, PinMayEnd};
+    use SessionChange::{Anything, FunctionsCalled, LocalSettings, Pin, PinMayEnd};
     let mut seen = Vec::new();
     changes.retain(|change| {
-        let once = matches!(change, Pin(_) | PinMayEnd | Anything | FunctionsCalled);
+        let once = matches!(
+            change,
+            Pin(_) | PinMayEnd | Anything | FunctionsCalled | LocalSettings
+        );
         let repeated = once && seen.contains(change);
         if once && !repeated {
             seen.push(change.clone());
@@ -184,14 +187,16 @@ fn change_of_savepoint(control: &TransactionStmt) -> Vec<SessionChange> {
 fn changes_of_nodes(tree: &Record) -> Vec<SessionChange> {
     let has_function_in_from = references::has_function_in_from(tree);
     let mut changes = Vec::new();
-    tree.walk(&mut |node| changes.extend(change_of_node(node, has_function_in_from)));
+    tree.walk(&mut |node| match node.kind {
+        "FuncCall" => changes.extend(changes_of_call(node)),
+        _ => changes.extend(change_of_node(node, has_function_in_from)),
+    });
     changes
 }
 
-/// The change of a node anywhere in a statement.
+/// The change of a node anywhere in a statement, unless it is a call.
 fn change_of_node(node: &Record, has_function_in_from: bool) -> Option<SessionChange> {
     match node.kind {
-        "FuncCall" => change_of_call(node),
         "RangeVar" if node.text("relpersistence") == "t" => {
             Some(SessionChange::Pin(PinReason::Temporary))
         }
@@ -248,17 +253,19 @@ fn has_temporary_name(node: &Record) -> bool {
     })
 }
 
-/// The change of a function call, by the names of functions of PostgreSQL and of some extensions.
-fn change_of_call(call: &Record) -> Option<SessionChange> {
-    let name = Name::from_parts(call.names("funcname"))?;
+/// The changes of a function call, by the names of functions of PostgreSQL and of some extensions.
+fn changes_of_call(call: &Record) -> Vec<SessionChange> {
+    let Some(name) = Name::from_parts(call.names("funcname")) else {
+        return Vec::new();
+    };
     if name.schema.as_deref().is_some_and(is_temporary_schema) {
-        return Some(SessionChange::Pin(PinReason::Temporary));
+        return vec![SessionChange::Pin(PinReason::Temporary)];
     }
     match name.name.as_str() {
-        "set_config" if name.may_be_system() => set_config::change_of_call(call),
+        "set_config" if name.may_be_system() => set_config::changes_of_call(call),
         // As in the reset of another Paceline.
-        "setseed" if has_random_argument(call) => None,
-        _ => change_of_function(&name),
+        "setseed" if has_random_argument(call) => Vec::new(),
+        _ => Vec::from_iter(change_of_function(&name)),
     }
 }
 

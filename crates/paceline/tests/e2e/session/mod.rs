@@ -3,6 +3,7 @@
 mod history;
 mod keeping;
 mod leftovers;
+mod local_settings;
 mod names;
 mod real_drivers;
 mod sequences;

@@ -9,6 +9,7 @@ use crate::template::{Template, Templates};
 use crate::testing::TestShowSource;
 use bytes::{Bytes, BytesMut};
 use paceline_testing::messages::Wire;
+use paceline_testing::messages::server::closed;
 use paceline_testing::read_out;
 use paceline_wire::Frames;
 
@@ -18,6 +19,8 @@ const UNTRACKED_FUNCTION: &str = "sneaky";
 /// A client on one server after another.
 pub(super) struct TestRelay {
     pub(super) session: ClientSession,
+    /// The session of another client of the server.
+    other: ClientSession,
     pub(super) server: ServerSide,
     pub(super) templates: Templates,
     pub(super) interner: SettingsInterner,
@@ -64,6 +67,7 @@ impl TestRelay {
             relay,
             policy: StatePolicy::default(),
             session,
+            other: ClientSession::new(interner.none()),
             server,
             templates,
             interner,
@@ -86,6 +90,17 @@ impl TestRelay {
         let mut out = BytesMut::new();
         self.with_context(|relay, context| *relay = RelayState::start(context, Wrap::No, &mut out));
         self.read_to_server(&out)
+    }
+
+    /// Another client, the same each time, has the server meanwhile. Both clients are idle.
+    pub(super) fn as_other<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        std::mem::swap(&mut self.session, &mut self.other);
+        let closes = self.next_relay().len();
+        self.server_bytes(&vec![closed(); closes].concat());
+        let result = act(self);
+        std::mem::swap(&mut self.session, &mut self.other);
+        self.next_relay();
+        result
     }
 
     /// The next relay is on a server that the client has not used. It keeps this many prepared statements.

@@ -15,7 +15,7 @@ fn a_path_that_the_text_does_not_show_may_have_the_temporary_schema() {
         assert!(several.contains(&SessionChange::Anything), "{several:?}");
     }
     let sql = "SELECT set_config('search_path', 'public', true) FROM t";
-    assert_eq!(effect(sql), Effect::Read);
+    assert_eq!(changes(sql), [SessionChange::LocalSettings]);
     let path = |value: &'static [u8]| {
         let [SessionChange::SetTo(call)] =
             &*changes("SELECT set_config('search_path', $1, true) FROM t")
@@ -24,8 +24,9 @@ fn a_path_that_the_text_does_not_show_may_have_the_temporary_schema() {
         };
         call.with(&|_, _| Some(Some(value)))
     };
-    assert_eq!(path(b"public"), []);
-    assert_eq!(path(b"pg_temp"), [SessionChange::Pin(PinReason::Temporary)]);
+    assert_eq!(path(b"public"), [SessionChange::LocalSettings]);
+    let temporary = SessionChange::Pin(PinReason::Temporary);
+    assert_eq!(path(b"pg_temp"), [temporary, SessionChange::LocalSettings]);
     assert_eq!(path(b"pg_temp,\xe9"), [SessionChange::PathUnknown]);
     // PostgreSQL accepts no parameter there: it is in place of a literal.
     let sql = "SET LOCAL search_path = $1";
