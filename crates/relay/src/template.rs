@@ -147,7 +147,11 @@ impl Template {
                 Some(schema) => schema != "pg_catalog",
             }
         };
-        statement.is_none_or(|s| s.functions.iter().any(own) || !s.value_fields.is_empty())
+        statement.is_none_or(|s| {
+            s.functions.iter().any(own)
+                || !s.value_fields.is_empty()
+                || !s.function_fields.is_empty()
+        })
     }
 
     /// Whether the text reads, locks rows at most, and calls no function; or evaluates nothing, such as BEGIN. (The analysis by the

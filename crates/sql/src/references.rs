@@ -1,8 +1,11 @@
 //! References in a parse tree: relations, functions, operators and cast targets, by the names in the text.
 
+mod function_fields;
+
 use crate::escapes;
 use crate::name::{Name, Names};
 use crate::tree::Record;
+pub(crate) use function_fields::function_fields;
 use std::collections::{HashMap, HashSet};
 
 /// The names that `names` returns for the nodes of a tree, without duplicates.

@@ -57,6 +57,8 @@ pub struct Statement {
     pub fields: Vec<Name>,
     /// Those of them that follow a value: `(value).name`.
     pub value_fields: Vec<Name>,
+    /// Names behind the alias of a function in FROM that are none of its columns as far as the text shows. Each may be a function.
+    pub function_fields: Vec<Name>,
     /// Whether FROM has a function. Then a name after any alias may follow a value of any type.
     pub has_function_in_from: bool,
     /// Whether the text reads a sample of a table (`TABLESAMPLE`).
@@ -131,6 +133,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
         value_fields: references::value_fields(&tree),
+        function_fields: references::function_fields(&tree),
         has_function_in_from: references::has_function_in_from(&tree),
         samples: tree.contains(&["RangeTableSample"]),
         server_bound: server_bound::is_server_bound(&tree),

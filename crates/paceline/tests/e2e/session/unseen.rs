@@ -200,3 +200,39 @@ fn a_stable_function_behind_a_value_is_seen_in_a_pipeline() {
     }
     assert_eq!(neighbour.reply().rows(), [[Some(before)]]);
 }
+
+const FLAG: &str = "SELECT coalesce(current_setting('custom.flag', true), '')";
+
+/// The alias of a function in FROM may be a value of any type, so the name behind it may be a function.
+#[test]
+fn a_function_behind_the_alias_of_a_function_is_seen_without_an_analysis() {
+    let stage = Stage::on_shared().set("default_pool_size=1").open();
+    stage
+        .direct()
+        .ok("CREATE FUNCTION become(text) RETURNS text LANGUAGE sql AS \
+        $$ SELECT set_config('custom.flag', $1, false) $$");
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    for from in [
+        "pg_catalog.unnest(ARRAY['acme'])",
+        "ROWS FROM (pg_catalog.unnest(ARRAY['acme']))",
+        "current_user",
+        "CAST('acme' AS text)",
+        "COALESCE('a', 'b')",
+    ] {
+        let read = format!("SELECT u.become FROM {from} AS u");
+        let copy = format!("COPY ({read}) TO STDOUT");
+        let explain = format!("EXPLAIN ANALYZE {read}");
+        let several = format!("{read}; SELECT 1");
+        for texts in [
+            &["BEGIN", &read, "COMMIT"][..],
+            &[&copy],
+            &[&explain],
+            &[&several],
+        ] {
+            for sql in texts {
+                client.ok(sql);
+            }
+            assert_eq!(neighbour.value(FLAG), "", "{texts:?}");
+        }
+    }
+}
