@@ -40,6 +40,10 @@ impl RelayState {
 
     /// The client keeps its server connection for this reason.
     pub(super) fn pin(&mut self, reason: PinReason) {
+        if reason == PinReason::Setting {
+            // An earlier RESET ALL does not reset it.
+            self.resets_all = false;
+        }
         if !self.pinned_for.contains(&reason) {
             self.pinned_for.push(reason);
         }

@@ -92,7 +92,7 @@ pub struct RelayState {
     pub(super) touched: Vec<String>,
     /// Settings for which the server must be asked when the session is idle.
     pub(super) to_query: Vec<String>,
-    /// A `RESET ALL` has completed since the session was idle.
+    /// A `RESET ALL` has completed since the session was idle, and after it no setting has changed without a text that shows it.
     pub(super) resets_all: bool,
     pub(super) idle_timeout: IdleTimeoutShown,
     /// See [`RelayState::first_request_describes`].

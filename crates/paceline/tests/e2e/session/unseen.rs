@@ -236,3 +236,22 @@ fn a_function_behind_the_alias_of_a_function_is_seen_without_an_analysis() {
         }
     }
 }
+
+#[test]
+fn a_reset_of_all_settings_ends_no_setting_that_is_made_after_it() {
+    let stage = stage();
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    let sets = "SELECT set_config(n, v, false) FROM (VALUES ('work_mem', '64MB')) AS x (n, v)";
+    for sql in ["BEGIN", "RESET ALL", sets, "COMMIT"] {
+        client.ok(sql);
+    }
+    // It has a connection of its own, or the one of the client.
+    neighbour.ok("BEGIN");
+    assert_eq!(client.value("SHOW work_mem"), "64MB");
+    neighbour.ok("COMMIT");
+    for sql in ["BEGIN", sets, "RESET ALL", "COMMIT"] {
+        client.ok(sql);
+    }
+    let mut others = stage.clients(2);
+    others.iter_mut().for_each(|other| drop(other.ok("BEGIN")));
+}
